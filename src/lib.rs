@@ -1,0 +1,1 @@
+//! Libra: admission control and CPU shares for jobs with an estimate, a deadline and a budget.
