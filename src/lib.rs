@@ -1,1 +1,6 @@
 //! Libra: admission control and CPU shares for jobs with an estimate, a deadline and a budget.
+//!
+//! ARCHITECTURE.md at the top of the tree is the map.
+
+pub mod decision;
+pub mod text;

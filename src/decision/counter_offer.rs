@@ -1,0 +1,227 @@
+//! What would be accepted instead of a refused request: the earliest deadline at this budget, the
+//! smallest budget at this deadline, fewer processors.
+//!
+//! Invariant: every counter-offer, submitted as is against the same cluster, is accepted; each one
+//! is judged before it is made. The search knows nothing about policies: it asks the same question
+//! with other values. Amounts are rounded outward to figures that a person would type.
+
+use super::admission::{Acceptance, Admission};
+use super::job::{LARGEST_AMOUNT, LONGEST, Request};
+use super::node::Cluster;
+use super::placement::{self, Placement};
+use super::pricing::Pricing;
+use crate::text::{credits, duration};
+use std::fmt;
+
+/// One change that makes the request acceptable.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum CounterOffer {
+    /// The earliest deadline at this budget, in steps of 0.1 s below 100 s and 1 s above.
+    Deadline {
+        /// Seconds after submission.
+        deadline: f64,
+        /// What the job costs then, credits.
+        price: f64,
+    },
+    /// The smallest budget at this deadline, in steps of 0.01 credits.
+    Budget {
+        /// Credits.
+        budget: f64,
+    },
+    /// As many chunks, or processors of the one chunk, as would fit, the rest unchanged.
+    Processors {
+        /// Chunks.
+        chunks: u32,
+        /// Processors in each.
+        processors_per_chunk: u32,
+        /// What the job costs then, credits.
+        price: f64,
+    },
+}
+
+impl CounterOffer {
+    /// The request changed by this offer.
+    pub fn apply(&self, request: &Request) -> Request {
+        let mut changed = *request;
+        match *self {
+            CounterOffer::Deadline { deadline, .. } => changed.terms.deadline = deadline,
+            CounterOffer::Budget { budget } => changed.terms.budget = budget,
+            CounterOffer::Processors {
+                chunks,
+                processors_per_chunk,
+                ..
+            } => {
+                changed.shape.chunks = chunks;
+                changed.shape.processors_per_chunk = processors_per_chunk;
+            }
+        }
+        changed
+    }
+}
+
+impl fmt::Display for CounterOffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            CounterOffer::Deadline { deadline, price } => write!(
+                f,
+                "deadline={} (costs {})",
+                duration::exact(deadline),
+                credits(price)
+            ),
+            CounterOffer::Budget { budget } => write!(f, "budget={}", credits(budget)),
+            CounterOffer::Processors {
+                chunks: 1,
+                processors_per_chunk,
+                price,
+            } => write!(
+                f,
+                "{processors_per_chunk} processor{} (costs {})",
+                if processors_per_chunk == 1 { "" } else { "s" },
+                credits(price)
+            ),
+            CounterOffer::Processors {
+                chunks,
+                processors_per_chunk,
+                price,
+            } => write!(
+                f,
+                "{chunks} chunks of {processors_per_chunk} (costs {})",
+                credits(price)
+            ),
+        }
+    }
+}
+
+/// All counter-offers to a request that was refused and whose values are in range.
+pub(super) fn find<C: Cluster + ?Sized>(
+    admission: &Admission,
+    cluster: &C,
+    request: &Request,
+) -> Vec<CounterOffer> {
+    let room = placement::room(request, cluster.len());
+    let mut search = Search {
+        admission,
+        cluster,
+        scratch: vec![Placement::EMPTY; room],
+    };
+    [
+        search.earliest_deadline(request),
+        search.smallest_budget(request),
+        search.fewer_processors(request),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+struct Search<'a, C: ?Sized> {
+    admission: &'a Admission,
+    cluster: &'a C,
+    scratch: Vec<Placement>,
+}
+
+impl<C: Cluster + ?Sized> Search<'_, C> {
+    fn accepts(&mut self, request: &Request) -> Option<Acceptance> {
+        request.check().ok()?;
+        self.admission
+            .fits(self.cluster, request, &mut self.scratch)
+    }
+
+    fn earliest_deadline(&mut self, request: &Request) -> Option<CounterOffer> {
+        let with = |deadline: f64| {
+            let mut changed = *request;
+            changed.terms.deadline = deadline;
+            changed
+        };
+        // No deadline helps where the longest does not: price and shares only fall with it.
+        self.accepts(&with(LONGEST))?;
+        let mut refused = request.terms.deadline;
+        let mut accepted = refused;
+        loop {
+            accepted = (accepted * 2.0).min(LONGEST);
+            if self.accepts(&with(accepted)).is_some() {
+                break;
+            }
+            if accepted >= LONGEST {
+                return None;
+            }
+            refused = accepted;
+        }
+        // Bisect on the grid of deadlines that a person would type.
+        let step = if accepted <= 100.0 { 0.1 } else { 1.0 };
+        let on_grid = |steps: f64| if step < 1.0 { steps / 10.0 } else { steps };
+        let (mut low, mut high) = ((refused / step).floor(), (accepted / step).ceil());
+        if self.accepts(&with(on_grid(high))).is_none() {
+            // The grid's end lies beyond the longest deadline.
+            return None;
+        }
+        while high - low > 1.0 {
+            let middle = ((low + high) / 2.0).floor();
+            if self.accepts(&with(on_grid(middle))).is_some() {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        let deadline = on_grid(high);
+        let price = self.accepts(&with(deadline))?.price;
+        Some(CounterOffer::Deadline { deadline, price })
+    }
+
+    fn smallest_budget(&mut self, request: &Request) -> Option<CounterOffer> {
+        let price = self.admission.pricing.price(request);
+        if price <= request.terms.budget {
+            return None;
+        }
+        let budget = (price * 100.0).ceil() / 100.0;
+        // Above 2^53 hundredths the rounding may fall short of the price; such a sum stands as it is.
+        let budget = if budget < price { price } else { budget };
+        if budget > LARGEST_AMOUNT {
+            return None;
+        }
+        let mut changed = *request;
+        changed.terms.budget = budget;
+        self.accepts(&changed)
+            .map(|_| CounterOffer::Budget { budget })
+    }
+
+    fn fewer_processors(&mut self, request: &Request) -> Option<CounterOffer> {
+        let asked = request.shape;
+        let by_chunks = asked.chunks > 1;
+        let with = |count: u32| {
+            let mut changed = *request;
+            if by_chunks {
+                changed.shape.chunks = count;
+            } else {
+                changed.shape.processors_per_chunk = count;
+            }
+            changed
+        };
+        let (mut fits, mut refused) = (
+            0,
+            if by_chunks {
+                asked.chunks
+            } else {
+                asked.processors_per_chunk
+            },
+        );
+        while refused - fits > 1 {
+            let middle = fits + (refused - fits) / 2;
+            if self.accepts(&with(middle)).is_some() {
+                fits = middle;
+            } else {
+                refused = middle;
+            }
+        }
+        if fits == 0 {
+            return None;
+        }
+        let changed = with(fits);
+        let price = self.accepts(&changed)?.price;
+        Some(CounterOffer::Processors {
+            chunks: changed.shape.chunks,
+            processors_per_chunk: changed.shape.processors_per_chunk,
+            price,
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! What a user asks for: the terms (estimate, deadline, budget, …) and the shape (chunks of
+//! processors).
+//!
+//! Invariant: a [`Request`] that passed [`Request::check`] has only finite, positive times and
+//! counts within the limits below, so that no later arithmetic can overflow or yield NaN.
+
+use serde::{Deserialize, Serialize};
+
+/// Longest estimate or deadline that is taken, in seconds (about 317 years).
+pub const LONGEST: f64 = 1e10;
+/// Shortest estimate or deadline that is taken, in seconds.
+pub const SHORTEST: f64 = 1e-3;
+/// Largest finite budget or penalty rate that is taken, in credits.
+pub const LARGEST_AMOUNT: f64 = 1e15;
+/// Most chunks of one job.
+pub const MOST_CHUNKS: u32 = 65_536;
+/// Most processors in one chunk.
+pub const MOST_PROCESSORS: u32 = 65_536;
+
+/// Is a late result worth anything? (LibraSLA 2005, section 3)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeadlineType {
+    /// A late result is useless.
+    #[default]
+    Hard,
+    /// A late result is compensated: the penalty rate for each second of delay.
+    Soft,
+}
+
+/// The terms of one job: what is promised to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Terms {
+    /// Run time in seconds of one slot on a processor of its own of a reference node (rating 1.0).
+    pub estimate: f64,
+    /// Seconds after submission by which the job must be finished.
+    pub deadline: f64,
+    /// Most that the user will pay, in credits; infinite where the user said `unlimited`.
+    #[serde(with = "budget_or_unlimited")]
+    pub budget: f64,
+    /// Hard or soft.
+    #[serde(default)]
+    pub deadline_type: DeadlineType,
+    /// Credits paid back per second of delay of a soft job.
+    #[serde(default)]
+    pub penalty_rate: f64,
+}
+
+impl Terms {
+    /// Hard terms without a penalty.
+    pub fn hard(estimate: f64, deadline: f64, budget: f64) -> Terms {
+        Terms {
+            estimate,
+            deadline,
+            budget,
+            deadline_type: DeadlineType::Hard,
+            penalty_rate: 0.0,
+        }
+    }
+
+    /// Checks every value against its range.
+    ///
+    /// # Errors
+    /// The first field that is out of range, with its value and what was expected.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        for (field, value) in [("estimate", self.estimate), ("deadline", self.deadline)] {
+            if !(SHORTEST..=LONGEST).contains(&value) {
+                return Err(OutOfRange {
+                    field,
+                    value,
+                    expected: "seconds, from 0.001 to 10000000000",
+                });
+            }
+        }
+        let unlimited = self.budget == f64::INFINITY;
+        if !unlimited && !(0.0..=LARGEST_AMOUNT).contains(&self.budget) {
+            return Err(OutOfRange {
+                field: "budget",
+                value: self.budget,
+                expected: "credits, from 0 to 1e15, or the word 'unlimited'",
+            });
+        }
+        if !(0.0..=LARGEST_AMOUNT).contains(&self.penalty_rate) {
+            return Err(OutOfRange {
+                field: "penalty_rate",
+                value: self.penalty_rate,
+                expected: "credits per second of delay, from 0 to 1e15",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The shape of one job: `chunks` chunks of `processors_per_chunk` slots each, as PBS and Slurm
+/// ask for them. A chunk sits on one node; a slot is one processor's worth of the job and can
+/// never use more than 1.0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Shape {
+    /// Number of chunks, 1 to 65,536.
+    pub chunks: u32,
+    /// Slots in each chunk, 1 to 65,536.
+    pub processors_per_chunk: u32,
+    /// Memory of each chunk in bytes; 0 asks for none.
+    #[serde(default)]
+    pub memory_per_chunk: u64,
+    /// No two chunks on one node.
+    #[serde(default)]
+    pub scatter: bool,
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape {
+            chunks: 1,
+            processors_per_chunk: 1,
+            memory_per_chunk: 0,
+            scatter: false,
+        }
+    }
+}
+
+impl Shape {
+    /// All slots of the job: the papers' numproc.
+    pub fn slots(&self) -> u64 {
+        u64::from(self.chunks) * u64::from(self.processors_per_chunk)
+    }
+
+    /// Checks both counts against their ranges.
+    ///
+    /// # Errors
+    /// The first count that is out of range.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        for (field, value, most) in [
+            ("chunks", self.chunks, MOST_CHUNKS),
+            (
+                "processors_per_chunk",
+                self.processors_per_chunk,
+                MOST_PROCESSORS,
+            ),
+        ] {
+            if value == 0 || value > most {
+                return Err(OutOfRange {
+                    field,
+                    value: f64::from(value),
+                    expected: "a whole number from 1 to 65536",
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One submission: its terms and its shape.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Request {
+    /// What is promised.
+    pub terms: Terms,
+    /// What it is promised for.
+    #[serde(default)]
+    pub shape: Shape,
+}
+
+impl Request {
+    /// A job of one slot.
+    pub fn single(terms: Terms) -> Request {
+        Request {
+            terms,
+            shape: Shape::default(),
+        }
+    }
+
+    /// Checks terms and shape.
+    ///
+    /// # Errors
+    /// The first value that is out of range.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        self.terms.check()?;
+        self.shape.check()
+    }
+}
+
+/// A value outside its range.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("{field} is {value}, expected {expected}")]
+pub struct OutOfRange {
+    /// The field, as users write it.
+    pub field: &'static str,
+    /// What was given.
+    pub value: f64,
+    /// Unit and range.
+    pub expected: &'static str,
+}
+
+/// JSON has no infinity, and a number that stands for 'no limit' is misread sooner or later.
+mod budget_or_unlimited {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Credits(f64),
+        Word(String),
+    }
+
+    pub fn serialize<S: Serializer>(budget: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if *budget == f64::INFINITY {
+            to.serialize_str("unlimited")
+        } else {
+            to.serialize_f64(*budget)
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Credits(credits) => Ok(credits),
+            Written::Word(word) if word == "unlimited" => Ok(f64::INFINITY),
+            Written::Word(word) => Err(D::Error::custom(format!(
+                "budget is '{word}', expected credits or 'unlimited'"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What a decision sees of a cluster: nodes, each with its capacity and the jobs that are on it.
+//!
+//! Traits, because the same decision runs over C structs, over the book's running sums, over the
+//! registry of one host and over a simulator, and none of them should copy its state to be asked.
+
+use super::job::{Request, Terms};
+use super::share::{Need, ShareRule, Work, need};
+
+/// What a node is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NodeSpec {
+    /// Capacity in processors, ≥ 0. May be fractional where a site keeps a part for itself.
+    pub processors: f64,
+    /// Speed against a reference node, > 0: an estimate E takes E / rating here.
+    pub rating: f64,
+    /// Memory in bytes; [`NodeSpec::MEMORY_UNLIMITED`] where it is not counted.
+    pub memory: u64,
+}
+
+impl NodeSpec {
+    /// Memory of this node is not counted.
+    pub const MEMORY_UNLIMITED: u64 = u64::MAX;
+    /// Most processors of one node.
+    pub const MOST_PROCESSORS: f64 = 1e6;
+
+    /// Checks every value against its range.
+    ///
+    /// # Errors
+    /// The first value that is out of range.
+    pub fn check(&self) -> Result<(), super::job::OutOfRange> {
+        if !(0.0..=Self::MOST_PROCESSORS).contains(&self.processors) {
+            return Err(super::job::OutOfRange {
+                field: "processors",
+                value: self.processors,
+                expected: "processors of the node, from 0 to 1000000",
+            });
+        }
+        if !(1e-6..=1e6).contains(&self.rating) {
+            return Err(super::job::OutOfRange {
+                field: "rating",
+                value: self.rating,
+                expected: "speed against a reference node, from 0.000001 to 1000000",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// One job as it stands on one node.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JobOnNode {
+    /// Its terms; the estimate is the planned one (any margin included), on a reference node.
+    pub terms: Terms,
+    /// Its slots on this node.
+    pub slots: u32,
+    /// Processor seconds used so far, per slot.
+    pub cput: f64,
+    /// Seconds since submission.
+    pub walltime: f64,
+    /// Share per slot that it last held.
+    pub held_share: f64,
+    /// Memory reserved for it on this node, in bytes.
+    pub memory: u64,
+}
+
+impl JobOnNode {
+    /// What each of its slots needs from now on, on a node of this rating.
+    #[inline]
+    pub fn need(&self, rating: f64) -> Need {
+        need(&Work {
+            estimate: self.terms.estimate / rating,
+            deadline: self.terms.deadline,
+            cput: self.cput,
+            walltime: self.walltime,
+            held_share: self.held_share,
+        })
+    }
+}
+
+/// One node as a policy sees it. Reservations count like running jobs.
+pub trait NodeView {
+    /// What the node is.
+    fn spec(&self) -> NodeSpec;
+    /// Sum of slots × share over the node's jobs, in processors.
+    fn committed(&self) -> f64;
+    /// Sum of the memory reserved on the node, in bytes.
+    fn memory_committed(&self) -> u64;
+    /// Shows every job of the node; for policies that need more than the sum.
+    fn for_each_job(&self, show: impl FnMut(&JobOnNode));
+}
+
+/// The nodes that a job may be placed on.
+pub trait Cluster {
+    /// A node, as seen by a policy.
+    type Node<'a>: NodeView
+    where
+        Self: 'a;
+    /// Number of nodes.
+    fn len(&self) -> usize;
+    /// True where there is no node at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Node `index`, or none where that node takes no new jobs now (down, removed).
+    /// `index` is below [`Cluster::len`].
+    fn node(&self, index: usize) -> Option<Self::Node<'_>>;
+}
+
+/// A node given as plain data: the sums, not the jobs behind them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlainNode {
+    /// What the node is.
+    pub spec: NodeSpec,
+    /// Its jobs.
+    pub jobs: Vec<JobOnNode>,
+    /// Sum of slots × share of the jobs.
+    committed: f64,
+    /// Sum of the jobs' memory.
+    memory_committed: u64,
+    /// How shares count here.
+    rule: ShareRule,
+}
+
+impl PlainNode {
+    /// A node with these jobs, their shares counted by `rule`.
+    pub fn new(spec: NodeSpec, jobs: Vec<JobOnNode>, rule: ShareRule) -> PlainNode {
+        let committed = jobs
+            .iter()
+            .map(|job| f64::from(job.slots) * rule.apply(job.need(spec.rating).share))
+            .sum();
+        let memory_committed = jobs
+            .iter()
+            .fold(0u64, |sum, job| sum.saturating_add(job.memory));
+        PlainNode {
+            spec,
+            jobs,
+            committed,
+            memory_committed,
+            rule,
+        }
+    }
+
+    /// Adds a job that was accepted here, as a reservation: no time has passed for it yet.
+    /// `request` is the planned one, as policies see it.
+    pub fn reserve(&mut self, request: &Request, chunks: u32) {
+        let slots = chunks * request.shape.processors_per_chunk;
+        let job = JobOnNode {
+            terms: request.terms,
+            slots,
+            cput: 0.0,
+            walltime: 0.0,
+            held_share: 0.0,
+            memory: request
+                .shape
+                .memory_per_chunk
+                .saturating_mul(u64::from(chunks)),
+        };
+        self.committed += f64::from(slots) * self.rule.apply(job.need(self.spec.rating).share);
+        self.memory_committed = self.memory_committed.saturating_add(job.memory);
+        self.jobs.push(job);
+    }
+}
+
+impl NodeView for &PlainNode {
+    fn spec(&self) -> NodeSpec {
+        self.spec
+    }
+    fn committed(&self) -> f64 {
+        self.committed
+    }
+    fn memory_committed(&self) -> u64 {
+        self.memory_committed
+    }
+    fn for_each_job(&self, show: impl FnMut(&JobOnNode)) {
+        self.jobs.iter().for_each(show);
+    }
+}
+
+impl Cluster for [PlainNode] {
+    type Node<'a> = &'a PlainNode;
+    fn len(&self) -> usize {
+        <[PlainNode]>::len(self)
+    }
+    fn node(&self, index: usize) -> Option<&PlainNode> {
+        self.get(index)
+    }
+}

@@ -1,0 +1,175 @@
+//! Which nodes take the chunks of a job.
+//!
+//! Every node is asked once. All chunks of a job are alike, so a job fits when the nodes' offers
+//! add up to its chunks, whatever their order; the rank decides only which nodes are used.
+//! A job fits whole or not at all: nothing is reserved here.
+//!
+//! At most `chunks` nodes can be used, so that many candidates, kept in order in memory that the
+//! caller gives, are enough: accepting allocates nothing.
+
+use super::job::Request;
+use super::node::Cluster;
+use super::policy::{Offer, Policy};
+
+/// One node that takes part of a job.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Placement {
+    /// Index of the node.
+    pub node: usize,
+    /// Chunks placed on it; 0 where it was a candidate and is not used.
+    pub chunks: u32,
+    /// Share of each slot there, in processors.
+    pub share: f64,
+    /// Processors left over on the node with all those chunks on it, ≥ 0.
+    pub loadfree: f64,
+    offered: u32,
+    per_chunk: f64,
+    rank: f64,
+    rank_step: f64,
+}
+
+impl Placement {
+    /// An empty place, to make room with.
+    pub const EMPTY: Placement = Placement {
+        node: 0,
+        chunks: 0,
+        share: 0.0,
+        loadfree: 0.0,
+        offered: 0,
+        per_chunk: 0.0,
+        rank: 0.0,
+        rank_step: 0.0,
+    };
+
+    fn new(node: usize, offer: &Offer) -> Placement {
+        Placement {
+            node,
+            chunks: 0,
+            share: offer.share,
+            loadfree: offer.loadfree,
+            offered: offer.chunks,
+            per_chunk: offer.per_chunk,
+            rank: offer.rank,
+            rank_step: offer.rank_step,
+        }
+    }
+
+    fn take(&mut self, chunks: u32) {
+        // `loadfree` stands for one chunk until chunks are taken.
+        let beyond_one = f64::from(self.chunks + chunks) - 1.0;
+        let first = self.loadfree + f64::from(self.chunks.saturating_sub(1)) * self.per_chunk;
+        self.chunks += chunks;
+        self.loadfree = (first - beyond_one * self.per_chunk).max(0.0);
+        self.rank += f64::from(chunks) * self.rank_step;
+    }
+}
+
+/// Room that [`place`] needs for this request on a cluster of so many nodes.
+pub fn room(request: &Request, nodes: usize) -> usize {
+    nodes.min(request.shape.chunks as usize)
+}
+
+/// Places all chunks of a job, or none.
+///
+/// `request` carries the planned estimate. `scratch` must hold at least [`room`] places. Returns
+/// how many nodes are used: they stand first in `scratch`, best first. None: it does not fit.
+///
+/// # Panics
+/// When `scratch` is shorter than [`room`].
+pub fn place<P: Policy, C: Cluster + ?Sized>(
+    policy: &P,
+    cluster: &C,
+    request: &Request,
+    scratch: &mut [Placement],
+) -> Option<usize> {
+    let room = room(request, cluster.len());
+    let best = &mut scratch[..room];
+    let mut known = 0;
+    for index in 0..cluster.len() {
+        let Some(node) = cluster.node(index) else {
+            continue;
+        };
+        let Ok(offer) = policy.offer(&node, request) else {
+            continue;
+        };
+        if known == room {
+            // Every candidate takes at least one chunk, so a full table is already enough.
+            if offer.rank >= best[known - 1].rank {
+                continue;
+            }
+            known -= 1;
+        }
+        let position = best[..known].partition_point(|other| other.rank <= offer.rank);
+        best.copy_within(position..known, position + 1);
+        best[position] = Placement::new(index, &offer);
+        known += 1;
+    }
+    distribute(&mut best[..known], request.shape.chunks)
+}
+
+/// Gives out the chunks to candidates that stand in order of rank.
+fn distribute(candidates: &mut [Placement], chunks: u32) -> Option<usize> {
+    let offered: u64 = candidates.iter().map(|c| u64::from(c.offered)).sum();
+    if offered < u64::from(chunks) {
+        return None;
+    }
+    let mut left = chunks;
+    if candidates.iter().all(|c| c.rank_step <= 0.0) {
+        // Taking a chunk only makes a node better: fill one after the other.
+        for candidate in candidates.iter_mut() {
+            let taken = candidate.offered.min(left);
+            if taken > 0 {
+                candidate.take(taken);
+            }
+            left -= taken;
+        }
+    } else {
+        spread(candidates, left);
+    }
+    let mut used = 0;
+    for index in 0..candidates.len() {
+        if candidates[index].chunks > 0 {
+            candidates.swap(used, index);
+            used += 1;
+        }
+    }
+    Some(used)
+}
+
+/// One chunk at a time to the node that is best by then. The one case that allocates, and only
+/// for jobs of several chunks under `least-loaded`.
+fn spread(candidates: &mut [Placement], chunks: u32) {
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    /// f64 in the total order that a heap wants.
+    #[derive(PartialEq)]
+    struct Rank(f64);
+    impl Eq for Rank {}
+    impl PartialOrd for Rank {
+        fn partial_cmp(&self, other: &Rank) -> Option<std::cmp::Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+    impl Ord for Rank {
+        fn cmp(&self, other: &Rank) -> std::cmp::Ordering {
+            self.0.total_cmp(&other.0)
+        }
+    }
+
+    let mut queue: BinaryHeap<Reverse<(Rank, usize)>> = candidates
+        .iter()
+        .enumerate()
+        .map(|(index, candidate)| Reverse((Rank(candidate.rank), index)))
+        .collect();
+    for _ in 0..chunks {
+        let Some(Reverse((_, index))) = queue.pop() else {
+            return;
+        };
+        let candidate = &mut candidates[index];
+        candidate.take(1);
+        if candidate.chunks < candidate.offered {
+            queue.push(Reverse((Rank(candidate.rank), index)));
+        }
+    }
+}

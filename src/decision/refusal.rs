@@ -1,0 +1,172 @@
+//! Why a job was refused: a category, the evidence in numbers, and a text for the user.
+
+use super::admission::{Admission, affordable};
+use super::counter_offer::CounterOffer;
+use super::job::{OutOfRange, Request};
+use super::node::Cluster;
+use super::policy::Obstacle;
+use super::pricing::Pricing;
+use crate::text::{credits, duration, memory, processors};
+use std::fmt;
+
+/// A refusal and what would be accepted instead.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    /// Why not.
+    pub reason: Reason,
+    /// What would be accepted now, submitted as is; may be empty.
+    pub counter_offers: Vec<CounterOffer>,
+}
+
+/// Category and evidence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reason {
+    /// A value is not one that can be judged.
+    Invalid(OutOfRange),
+    /// The job costs more than its budget.
+    Budget {
+        /// What it costs, credits.
+        price: f64,
+        /// What was offered, credits.
+        budget: f64,
+    },
+    /// Even a processor of its own for every slot would end it after its deadline.
+    Deadline {
+        /// Seconds that the job takes on a whole processor of the fastest node, margin included.
+        fastest: f64,
+        /// The deadline, seconds.
+        deadline: f64,
+    },
+    /// No node has enough processors left for one chunk.
+    Share {
+        /// Processors that a chunk needs on the node that came nearest.
+        needed: f64,
+        /// Processors that are free on it.
+        free: f64,
+        /// That node.
+        node: usize,
+    },
+    /// No node has enough memory left for one chunk.
+    Memory {
+        /// Bytes a chunk needs.
+        needed: u64,
+        /// Bytes free on the node with most.
+        free: u64,
+        /// That node.
+        node: usize,
+    },
+    /// Some chunks fit, but not all of them.
+    Chunks {
+        /// Chunks asked for.
+        asked: u32,
+        /// Chunks that fit.
+        fit: u32,
+    },
+    /// There is no node that takes new jobs.
+    NoNode,
+}
+
+impl Reason {
+    /// A word for machines, stable: `invalid`, `budget`, `deadline`, `share`, `memory`, `chunks`, `no-node`.
+    pub fn category(&self) -> &'static str {
+        match self {
+            Reason::Invalid(_) => "invalid",
+            Reason::Budget { .. } => "budget",
+            Reason::Deadline { .. } => "deadline",
+            Reason::Share { .. } => "share",
+            Reason::Memory { .. } => "memory",
+            Reason::Chunks { .. } => "chunks",
+            Reason::NoNode => "no-node",
+        }
+    }
+
+    /// Finds the reason for a request that did not fit. The first that applies, in the order in
+    /// which a decision is made; of the nodes, the one that came nearest speaks.
+    pub(super) fn find<C: Cluster + ?Sized>(
+        admission: &Admission,
+        cluster: &C,
+        request: &Request,
+    ) -> Reason {
+        let price = admission.pricing.price(request);
+        if !affordable(price, request.terms.budget) {
+            return Reason::Budget {
+                price,
+                budget: request.terms.budget,
+            };
+        }
+        let planned = admission.planned(request);
+        let mut fit: u64 = 0;
+        let mut slot: Option<f64> = None;
+        let mut share: Option<Reason> = None;
+        let mut memory: Option<Reason> = None;
+        for (node, answer) in admission.obstacles(cluster, &planned) {
+            match answer {
+                Ok(offer) => fit += u64::from(offer.chunks),
+                Err(Obstacle::Slot { share }) => {
+                    slot = Some(slot.map_or(share, |least| least.min(share)));
+                }
+                Err(Obstacle::Share { needed, free }) => match share {
+                    Some(Reason::Share {
+                        needed: n, free: f, ..
+                    }) if needed - free >= n - f => {}
+                    _ => share = Some(Reason::Share { needed, free, node }),
+                },
+                Err(Obstacle::Memory { needed, free }) => match memory {
+                    Some(Reason::Memory { free: most, .. }) if free <= most => {}
+                    _ => memory = Some(Reason::Memory { needed, free, node }),
+                },
+            }
+        }
+        if fit > 0 {
+            return Reason::Chunks {
+                asked: request.shape.chunks,
+                fit: fit.min(u64::from(u32::MAX)) as u32,
+            };
+        }
+        // A node that lacks only memory or processors came nearer than one that is too slow.
+        let deadline = slot.map(|share| Reason::Deadline {
+            fastest: share * planned.terms.deadline,
+            deadline: planned.terms.deadline,
+        });
+        share.or(memory).or(deadline).unwrap_or(Reason::NoNode)
+    }
+
+    /// The text for the user; `name` gives the name of a node.
+    pub fn text(&self, name: impl Fn(usize) -> String) -> String {
+        match *self {
+            Reason::Invalid(error) => error.to_string(),
+            Reason::Budget { price, budget } => format!(
+                "the job costs {} credits and the budget is {}",
+                credits(price),
+                credits(budget)
+            ),
+            Reason::Deadline { fastest, deadline } => format!(
+                "a processor of its own would need {} and the deadline is {}",
+                duration::show(fastest),
+                duration::show(deadline)
+            ),
+            Reason::Share { needed, free, node } => format!(
+                "it needs {} processors until its deadline and {}, the node that comes nearest, has {} left",
+                processors(needed),
+                name(node),
+                processors(free)
+            ),
+            Reason::Memory { needed, free, node } => format!(
+                "it needs {} of memory and {}, the node that comes nearest, has {} left",
+                memory::show(needed),
+                name(node),
+                memory::show(free)
+            ),
+            Reason::Chunks { asked, fit } => {
+                format!("it asks for {asked} chunks and {fit} of them would fit now")
+            }
+            Reason::NoNode => "no node takes new jobs now".to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(|node| format!("node {node}")))
+    }
+}
