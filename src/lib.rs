@@ -2,5 +2,6 @@
 //!
 //! ARCHITECTURE.md at the top of the tree is the map.
 
+pub mod book;
 pub mod decision;
 pub mod text;

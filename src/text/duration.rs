@@ -2,7 +2,9 @@
 
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not a duration: {problem}; write seconds (90), HH:MM:SS (00:01:30) or units (1h30m, 2d)")]
+#[error(
+    "'{text}' is not a duration: {problem}; write seconds (90), HH:MM:SS (00:01:30) or units (1h30m, 2d)"
+)]
 pub struct NotADuration {
     /// What was given, cut to 64 characters.
     pub text: String,
@@ -33,7 +35,8 @@ fn read(text: &str) -> Result<f64, &'static str> {
     if text.contains(':') {
         return clock(text);
     }
-    if text.ends_with(|c: char| c.is_ascii_digit() || c == '.') && !text.contains(char::is_alphabetic)
+    if text.ends_with(|c: char| c.is_ascii_digit() || c == '.')
+        && !text.contains(char::is_alphabetic)
     {
         return number(text);
     }
@@ -158,8 +161,26 @@ mod tests {
     #[test]
     fn what_is_not_a_duration_says_why() {
         for text in [
-            "", "abc", "-5", "+5", "nan", "inf", "1e9", "1:30", "1:2:3:4", "00:60:00", "00:00:60",
-            "1.5:00:00", "5m1h", "5m5m", "h", "5x", ".", "1..2", "99999999999999", "５",
+            "",
+            "abc",
+            "-5",
+            "+5",
+            "nan",
+            "inf",
+            "1e9",
+            "1:30",
+            "1:2:3:4",
+            "00:60:00",
+            "00:00:60",
+            "1.5:00:00",
+            "5m1h",
+            "5m5m",
+            "h",
+            "5x",
+            ".",
+            "1..2",
+            "99999999999999",
+            "５",
         ] {
             let error = parse(text).expect_err(text).to_string();
             assert!(error.contains("HH:MM:SS"), "{error}");

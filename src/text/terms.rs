@@ -33,10 +33,14 @@ pub struct PartialTerms {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TermsError {
     /// Not of the form key=value.
-    #[error("'{0}' is not of the form key=value; the keys are estimate, deadline, budget, deadline_type, penalty_rate")]
+    #[error(
+        "'{0}' is not of the form key=value; the keys are estimate, deadline, budget, deadline_type, penalty_rate"
+    )]
     Form(String),
     /// Not one of the keys.
-    #[error("there is no '{0}'; the keys are estimate, deadline, budget, deadline_type, penalty_rate")]
+    #[error(
+        "there is no '{0}'; the keys are estimate, deadline, budget, deadline_type, penalty_rate"
+    )]
     UnknownKey(String),
     /// Given twice.
     #[error("{0} is given twice")]
@@ -126,11 +130,7 @@ impl PartialTerms {
                 };
                 once(key, &mut self.deadline_type, kind)
             }
-            _ => once(
-                key,
-                &mut self.penalty_rate,
-                amount(value).map_err(problem)?,
-            ),
+            _ => once(key, &mut self.penalty_rate, amount(value).map_err(problem)?),
         }
     }
 
@@ -171,10 +171,12 @@ fn once<T>(key: &'static str, place: &mut Option<T>, value: T) -> Result<(), Ter
 
 fn amount(text: &str) -> Result<f64, String> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    text.parse()
-        .ok()
-        .filter(|_| plain)
-        .ok_or_else(|| format!("'{}' is not a number of credits", text.chars().take(64).collect::<String>()))
+    text.parse().ok().filter(|_| plain).ok_or_else(|| {
+        format!(
+            "'{}' is not a number of credits",
+            text.chars().take(64).collect::<String>()
+        )
+    })
 }
 
 #[cfg(test)]

@@ -52,7 +52,9 @@ impl Policy for Libra {
         };
         let most = if shape.scatter { 1 } else { shape.chunks };
         // `as` saturates, which is what is wanted of a node far larger than the job.
-        let chunks = most.min(by_share as u32).min(by_memory.min(u64::from(u32::MAX)) as u32);
+        let chunks = most
+            .min(by_share as u32)
+            .min(by_memory.min(u64::from(u32::MAX)) as u32);
         let loadfree = (free - per_chunk).max(0.0);
         let (rank, rank_step) = match self.node_choice {
             NodeChoice::BestFit => (loadfree, -per_chunk),

@@ -9,8 +9,8 @@ pub mod libra;
 use super::job::Request;
 use super::node::NodeView;
 use super::share::ShareRule;
-use serde::{Deserialize, Serialize};
 pub use libra::Libra;
+use serde::{Deserialize, Serialize};
 
 /// What a node offers for a job.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,0 +1,270 @@
+//! Admission through the book: the same decision as everywhere, over the book's sums.
+
+use super::{Admitted, Alarm, Book, BookError, Job, Node, Phase, Place, check_seconds};
+use crate::decision::TOLERANCE;
+use crate::decision::admission::affordable;
+use crate::decision::job::{Request, Terms};
+use crate::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
+use crate::decision::placement::{self, Placement};
+use crate::decision::policy::Policy;
+use crate::decision::pricing::Pricing;
+use crate::decision::refusal::{Reason, Refusal};
+use crate::decision::share::{Standing, Work, need};
+use std::cmp::Reverse;
+
+/// The book as a decision sees it.
+struct Nodes<'a>(&'a Book);
+
+/// One node of the book.
+struct BookNode<'a> {
+    book: &'a Book,
+    index: usize,
+    node: &'a Node,
+}
+
+impl Cluster for Nodes<'_> {
+    type Node<'a>
+        = BookNode<'a>
+    where
+        Self: 'a;
+
+    fn len(&self) -> usize {
+        self.0.nodes.len()
+    }
+
+    #[inline]
+    fn node(&self, index: usize) -> Option<BookNode<'_>> {
+        let node = &self.0.nodes[index];
+        node.available.then_some(BookNode {
+            book: self.0,
+            index,
+            node,
+        })
+    }
+}
+
+impl NodeView for BookNode<'_> {
+    #[inline]
+    fn spec(&self) -> NodeSpec {
+        self.node.spec
+    }
+
+    #[inline]
+    fn committed(&self) -> f64 {
+        self.node.committed
+    }
+
+    #[inline]
+    fn memory_committed(&self) -> u64 {
+        self.node.memory_committed
+    }
+
+    fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
+        for &(key, place) in &self.book.details[self.index].tenants {
+            let job = self.book.job(key);
+            let planned = self.book.admission.planned(&job.request);
+            let place = &job.places[place];
+            show(&JobOnNode {
+                terms: planned.terms,
+                slots: place.chunks * job.request.shape.processors_per_chunk,
+                cput: job.cput(place, self.book.now),
+                walltime: self.book.now - job.submitted,
+                held_share: place.share,
+                memory: memory(&job.request, place.chunks),
+            });
+        }
+    }
+}
+
+impl Job {
+    /// Processor seconds per slot by `now`, the job running at its share since it last reported.
+    pub(super) fn cput(&self, place: &Place, now: f64) -> f64 {
+        match self.phase {
+            Phase::Running => place.cput + place.share * (now - place.reported).max(0.0),
+            Phase::Provisional | Phase::Bound => place.cput,
+        }
+    }
+}
+
+pub(super) fn memory(request: &Request, chunks: u32) -> u64 {
+    request
+        .shape
+        .memory_per_chunk
+        .saturating_mul(u64::from(chunks))
+}
+
+impl Book {
+    /// Judges a request and, when it is accepted, reserves its shares under a new token.
+    ///
+    /// `now`: seconds on any clock that does not go back, the same for all calls.
+    ///
+    /// # Errors
+    /// [`BookError::Refused`] with reason and counter-offers; nothing is reserved then.
+    pub fn admit(&mut self, request: &Request, now: f64) -> Result<Admitted, BookError> {
+        self.advance(check_seconds("now", now)?);
+        let room = placement::room(request, self.nodes.len());
+        let mut scratch = std::mem::take(&mut self.scratch);
+        if scratch.len() < room {
+            scratch.resize(room, Placement::EMPTY);
+        }
+        let verdict = self.admission.judge(&Nodes(self), request, &mut scratch);
+        let admitted = verdict.map(|acceptance| {
+            let places = &scratch[..acceptance.nodes];
+            let token = self.enter(request, acceptance.price, places);
+            Admitted {
+                token,
+                price: acceptance.price,
+                places: places.to_vec(),
+            }
+        });
+        self.scratch = scratch;
+        admitted.map_err(BookError::Refused)
+    }
+
+    fn enter(&mut self, request: &Request, price: f64, places: &[Placement]) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        let now = self.now;
+        let job = Job {
+            token,
+            id: None,
+            request: *request,
+            price,
+            submitted: now,
+            phase: Phase::Provisional,
+            places: places
+                .iter()
+                .map(|place| Place {
+                    node: place.node,
+                    chunks: place.chunks,
+                    share: place.share,
+                    standing: Standing::OnTrack,
+                    cput: 0.0,
+                    reported: now,
+                })
+                .collect(),
+        };
+        self.insert(job);
+        self.alarms.push(Reverse(Alarm {
+            at: now + self.provisional,
+            token,
+        }));
+        token
+    }
+
+    /// Puts a job into the book and its shares into the nodes' sums.
+    pub(super) fn insert(&mut self, job: Job) -> usize {
+        let key = self.vacant.pop().unwrap_or_else(|| {
+            self.jobs.push(None);
+            self.jobs.len() - 1
+        });
+        self.by_token.insert(job.token, key);
+        if let Some(id) = &job.id {
+            self.by_id.insert(id.clone(), key);
+        }
+        self.alarms.push(Reverse(Alarm {
+            at: job.submitted + job.request.terms.deadline,
+            token: job.token,
+        }));
+        for (place, &Place { node, .. }) in job.places.iter().enumerate() {
+            self.details[node].tenants.push((key, place));
+        }
+        let nodes: Vec<usize> = job.places.iter().map(|place| place.node).collect();
+        self.jobs[key] = Some(job);
+        for node in nodes {
+            self.sum_up(node);
+        }
+        key
+    }
+
+    /// Takes the sums of a node anew.
+    pub(super) fn sum_up(&mut self, index: usize) {
+        let mut committed = 0.0;
+        let mut memory_committed = 0u64;
+        for &(key, place) in &self.details[index].tenants {
+            let job = self.job(key);
+            let place = &job.places[place];
+            let slots = place.chunks * job.request.shape.processors_per_chunk;
+            committed += f64::from(slots) * place.share;
+            memory_committed = memory_committed.saturating_add(memory(&job.request, place.chunks));
+        }
+        self.nodes[index].committed = committed;
+        self.nodes[index].memory_committed = memory_committed;
+    }
+
+    /// Changes the terms of a job, where its own nodes can keep the new ones.
+    ///
+    /// # Errors
+    /// [`BookError::Refused`] when the new terms cost more than the new budget or need more than
+    /// the job's nodes have; the old terms stand then.
+    pub fn modify(&mut self, id: &str, terms: &Terms, now: f64) -> Result<f64, BookError> {
+        self.advance(check_seconds("now", now)?);
+        terms.check()?;
+        let key = self.key_of(id)?;
+        let mut job = self.job(key).clone();
+        job.request.terms = *terms;
+        let refuse = |reason| {
+            Err(BookError::Refused(Box::new(Refusal {
+                reason,
+                counter_offers: Vec::new(),
+            })))
+        };
+        let price = self.admission.pricing.price(&job.request);
+        if !affordable(price, terms.budget) {
+            return refuse(Reason::Budget {
+                price,
+                budget: terms.budget,
+            });
+        }
+        let old = self.job(key);
+        let mut places = job.places.clone();
+        for (place, before) in places.iter_mut().zip(&old.places) {
+            let node = &self.nodes[place.node];
+            let work = self.work(&job, before);
+            let need = need(&work);
+            if matches!(need.standing, Standing::AtRisk | Standing::Late) {
+                return refuse(Reason::Deadline {
+                    fastest: work.walltime + (work.estimate - work.cput).max(0.0),
+                    deadline: terms.deadline,
+                });
+            }
+            let slots = f64::from(place.chunks * job.request.shape.processors_per_chunk);
+            place.share = self.admission.policy.share_rule().apply(need.share);
+            place.standing = need.standing;
+            place.cput = work.cput;
+            place.reported = self.now;
+            let free = node.spec.processors - node.committed + slots * before.share;
+            if slots * place.share > free + node.spec.processors * TOLERANCE {
+                return refuse(Reason::Share {
+                    needed: slots * place.share,
+                    free: free.max(0.0),
+                    node: place.node,
+                });
+            }
+        }
+        job.places = places;
+        job.price = price;
+        self.alarms.push(Reverse(Alarm {
+            at: job.submitted + terms.deadline,
+            token: job.token,
+        }));
+        let nodes: Vec<usize> = job.places.iter().map(|place| place.node).collect();
+        *self.job_mut(key) = job;
+        for node in nodes {
+            self.sum_up(node);
+        }
+        Ok(price)
+    }
+
+    /// How a slot of the job stands now on one of its nodes.
+    pub(super) fn work(&self, job: &Job, place: &Place) -> Work {
+        let planned = self.admission.planned(&job.request);
+        Work {
+            estimate: planned.terms.estimate / self.nodes[place.node].spec.rating,
+            deadline: planned.terms.deadline,
+            cput: job.cput(place, self.now),
+            walltime: self.now - job.submitted,
+            held_share: place.share,
+        }
+    }
+}

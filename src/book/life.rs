@@ -1,0 +1,212 @@
+//! The life of an accepted job: bound to an id, started, progressing, ended; or expired.
+
+use super::{Alarm, Book, BookError, Job, Phase, check_name, check_seconds};
+use crate::decision::policy::Policy;
+use crate::decision::share::need;
+use std::cmp::Reverse;
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ending {
+    /// Finished by its deadline.
+    pub met: bool,
+    /// Seconds past the deadline, ≥ 0.
+    pub delay: f64,
+    /// Price as sold, credits.
+    pub price: f64,
+    /// Credits that the user pays back to be had: delay × penalty rate of a soft job, ≥ 0.
+    pub penalty: f64,
+}
+
+impl Book {
+    /// Gives a job that was admitted the id that the batch system found for it. From now on its
+    /// reservation does not expire.
+    ///
+    /// # Errors
+    /// When the token is unknown (its reservation may have expired) or the id is taken.
+    pub fn bind(&mut self, token: u64, id: &str, now: f64) -> Result<(), BookError> {
+        self.advance(check_seconds("now", now)?);
+        check_name("job id", id)?;
+        let key = self.key_of_token(token)?;
+        match self.by_id.get(id) {
+            Some(&holder) if holder == key => return Ok(()),
+            Some(_) => return Err(BookError::IdTaken(id.to_string())),
+            None => {}
+        }
+        let job = self.job_mut(key);
+        let before = job.id.replace(id.to_string());
+        if job.phase == Phase::Provisional {
+            job.phase = Phase::Bound;
+        }
+        if let Some(before) = before {
+            self.by_id.remove(&before);
+        }
+        self.by_id.insert(id.to_string(), key);
+        Ok(())
+    }
+
+    /// The job runs from now on. A job started again (requeued) begins its estimate anew.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn started(&mut self, id: &str, now: f64) -> Result<(), BookError> {
+        self.advance(check_seconds("now", now)?);
+        let key = self.key_of(id)?;
+        let now = self.now;
+        let job = self.job_mut(key);
+        job.phase = Phase::Running;
+        for place in &mut job.places {
+            place.cput = 0.0;
+            place.reported = now;
+        }
+        self.refresh(key);
+        Ok(())
+    }
+
+    /// The job has used `cput` processor seconds per slot so far, on `node` or on all its nodes.
+    ///
+    /// # Errors
+    /// When there is no such job, or it is not on that node.
+    pub fn progress(
+        &mut self,
+        id: &str,
+        node: Option<&str>,
+        cput: f64,
+        now: f64,
+    ) -> Result<(), BookError> {
+        self.advance(check_seconds("now", now)?);
+        let cput = check_seconds("cput", cput)?;
+        let key = self.key_of(id)?;
+        let only = node.map(|name| self.node_index(name)).transpose()?;
+        let now = self.now;
+        let job = self.job_mut(key);
+        let mut reported = false;
+        for place in &mut job.places {
+            if only.is_none_or(|index| index == place.node) {
+                place.cput = cput;
+                place.reported = now;
+                reported = true;
+            }
+        }
+        if !reported {
+            return Err(BookError::UnknownNode(format!(
+                "{}' on which job '{id} runs",
+                node.unwrap_or_default()
+            )));
+        }
+        job.phase = Phase::Running;
+        self.refresh(key);
+        Ok(())
+    }
+
+    /// The job has ended; its shares are free.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn ended(&mut self, id: &str, now: f64) -> Result<Ending, BookError> {
+        self.advance(check_seconds("now", now)?);
+        let key = self.key_of(id)?;
+        let job = self.remove(key);
+        let delay = (self.now - job.submitted - job.request.terms.deadline).max(0.0);
+        Ok(Ending {
+            met: delay == 0.0,
+            delay,
+            price: job.price,
+            penalty: delay * job.request.terms.penalty_rate,
+        })
+    }
+
+    /// Takes back a reservation or a job that will not run; its shares are free.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn cancel(&mut self, id: &str, now: f64) -> Result<(), BookError> {
+        self.advance(check_seconds("now", now)?);
+        let key = self.key_of(id)?;
+        self.remove(key);
+        Ok(())
+    }
+
+    /// As [`Book::cancel`], for a job that has no id yet.
+    ///
+    /// # Errors
+    /// When the token is unknown.
+    pub fn cancel_token(&mut self, token: u64, now: f64) -> Result<(), BookError> {
+        self.advance(check_seconds("now", now)?);
+        let key = self.key_of_token(token)?;
+        self.remove(key);
+        Ok(())
+    }
+
+    /// Moves the book's time on: reservations that nobody bound expire, jobs past their deadline
+    /// count a whole processor per slot. Every other call does this first.
+    pub fn advance(&mut self, now: f64) {
+        if now > self.now {
+            self.now = now;
+        }
+        while let Some(&Reverse(Alarm { at, token })) = self.alarms.peek() {
+            if at > self.now {
+                break;
+            }
+            self.alarms.pop();
+            let Some(&key) = self.by_token.get(&token) else {
+                continue;
+            };
+            let job = self.job(key);
+            let expires = job.submitted + self.provisional;
+            if job.phase == Phase::Provisional && expires <= self.now {
+                log::info!("reservation {token} expired without a job id");
+                self.remove(key);
+            } else if job.submitted + job.request.terms.deadline <= self.now {
+                self.refresh(key);
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: usize) -> Job {
+        let job = self.jobs[key].take().expect("keys name jobs in the book");
+        self.by_token.remove(&job.token);
+        if let Some(id) = &job.id {
+            self.by_id.remove(id);
+        }
+        self.vacant.push(key);
+        for place in &job.places {
+            self.details[place.node].tenants.retain(|&(k, _)| k != key);
+            self.sum_up(place.node);
+        }
+        job
+    }
+
+    /// Takes the shares of a job anew.
+    pub(super) fn refresh(&mut self, key: usize) {
+        let job = self.job(key);
+        let rule = self.admission.policy.share_rule();
+        let taken: Vec<_> = job
+            .places
+            .iter()
+            .map(|place| {
+                let work = self.work(job, place);
+                (place.node, work.cput, need(&work))
+            })
+            .collect();
+        let now = self.now;
+        let job = self.job_mut(key);
+        for (place, (_, cput, need)) in job.places.iter_mut().zip(&taken) {
+            // The share changes now, so what was run at the old one is settled first.
+            place.cput = *cput;
+            place.reported = now;
+            place.share = rule.apply(need.share);
+            place.standing = need.standing;
+        }
+        for (node, _, _) in taken {
+            self.sum_up(node);
+        }
+    }
+
+    pub(super) fn refresh_tenants(&mut self, node: usize) {
+        let keys: Vec<usize> = self.details[node].tenants.iter().map(|&(k, _)| k).collect();
+        for key in keys {
+            self.refresh(key);
+        }
+    }
+}

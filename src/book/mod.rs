@@ -1,0 +1,357 @@
+//! The book: which jobs hold which shares of which nodes, kept in memory and asked in microseconds.
+//!
+//! For callers that live as long as a batch server (a PBS hook's library, a Slurm plugin). On one
+//! host the registry is the truth instead, see [`crate::host`].
+//!
+//! Invariants:
+//! - A job is in the book from its acceptance to its end; a reservation counts like a running job.
+//! - A node's committed sum is the sum over its jobs, taken anew whenever one of them changes, so
+//!   that no rounding piles up.
+//! - Between two reports a job is taken to run at its share. Then the share it needs is a constant
+//!   (see [`crate::decision::share`]) and the sums need no refreshing; only a deadline that passes
+//!   and a reservation that expires change them by themselves, and both wait in `alarms`.
+//! - `now` never goes back: an earlier one counts as the latest seen.
+
+mod judge;
+mod life;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use crate::decision::admission::Admission;
+use crate::decision::job::{OutOfRange, Request};
+use crate::decision::node::NodeSpec;
+use crate::decision::placement::Placement;
+use crate::decision::refusal::Refusal;
+use crate::decision::share::Standing;
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+pub use life::Ending;
+pub use snapshot::{JobRecord, NodeRecord, PlaceRecord, Snapshot};
+
+/// Longest name of a node and longest id of a job, in bytes.
+pub const LONGEST_NAME: usize = 255;
+
+/// How long an acceptance without an id holds its reservation, in seconds, unless set otherwise.
+pub const DEFAULT_PROVISIONAL: f64 = 30.0;
+
+/// All nodes and jobs.
+pub struct Book {
+    admission: Admission,
+    provisional: f64,
+    /// What a decision reads of each node, dense: it is scanned for every submission.
+    nodes: Vec<Node>,
+    /// The rest of each node, same index.
+    details: Vec<NodeDetails>,
+    by_name: HashMap<String, usize>,
+    jobs: Vec<Option<Job>>,
+    vacant: Vec<usize>,
+    by_token: HashMap<u64, usize>,
+    by_id: HashMap<String, usize>,
+    next_token: u64,
+    alarms: BinaryHeap<Reverse<Alarm>>,
+    scratch: Vec<Placement>,
+    now: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    spec: NodeSpec,
+    committed: f64,
+    memory_committed: u64,
+    available: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct NodeDetails {
+    name: String,
+    /// (job, place of that job)
+    tenants: Vec<(usize, usize)>,
+}
+
+/// How far a job has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Accepted; the batch system has not named it yet. Expires.
+    Provisional,
+    /// It has an id and waits to be started.
+    Bound,
+    /// It runs.
+    Running,
+}
+
+#[derive(Debug, Clone)]
+struct Job {
+    token: u64,
+    id: Option<String>,
+    /// As sold: the estimate without margin.
+    request: Request,
+    price: f64,
+    submitted: f64,
+    phase: Phase,
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    node: usize,
+    chunks: u32,
+    share: f64,
+    standing: Standing,
+    /// Processor seconds per slot, as last reported.
+    cput: f64,
+    reported: f64,
+}
+
+/// Something that will happen to a job by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Alarm {
+    at: f64,
+    token: u64,
+}
+
+impl Eq for Alarm {}
+impl PartialOrd for Alarm {
+    fn partial_cmp(&self, other: &Alarm) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Alarm {
+    fn cmp(&self, other: &Alarm) -> std::cmp::Ordering {
+        self.at
+            .total_cmp(&other.at)
+            .then(self.token.cmp(&other.token))
+    }
+}
+
+/// A job that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admitted {
+    /// Names the job until it has an id; never 0, never used twice.
+    pub token: u64,
+    /// Credits.
+    pub price: f64,
+    /// Where it goes, best first. Index as in [`Book::node_name`].
+    pub places: Vec<Placement>,
+}
+
+/// How a job stands on one of its nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlaceView<'a> {
+    /// Name of the node.
+    pub node: &'a str,
+    /// Chunks there.
+    pub chunks: u32,
+    /// Share of each slot, in processors.
+    pub share: f64,
+    /// How it stands.
+    pub standing: Standing,
+}
+
+/// Why the book cannot do what it was asked. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum BookError {
+    /// The job was refused.
+    #[error("refused: {}", .0.reason)]
+    Refused(Box<Refusal>),
+    /// No job of that token or id.
+    #[error("there is no job {0}; it has ended, was cancelled, or its reservation expired")]
+    UnknownJob(String),
+    /// No node of that name.
+    #[error("there is no node '{0}'")]
+    UnknownNode(String),
+    /// The id belongs to another job already.
+    #[error("the id '{0}' is taken by another job")]
+    IdTaken(String),
+    /// A name that cannot be one.
+    #[error("a {what} has 1 to 255 bytes and no control characters, this one has {bytes} bytes")]
+    Name {
+        /// Node name or job id.
+        what: &'static str,
+        /// Its length.
+        bytes: usize,
+    },
+    /// A value is out of range.
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
+    /// A time or a processor time that is none.
+    #[error("{what} is {value}, expected seconds, 0 or more")]
+    Time {
+        /// Which.
+        what: &'static str,
+        /// What was given.
+        value: f64,
+    },
+    /// A snapshot that cannot be read.
+    #[error("the snapshot cannot be read: {0}")]
+    Snapshot(String),
+}
+
+impl Book {
+    /// An empty book. `provisional`: seconds for which an acceptance holds without an id.
+    pub fn new(admission: Admission, provisional: f64) -> Book {
+        Book {
+            admission,
+            provisional,
+            nodes: Vec::new(),
+            details: Vec::new(),
+            by_name: HashMap::new(),
+            jobs: Vec::new(),
+            vacant: Vec::new(),
+            by_token: HashMap::new(),
+            by_id: HashMap::new(),
+            next_token: 1,
+            alarms: BinaryHeap::new(),
+            scratch: Vec::new(),
+            now: 0.0,
+        }
+    }
+
+    /// Declares a node or changes it. Jobs that are on it stay, even where they no longer fit.
+    /// `available`: does it take new jobs?
+    ///
+    /// # Errors
+    /// When the name or a value is out of range.
+    pub fn set_node(
+        &mut self,
+        name: &str,
+        spec: NodeSpec,
+        available: bool,
+    ) -> Result<(), BookError> {
+        check_name("node name", name)?;
+        spec.check()?;
+        match self.by_name.get(name) {
+            Some(&index) => {
+                let rated_anew = self.nodes[index].spec.rating != spec.rating;
+                self.nodes[index].spec = spec;
+                self.nodes[index].available = available;
+                if rated_anew {
+                    self.refresh_tenants(index);
+                }
+            }
+            None => {
+                self.by_name.insert(name.to_string(), self.nodes.len());
+                self.nodes.push(Node {
+                    spec,
+                    committed: 0.0,
+                    memory_committed: 0,
+                    available,
+                });
+                self.details.push(NodeDetails {
+                    name: name.to_string(),
+                    tenants: Vec::new(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens or closes a node to new jobs.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn set_available(&mut self, name: &str, available: bool) -> Result<(), BookError> {
+        let index = self.node_index(name)?;
+        self.nodes[index].available = available;
+        Ok(())
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Number of jobs, reservations included.
+    pub fn job_count(&self) -> usize {
+        self.by_token.len()
+    }
+
+    /// Name of a node by its index.
+    pub fn node_name(&self, index: usize) -> &str {
+        self.details
+            .get(index)
+            .map_or("", |details| details.name.as_str())
+    }
+
+    /// Processors committed on a node.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn committed(&self, name: &str) -> Result<f64, BookError> {
+        Ok(self.nodes[self.node_index(name)?].committed)
+    }
+
+    /// The rules this book decides by.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// Where a job runs, with its present shares.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn places(&self, id: &str) -> Result<Vec<PlaceView<'_>>, BookError> {
+        let job = self.job(self.key_of(id)?);
+        Ok(job
+            .places
+            .iter()
+            .map(|place| PlaceView {
+                node: self.node_name(place.node),
+                chunks: place.chunks,
+                share: place.share,
+                standing: place.standing,
+            })
+            .collect())
+    }
+
+    fn node_index(&self, name: &str) -> Result<usize, BookError> {
+        self.by_name
+            .get(name)
+            .copied()
+            .ok_or_else(|| BookError::UnknownNode(name.chars().take(LONGEST_NAME).collect()))
+    }
+
+    fn key_of(&self, id: &str) -> Result<usize, BookError> {
+        self.by_id
+            .get(id)
+            .copied()
+            .ok_or_else(|| BookError::UnknownJob(id.chars().take(LONGEST_NAME).collect()))
+    }
+
+    fn key_of_token(&self, token: u64) -> Result<usize, BookError> {
+        self.by_token
+            .get(&token)
+            .copied()
+            .ok_or_else(|| BookError::UnknownJob(format!("with token {token}")))
+    }
+
+    /// A key from `by_id` or `by_token` always names a job.
+    fn job(&self, key: usize) -> &Job {
+        self.jobs[key].as_ref().expect("keys name jobs in the book")
+    }
+
+    fn job_mut(&mut self, key: usize) -> &mut Job {
+        self.jobs[key].as_mut().expect("keys name jobs in the book")
+    }
+}
+
+fn check_name(what: &'static str, name: &str) -> Result<(), BookError> {
+    if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
+        return Err(BookError::Name {
+            what,
+            bytes: name.len(),
+        });
+    }
+    Ok(())
+}
+
+fn check_seconds(what: &'static str, value: f64) -> Result<f64, BookError> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(value)
+    } else {
+        Err(BookError::Time { what, value })
+    }
+}

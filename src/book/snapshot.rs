@@ -1,0 +1,267 @@
+//! The book as text, and the book from text: after a restart of the server the batch system's own
+//! job records say what was sold, and the book is built from them again.
+
+use super::{Book, BookError, Job, Phase, Place, check_name, check_seconds};
+use crate::decision::job::Request;
+use crate::decision::node::NodeSpec;
+use crate::decision::share::Standing;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// The only version so far.
+const VERSION: u32 = 1;
+
+/// A whole book.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Snapshot {
+    /// 1.
+    pub version: u32,
+    /// The book's time, seconds.
+    pub now: f64,
+    /// Nodes.
+    pub nodes: Vec<NodeRecord>,
+    /// Jobs, reservations included.
+    pub jobs: Vec<JobRecord>,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct NodeRecord {
+    /// Name.
+    pub name: String,
+    /// Processors.
+    pub processors: f64,
+    /// Speed against a reference node.
+    #[serde(default = "one")]
+    pub rating: f64,
+    /// Bytes; absent where memory is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Takes new jobs.
+    #[serde(default = "yes")]
+    pub available: bool,
+    /// Processors committed; written for the reader, not read back.
+    #[serde(default)]
+    pub committed: f64,
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct JobRecord {
+    /// The batch system's id; absent for a reservation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Token; 0 or absent: a new one is given.
+    #[serde(default)]
+    pub token: u64,
+    /// As sold.
+    pub request: Request,
+    /// Credits.
+    pub price: f64,
+    /// On the book's clock, seconds.
+    pub submitted: f64,
+    /// How far it has come.
+    pub phase: Phase,
+    /// Where it is.
+    pub places: Vec<PlaceRecord>,
+}
+
+/// A job's part on one node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PlaceRecord {
+    /// Name of the node.
+    pub node: String,
+    /// Chunks there.
+    pub chunks: u32,
+    /// Share last held, per slot.
+    pub share: f64,
+    /// Processor seconds per slot so far.
+    #[serde(default)]
+    pub cput: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Book {
+    /// Everything in the book, in the order of its tokens.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut jobs: Vec<&Job> = self.jobs.iter().flatten().collect();
+        jobs.sort_by_key(|job| job.token);
+        Snapshot {
+            version: VERSION,
+            now: self.now,
+            nodes: self
+                .nodes
+                .iter()
+                .zip(&self.details)
+                .map(|(node, details)| NodeRecord {
+                    name: details.name.clone(),
+                    processors: node.spec.processors,
+                    rating: node.spec.rating,
+                    memory: (node.spec.memory != NodeSpec::MEMORY_UNLIMITED)
+                        .then_some(node.spec.memory),
+                    available: node.available,
+                    committed: node.committed,
+                })
+                .collect(),
+            jobs: jobs
+                .into_iter()
+                .map(|job| JobRecord {
+                    id: job.id.clone(),
+                    token: job.token,
+                    request: job.request,
+                    price: job.price,
+                    submitted: job.submitted,
+                    phase: job.phase,
+                    places: job
+                        .places
+                        .iter()
+                        .map(|place| PlaceRecord {
+                            node: self.node_name(place.node).to_string(),
+                            chunks: place.chunks,
+                            share: place.share,
+                            cput: job.cput(place, self.now),
+                        })
+                        .collect(),
+                })
+                .collect(),
+        }
+    }
+
+    /// Replaces everything in the book by these nodes and jobs. A job on a node that is not
+    /// declared brings that node with it, closed to new jobs: what was sold there still counts.
+    ///
+    /// Returns the records that could not be taken, each with its reason; the others are in.
+    ///
+    /// # Errors
+    /// When the snapshot as a whole cannot be taken; the book is as it was then.
+    pub fn rebuild(&mut self, snapshot: &Snapshot) -> Result<Vec<String>, BookError> {
+        if snapshot.version != VERSION {
+            return Err(BookError::Snapshot(format!(
+                "it has version {}, expected {VERSION}",
+                snapshot.version
+            )));
+        }
+        let mut book = Book::new(self.admission, self.provisional);
+        book.now = check_seconds("now", snapshot.now)?;
+        // A token never names two jobs, not even across a rebuild.
+        let last = snapshot.jobs.iter().map(|job| job.token).max();
+        book.next_token = self.next_token.max(last.unwrap_or(0).saturating_add(1));
+        let mut problems = Vec::new();
+        for node in &snapshot.nodes {
+            let spec = NodeSpec {
+                processors: node.processors,
+                rating: node.rating,
+                memory: node.memory.unwrap_or(NodeSpec::MEMORY_UNLIMITED),
+            };
+            if let Err(error) = book.set_node(&node.name, spec, node.available) {
+                problems.push(format!("node '{}': {error}", node.name));
+            }
+        }
+        for job in &snapshot.jobs {
+            if let Err(error) = book.restore(job) {
+                let id = job.id.as_deref().unwrap_or("without id");
+                problems.push(format!("job {id}: {error}"));
+            }
+        }
+        *self = book;
+        self.advance(snapshot.now);
+        Ok(problems)
+    }
+
+    fn restore(&mut self, record: &JobRecord) -> Result<(), BookError> {
+        record.request.check()?;
+        check_seconds("submitted", record.submitted)?;
+        check_seconds("price", record.price)?;
+        if record.places.is_empty() {
+            return Err(BookError::UnknownNode("(none)".to_string()));
+        }
+        if let Some(id) = &record.id {
+            check_name("job id", id)?;
+            if self.by_id.contains_key(id) {
+                return Err(BookError::IdTaken(id.clone()));
+            }
+        }
+        if self.by_token.contains_key(&record.token) {
+            return Err(BookError::IdTaken(format!("token {}", record.token)));
+        }
+        let mut chunks_on: HashMap<&str, u32> = HashMap::new();
+        for place in &record.places {
+            check_name("node name", &place.node)?;
+            check_seconds("cput", place.cput)?;
+            if !(0.0..=1.0).contains(&place.share) {
+                return Err(crate::decision::job::OutOfRange {
+                    field: "share",
+                    value: place.share,
+                    expected: "processors per slot, from 0 to 1",
+                }
+                .into());
+            }
+            let fits = (1..=record.request.shape.chunks).contains(&place.chunks);
+            if !fits || chunks_on.insert(&place.node, place.chunks).is_some() {
+                return Err(crate::decision::job::OutOfRange {
+                    field: "chunks",
+                    value: f64::from(place.chunks),
+                    expected: "1 to the job's chunks, each node once",
+                }
+                .into());
+            }
+        }
+        let token = match record.token {
+            0 => {
+                self.next_token += 1;
+                self.next_token - 1
+            }
+            token => token,
+        };
+        let mut places = Vec::with_capacity(record.places.len());
+        for place in &record.places {
+            if !self.by_name.contains_key(&place.node) {
+                let nothing = NodeSpec {
+                    processors: 0.0,
+                    rating: 1.0,
+                    memory: 0,
+                };
+                self.set_node(&place.node, nothing, false)?;
+            }
+            places.push(Place {
+                node: self.node_index(&place.node)?,
+                chunks: place.chunks,
+                share: place.share,
+                standing: Standing::OnTrack,
+                cput: place.cput,
+                reported: self.now,
+            });
+        }
+        let key = self.insert(Job {
+            token,
+            id: record.id.clone(),
+            request: record.request,
+            price: record.price,
+            submitted: record.submitted,
+            phase: match (record.phase, &record.id) {
+                (Phase::Provisional, Some(_)) => Phase::Bound,
+                (phase, _) => phase,
+            },
+            places,
+        });
+        self.alarms.push(std::cmp::Reverse(super::Alarm {
+            at: record.submitted + self.provisional,
+            token,
+        }));
+        if record.phase == Phase::Running {
+            self.refresh(key);
+        }
+        Ok(())
+    }
+}
