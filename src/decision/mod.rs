@@ -14,6 +14,7 @@
 //! credits, bytes.
 
 pub mod admission;
+pub mod allotment;
 pub mod counter_offer;
 pub mod job;
 pub mod node;

@@ -1,0 +1,355 @@
+//! The site's configuration: one TOML file, kebab-case, unknown keys refused with their line.
+//!
+//! Values carry their units (`"30s"`, `"5%"`, `"64GiB"`). Every default is in [`DEFAULT_TOML`],
+//! which `libra config default` prints and which a test holds against [`Config::default`].
+
+mod values;
+
+use crate::cgroup;
+use crate::decision::admission::Admission;
+use crate::decision::policy::{AnyPolicy, Libra, NodeChoice};
+use crate::decision::pricing::{AnyPricing, Linear};
+use crate::decision::share::ShareRule;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+pub use values::{Amount, Duration, Margin, Memory, Processors, Rating};
+
+/// Every key with its default value and what it means.
+pub const DEFAULT_TOML: &str = include_str!("default.toml");
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Config {
+    /// Who is admitted.
+    pub admission: AdmissionConfig,
+    /// What it costs.
+    pub pricing: PricingConfig,
+    /// What this host is.
+    pub node: NodeConfig,
+    /// How shares are enforced.
+    pub cgroup: CgroupConfig,
+    /// Where the jobs of this host are recorded.
+    pub registry: RegistryConfig,
+    /// The control loop.
+    pub agent: AgentConfig,
+}
+
+/// `[admission]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct AdmissionConfig {
+    /// The rule.
+    pub policy: PolicyName,
+    /// Which node is taken first.
+    pub node_choice: NodeChoice,
+    /// Shares rounded up to 1/k.
+    pub integral_shares: bool,
+    /// Stretch of every estimate.
+    pub estimate_margin: Margin,
+    /// How long an acceptance holds without a job id.
+    pub provisional: Duration,
+}
+
+/// Policies by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// Libra, 2004.
+    #[default]
+    Libra,
+}
+
+/// `[pricing]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PricingConfig {
+    /// The rule.
+    pub rule: PricingName,
+    /// Credits per processor second.
+    pub alpha: Amount,
+    /// Credits per unit of estimate / deadline.
+    pub beta: Amount,
+}
+
+/// Pricing rules by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PricingName {
+    /// α·E + β·E/D.
+    #[default]
+    Linear,
+}
+
+/// `[node]`
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct NodeConfig {
+    /// Processors that jobs may share.
+    pub processors: Processors,
+    /// Speed against a reference node.
+    pub rating: Rating,
+    /// Memory that jobs may ask for.
+    pub memory: Memory,
+}
+
+/// `[cgroup]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct CgroupConfig {
+    /// Which kind of cgroup.
+    pub version: cgroup::VersionChoice,
+    /// Path below the mount; `auto` finds one.
+    pub root: String,
+    /// What happens to time that nobody needs.
+    pub spare: cgroup::Spare,
+    /// Period of the quota.
+    pub period: Duration,
+    /// Slots packed per processor.
+    pub pin: cgroup::Pin,
+}
+
+/// `[registry]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct RegistryConfig {
+    /// Its directory; `auto` is /run/libra for root, $XDG_RUNTIME_DIR/libra for others.
+    pub directory: String,
+    /// How long the outcome of an ended job is kept.
+    pub keep_ended: Duration,
+}
+
+/// `[agent]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct AgentConfig {
+    /// Time between two rounds.
+    pub interval: Duration,
+    /// Time between SIGTERM and SIGKILL when a job is cancelled.
+    pub grace: Duration,
+}
+
+impl Default for AdmissionConfig {
+    fn default() -> Self {
+        AdmissionConfig {
+            policy: PolicyName::Libra,
+            node_choice: NodeChoice::BestFit,
+            integral_shares: false,
+            estimate_margin: Margin(0.05),
+            provisional: Duration(30.0),
+        }
+    }
+}
+
+impl Default for PricingConfig {
+    fn default() -> Self {
+        PricingConfig {
+            rule: PricingName::Linear,
+            alpha: Amount(1.0),
+            beta: Amount(1.0),
+        }
+    }
+}
+
+impl Default for CgroupConfig {
+    fn default() -> Self {
+        CgroupConfig {
+            version: cgroup::VersionChoice::Auto,
+            root: "auto".to_string(),
+            spare: cgroup::Spare::Idle,
+            period: Duration(0.1),
+            pin: cgroup::Pin::Auto,
+        }
+    }
+}
+
+impl Default for RegistryConfig {
+    fn default() -> Self {
+        RegistryConfig {
+            directory: "auto".to_string(),
+            keep_ended: Duration(600.0),
+        }
+    }
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        AgentConfig {
+            interval: Duration(1.0),
+            grace: Duration(5.0),
+        }
+    }
+}
+
+/// Why a configuration cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{path}: cannot be read: {error}; give another with --config, or write one with 'libra config default'")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// What is in it cannot be taken; the text has line, column and what was expected.
+    #[error("{origin}: {problem}")]
+    Invalid {
+        /// File or other origin.
+        origin: String,
+        /// Line, column, the line itself and what is wrong.
+        problem: String,
+    },
+}
+
+impl Config {
+    /// Reads a configuration from text; what it does not mention has its default.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with line and column.
+    pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
+        Config::from_origin(text, "configuration")
+    }
+
+    fn from_origin(text: &str, origin: &str) -> Result<Config, ConfigError> {
+        let invalid = |problem: String| ConfigError::Invalid {
+            origin: origin.to_string(),
+            problem,
+        };
+        let config: Config =
+            toml::from_str(text).map_err(|error| invalid(error.to_string().trim_end().to_string()))?;
+        let period = config.cgroup.period.0;
+        if !(0.001..=1.0).contains(&period) {
+            return Err(invalid(format!(
+                "cgroup.period is {period} s, expected 1ms to 1s, the range of the kernel"
+            )));
+        }
+        if config.agent.interval.0 < 0.01 {
+            return Err(invalid(format!(
+                "agent.interval is {} s, expected at least 10ms",
+                config.agent.interval.0
+            )));
+        }
+        let root = &config.cgroup.root;
+        if root.is_empty() || root.split('/').any(|part| part == "..") {
+            return Err(invalid(format!(
+                "cgroup.root is '{root}', expected 'auto' or a path below the cgroup mount, without '..'"
+            )));
+        }
+        if config.registry.directory != "auto" && !config.registry.directory.starts_with('/') {
+            return Err(invalid(format!(
+                "registry.directory is '{}', expected 'auto' or an absolute path",
+                config.registry.directory
+            )));
+        }
+        Ok(config)
+    }
+
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// When it cannot be read or taken; the text begins with its path.
+    pub fn from_file(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+            path: path.to_path_buf(),
+            error,
+        })?;
+        Config::from_origin(&text, &path.display().to_string())
+    }
+
+    /// The rules of admission.
+    pub fn admission(&self) -> Admission {
+        let admission = &self.admission;
+        let share_rule = if admission.integral_shares {
+            ShareRule::Integral
+        } else {
+            ShareRule::Exact
+        };
+        Admission {
+            policy: match admission.policy {
+                PolicyName::Libra => AnyPolicy::Libra(Libra {
+                    node_choice: admission.node_choice,
+                    share_rule,
+                }),
+            },
+            pricing: match self.pricing.rule {
+                PricingName::Linear => AnyPricing::Linear(Linear {
+                    alpha: self.pricing.alpha.0,
+                    beta: self.pricing.beta.0,
+                }),
+            },
+            estimate_margin: admission.estimate_margin.0,
+        }
+    }
+
+    /// Seconds for which an acceptance holds without a job id.
+    pub fn provisional_seconds(&self) -> f64 {
+        self.admission.provisional.0
+    }
+
+    /// The settings of the enforcement.
+    pub fn cgroup_settings(&self) -> cgroup::Settings {
+        cgroup::Settings {
+            version: self.cgroup.version,
+            root: (self.cgroup.root != "auto").then(|| self.cgroup.root.clone()),
+            spare: self.cgroup.spare,
+            period: std::time::Duration::from_secs_f64(self.cgroup.period.0),
+            pin: self.cgroup.pin,
+            mounts: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_printed_defaults_are_the_defaults() {
+        let printed = Config::from_toml(DEFAULT_TOML).expect("our own text");
+        assert_eq!(printed, Config::default());
+        assert_eq!(Config::from_toml("").expect("empty"), Config::default());
+    }
+
+    #[test]
+    fn every_key_is_printed() {
+        // A key with another value than the default shows that the file's key is the one read.
+        let changed = DEFAULT_TOML
+            .replace("best-fit", "least-loaded")
+            .replace("integral-shares = false", "integral-shares = true")
+            .replace("\"5%\"", "\"10%\"")
+            .replace("alpha = 1.0", "alpha = 2.0")
+            .replace("rating = 1.0", "rating = 2.0")
+            .replace("spare = \"idle\"", "spare = \"shared\"")
+            .replace("\"100ms\"", "\"50ms\"");
+        let config = Config::from_toml(&changed).expect("all valid");
+        assert_eq!(config.admission.node_choice, NodeChoice::LeastLoaded);
+        assert!(config.admission.integral_shares);
+        assert_eq!(config.admission.estimate_margin, Margin(0.1));
+        assert_eq!(config.pricing.alpha, Amount(2.0));
+        assert_eq!(config.node.rating, Rating(2.0));
+        assert_eq!(config.cgroup.spare, cgroup::Spare::Shared);
+        assert_eq!(config.cgroup.period, Duration(0.05));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (text, line, part) in [
+            ("[admission]\npolcy = 'libra'", "line 2", "polcy"),
+            ("[pricing]\nalpha = -1.0", "line 2", "credits"),
+            ("[pricing]\nalpha = nan", "line 2", "credits"),
+            ("\n\n[node]\nmemory = 'much'", "line 4", "memory"),
+            ("[node]\nprocessors = 0", "line 2", "processors"),
+            ("[agent]\ninterval = 'soon'", "line 2", "HH:MM:SS"),
+            ("[admission]\nestimate-margin = '5'", "line 2", "%"),
+            ("[colour]", "line 1", "colour"),
+            ("[cgroup]\nperiod = '2s'", "", "1ms to 1s"),
+            ("[cgroup]\nroot = '../x'", "", "without '..'"),
+            ("[registry]\ndirectory = 'run'", "", "absolute"),
+            ("[", "line 1", ""),
+        ] {
+            let error = Config::from_toml(text).expect_err(text).to_string();
+            assert!(error.contains(line) && error.contains(part), "{text}: {error}");
+        }
+    }
+}

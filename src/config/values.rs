@@ -1,0 +1,164 @@
+//! Values with units, as they stand in the configuration. Each refuses what is out of its range
+//! while it is read, so that the error has the line.
+
+use crate::text::{duration, memory};
+use serde::de::{Deserialize, Deserializer, Error};
+
+/// What TOML may hold where we expect a number or a text.
+#[derive(serde::Deserialize)]
+#[serde(untagged, expecting = "a number or a text in quotes")]
+enum Written {
+    Whole(i64),
+    Number(f64),
+    Text(String),
+}
+
+impl Written {
+    fn number(&self) -> Option<f64> {
+        match self {
+            Written::Whole(n) => Some(*n as f64),
+            Written::Number(n) => Some(*n),
+            Written::Text(_) => None,
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Written::Whole(n) => n.to_string(),
+            Written::Number(n) => n.to_string(),
+            Written::Text(text) => format!("'{}'", text.chars().take(64).collect::<String>()),
+        }
+    }
+}
+
+/// A duration in seconds, ≥ 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Duration(pub f64);
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Text(text) => duration::parse(&text).map(Duration).map_err(D::Error::custom),
+            other => Err(D::Error::custom(format!(
+                "{} has no unit; write a duration in quotes, such as \"30s\" (or \"00:00:30\", HH:MM:SS)",
+                other.shown()
+            ))),
+        }
+    }
+}
+
+/// Credits, finite and ≥ 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Amount(pub f64);
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        match written.number() {
+            Some(n) if (0.0..=1e9).contains(&n) => Ok(Amount(n)),
+            _ => Err(D::Error::custom(format!(
+                "{} is not a number of credits from 0 to 1e9",
+                written.shown()
+            ))),
+        }
+    }
+}
+
+/// A part added to every estimate: 0 to 10 (1000 %).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Margin(pub f64);
+
+impl<'de> Deserialize<'de> for Margin {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        let percent = match &written {
+            Written::Text(text) => text
+                .strip_suffix('%')
+                .and_then(|digits| digits.trim().parse::<f64>().ok()),
+            _ => None,
+        };
+        match percent {
+            Some(percent) if (0.0..=1000.0).contains(&percent) => Ok(Margin(percent / 100.0)),
+            _ => Err(D::Error::custom(format!(
+                "{} is not a margin; write percent in quotes, \"0%\" to \"1000%\"",
+                written.shown()
+            ))),
+        }
+    }
+}
+
+/// Processors of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Processors {
+    /// As many as the system has online.
+    #[default]
+    All,
+    /// So many; may be fractional.
+    Count(f64),
+}
+
+impl<'de> Deserialize<'de> for Processors {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        match (&written, written.number()) {
+            (Written::Text(word), _) if word == "all" => Ok(Processors::All),
+            (_, Some(n)) if n > 0.0 && n <= 1e6 => Ok(Processors::Count(n)),
+            _ => Err(D::Error::custom(format!(
+                "{} is not a number of processors; write \"all\" or a number above 0, such as 3.5",
+                written.shown()
+            ))),
+        }
+    }
+}
+
+/// Speed against a reference node.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rating(pub f64);
+
+impl Default for Rating {
+    fn default() -> Self {
+        Rating(1.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rating {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        match written.number() {
+            Some(n) if (1e-6..=1e6).contains(&n) => Ok(Rating(n)),
+            _ => Err(D::Error::custom(format!(
+                "{} is not a rating; write a number from 0.000001 to 1000000 (1.0 is a reference node)",
+                written.shown()
+            ))),
+        }
+    }
+}
+
+/// Memory of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Memory {
+    /// As much as the system has.
+    #[default]
+    All,
+    /// Not counted.
+    Unlimited,
+    /// So many bytes.
+    Bytes(u64),
+}
+
+impl<'de> Deserialize<'de> for Memory {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        match &written {
+            Written::Text(word) if word == "all" => Ok(Memory::All),
+            Written::Text(word) if word == "unlimited" => Ok(Memory::Unlimited),
+            Written::Text(text) => memory::parse(text)
+                .map(Memory::Bytes)
+                .map_err(D::Error::custom),
+            _ => Err(D::Error::custom(format!(
+                "{} has no unit; write memory in quotes: \"all\", \"unlimited\", or an amount such as \"64GiB\"",
+                written.shown()
+            ))),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The control loop of a host: every job's share taken anew, again and again.
+//!
+//! Invariants:
+//! - One process at a time runs it, the one that has the registry's leadership: the agent, or any
+//!   `libra run` where there is no agent. If that one is killed, the next takes over.
+//! - Nothing is remembered that could not be found again: what is kept here is open files and
+//!   what was written last.
+//! - A round that fails for one job goes on with the others.
+
+use super::entry::{Entry, Process};
+use super::registry::Leadership;
+use super::{Host, HostError, clock, on_node, used};
+use crate::cgroup::Group;
+use crate::decision::allotment::{Claim, allot};
+use crate::decision::policy::Policy;
+use crate::decision::share::{Need, Standing};
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+/// Rounds after which a process that answers to its number is looked at more closely: the number
+/// may have been given to another one.
+const CLOSE_LOOK: u64 = 16;
+/// A directory changed less than this before it was read may change again under the same time stamp.
+const SETTLED: Duration = Duration::from_millis(50);
+/// A share that moves by less than this part is not worth a write to the kernel.
+const WORTH_A_WRITE: f64 = 1e-3;
+
+/// What one round did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Round {
+    /// Jobs that hold a share.
+    pub jobs: usize,
+    /// Shares that were changed.
+    pub adjusted: usize,
+    /// Files that somebody else had changed, written again.
+    pub drifted: usize,
+    /// Jobs found over and cleaned up.
+    pub ended: usize,
+}
+
+struct Watched {
+    entry: Entry,
+    group: Option<Group>,
+    /// Processors over all slots, as last written.
+    given: f64,
+    standing: Standing,
+}
+
+/// The loop's state between two rounds.
+pub struct ControlLoop<'a> {
+    host: &'a Host,
+    _leadership: Leadership,
+    watched: HashMap<String, Watched>,
+    read_at: Option<SystemTime>,
+    rounds: u64,
+    /// Files that were found changed by somebody else, since the start.
+    pub drifts: u64,
+}
+
+impl<'a> ControlLoop<'a> {
+    /// Takes the loop over, unless somebody else runs it.
+    ///
+    /// # Errors
+    /// When the registry fails.
+    pub fn try_lead(host: &'a Host) -> Result<Option<ControlLoop<'a>>, HostError> {
+        let leadership = host.registry().try_lead()?;
+        Ok(leadership.map(|leadership| ControlLoop {
+            host,
+            _leadership: leadership,
+            watched: HashMap::new(),
+            read_at: None,
+            rounds: 0,
+            drifts: 0,
+        }))
+    }
+
+    /// One round.
+    ///
+    /// # Errors
+    /// When the registry fails.
+    pub fn round(&mut self) -> Result<Round, HostError> {
+        self.rounds += 1;
+        self.read_registry()?;
+        let now = clock::since_boot();
+        let mut round = Round::default();
+        let mut over = Vec::new();
+        let mut claims = Vec::with_capacity(self.watched.len());
+        for (index, (id, watched)) in self.watched.iter_mut().enumerate() {
+            if self.host.seems_over(watched, self.rounds + index as u64) {
+                over.push(id.clone());
+            }
+            if let Some(group) = &mut watched.group {
+                match group.drift() {
+                    Ok(drifts) => {
+                        for drift in &drifts {
+                            log::warn!(
+                                "job {id}: somebody changed {}; set again",
+                                drift.path.display()
+                            );
+                        }
+                        if !drifts.is_empty() {
+                            round.drifted += drifts.len();
+                            watched.given = f64::NAN;
+                        }
+                    }
+                    Err(error) => log::debug!("job {id}: {error}"),
+                }
+            }
+            let need = self.host.need_of(watched, now);
+            watched.notice(need.standing);
+            let slots = f64::from(watched.entry.slots);
+            claims.push(Claim {
+                need: slots * self.host.rule().apply(need.share),
+                sold: slots * watched.entry.share,
+            });
+        }
+        round.jobs = claims.len();
+        let given = allot(&claims, self.host.machine.spec.processors);
+        for ((id, watched), processors) in self.watched.iter_mut().zip(given) {
+            let same = (watched.given - processors).abs() <= processors * WORTH_A_WRITE;
+            if same {
+                continue;
+            }
+            let limits = self.host.limits(processors);
+            match watched.group.as_mut().map(|group| group.set(&limits)) {
+                Some(Ok(_)) => {
+                    watched.given = processors;
+                    round.adjusted += 1;
+                }
+                Some(Err(error)) if error.is_gone() => {}
+                Some(Err(error)) => log::warn!("job {id}: {error}"),
+                None => watched.given = processors,
+            }
+        }
+        self.drifts += round.drifted as u64;
+        for id in over {
+            if self.end(&id)? {
+                round.ended += 1;
+            }
+        }
+        Ok(round)
+    }
+
+    /// Reads what has changed in the registry since the last round.
+    fn read_registry(&mut self) -> Result<(), HostError> {
+        let changed = self.host.registry.changed()?;
+        if self.read_at == Some(changed) {
+            return Ok(());
+        }
+        let mut live = HashSet::new();
+        for entry in self.host.registry.all()? {
+            if !entry.is_live() || entry.boot != self.host.boot {
+                continue;
+            }
+            live.insert(entry.id.clone());
+            match self.watched.get_mut(&entry.id) {
+                Some(watched) if watched.entry.group == entry.group => watched.entry = entry,
+                _ => {
+                    let group = self.host.group_of(&entry).unwrap_or_else(|error| {
+                        log::warn!("job {}: {error}", entry.id);
+                        None
+                    });
+                    let given = group
+                        .as_ref()
+                        .and_then(|group| group.limits().ok())
+                        .map_or(f64::NAN, |limits| limits.processors);
+                    let watched = Watched {
+                        group,
+                        given,
+                        standing: Standing::OnTrack,
+                        entry,
+                    };
+                    self.watched.insert(watched.entry.id.clone(), watched);
+                }
+            }
+        }
+        self.watched.retain(|id, _| live.contains(id));
+        let settled = SystemTime::now()
+            .duration_since(changed)
+            .is_ok_and(|age| age > SETTLED);
+        self.read_at = settled.then_some(changed);
+        Ok(())
+    }
+
+    /// Ends a job that is over, if the lock and a second look agree.
+    fn end(&mut self, id: &str) -> Result<bool, HostError> {
+        let lock = self.host.registry.lock()?;
+        let Some(entry) = self.host.registry.read(id)? else {
+            return Ok(false);
+        };
+        let group = self.host.group_of(&entry)?;
+        if !entry.is_live() || !self.host.is_abandoned(&entry, group.as_ref()) {
+            return Ok(false);
+        }
+        let used = used(&entry, group.as_ref());
+        let now = clock::since_boot();
+        let ended = self.host.finish(&lock, entry, group, used, None, now)?;
+        let met = ended.ending.is_some_and(|ending| ending.met);
+        log::info!(
+            "job {id} is over, found by the control loop; deadline {}",
+            if met { "met" } else { "missed" }
+        );
+        self.watched.remove(id);
+        Ok(true)
+    }
+}
+
+impl Watched {
+    fn notice(&mut self, standing: Standing) {
+        if standing == self.standing {
+            return;
+        }
+        self.standing = standing;
+        let id = &self.entry.id;
+        match standing {
+            Standing::OnTrack => log::info!("job {id} is on track again"),
+            Standing::AtRisk => log::warn!(
+                "job {id} is at risk: even a whole processor per slot ends it after its deadline"
+            ),
+            Standing::Overrun => log::warn!("job {id} has used its estimate and runs on"),
+            Standing::Late => log::warn!("job {id} is late: its deadline has passed"),
+        }
+    }
+}
+
+impl Host {
+    pub(super) fn rule(&self) -> crate::decision::share::ShareRule {
+        self.config.admission().policy.share_rule()
+    }
+
+    fn need_of(&self, watched: &Watched, now: f64) -> Need {
+        let entry = &watched.entry;
+        let held = if watched.given.is_finite() {
+            (watched.given / f64::from(entry.slots.max(1))).min(1.0)
+        } else {
+            entry.share
+        };
+        let used = used(entry, watched.group.as_ref());
+        on_node(entry, used, held, now).need(self.machine.spec.rating)
+    }
+
+    /// A cheap look at whether a job may be over; [`Host::is_abandoned`] has the last word.
+    fn seems_over(&self, watched: &Watched, turn: u64) -> bool {
+        let close = turn % CLOSE_LOOK == 0;
+        let alive = |process: Process| {
+            if close {
+                process.is_alive()
+            } else {
+                let pid = nix::unistd::Pid::from_raw(process.pid);
+                // EPERM: it is there and not ours to signal.
+                nix::sys::signal::kill(pid, None) != Err(nix::errno::Errno::ESRCH)
+            }
+        };
+        if watched.entry.supervisor.is_some_and(alive) {
+            return false;
+        }
+        self.is_abandoned(&watched.entry, watched.group.as_ref())
+    }
+}

@@ -1,0 +1,148 @@
+//! One job of this host, as its file in the registry holds it.
+
+use crate::cgroup::GroupRecord;
+use crate::decision::job::{Request, Terms};
+use serde::{Deserialize, Serialize};
+use std::fs;
+
+/// The only version so far.
+pub const VERSION: u32 = 1;
+
+/// A process that cannot be mistaken for a later one of the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Process {
+    /// Process number.
+    pub pid: i32,
+    /// Clock ticks after boot at which it started.
+    pub start: u64,
+}
+
+impl Process {
+    /// The process of this number, if there is one now.
+    pub fn find(pid: i32) -> Option<Process> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name, in parentheses, may hold anything, also parentheses.
+        let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+        let state = fields.next()?;
+        if state == "Z" || state == "X" {
+            return None;
+        }
+        let start = fields.nth(18)?.parse().ok()?;
+        Some(Process { pid, start })
+    }
+
+    /// This process.
+    pub fn this() -> Option<Process> {
+        Process::find(std::process::id() as i32)
+    }
+
+    /// Does it run still?
+    pub fn is_alive(&self) -> bool {
+        Process::find(self.pid) == Some(*self)
+    }
+}
+
+/// How far a job has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Accepted, its share reserved; it is about to start.
+    Reserved,
+    /// It runs.
+    Running,
+    /// It has ended; kept for a while for `libra status`.
+    Ended,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Ending {
+    /// Seconds since boot.
+    pub at: f64,
+    /// Finished by its deadline.
+    pub met: bool,
+    /// Processor seconds used, all slots.
+    pub used: f64,
+    /// Exit code, where it is known and no signal ended it.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// It was cancelled.
+    pub cancelled: bool,
+    /// Its end was found out afterwards: whoever watched over it was killed.
+    pub found: bool,
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Entry {
+    /// Version of this format, 1.
+    pub version: u32,
+    /// Id, also the name of its file and of its cgroup.
+    pub id: String,
+    /// The boot whose clock the times are of.
+    pub boot: String,
+    /// User number of the owner.
+    pub user: u32,
+    /// What runs, for people.
+    pub command: String,
+    /// As sold: the estimate without margin.
+    pub request: Request,
+    /// Slots on this host.
+    pub slots: u32,
+    /// Margin that the estimate was planned with.
+    pub estimate_margin: f64,
+    /// Credits.
+    pub price: f64,
+    /// Share per slot that was sold, in processors.
+    pub share: f64,
+    /// Seconds since boot.
+    pub submitted: f64,
+    /// Seconds since 1970, for people.
+    pub submitted_unix: f64,
+    /// How far it has come.
+    pub phase: Phase,
+    /// Seconds since boot.
+    pub started: Option<f64>,
+    /// Who watches over it; none where a batch system does.
+    pub supervisor: Option<Process>,
+    /// Its first process.
+    pub leader: Option<Process>,
+    /// Its cgroup; none where nothing is enforced.
+    pub group: Option<GroupRecord>,
+    /// Somebody asked for its end.
+    pub cancelled: bool,
+    /// Its end.
+    pub ending: Option<Ending>,
+}
+
+impl Entry {
+    /// The terms that shares are planned with.
+    pub fn planned_terms(&self) -> Terms {
+        let mut terms = self.request.terms;
+        terms.estimate *= 1.0 + self.estimate_margin;
+        terms
+    }
+
+    /// Memory reserved on this host, in bytes.
+    pub fn memory(&self) -> u64 {
+        let chunks = self.slots / self.request.shape.processors_per_chunk.max(1);
+        self.request
+            .shape
+            .memory_per_chunk
+            .saturating_mul(u64::from(chunks))
+    }
+
+    /// When it must be finished, seconds since boot.
+    pub fn due(&self) -> f64 {
+        self.submitted + self.request.terms.deadline
+    }
+
+    /// It holds a share.
+    pub fn is_live(&self) -> bool {
+        self.phase != Phase::Ended
+    }
+}

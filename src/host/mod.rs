@@ -1,0 +1,185 @@
+//! One host: its registry, its cgroups, its jobs.
+//!
+//! The thin edge around the core on an execution host. The registry ([`registry`], one [`entry`] per
+//! job) and the kernel's own cgroup tree are the truth; nothing else remembers anything, so every
+//! process of Libra may be killed at any time and the next one finds what is there.
+//!
+//! [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
+//! readjusts shares, [`ending`] finds out that a job is over and cleans up, [`report`] tells.
+//! [`clock`] is the only place that reads a clock, [`machine`] the only one that looks at the host.
+
+pub mod clock;
+pub mod control;
+pub mod ending;
+pub mod entry;
+pub mod machine;
+pub mod registry;
+pub mod report;
+pub mod submit;
+pub mod supervise;
+
+use crate::cgroup::{self, Enforcement, Enforcer, Group};
+use crate::config::Config;
+use crate::decision::node::JobOnNode;
+use entry::Entry;
+use machine::Machine;
+use registry::{Registry, RegistryError};
+use std::path::PathBuf;
+
+/// A host that is open for business.
+pub struct Host {
+    config: Config,
+    machine: Machine,
+    registry: Registry,
+    enforcement: Enforcement,
+    boot: String,
+}
+
+/// What went wrong on the host.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The registry.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// A cgroup.
+    #[error(transparent)]
+    Cgroup(#[from] cgroup::Error),
+    /// A system call that should not fail.
+    #[error("cannot {action}: {error}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// No job of that id.
+    #[error("there is no job {0}; 'libra status' shows those there are")]
+    UnknownJob(String),
+    /// The id cannot be one, or is taken.
+    #[error("'{id}' cannot be the id of a new job: {problem}")]
+    Id {
+        /// What was given.
+        id: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A value is out of range.
+    #[error(transparent)]
+    OutOfRange(#[from] crate::decision::job::OutOfRange),
+}
+
+impl Host {
+    /// Opens this host.
+    ///
+    /// # Errors
+    /// When the registry cannot be made or opened. Missing cgroups are no error, see
+    /// [`Host::unenforced`].
+    pub fn open(config: Config) -> Result<Host, HostError> {
+        let directory = if config.registry.directory == "auto" {
+            Registry::default_directory()?
+        } else {
+            PathBuf::from(&config.registry.directory)
+        };
+        let enforcement = cgroup::open(&config.cgroup_settings());
+        Ok(Host {
+            machine: Machine::find(&config),
+            registry: Registry::open(&directory)?,
+            enforcement,
+            boot: clock::boot_id(),
+            config,
+        })
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What it is.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Its registry.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Why shares are not enforced here; none where they are.
+    pub fn unenforced(&self) -> Option<&str> {
+        match &self.enforcement {
+            Enforcement::Active(_) => None,
+            Enforcement::None { reason } => Some(reason),
+        }
+    }
+
+    /// How shares are enforced, in words.
+    pub fn enforcement(&self) -> String {
+        match &self.enforcement {
+            Enforcement::Active(enforcer) => enforcer.describe(),
+            Enforcement::None { reason } => format!("not enforced: {reason}"),
+        }
+    }
+
+    fn enforcer(&self) -> Option<&Enforcer> {
+        match &self.enforcement {
+            Enforcement::Active(enforcer) => Some(enforcer),
+            Enforcement::None { .. } => None,
+        }
+    }
+
+    /// Opens the group of a job, if it has one and it is still there.
+    fn group_of(&self, entry: &Entry) -> Result<Option<Group>, HostError> {
+        match (self.enforcer(), &entry.group) {
+            (Some(enforcer), Some(record)) => Ok(enforcer.reopen(record)?),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Processor seconds that a job has used so far, all slots.
+///
+/// Without a cgroup that is what its first process and the children it waited for have used: a
+/// lower bound.
+fn used(entry: &Entry, group: Option<&Group>) -> f64 {
+    match group.map(Group::usage) {
+        Some(Ok(usage)) => usage.seconds,
+        Some(Err(error)) => {
+            log::debug!("job {}: {error}", entry.id);
+            0.0
+        }
+        None => entry
+            .leader
+            .filter(entry::Process::is_alive)
+            .and_then(|leader| process_seconds(leader.pid))
+            .unwrap_or(0.0),
+    }
+}
+
+fn process_seconds(pid: i32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
+    // utime, stime, cutime, cstime: fields 14 to 17 of the whole line.
+    let ticks: u64 = fields
+        .get(11..15)?
+        .iter()
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)
+        .ok()
+        .flatten()
+        .unwrap_or(100);
+    Some(ticks as f64 / per_second as f64)
+}
+
+/// A job as the decision core sees it on this host.
+fn on_node(entry: &Entry, used: f64, held_share: f64, now: f64) -> JobOnNode {
+    JobOnNode {
+        terms: entry.planned_terms(),
+        slots: entry.slots,
+        cput: used / f64::from(entry.slots.max(1)),
+        walltime: (now - entry.submitted).max(0.0),
+        held_share,
+        memory: entry.memory(),
+    }
+}

@@ -1,0 +1,314 @@
+//! The registry: one small file per job, written whole or not at all, and one lock.
+//!
+//! Invariants:
+//! - Who decides (reads all jobs and adds one) holds the lock; so no two decisions see the same room.
+//! - A file is replaced by rename, so a reader never sees half of one, and readers need no lock.
+//! - A file that cannot be read is reported and left alone: it may be of a newer Libra.
+
+use super::entry::{Entry, VERSION};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+const LOCK: &str = "lock";
+const LEADER: &str = "leader";
+const NEXT_ID: &str = "next-id";
+const JOBS: &str = "jobs";
+const SUFFIX: &str = ".json";
+/// Longest wait for the lock: it is held for milliseconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A job's file is a few hundred bytes; more is not ours.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// The registry of a host.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    directory: PathBuf,
+}
+
+/// Held while a decision is made.
+#[derive(Debug)]
+pub struct Lock {
+    _file: Flock<File>,
+}
+
+/// Held by the one process that runs the control loop of this registry.
+#[derive(Debug)]
+pub struct Leadership {
+    _file: Flock<File>,
+}
+
+/// What went wrong with the registry.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// A file operation.
+    #[error("cannot {action} {path}: {error}")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The lock was not to be had.
+    #[error("{path} has been locked for more than {} s; a libra that hangs holds it ('fuser {path}' names it)", PATIENCE.as_secs())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// A file that is not a job.
+    #[error("{path} is not a job of this version of libra: {problem}; it was left alone")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// No directory to use.
+    #[error("no directory for the registry: XDG_RUNTIME_DIR is not set and this is not root; set registry.directory in the configuration")]
+    Nowhere,
+}
+
+fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> RegistryError + 'a {
+    move |error| RegistryError::File {
+        action,
+        path: path.to_path_buf(),
+        error,
+    }
+}
+
+impl Registry {
+    /// Where the registry is by default: /run/libra for root, $XDG_RUNTIME_DIR/libra for others.
+    ///
+    /// # Errors
+    /// When neither is to be had.
+    pub fn default_directory() -> Result<PathBuf, RegistryError> {
+        if nix::unistd::geteuid().is_root() {
+            return Ok(PathBuf::from("/run/libra"));
+        }
+        std::env::var_os("XDG_RUNTIME_DIR")
+            .filter(|directory| !directory.is_empty())
+            .map(|directory| Path::new(&directory).join("libra"))
+            .ok_or(RegistryError::Nowhere)
+    }
+
+    /// Opens a registry, making its directories where they are missing.
+    ///
+    /// # Errors
+    /// When a directory cannot be made.
+    pub fn open(directory: &Path) -> Result<Registry, RegistryError> {
+        let jobs = directory.join(JOBS);
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(&jobs)
+            .map_err(failed("make", &jobs))?;
+        Ok(Registry {
+            directory: directory.to_path_buf(),
+        })
+    }
+
+    /// Its directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn lock_file(&self, name: &str) -> Result<(PathBuf, File), RegistryError> {
+        let path = self.directory.join(name);
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o644)
+            .open(&path)
+            .map_err(failed("open", &path))?;
+        Ok((path, file))
+    }
+
+    /// Takes the lock, waiting for it no longer than 20 s.
+    ///
+    /// # Errors
+    /// When it is not to be had.
+    pub fn lock(&self) -> Result<Lock, RegistryError> {
+        let (path, mut file) = self.lock_file(LOCK)?;
+        let start = Instant::now();
+        // The kernel's own waiting has no time limit, and a signal handler to break it is worse.
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(file) => return Ok(Lock { _file: file }),
+                Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) => file = back,
+                Err((_, errno)) => return Err(failed("lock", &path)(errno.into())),
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(RegistryError::Locked { path });
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(5));
+        }
+    }
+
+    /// Becomes the one that runs the control loop, unless somebody else is.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or locked at all.
+    pub fn try_lead(&self) -> Result<Option<Leadership>, RegistryError> {
+        let (path, file) = self.lock_file(LEADER)?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) => Ok(Some(Leadership { _file: file })),
+            Err((_, Errno::EWOULDBLOCK | Errno::EINTR)) => Ok(None),
+            Err((_, errno)) => Err(failed("lock", &path)(errno.into())),
+        }
+    }
+
+    /// A number that no job of this registry has had.
+    ///
+    /// # Errors
+    /// When it cannot be written down.
+    pub fn next_id(&self, _lock: &Lock) -> Result<u64, RegistryError> {
+        let path = self.directory.join(NEXT_ID);
+        let written = fs::read_to_string(&path)
+            .ok()
+            .and_then(|text| text.trim().parse::<u64>().ok())
+            .unwrap_or(1);
+        // Should the counter be lost, the files that are there still say what is taken.
+        let mut id = written;
+        while self.path(&id.to_string()).exists() {
+            id += 1;
+        }
+        self.replace(&path, format!("{}\n", id + 1).as_bytes())?;
+        Ok(id)
+    }
+
+    /// Writes a job's file.
+    ///
+    /// # Errors
+    /// When it cannot be written; the old one is as it was then.
+    pub fn write(&self, entry: &Entry) -> Result<(), RegistryError> {
+        let path = self.path(&entry.id);
+        let mut text = serde_json::to_vec(entry).map_err(|error| RegistryError::Content {
+            path: path.clone(),
+            problem: error.to_string(),
+        })?;
+        text.push(b'\n');
+        self.replace(&path, &text)
+    }
+
+    /// Removes a job's file; fine where there is none.
+    ///
+    /// # Errors
+    /// When it is there and cannot be removed.
+    pub fn remove(&self, id: &str) -> Result<(), RegistryError> {
+        let path = self.path(id);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed("remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads one job; none where there is no such file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not a job.
+    pub fn read(&self, id: &str) -> Result<Option<Entry>, RegistryError> {
+        let path = self.path(id);
+        match fs::metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Ok(metadata) if metadata.len() > LARGEST_FILE => {
+                return Err(RegistryError::Content {
+                    path,
+                    problem: format!("it has {} bytes", metadata.len()),
+                });
+            }
+            _ => {}
+        }
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(failed("read", &path))?,
+        };
+        let problem = match serde_json::from_slice::<Entry>(&text) {
+            Ok(entry) if entry.version == VERSION && entry.id == id => return Ok(Some(entry)),
+            Ok(entry) => format!("it says job {} and version {}", entry.id, entry.version),
+            Err(error) => error.to_string(),
+        };
+        Err(RegistryError::Content { path, problem })
+    }
+
+    /// The ids of all jobs that have a file, in order of submission where ids are numbers.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn ids(&self) -> Result<Vec<String>, RegistryError> {
+        let jobs = self.directory.join(JOBS);
+        let mut ids: Vec<String> = Vec::new();
+        for file in fs::read_dir(&jobs).map_err(failed("read", &jobs))? {
+            let name = file.map_err(failed("read", &jobs))?.file_name();
+            if let Some(id) = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)) {
+                ids.push(id.to_string());
+            }
+        }
+        ids.sort_by(|a, b| match (a.parse::<u64>(), b.parse::<u64>()) {
+            (Ok(a), Ok(b)) => a.cmp(&b),
+            (Ok(_), Err(_)) => std::cmp::Ordering::Less,
+            (Err(_), Ok(_)) => std::cmp::Ordering::Greater,
+            (Err(_), Err(_)) => a.cmp(b),
+        });
+        Ok(ids)
+    }
+
+    /// All jobs. A file that cannot be taken is logged and left out.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn all(&self) -> Result<Vec<Entry>, RegistryError> {
+        let mut entries = Vec::new();
+        for id in self.ids()? {
+            match self.read(&id) {
+                Ok(Some(entry)) => entries.push(entry),
+                Ok(None) => {}
+                Err(error) => log::error!("{error}"),
+            }
+        }
+        Ok(entries)
+    }
+
+    /// When a job was last added, changed or removed.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn changed(&self) -> Result<SystemTime, RegistryError> {
+        let jobs = self.directory.join(JOBS);
+        fs::metadata(&jobs)
+            .and_then(|metadata| metadata.modified())
+            .map_err(failed("read", &jobs))
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.directory.join(JOBS).join(format!("{id}{SUFFIX}"))
+    }
+
+    fn replace(&self, path: &Path, content: &[u8]) -> Result<(), RegistryError> {
+        // One writer per process and file at a time; the number keeps two processes apart.
+        let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
+        let written = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o644)
+            .open(&temporary)
+            .and_then(|mut file| file.write_all(content))
+            .and_then(|()| fs::rename(&temporary, path));
+        written.map_err(|error| {
+            // Best effort: what counts is the error that led here.
+            let _ = fs::remove_file(&temporary);
+            failed("write", path)(error)
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! Deciding about a job of this host, and reserving its share.
+
+use super::entry::{Entry, Phase, Process, VERSION};
+use super::registry::Lock;
+use super::{Host, HostError, clock, on_node, used};
+use crate::cgroup::{Group, Limits};
+use crate::decision::job::Request;
+use crate::decision::node::PlainNode;
+use crate::decision::placement::{self, Placement};
+use crate::decision::policy::Policy;
+use crate::decision::refusal::Refusal;
+use crate::decision::share::Need;
+
+/// What a job would get.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms {
+    /// Credits.
+    pub price: f64,
+    /// Share per slot, in processors.
+    pub share: f64,
+    /// Processors left over on the host.
+    pub loadfree: f64,
+}
+
+/// A job that was accepted and has its share reserved.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its entry in the registry.
+    pub entry: Entry,
+    /// Its cgroup; none where nothing is enforced.
+    pub group: Option<Group>,
+    /// What it gets.
+    pub terms: Terms,
+    /// Why its share is not enforced; none where it is.
+    pub unenforced: Option<String>,
+}
+
+/// The job of a live entry as it stands now.
+pub(super) struct Standing {
+    pub group: Option<Group>,
+    pub used: f64,
+    pub held_share: f64,
+    pub need: Need,
+}
+
+impl Host {
+    /// Judges a request against the jobs that are here, and changes nothing. The outer error is
+    /// the host's, the inner one the refusal.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    pub fn quote(&self, request: &Request) -> Result<Result<Terms, Box<Refusal>>, HostError> {
+        let now = clock::since_boot();
+        let entries = self.registry.all()?;
+        Ok(self.judge(request, &entries, now))
+    }
+
+    /// Judges a request and, when it is accepted, reserves its share and makes its cgroup.
+    ///
+    /// `id`: the batch system's own, or none to have one given. `supervisor`: who will watch over the
+    /// job; none where a batch system does.
+    ///
+    /// # Errors
+    /// When the registry fails; nothing is reserved then. A cgroup that cannot be made is no
+    /// error: the job is accepted, and [`Accepted::unenforced`] says why its share is not kept.
+    pub fn submit(
+        &self,
+        request: &Request,
+        command: &str,
+        supervisor: Option<Process>,
+    ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+        let lock = self.registry.lock()?;
+        let now = clock::since_boot();
+        let entries = self.settle(&lock, now)?;
+        let terms = match self.judge(request, &entries, now) {
+            Ok(terms) => terms,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let id = self.registry.next_id(&lock)?.to_string();
+        let slots = request.shape.chunks * request.shape.processors_per_chunk;
+        let accepted = self.reserve(
+            &lock,
+            Entry {
+                version: VERSION,
+                id,
+                boot: self.boot.clone(),
+                user: nix::unistd::getuid().as_raw(),
+                command: command.to_string(),
+                request: *request,
+                slots,
+                estimate_margin: self.config.admission().estimate_margin,
+                price: terms.price,
+                share: terms.share,
+                submitted: now,
+                submitted_unix: clock::unix_time(),
+                phase: Phase::Reserved,
+                started: None,
+                supervisor,
+                leader: None,
+                group: None,
+                cancelled: false,
+                ending: None,
+            },
+            terms,
+        )?;
+        Ok(Ok(Box::new(accepted)))
+    }
+
+    /// Writes a new entry and makes its cgroup. The entry comes first: whatever is made
+    /// afterwards can be found and removed by anyone, should this process die here.
+    pub(super) fn reserve(
+        &self,
+        _lock: &Lock,
+        mut entry: Entry,
+        terms: Terms,
+    ) -> Result<Accepted, HostError> {
+        self.registry.write(&entry)?;
+        let mut unenforced = self.unenforced().map(str::to_string);
+        let mut group = None;
+        if let Some(enforcer) = self.enforcer() {
+            let limits = self.limits(terms.share * f64::from(entry.slots));
+            match enforcer.create(&self.group_name(&entry.id), &limits) {
+                Ok(made) => {
+                    entry.group = Some(made.record());
+                    self.registry.write(&entry)?;
+                    self.note_roots()?;
+                    group = Some(made);
+                }
+                Err(error) => unenforced = Some(error.to_string()),
+            }
+        }
+        if let Some(reason) = &unenforced {
+            log::warn!("job {}: its share is not enforced: {reason}", entry.id);
+        }
+        Ok(Accepted {
+            entry,
+            group,
+            terms,
+            unenforced,
+        })
+    }
+
+    /// Limits for a job that is to use so many processors.
+    pub(super) fn limits(&self, processors: f64) -> Limits {
+        let capacity = self.machine.spec.processors.max(1e-3);
+        Limits {
+            processors: processors.min(capacity),
+            capacity,
+            pinned: None,
+        }
+    }
+
+    fn group_name(&self, id: &str) -> String {
+        format!("job-{id}")
+    }
+
+    /// The decision over these entries.
+    fn judge(
+        &self,
+        request: &Request,
+        entries: &[Entry],
+        now: f64,
+    ) -> Result<Terms, Box<Refusal>> {
+        let admission = self.config.admission();
+        let jobs = entries
+            .iter()
+            .filter(|entry| entry.is_live())
+            .map(|entry| {
+                let standing = self.standing(entry, now);
+                on_node(entry, standing.used, standing.held_share, now)
+            })
+            .collect();
+        let node = PlainNode::new(self.machine.spec, jobs, admission.policy.share_rule());
+        let nodes = [node];
+        let mut scratch = [Placement::EMPTY; 1];
+        debug_assert!(placement::room(request, 1) <= scratch.len());
+        let acceptance = admission.judge(&nodes[..], request, &mut scratch)?;
+        Ok(Terms {
+            price: acceptance.price,
+            share: scratch[0].share,
+            loadfree: scratch[0].loadfree,
+        })
+    }
+
+    /// How a live job stands now.
+    pub(super) fn standing(&self, entry: &Entry, now: f64) -> Standing {
+        let group = self.group_of(entry).unwrap_or_else(|error| {
+            log::warn!("job {}: {error}", entry.id);
+            None
+        });
+        let used = used(entry, group.as_ref());
+        // The kernel's tree is the truth about the share last held.
+        let held_share = group
+            .as_ref()
+            .and_then(|group| group.limits().ok())
+            .map_or(entry.share, |limits| {
+                (limits.processors / f64::from(entry.slots.max(1))).min(1.0)
+            });
+        let need = on_node(entry, used, held_share, now).need(self.machine.spec.rating);
+        Standing {
+            group,
+            used,
+            held_share,
+            need,
+        }
+    }
+}

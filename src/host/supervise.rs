@@ -1,0 +1,231 @@
+//! Running an accepted job from its start to its end.
+//!
+//! The job is in its cgroup before its first instruction. Its input, output and terminal are the
+//! caller's own; signals sent to this process go on to it; when its first process ends, whatever
+//! is left in the cgroup is killed.
+
+use super::control::ControlLoop;
+use super::ending::Exit;
+use super::entry::{Entry, Phase, Process};
+use super::submit::Accepted;
+use super::{Host, HostError, clock, used};
+use crate::cgroup::Group;
+use crate::ffi::spawn::{SpawnError, spawn_inside};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, SigmaskHow, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus};
+use std::os::unix::process::ExitStatusExt;
+
+/// Signals that go on to the job when somebody sends them to us.
+const FORWARDED: [Signal; 7] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+];
+
+/// What became of a job.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It ran and ended.
+    Ended(Box<Entry>, Exit),
+    /// Its program could not be executed.
+    NotExecuted(io::Error),
+}
+
+/// Signals held back for [`SignalFd`] while this lives; as they were, afterwards.
+struct HeldBack {
+    before: SigSet,
+    fd: SignalFd,
+}
+
+impl HeldBack {
+    fn new() -> nix::Result<HeldBack> {
+        let mut set = SigSet::empty();
+        for signal in FORWARDED {
+            set.add(signal);
+        }
+        set.add(Signal::SIGCHLD);
+        let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        Ok(HeldBack { before, fd })
+    }
+}
+
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        // What could fail here could not be mended either.
+        let _ = self.before.thread_set_mask();
+    }
+}
+
+fn system(action: &'static str) -> impl Fn(nix::errno::Errno) -> HostError {
+    move |errno| HostError::System {
+        action,
+        error: errno.into(),
+    }
+}
+
+impl Host {
+    /// Runs `command` as the accepted job and waits for its end.
+    ///
+    /// # Errors
+    /// When the job could not be watched over; it is killed then.
+    pub fn run(&self, accepted: Accepted, command: &[OsString]) -> Result<Outcome, HostError> {
+        let Accepted {
+            mut entry,
+            mut group,
+            ..
+        } = accepted;
+        let held_back = HeldBack::new().map_err(system("hold back signals"))?;
+        let mut child = match self.start(&mut entry, &mut group, command, held_back.before) {
+            Ok(child) => child,
+            Err(error) => {
+                let lock = self.registry.lock()?;
+                let now = clock::since_boot();
+                self.finish(&lock, entry.clone(), group, 0.0, None, now)?;
+                // It never ran, so there is nothing to report.
+                self.registry.remove(&entry.id)?;
+                return match error {
+                    SpawnError::Execute(error) => Ok(Outcome::NotExecuted(error)),
+                    SpawnError::Place(error) => Err(HostError::System {
+                        action: "put the job into its cgroup",
+                        error,
+                    }),
+                };
+            }
+        };
+        let watched = self.watch(&entry, &mut child, &held_back.fd);
+        if watched.is_err() {
+            // Unwatched it would run on beyond what was promised.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let used = used(&entry, group.as_ref());
+        let exit = match &watched {
+            Ok(status) => Exit {
+                code: status.code(),
+                signal: status.signal(),
+            },
+            Err(_) => Exit::default(),
+        };
+        let lock = self.registry.lock()?;
+        let now = clock::since_boot();
+        let entry = self.finish(&lock, entry, group, used, Some(exit), now)?;
+        watched?;
+        Ok(Outcome::Ended(Box::new(entry), exit))
+    }
+
+    /// Starts the job's first process and writes it down.
+    fn start(
+        &self,
+        entry: &mut Entry,
+        group: &mut Option<Group>,
+        command: &[OsString],
+        mask: SigSet,
+    ) -> Result<Child, SpawnError> {
+        let other = |error: String| SpawnError::Place(io::Error::other(error));
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(SpawnError::Execute(io::ErrorKind::InvalidInput.into()));
+        };
+        let procs = match group {
+            Some(group) => group.procs_files().map_err(|e| other(e.to_string()))?,
+            None => Vec::new(),
+        };
+        let mut process = Command::new(program);
+        process.args(arguments).env("LIBRA_JOB_ID", &entry.id);
+        let mut child = spawn_inside(&mut process, procs, mask)?;
+        entry.phase = Phase::Running;
+        entry.started = Some(clock::since_boot());
+        entry.leader = Process::find(child.id() as i32);
+        let written = self
+            .registry
+            .lock()
+            .and_then(|_lock| {
+                // A cancel that came in between must not be undone.
+                if let Ok(Some(written)) = self.registry.read(&entry.id) {
+                    entry.cancelled = written.cancelled;
+                }
+                self.registry.write(entry)
+            })
+            .map_err(|error| other(error.to_string()));
+        if let Err(error) = written {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
+        }
+        if entry.cancelled {
+            let _ = child.kill();
+        }
+        Ok(child)
+    }
+
+    /// Waits for the end of the job's first process; meanwhile passes signals on and, where nobody
+    /// else does, runs the control loop of the host.
+    fn watch(
+        &self,
+        entry: &Entry,
+        child: &mut Child,
+        signals: &SignalFd,
+    ) -> Result<ExitStatus, HostError> {
+        let interval = self.config.agent.interval.0.min(3600.0);
+        let mut next = clock::since_boot() + interval.min(0.1);
+        let mut control: Option<ControlLoop<'_>> = None;
+        loop {
+            while let Some(signal) = signals
+                .read_signal()
+                .map_err(system("read signals"))?
+            {
+                pass_on(entry, child, signal.ssi_signo as i32, signal.ssi_code);
+            }
+            let ended = child.try_wait().map_err(|error| HostError::System {
+                action: "wait for the job",
+                error,
+            })?;
+            if let Some(status) = ended {
+                return Ok(status);
+            }
+            let now = clock::since_boot();
+            if now >= next {
+                next = now + interval;
+                if control.is_none() {
+                    control = ControlLoop::try_lead(self)?;
+                }
+                if let Some(control) = &mut control
+                    && let Err(error) = control.round()
+                {
+                    // The next round may be luckier; the job runs on at the share it has.
+                    log::warn!("{error}");
+                }
+            }
+            let pause = ((next - clock::since_boot()).max(0.0) * 1000.0).ceil() as u16;
+            let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, PollTimeout::from(pause.min(60_000))) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(errno) => return Err(system("wait for signals")(errno)),
+            }
+        }
+    }
+}
+
+fn pass_on(entry: &Entry, child: &Child, number: i32, code: i32) {
+    let Ok(signal) = Signal::try_from(number) else {
+        return;
+    };
+    // What the terminal sends, it sends to the whole foreground group: the job has it already.
+    let from_a_process = code <= 0;
+    if signal == Signal::SIGCHLD || !from_a_process {
+        return;
+    }
+    if let Err(errno) = kill(Pid::from_raw(child.id() as i32), signal) {
+        log::debug!("job {}: {signal} was not passed on: {errno}", entry.id);
+    }
+}
