@@ -3,5 +3,9 @@
 //! ARCHITECTURE.md at the top of the tree is the map.
 
 pub mod book;
+pub mod cgroup;
+pub mod config;
 pub mod decision;
+pub mod ffi;
+pub mod host;
 pub mod text;

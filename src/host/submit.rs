@@ -37,7 +37,6 @@ pub struct Accepted {
 
 /// The job of a live entry as it stands now.
 pub(super) struct Standing {
-    pub group: Option<Group>,
     pub used: f64,
     pub held_share: f64,
     pub need: Need,
@@ -198,7 +197,6 @@ impl Host {
             });
         let need = on_node(entry, used, held_share, now).need(self.machine.spec.rating);
         Standing {
-            group,
             used,
             held_share,
             need,
