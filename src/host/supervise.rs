@@ -229,3 +229,12 @@ fn pass_on(entry: &Entry, child: &Child, number: i32, code: i32) {
         log::debug!("job {}: {signal} was not passed on: {errno}", entry.id);
     }
 }
+
+/// Keeps this process from dumping core when it ends by its job's signal.
+///
+/// # Errors
+/// What the system said.
+pub fn forbid_core_dump() -> nix::Result<()> {
+    use nix::sys::resource::{Resource, setrlimit};
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)
+}

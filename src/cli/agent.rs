@@ -1,0 +1,93 @@
+//! `libra agent`
+
+use super::args::{AgentArgs, Args};
+use super::{Done, Failure, load_config};
+use libra::host::control::{ControlLoop, Round};
+use libra::host::{Host, HostError};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+fn system(action: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
+    move |errno| {
+        Failure::Host(HostError::System {
+            action,
+            error: errno.into(),
+        })
+    }
+}
+
+pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
+    let host = Host::open(load_config(args)?)?;
+    let mut stop = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        stop.add(signal);
+    }
+    stop.thread_block().map_err(system("hold back signals"))?;
+    let stop = SignalFd::with_flags(&stop, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(system("wait for signals"))?;
+    match host.unenforced() {
+        Some(reason) => log::error!("shares are NOT enforced on this host: {reason}"),
+        None => log::info!("{}", host.enforcement()),
+    }
+    log::info!(
+        "{} with {} processors; registry {}",
+        host.machine().name,
+        host.machine().spec.processors,
+        host.registry().directory().display()
+    );
+    host.clean()?;
+    let interval = Duration::from_secs_f64(host.config().agent.interval.0.min(3600.0));
+    let mut control: Option<ControlLoop<'_>> = None;
+    let mut failing = false;
+    loop {
+        let start = Instant::now();
+        if control.is_none() {
+            control = ControlLoop::try_lead(&host)?;
+        }
+        match control.as_mut().map(ControlLoop::round) {
+            Some(Ok(round)) => {
+                failing = false;
+                if round.adjusted + round.drifted + round.ended > 0 {
+                    log::debug!("{round:?} in {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+                }
+                if args.json && agent.once {
+                    println!("{}", json(&round));
+                }
+            }
+            // Said once, not every second for a weekend.
+            Some(Err(error)) if !failing => {
+                failing = true;
+                log::error!("{error}; trying again every {} s", interval.as_secs_f64());
+                if agent.once {
+                    return Err(error.into());
+                }
+            }
+            Some(Err(_)) => {}
+            None => log::debug!("another process runs the control loop"),
+        }
+        if agent.once {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let pause = interval.saturating_sub(start.elapsed()).as_millis().max(1);
+        let pause = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
+        let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut fds, pause);
+        if stop.read_signal().map_err(system("read signals"))?.is_some() {
+            log::info!("the agent ends; jobs run on at the shares they have");
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+fn json(round: &Round) -> serde_json::Value {
+    serde_json::json!({
+        "jobs": round.jobs,
+        "adjusted": round.adjusted,
+        "drifted": round.drifted,
+        "ended": round.ended,
+    })
+}

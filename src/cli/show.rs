@@ -1,0 +1,158 @@
+//! What `run` and `quote` say, for people and as JSON.
+
+use jiff::{Span, Zoned};
+use libra::decision::counter_offer::CounterOffer;
+use libra::decision::job::Request;
+use libra::decision::refusal::Refusal;
+use libra::host::Host;
+use libra::host::entry::Entry;
+use libra::host::submit::Terms;
+use libra::text::{credits, duration, percent};
+use serde_json::{Value, json};
+
+/// What an accepted job gets, in words.
+pub fn terms(host: &Host, request: &Request, terms: &Terms) -> String {
+    let shape = &request.shape;
+    let each = match shape.slots() {
+        1 => "a processor".to_string(),
+        slots => format!("each of {slots} processors"),
+    };
+    format!(
+        "{} of {each} on {}, finished {}, for {} of {} credits",
+        percent(terms.share),
+        host.machine().name,
+        by(request.terms.deadline),
+        credits(terms.price),
+        credits(request.terms.budget),
+    )
+}
+
+/// A deadline from now, as a clock time where that says more.
+fn by(deadline: f64) -> String {
+    let left = duration::show(deadline);
+    let at = Span::new()
+        .try_milliseconds((deadline * 1000.0) as i64)
+        .ok()
+        .and_then(|span| Zoned::now().checked_add(span).ok());
+    match at {
+        Some(at) if deadline < 12.0 * 3600.0 => {
+            format!("by {} (in {left})", at.strftime("%H:%M:%S"))
+        }
+        Some(at) => format!("by {} (in {left})", at.strftime("%Y-%m-%d %H:%M")),
+        None => format!("in {left}"),
+    }
+}
+
+/// A refusal in words, a line for the reason and one for each counter-offer.
+pub fn refusal(host: &Host, refusal: &Refusal) -> Vec<String> {
+    let reason = refusal.reason.text(|_| host.machine().name.clone());
+    let mut lines = vec![format!(
+        "refused ({}): {reason}",
+        refusal.reason.category()
+    )];
+    if refusal.counter_offers.is_empty() {
+        lines.push("no deadline, budget or number of processors would be accepted now".to_string());
+    }
+    for (index, offer) in refusal.counter_offers.iter().enumerate() {
+        let lead = if index == 0 {
+            "accepted now would be"
+        } else {
+            "or"
+        };
+        lines.push(format!("{lead:>21}: {offer}"));
+    }
+    lines
+}
+
+/// What an accepted job gets, for machines. Seconds, processors, credits; null is unlimited.
+pub fn terms_json(host: &Host, request: &Request, terms: &Terms) -> Value {
+    json!({
+        "verdict": "accepted",
+        "node": host.machine().name,
+        "share": terms.share,
+        "slots": request.shape.slots(),
+        "price": terms.price,
+        "budget": limited(request.terms.budget),
+        "estimate_seconds": request.terms.estimate,
+        "deadline_seconds": request.terms.deadline,
+        "loadfree": terms.loadfree,
+    })
+}
+
+/// A refusal for machines.
+pub fn refusal_json(host: &Host, refusal: &Refusal) -> Value {
+    let offers: Vec<Value> = refusal
+        .counter_offers
+        .iter()
+        .map(|offer| match *offer {
+            CounterOffer::Deadline { deadline, price } => {
+                json!({"deadline_seconds": deadline, "price": price})
+            }
+            CounterOffer::Budget { budget } => json!({"budget": budget, "price": budget}),
+            CounterOffer::Processors {
+                chunks,
+                processors_per_chunk,
+                price,
+            } => json!({
+                "chunks": chunks,
+                "processors_per_chunk": processors_per_chunk,
+                "price": price,
+            }),
+        })
+        .collect();
+    json!({
+        "verdict": "refused",
+        "category": refusal.reason.category(),
+        "reason": refusal.reason.text(|_| host.machine().name.clone()),
+        "counter_offers": offers,
+    })
+}
+
+/// How a job ended, in words.
+pub fn ending(entry: &Entry) -> String {
+    let Some(ending) = &entry.ending else {
+        return format!("job {} has not ended", entry.id);
+    };
+    let took = ending.at - entry.submitted;
+    let terms = &entry.request.terms;
+    let verdict = if ending.cancelled {
+        "was cancelled".to_string()
+    } else if ending.met {
+        "met its deadline".to_string()
+    } else {
+        format!(
+            "missed its deadline by {}",
+            duration::show(took - terms.deadline)
+        )
+    };
+    format!(
+        "job {} {verdict}: ended after {} of {}, used {} of the estimated {}",
+        entry.id,
+        duration::show(took),
+        duration::show(terms.deadline),
+        duration::show(ending.used / f64::from(entry.slots.max(1))),
+        duration::show(terms.estimate),
+    )
+}
+
+/// How a job ended, for machines.
+pub fn ending_json(entry: &Entry) -> Value {
+    let ending = entry.ending.as_ref();
+    json!({
+        "event": "ended",
+        "job": entry.id,
+        "met": ending.is_some_and(|e| e.met),
+        "cancelled": ending.is_some_and(|e| e.cancelled),
+        "elapsed_seconds": ending.map(|e| e.at - entry.submitted),
+        "deadline_seconds": entry.request.terms.deadline,
+        "used_seconds": ending.map(|e| e.used),
+        "estimate_seconds": entry.request.terms.estimate,
+        "slots": entry.slots,
+        "exit_code": ending.and_then(|e| e.exit_code),
+        "signal": ending.and_then(|e| e.signal),
+    })
+}
+
+fn limited(amount: f64) -> Option<f64> {
+    amount.is_finite().then_some(amount)
+}
