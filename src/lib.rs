@@ -3,5 +3,7 @@
 //! ARCHITECTURE.md at the top of the tree is the map.
 
 pub mod book;
+pub mod config;
 pub mod decision;
+pub mod ffi;
 pub mod text;
