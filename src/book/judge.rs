@@ -66,7 +66,9 @@ impl NodeView for BookNode<'_> {
             let place = &job.places[place];
             show(&JobOnNode {
                 terms: planned.terms,
-                slots: place.chunks * job.request.shape.processors_per_chunk,
+                slots: place
+                    .chunks
+                    .saturating_mul(job.request.shape.processors_per_chunk),
                 cput: job.cput(place, self.book.now),
                 walltime: self.book.now - job.submitted,
                 held_share: place.share,
@@ -84,6 +86,11 @@ impl Job {
             Phase::Provisional | Phase::Bound => place.cput,
         }
     }
+}
+
+/// Slots in so many chunks: up to 2^32, one more than a u32 holds.
+fn slots(request: &Request, chunks: u32) -> f64 {
+    f64::from(chunks) * f64::from(request.shape.processors_per_chunk)
 }
 
 pub(super) fn memory(request: &Request, chunks: u32) -> u64 {
@@ -184,12 +191,21 @@ impl Book {
         for &(key, place) in &self.details[index].tenants {
             let job = self.job(key);
             let place = &job.places[place];
-            let slots = place.chunks * job.request.shape.processors_per_chunk;
-            committed += f64::from(slots) * place.share;
+            committed += slots(&job.request, place.chunks) * place.share;
             memory_committed = memory_committed.saturating_add(memory(&job.request, place.chunks));
         }
         self.nodes[index].committed = committed;
         self.nodes[index].memory_committed = memory_committed;
+    }
+
+    /// What a job would cost under these terms.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn price_with(&self, id: &str, terms: &Terms) -> Result<f64, BookError> {
+        let mut request = self.job(self.key_of(id)?).request;
+        request.terms = *terms;
+        Ok(self.admission.pricing.price(&request))
     }
 
     /// Changes the terms of a job, where its own nodes can keep the new ones.
@@ -228,7 +244,7 @@ impl Book {
                     deadline: terms.deadline,
                 });
             }
-            let slots = f64::from(place.chunks * job.request.shape.processors_per_chunk);
+            let slots = slots(&job.request, place.chunks);
             place.share = self.admission.policy.share_rule().apply(need.share);
             place.standing = need.standing;
             place.cput = work.cput;

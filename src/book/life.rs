@@ -174,7 +174,18 @@ impl Book {
             self.details[place.node].tenants.retain(|&(k, _)| k != key);
             self.sum_up(place.node);
         }
+        self.forget_alarms();
         job
+    }
+
+    /// Drops alarms of jobs that are gone, once they are the most: a job that ends long before its
+    /// deadline would leave them behind until then.
+    fn forget_alarms(&mut self) {
+        let by_token = &self.by_token;
+        if self.alarms.len() > 1024 && self.alarms.len() > 8 * by_token.len() {
+            self.alarms
+                .retain(|Reverse(alarm)| by_token.contains_key(&alarm.token));
+        }
     }
 
     /// Takes the shares of a job anew.

@@ -11,6 +11,10 @@ use std::collections::HashMap;
 /// The only version so far.
 const VERSION: u32 = 1;
 
+/// Largest token that is read: 2^53, which every reader of JSON keeps exact. Tokens count up from
+/// the largest, and must not run out.
+const LARGEST_TOKEN: u64 = 1 << 53;
+
 /// A whole book.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -155,8 +159,9 @@ impl Book {
         let mut book = Book::new(self.admission, self.provisional);
         book.now = check_seconds("now", snapshot.now)?;
         // A token never names two jobs, not even across a rebuild.
-        let last = snapshot.jobs.iter().map(|job| job.token).max();
-        book.next_token = self.next_token.max(last.unwrap_or(0).saturating_add(1));
+        let tokens = snapshot.jobs.iter().map(|job| job.token);
+        let last = tokens.filter(|token| *token <= LARGEST_TOKEN).max();
+        book.next_token = self.next_token.max(last.unwrap_or(0) + 1);
         let mut problems = Vec::new();
         for node in &snapshot.nodes {
             let spec = NodeSpec {
@@ -191,6 +196,14 @@ impl Book {
             if self.by_id.contains_key(id) {
                 return Err(BookError::IdTaken(id.clone()));
             }
+        }
+        if record.token > LARGEST_TOKEN {
+            return Err(crate::decision::job::OutOfRange {
+                field: "token",
+                value: record.token as f64,
+                expected: "a whole number up to 9007199254740992",
+            }
+            .into());
         }
         if self.by_token.contains_key(&record.token) {
             return Err(BookError::IdTaken(format!("token {}", record.token)));

@@ -168,3 +168,37 @@ fn sums_stay_exact_over_many_jobs() {
     assert_eq!(book.committed("n0"), Ok(0.0));
     assert_eq!(book.committed("n1"), Ok(0.0));
 }
+
+#[test]
+fn jobs_that_ended_early_leave_no_alarms_behind() {
+    let mut book = book(1);
+    let long = Request::single(Terms::hard(1.0, 1e9, 100.0));
+    for _ in 0..20_000 {
+        let job = book.admit(&long, 0.0).expect("fits");
+        book.cancel_token(job.token, 0.0).expect("known");
+    }
+    assert!(book.alarms.len() <= 1024, "{}", book.alarms.len());
+}
+
+#[test]
+fn a_token_that_leaves_no_next_one_is_not_taken() {
+    let mut book = book(1);
+    book.admit(&half(), 0.0).expect("fits");
+    let mut snapshot = book.snapshot();
+    snapshot.jobs[0].token = u64::MAX;
+    assert_eq!(book.rebuild(&snapshot).expect("sound").len(), 1);
+    let first = book.admit(&half(), 0.0).expect("fits").token;
+    let second = book.admit(&half(), 0.0).expect("fits").token;
+    assert!(0 < first && first < second);
+}
+
+#[test]
+fn a_job_of_more_slots_than_a_u32_counts() {
+    let mut book = book(1);
+    let mut request = Request::single(Terms::hard(1e-3, 1e10, f64::INFINITY));
+    request.shape.chunks = 65_536;
+    request.shape.processors_per_chunk = 65_536;
+    book.admit(&request, 0.0).expect("4e-4 processors");
+    let committed = book.committed("n0").expect("node");
+    assert!((committed - 65_536.0 * 65_536.0 * 1e-13).abs() < 1e-9);
+}

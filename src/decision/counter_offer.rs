@@ -5,10 +5,9 @@
 //! is judged before it is made. The search knows nothing about policies: it asks the same question
 //! with other values. Amounts are rounded outward to figures that a person would type.
 
-use super::admission::{Acceptance, Admission};
+use super::admission::Admission;
 use super::job::{LARGEST_AMOUNT, LONGEST, Request};
 use super::node::Cluster;
-use super::placement::{self, Placement};
 use super::pricing::Pricing;
 use crate::text::{credits, duration};
 use std::fmt;
@@ -98,12 +97,7 @@ pub(super) fn find<C: Cluster + ?Sized>(
     cluster: &C,
     request: &Request,
 ) -> Vec<CounterOffer> {
-    let room = placement::room(request, cluster.len());
-    let mut search = Search {
-        admission,
-        cluster,
-        scratch: vec![Placement::EMPTY; room],
-    };
+    let search = Search { admission, cluster };
     [
         search.earliest_deadline(request),
         search.smallest_budget(request),
@@ -114,20 +108,29 @@ pub(super) fn find<C: Cluster + ?Sized>(
     .collect()
 }
 
+/// The smallest budget that a person would type for this price.
+pub(crate) fn budget_for(price: f64) -> f64 {
+    let budget = (price * 100.0).ceil() / 100.0;
+    // Above 2^53 hundredths the rounding may fall short of the price; such a sum stands as it is.
+    if budget < price { price } else { budget }
+}
+
+/// Deadlines up to this many seconds are offered in tenths of a second, longer ones in seconds.
+const FINE_UNTIL: f64 = 100.0;
+
 struct Search<'a, C: ?Sized> {
     admission: &'a Admission,
     cluster: &'a C,
-    scratch: Vec<Placement>,
 }
 
 impl<C: Cluster + ?Sized> Search<'_, C> {
-    fn accepts(&mut self, request: &Request) -> Option<Acceptance> {
+    /// The price of a request that would be accepted.
+    fn accepts(&self, request: &Request) -> Option<f64> {
         request.check().ok()?;
-        self.admission
-            .fits(self.cluster, request, &mut self.scratch)
+        self.admission.would_accept(self.cluster, request)
     }
 
-    fn earliest_deadline(&mut self, request: &Request) -> Option<CounterOffer> {
+    fn earliest_deadline(&self, request: &Request) -> Option<CounterOffer> {
         let with = |deadline: f64| {
             let mut changed = *request;
             changed.terms.deadline = deadline;
@@ -147,8 +150,15 @@ impl<C: Cluster + ?Sized> Search<'_, C> {
             }
             refused = accepted;
         }
-        // Bisect on the grid of deadlines that a person would type.
-        let step = if accepted <= 100.0 { 0.1 } else { 1.0 };
+        // Bisect on the grid of deadlines that a person would type; it gets coarser at FINE_UNTIL, so
+        // the two must lie on one side of that.
+        if refused < FINE_UNTIL && FINE_UNTIL < accepted {
+            match self.accepts(&with(FINE_UNTIL)) {
+                Some(_) => accepted = FINE_UNTIL,
+                None => refused = FINE_UNTIL,
+            }
+        }
+        let step = if accepted <= FINE_UNTIL { 0.1 } else { 1.0 };
         let on_grid = |steps: f64| if step < 1.0 { steps / 10.0 } else { steps };
         let (mut low, mut high) = ((refused / step).floor(), (accepted / step).ceil());
         if self.accepts(&with(on_grid(high))).is_none() {
@@ -164,18 +174,16 @@ impl<C: Cluster + ?Sized> Search<'_, C> {
             }
         }
         let deadline = on_grid(high);
-        let price = self.accepts(&with(deadline))?.price;
+        let price = self.accepts(&with(deadline))?;
         Some(CounterOffer::Deadline { deadline, price })
     }
 
-    fn smallest_budget(&mut self, request: &Request) -> Option<CounterOffer> {
+    fn smallest_budget(&self, request: &Request) -> Option<CounterOffer> {
         let price = self.admission.pricing.price(request);
         if price <= request.terms.budget {
             return None;
         }
-        let budget = (price * 100.0).ceil() / 100.0;
-        // Above 2^53 hundredths the rounding may fall short of the price; such a sum stands as it is.
-        let budget = if budget < price { price } else { budget };
+        let budget = budget_for(price);
         if budget > LARGEST_AMOUNT {
             return None;
         }
@@ -185,7 +193,7 @@ impl<C: Cluster + ?Sized> Search<'_, C> {
             .map(|_| CounterOffer::Budget { budget })
     }
 
-    fn fewer_processors(&mut self, request: &Request) -> Option<CounterOffer> {
+    fn fewer_processors(&self, request: &Request) -> Option<CounterOffer> {
         let asked = request.shape;
         let by_chunks = asked.chunks > 1;
         let with = |count: u32| {
@@ -217,7 +225,7 @@ impl<C: Cluster + ?Sized> Search<'_, C> {
             return None;
         }
         let changed = with(fits);
-        let price = self.accepts(&changed)?.price;
+        let price = self.accepts(&changed)?;
         Some(CounterOffer::Processors {
             chunks: changed.shape.chunks,
             processors_per_chunk: changed.shape.processors_per_chunk,

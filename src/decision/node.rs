@@ -143,7 +143,7 @@ impl PlainNode {
     /// Adds a job that was accepted here, as a reservation: no time has passed for it yet.
     /// `request` is the planned one, as policies see it.
     pub fn reserve(&mut self, request: &Request, chunks: u32) {
-        let slots = chunks * request.shape.processors_per_chunk;
+        let slots = chunks.saturating_mul(request.shape.processors_per_chunk);
         let job = JobOnNode {
             terms: request.terms,
             slots,

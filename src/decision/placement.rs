@@ -54,6 +54,13 @@ impl Placement {
         }
     }
 
+    /// Best first; of equals, the one that was declared first.
+    fn order(&self, other: &Placement) -> std::cmp::Ordering {
+        self.rank
+            .total_cmp(&other.rank)
+            .then(self.node.cmp(&other.node))
+    }
+
     fn take(&mut self, chunks: u32) {
         // `loadfree` stands for one chunk until chunks are taken.
         let beyond_one = f64::from(self.chunks + chunks) - 1.0;
@@ -92,19 +99,57 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
         let Ok(offer) = policy.offer(&node, request) else {
             continue;
         };
-        if known == room {
-            // Every candidate takes at least one chunk, so a full table is already enough.
-            if offer.rank >= best[known - 1].rank {
-                continue;
+        if known < room {
+            best[known] = Placement::new(index, &offer);
+            known += 1;
+            if known == room {
+                for parent in (0..room / 2).rev() {
+                    sift_down(best, parent);
+                }
             }
-            known -= 1;
+        } else if offer.rank < best[0].rank {
+            // Every candidate takes at least one chunk, so a full table is already enough; the
+            // worst stands first and makes room for this one.
+            best[0] = Placement::new(index, &offer);
+            sift_down(best, 0);
         }
-        let position = best[..known].partition_point(|other| other.rank <= offer.rank);
-        best.copy_within(position..known, position + 1);
-        best[position] = Placement::new(index, &offer);
-        known += 1;
     }
+    best[..known].sort_unstable_by(Placement::order);
     distribute(&mut best[..known], request.shape.chunks)
+}
+
+/// Is there room for all chunks of a job? The same answer as [`place`] gives, found sooner.
+pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
+    policy: &P,
+    cluster: &C,
+    request: &Request,
+) -> bool {
+    let mut left = request.shape.chunks;
+    (0..cluster.len()).any(|index| {
+        let offer = cluster
+            .node(index)
+            .and_then(|node| policy.offer(&node, request).ok());
+        left = left.saturating_sub(offer.map_or(0, |offer| offer.chunks));
+        left == 0
+    })
+}
+
+/// Restores the order of a heap, worst first, below `parent`.
+fn sift_down(heap: &mut [Placement], mut parent: usize) {
+    loop {
+        let mut child = 2 * parent + 1;
+        if child >= heap.len() {
+            return;
+        }
+        if child + 1 < heap.len() && heap[child].order(&heap[child + 1]).is_lt() {
+            child += 1;
+        }
+        if heap[parent].order(&heap[child]).is_ge() {
+            return;
+        }
+        heap.swap(parent, child);
+        parent = child;
+    }
 }
 
 /// Gives out the chunks to candidates that stand in order of rank.
