@@ -27,7 +27,7 @@ bench: ## benchmarks
 	@scripts/cargo bench
 
 lint: ## formatting, clippy, shellcheck
-	@scripts/test fmt clippy shell
+	@BOOTSTRAP=build scripts/test fmt clippy shell
 
 package: ## a .deb and an .rpm in target/packages
 	@scripts/package
