@@ -1,0 +1,37 @@
+# Everything here also works by hand: each target is one script or one cargo command.
+PREFIX ?= /usr/local
+DESTDIR ?=
+LIBDIR ?= lib
+
+.PHONY: help demo test build lib bench lint package install
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## build, then show what it does on this machine
+	@scripts/demo
+
+test: ## all tests, with a summary at the end
+	@scripts/test
+
+build: ## the command line: target/release/libra
+	@scripts/bootstrap build
+	@scripts/cargo build --release
+
+lib: ## the library alone: target/lib/release/liblibra.so
+	@scripts/bootstrap build
+	@scripts/lib
+
+bench: ## benchmarks
+	@scripts/bootstrap build
+	@scripts/cargo bench
+
+lint: ## formatting, clippy, shellcheck
+	@BOOTSTRAP=build scripts/test fmt clippy shell
+
+package: ## a .deb and an .rpm in target/packages
+	@scripts/package
+
+install: ## into DESTDIR/PREFIX (PREFIX=/usr/local)
+	@scripts/bootstrap build
+	@PREFIX=$(PREFIX) LIBDIR=$(LIBDIR) scripts/stage "$(DESTDIR)/"
