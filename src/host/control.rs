@@ -22,8 +22,13 @@ use std::time::{Duration, SystemTime};
 const CLOSE_LOOK: u64 = 16;
 /// A directory changed less than this before it was read may change again under the same time stamp.
 const SETTLED: Duration = Duration::from_millis(50);
-/// A share that moves by less than this part is not worth a write to the kernel.
-const WORTH_A_WRITE: f64 = 1e-3;
+/// A share is raised when it falls short by this part, and lowered when it is too large by that one.
+///
+/// The kernel refills a quota whenever it is written, so every write gives the job up to one period
+/// more than its share: written at each round, a job of 4 s ended after 2.8 s. A share that is a little
+/// too large harms less than that, one that is too small breaks a promise.
+const RAISE: f64 = 0.01;
+const LOWER: f64 = 0.05;
 
 /// What one round did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -117,8 +122,9 @@ impl<'a> ControlLoop<'a> {
         round.jobs = claims.len();
         let given = allot(&claims, self.host.machine.spec.processors);
         for ((id, watched), processors) in self.watched.iter_mut().zip(given) {
-            let same = (watched.given - processors).abs() <= processors * WORTH_A_WRITE;
-            if same {
+            let enough = watched.given >= processors * (1.0 - RAISE)
+                && watched.given <= processors * (1.0 + LOWER);
+            if enough {
                 continue;
             }
             let limits = self.host.limits(processors);
