@@ -20,6 +20,9 @@ pub fn status(status: &StatusArgs, args: &Args) -> Done {
     let host = Host::open(load_config(args)?)?;
     let mut out = std::io::stdout().lock();
     let redraw = status.watch && !args.json && out.is_terminal();
+    if redraw {
+        write!(out, "\x1b[2J")?;
+    }
     loop {
         let mut report = host.report()?;
         if !status.jobs.is_empty() {
@@ -68,11 +71,15 @@ fn table(report: &HostReport, width: Option<usize>, utf8: bool) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "{}: {} of {} processors committed; {}",
+        "{}: {} of {} processors committed; shares {}",
         report.node,
         processors(report.committed),
         processors(report.processors),
-        report.enforcement
+        // The first words are enough here; 'libra config check' has the rest.
+        match report.enforcement.split_once(" below ") {
+            Some((held, _)) => format!("held by {held}"),
+            None => report.enforcement.clone(),
+        }
     );
     if report.jobs.is_empty() {
         text.push_str("no jobs\n");
