@@ -31,15 +31,15 @@ impl Host {
         if entry.supervisor.is_some_and(|process| process.is_alive()) {
             return false;
         }
+        if entry.supervisor.is_none() {
+            // A batch system's: it may have no process between two tasks, and it is ended by name.
+            return group.is_none() && entry.group.is_some();
+        }
         let leader_alive = entry.leader.is_some_and(|process| process.is_alive());
         match (group, &entry.group) {
-            (Some(group), _) => {
-                // A batch system's job may be empty between its reservation and its first process.
-                let waits = entry.supervisor.is_none() && entry.leader.is_none();
-                !waits && !leader_alive && !group.is_populated().unwrap_or(true)
-            }
+            (Some(group), _) => !leader_alive && !group.is_populated().unwrap_or(true),
             (None, Some(_)) => true,
-            (None, None) => !leader_alive && (entry.supervisor.is_some() || entry.leader.is_some()),
+            (None, None) => !leader_alive,
         }
     }
 

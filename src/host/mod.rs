@@ -4,10 +4,11 @@
 //! job) and the kernel's own cgroup tree are the truth; nothing else remembers anything, so every
 //! process of Libra may be killed at any time and the next one finds what is there.
 //!
-//! [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
+//! [`batch`] serves the hooks of a batch system. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
 //! readjusts shares, [`ending`] finds out that a job is over and cleans up, [`report`] tells.
 //! [`clock`] is the only place that reads a clock, [`machine`] the only one that looks at the host.
 
+pub mod batch;
 pub mod clock;
 pub mod control;
 pub mod ending;

@@ -1,0 +1,206 @@
+//! Jobs that a batch system runs on this host: it decides when they begin and end, its hooks call
+//! here, and the same registry and control loop hold them to their shares.
+//!
+//! Nothing is judged: the job was accepted when it was submitted. Nothing is ended by itself either:
+//! between two tasks a job may have no process at all, so only the batch system knows its end.
+
+use super::control::ControlLoop;
+use super::ending::Exit;
+use super::entry::{Entry, Phase, Process, VERSION};
+use super::submit::Terms;
+use super::{Host, HostError, clock, used};
+use crate::decision::job::{OutOfRange, Request};
+use crate::decision::share::Need;
+
+/// Longest id of a job, in bytes: it becomes part of a file's and a directory's name.
+pub const LONGEST_ID: usize = 180;
+
+/// A job as the batch system hands it over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchJob {
+    /// The batch system's id; unique on this host.
+    pub id: String,
+    /// As accepted.
+    pub request: Request,
+    /// Slots on this host.
+    pub slots: u32,
+    /// Share per slot as accepted, in processors.
+    pub share: f64,
+    /// As accepted, credits.
+    pub price: f64,
+    /// Seconds since its submission.
+    pub elapsed: f64,
+    /// User number of its owner.
+    pub user: u32,
+}
+
+/// How such a job stands on this host.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Usage {
+    /// Processor seconds used here, per slot.
+    pub cput: f64,
+    /// Share per slot now held, in processors.
+    pub share: f64,
+    /// What each slot needs from now on, and how it stands.
+    pub need: Need,
+    /// Processes of the job on this host.
+    pub processes: usize,
+}
+
+/// An id may not lead out of the registry, hide in it, or spoil a terminal.
+fn check_id(id: &str) -> Result<(), HostError> {
+    let problem = if id.is_empty() || id.len() > LONGEST_ID {
+        "an id has 1 to 180 bytes"
+    } else if id.contains('/') || id.starts_with('.') {
+        "an id has no '/' and does not start with '.'"
+    } else if id.chars().any(char::is_control) {
+        "an id has no control characters"
+    } else {
+        return Ok(());
+    };
+    Err(HostError::Id {
+        id: id.chars().take(64).filter(|c| !c.is_control()).collect(),
+        problem,
+    })
+}
+
+impl Host {
+    /// Makes the cgroup of a job that is about to begin here, and writes it into the registry.
+    /// Returns why its share is not enforced; none where it is.
+    ///
+    /// # Errors
+    /// When a value is out of range, the id is that of a job that is here, or the registry fails.
+    pub fn begin(&self, job: &BatchJob) -> Result<Option<String>, HostError> {
+        check_id(&job.id)?;
+        job.request.check()?;
+        for (field, value, expected) in [
+            ("share", job.share, 0.0..=1.0),
+            ("price", job.price, 0.0..=f64::MAX),
+            ("elapsed", job.elapsed, 0.0..=1e10),
+            ("slots", f64::from(job.slots), 1.0..=1e9),
+        ] {
+            if !expected.contains(&value) {
+                return Err(OutOfRange {
+                    field,
+                    value,
+                    expected: "0 to 1 for a share, 1 or more slots, 0 or more for the others",
+                }
+                .into());
+            }
+        }
+        let lock = self.registry.lock()?;
+        let now = clock::since_boot();
+        if let Some(known) = self.registry.read(&job.id)?
+            && known.is_live()
+            && known.boot == self.boot
+        {
+            return Err(HostError::Id {
+                id: job.id.clone(),
+                problem: "a job of this id is here already",
+            });
+        }
+        let entry = Entry {
+            version: VERSION,
+            id: job.id.clone(),
+            boot: self.boot.clone(),
+            user: job.user,
+            command: String::new(),
+            request: job.request,
+            slots: job.slots,
+            estimate_margin: self.config.admission().estimate_margin,
+            price: job.price,
+            share: job.share,
+            submitted: now - job.elapsed,
+            submitted_unix: clock::unix_time() - job.elapsed,
+            phase: Phase::Reserved,
+            started: None,
+            supervisor: None,
+            leader: None,
+            group: None,
+            cancelled: false,
+            ending: None,
+        };
+        let terms = Terms {
+            price: job.price,
+            share: job.share,
+            loadfree: 0.0,
+        };
+        Ok(self.reserve(&lock, entry, terms)?.unenforced)
+    }
+
+    /// Puts a process of the job, with all its children, into the job's cgroup. Returns how many
+    /// were put there; 0 where nothing is enforced or the process has ended.
+    ///
+    /// # Errors
+    /// When there is no such job here, or the cgroup fails.
+    pub fn attach(&self, id: &str, pid: i32) -> Result<usize, HostError> {
+        let mut entry = self.live(id)?;
+        let placed = match self.group_of(&entry)? {
+            Some(group) => group.place_tree(pid)?,
+            None => 0,
+        };
+        if entry.phase == Phase::Reserved {
+            let _lock = self.registry.lock()?;
+            entry = self.live(id)?;
+            if entry.phase == Phase::Reserved {
+                entry.phase = Phase::Running;
+                entry.started = Some(clock::since_boot());
+                entry.leader = Process::find(pid);
+                self.registry.write(&entry)?;
+            }
+        }
+        Ok(placed)
+    }
+
+    /// How a job stands here.
+    ///
+    /// # Errors
+    /// When there is no such job here.
+    pub fn usage(&self, id: &str) -> Result<Usage, HostError> {
+        let entry = self.live(id)?;
+        let standing = self.standing(&entry, clock::since_boot());
+        let processes = match self.group_of(&entry)? {
+            Some(group) => group.pids()?.len(),
+            None => 0,
+        };
+        Ok(Usage {
+            cput: standing.used / f64::from(entry.slots.max(1)),
+            share: standing.held_share,
+            need: standing.need,
+            processes,
+        })
+    }
+
+    /// One round of the control loop, where nobody else runs it. Returns whether it was run.
+    ///
+    /// # Errors
+    /// When the registry fails.
+    pub fn adjust(&self) -> Result<bool, HostError> {
+        match ControlLoop::try_lead(self)? {
+            Some(mut control) => control.round().map(|_| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Ends a job here: kills what is left of it and removes its cgroup.
+    ///
+    /// # Errors
+    /// When there is no such job here, or the registry fails.
+    pub fn end(&self, id: &str) -> Result<Entry, HostError> {
+        check_id(id)?;
+        let lock = self.registry.lock()?;
+        let entry = self.live(id)?;
+        let group = self.group_of(&entry)?;
+        let used = used(&entry, group.as_ref());
+        let now = clock::since_boot();
+        self.finish(&lock, entry, group, used, Some(Exit::default()), now)
+    }
+
+    fn live(&self, id: &str) -> Result<Entry, HostError> {
+        check_id(id)?;
+        self.registry
+            .read(id)?
+            .filter(|entry| entry.is_live() && entry.boot == self.boot)
+            .ok_or_else(|| HostError::UnknownJob(id.to_string()))
+    }
+}
