@@ -14,6 +14,7 @@ use super::strings::give;
 use crate::book::{Book, BookError, Snapshot};
 use crate::config::Config;
 use crate::decision::admission::affordable;
+use crate::decision::job::OutOfRange;
 use crate::decision::pricing::Pricing;
 use crate::decision::share::Standing;
 use std::ffi::{c_char, c_int};
@@ -39,14 +40,19 @@ const LATEST: f64 = 1e12;
 
 /// A book's time never goes back, so one wild value would stop its clock for good.
 fn time(now: f64) -> Result<f64, Fault> {
-    if (0.0..=LATEST).contains(&now) {
-        Ok(now)
-    } else {
-        Err(Fault::new(
-            c::LIBRA_E_RANGE,
-            format!("now is {now}, expected seconds, from 0 to 1e12"),
-        ))
+    seconds("now", now)
+}
+
+fn seconds(field: &'static str, value: f64) -> Result<f64, Fault> {
+    if !(0.0..=LATEST).contains(&value) {
+        return Err(OutOfRange {
+            field,
+            value,
+            expected: "seconds, from 0 to 1e12",
+        }
+        .into());
     }
+    Ok(value)
 }
 
 /// See `libra.h`.
@@ -234,7 +240,7 @@ pub unsafe extern "C" fn libra_book_progress(
     enter(|| {
         // SAFETY: the caller's promise.
         let (id, node) = unsafe { (string("id", id)?, optional_string("node", node)?) };
-        let now = time(now)?;
+        let (cput, now) = (seconds("cput", cput)?, time(now)?);
         let work = |book: &mut Book| Ok(book.progress(id, node, cput, now)?);
         // SAFETY: the caller's promise.
         unsafe { with_book(book, work) }?;
