@@ -79,6 +79,10 @@ enum {
     LIBRA_E_REENTRANT = -401, /* the library was called from its own log callback */
     LIBRA_E_LOGGER = -402,    /* the program around the library has another logger already */
 
+    LIBRA_E_REGISTRY = -501, /* a file of the registry cannot be read, written or locked */
+    LIBRA_E_CGROUP = -502,   /* the kernel refused something about a cgroup */
+    LIBRA_E_SYSTEM = -503,   /* the system refused something else */
+
     LIBRA_E_INTERNAL = -901, /* a fault of the library; please report it with libra_last_error() */
     LIBRA_E_MEMORY = -902    /* out of memory */
 };
@@ -257,6 +261,30 @@ typedef struct libra_place {
 
 #define LIBRA_PLACE_INIT { sizeof(libra_place), 0.0, 0, 0, "" }
 
+/* A job's part on an execution host, as it was accepted. */
+typedef struct libra_part {
+    size_t size;
+    double share;      /* processors for each slot: 0 ... 1 */
+    double price;      /* of the whole job, credits */
+    double elapsed;    /* seconds since its submission */
+    uint32_t slots;    /* its slots on this host, 1 or more */
+    uint32_t user;     /* user number of its owner */
+} libra_part;
+
+#define LIBRA_PART_INIT { sizeof(libra_part), 0.0, 0.0, 0.0, 1, 0 }
+
+/* How a job stands on an execution host. */
+typedef struct libra_usage {
+    size_t size;
+    double cput;         /* processor seconds used here, per slot */
+    double share;        /* processors that each slot holds now */
+    double needed_share; /* processors that each slot needs from now on */
+    int32_t standing;    /* LIBRA_STANDING_* */
+    uint32_t processes;  /* its processes here */
+} libra_usage;
+
+#define LIBRA_USAGE_INIT { sizeof(libra_usage), 0.0, 0.0, 0.0, 0, 0 }
+
 /* ==== 3. Decisions without a memory =========================================================== */
 
 /*
@@ -387,7 +415,58 @@ int libra_book_rebuild(libra_book *book, const char *json, char **problems);
 
 /* ==== 5. Execution hosts ====================================================================== */
 
-/* (libra_host_*: codes -500 ... -599) */
+/*
+ * For hooks on execution hosts. The state is not in the handle but in the host's registry (/run/libra
+ * unless configured otherwise) and in the kernel's cgroups, so a hook that is a process of its own for
+ * every event opens a handle each time, and 'libra status' and 'libra agent' see the same jobs. Needs
+ * the right to write both: root. These calls take the registry's lock for milliseconds; where another
+ * process hangs with it, they fail after 20 seconds. libra_host_end waits up to 5 seconds for killed
+ * processes to go.
+ */
+typedef struct libra_host libra_host;
+
+/*
+ * Opens this host. config: TOML text, or NULL for the defaults. 1: shares are enforced here. 0: they are
+ * not (libra_host_describe has the reason), and everything else works. Negative: error.
+ */
+int libra_host_open(const char *config, libra_host **host);
+
+/* Closes it; jobs are not touched. NULL is nothing. */
+void libra_host_close(libra_host *host);
+
+/* How shares are enforced here, or why not, into *text: give it to libra_string_free. 1, 0 or negative
+   as libra_host_open. */
+int libra_host_describe(libra_host *host, char **text);
+
+/*
+ * A job is about to begin here: makes its cgroup at its share and writes it into the registry. id: the
+ * batch system's, 1 to 180 bytes, no '/', not starting with '.'. Nothing is judged. 1: done. 0: done, but
+ * its share is not enforced, and libra_last_error() says why. Negative: error (LIBRA_E_NAME also where a
+ * job of that id is here already).
+ */
+int libra_host_begin(libra_host *host, const char *id, const libra_job *job, const libra_part *part);
+
+/*
+ * Puts a process and all its children into the job's cgroup. To have everything inside, call it from or
+ * for the process that is about to become the job, before its exec. Returns how many were put there (0:
+ * not enforced, or the process has ended). Negative: error.
+ */
+int libra_host_attach(libra_host *host, const char *id, int32_t pid);
+
+/* How a job stands here. 0, or negative: error. */
+int libra_host_usage(libra_host *host, const char *id, libra_usage *usage);
+
+/*
+ * Takes the shares of all jobs of this host anew, once: for a periodic hook where no agent runs.
+ * 1: done. 0: an agent does it. Negative: error.
+ */
+int libra_host_adjust(libra_host *host);
+
+/*
+ * A job has ended here: kills what is left of it and removes its cgroup. outcome may be NULL. 0, or
+ * negative: error.
+ */
+int libra_host_end(libra_host *host, const char *id, libra_outcome *outcome);
 
 /* ==== 6. The library itself =================================================================== */
 

@@ -3,6 +3,7 @@
 use super::fault::Fault;
 use super::header as c;
 use super::pointers::{OutArray, Place, TextBuffer};
+use crate::decision::share::Standing;
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{DeadlineType, OutOfRange, Request, Shape, Terms};
 use crate::decision::node::NodeSpec;
@@ -73,6 +74,17 @@ pub(super) fn request(job: &c::libra_job) -> Result<Request, Fault> {
         terms: terms(job)?,
         shape,
     })
+}
+
+/// `LIBRA_STANDING_*`.
+pub(super) fn standing(standing: Standing) -> i32 {
+    let code = match standing {
+        Standing::OnTrack => c::LIBRA_STANDING_ON_TRACK,
+        Standing::AtRisk => c::LIBRA_STANDING_AT_RISK,
+        Standing::Overrun => c::LIBRA_STANDING_OVERRUN,
+        Standing::Late => c::LIBRA_STANDING_LATE,
+    };
+    code as i32
 }
 
 /// What a node is, and whether it takes new jobs; checked.

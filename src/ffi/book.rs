@@ -16,7 +16,6 @@ use crate::config::Config;
 use crate::decision::admission::affordable;
 use crate::decision::job::OutOfRange;
 use crate::decision::pricing::Pricing;
-use crate::decision::share::Standing;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, PoisonError};
 
@@ -416,12 +415,7 @@ pub unsafe extern "C" fn libra_book_places(
                         size: out.stride(),
                         share: place.share,
                         chunks: place.chunks,
-                        standing: match place.standing {
-                            Standing::OnTrack => c::LIBRA_STANDING_ON_TRACK,
-                            Standing::AtRisk => c::LIBRA_STANDING_AT_RISK,
-                            Standing::Overrun => c::LIBRA_STANDING_OVERRUN,
-                            Standing::Late => c::LIBRA_STANDING_LATE,
-                        } as i32,
+                        standing: answer::standing(place.standing),
                         node: name_field(place.node),
                     },
                 );

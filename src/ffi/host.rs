@@ -1,7 +1,6 @@
 //! Enforcement for hooks on execution hosts, as a handle.
 
 use super::answer;
-use super::book::standing_code;
 use super::enter;
 use super::fault::Fault;
 use super::header as c;
@@ -89,7 +88,7 @@ pub unsafe extern "C" fn libra_host_describe(
     enter(|| {
         // SAFETY: the caller's promise.
         let (host, out) = unsafe { (open_host(host)?, Out::open("text", text)?) };
-        out.write(give(&host.enforcement())?);
+        out.write(give(host.enforcement())?);
         Ok(c_int::from(host.unenforced().is_none()))
     })
 }
@@ -168,7 +167,7 @@ pub unsafe extern "C" fn libra_host_usage(
             cput: found.cput,
             share: found.share,
             needed_share: found.need.share,
-            standing: standing_code(found.need.standing),
+            standing: answer::standing(found.need.standing),
             processes: u32::try_from(found.processes).unwrap_or(u32::MAX),
             ..given
         });

@@ -18,6 +18,7 @@ pub mod spawn;
 mod answer;
 mod book;
 mod fault;
+mod host;
 mod log;
 mod panic;
 mod pointers;
@@ -31,6 +32,10 @@ pub use book::{
     libra_book_modify, libra_book_node_name, libra_book_open, libra_book_places,
     libra_book_progress, libra_book_rebuild, libra_book_set_available, libra_book_set_node,
     libra_book_snapshot, libra_book_started,
+};
+pub use host::{
+    libra_host_adjust, libra_host_attach, libra_host_begin, libra_host_close, libra_host_describe,
+    libra_host_end, libra_host_open, libra_host_usage,
 };
 pub use log::libra_set_log;
 pub use stateless::{accept_reject_all_nodes, libra_parse_terms, req_budget};

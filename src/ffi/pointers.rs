@@ -38,7 +38,9 @@ structures!(
     libra_placement,
     libra_decision,
     libra_outcome,
-    libra_place
+    libra_place,
+    libra_part,
+    libra_usage
 );
 
 #[cold]
