@@ -95,7 +95,7 @@ fn detect_v2(settings: &Settings, mounts: &[Mount], caller: &Caller) -> Result<L
     }
     let (root, delegated) = match &settings.root {
         Some(root) => (checked(root)?, None),
-        None if mount.point.join(UNIT).is_dir() => {
+        None if caller.root && mount.point.join(UNIT).is_dir() => {
             (PathBuf::from(UNIT).join("jobs"), Some(PathBuf::from(UNIT)))
         }
         None if caller.root => (PathBuf::from(DEFAULT_ROOT), None),

@@ -223,6 +223,11 @@ impl Group {
     /// Moves one process in, in every hierarchy. False if it has ended.
     pub fn place(&self, pid: i32) -> Result<bool, Error> {
         for directory in &self.record.directories {
+            if !directory.matches()? {
+                return Err(Error::Gone {
+                    path: directory.path.clone(),
+                });
+            }
             match write_once(&directory.path.join(PROCS), &pid.to_string()) {
                 Err(e) if processes::has_ended(&e) => return Ok(false),
                 other => other?,
@@ -303,8 +308,15 @@ impl Group {
         record::discard(&self.record.directories, patience)
     }
 
+    /// Our directories, without those whose place another one of the same name has taken: a job that
+    /// is run again must not be hit by what is meant for its first run.
     fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.record.directories.iter().map(|d| d.path.as_path())
+        let ours = self
+            .record
+            .directories
+            .iter()
+            .filter(|d| d.matches().unwrap_or(false));
+        ours.map(|d| d.path.as_path())
     }
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn kill_until_empty(
     let start = Instant::now();
     let mut pause = Duration::from_micros(50);
     loop {
-        // No pause while the list keeps changing hands: a job that forks is only beaten by being faster.
+        // Hardly a pause at first: a job that forks without end is only beaten by being faster.
         let left = listed_below(directories.iter().copied())?;
         if left.is_empty() || start.elapsed() >= patience {
             return Ok(left);

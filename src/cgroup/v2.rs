@@ -17,6 +17,8 @@ const STAT: &str = "cpu.stat";
 const SUBTREE: &str = "cgroup.subtree_control";
 /// Controllers that a group may hand on.
 pub(crate) const CONTROLLERS: &str = "cgroup.controllers";
+/// "domain" or "threaded"; absent at the very top.
+pub(crate) const TYPE: &str = "cgroup.type";
 /// "populated 1" while a process lives in the group or below.
 pub(crate) const EVENTS: &str = "cgroup.events";
 /// Kills everything in the group and below (5.14 and later).
