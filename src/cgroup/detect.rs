@@ -46,7 +46,7 @@ pub(crate) struct Layout {
 /// The child of a delegated group into which its processes move, so that it may have other children.
 pub(crate) const LEAF: &str = "libra-agent";
 /// The agent's unit, as delegated by systemd.
-const UNIT: &str = "system.slice/libra-agent.service";
+const UNIT: &str = "libra.slice/libra-agent.service";
 const DEFAULT_ROOT: &str = "libra";
 
 /// What is known about this process, a parameter for tests' sake.

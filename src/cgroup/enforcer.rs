@@ -297,17 +297,41 @@ impl Enforcer {
             Version::V1 => V1_SHARES,
             Version::V2 => V2_WEIGHT,
         };
-        match Group::open(
-            found,
-            Policy {
-                weights,
-                ..self.policy
-            },
-        ) {
+        let policy = Policy {
+            weights,
+            ..self.policy
+        };
+        match Group::open(found.clone(), policy) {
             Ok(group) => Ok(Some(group)),
-            Err(e) if e.is_gone() => Ok(None),
+            Err(e) if e.is_gone() => self.reopen_unfurnished(found, policy),
             Err(e) => Err(e),
         }
+    }
+
+    /// A directory whose files are missing: it was removed this moment, or it is there and its parents
+    /// hand on no controllers any more (before version 254 systemd cannot restart the agent beside
+    /// running jobs otherwise, see packaging/agent-stopped). Those are handed on again.
+    fn reopen_unfurnished(
+        &self,
+        record: GroupRecord,
+        policy: Policy,
+    ) -> Result<Option<Group>, Error> {
+        for directory in &record.directories {
+            if !directory.matches()? {
+                return Ok(None);
+            }
+        }
+        for hierarchy in &self.hierarchies {
+            self.ensure_root(hierarchy)?;
+        }
+        let at = record.directories.first().map(|d| d.path.clone());
+        Group::open(record, policy).map(Some).map_err(|e| match at {
+            // Not "gone": a caller would take a job that runs for one that has ended.
+            Some(at) if e.is_gone() => {
+                Error::io("open the files in", &at, None, Errno::EACCES.into())
+            }
+            _ => e,
+        })
     }
 
     /// Kills and removes whatever of a recorded group is still there and ours, within `patience`.

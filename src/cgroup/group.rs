@@ -208,6 +208,12 @@ impl Group {
         Ok(drifts)
     }
 
+    /// Processor seconds by the kernel's own count alone; `None` where it has none. Cheap, and short of
+    /// [`Group::usage`] where somebody has moved processes to another accounting group.
+    pub fn counted(&self) -> Result<Option<f64>, Error> {
+        each!(&self.controls, c => c.usage())
+    }
+
     /// Processor time used so far by everything that ever ran in here.
     pub fn usage(&self) -> Result<Usage, Error> {
         let counted = each!(&self.controls, c => c.usage())?;

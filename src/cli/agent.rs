@@ -22,6 +22,7 @@ fn system(action: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
 
 pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
     let host = Host::open(load_config(args)?)?;
+    libra::host::supervise::raise_file_limit();
     let mut stop = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         stop.add(signal);

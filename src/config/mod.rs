@@ -105,8 +105,6 @@ pub struct CgroupConfig {
     pub spare: cgroup::Spare,
     /// Period of the quota.
     pub period: Duration,
-    /// Slots packed per processor.
-    pub pin: cgroup::Pin,
 }
 
 /// `[registry]`
@@ -158,7 +156,6 @@ impl Default for CgroupConfig {
             root: "auto".to_string(),
             spare: cgroup::Spare::Idle,
             period: Duration(0.1),
-            pin: cgroup::Pin::Auto,
         }
     }
 }
@@ -294,7 +291,8 @@ impl Config {
             root: (self.cgroup.root != "auto").then(|| self.cgroup.root.clone()),
             spare: self.cgroup.spare,
             period: std::time::Duration::from_secs_f64(self.cgroup.period.0),
-            pin: self.cgroup.pin,
+            // Packing was measured and gains nothing, see docs/enforcement.md.
+            pin: cgroup::Pin::Never,
             mounts: None,
         }
     }

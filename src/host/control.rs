@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 
 /// Rounds after which a process that answers to its number is looked at more closely: the number
 /// may have been given to another one.
-const CLOSE_LOOK: u64 = 16;
+const CLOSE_LOOK: u64 = 64;
 /// A directory changed less than this before it was read may change again under the same time stamp.
 const SETTLED: Duration = Duration::from_millis(50);
 /// A share is raised when it falls short by this part, and lowered when it is too large by that one.
@@ -49,6 +49,8 @@ struct Watched {
     /// Processors over all slots, as last written.
     given: f64,
     standing: Standing,
+    /// The kernel's own count was all of it when it was last checked.
+    whole: bool,
 }
 
 /// The loop's state between two rounds.
@@ -111,7 +113,8 @@ impl<'a> ControlLoop<'a> {
                     Err(error) => log::debug!("job {id}: {error}"),
                 }
             }
-            let need = self.host.need_of(watched, now);
+            let close = (self.rounds + index as u64) % CLOSE_LOOK == 0;
+            let need = self.host.need_of(watched, close, now);
             watched.notice(need.standing);
             let slots = f64::from(watched.entry.slots);
             claims.push(Claim {
@@ -140,8 +143,10 @@ impl<'a> ControlLoop<'a> {
         }
         self.drifts += round.drifted as u64;
         for id in over {
-            if self.end(&id)? {
-                round.ended += 1;
+            match self.end(&id) {
+                Ok(true) => round.ended += 1,
+                Ok(false) => {}
+                Err(error) => log::warn!("job {id}: {error}"),
             }
         }
         Ok(round)
@@ -174,6 +179,7 @@ impl<'a> ControlLoop<'a> {
                         group,
                         given,
                         standing: Standing::OnTrack,
+                        whole: false,
                         entry,
                     };
                     self.watched.insert(watched.entry.id.clone(), watched);
@@ -212,6 +218,24 @@ impl<'a> ControlLoop<'a> {
 }
 
 impl Watched {
+    /// Processor seconds used so far. Whether processes were moved to other accounting groups costs a
+    /// look at all of them, so it is asked only now and then where it was not so before.
+    fn used(&mut self, close: bool) -> f64 {
+        if let Some(group) = &self.group {
+            if self.whole
+                && !close
+                && let Ok(Some(seconds)) = group.counted()
+            {
+                return seconds;
+            }
+            if let Ok(usage) = group.usage() {
+                self.whole = usage.complete;
+                return usage.seconds;
+            }
+        }
+        used(&self.entry, self.group.as_ref())
+    }
+
     fn notice(&mut self, standing: Standing) {
         if standing == self.standing {
             return;
@@ -234,14 +258,14 @@ impl Host {
         self.config.admission().policy.share_rule()
     }
 
-    fn need_of(&self, watched: &Watched, now: f64) -> Need {
+    fn need_of(&self, watched: &mut Watched, close: bool, now: f64) -> Need {
+        let used = watched.used(close);
         let entry = &watched.entry;
         let held = if watched.given.is_finite() {
             (watched.given / f64::from(entry.slots.max(1))).min(1.0)
         } else {
             entry.share
         };
-        let used = used(entry, watched.group.as_ref());
         on_node(entry, used, held, now).need(self.machine.spec.rating)
     }
 

@@ -103,6 +103,8 @@ impl Host {
                 };
             }
         };
+        // After the start: the job keeps the limit that it was given.
+        raise_file_limit();
         let watched = self.watch(&entry, &mut child, &held_back.fd);
         if watched.is_err() {
             // Unwatched it would run on beyond what was promised.
@@ -227,6 +229,16 @@ fn pass_on(entry: &Entry, child: &Child, number: i32, code: i32) {
     }
     if let Err(errno) = kill(Pid::from_raw(child.id() as i32), signal) {
         log::debug!("job {}: {signal} was not passed on: {errno}", entry.id);
+    }
+}
+
+/// Lets this process open as many files as it may: the control loop keeps up to seven for each job.
+pub fn raise_file_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
+    if let Err(errno) = raised {
+        log::warn!("the limit of open files stays as it is: {errno}");
     }
 }
 
