@@ -76,7 +76,7 @@ pub(super) fn request(job: &c::libra_job) -> Result<Request, Fault> {
 }
 
 /// What a node is, and whether it takes new jobs; checked.
-#[inline]
+#[inline(always)]
 pub(super) fn node(node: &c::libra_node) -> Result<(NodeSpec, bool), Fault> {
     let spec = NodeSpec {
         processors: node.processors,
