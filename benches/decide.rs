@@ -126,6 +126,11 @@ fn stateless(node_count: usize, jobs_per_node: usize) {
     for (what, asked, expected) in [
         ("accept", job(10.0, 40.0, 1), 1),
         ("accept, 64 chunks", job(10.0, 40.0, 64), 1),
+        (
+            "accept, 2 chunks a node",
+            job(10.0, 40.0, 2 * node_count as u32),
+            1,
+        ),
         ("refuse, too many chunks", job(39.0, 40.0, 60_000), 0),
         ("refuse, deadline", job(50.0, 40.0, 1), 0),
     ] {
@@ -167,10 +172,8 @@ fn book(node_count: usize, jobs: usize) {
     for index in 0..node_count {
         let name = CString::new(format!("n{index}")).expect("no NUL");
         // SAFETY: an open book, a string, a node.
-        assert_eq!(
-            unsafe { libra_book_set_node(handle, name.as_ptr(), &node) },
-            0
-        );
+        let code = unsafe { libra_book_set_node(handle, name.as_ptr(), &node) };
+        assert_eq!(code, 0);
     }
     let mut random = Random(11);
     let mut decision = blank();
@@ -188,10 +191,8 @@ fn book(node_count: usize, jobs: usize) {
         if bind {
             let id = CString::new(format!("{}", decision.token)).expect("no NUL");
             // SAFETY: an open book and a string.
-            assert_eq!(
-                unsafe { libra_book_bind(handle, decision.token, id.as_ptr(), now) },
-                0
-            );
+            let code = unsafe { libra_book_bind(handle, decision.token, id.as_ptr(), now) };
+            assert_eq!(code, 0);
         }
         microseconds
     };

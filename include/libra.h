@@ -12,6 +12,7 @@
  *   yes, 0 for no. Everything else returns 0 (or a count, where its comment says so). A negative
  *   value is an error, see section 1; then nothing has changed, nothing has been written into the
  *   caller's memory (but see LIBRA_E_BUFFER), and libra_last_error() has a sentence about it.
+ *   Only after LIBRA_E_INTERNAL a book may be half changed: it can be used, and is better rebuilt.
  *
  * Structures
  *   Every structure begins with `size`; the caller sets it to sizeof. A structure larger than this
@@ -200,6 +201,7 @@ typedef struct libra_decision {
        enough. Too little room (but not none) is LIBRA_E_BUFFER, and nothing is reserved. */
     libra_placement *placements;
     size_t placement_capacity;
+
     /* Out: how many nodes the job uses. Also written with LIBRA_E_BUFFER. */
     size_t placement_count;
 
@@ -324,8 +326,8 @@ int libra_parse_terms(const char *text, libra_job *job);
 
 /*
  * `now` is seconds on any clock that does not go back, 0 ... 1e12, the same for all calls on a book
- * and across a snapshot (Unix time will do). An earlier one counts as the latest that was seen. Every call with `now` first lets
- * expire what has expired by then.
+ * and across a snapshot (Unix time will do). An earlier one counts as the latest that was seen. Every
+ * call with a `now` first lets expire what has expired by then.
  */
 typedef struct libra_book libra_book;
 

@@ -171,8 +171,12 @@ fn running(random: &mut Random) -> c::libra_running_job {
         walltime: random.sound_or_odd(0.0, 520.0),
         share: random.sound_or_odd(0.0, 1.0),
         memory: random.below(1000),
-        slots: 1 + random.below(2) as u32,
-        reserved: 0,
+        slots: if random.one_in(60) {
+            0
+        } else {
+            random.count(2)
+        },
+        reserved: u32::from(random.one_in(200)),
     }
 }
 
@@ -359,9 +363,19 @@ fn structures_of_random_bytes() {
             text[untouched..].iter().all(|b| *b == CANARY as c_char),
             "case {case}"
         );
+        match (code, by_the_paper(&asked, &nodes)) {
+            (0 | 1, None) => panic!("case {case}: judged and not sound"),
+            (0, Some((surely, _))) => assert!(surely < f64::from(asked.chunks), "case {case}"),
+            (1, Some((_, perhaps))) => assert!(perhaps >= f64::from(asked.chunks), "case {case}"),
+            (c::LIBRA_E_RANGE | c::LIBRA_E_RESERVED, Some(_)) => {
+                panic!("case {case}: sound and not judged: {}", last_error())
+            }
+            _ => {}
+        }
         match code {
             1 => {
                 accepted += 1;
+                assert!(room == 0 || decision.placement_count <= room, "case {case}");
                 assert!(decision.node < nodes.len() && decision.loadfree >= 0.0);
                 assert!((0.0..=1.0).contains(&decision.share) && decision.share > 0.0);
                 assert!(decision.price > 0.0 && decision.placement_count >= 1);
@@ -396,6 +410,95 @@ fn structures_of_random_bytes() {
     println!("{accepted} accepted, {refused} refused, {failed} failed");
     // The cases reach all three.
     assert!(accepted > cases() / 20 && refused > cases() / 20 && failed > cases() / 20);
+}
+
+/// The answer by the formulas of the paper, written down a second time and without haste.
+/// None: something is not as the header wants it. The two numbers of chunks that fit: a little
+/// less and a little more than exactly.
+fn by_the_paper(asked: &c::libra_job, nodes: &[c::libra_node]) -> Option<(f64, f64)> {
+    let seconds = 1e-3..=1e10;
+    let amount = 0.0..=1e15;
+    let sound = asked.size == size_of::<c::libra_job>()
+        && seconds.contains(&asked.estimate)
+        && seconds.contains(&asked.deadline)
+        && (amount.contains(&asked.budget) || asked.budget == f64::INFINITY)
+        && amount.contains(&asked.penalty_rate)
+        && (1..=65_536).contains(&asked.chunks)
+        && (1..=65_536).contains(&asked.processors_per_chunk)
+        && (0..=1).contains(&asked.deadline_type)
+        && (0..=1).contains(&asked.scatter);
+    if !sound {
+        return None;
+    }
+    let (mut less, mut more) = (0.0, 0.0);
+    for node in nodes {
+        let sound = node.size == size_of::<c::libra_node>()
+            && (0.0..=1e6).contains(&node.processors)
+            && (1e-6..=1e6).contains(&node.rating)
+            && node.reserved == 0
+            && (0..=1).contains(&node.available)
+            && (node.job_count == 0 || !node.jobs.is_null())
+            && node.job_count < 1000;
+        if !sound {
+            return None;
+        }
+        let mut jobs: &[c::libra_running_job] = &[];
+        if node.job_count > 0 {
+            // SAFETY: so many there are.
+            jobs = unsafe { std::slice::from_raw_parts(node.jobs, node.job_count) };
+            if jobs[0].size != size_of::<c::libra_running_job>() {
+                return None;
+            }
+        }
+        if node.available == 0 {
+            continue;
+        }
+        let (mut free, mut memory) = (node.processors, u128::from(node.memory));
+        for job in jobs {
+            let sound = job.size == size_of::<c::libra_running_job>()
+                && seconds.contains(&job.estimate)
+                && seconds.contains(&job.deadline)
+                && (0.0..=1e12).contains(&job.cput)
+                && (0.0..=1e12).contains(&job.walltime)
+                && (0.0..=f64::MAX).contains(&job.share)
+                && job.slots > 0
+                && job.reserved == 0;
+            if !sound {
+                return None;
+            }
+            let estimate = job.estimate / node.rating;
+            let share = if job.walltime >= job.deadline {
+                1.0
+            } else if job.cput >= estimate {
+                if job.share > 0.0 {
+                    job.share
+                } else {
+                    estimate / job.deadline
+                }
+            } else {
+                (estimate - job.cput) / (job.deadline - job.walltime)
+            };
+            free -= share.min(1.0) * f64::from(job.slots);
+            memory = memory.saturating_sub(u128::from(job.memory));
+        }
+        let share = asked.estimate / node.rating / asked.deadline;
+        let needed = share * f64::from(asked.processors_per_chunk);
+        let mut most = if asked.scatter == 1 {
+            1.0
+        } else {
+            f64::from(asked.chunks)
+        };
+        if asked.memory_per_chunk > 0 {
+            most = most.min((memory / u128::from(asked.memory_per_chunk)) as f64);
+        }
+        for (sum, slack) in [(&mut less, -1e-6), (&mut more, 1e-6)] {
+            if share <= 1.0 + slack {
+                let room = node.processors.max(1e-3) * slack;
+                *sum += ((free + room) / needed).floor().clamp(0.0, most);
+            }
+        }
+    }
+    Some((less, more))
 }
 
 /// Each counter-offer, asked as it was given, is accepted.

@@ -161,10 +161,8 @@ impl<C: Cluster + ?Sized> Search<'_, C> {
         let step = if accepted <= FINE_UNTIL { 0.1 } else { 1.0 };
         let on_grid = |steps: f64| if step < 1.0 { steps / 10.0 } else { steps };
         let (mut low, mut high) = ((refused / step).floor(), (accepted / step).ceil());
-        if self.accepts(&with(on_grid(high))).is_none() {
-            // The grid's end lies beyond the longest deadline.
-            return None;
-        }
+        // None where the grid's end lies beyond the longest deadline.
+        self.accepts(&with(on_grid(high)))?;
         while high - low > 1.0 {
             let middle = ((low + high) / 2.0).floor();
             if self.accepts(&with(on_grid(middle))).is_some() {

@@ -218,3 +218,65 @@ fn spread(candidates: &mut [Placement], chunks: u32) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::job::Terms;
+    use crate::decision::node::{NodeSpec, PlainNode};
+    use crate::decision::policy::Libra;
+    use crate::decision::share::ShareRule;
+    use proptest::prelude::*;
+
+    fn cluster(processors: &[u8]) -> Vec<PlainNode> {
+        let node = |processors: &u8| {
+            let spec = NodeSpec {
+                processors: f64::from(*processors) / 4.0,
+                rating: 1.0,
+                memory: NodeSpec::MEMORY_UNLIMITED,
+            };
+            PlainNode::new(spec, Vec::new(), ShareRule::Exact)
+        };
+        processors.iter().map(node).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_best_nodes_in_their_order_are_used(
+            processors in proptest::collection::vec(0u8..40, 0..60),
+            chunks in 1u32..200,
+            scatter: bool,
+        ) {
+            let nodes = cluster(&processors);
+            // A chunk takes half a processor, two of the quarters above.
+            let mut request = Request::single(Terms::hard(10.0, 20.0, f64::INFINITY));
+            request.shape.chunks = chunks;
+            request.shape.scatter = scatter;
+            let mut scratch = vec![Placement::EMPTY; room(&request, nodes.len())];
+            let used = place(&Libra::default(), &nodes[..], &request, &mut scratch);
+
+            let mut order: Vec<usize> = (0..nodes.len()).filter(|n| processors[*n] >= 2).collect();
+            order.sort_by_key(|node| processors[*node]);
+            let mut left = chunks;
+            let mut expected = Vec::new();
+            for node in order {
+                let fit = if scatter { 1 } else { u32::from(processors[node] / 2) };
+                let taken = fit.min(left);
+                left -= taken;
+                if taken > 0 {
+                    expected.push((node, taken));
+                }
+            }
+            prop_assert_eq!(fits(&Libra::default(), &nodes[..], &request), left == 0);
+            match used {
+                None => prop_assert!(left > 0),
+                Some(used) => {
+                    prop_assert_eq!(left, 0);
+                    let places: Vec<(usize, u32)> =
+                        scratch[..used].iter().map(|p| (p.node, p.chunks)).collect();
+                    prop_assert_eq!(places, expected);
+                }
+            }
+        }
+    }
+}

@@ -88,7 +88,7 @@ pub(super) fn standing(standing: Standing) -> i32 {
 }
 
 /// What a node is, and whether it takes new jobs; checked.
-#[inline]
+#[inline(always)]
 pub(super) fn node(node: &c::libra_node) -> Result<(NodeSpec, bool), Fault> {
     let spec = NodeSpec {
         processors: node.processors,

@@ -56,7 +56,7 @@ fn misaligned<T>(name: &str) -> Fault {
     )
 }
 
-#[inline]
+#[inline(always)]
 fn check_pointer<T>(name: &str, pointer: *const T) -> Result<(), Fault> {
     if pointer.is_null() {
         return Err(null(name));
@@ -67,9 +67,9 @@ fn check_pointer<T>(name: &str, pointer: *const T) -> Result<(), Fault> {
     Ok(())
 }
 
-#[inline]
+#[inline(always)]
 fn check_size<T: Structure>(size: usize) -> Result<(), Fault> {
-    if size < size_of::<T>() || size > LARGEST || !size.is_multiple_of(align_of::<T>()) {
+    if size < size_of::<T>() || size > LARGEST || size % align_of::<T>() != 0 {
         return Err(wrong_size::<T>(size));
     }
     Ok(())
@@ -154,7 +154,7 @@ impl<'a, T: Structure> Array<'a, T> {
     /// # Safety
     /// Where `count` > 0, `base` is NULL, misaligned, or readable for count × the first element's
     /// `size` bytes for 'a.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn open(base: *const T, count: usize) -> Result<Array<'a, T>, Fault> {
         if count == 0 {
             return Ok(Array {
@@ -177,7 +177,7 @@ impl<'a, T: Structure> Array<'a, T> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn len(&self) -> usize {
         self.count
     }
@@ -186,7 +186,7 @@ impl<'a, T: Structure> Array<'a, T> {
     ///
     /// # Panics
     /// When there is no such element.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, index: usize) -> Result<&'a T, Fault> {
         assert!(index < self.count);
         // SAFETY: index < count, and `open` was promised count × stride bytes.
@@ -213,7 +213,7 @@ impl<'a, T: Structure> Array<'a, T> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn check_count<T: Structure>(count: usize, stride: usize) -> Result<(), Fault> {
     match count.checked_mul(stride) {
         Some(bytes) if bytes <= isize::MAX as usize => Ok(()),

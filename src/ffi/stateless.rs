@@ -139,7 +139,7 @@ impl Cluster for Callers<'_> {
         self.nodes.len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn node(&self, index: usize) -> Option<Summed<'_>> {
         match self.sum_up(index) {
             Ok(node) => node,
@@ -160,7 +160,8 @@ impl<'a> Callers<'a> {
         }
     }
 
-    #[inline]
+    /// Inlined, with what it calls: called, it would cost twice the arithmetic.
+    #[inline(always)]
     fn sum_up(&self, index: usize) -> Result<Option<Summed<'a>>, Fault> {
         let node = self.nodes.get(index)?;
         let (spec, available) = answer::node(node)?;

@@ -37,18 +37,16 @@ impl Policy for Libra {
                 free: free.max(0.0),
             });
         }
-        let by_memory = if shape.memory_per_chunk == 0 {
-            u64::MAX
-        } else {
-            let free = spec.memory.saturating_sub(node.memory_committed());
-            let chunks = free / shape.memory_per_chunk;
-            if chunks == 0 {
+        let memory_free = spec.memory.saturating_sub(node.memory_committed());
+        let by_memory = match memory_free.checked_div(shape.memory_per_chunk) {
+            None => u64::MAX,
+            Some(0) => {
                 return Err(Obstacle::Memory {
                     needed: shape.memory_per_chunk,
-                    free,
+                    free: memory_free,
                 });
             }
-            chunks
+            Some(chunks) => chunks,
         };
         let most = if shape.scatter { 1 } else { shape.chunks };
         // `as` saturates, which is what is wanted of a node far larger than the job.
