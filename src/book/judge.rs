@@ -176,6 +176,9 @@ impl Book {
         for (place, &Place { node, .. }) in job.places.iter().enumerate() {
             self.details[node].tenants.push((key, place));
         }
+        if job.phase != Phase::Running {
+            self.waiting.insert(key);
+        }
         let nodes: Vec<usize> = job.places.iter().map(|place| place.node).collect();
         self.jobs[key] = Some(job);
         for node in nodes {

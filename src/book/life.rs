@@ -5,6 +5,9 @@ use crate::decision::policy::Policy;
 use crate::decision::share::need;
 use std::cmp::Reverse;
 
+/// Seconds between two looks at the jobs that wait to be started.
+const WAITING_REFRESH: f64 = 1.0;
+
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ending {
@@ -53,6 +56,7 @@ impl Book {
         self.advance(check_seconds("now", now)?);
         let key = self.key_of(id)?;
         let now = self.now;
+        self.waiting.remove(&key);
         let job = self.job_mut(key);
         job.phase = Phase::Running;
         for place in &mut job.places {
@@ -89,12 +93,13 @@ impl Book {
             }
         }
         if !reported {
-            return Err(BookError::UnknownNode(format!(
-                "{}' on which job '{id} runs",
-                node.unwrap_or_default()
-            )));
+            return Err(BookError::NotOnNode {
+                id: id.to_string(),
+                node: node.unwrap_or_default().to_string(),
+            });
         }
         job.phase = Phase::Running;
+        self.waiting.remove(&key);
         self.refresh(key);
         Ok(())
     }
@@ -161,6 +166,12 @@ impl Book {
                 self.refresh(key);
             }
         }
+        if self.now - self.waiting_refreshed >= WAITING_REFRESH {
+            self.waiting_refreshed = self.now;
+            for key in self.waiting.iter().copied().collect::<Vec<_>>() {
+                self.refresh(key);
+            }
+        }
     }
 
     pub(super) fn remove(&mut self, key: usize) -> Job {
@@ -170,6 +181,7 @@ impl Book {
             self.by_id.remove(id);
         }
         self.vacant.push(key);
+        self.waiting.remove(&key);
         for place in &job.places {
             self.details[place.node].tenants.retain(|&(k, _)| k != key);
             self.sum_up(place.node);

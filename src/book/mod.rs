@@ -7,9 +7,10 @@
 //! - A job is in the book from its acceptance to its end; a reservation counts like a running job.
 //! - A node's committed sum is the sum over its jobs, taken anew whenever one of them changes, so
 //!   that no rounding piles up.
-//! - Between two reports a job is taken to run at its share. Then the share it needs is a constant
+//! - Between two reports a running job is taken to run at its share. Then the share it needs is a constant
 //!   (see [`crate::decision::share`]) and the sums need no refreshing; only a deadline that passes
-//!   and a reservation that expires change them by themselves, and both wait in `alarms`.
+//!   and a reservation that expires change them by themselves, and both wait in `alarms`. A job that
+//!   does not run yet needs more with every second; those in `waiting` are refreshed once a second.
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
 mod judge;
@@ -26,7 +27,7 @@ use crate::decision::refusal::Refusal;
 use crate::decision::share::Standing;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 pub use life::Ending;
 pub use snapshot::{JobRecord, NodeRecord, PlaceRecord, Snapshot};
@@ -52,6 +53,10 @@ pub struct Book {
     by_id: HashMap<String, usize>,
     next_token: u64,
     alarms: BinaryHeap<Reverse<Alarm>>,
+    /// Jobs that do not run yet: they make no progress, so what they need grows.
+    waiting: BTreeSet<usize>,
+    /// When their shares were last taken anew.
+    waiting_refreshed: f64,
     scratch: Vec<Placement>,
     now: f64,
 }
@@ -163,6 +168,17 @@ pub enum BookError {
     /// No node of that name.
     #[error("there is no node '{0}'")]
     UnknownNode(String),
+    /// The job is not on that node.
+    #[error("job '{id}' has no part on node '{node}'")]
+    NotOnNode {
+        /// The job.
+        id: String,
+        /// The node.
+        node: String,
+    },
+    /// A record that contradicts itself.
+    #[error("{0}")]
+    Unsound(&'static str),
     /// The id belongs to another job already.
     #[error("the id '{0}' is taken by another job")]
     IdTaken(String),
@@ -205,6 +221,8 @@ impl Book {
             by_id: HashMap::new(),
             next_token: 1,
             alarms: BinaryHeap::new(),
+            waiting: BTreeSet::new(),
+            waiting_refreshed: 0.0,
             scratch: Vec::new(),
             now: 0.0,
         }

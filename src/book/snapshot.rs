@@ -189,7 +189,12 @@ impl Book {
         check_seconds("submitted", record.submitted)?;
         check_seconds("price", record.price)?;
         if record.places.is_empty() {
-            return Err(BookError::UnknownNode("(none)".to_string()));
+            return Err(BookError::Unsound("it is on no node"));
+        }
+        if record.id.is_none() && record.phase != Phase::Provisional {
+            return Err(BookError::Unsound(
+                "it has no id, and only a reservation has none",
+            ));
         }
         if let Some(id) = &record.id {
             check_name("job id", id)?;
@@ -229,6 +234,13 @@ impl Book {
                 }
                 .into());
             }
+        }
+        if chunks_on.values().map(|c| u64::from(*c)).sum::<u64>()
+            != u64::from(record.request.shape.chunks)
+        {
+            return Err(BookError::Unsound(
+                "the chunks of its places are not as many as it asked for",
+            ));
         }
         let token = match record.token {
             0 => {

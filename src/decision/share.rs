@@ -57,7 +57,8 @@ pub struct Need {
 #[inline]
 pub fn need(work: &Work) -> Need {
     let remaining_deadline = work.deadline - work.walltime;
-    if remaining_deadline <= 0.0 {
+    // Not 0: a clock set to exactly the deadline may miss it by the last digit.
+    if remaining_deadline <= work.deadline * 1e-12 {
         return Need {
             share: 1.0,
             standing: Standing::Late,

@@ -51,7 +51,8 @@ impl From<BookError> for Fault {
     fn from(error: BookError) -> Fault {
         let code = match error {
             BookError::UnknownJob(_) => c::LIBRA_E_UNKNOWN_JOB,
-            BookError::UnknownNode(_) => c::LIBRA_E_UNKNOWN_NODE,
+            BookError::Unsound(_) => c::LIBRA_E_SNAPSHOT,
+            BookError::NotOnNode { .. } | BookError::UnknownNode(_) => c::LIBRA_E_UNKNOWN_NODE,
             BookError::IdTaken(_) => c::LIBRA_E_ID_TAKEN,
             BookError::Name { .. } => c::LIBRA_E_NAME,
             BookError::OutOfRange(_) | BookError::Time { .. } => c::LIBRA_E_RANGE,

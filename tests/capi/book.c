@@ -7,7 +7,7 @@ static libra_book *with_nodes(int count)
     libra_node n = LIBRA_NODE_INIT;
     char name[16];
     int i;
-    if (libra_book_open(NULL, &book) != 0)
+    if (libra_book_open(EXACT, &book) != 0)
         return NULL;
     for (i = 0; i < count; i++) {
         sprintf(name, "n%d", i);

@@ -73,6 +73,10 @@ libra.libra_parse_terms.argtypes = [c_char_p, POINTER(Job)]
 libra.accept_reject_all_nodes.argtypes = [POINTER(Job), POINTER(Node), c_size_t, POINTER(Decision)]
 
 
+# The examples of the specification know no margin.
+EXACT = b"[admission]\nestimate-margin = '0%'\n"
+
+
 def job(terms):
     result = Job(chunks=1, processors_per_chunk=1)
     assert libra.libra_parse_terms(terms, byref(result)) == 0, libra.libra_last_error()
@@ -109,7 +113,7 @@ def nodes_with_jobs():
 
 def a_book_over_its_restart():
     book, json_text, problems = c_void_p(), c_void_p(), c_void_p()
-    assert libra.libra_book_open(None, byref(book)) == 0
+    assert libra.libra_book_open(EXACT, byref(book)) == 0
     assert libra.libra_book_set_node(book, b"n1", node(2.0)) == 0
     decision, asked = Decision(), job(b"deadline=20,budget=15,estimate=10")
     assert libra.libra_book_admit(book, asked, 100.0, decision) == 1
@@ -122,7 +126,7 @@ def a_book_over_its_restart():
     libra.libra_string_free(json_text)
     assert json.loads(snapshot)["jobs"][0]["id"] == "7.server"
     libra.libra_book_close(book)
-    assert libra.libra_book_open(None, byref(book)) == 0
+    assert libra.libra_book_open(EXACT, byref(book)) == 0
     assert libra.libra_book_rebuild(book, snapshot, byref(problems)) == 0 and not problems.value
     assert libra.libra_book_places(book, b"7.server", place, 1, byref(count)) == 0
     libra.libra_book_close(book)
@@ -139,7 +143,7 @@ def a_log_in_python():
     libra.libra_book_advance.argtypes = [c_void_p, c_double]
     assert libra.libra_set_log(callback, None, 3) == 0
     book = c_void_p()
-    assert libra.libra_book_open(None, byref(book)) == 0
+    assert libra.libra_book_open(EXACT, byref(book)) == 0
     assert libra.libra_book_set_node(book, b"n1", node()) == 0
     asked = job(b"deadline=20,budget=15,estimate=10")
     assert libra.libra_book_admit(book, asked, 0.0, Decision()) == 1

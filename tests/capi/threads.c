@@ -48,7 +48,7 @@ static void one_book_from_many_threads(void)
     double committed;
     long failures = 0;
     n.processors = 64;
-    CHECK(libra_book_open(NULL, &shared) == 0);
+    CHECK(libra_book_open(EXACT, &shared) == 0);
     CHECK(libra_book_set_node(shared, "n", &n) == 0);
     for (i = 0; i < THREADS; i++) {
         which[i] = i;
@@ -84,7 +84,7 @@ static void the_log(void)
     double now = 0;
     j.estimate = 10;
     j.deadline = 1000;
-    CHECK(libra_book_open(NULL, &book) == 0 && libra_book_set_node(book, "n", &n) == 0);
+    CHECK(libra_book_open(EXACT, &book) == 0 && libra_book_set_node(book, "n", &n) == 0);
     CHECK(libra_set_log(count_lines, &lines, LIBRA_LOG_INFO) == 0);
     CHECK(libra_book_admit(book, &j, now, &d) == 1);
     CHECK(libra_book_advance(book, now += 40) == 0 && lines == 1);
