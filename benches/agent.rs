@@ -46,7 +46,10 @@ fn main() {
         })
         .expect("a job");
     }
-    println!("begin: {:.3} ms of CPU a job", (cpu_ms() - before) / JOBS as f64);
+    println!(
+        "begin: {:.3} ms of CPU a job",
+        (cpu_ms() - before) / JOBS as f64
+    );
 
     let mut control = ControlLoop::try_lead(&host)
         .expect("a registry")
@@ -57,7 +60,10 @@ fn main() {
         assert_eq!(round.jobs, JOBS);
         cpu_ms() - before
     };
-    println!("first round, everything read: {:.2} ms of CPU", measure(&mut control));
+    println!(
+        "first round, everything read: {:.2} ms of CPU",
+        measure(&mut control)
+    );
     std::thread::sleep(std::time::Duration::from_millis(100));
     measure(&mut control);
     let mut rounds: Vec<f64> = (0..ROUNDS).map(|_| measure(&mut control)).collect();

@@ -36,16 +36,24 @@ fn nodes() -> impl Strategy<Value = Vec<PlainNode>> {
 }
 
 fn job_on_node() -> impl Strategy<Value = JobOnNode> {
-    (0.1..100.0, 0.1..400.0, 0.0..120.0, 0.0..500.0, 0.0..1.0, 0u64..300).prop_map(
-        |(estimate, deadline, cput, walltime, held_share, memory)| JobOnNode {
-            terms: Terms::hard(estimate, deadline, 1.0),
-            slots: 1,
-            cput,
-            walltime,
-            held_share,
-            memory,
-        },
+    (
+        0.1..100.0,
+        0.1..400.0,
+        0.0..120.0,
+        0.0..500.0,
+        0.0..1.0,
+        0u64..300,
     )
+        .prop_map(
+            |(estimate, deadline, cput, walltime, held_share, memory)| JobOnNode {
+                terms: Terms::hard(estimate, deadline, 1.0),
+                slots: 1,
+                cput,
+                walltime,
+                held_share,
+                memory,
+            },
+        )
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -105,7 +113,12 @@ fn judge(
 }
 
 /// Puts an accepted job on its nodes.
-fn reserve(admission: &Admission, nodes: &mut [PlainNode], request: &Request, places: &[Placement]) {
+fn reserve(
+    admission: &Admission,
+    nodes: &mut [PlainNode],
+    request: &Request,
+    places: &[Placement],
+) {
     let planned = admission.planned(request);
     for place in places {
         nodes[place.node].reserve(&planned, place.chunks);

@@ -210,7 +210,10 @@ fn a_job_that_waits_to_be_started_needs_more_and_it_counts() {
     book.bind(job.token, "1", 0.0).expect("known");
     book.advance(5.0);
     assert!((book.committed("n0").expect("node") - 10.0 / 15.0).abs() < 1e-12);
-    assert!(book.admit(&half(), 5.0).is_err(), "the first one needs more by now");
+    assert!(
+        book.admit(&half(), 5.0).is_err(),
+        "the first one needs more by now"
+    );
     book.started("1", 6.0).expect("known");
     book.advance(10.0);
     assert!((book.committed("n0").expect("node") - 10.0 / 14.0).abs() < 1e-12);

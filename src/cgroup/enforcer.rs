@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -332,6 +333,32 @@ impl Enforcer {
             }
             _ => e,
         })
+    }
+
+    /// The group of this name where it was made since `since` and its maker was killed before it could
+    /// write the record down. `None` where there is none, or only an older one: that is not ours.
+    pub fn adopt(&self, name: &str, since: SystemTime) -> Result<Option<GroupRecord>, Error> {
+        check_name(name)?;
+        let mut directories = Vec::new();
+        for hierarchy in &self.hierarchies {
+            let path = hierarchy.root.join(name);
+            let Ok(data) = fs::symlink_metadata(&path) else {
+                continue;
+            };
+            if data.is_dir() && data.modified().is_ok_and(|made| made >= since) {
+                directories.push(DirectoryRecord {
+                    path,
+                    inode: data.ino(),
+                    roles: hierarchy.roles.clone(),
+                });
+            }
+        }
+        Ok((!directories.is_empty()).then(|| GroupRecord {
+            name: name.to_owned(),
+            version: self.version,
+            capacity: 1.0,
+            directories,
+        }))
     }
 
     /// Kills and removes whatever of a recorded group is still there and ours, within `patience`.

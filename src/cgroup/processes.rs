@@ -48,8 +48,9 @@ pub(crate) fn listed(directory: &Path) -> Result<Vec<i32>, Error> {
     match text {
         Ok(text) => Ok(text
             .lines()
+            // 0 is a process of another pid namespace: it is there, and nobody here can name it.
             .filter_map(|l| l.trim().parse().ok())
-            .filter(|&p| p > 0)
+            .filter(|&p| p >= 0)
             .collect()),
         Err(e) => match Error::io("read", &path, None, e) {
             Error::Gone { .. } => Ok(Vec::new()),

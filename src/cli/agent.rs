@@ -41,16 +41,14 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
         host.registry().directory().display()
     );
     host.clean()?;
+    host.report_orphans()?;
     let interval = Duration::from_secs_f64(host.config().agent.interval.0.min(3600.0));
     let mut control: Option<ControlLoop<'_>> = None;
     let mut failing = false;
     loop {
         let start = Instant::now();
-        if control.is_none() {
-            control = ControlLoop::try_lead(&host)?;
-        }
-        match control.as_mut().map(ControlLoop::round) {
-            Some(Ok(round)) => {
+        match host.lead_a_round(&mut control) {
+            Ok(Some(round)) => {
                 failing = false;
                 if round.adjusted + round.drifted + round.ended > 0 {
                     log::debug!("{round:?} in {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
@@ -60,15 +58,15 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
                 }
             }
             // Said once, not every second for a weekend.
-            Some(Err(error)) if !failing => {
+            Err(error) if !failing => {
                 failing = true;
                 log::error!("{error}; trying again every {} s", interval.as_secs_f64());
                 if agent.once {
                     return Err(error.into());
                 }
             }
-            Some(Err(_)) => {}
-            None => log::debug!("another process runs the control loop"),
+            Err(_) => {}
+            Ok(None) => log::debug!("another process runs the control loop"),
         }
         if agent.once {
             return Ok(ExitCode::SUCCESS);
@@ -77,7 +75,11 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
         let pause = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
         let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut fds, pause);
-        if stop.read_signal().map_err(system("read signals"))?.is_some() {
+        if stop
+            .read_signal()
+            .map_err(system("read signals"))?
+            .is_some()
+        {
             log::info!("the agent ends; jobs run on at the shares they have");
             return Ok(ExitCode::SUCCESS);
         }

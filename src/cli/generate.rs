@@ -1,7 +1,7 @@
 //! `libra generate`: man pages and completions, from the same source as the help texts.
 
 use super::Done;
-use super::args::{Args, Generated, GenerateArgs};
+use super::args::{Args, GenerateArgs, Generated};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use std::process::ExitCode;

@@ -46,10 +46,7 @@ fn by(deadline: f64) -> String {
 /// A refusal in words, a line for the reason and one for each counter-offer.
 pub fn refusal(host: &Host, refusal: &Refusal) -> Vec<String> {
     let reason = refusal.reason.text(|_| host.machine().name.clone());
-    let mut lines = vec![format!(
-        "refused ({}): {reason}",
-        refusal.reason.category()
-    )];
+    let mut lines = vec![format!("refused ({}): {reason}", refusal.reason.category())];
     if refusal.counter_offers.is_empty() {
         lines.push("no deadline, budget or number of processors would be accepted now".to_string());
     }

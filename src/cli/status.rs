@@ -85,7 +85,12 @@ fn table(report: &HostReport, width: Option<usize>, utf8: bool) -> String {
         text.push_str("no jobs\n");
         return text;
     }
-    let id = report.jobs.iter().map(|job| job.id.len()).max().unwrap_or(2);
+    let id = report
+        .jobs
+        .iter()
+        .map(|job| job.id.len())
+        .max()
+        .unwrap_or(2);
     let id = id.max(2);
     let _ = writeln!(
         text,

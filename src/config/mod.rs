@@ -182,7 +182,9 @@ impl Default for AgentConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("{path}: cannot be read: {error}; give another with --config, or write one with 'libra config default'")]
+    #[error(
+        "{path}: cannot be read: {error}; give another with --config, or write one with 'libra config default'"
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -213,8 +215,8 @@ impl Config {
             origin: origin.to_string(),
             problem,
         };
-        let config: Config =
-            toml::from_str(text).map_err(|error| invalid(error.to_string().trim_end().to_string()))?;
+        let config: Config = toml::from_str(text)
+            .map_err(|error| invalid(error.to_string().trim_end().to_string()))?;
         let period = config.cgroup.period.0;
         if !(0.001..=1.0).contains(&period) {
             return Err(invalid(format!(
@@ -347,7 +349,10 @@ mod tests {
             ("[", "line 1", ""),
         ] {
             let error = Config::from_toml(text).expect_err(text).to_string();
-            assert!(error.contains(line) && error.contains(part), "{text}: {error}");
+            assert!(
+                error.contains(line) && error.contains(part),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -38,7 +38,9 @@ pub struct Duration(pub f64);
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match Written::deserialize(from)? {
-            Written::Text(text) => duration::parse(&text).map(Duration).map_err(D::Error::custom),
+            Written::Text(text) => duration::parse(&text)
+                .map(Duration)
+                .map_err(D::Error::custom),
             other => Err(D::Error::custom(format!(
                 "{} has no unit; write a duration in quotes, such as \"30s\" (or \"00:00:30\", HH:MM:SS)",
                 other.shown()

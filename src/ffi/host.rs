@@ -16,7 +16,7 @@ impl From<HostError> for Fault {
         let code = match &error {
             HostError::Registry(_) => c::LIBRA_E_REGISTRY,
             HostError::Cgroup(_) => c::LIBRA_E_CGROUP,
-            HostError::System { .. } => c::LIBRA_E_SYSTEM,
+            HostError::System { .. } | HostError::StillThere(_) => c::LIBRA_E_SYSTEM,
             HostError::UnknownJob(_) => c::LIBRA_E_UNKNOWN_JOB,
             HostError::Id { .. } => c::LIBRA_E_NAME,
             HostError::OutOfRange(_) => c::LIBRA_E_RANGE,
@@ -45,12 +45,8 @@ pub unsafe extern "C" fn libra_host_open(
 ) -> c_int {
     enter(|| {
         // SAFETY: the caller's promise.
-        let (out, config) = unsafe {
-            (
-                Out::open("host", host)?,
-                optional_string("config", config)?,
-            )
-        };
+        let (out, config) =
+            unsafe { (Out::open("host", host)?, optional_string("config", config)?) };
         let config = match config {
             Some(text) => Config::from_toml(text)
                 .map_err(|error| Fault::new(c::LIBRA_E_CONFIG, error.to_string()))?,

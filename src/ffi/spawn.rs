@@ -49,3 +49,13 @@ pub fn spawn_inside(
         }
     })
 }
+
+/// Takes SIGCHLD back to its default action.
+///
+/// # Errors
+/// What the system said.
+pub fn default_sigchld() -> nix::Result<()> {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler is installed or replaced that anybody could be inside of.
+    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map(|_| ())
+}

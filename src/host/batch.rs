@@ -5,7 +5,7 @@
 //! between two tasks a job may have no process at all, so only the batch system knows its end.
 
 use super::control::ControlLoop;
-use super::ending::Exit;
+use super::ending::{Exit, Over, PATIENCE};
 use super::entry::{Entry, Phase, Process, VERSION};
 use super::submit::Terms;
 use super::{Host, HostError, clock, used};
@@ -117,6 +117,7 @@ impl Host {
             supervisor: None,
             leader: None,
             group: None,
+            making_group: false,
             cancelled: false,
             ending: None,
         };
@@ -187,13 +188,16 @@ impl Host {
     /// # Errors
     /// When there is no such job here, or the registry fails.
     pub fn end(&self, id: &str) -> Result<Entry, HostError> {
-        check_id(id)?;
-        let lock = self.registry.lock()?;
         let entry = self.live(id)?;
         let group = self.group_of(&entry)?;
-        let used = used(&entry, group.as_ref());
-        let now = clock::since_boot();
-        self.finish(&lock, entry, group, used, Some(Exit::default()), now)
+        let over = Over {
+            used: used(&entry, group.as_ref()),
+            exit: Some(Exit::default()),
+            at: clock::since_boot(),
+        };
+        let released = self.release(&entry, group, PATIENCE);
+        let lock = self.registry.lock()?;
+        self.write_ending(&lock, entry, over, released)
     }
 
     fn live(&self, id: &str) -> Result<Entry, HostError> {

@@ -20,6 +20,8 @@ use std::time::{Duration, SystemTime};
 /// Rounds after which a process that answers to its number is looked at more closely: the number
 /// may have been given to another one.
 const CLOSE_LOOK: u64 = 64;
+/// Rounds between two looks for ended jobs to forget.
+const FORGET: u64 = 32;
 /// A directory changed less than this before it was read may change again under the same time stamp.
 const SETTLED: Duration = Duration::from_millis(50);
 /// A share is raised when it falls short by this part, and lowered when it is too large by that one.
@@ -56,7 +58,7 @@ struct Watched {
 /// The loop's state between two rounds.
 pub struct ControlLoop<'a> {
     host: &'a Host,
-    _leadership: Leadership,
+    leadership: Leadership,
     watched: HashMap<String, Watched>,
     read_at: Option<SystemTime>,
     rounds: u64,
@@ -73,7 +75,7 @@ impl<'a> ControlLoop<'a> {
         let leadership = host.registry().try_lead()?;
         Ok(leadership.map(|leadership| ControlLoop {
             host,
-            _leadership: leadership,
+            leadership,
             watched: HashMap::new(),
             read_at: None,
             rounds: 0,
@@ -89,6 +91,11 @@ impl<'a> ControlLoop<'a> {
         self.rounds += 1;
         self.read_registry()?;
         let now = clock::since_boot();
+        if self.rounds % FORGET == 0 {
+            let lock = self.host.registry.lock()?;
+            self.host.registry.sweep(&lock)?;
+            self.host.forget(&mut self.host.registry.all()?, now)?;
+        }
         let mut round = Round::default();
         let mut over = Vec::new();
         let mut claims = Vec::with_capacity(self.watched.len());
@@ -194,26 +201,36 @@ impl<'a> ControlLoop<'a> {
         Ok(())
     }
 
-    /// Ends a job that is over, if the lock and a second look agree.
+    /// Ends a job that is over, if a look under the lock agrees.
     fn end(&mut self, id: &str) -> Result<bool, HostError> {
         let lock = self.host.registry.lock()?;
-        let Some(entry) = self.host.registry.read(id)? else {
+        let Some(mut entry) = self.host.registry.read(id)? else {
             return Ok(false);
         };
-        let group = self.host.group_of(&entry)?;
-        if !entry.is_live() || !self.host.is_abandoned(&entry, group.as_ref()) {
+        if !entry.is_live()
+            || !self
+                .host
+                .settle_one(&lock, &mut entry, clock::since_boot())?
+        {
             return Ok(false);
         }
-        let used = used(&entry, group.as_ref());
-        let now = clock::since_boot();
-        let ended = self.host.finish(&lock, entry, group, used, None, now)?;
-        let met = ended.ending.is_some_and(|ending| ending.met);
+        if entry.is_live() {
+            // Some of its processes do not go; the next round tries again.
+            return Ok(false);
+        }
+        let met = entry.ending.is_some_and(|ending| ending.met);
         log::info!(
             "job {id} is over, found by the control loop; deadline {}",
             if met { "met" } else { "missed" }
         );
         self.watched.remove(id);
         Ok(true)
+    }
+
+    /// Does this process still lead? One that stands in for a stopped leader steps back when that
+    /// one goes on.
+    pub fn still_leads(&self) -> bool {
+        self.host.registry.still_leads(&self.leadership)
     }
 }
 
@@ -281,7 +298,7 @@ impl Host {
                 nix::sys::signal::kill(pid, None) != Err(nix::errno::Errno::ESRCH)
             }
         };
-        if watched.entry.supervisor.is_some_and(alive) {
+        if watched.entry.supervisor.is_some_and(alive) && !watched.entry.cancelled {
             return false;
         }
         self.is_abandoned(&watched.entry, watched.group.as_ref())

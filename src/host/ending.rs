@@ -2,14 +2,17 @@
 
 use super::entry::{Ending, Entry, Phase};
 use super::registry::Lock;
+use super::submit::group_name;
 use super::{Host, HostError, clock, used};
 use crate::cgroup::{Group, RootRecord, Signal};
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// Longest wait for killed processes to go.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest wait for killed processes to go, where nobody else waits.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// The same where the registry's lock is held, or other jobs are waiting for their round.
+const BRIEFLY: Duration = Duration::from_millis(200);
 /// Most ended jobs that are kept, whatever `keep-ended` says.
 const MOST_ENDED: usize = 1000;
 
@@ -22,47 +25,105 @@ pub struct Exit {
     pub signal: Option<i32>,
 }
 
+/// What is known of a job that is over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Over {
+    /// Processor seconds used, all slots.
+    pub used: f64,
+    /// How its first process ended; none where its end was found out afterwards.
+    pub exit: Option<Exit>,
+    /// When, seconds since boot.
+    pub at: f64,
+}
+
 impl Host {
     /// Is this job over, with nobody left to say so?
     pub(super) fn is_abandoned(&self, entry: &Entry, group: Option<&Group>) -> bool {
-        if entry.boot != self.boot {
+        if entry.phase == Phase::Ending || entry.boot != self.boot {
             return true;
         }
-        if entry.supervisor.is_some_and(|process| process.is_alive()) {
-            return false;
-        }
-        if entry.supervisor.is_none() {
+        let Some(supervisor) = entry.supervisor else {
             // A batch system's: it may have no process between two tasks, and it is ended by name.
             return group.is_none() && entry.group.is_some();
+        };
+        let leader_ended = entry.leader.is_some_and(|process| !process.is_alive());
+        if supervisor.is_alive() {
+            // One that was stopped does not see that its job was cancelled.
+            return entry.cancelled && leader_ended && supervisor.is_stopped();
         }
-        let leader_alive = entry.leader.is_some_and(|process| process.is_alive());
         match (group, &entry.group) {
-            (Some(group), _) => !leader_alive && !group.is_populated().unwrap_or(true),
+            // Its first process has ended, or it was never started.
+            (Some(group), _) => leader_ended || !group.is_populated().unwrap_or(true),
             (None, Some(_)) => true,
-            (None, None) => !leader_alive,
+            (None, None) => leader_ended || entry.leader.is_none(),
         }
+    }
+
+    /// As [`Host::is_abandoned`]; where it cannot be found out, the job is taken to be there.
+    pub(super) fn is_left_over(&self, entry: &Entry) -> bool {
+        entry.phase != Phase::Ending
+            && self
+                .group_of(entry)
+                .is_ok_and(|group| self.is_abandoned(entry, group.as_ref()))
     }
 
     /// All jobs, those that are over and were left by whoever watched over them ended first, and
     /// those that ended long ago forgotten.
     pub(super) fn settle(&self, lock: &Lock, now: f64) -> Result<Vec<Entry>, HostError> {
+        self.registry.sweep(lock)?;
         let mut entries = self.registry.all()?;
-        for entry in entries.iter_mut().filter(|entry| entry.is_live()) {
-            let group = match self.group_of(entry) {
-                Ok(group) => group,
-                Err(error) => {
-                    log::warn!("job {}: {error}", entry.id);
-                    continue;
-                }
-            };
-            if self.is_abandoned(entry, group.as_ref()) {
-                let used = used(entry, group.as_ref());
-                log::info!("job {} is over; nobody was left to say so", entry.id);
-                *entry = self.finish(lock, entry.clone(), group, used, None, now)?;
+        for entry in entries.iter_mut() {
+            if entry.is_live()
+                && entry.phase != Phase::Ending
+                && let Err(error) = self.settle_one(lock, entry, now)
+            {
+                // It holds its share until somebody finds out; the others are still to be looked at.
+                log::warn!("job {}: {error}", entry.id);
             }
         }
         self.forget(&mut entries, now)?;
         Ok(entries)
+    }
+
+    /// Ends one job if it is over. The lock is held: what cannot be killed at once is left to the
+    /// control loop.
+    pub(super) fn settle_one(
+        &self,
+        lock: &Lock,
+        entry: &mut Entry,
+        now: f64,
+    ) -> Result<bool, HostError> {
+        if entry.boot != self.boot {
+            // Nothing of another boot is left, and its paths and process numbers mean others now.
+            self.registry.remove(&entry.id)?;
+            entry.phase = Phase::Ended;
+            return Ok(true);
+        }
+        self.adopt_group(entry)?;
+        let group = self.group_of(entry)?;
+        if !self.is_abandoned(entry, group.as_ref()) {
+            return Ok(false);
+        }
+        let over = Over {
+            used: used(entry, group.as_ref()),
+            exit: None,
+            at: now,
+        };
+        let released = self.release(entry, group, BRIEFLY);
+        *entry = self.write_ending(lock, entry.clone(), over, released)?;
+        Ok(true)
+    }
+
+    /// Finds the cgroup of a job whose maker was killed between making it and writing it down.
+    fn adopt_group(&self, entry: &mut Entry) -> Result<(), HostError> {
+        let unmade = entry.making_group && entry.group.is_none();
+        let alive = entry.supervisor.is_some_and(|process| process.is_alive());
+        if let (true, false, Some(enforcer)) = (unmade, alive, self.enforcer()) {
+            // A second of doubt for clocks of different grain.
+            let since = UNIX_EPOCH + Duration::from_secs_f64((entry.submitted_unix - 1.0).max(0.0));
+            entry.group = enforcer.adopt(&group_name(&entry.id), since)?;
+        }
+        Ok(())
     }
 
     /// Finds jobs that were left behind, and ends them.
@@ -75,46 +136,80 @@ impl Host {
         Ok(())
     }
 
-    /// Ends a job: kills what is left of it, removes its cgroup, writes down how it ended.
+    /// Says which directories beside the jobs' own nobody has on record. They are for a person to
+    /// look at, never deleted.
     ///
-    /// `exit`: how its first process ended, none where its end was found out afterwards.
-    pub(super) fn finish(
+    /// # Errors
+    /// When the registry fails.
+    pub fn report_orphans(&self) -> Result<(), HostError> {
+        let Some(enforcer) = self.enforcer() else {
+            return Ok(());
+        };
+        let entries = self.registry.all()?;
+        let known: Vec<_> = entries
+            .into_iter()
+            .filter_map(|entry| entry.group)
+            .collect();
+        for orphan in enforcer.orphans(&known)? {
+            log::warn!(
+                "{} is no job of this registry ({}); it is left alone",
+                orphan.path.display(),
+                if orphan.populated {
+                    "processes are in it"
+                } else {
+                    "empty"
+                }
+            );
+        }
+        Ok(())
+    }
+
+    /// Kills what is left of a job and removes its cgroup. Returns whether all of it is gone.
+    pub(super) fn release(&self, entry: &Entry, group: Option<Group>, patience: Duration) -> bool {
+        let removed = match (group, self.enforcer(), &entry.group) {
+            (Some(group), _, _) => group.remove(patience),
+            // The cpu directory is gone; other hierarchies may still have theirs.
+            (None, Some(enforcer), Some(record)) => enforcer.discard(record, patience),
+            _ => Ok(()),
+        };
+        if let Err(error) = &removed {
+            log::error!("job {}: {error}", entry.id);
+        }
+        removed.is_ok()
+    }
+
+    /// Writes down how a job ended, unless somebody has done that already.
+    pub(super) fn write_ending(
         &self,
         _lock: &Lock,
         mut entry: Entry,
-        group: Option<Group>,
-        used: f64,
-        exit: Option<Exit>,
-        now: f64,
+        over: Over,
+        released: bool,
     ) -> Result<Entry, HostError> {
-        if let Some(group) = group
-            && let Err(error) = group.remove(PATIENCE)
+        if let Ok(Some(written)) = self.registry.read(&entry.id)
+            && written.boot == entry.boot
         {
-            log::error!("job {}: {error}", entry.id);
-        } else if let (Some(enforcer), Some(record)) = (self.enforcer(), &entry.group)
-            && let Err(error) = enforcer.discard(record, PATIENCE)
-        {
-            log::error!("job {}: {error}", entry.id);
+            if written.phase == Phase::Ended {
+                return Ok(written);
+            }
+            // Somebody else may have asked for its end meanwhile.
+            entry.cancelled |= written.cancelled;
+            entry.ending = entry.ending.or(written.ending);
         }
-        // Somebody else may have asked for its end meanwhile.
-        let cancelled = entry.cancelled
-            || self
-                .registry
-                .read(&entry.id)
-                .ok()
-                .flatten()
-                .is_some_and(|written| written.cancelled);
-        let started = entry.started.is_some();
-        entry.cancelled = cancelled;
-        entry.phase = Phase::Ended;
-        entry.ending = Some(Ending {
-            at: now,
-            met: started && now <= entry.due() && !cancelled,
-            used,
-            exit_code: exit.and_then(|exit| exit.code),
-            signal: exit.and_then(|exit| exit.signal),
-            cancelled,
-            found: exit.is_none(),
+        entry.phase = if released {
+            Phase::Ended
+        } else {
+            Phase::Ending
+        };
+        let met = entry.started.is_some() && over.at <= entry.due() && !entry.cancelled;
+        entry.ending.get_or_insert(Ending {
+            at: over.at,
+            met,
+            used: over.used,
+            exit_code: over.exit.and_then(|exit| exit.code),
+            signal: over.exit.and_then(|exit| exit.signal),
+            cancelled: entry.cancelled,
+            found: over.exit.is_none(),
         });
         self.registry.write(&entry)?;
         self.remove_roots()?;
@@ -122,14 +217,14 @@ impl Host {
     }
 
     /// Forgets jobs that ended long ago.
-    fn forget(&self, entries: &mut Vec<Entry>, now: f64) -> Result<(), HostError> {
+    pub(super) fn forget(&self, entries: &mut Vec<Entry>, now: f64) -> Result<(), HostError> {
         let keep = self.config.registry.keep_ended.0;
         let ended = entries.iter().filter(|entry| !entry.is_live()).count();
         let mut surplus = ended.saturating_sub(MOST_ENDED);
         let mut forgotten = Vec::new();
         for entry in entries.iter().filter(|entry| !entry.is_live()) {
             let at = entry.ending.as_ref().map_or(0.0, |ending| ending.at);
-            if entry.boot != self.boot || now - at > keep || surplus > 0 {
+            if now - at > keep || surplus > 0 {
                 surplus = surplus.saturating_sub(1);
                 self.registry.remove(&entry.id)?;
                 forgotten.push(entry.id.clone());
@@ -194,15 +289,23 @@ impl Host {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
+        if !over() {
+            return Err(HostError::StillThere(id.to_string()));
+        }
         // Whoever watches over it writes down its end; else it is done here.
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
-            let watched = entry.supervisor.is_some_and(|process| process.is_alive());
             match self.registry.read(id)? {
-                Some(entry) if entry.is_live() && watched => {
+                Some(entry) if entry.is_live() => {
+                    let watched = entry
+                        .supervisor
+                        .is_some_and(|process| process.is_alive() && !process.is_stopped());
+                    if !watched {
+                        break;
+                    }
                     std::thread::sleep(Duration::from_millis(20));
                 }
-                _ => break,
+                _ => return Ok(()),
             }
         }
         self.clean()
@@ -225,25 +328,23 @@ impl Host {
             return Ok(());
         };
         let mut roots = self.read_roots();
-        let before = roots.directories.len();
+        let mut changed = false;
         for made in enforcer.made_root().directories {
             if !roots.directories.contains(&made) {
                 roots.directories.retain(|known| known.path != made.path);
                 roots.directories.push(made);
+                changed = true;
             }
         }
-        if roots.directories.len() == before {
-            return Ok(());
+        if changed {
+            let text = serde_json::to_vec(&roots).unwrap_or_default();
+            self.registry.replace(&self.roots_path(), &text)?;
         }
-        let text = serde_json::to_vec(&roots).unwrap_or_default();
-        fs::write(self.roots_path(), text).map_err(|error| HostError::System {
-            action: "write the list of cgroup roots",
-            error,
-        })
+        Ok(())
     }
 
     /// Removes the directories above the jobs that were made here, once they are empty.
-    fn remove_roots(&self) -> Result<(), HostError> {
+    pub(super) fn remove_roots(&self) -> Result<(), HostError> {
         let roots = self.read_roots();
         if roots.directories.is_empty() {
             return Ok(());

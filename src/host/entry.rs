@@ -32,6 +32,15 @@ impl Process {
         Some(Process { pid, start })
     }
 
+    /// Has it been stopped (SIGSTOP, Ctrl-Z)?
+    pub fn is_stopped(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let state = stat
+            .rfind(')')
+            .and_then(|end| stat[end + 1..].trim_start().chars().next());
+        matches!(state, Some('T' | 't'))
+    }
+
     /// This process.
     pub fn this() -> Option<Process> {
         Process::find(std::process::id() as i32)
@@ -51,6 +60,9 @@ pub enum Phase {
     Reserved,
     /// It runs.
     Running,
+    /// It has ended, and processes of it are still there that even SIGKILL does not end (frozen, or
+    /// in an uninterruptible wait). Its share stays reserved until they are gone.
+    Ending,
     /// It has ended; kept for a while for `libra status`.
     Ended,
 }
@@ -73,6 +85,18 @@ pub struct Ending {
     pub cancelled: bool,
     /// Its end was found out afterwards: whoever watched over it was killed.
     pub found: bool,
+}
+
+/// Longest text of a command that is kept, in bytes.
+const LONGEST_COMMAND: usize = 1024;
+
+/// A command as it is kept: cut, since a command line may have megabytes.
+pub fn shown_command(command: &str) -> String {
+    let mut end = command.len().min(LONGEST_COMMAND);
+    while !command.is_char_boundary(end) {
+        end -= 1;
+    }
+    command[..end].to_string()
 }
 
 /// A job.
@@ -113,6 +137,9 @@ pub struct Entry {
     pub leader: Option<Process>,
     /// Its cgroup; none where nothing is enforced.
     pub group: Option<GroupRecord>,
+    /// Its cgroup is about to be made; whoever finds the entry so looks whether it was.
+    #[serde(default)]
+    pub making_group: bool,
     /// Somebody asked for its end.
     pub cancelled: bool,
     /// Its end.

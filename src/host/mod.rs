@@ -18,6 +18,8 @@ pub mod registry;
 pub mod report;
 pub mod submit;
 pub mod supervise;
+#[cfg(test)]
+mod tests;
 
 use crate::cgroup::{self, Enforcement, Enforcer, Group};
 use crate::config::Config;
@@ -56,6 +58,11 @@ pub enum HostError {
     /// No job of that id.
     #[error("there is no job {0}; 'libra status' shows those there are")]
     UnknownJob(String),
+    /// Its processes do not end.
+    #[error(
+        "job {0} is still there: its processes do not end even by SIGKILL (frozen, or waiting for a device); it ends when they do"
+    )]
+    StillThere(String),
     /// The id cannot be one, or is taken.
     #[error("'{id}' cannot be the id of a new job: {problem}")]
     Id {

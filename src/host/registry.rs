@@ -2,20 +2,25 @@
 //!
 //! Invariants:
 //! - Who decides (reads all jobs and adds one) holds the lock; so no two decisions see the same room.
-//! - A file is replaced by rename, so a reader never sees half of one, and readers need no lock.
+//! - A file is replaced by rename, so a reader never sees half of one, and readers need no lock. All
+//!   writing is done under the lock.
+//! - Only its owner can write to it or open its locks; a registry that others can write to is refused.
 //! - A file that cannot be read is reported and left alone: it may be of a newer Libra.
 
-use super::entry::{Entry, VERSION};
+use super::entry::{Entry, Process, VERSION};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 const LOCK: &str = "lock";
 const LEADER: &str = "leader";
+const DEPUTY: &str = "deputy";
+/// How the names of files end that are being written; a process number follows.
+const TEMPORARY: &str = "tmp-";
 const NEXT_ID: &str = "next-id";
 const JOBS: &str = "jobs";
 const SUFFIX: &str = ".json";
@@ -40,6 +45,7 @@ pub struct Lock {
 #[derive(Debug)]
 pub struct Leadership {
     _file: Flock<File>,
+    stands_in: bool,
 }
 
 /// What went wrong with the registry.
@@ -69,8 +75,22 @@ pub enum RegistryError {
         /// What is wrong.
         problem: String,
     },
+    /// Somebody else may write into the registry.
+    #[error(
+        "{path} belongs to user {owner} with mode {mode:o}: others could write jobs into it, so nothing in it is believed; it must belong to this user or root and be writable by its owner alone ('chown root {path}; chmod 755 {path}')"
+    )]
+    Untrusted {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner's number.
+        owner: u32,
+        /// Its mode.
+        mode: u32,
+    },
     /// No directory to use.
-    #[error("no directory for the registry: XDG_RUNTIME_DIR is not set and this is not root; set registry.directory in the configuration")]
+    #[error(
+        "no directory for the registry: XDG_RUNTIME_DIR is not set and this is not root; set registry.directory in the configuration"
+    )]
     Nowhere,
 }
 
@@ -97,20 +117,49 @@ impl Registry {
             .ok_or(RegistryError::Nowhere)
     }
 
-    /// Opens a registry, making its directories where they are missing.
+    /// The registry in this directory, which need not be there yet.
     ///
     /// # Errors
-    /// When a directory cannot be made.
+    /// When it is there and others may write to it: what they write must not be believed.
     pub fn open(directory: &Path) -> Result<Registry, RegistryError> {
-        let jobs = directory.join(JOBS);
+        let registry = Registry {
+            directory: directory.to_path_buf(),
+        };
+        for path in [registry.directory.clone(), registry.jobs()] {
+            match fs::metadata(&path) {
+                Ok(metadata) if !metadata.is_dir() => {
+                    return Err(failed("use", &path)(io::ErrorKind::NotADirectory.into()));
+                }
+                Ok(metadata) => {
+                    let own = nix::unistd::geteuid().as_raw();
+                    let trusted = metadata.uid() == own || metadata.uid() == 0;
+                    if !trusted || metadata.mode() & 0o022 != 0 {
+                        return Err(RegistryError::Untrusted {
+                            path,
+                            owner: metadata.uid(),
+                            mode: metadata.mode() & 0o7777,
+                        });
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed("look at", &path)(error)),
+            }
+        }
+        Ok(registry)
+    }
+
+    fn jobs(&self) -> PathBuf {
+        self.directory.join(JOBS)
+    }
+
+    /// Makes the directories where they are missing.
+    fn make(&self) -> Result<(), RegistryError> {
+        let jobs = self.jobs();
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o755)
             .create(&jobs)
-            .map_err(failed("make", &jobs))?;
-        Ok(Registry {
-            directory: directory.to_path_buf(),
-        })
+            .map_err(failed("make", &jobs))
     }
 
     /// Its directory.
@@ -118,13 +167,17 @@ impl Registry {
         &self.directory
     }
 
+    /// Opens a lock for this user alone: whoever can open it can hold it for ever.
     fn lock_file(&self, name: &str) -> Result<(PathBuf, File), RegistryError> {
+        self.make()?;
         let path = self.directory.join(name);
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
+            .read(true)
             .write(true)
-            .mode(0o644)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(&path)
             .map_err(failed("open", &path))?;
         Ok((path, file))
@@ -153,17 +206,74 @@ impl Registry {
         }
     }
 
-    /// Becomes the one that runs the control loop, unless somebody else is.
+    /// Becomes the one that runs the control loop, unless somebody else is. Somebody who has been
+    /// stopped (SIGSTOP, Ctrl-Z) does not: another one stands in for it.
     ///
     /// # Errors
     /// When the file cannot be opened or locked at all.
     pub fn try_lead(&self) -> Result<Option<Leadership>, RegistryError> {
-        let (path, file) = self.lock_file(LEADER)?;
+        match self.try_hold(LEADER)? {
+            Some(file) => {
+                let own = std::process::id().to_string();
+                // Only helps others to see whether we were stopped.
+                let _ = file
+                    .set_len(0)
+                    .and_then(|()| file.write_all_at(own.as_bytes(), 0));
+                Ok(Some(Leadership {
+                    _file: file,
+                    stands_in: false,
+                }))
+            }
+            None if self.leader_is_stopped() => {
+                let held = self.try_hold(DEPUTY)?;
+                Ok(held.map(|file| Leadership {
+                    _file: file,
+                    stands_in: true,
+                }))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn try_hold(&self, name: &str) -> Result<Option<Flock<File>>, RegistryError> {
+        let (path, file) = self.lock_file(name)?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => Ok(Some(Leadership { _file: file })),
+            Ok(file) => Ok(Some(file)),
             Err((_, Errno::EWOULDBLOCK | Errno::EINTR)) => Ok(None),
             Err((_, errno)) => Err(failed("lock", &path)(errno.into())),
         }
+    }
+
+    fn leader_is_stopped(&self) -> bool {
+        fs::read_to_string(self.directory.join(LEADER))
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .and_then(Process::find)
+            .is_some_and(|leader| leader.is_stopped())
+    }
+
+    /// Does this leadership still stand? One who stands in steps back when the leader goes on.
+    pub fn still_leads(&self, leadership: &Leadership) -> bool {
+        !leadership.stands_in || self.leader_is_stopped()
+    }
+
+    /// Removes what a process that was killed while it wrote has left. All writes are under the lock.
+    ///
+    /// # Errors
+    /// When a directory cannot be read.
+    pub fn sweep(&self, _lock: &Lock) -> Result<(), RegistryError> {
+        for directory in [self.directory.clone(), self.jobs()] {
+            for file in fs::read_dir(&directory).map_err(failed("read", &directory))? {
+                let path = file.map_err(failed("read", &directory))?.path();
+                let left = path
+                    .extension()
+                    .is_some_and(|end| end.as_encoded_bytes().starts_with(TEMPORARY.as_bytes()));
+                if left {
+                    fs::remove_file(&path).map_err(failed("remove", &path))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A number that no job of this registry has had.
@@ -196,6 +306,13 @@ impl Registry {
             problem: error.to_string(),
         })?;
         text.push(b'\n');
+        if text.len() as u64 > LARGEST_FILE {
+            // Written, it could not be read again, and its share would be forgotten.
+            return Err(RegistryError::Content {
+                path,
+                problem: format!("it would have {} bytes", text.len()),
+            });
+        }
         self.replace(&path, &text)
     }
 
@@ -219,20 +336,26 @@ impl Registry {
     /// When the file cannot be read or is not a job.
     pub fn read(&self, id: &str) -> Result<Option<Entry>, RegistryError> {
         let path = self.path(id);
-        match fs::metadata(&path) {
+        let opened = OpenOptions::new()
+            .read(true)
+            // Neither a link nor a pipe that never answers is a job.
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(&path);
+        let file = match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Ok(metadata) if metadata.len() > LARGEST_FILE => {
-                return Err(RegistryError::Content {
-                    path,
-                    problem: format!("it has {} bytes", metadata.len()),
-                });
-            }
-            _ => {}
-        }
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(failed("read", &path))?,
+            other => other.map_err(failed("open", &path))?,
         };
+        let metadata = file.metadata().map_err(failed("look at", &path))?;
+        if !metadata.is_file() || metadata.len() > LARGEST_FILE {
+            return Err(RegistryError::Content {
+                path,
+                problem: format!("no plain file of at most {LARGEST_FILE} bytes"),
+            });
+        }
+        let mut text = Vec::new();
+        file.take(LARGEST_FILE)
+            .read_to_end(&mut text)
+            .map_err(failed("read", &path))?;
         let problem = match serde_json::from_slice::<Entry>(&text) {
             Ok(entry) if entry.version == VERSION && entry.id == id => return Ok(Some(entry)),
             Ok(entry) => format!("it says job {} and version {}", entry.id, entry.version),
@@ -246,9 +369,13 @@ impl Registry {
     /// # Errors
     /// When the directory cannot be read.
     pub fn ids(&self) -> Result<Vec<String>, RegistryError> {
-        let jobs = self.directory.join(JOBS);
+        let jobs = self.jobs();
         let mut ids: Vec<String> = Vec::new();
-        for file in fs::read_dir(&jobs).map_err(failed("read", &jobs))? {
+        let files = match fs::read_dir(&jobs) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ids),
+            other => other.map_err(failed("read", &jobs))?,
+        };
+        for file in files {
             let name = file.map_err(failed("read", &jobs))?.file_name();
             if let Some(id) = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)) {
                 ids.push(id.to_string());
@@ -284,22 +411,21 @@ impl Registry {
     /// # Errors
     /// When the directory cannot be read.
     pub fn changed(&self) -> Result<SystemTime, RegistryError> {
-        let jobs = self.directory.join(JOBS);
+        let jobs = self.jobs();
         fs::metadata(&jobs)
             .and_then(|metadata| metadata.modified())
             .map_err(failed("read", &jobs))
     }
 
     fn path(&self, id: &str) -> PathBuf {
-        self.directory.join(JOBS).join(format!("{id}{SUFFIX}"))
+        self.jobs().join(format!("{id}{SUFFIX}"))
     }
 
-    fn replace(&self, path: &Path, content: &[u8]) -> Result<(), RegistryError> {
-        // One writer per process and file at a time; the number keeps two processes apart.
-        let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
+    /// Writes a file whole or not at all.
+    pub(super) fn replace(&self, path: &Path, content: &[u8]) -> Result<(), RegistryError> {
+        let temporary = path.with_extension(format!("{TEMPORARY}{}", std::process::id()));
         let written = OpenOptions::new()
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .write(true)
             .mode(0o644)
             .open(&temporary)

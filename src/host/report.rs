@@ -110,9 +110,7 @@ impl Host {
                     job.used_seconds = standing.used / slots;
                     job.share = standing.held_share;
                     job.needed_share = share;
-                    job.orphaned = entry
-                        .supervisor
-                        .is_some_and(|process| !process.is_alive());
+                    job.orphaned = entry.supervisor.is_some_and(|process| !process.is_alive());
                     now
                 }
             };

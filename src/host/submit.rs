@@ -1,6 +1,7 @@
 //! Deciding about a job of this host, and reserving its share.
 
-use super::entry::{Entry, Phase, Process, VERSION};
+use super::ending::PATIENCE;
+use super::entry::{Entry, Phase, Process, VERSION, shown_command};
 use super::registry::Lock;
 use super::{Host, HostError, clock, on_node, used};
 use crate::cgroup::{Group, Limits};
@@ -10,6 +11,14 @@ use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
 use crate::decision::refusal::Refusal;
 use crate::decision::share::Need;
+
+/// Numbers that are tried for a new job.
+const MOST_IDS: usize = 1000;
+
+/// The name of a job's cgroup.
+pub(super) fn group_name(id: &str) -> String {
+    format!("job-{id}")
+}
 
 /// What a job would get.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,8 +65,7 @@ impl Host {
 
     /// Judges a request and, when it is accepted, reserves its share and makes its cgroup.
     ///
-    /// `id`: the batch system's own, or none to have one given. `supervisor`: who will watch over the
-    /// job; none where a batch system does.
+    /// `supervisor`: who will watch over the job.
     ///
     /// # Errors
     /// When the registry fails; nothing is reserved then. A cgroup that cannot be made is no
@@ -75,33 +83,37 @@ impl Host {
             Ok(terms) => terms,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let id = self.registry.next_id(&lock)?.to_string();
         let slots = request.shape.chunks * request.shape.processors_per_chunk;
-        let accepted = self.reserve(
-            &lock,
-            Entry {
-                version: VERSION,
-                id,
-                boot: self.boot.clone(),
-                user: nix::unistd::getuid().as_raw(),
-                command: command.to_string(),
-                request: *request,
-                slots,
-                estimate_margin: self.config.admission().estimate_margin,
-                price: terms.price,
-                share: terms.share,
-                submitted: now,
-                submitted_unix: clock::unix_time(),
-                phase: Phase::Reserved,
-                started: None,
-                supervisor,
-                leader: None,
-                group: None,
-                cancelled: false,
-                ending: None,
-            },
-            terms,
-        )?;
+        let mut entry = Entry {
+            version: VERSION,
+            id: String::new(),
+            boot: self.boot.clone(),
+            user: nix::unistd::getuid().as_raw(),
+            command: shown_command(command),
+            request: *request,
+            slots,
+            estimate_margin: self.config.admission().estimate_margin,
+            price: terms.price,
+            share: terms.share,
+            submitted: now,
+            submitted_unix: clock::unix_time(),
+            phase: Phase::Reserved,
+            started: None,
+            supervisor,
+            leader: None,
+            group: None,
+            making_group: false,
+            cancelled: false,
+            ending: None,
+        };
+        // A number may be taken by a cgroup that was not made here, where the counter was lost.
+        for _ in 0..MOST_IDS {
+            entry.id = self.registry.next_id(&lock)?.to_string();
+            if !self.has_group(&entry.id) {
+                break;
+            }
+        }
+        let accepted = self.reserve(&lock, entry, terms)?;
         Ok(Ok(Box::new(accepted)))
     }
 
@@ -113,19 +125,32 @@ impl Host {
         mut entry: Entry,
         terms: Terms,
     ) -> Result<Accepted, HostError> {
+        entry.making_group = self.enforcer().is_some();
         self.registry.write(&entry)?;
         let mut unenforced = self.unenforced().map(str::to_string);
         let mut group = None;
         if let Some(enforcer) = self.enforcer() {
             let limits = self.limits(terms.share * f64::from(entry.slots));
-            match enforcer.create(&self.group_name(&entry.id), &limits) {
+            match enforcer.create(&group_name(&entry.id), &limits) {
                 Ok(made) => {
                     entry.group = Some(made.record());
-                    self.registry.write(&entry)?;
-                    self.note_roots()?;
                     group = Some(made);
                 }
                 Err(error) => unenforced = Some(error.to_string()),
+            }
+            entry.making_group = false;
+            let written = self
+                .note_roots()
+                .and_then(|()| Ok(self.registry.write(&entry)?));
+            if let Err(error) = written {
+                // Nothing may stay reserved for a job that will not run.
+                if let Some(group) = group
+                    && let Err(error) = group.remove(PATIENCE)
+                {
+                    log::error!("job {}: {error}", entry.id);
+                }
+                let _ = self.registry.remove(&entry.id);
+                return Err(error);
             }
         }
         if let Some(reason) = &unenforced {
@@ -139,6 +164,15 @@ impl Host {
         })
     }
 
+    /// Is there a cgroup by the name that this job's would have?
+    fn has_group(&self, id: &str) -> bool {
+        self.enforcer().is_some_and(|enforcer| {
+            let name = group_name(id);
+            let adopted = enforcer.adopt(&name, std::time::SystemTime::UNIX_EPOCH);
+            matches!(adopted, Ok(Some(_)))
+        })
+    }
+
     /// Limits for a job that is to use so many processors.
     pub(super) fn limits(&self, processors: f64) -> Limits {
         let capacity = self.machine.spec.processors.max(1e-3);
@@ -149,21 +183,13 @@ impl Host {
         }
     }
 
-    fn group_name(&self, id: &str) -> String {
-        format!("job-{id}")
-    }
-
     /// The decision over these entries.
-    fn judge(
-        &self,
-        request: &Request,
-        entries: &[Entry],
-        now: f64,
-    ) -> Result<Terms, Box<Refusal>> {
+    fn judge(&self, request: &Request, entries: &[Entry], now: f64) -> Result<Terms, Box<Refusal>> {
         let admission = self.config.admission();
         let jobs = entries
             .iter()
-            .filter(|entry| entry.is_live())
+            // One that is over and was left by whoever watched over it holds nothing.
+            .filter(|entry| entry.is_live() && !self.is_left_over(entry))
             .map(|entry| {
                 let standing = self.standing(entry, now);
                 on_node(entry, standing.used, standing.held_share, now)

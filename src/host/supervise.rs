@@ -4,22 +4,22 @@
 //! caller's own; signals sent to this process go on to it; when its first process ends, whatever
 //! is left in the cgroup is killed.
 
-use super::control::ControlLoop;
-use super::ending::Exit;
+use super::control::{ControlLoop, Round};
+use super::ending::{Exit, Over, PATIENCE};
 use super::entry::{Entry, Phase, Process};
 use super::submit::Accepted;
 use super::{Host, HostError, clock, used};
 use crate::cgroup::Group;
-use crate::ffi::spawn::{SpawnError, spawn_inside};
+use crate::ffi::spawn::{SpawnError, default_sigchld, spawn_inside};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal, SigmaskHow, kill};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
-use std::process::{Child, Command, ExitStatus};
 use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
 
 /// Signals that go on to the job when somebody sends them to us.
 const FORWARDED: [Signal; 7] = [
@@ -31,6 +31,18 @@ const FORWARDED: [Signal; 7] = [
     Signal::SIGUSR2,
     Signal::SIGWINCH,
 ];
+
+/// Why a job did not start.
+enum StartError {
+    NotExecuted(io::Error),
+    Host(HostError),
+}
+
+impl From<HostError> for StartError {
+    fn from(error: HostError) -> StartError {
+        StartError::Host(error)
+    }
+}
 
 /// What became of a job.
 #[derive(Debug)]
@@ -54,6 +66,8 @@ impl HeldBack {
             set.add(signal);
         }
         set.add(Signal::SIGCHLD);
+        // A caller may have had it ignored, and then nobody would learn how the job ended.
+        default_sigchld()?;
         let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         Ok(HeldBack { before, fd })
@@ -77,51 +91,58 @@ fn system(action: &'static str) -> impl Fn(nix::errno::Errno) -> HostError {
 impl Host {
     /// Runs `command` as the accepted job and waits for its end.
     ///
+    /// A registry that fails while the job runs or when it has ended is logged and changes nothing
+    /// about the job.
+    ///
     /// # Errors
-    /// When the job could not be watched over; it is killed then.
+    /// When the job could not be started or watched over; nothing of it runs on then.
     pub fn run(&self, accepted: Accepted, command: &[OsString]) -> Result<Outcome, HostError> {
         let Accepted {
-            mut entry,
-            mut group,
-            ..
+            mut entry, group, ..
         } = accepted;
         let held_back = HeldBack::new().map_err(system("hold back signals"))?;
-        let mut child = match self.start(&mut entry, &mut group, command, held_back.before) {
+        let mut child = match self.start(&mut entry, group.as_ref(), command, held_back.before) {
             Ok(child) => child,
             Err(error) => {
-                let lock = self.registry.lock()?;
-                let now = clock::since_boot();
-                self.finish(&lock, entry.clone(), group, 0.0, None, now)?;
+                self.release(&entry, group, PATIENCE);
+                let _lock = self.registry.lock()?;
                 // It never ran, so there is nothing to report.
                 self.registry.remove(&entry.id)?;
+                self.remove_roots()?;
                 return match error {
-                    SpawnError::Execute(error) => Ok(Outcome::NotExecuted(error)),
-                    SpawnError::Place(error) => Err(HostError::System {
-                        action: "put the job into its cgroup",
-                        error,
-                    }),
+                    StartError::NotExecuted(error) => Ok(Outcome::NotExecuted(error)),
+                    StartError::Host(error) => Err(error),
                 };
             }
         };
         // After the start: the job keeps the limit that it was given.
         raise_file_limit();
         let watched = self.watch(&entry, &mut child, &held_back.fd);
+        let at = clock::since_boot();
         if watched.is_err() {
             // Unwatched it would run on beyond what was promised.
             let _ = child.kill();
             let _ = child.wait();
         }
-        let used = used(&entry, group.as_ref());
-        let exit = match &watched {
-            Ok(status) => Exit {
-                code: status.code(),
-                signal: status.signal(),
-            },
-            Err(_) => Exit::default(),
+        let exit = watched.as_ref().map_or(Exit::default(), |status| Exit {
+            code: status.code(),
+            signal: status.signal(),
+        });
+        let over = Over {
+            used: used(&entry, group.as_ref()),
+            exit: Some(exit),
+            at,
         };
-        let lock = self.registry.lock()?;
-        let now = clock::since_boot();
-        let entry = self.finish(&lock, entry, group, used, Some(exit), now)?;
+        let released = self.release(&entry, group, PATIENCE);
+        let written = self
+            .registry
+            .lock()
+            .map_err(HostError::from)
+            .and_then(|lock| self.write_ending(&lock, entry.clone(), over, released));
+        let entry = written.unwrap_or_else(|error| {
+            log::error!("job {}: its end is not in the registry: {error}", entry.id);
+            entry
+        });
         watched?;
         Ok(Outcome::Ended(Box::new(entry), exit))
     }
@@ -130,39 +151,42 @@ impl Host {
     fn start(
         &self,
         entry: &mut Entry,
-        group: &mut Option<Group>,
+        group: Option<&Group>,
         command: &[OsString],
         mask: SigSet,
-    ) -> Result<Child, SpawnError> {
-        let other = |error: String| SpawnError::Place(io::Error::other(error));
+    ) -> Result<Child, StartError> {
         let Some((program, arguments)) = command.split_first() else {
-            return Err(SpawnError::Execute(io::ErrorKind::InvalidInput.into()));
+            return Err(StartError::NotExecuted(io::ErrorKind::InvalidInput.into()));
         };
         let procs = match group {
-            Some(group) => group.procs_files().map_err(|e| other(e.to_string()))?,
+            Some(group) => group.procs_files().map_err(HostError::from)?,
             None => Vec::new(),
         };
         let mut process = Command::new(program);
         process.args(arguments).env("LIBRA_JOB_ID", &entry.id);
-        let mut child = spawn_inside(&mut process, procs, mask)?;
+        let mut child = spawn_inside(&mut process, procs, mask).map_err(|error| match error {
+            SpawnError::Execute(error) => StartError::NotExecuted(error),
+            SpawnError::Place(error) => StartError::Host(HostError::System {
+                action: "put the job into its cgroup",
+                error,
+            }),
+        })?;
         entry.phase = Phase::Running;
         entry.started = Some(clock::since_boot());
         entry.leader = Process::find(child.id() as i32);
-        let written = self
-            .registry
-            .lock()
-            .and_then(|_lock| {
-                // A cancel that came in between must not be undone.
-                if let Ok(Some(written)) = self.registry.read(&entry.id) {
-                    entry.cancelled = written.cancelled;
-                }
-                self.registry.write(entry)
-            })
-            .map_err(|error| other(error.to_string()));
+        let written = self.registry.lock().and_then(|_lock| {
+            // A cancel that came in between must not be undone.
+            if let Ok(Some(written)) = self.registry.read(&entry.id) {
+                entry.cancelled = written.cancelled;
+            }
+            self.registry.write(entry)
+        });
         if let Err(error) = written {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(error);
+            // It runs, and is held to its share; only others see less of it.
+            log::error!(
+                "job {}: its start is not in the registry: {error}",
+                entry.id
+            );
         }
         if entry.cancelled {
             let _ = child.kill();
@@ -182,10 +206,7 @@ impl Host {
         let mut next = clock::since_boot() + interval.min(0.1);
         let mut control: Option<ControlLoop<'_>> = None;
         loop {
-            while let Some(signal) = signals
-                .read_signal()
-                .map_err(system("read signals"))?
-            {
+            while let Some(signal) = signals.read_signal().map_err(system("read signals"))? {
                 pass_on(entry, child, signal.ssi_signo as i32, signal.ssi_code);
             }
             let ended = child.try_wait().map_err(|error| HostError::System {
@@ -198,13 +219,8 @@ impl Host {
             let now = clock::since_boot();
             if now >= next {
                 next = now + interval;
-                if control.is_none() {
-                    control = ControlLoop::try_lead(self)?;
-                }
-                if let Some(control) = &mut control
-                    && let Err(error) = control.round()
-                {
-                    // The next round may be luckier; the job runs on at the share it has.
+                // The next round may be luckier; the job runs on at the share it has.
+                if let Err(error) = self.lead_a_round(&mut control) {
                     log::warn!("{error}");
                 }
             }
@@ -215,6 +231,28 @@ impl Host {
                 Err(errno) => return Err(system("wait for signals")(errno)),
             }
         }
+    }
+}
+
+impl Host {
+    /// One round of the control loop, where this process leads or may lead. None where another does.
+    ///
+    /// # Errors
+    /// When the registry fails.
+    pub fn lead_a_round<'a>(
+        &'a self,
+        control: &mut Option<ControlLoop<'a>>,
+    ) -> Result<Option<Round>, HostError> {
+        if control
+            .as_ref()
+            .is_some_and(|control| !control.still_leads())
+        {
+            *control = None;
+        }
+        if control.is_none() {
+            *control = ControlLoop::try_lead(self)?;
+        }
+        control.as_mut().map(ControlLoop::round).transpose()
     }
 }
 
