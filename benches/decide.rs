@@ -193,6 +193,8 @@ fn book(node_count: usize, jobs: usize) {
             // SAFETY: an open book and a string.
             let code = unsafe { libra_book_bind(handle, decision.token, id.as_ptr(), now) };
             assert_eq!(code, 0);
+            // SAFETY: the same. As on a cluster, where an accepted job starts at once.
+            assert_eq!(unsafe { libra_book_started(handle, id.as_ptr(), now) }, 0);
         }
         microseconds
     };

@@ -32,7 +32,7 @@ impl Cluster for Nodes<'_> {
         self.0.nodes.len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn node(&self, index: usize) -> Option<BookNode<'_>> {
         let node = &self.0.nodes[index];
         node.available.then_some(BookNode {
@@ -44,17 +44,17 @@ impl Cluster for Nodes<'_> {
 }
 
 impl NodeView for BookNode<'_> {
-    #[inline]
+    #[inline(always)]
     fn spec(&self) -> NodeSpec {
         self.node.spec
     }
 
-    #[inline]
+    #[inline(always)]
     fn committed(&self) -> f64 {
         self.node.committed
     }
 
-    #[inline]
+    #[inline(always)]
     fn memory_committed(&self) -> u64 {
         self.node.memory_committed
     }

@@ -2,21 +2,43 @@
 //! while it is read, so that the error has the line.
 
 use crate::text::{duration, memory};
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::fmt;
 
 /// What TOML may hold where we expect a number or a text.
-#[derive(serde::Deserialize)]
-#[serde(untagged, expecting = "a number or a text in quotes")]
 enum Written {
-    Whole(i64),
     Number(f64),
     Text(String),
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Scalar;
+        impl Visitor<'_> for Scalar {
+            type Value = Written;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number or a text in quotes")
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Written, E> {
+                Ok(Written::Number(number as f64))
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Written, E> {
+                Ok(Written::Number(number as f64))
+            }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Written, E> {
+                Ok(Written::Number(number))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Written, E> {
+                Ok(Written::Text(text.to_string()))
+            }
+        }
+        from.deserialize_any(Scalar)
+    }
 }
 
 impl Written {
     fn number(&self) -> Option<f64> {
         match self {
-            Written::Whole(n) => Some(*n as f64),
             Written::Number(n) => Some(*n),
             Written::Text(_) => None,
         }
@@ -24,7 +46,6 @@ impl Written {
 
     fn shown(&self) -> String {
         match self {
-            Written::Whole(n) => n.to_string(),
             Written::Number(n) => n.to_string(),
             Written::Text(text) => format!("'{}'", text.chars().take(64).collect::<String>()),
         }

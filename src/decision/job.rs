@@ -196,14 +196,9 @@ pub struct OutOfRange {
 
 /// JSON has no infinity, and a number that stands for 'no limit' is misread sooner or later.
 mod budget_or_unlimited {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Credits(f64),
-        Word(String),
-    }
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+    use std::fmt;
 
     pub fn serialize<S: Serializer>(budget: &f64, to: S) -> Result<S::Ok, S::Error> {
         if *budget == f64::INFINITY {
@@ -214,12 +209,30 @@ mod budget_or_unlimited {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-        match Written::deserialize(from)? {
-            Written::Credits(credits) => Ok(credits),
-            Written::Word(word) if word == "unlimited" => Ok(f64::INFINITY),
-            Written::Word(word) => Err(D::Error::custom(format!(
-                "budget is '{word}', expected credits or 'unlimited'"
-            ))),
+        struct Budget;
+        impl Visitor<'_> for Budget {
+            type Value = f64;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("credits or 'unlimited'")
+            }
+            fn visit_i64<E: Error>(self, credits: i64) -> Result<f64, E> {
+                Ok(credits as f64)
+            }
+            fn visit_u64<E: Error>(self, credits: u64) -> Result<f64, E> {
+                Ok(credits as f64)
+            }
+            fn visit_f64<E: Error>(self, credits: f64) -> Result<f64, E> {
+                Ok(credits)
+            }
+            fn visit_str<E: Error>(self, word: &str) -> Result<f64, E> {
+                match word {
+                    "unlimited" => Ok(f64::INFINITY),
+                    _ => Err(E::custom(format!(
+                        "budget is '{word}', expected credits or 'unlimited'"
+                    ))),
+                }
+            }
         }
+        from.deserialize_any(Budget)
     }
 }

@@ -65,7 +65,7 @@ pub struct JobOnNode {
 
 impl JobOnNode {
     /// What each of its slots needs from now on, on a node of this rating.
-    #[inline]
+    #[inline(always)]
     pub fn need(&self, rating: f64) -> Need {
         need(&Work {
             estimate: self.terms.estimate / rating,

@@ -54,7 +54,7 @@ pub struct Need {
 /// assert!((need.share - 1.0 / 3.0).abs() < 1e-12);
 /// assert_eq!(need.standing, Standing::OnTrack);
 /// ```
-#[inline]
+#[inline(always)]
 pub fn need(work: &Work) -> Need {
     let remaining_deadline = work.deadline - work.walltime;
     // Not 0: a clock set to exactly the deadline may miss it by the last digit.
@@ -102,7 +102,7 @@ pub enum ShareRule {
 
 impl ShareRule {
     /// The share that counts, 0 to 1.
-    #[inline]
+    #[inline(always)]
     pub fn apply(self, share: f64) -> f64 {
         match self {
             ShareRule::Exact => share,

@@ -533,8 +533,8 @@ pub unsafe extern "C" fn libra_book_rebuild(
             // SAFETY: the caller's promise.
             Some(unsafe { Out::open("problems", problems) }?)
         };
-        let snapshot: Snapshot =
-            serde_json::from_str(json).map_err(|error| BookError::Snapshot(error.to_string()))?;
+        let snapshot: Snapshot = serde_json::from_slice(json.as_bytes())
+            .map_err(|error| BookError::Snapshot(error.to_string()))?;
         time(snapshot.now)?;
         // SAFETY: the caller's promise.
         let found = unsafe { with_book(book, |book| Ok(book.rebuild(&snapshot)?)) }?;

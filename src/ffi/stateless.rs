@@ -190,17 +190,17 @@ impl<'a> Callers<'a> {
 }
 
 impl NodeView for Summed<'_> {
-    #[inline]
+    #[inline(always)]
     fn spec(&self) -> NodeSpec {
         self.spec
     }
 
-    #[inline]
+    #[inline(always)]
     fn committed(&self) -> f64 {
         self.committed
     }
 
-    #[inline]
+    #[inline(always)]
     fn memory_committed(&self) -> u64 {
         self.memory_committed
     }
@@ -215,7 +215,7 @@ impl NodeView for Summed<'_> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn on_node(job: &c::libra_running_job) -> JobOnNode {
     JobOnNode {
         terms: Terms {
@@ -237,7 +237,7 @@ fn on_node(job: &c::libra_running_job) -> JobOnNode {
 const LONGEST_USED: f64 = 1e12;
 
 /// Can the job be counted? One expression without branches: this runs for every job of a cluster.
-#[inline]
+#[inline(always)]
 fn sound(job: &c::libra_running_job) -> bool {
     let within = |value: f64, low: f64, high: f64| (value >= low) & (value <= high);
     within(job.estimate, SHORTEST, LONGEST)
@@ -301,24 +301,24 @@ impl<'c> Cluster for Sums<'c> {
         self.0.len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn node(&self, index: usize) -> Option<&Summed<'c>> {
         self.0[index].as_ref()
     }
 }
 
 impl NodeView for &Summed<'_> {
-    #[inline]
+    #[inline(always)]
     fn spec(&self) -> NodeSpec {
         self.spec
     }
 
-    #[inline]
+    #[inline(always)]
     fn committed(&self) -> f64 {
         self.committed
     }
 
-    #[inline]
+    #[inline(always)]
     fn memory_committed(&self) -> u64 {
         self.memory_committed
     }

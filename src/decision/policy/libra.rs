@@ -17,7 +17,7 @@ pub struct Libra {
 }
 
 impl Policy for Libra {
-    #[inline]
+    #[inline(always)]
     fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
         let spec = node.spec();
         let shape = &request.shape;

@@ -90,7 +90,7 @@ impl Default for AnyPolicy {
 }
 
 impl Policy for AnyPolicy {
-    #[inline]
+    #[inline(always)]
     fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
         match self {
             AnyPolicy::Libra(policy) => policy.offer(node, request),
