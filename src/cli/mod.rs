@@ -1,6 +1,6 @@
 //! The command line: [`args`] is what can be typed (help, man pages and completions come from it),
 //! one module for each command, [`terms`] for what `run` and `quote` share, [`show`] for what they
-//! print.
+//! print, [`table`] for what `status` prints.
 
 mod agent;
 mod args;
@@ -11,6 +11,7 @@ mod quote;
 mod run;
 mod show;
 mod status;
+mod table;
 mod terms;
 
 use args::{Args, Command};
