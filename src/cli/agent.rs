@@ -1,7 +1,7 @@
 //! `libra agent`
 
 use super::args::{AgentArgs, Args};
-use super::{Done, Failure, load_config};
+use super::{Done, Failure, answer, load_config};
 use libra::host::control::{ControlLoop, Round};
 use libra::host::{Host, HostError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -40,14 +40,20 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
         host.machine().spec.processors,
         host.registry().directory().display()
     );
-    host.clean()?;
     let interval = Duration::from_secs_f64(host.config().agent.interval.0.min(3600.0));
     let mut control: Option<ControlLoop<'_>> = None;
     let mut failing = false;
+    let mut waiting = false;
     loop {
         let start = Instant::now();
         if control.is_none() {
             control = ControlLoop::try_lead(&host)?;
+            if control.is_some() {
+                host.clean()?;
+                if waiting {
+                    log::info!("this process now runs the control loop of this host");
+                }
+            }
         }
         match control.as_mut().map(ControlLoop::round) {
             Some(Ok(round)) => {
@@ -56,7 +62,7 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
                     log::debug!("{round:?} in {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
                 }
                 if args.json && agent.once {
-                    println!("{}", json(&round));
+                    return answer(&format!("{}\n", json(&round)), 0);
                 }
             }
             // Said once, not every second for a weekend.
@@ -68,7 +74,21 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
                 }
             }
             Some(Err(_)) => {}
-            None => log::debug!("another process runs the control loop"),
+            None if agent.once => {
+                let text = if args.json {
+                    serde_json::json!({"led": false}).to_string()
+                } else {
+                    "another process runs the control loop of this host; nothing was done".into()
+                };
+                return answer(&format!("{text}\n"), 0);
+            }
+            None if !waiting => {
+                waiting = true;
+                log::info!(
+                    "another process runs the control loop of this host; waiting to take over"
+                );
+            }
+            None => {}
         }
         if agent.once {
             return Ok(ExitCode::SUCCESS);
@@ -77,7 +97,11 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
         let pause = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
         let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut fds, pause);
-        if stop.read_signal().map_err(system("read signals"))?.is_some() {
+        if stop
+            .read_signal()
+            .map_err(system("read signals"))?
+            .is_some()
+        {
             log::info!("the agent ends; jobs run on at the shares they have");
             return Ok(ExitCode::SUCCESS);
         }
@@ -86,6 +110,7 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
 
 fn json(round: &Round) -> serde_json::Value {
     serde_json::json!({
+        "led": true,
         "jobs": round.jobs,
         "adjusted": round.adjusted,
         "drifted": round.drifted,

@@ -111,7 +111,9 @@ mod tests {
 
     #[test]
     fn the_night_when_an_hour_is_missing() {
-        let now: Zoned = "2026-03-28T22:00:00[Europe/Berlin]".parse().expect("a time");
+        let now: Zoned = "2026-03-28T22:00:00[Europe/Berlin]"
+            .parse()
+            .expect("a time");
         assert_eq!(until("06:00", &now), Ok(7.0 * 3600.0));
     }
 
