@@ -574,7 +574,7 @@ fn a_delegated_unit_with_processes_in_it_serves() {
     if !tree_is_ours() {
         return;
     }
-    let slice = Path::new("/sys/fs/cgroup/system.slice");
+    let slice = Path::new("/sys/fs/cgroup/libra.slice");
     let unit = slice.join("libra-agent.service");
     fs::create_dir_all(&unit).unwrap();
     let agent = stage.sh("exec sleep 1000");

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_children_before_parents_and_skips_foreign_namespaces() {
+    fn lists_children_before_parents_and_counts_foreign_namespaces() {
         let dir = tempfile::tempdir().unwrap();
         let nested = dir.path().join("a/b");
         fs::create_dir_all(&nested).unwrap();
@@ -235,7 +235,7 @@ mod tests {
         fs::write(dir.path().join(PROCS), "5\n77\n").unwrap();
         let order = with_nested(dir.path());
         assert_eq!(order, [nested, dir.path().join("a"), dir.path().to_owned()]);
-        assert_eq!(listed_below([dir.path()]).unwrap(), [5, 77]);
+        assert_eq!(listed_below([dir.path()]).unwrap(), [0, 5, 77]);
         assert!(
             listed_below([dir.path().join("absent").as_path()])
                 .unwrap()

@@ -1,7 +1,7 @@
 //! `libra agent`
 
 use super::args::{AgentArgs, Args};
-use super::{Done, Failure, load_config};
+use super::{Done, Failure, answer, load_config};
 use libra::host::control::{ControlLoop, Round};
 use libra::host::{Host, HostError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -40,21 +40,30 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
         host.machine().spec.processors,
         host.registry().directory().display()
     );
-    host.clean()?;
-    host.report_orphans()?;
     let interval = Duration::from_secs_f64(host.config().agent.interval.0.min(3600.0));
     let mut control: Option<ControlLoop<'_>> = None;
     let mut failing = false;
+    let mut waiting = false;
     loop {
         let start = Instant::now();
-        match host.lead_a_round(&mut control) {
+        let led = control.is_some();
+        let round = host.lead_a_round(&mut control);
+        if !led && control.is_some() {
+            host.clean()?;
+            host.report_orphans()?;
+            if waiting {
+                log::info!("this process now runs the control loop of this host");
+            }
+            waiting = false;
+        }
+        match round {
             Ok(Some(round)) => {
                 failing = false;
                 if round.adjusted + round.drifted + round.ended > 0 {
                     log::debug!("{round:?} in {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
                 }
                 if args.json && agent.once {
-                    println!("{}", json(&round));
+                    return answer(&format!("{}\n", json(&round)), 0);
                 }
             }
             // Said once, not every second for a weekend.
@@ -66,7 +75,21 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
                 }
             }
             Err(_) => {}
-            Ok(None) => log::debug!("another process runs the control loop"),
+            Ok(None) if agent.once => {
+                let text = if args.json {
+                    serde_json::json!({"led": false}).to_string()
+                } else {
+                    "another process runs the control loop of this host; nothing was done".into()
+                };
+                return answer(&format!("{text}\n"), 0);
+            }
+            Ok(None) if !waiting => {
+                waiting = true;
+                log::info!(
+                    "another process runs the control loop of this host; waiting to take over"
+                );
+            }
+            Ok(None) => {}
         }
         if agent.once {
             return Ok(ExitCode::SUCCESS);
@@ -88,6 +111,7 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
 
 fn json(round: &Round) -> serde_json::Value {
     serde_json::json!({
+        "led": true,
         "jobs": round.jobs,
         "adjusted": round.adjusted,
         "drifted": round.drifted,

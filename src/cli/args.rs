@@ -4,19 +4,80 @@ use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const EXAMPLES: &str = "\
+/// Heading of the options that every command has.
+const COMMON: &str = "Common options";
+
+/// Headings without and lines with indentation: [`generate`](super::generate) makes sections of them.
+const AFTER: &str = "\
 Examples:
   libra run -W deadline=20,budget=15,estimate=10 -- ./simulate input.dat
   libra quote --estimate 1h30m --deadline @17:30 --budget unlimited
   libra status --watch
 
-Exit codes:
-  0    done; for 'run', the job's own exit code passes through
+Exit status:
+  0    done; for 'run', the exit code of the job
   2    wrong arguments or configuration
   3    the job was refused
   125  something on this host failed
   126  the job's program could not be executed
-  127  the job's program was not found";
+  127  the job's program was not found
+
+Environment:
+  LIBRA_CONFIG  configuration file, where --config names none
+  LIBRA_LOG     what is logged: error, warn, info, debug or trace
+
+Files:
+  /etc/libra/libra.toml  the site's configuration; 'libra config default'
+                         prints every key
+  /run/libra             the jobs of this host; for other users than root
+                         $XDG_RUNTIME_DIR/libra";
+
+const AFTER_RUN: &str = "\
+Examples:
+  libra run -W deadline=20,budget=15,estimate=10 -- ./simulate input.dat
+  libra run --estimate 1h30m --deadline @17:30 --budget unlimited -- make
+  libra run -p 4 -W deadline=1h,budget=8000,estimate=30m -- ./threaded
+
+Exit status:
+  The job's own. When a signal ends the job, it ends 'libra run' as well: a
+  shell shows 128 and the number of the signal. If the job did not run:
+
+  2    wrong arguments or configuration
+  3    the job was refused
+  125  something on this host failed
+  126  the program could not be executed
+  127  the program was not found
+
+Environment:
+  LIBRA_JOB_ID  set for the job: its id";
+
+const AFTER_QUOTE: &str = "\
+Examples:
+  libra quote -W deadline=20,budget=15,estimate=10
+  libra quote --json --estimate 1h30m --deadline @17:30 --budget unlimited
+
+Exit status:
+  0    it would be accepted
+  2    wrong arguments or configuration
+  3    it would be refused
+  125  something on this host failed";
+
+const AFTER_STATUS: &str = "\
+States:
+  starting   accepted; it has not started yet
+  on track   the share that it needs is one that it can have
+  at risk    even a whole processor per slot would end it late
+  overrun    it has used its estimate and runs on
+  late       its deadline has passed
+  orphaned   its 'libra run' was killed; the control loop looks after it
+  met        it ended by its deadline
+  missed     it ended later
+  failed     it never started
+  cancelled  'libra cancel' ended it
+
+Examples:
+  libra status --watch
+  libra status --json 3 4";
 
 /// Jobs with an estimate, a deadline and a budget on shared processors.
 ///
@@ -24,18 +85,19 @@ Exit codes:
 /// share of a processor and at which price, or why not and what would be accepted. Accepted jobs start
 /// at once, are held to their shares by cgroups, and end in time.
 #[derive(Debug, Parser)]
-#[command(name = "libra", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "libra", version, after_long_help = AFTER, max_term_width = 100)]
 pub struct Args {
-    /// Configuration file [default: /etc/libra/libra.toml, or built-in defaults]
-    #[arg(long, global = true, value_name = "FILE", env = "LIBRA_CONFIG")]
+    /// Configuration file [default: $LIBRA_CONFIG, /etc/libra/libra.toml, or built-in defaults]
+    // The variable is read elsewhere: clap takes an empty one for an empty path.
+    #[arg(long, global = true, value_name = "FILE", help_heading = COMMON)]
     pub config: Option<PathBuf>,
 
     /// Print JSON, one object a line
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = COMMON)]
     pub json: bool,
 
-    /// Say more (-v: what is done, -vv: everything). LIBRA_LOG sets the same
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    /// Log what is done; twice: everything
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = COMMON)]
     pub verbose: u8,
 
     #[command(subcommand)]
@@ -47,26 +109,35 @@ pub struct Args {
 pub enum Command {
     /// Judge a command and, when it is accepted, run it at its share
     ///
-    /// The command starts at once inside a cgroup of its own. Its input, output, terminal and exit
-    /// code are its own; signals sent to 'libra run' go on to it. What Libra says goes to standard
-    /// error. The job's environment has LIBRA_JOB_ID. When its first process ends, whatever it left
-    /// running is ended too.
+    /// An estimate, a deadline and a budget must be given, as a list (-W) or one by one. An accepted
+    /// command starts at once, inside a cgroup of its own. Input, output and terminal are those of
+    /// 'libra run', and signals sent to it go on to the command. What Libra says goes to standard
+    /// error. When the first process of the job ends, whatever it left running is ended too.
     Run(RunArgs),
 
     /// Say what a job would cost and get, without running it
+    ///
+    /// Takes the terms of 'libra run' and answers as it would now. Nothing is reserved.
     Quote(QuoteArgs),
 
     /// Show the jobs of this host
+    ///
+    /// Those that have ended are shown for a while (registry.keep-ended in the configuration). The
+    /// bar is the part of the time until the deadline that has passed.
     Status(StatusArgs),
 
-    /// End jobs: SIGTERM to all their processes, SIGKILL after the configured grace
+    /// End jobs and everything that they started
+    ///
+    /// SIGTERM to all processes of a job, then, after a while (agent.grace in the configuration),
+    /// SIGKILL to those that are left.
     Cancel(CancelArgs),
 
     /// Run the control loop of this host
     ///
     /// Readjusts the shares of all jobs, sets again what somebody else changed, ends and cleans up
-    /// jobs whose 'libra run' was killed. Where no agent runs, one of the 'libra run' does the same.
-    /// Jobs run on when the agent ends.
+    /// jobs whose 'libra run' was killed. One process of a host does this; a second agent waits to
+    /// take over. Where no agent runs, one of the 'libra run' does the same. Jobs run on when the
+    /// agent ends.
     Agent(AgentArgs),
 
     /// Check a configuration or print the default one
@@ -82,10 +153,12 @@ pub enum Command {
 
 /// The terms of a job.
 #[derive(Debug, Clone, Default, ClapArgs)]
+#[command(next_help_heading = "Terms")]
 pub struct TermsArgs {
-    /// Terms as a list: deadline=20,budget=15,estimate=10[,deadline_type=soft,penalty_rate=0.1]
+    /// Terms as a list: deadline=20,budget=15,estimate=10
     ///
-    /// The keys are those of the long options, which win over the list. May be given several times.
+    /// The keys are estimate, deadline, budget, deadline_type and penalty_rate, the values those of
+    /// the options below, which win over the list. May be given several times; later ones win.
     #[arg(short = 'W', value_name = "KEY=VALUE,...")]
     pub list: Vec<String>,
 
@@ -122,10 +195,11 @@ pub struct TermsArgs {
 
 /// `libra run`
 #[derive(Debug, ClapArgs)]
+#[command(
+    override_usage = "libra run [OPTIONS] -W deadline=D,budget=B,estimate=E -- COMMAND [ARGUMENT]...",
+    after_long_help = AFTER_RUN
+)]
 pub struct RunArgs {
-    #[command(flatten)]
-    pub terms: TermsArgs,
-
     /// Say nothing about an accepted job, only why one was refused
     #[arg(short, long)]
     pub quiet: bool,
@@ -133,10 +207,18 @@ pub struct RunArgs {
     /// The command and its arguments, after --
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+
+    // Last: its heading would be that of what follows.
+    #[command(flatten)]
+    pub terms: TermsArgs,
 }
 
 /// `libra quote`
 #[derive(Debug, ClapArgs)]
+#[command(
+    override_usage = "libra quote [OPTIONS] -W deadline=D,budget=B,estimate=E",
+    after_long_help = AFTER_QUOTE
+)]
 pub struct QuoteArgs {
     #[command(flatten)]
     pub terms: TermsArgs,
@@ -144,6 +226,7 @@ pub struct QuoteArgs {
 
 /// `libra status`
 #[derive(Debug, ClapArgs)]
+#[command(after_long_help = AFTER_STATUS)]
 pub struct StatusArgs {
     /// Show it again and again, until interrupted
     #[arg(short, long)]
@@ -154,22 +237,34 @@ pub struct StatusArgs {
     pub interval: String,
 
     /// Only these jobs
-    #[arg(value_name = "JOB")]
+    #[arg(value_name = "JOB", value_parser = job_id)]
     pub jobs: Vec<String>,
+}
+
+/// A text that can be the id of a job; whether there is one is another question.
+fn job_id(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() {
+        return Err("a job id is missing; 'libra status' shows those there are");
+    }
+    let plain = !text.starts_with('.') && !text.contains(|c: char| c == '/' || c.is_control());
+    if !plain || text.len() > 200 {
+        return Err("this cannot be the id of a job; 'libra status' shows those there are");
+    }
+    Ok(text.to_string())
 }
 
 /// `libra cancel`
 #[derive(Debug, ClapArgs)]
 pub struct CancelArgs {
     /// Job ids, as 'libra status' shows them
-    #[arg(required = true, value_name = "JOB")]
+    #[arg(required = true, value_name = "JOB", value_parser = job_id)]
     pub jobs: Vec<String>,
 }
 
 /// `libra agent`
 #[derive(Debug, ClapArgs)]
 pub struct AgentArgs {
-    /// One round, then end
+    /// Do one round, then end; nothing where another process runs the loop
     #[arg(long)]
     pub once: bool,
 }

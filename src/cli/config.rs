@@ -1,55 +1,125 @@
 //! `libra config`
 
 use super::args::{Args, ConfigCommand};
-use super::{CONFIG_FILE, Done, load_config};
-use libra::cgroup;
-use libra::config::{Config, DEFAULT_TOML};
+use super::{CONFIG_FILE, Done, answer, named_config, site_config};
+use libra::cgroup::{self, Enforcement, VersionChoice};
+use libra::config::{Config, ConfigError, DEFAULT_TOML};
 use libra::host::machine::Machine;
-use libra::text::memory;
-use std::io::Write;
-use std::path::Path;
-use std::process::ExitCode;
+use libra::host::registry::Registry;
+use libra::text::{memory, processors};
+use serde_json::json;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 pub fn config(command: &ConfigCommand, args: &Args) -> Done {
-    let mut out = std::io::stdout().lock();
     match command {
-        ConfigCommand::Default => write!(out, "{DEFAULT_TOML}")?,
-        ConfigCommand::Check { file } => {
-            let (origin, config) = match file.as_ref().or(args.config.as_ref()) {
-                Some(path) => (path.display().to_string(), Config::from_file(path)?),
-                None if Path::new(CONFIG_FILE).exists() => {
-                    (CONFIG_FILE.to_string(), load_config(args)?)
-                }
-                None => ("built-in defaults".to_string(), Config::default()),
-            };
-            let machine = Machine::find(&config);
-            let enforcement = match cgroup::open(&config.cgroup_settings()) {
-                cgroup::Enforcement::Active(enforcer) => enforcer.describe(),
-                cgroup::Enforcement::None { reason } => format!("NOT enforced: {reason}"),
-            };
-            if args.json {
-                let json = serde_json::json!({
-                    "origin": origin,
-                    "valid": true,
-                    "node": machine.name,
-                    "processors": machine.spec.processors,
-                    "rating": machine.spec.rating,
-                    "enforcement": enforcement,
-                });
-                writeln!(out, "{json}")?;
-            } else {
-                writeln!(out, "{origin}: valid")?;
-                writeln!(
-                    out,
-                    "node {}: {} processors, rating {}, memory {}",
-                    machine.name,
-                    machine.spec.processors,
-                    machine.spec.rating,
-                    memory::show(machine.spec.memory)
-                )?;
-                writeln!(out, "shares: {enforcement}")?;
-            }
-        }
+        ConfigCommand::Default => answer(DEFAULT_TOML, 0),
+        ConfigCommand::Check { file } => check(file.as_deref(), args),
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+fn check(file: Option<&Path>, args: &Args) -> Done {
+    let environment = std::env::var_os("LIBRA_CONFIG");
+    let named = named_config(file.or(args.config.as_deref()), environment);
+    let (origin, config) = match named {
+        Some(path) => (
+            path.display().to_string(),
+            Config::from_file(&path).map(Some),
+        ),
+        None => (CONFIG_FILE.to_string(), site_config(Path::new(CONFIG_FILE))),
+    };
+    let found = config.map(|config| match config {
+        Some(config) => (origin.clone(), config),
+        None => ("built-in defaults".to_string(), Config::default()),
+    });
+    let checked = found.and_then(|(origin, config)| {
+        let warnings = registry_warnings(&origin, &config)?;
+        Ok((origin, config, warnings))
+    });
+    let (origin, config, mut warnings) = match checked {
+        Ok(checked) => checked,
+        Err(error) => {
+            if args.json {
+                let json = json!({"origin": origin, "valid": false, "error": error.to_string()});
+                answer(&format!("{json}\n"), 0)?;
+            }
+            return Err(error.into());
+        }
+    };
+    let machine = Machine::find(&config);
+    let online = machine.online.len();
+    if machine.spec.processors > online as f64 {
+        warnings.push(format!(
+            "node.processors is {} and this host has {online}: shares will not be kept",
+            processors(machine.spec.processors)
+        ));
+    }
+    let enforcement = match cgroup::open(&config.cgroup_settings()) {
+        Enforcement::Active(enforcer) => enforcer.describe(),
+        Enforcement::None { reason } => format!("NOT enforced: {}", why(&config, &reason)),
+    };
+    if enforcement.starts_with("NOT") && config.cgroup.version != VersionChoice::Off {
+        warnings.push(format!("shares are {enforcement}"));
+    }
+    let text = if args.json {
+        let json = json!({
+            "origin": origin,
+            "valid": true,
+            "node": machine.name,
+            "processors": machine.spec.processors,
+            "rating": machine.spec.rating,
+            "enforcement": enforcement,
+            "warnings": warnings,
+        });
+        format!("{json}\n")
+    } else {
+        let mut text = format!(
+            "{origin}: valid\nnode {}: {} processors, rating {}, memory {}\nshares: {enforcement}\n",
+            machine.name,
+            machine.spec.processors,
+            machine.spec.rating,
+            memory::show(machine.spec.memory)
+        );
+        for warning in &warnings {
+            text += &format!("warning: {warning}\n");
+        }
+        text
+    };
+    answer(&text, 0)
+}
+
+/// Why nothing is enforced, by the key of the configuration where one is to blame.
+fn why(config: &Config, reason: &str) -> String {
+    let root = &config.cgroup.root;
+    if config.cgroup.version != VersionChoice::Off && root.trim_matches('/').is_empty() {
+        return format!(
+            "cgroup.root is '{root}', all of the hierarchy; write \"auto\" or a path below it, such as \"libra\""
+        );
+    }
+    reason.to_string()
+}
+
+/// Can the registry be where it is to be?
+fn registry_warnings(origin: &str, config: &Config) -> Result<Vec<String>, ConfigError> {
+    let directory = match config.registry.directory.as_str() {
+        "auto" => match Registry::default_directory() {
+            Ok(directory) => directory,
+            Err(error) => return Ok(vec![error.to_string()]),
+        },
+        path => PathBuf::from(path),
+    };
+    let problem = match std::fs::metadata(&directory) {
+        Ok(metadata) if metadata.is_dir() => return Ok(Vec::new()),
+        Ok(_) => "which is no directory".to_string(),
+        // It is made when it is needed.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => format!("which cannot be used: {error}"),
+    };
+    Err(ConfigError::Invalid {
+        origin: origin.to_string(),
+        problem: format!(
+            "registry.directory is '{}', {problem}; name a directory, or one that can be made",
+            directory.display()
+        ),
+    })
 }

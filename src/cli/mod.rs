@@ -1,6 +1,6 @@
 //! The command line: [`args`] is what can be typed (help, man pages and completions come from it),
 //! one module for each command, [`terms`] for what `run` and `quote` share, [`show`] for what they
-//! print.
+//! print, [`table`] for what `status` prints.
 
 mod agent;
 mod args;
@@ -11,13 +11,17 @@ mod quote;
 mod run;
 mod show;
 mod status;
+mod table;
 mod terms;
 
 use args::{Args, Command};
 use clap::Parser;
 use libra::config::{Config, ConfigError};
 use libra::host::HostError;
-use std::path::Path;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Exit codes of libra itself. A job's own code passes through.
@@ -43,15 +47,20 @@ enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Host(#[from] HostError),
-    #[error("cannot write: {0}")]
+    #[error("cannot write to standard output: {0}")]
     Output(#[from] std::io::Error),
+    #[error("cannot write into {directory}: {error}; name a directory that can be written")]
+    Generate {
+        directory: PathBuf,
+        error: std::io::Error,
+    },
 }
 
 impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
-            Failure::Host(_) | Failure::Output(_) => exit::FAILED,
+            Failure::Host(_) | Failure::Output(_) | Failure::Generate { .. } => exit::FAILED,
         }
     }
 }
@@ -81,24 +90,85 @@ pub fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         // Who reads our output has gone, as `head` does: that is no failure worth words.
-        Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
+        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("libra: {failure}");
+            say(format_args!("libra: {failure}"));
             ExitCode::from(failure.code())
         }
     }
 }
 
-/// Where the configuration is when nobody says.
+/// Says something on standard error, as far as that can be written: a job must not fail because
+/// nobody can read about it.
+fn say(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Prints a verdict and ends with its code, also when who should read it has gone.
+fn answer(text: &str, code: u8) -> Done {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::from(code)),
+    }
+}
+
+/// Where the site's configuration is.
 const CONFIG_FILE: &str = "/etc/libra/libra.toml";
 
 /// The configuration: the file that was named, or the site's, or the defaults.
 fn load_config(args: &Args) -> Result<Config, ConfigError> {
-    match &args.config {
-        Some(path) => Config::from_file(path),
-        None if Path::new(CONFIG_FILE).exists() => Config::from_file(Path::new(CONFIG_FILE)),
-        None => Ok(Config::default()),
+    let named = named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"));
+    match named {
+        Some(path) => Config::from_file(&path),
+        None => Ok(site_config(Path::new(CONFIG_FILE))?.unwrap_or_default()),
+    }
+}
+
+/// The file that was named: by an option, else by the environment, where empty is not set.
+fn named_config(option: Option<&Path>, environment: Option<OsString>) -> Option<PathBuf> {
+    option.map(Path::to_path_buf).or_else(|| {
+        environment
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from)
+    })
+}
+
+/// The site's configuration; none where there is no such file. One that is there and cannot be
+/// read is an error: with the defaults in its place other jobs would be admitted.
+fn site_config(path: &Path) -> Result<Option<Config>, ConfigError> {
+    match Config::from_file(path) {
+        Err(ConfigError::Unreadable { error, .. }) if error.kind() == ErrorKind::NotFound => {
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_variable_names_no_configuration() {
+        let named = |option: Option<&str>, variable: Option<&str>| {
+            named_config(option.map(Path::new), variable.map(OsString::from))
+        };
+        assert_eq!(named(None, None), None);
+        assert_eq!(named(None, Some("")), None);
+        assert_eq!(named(None, Some("/a")), Some("/a".into()));
+        assert_eq!(named(Some("/b"), Some("/a")), Some("/b".into()));
+    }
+
+    #[test]
+    fn only_a_site_configuration_that_is_not_there_gives_the_defaults() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("libra.toml");
+        assert_eq!(site_config(&file).expect("no file, no error"), None);
+        std::fs::write(&file, "[node]\nrating = 2.0\n").expect("a file");
+        assert!(site_config(&file).expect("valid").is_some());
+        // A directory that may not be looked into gives another error than "not found", as this does.
+        let hidden = site_config(&file.join("libra.toml")).expect_err("not to be seen");
+        assert!(hidden.to_string().contains("cannot be read"), "{hidden}");
     }
 }

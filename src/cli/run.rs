@@ -1,7 +1,7 @@
 //! `libra run`
 
 use super::args::{Args, RunArgs};
-use super::{Done, exit, load_config, show, terms};
+use super::{Done, exit, load_config, say, show, terms};
 use libra::host::Host;
 use libra::host::ending::Exit;
 use libra::host::entry::Process;
@@ -21,10 +21,10 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
         Ok(accepted) => accepted,
         Err(refusal) => {
             if args.json {
-                eprintln!("{}", show::refusal_json(&host, &refusal));
+                say(show::refusal_json(&host, &refusal));
             } else {
                 for line in show::refusal(&host, &refusal) {
-                    eprintln!("libra: {line}");
+                    say(format_args!("libra: {line}"));
                 }
             }
             return Ok(ExitCode::from(exit::REFUSED));
@@ -35,28 +35,33 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
         json["event"] = "accepted".into();
         json["job"] = accepted.entry.id.clone().into();
         json["unenforced"] = accepted.unenforced.clone().into();
-        eprintln!("{json}");
+        say(json);
     } else {
         if !run.quiet {
             let got = show::terms(&host, &request, &accepted.terms);
-            eprintln!("libra: job {} accepted: {got}", accepted.entry.id);
+            say(format_args!(
+                "libra: job {} accepted: {got}",
+                accepted.entry.id
+            ));
         }
         if let Some(reason) = &accepted.unenforced {
             // Loud even when quiet: a promise that nobody keeps must not look like one.
-            eprintln!("libra: warning: its share is NOT enforced on this host: {reason}");
+            say(format_args!(
+                "libra: warning: its share is NOT enforced on this host: {reason}"
+            ));
         }
     }
     match host.run(*accepted, &run.command)? {
         Outcome::Ended(entry, how) => {
             if args.json {
-                eprintln!("{}", show::ending_json(&entry));
+                say(show::ending_json(&entry));
             } else if !run.quiet {
-                eprintln!("libra: {}", show::ending(&entry));
+                say(format_args!("libra: {}", show::ending(&entry)));
             }
             Ok(pass_through(how))
         }
         Outcome::NotExecuted(error) => {
-            eprintln!("libra: {}: {error}", command[0]);
+            say(format_args!("libra: {}: {error}", command[0]));
             Ok(ExitCode::from(match error.kind() {
                 std::io::ErrorKind::NotFound => exit::NOT_FOUND,
                 _ => exit::NOT_EXECUTABLE,
@@ -67,12 +72,13 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
 
 /// Ends as the job ended: the same exit code, or by the same signal.
 fn pass_through(how: Exit) -> ExitCode {
-    if let Some(number) = how.signal
-        && let Ok(signal) = Signal::try_from(number)
-    {
-        // The core dump, where there is one, is the job's.
-        let _ = libra::host::supervise::forbid_core_dump();
-        let _ = raise(signal);
+    if let Some(number) = how.signal {
+        // Real-time signals have no name here; the shell's number has to do for them.
+        if let Ok(signal) = Signal::try_from(number) {
+            // The core dump, where there is one, is the job's.
+            let _ = libra::host::supervise::forbid_core_dump();
+            let _ = raise(signal);
+        }
         return ExitCode::from((128 + number).clamp(0, 255) as u8);
     }
     ExitCode::from(how.code.unwrap_or(i32::from(exit::FAILED)).clamp(0, 255) as u8)

@@ -4,11 +4,25 @@ use jiff::{Span, Zoned};
 use libra::decision::counter_offer::CounterOffer;
 use libra::decision::job::Request;
 use libra::decision::refusal::Refusal;
+use libra::decision::share::Standing;
 use libra::host::Host;
-use libra::host::entry::Entry;
+use libra::host::entry::{Entry, Phase};
+use libra::host::report::JobReport;
 use libra::host::submit::Terms;
-use libra::text::{credits, duration, percent};
+use libra::text::{self, credits, duration};
 use serde_json::{Value, json};
+
+/// A share as percent of a processor: to a tenth, a tiny one to one figure.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if !(percent > 0.0 && percent < 0.1) {
+        return text::percent(share);
+    }
+    let decimals = -percent.log10().floor() as usize;
+    let text = format!("{percent:.decimals$}");
+    // Rounding may have carried: 0.0099 is 0.010.
+    format!("{} %", text.trim_end_matches('0'))
+}
 
 /// What an accepted job gets, in words.
 pub fn terms(host: &Host, request: &Request, terms: &Terms) -> String {
@@ -150,6 +164,43 @@ pub fn ending_json(entry: &Entry) -> Value {
     })
 }
 
+/// How a job stands, or how it ended, in a word.
+pub fn state(job: &JobReport) -> &'static str {
+    match (&job.ending, job.standing) {
+        (Some(ending), _) if ending.cancelled => "cancelled",
+        (Some(ending), _) if ending.met => "met",
+        (Some(_), _) if !job.started => "failed",
+        (Some(_), _) => "missed",
+        (None, _) if job.phase == Phase::Reserved => "starting",
+        (None, Some(Standing::AtRisk)) => "at risk",
+        (None, Some(Standing::Overrun)) => "overrun",
+        (None, Some(Standing::Late)) => "late",
+        (None, _) if job.orphaned => "orphaned",
+        (None, _) => "on track",
+    }
+}
+
 fn limited(amount: f64) -> Option<f64> {
     amount.is_finite().then_some(amount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn a_share_is_never_shown_as_nothing() {
+        for (share, text) in [
+            (0.525, "52.5 %"),
+            (0.001, "0.1 %"),
+            (0.0006, "0.06 %"),
+            (0.000_03, "0.003 %"),
+            (0.000_099_6, "0.01 %"),
+            (3e-9, "0.0000003 %"),
+            (0.0, "0 %"),
+            (1.0, "100 %"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
+    }
 }

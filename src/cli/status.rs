@@ -1,18 +1,13 @@
 //! `libra status`
 
 use super::args::{Args, StatusArgs};
+use super::table::{Room, table};
 use super::{Done, Failure, load_config};
-use libra::decision::share::Standing;
-use libra::host::entry::Phase;
-use libra::host::report::{HostReport, JobReport};
 use libra::host::{Host, HostError};
-use libra::text::{duration, percent, processors};
-use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use libra::text::duration;
+use std::io::{IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;
 use std::time::Duration;
-
-const BAR: usize = 20;
 
 pub fn status(status: &StatusArgs, args: &Args) -> Done {
     let interval = duration::parse(&status.interval)
@@ -20,9 +15,7 @@ pub fn status(status: &StatusArgs, args: &Args) -> Done {
     let host = Host::open(load_config(args)?)?;
     let mut out = std::io::stdout().lock();
     let redraw = status.watch && !args.json && out.is_terminal();
-    if redraw {
-        write!(out, "\x1b[2J")?;
-    }
+    let mut first = true;
     loop {
         let mut report = host.report()?;
         if !status.jobs.is_empty() {
@@ -33,29 +26,68 @@ pub fn status(status: &StatusArgs, args: &Args) -> Done {
                 }
             }
         }
-        if args.json {
+        let text = if args.json {
             let json = serde_json::to_string(&report).map_err(std::io::Error::other)?;
-            writeln!(out, "{json}")?;
+            format!("{json}\n")
         } else {
-            let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-            let text = table(&report, width, utf8());
-            if redraw {
-                // Home, each line cleared to its end, the rest of the screen cleared: no flicker.
-                let text = text.replace('\n', "\x1b[K\n");
-                write!(out, "\x1b[H{text}\x1b[J")?;
-            } else {
-                write!(out, "{text}")?;
+            let room = room(&out, redraw);
+            let text = table(&report, &room);
+            match room.width {
+                Some(width) if redraw => frame(&text, width, first),
+                _ => text,
             }
-        }
+        };
+        // All lines in one piece, so that a terminal never shows half of them.
+        out.write_all(text.as_bytes())?;
         out.flush()?;
         if !status.watch {
             return Ok(ExitCode::SUCCESS);
         }
+        first = false;
         std::thread::sleep(Duration::from_secs_f64(interval.clamp(0.1, 3600.0)));
     }
 }
 
-/// May the bar be drawn with block characters?
+/// What the output has room for. Only a terminal has an end; what goes to a file or a pipe is whole.
+fn room(out: &StdoutLock<'_>, redraw: bool) -> Room {
+    let size = out
+        .is_terminal()
+        .then(|| terminal_size::terminal_size_of(out))
+        .flatten();
+    let (width, height) = size.map_or((None, None), |(width, height)| {
+        (Some(usize::from(width.0)), Some(usize::from(height.0)))
+    });
+    Room {
+        width,
+        // The last line is for the cursor.
+        lines: height
+            .filter(|_| redraw)
+            .map(|height| height.saturating_sub(1)),
+        utf8: utf8(),
+    }
+}
+
+/// The table drawn over what is on the screen: from its corner, each line cleared behind its text,
+/// then the rest of the screen.
+fn frame(text: &str, width: usize, first: bool) -> String {
+    let mut frame = String::with_capacity(text.len() + 64);
+    if first {
+        frame.push_str("\x1b[2J");
+    }
+    frame.push_str("\x1b[H");
+    for line in text.lines() {
+        frame.push_str(line);
+        // Behind a full line the cursor stands on its last character still.
+        if line.chars().count() < width {
+            frame.push_str("\x1b[K");
+        }
+        frame.push('\n');
+    }
+    frame.push_str("\x1b[J");
+    frame
+}
+
+/// Can block characters and such be shown?
 fn utf8() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
@@ -66,95 +98,16 @@ fn utf8() -> bool {
         })
 }
 
-fn table(report: &HostReport, width: Option<usize>, utf8: bool) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        text,
-        "{}: {} of {} processors committed; shares {}",
-        report.node,
-        processors(report.committed),
-        processors(report.processors),
-        // The first words are enough here; 'libra config check' has the rest.
-        match report.enforcement.split_once(" below ") {
-            Some((held, _)) => format!("held by {held}"),
-            None => report.enforcement.clone(),
-        }
-    );
-    if report.jobs.is_empty() {
-        text.push_str("no jobs\n");
-        return text;
-    }
-    let id = report
-        .jobs
-        .iter()
-        .map(|job| job.id.len())
-        .max()
-        .unwrap_or(2);
-    let id = id.max(2);
-    let _ = writeln!(
-        text,
-        "{:>id$}  {:<10} {:>8}  {:>17}  {:<bar$} {:>9}  COMMAND",
-        "ID",
-        "STATE",
-        "SHARE",
-        "USED/ESTIMATE",
-        "DEADLINE",
-        "LEFT",
-        bar = BAR + 7
-    );
-    for job in &report.jobs {
-        let share = match job.phase {
-            Phase::Ended => String::new(),
-            _ => percent(job.share),
-        };
-        let used = format!(
-            "{} / {}",
-            duration::show(job.used_seconds),
-            duration::show(job.estimate_seconds)
-        );
-        let mut line = format!(
-            "{:>id$}  {:<10} {:>8}  {:>17}  {} {:>9}  {}",
-            job.id,
-            state(job),
-            share,
-            used,
-            bar(job.elapsed_seconds / job.deadline_seconds, utf8),
-            duration::show(job.left_seconds),
-            job.command.replace(char::is_control, " "),
-        );
-        if let Some(width) = width
-            && line.chars().count() > width
-        {
-            line = line.chars().take(width).collect();
-        }
-        text.push_str(&line);
-        text.push('\n');
-    }
-    text
-}
+#[cfg(test)]
+mod tests {
+    use super::frame;
 
-fn state(job: &JobReport) -> &'static str {
-    match (&job.ending, job.standing) {
-        (Some(ending), _) if ending.cancelled => "cancelled",
-        (Some(ending), _) if ending.met => "met",
-        (Some(_), _) => "missed",
-        (None, _) if job.phase == Phase::Reserved => "starting",
-        (None, Some(Standing::AtRisk)) => "at risk",
-        (None, Some(Standing::Overrun)) => "overrun",
-        (None, Some(Standing::Late)) => "late",
-        (None, _) if job.orphaned => "orphaned",
-        (None, _) => "on track",
+    #[test]
+    fn a_frame_clears_behind_every_line_that_is_not_full() {
+        assert_eq!(
+            frame("abc\nfull\n", 4, false),
+            "\x1b[Habc\x1b[K\nfull\n\x1b[J"
+        );
+        assert!(frame("", 4, true).starts_with("\x1b[2J\x1b[H"));
     }
-}
-
-/// How much of the time until the deadline has passed.
-fn bar(part: f64, utf8: bool) -> String {
-    let (full, empty) = if utf8 { ('█', '░') } else { ('#', '.') };
-    let filled = (part.clamp(0.0, 1.0) * BAR as f64).round() as usize;
-    let mut bar = String::with_capacity(4 * BAR);
-    bar.extend(std::iter::repeat_n(full, filled));
-    bar.extend(std::iter::repeat_n(empty, BAR - filled));
-    let _ = write!(bar, " {:>4.0} %", (part * 100.0).min(9999.0));
-    bar
 }

@@ -1,6 +1,7 @@
 //! Starting a process inside its cgroup: it is there before its first instruction, so nothing it
 //! does or starts can be outside.
 
+use nix::fcntl::OFlag;
 use nix::sys::signal::SigSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,7 +28,9 @@ pub fn spawn_inside(
     mask: SigSet,
 ) -> Result<Child, SpawnError> {
     // Tells the two kinds of failure apart: the child says here that it was placed.
-    let (mut placed, mut tell) = io::pipe().map_err(SpawnError::Place)?;
+    let (placed, tell) =
+        nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(|errno| SpawnError::Place(errno.into()))?;
+    let (mut placed, mut tell) = (File::from(placed), File::from(tell));
     let place = move || -> io::Result<()> {
         for mut file in &procs {
             // "0" is the writing process itself.

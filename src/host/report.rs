@@ -41,6 +41,8 @@ pub struct JobReport {
     pub enforced: bool,
     /// Whoever watched over it is gone; the control loop looks after it.
     pub orphaned: bool,
+    /// It was started.
+    pub started: bool,
     /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
@@ -95,6 +97,7 @@ impl Host {
                 price: entry.price,
                 enforced: entry.group.is_some(),
                 orphaned: false,
+                started: entry.started.is_some(),
                 ending: entry.ending.clone(),
             };
             let until = match &entry.ending {

@@ -1,0 +1,128 @@
+//! The control loop, and what is left when somebody is killed.
+
+use crate::support::{Site, kill, stderr, wait_for};
+use serde_json::Value;
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+#[test]
+fn a_killed_libra_run_leaves_a_job_that_the_next_one_finds_judges_and_cleans() {
+    let site = Site::new("[node]\nprocessors = 1");
+    let mut child = site.start(
+        "deadline=60,budget=unlimited,estimate=30",
+        "setsid bash -c 'sleep 1.5' & sleep 1.5; wait",
+    );
+    kill(child.id(), nix::sys::signal::Signal::SIGKILL);
+    child.wait().expect("it was killed");
+    let job = site.job("1");
+    assert_eq!(job["phase"], "running");
+    assert_eq!(job["orphaned"], true);
+    // Its share still counts.
+    let other = site
+        .libra(&["quote", "-W", "deadline=60,budget=unlimited,estimate=30"])
+        .output()
+        .expect("libra");
+    assert_eq!(other.status.code(), Some(3), "1.05 of 1 processor");
+    // It ends by itself, and the next one to come finds that out.
+    std::thread::sleep(Duration::from_millis(1800));
+    let next = site
+        .run("deadline=60,budget=unlimited,estimate=30", "true")
+        .output()
+        .expect("libra");
+    assert!(next.status.success(), "{}", stderr(&next));
+    let job = site.job("1");
+    assert_eq!(job["phase"], "ended");
+    assert_eq!(job["ending"]["found"], true);
+    assert_eq!(job["ending"]["met"], true);
+    site.assert_nothing_left();
+}
+
+#[test]
+fn the_agent_takes_over_from_a_killed_agent_and_ends_what_was_left() {
+    let site = Site::new("");
+    let agent = || {
+        let child = site.libra(&["agent"]).stderr(Stdio::piped()).spawn();
+        child.expect("libra")
+    };
+    let mut first = agent();
+    let mut run = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 2");
+    for child in [&mut first, &mut run] {
+        kill(child.id(), nix::sys::signal::Signal::SIGKILL);
+        child.wait().expect("it was killed");
+    }
+    let second = agent();
+    wait_for("the agent to end the job", || {
+        site.job("1")["phase"] == "ended"
+    });
+    site.assert_nothing_left();
+    kill(second.id(), nix::sys::signal::Signal::SIGTERM);
+    let output = second.wait_with_output().expect("libra");
+    assert!(output.status.success());
+    assert!(
+        stderr(&output).contains("job 1 is over"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_broken_file_in_the_registry_harms_nobody_and_is_left_alone() {
+    let site = Site::new("");
+    let jobs = site.path("registry/jobs");
+    fs::create_dir_all(&jobs).expect("ours");
+    fs::write(jobs.join("7.json"), "{\"version\":99}").expect("ours");
+    let output = site
+        .run("deadline=60,budget=9,estimate=1", "true")
+        .output()
+        .expect("libra");
+    assert!(output.status.success());
+    assert!(stderr(&output).contains("7.json"), "{}", stderr(&output));
+    assert!(jobs.join("7.json").exists());
+}
+
+#[test]
+fn a_second_agent_says_that_it_waits_and_takes_over() {
+    let site = Site::new("");
+    let log = |name: &str| fs::File::create(site.path(name)).expect("a file");
+    let said = |name: &str| fs::read_to_string(site.path(name)).unwrap_or_default();
+    let agent = |name: &str| {
+        let child = site.libra(&["agent"]).stderr(log(name)).spawn();
+        child.expect("libra")
+    };
+    let once = |arguments: &[&str]| {
+        let output = site.libra(arguments).output().expect("libra");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let led: Value = serde_json::from_str(&once(&["agent", "--once", "--json"])).expect("JSON");
+    assert_eq!(
+        (&led["led"], &led["jobs"]),
+        (&Value::Bool(true), &Value::from(0))
+    );
+    assert_eq!(once(&["agent", "--once"]), "");
+    let mut first = agent("first");
+    wait_for("the first to lead", || {
+        once(&["agent", "--once", "--json"]) == "{\"led\":false}\n"
+    });
+    assert!(once(&["agent", "--once"]).contains("nothing was done"));
+    let mut second = agent("second");
+    wait_for("the second to wait", || {
+        said("second").contains("waiting to take over")
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    kill(first.id(), nix::sys::signal::Signal::SIGTERM);
+    first.wait().expect("it was ended");
+    wait_for("the second to lead", || {
+        said("second").contains("now runs the control loop")
+    });
+    kill(second.id(), nix::sys::signal::Signal::SIGTERM);
+    second.wait().expect("it was ended");
+    assert_eq!(
+        said("second").matches("waiting").count(),
+        1,
+        "{}",
+        said("second")
+    );
+    assert!(!said("first").contains("waiting"), "{}", said("first"));
+}

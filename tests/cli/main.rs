@@ -1,0 +1,10 @@
+//! The command line on the real host: real cgroups, real processes, real time.
+//!
+//! Each test has its own registry and its own cgroup root and removes both. Run as root with a
+//! writable cpu controller; without one the tests that need it fail and say so.
+
+mod agent;
+mod answers;
+mod run;
+mod shares;
+mod support;

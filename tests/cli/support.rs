@@ -1,0 +1,170 @@
+//! A host of its own for each test, and what the tests do with it.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Tests that need a quiet processor run one after the other.
+static QUIET: Mutex<()> = Mutex::new(());
+static SITES: AtomicU32 = AtomicU32::new(0);
+
+pub fn quiet() -> MutexGuard<'static, ()> {
+    QUIET.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A host of its own for one test.
+pub struct Site {
+    directory: tempfile::TempDir,
+    root: String,
+}
+
+impl Site {
+    pub fn new(more: &str) -> Site {
+        let number = SITES.fetch_add(1, Ordering::Relaxed);
+        let root = format!("libra-cli-{}-{number}", std::process::id());
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let site = Site { directory, root };
+        let registry = site.path("registry");
+        let text = format!(
+            "{more}\n[cgroup]\nroot = \"{}\"\n[registry]\ndirectory = \"{}\"\n[agent]\ninterval = \"100ms\"\ngrace = \"1s\"\n",
+            site.root,
+            registry.display()
+        );
+        fs::write(site.path("libra.toml"), text).expect("a configuration");
+        let check = site.libra(&["config", "check"]).output().expect("libra");
+        let said = String::from_utf8_lossy(&check.stdout).into_owned();
+        assert!(check.status.success(), "{check:?}");
+        assert!(
+            !said.contains("NOT enforced"),
+            "these tests need root and a writable cpu controller: {said}"
+        );
+        site
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn libra(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_libra"));
+        command
+            .arg("--config")
+            .arg(self.path("libra.toml"))
+            .args(arguments)
+            .env_remove("LIBRA_LOG")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// `libra run` with these terms and this bash script.
+    pub fn run(&self, terms: &str, script: &str) -> Command {
+        self.libra(&["run", "-W", terms, "--", "bash", "-c", script])
+    }
+
+    pub fn start(&self, terms: &str, script: &str) -> Child {
+        let before = self.jobs().len();
+        let child = self
+            .run(terms, script)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("libra");
+        wait_for("the job to start", || {
+            let jobs = self.jobs();
+            jobs.len() > before && jobs.last().is_some_and(|job| job["phase"] != "reserved")
+        });
+        child
+    }
+
+    pub fn report(&self) -> Value {
+        let output = self.libra(&["status", "--json"]).output().expect("libra");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
+    }
+
+    pub fn jobs(&self) -> Vec<Value> {
+        self.report()["jobs"].as_array().expect("jobs").clone()
+    }
+
+    pub fn job(&self, id: &str) -> Value {
+        let jobs = self.jobs();
+        let found = jobs.iter().find(|job| job["id"] == id);
+        found
+            .unwrap_or_else(|| panic!("no job {id}: {jobs:?}"))
+            .clone()
+    }
+
+    pub fn cgroups(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for mount in fs::read_dir("/sys/fs/cgroup")
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let path = mount.path().join(&self.root);
+            if path.exists() {
+                found.push(path);
+            }
+        }
+        let unified = Path::new("/sys/fs/cgroup").join(&self.root);
+        found.extend(unified.exists().then_some(unified));
+        found
+    }
+
+    pub fn assert_nothing_left(&self) {
+        assert_eq!(self.cgroups(), Vec::<PathBuf>::new());
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // A test that failed must not leave its jobs behind either.
+        let output = self.libra(&["status", "--json"]).output();
+        let jobs = output
+            .ok()
+            .and_then(|output| serde_json::from_slice::<Value>(&output.stdout).ok());
+        for job in jobs.iter().filter_map(|r| r["jobs"].as_array()).flatten() {
+            if job["phase"] != "ended" {
+                let id = job["id"].as_str().unwrap_or_default();
+                let _ = self.libra(&["cancel", id]).output();
+            }
+        }
+    }
+}
+
+/// A bash loop that uses so many seconds of processor time.
+pub fn burn(seconds: f64) -> String {
+    format!(
+        "while read -r -a s </proc/$BASHPID/stat; (( s[13]+s[14] < {} )); do :; done",
+        (seconds * 100.0).round()
+    )
+}
+
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(
+            start.elapsed() < Duration::from_secs(15),
+            "waited for {what}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Does this process run? One that has ended and that its parent has not asked about does not.
+pub fn runs(pid: &str) -> bool {
+    fs::read_to_string(Path::new("/proc").join(pid).join("stat"))
+        .is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+pub fn kill(pid: u32, signal: nix::sys::signal::Signal) {
+    let pid = nix::unistd::Pid::from_raw(pid as i32);
+    nix::sys::signal::kill(pid, signal).expect("a process of ours");
+}
