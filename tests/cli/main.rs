@@ -5,6 +5,7 @@
 
 mod agent;
 mod answers;
+mod faults;
 mod run;
 mod shares;
 mod support;

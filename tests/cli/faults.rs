@@ -1,0 +1,152 @@
+//! Faults: somebody is stopped or killed, the registry goes away, a process does not die.
+
+use super::support::{Site, kill, quiet, stderr, wait_for};
+use nix::sys::signal::Signal;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+#[test]
+fn a_stopped_leader_is_stood_in_for() {
+    let _quiet = quiet();
+    let site = Site::new("[node]\nprocessors = 1\n[admission]\nestimate-margin = \"0%\"");
+    // The first `libra run` leads; the second one's job waits, so that it will need more.
+    let leader = site.start("deadline=600,budget=unlimited,estimate=1", "sleep 30");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    kill(leader.id(), Signal::SIGSTOP);
+    let waiting = site.start("deadline=10,budget=unlimited,estimate=2", "sleep 30");
+    wait_for("a larger share", || {
+        site.job("2")["share"]
+            .as_f64()
+            .is_some_and(|share| share > 0.22)
+    });
+    // Cancelling the job of a stopped one works too, and says the truth.
+    for id in ["1", "2"] {
+        let output = site.libra(&["cancel", id]).output().expect("libra");
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(site.job(id)["phase"], "ended");
+    }
+    kill(leader.id(), Signal::SIGCONT);
+    for run in [leader, waiting] {
+        run.wait_with_output().expect("libra");
+    }
+    site.assert_nothing_left();
+}
+
+#[test]
+fn what_a_killed_libra_run_leaves_running_ends_with_its_first_process() {
+    let site = Site::new("");
+    let mut run = site.start(
+        "deadline=60,budget=unlimited,estimate=1",
+        "setsid sleep 100 & sleep 0.5",
+    );
+    kill(run.id(), Signal::SIGKILL);
+    run.wait().expect("it was killed");
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let agent = site.libra(&["agent", "--once"]).output().expect("libra");
+    assert!(agent.status.success(), "{}", stderr(&agent));
+    assert_eq!(site.job("1")["phase"], "ended");
+    site.assert_nothing_left();
+}
+
+#[test]
+fn a_registry_that_vanishes_costs_no_job_its_exit_code_or_its_processes() {
+    let site = Site::new("");
+    let run = site.start(
+        "deadline=60,budget=unlimited,estimate=1",
+        "setsid sleep 100 & sleep 1; exit 7",
+    );
+    fs::remove_dir_all(site.path("registry")).expect("ours");
+    let output = run.wait_with_output().expect("libra");
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    site.assert_nothing_left_but_roots();
+}
+
+#[test]
+fn killed_between_making_a_cgroup_and_writing_it_down() {
+    let site = Site::new("");
+    // Such an entry, and such a cgroup, as that moment leaves them.
+    let mut run = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 30");
+    let file = site.path("registry/jobs/1.json");
+    let mut entry: serde_json::Value =
+        serde_json::from_slice(&fs::read(&file).expect("the entry")).expect("JSON");
+    for group in site.cgroups() {
+        for pid in fs::read_to_string(group.join("job-1/cgroup.procs"))
+            .unwrap_or_default()
+            .lines()
+        {
+            kill(pid.parse().expect("a number"), Signal::SIGSTOP);
+        }
+    }
+    kill(run.id(), Signal::SIGKILL);
+    run.wait().expect("it was killed");
+    for (key, value) in [
+        ("group", serde_json::Value::Null),
+        ("leader", serde_json::Value::Null),
+    ] {
+        entry[key] = value;
+    }
+    entry["making-group"] = true.into();
+    entry["phase"] = "reserved".into();
+    entry["started"] = serde_json::Value::Null;
+    fs::write(&file, entry.to_string()).expect("ours");
+    for group in site.cgroups() {
+        for pid in fs::read_to_string(group.join("job-1/cgroup.procs"))
+            .unwrap_or_default()
+            .lines()
+        {
+            kill(pid.parse().expect("a number"), Signal::SIGKILL);
+        }
+    }
+    let next = site
+        .run("deadline=60,budget=unlimited,estimate=1", "true")
+        .output()
+        .expect("libra");
+    assert!(next.status.success(), "{}", stderr(&next));
+    site.assert_nothing_left();
+}
+
+#[test]
+fn ten_thousand_arguments_are_no_way_around_admission() {
+    let site = Site::new("[node]\nprocessors = 1");
+    let mut long = site.libra(&["run", "-W", "deadline=60,budget=9e9,estimate=50"]);
+    long.args(["-W", "budget=unlimited"]);
+    // 1.2 MB of arguments, as `cat *.dat` may have.
+    long.args(["--", "sh", "-c", "sleep 1"])
+        .args((0..10_000).map(|i| format!("{i:0>120}")));
+    let refused = long.output().expect("libra");
+    // The list with 9e9 cannot be read; it is said so, not half taken.
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    let mut long = site.libra(&["run", "-W", "deadline=60,budget=unlimited,estimate=50"]);
+    long.args(["--", "sh", "-c", "sleep 1.5"])
+        .args((0..10_000).map(|i| format!("{i:0>120}")));
+    let child = long
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("libra");
+    wait_for("the job", || site.jobs().len() == 1);
+    let second = site
+        .run("deadline=60,budget=unlimited,estimate=50", "true")
+        .output()
+        .expect("libra");
+    assert_eq!(second.status.code(), Some(3), "{}", stderr(&second));
+    child.wait_with_output().expect("libra");
+}
+
+#[test]
+fn a_registry_that_others_can_write_to_is_not_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::new("");
+    let jobs = site.path("registry/jobs");
+    fs::create_dir_all(&jobs).expect("ours");
+    fs::set_permissions(&jobs, fs::Permissions::from_mode(0o777)).expect("ours");
+    let output = site
+        .run("deadline=60,budget=unlimited,estimate=1", "true")
+        .output()
+        .expect("libra");
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("chmod 755"), "{}", stderr(&output));
+    fs::set_permissions(&jobs, fs::Permissions::from_mode(0o755)).expect("ours");
+    assert!(Path::new(&jobs).exists());
+}
