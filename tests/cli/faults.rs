@@ -42,10 +42,11 @@ fn what_a_killed_libra_run_leaves_running_ends_with_its_first_process() {
     );
     kill(run.id(), Signal::SIGKILL);
     run.wait().expect("it was killed");
-    std::thread::sleep(std::time::Duration::from_millis(700));
-    let agent = site.libra(&["agent", "--once"]).output().expect("libra");
-    assert!(agent.status.success(), "{}", stderr(&agent));
-    assert_eq!(site.job("1")["phase"], "ended");
+    wait_for("the agent to end it", || {
+        let agent = site.libra(&["agent", "--once"]).output().expect("libra");
+        assert!(agent.status.success(), "{}", stderr(&agent));
+        site.job("1")["phase"] == "ended"
+    });
     site.assert_nothing_left();
 }
 

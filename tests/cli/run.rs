@@ -5,7 +5,6 @@ use serde_json::Value;
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;
-use std::time::Duration;
 
 #[test]
 fn input_output_and_exit_code_are_the_jobs_own() {
@@ -65,15 +64,17 @@ fn input_output_and_exit_code_are_the_jobs_own() {
 #[test]
 fn a_signal_goes_on_to_the_job() {
     let site = Site::new("");
-    let child = site.start(
-        "deadline=60,budget=unlimited,estimate=1",
-        "trap 'echo got it; exit 5' TERM; echo ready; while :; do sleep 0.05; done",
+    let ready = site.path("ready");
+    let script = format!(
+        "trap 'echo got it; exit 5' TERM; touch {}; while :; do sleep 0.05; done",
+        ready.display()
     );
-    std::thread::sleep(Duration::from_millis(300));
+    let child = site.start("deadline=60,budget=unlimited,estimate=40", &script);
+    wait_for("the trap", || ready.exists());
     kill(child.id(), nix::sys::signal::Signal::SIGTERM);
     let output = child.wait_with_output().expect("libra");
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
-    assert_eq!(output.stdout, b"ready\ngot it\n");
+    assert_eq!(output.stdout, b"got it\n");
     site.assert_nothing_left();
 }
 

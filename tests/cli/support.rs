@@ -154,7 +154,7 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(
-            start.elapsed() < Duration::from_secs(15),
+            start.elapsed() < Duration::from_secs(60),
             "waited for {what}"
         );
         std::thread::sleep(Duration::from_millis(20));
