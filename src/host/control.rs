@@ -172,7 +172,9 @@ impl<'a> ControlLoop<'a> {
             }
             live.insert(entry.id.clone());
             match self.watched.get_mut(&entry.id) {
-                Some(watched) if watched.entry.group == entry.group => watched.entry = entry,
+                Some(watched) if watched.entry.group == entry.group && watched.is_open() => {
+                    watched.entry = entry;
+                }
                 _ => {
                     let group = self.host.group_of(&entry).unwrap_or_else(|error| {
                         log::warn!("job {}: {error}", entry.id);
@@ -197,7 +199,9 @@ impl<'a> ControlLoop<'a> {
         let settled = SystemTime::now()
             .duration_since(changed)
             .is_ok_and(|age| age > SETTLED);
-        self.read_at = settled.then_some(changed);
+        // A group that could not be opened (too many open files) is tried again.
+        let all_open = self.watched.values().all(Watched::is_open);
+        self.read_at = (settled && all_open).then_some(changed);
         Ok(())
     }
 
@@ -235,6 +239,11 @@ impl<'a> ControlLoop<'a> {
 }
 
 impl Watched {
+    /// Its group is open, or it has none.
+    fn is_open(&self) -> bool {
+        self.group.is_some() || self.entry.group.is_none()
+    }
+
     /// Processor seconds used so far. Whether processes were moved to other accounting groups costs a
     /// look at all of them, so it is asked only now and then where it was not so before.
     fn used(&mut self, close: bool) -> f64 {
