@@ -316,9 +316,8 @@ proptest! {
             (prop::sample::select(terms::KEYS.to_vec()), "[0-9:.hms\\-einfa]{0,12}"), 0..7),
     ) {
         let list: Vec<String> = entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        if let Ok(partial) = terms::parse(&list.join(","), &terms::deadline_as_duration)
-            && let Ok(terms) = partial.complete()
-        {
+        let read = terms::parse(&list.join(","), &terms::deadline_as_duration);
+        if let Ok(terms) = read.and_then(terms::PartialTerms::complete) {
             prop_assert!(terms.check().is_ok());
         }
     }

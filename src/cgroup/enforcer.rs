@@ -361,6 +361,15 @@ impl Enforcer {
         }))
     }
 
+    /// Removes the directories of a group that nothing was ever placed in; kills nothing.
+    pub fn remove_unused(&self, record: &GroupRecord) -> Result<bool, Error> {
+        let mut all_gone = true;
+        for directory in &record.directories {
+            all_gone &= directory.remove_if_empty()?;
+        }
+        Ok(all_gone)
+    }
+
     /// Kills and removes whatever of a recorded group is still there and ours, within `patience`.
     pub fn discard(&self, record: &GroupRecord, patience: Duration) -> Result<(), Error> {
         group::kill_at_once(record)?;

@@ -90,14 +90,16 @@ impl Host {
         }
         let lock = self.registry.lock()?;
         let now = clock::since_boot();
-        if let Some(known) = self.registry.read(&job.id)?
-            && known.is_live()
-            && known.boot == self.boot
-        {
-            return Err(HostError::Id {
-                id: job.id.clone(),
-                problem: "a job of this id is here already",
-            });
+        if let Some(mut known) = self.registry.read(&job.id)? {
+            // One whose `begin` was killed half way has no processes yet: it begins anew.
+            let half_made = known.making_group && known.group.is_none();
+            if known.is_live() && known.boot == self.boot && !half_made {
+                return Err(HostError::Id {
+                    id: job.id.clone(),
+                    problem: "a job of this id is here already",
+                });
+            }
+            self.remove_half_made(&mut known)?;
         }
         let entry = Entry {
             version: VERSION,
@@ -188,7 +190,8 @@ impl Host {
     /// # Errors
     /// When there is no such job here, or the registry fails.
     pub fn end(&self, id: &str) -> Result<Entry, HostError> {
-        let entry = self.live(id)?;
+        let mut entry = self.live(id)?;
+        self.remove_half_made(&mut entry)?;
         let group = self.group_of(&entry)?;
         let over = Over {
             used: used(&entry, group.as_ref()),

@@ -172,7 +172,10 @@ impl<'a> ControlLoop<'a> {
             }
             live.insert(entry.id.clone());
             match self.watched.get_mut(&entry.id) {
-                Some(watched) if watched.entry.group == entry.group && watched.is_open() => {
+                Some(watched) if watched.entry.group == entry.group => {
+                    if !watched.is_open() {
+                        watched.group = self.host.group_of(&entry).unwrap_or_default();
+                    }
                     watched.entry = entry;
                 }
                 _ => {
@@ -200,7 +203,8 @@ impl<'a> ControlLoop<'a> {
             .duration_since(changed)
             .is_ok_and(|age| age > SETTLED);
         // A group that could not be opened (too many open files) is tried again.
-        let all_open = self.watched.values().all(Watched::is_open);
+        let all_open =
+            self.host.enforcer().is_none() || self.watched.values().all(Watched::is_open);
         self.read_at = (settled && all_open).then_some(changed);
         Ok(())
     }
@@ -248,11 +252,10 @@ impl Watched {
     /// look at all of them, so it is asked only now and then where it was not so before.
     fn used(&mut self, close: bool) -> f64 {
         if let Some(group) = &self.group {
-            if self.whole
-                && !close
-                && let Ok(Some(seconds)) = group.counted()
-            {
-                return seconds;
+            if self.whole && !close {
+                if let Ok(Some(seconds)) = group.counted() {
+                    return seconds;
+                }
             }
             if let Ok(usage) = group.usage() {
                 self.whole = usage.complete;

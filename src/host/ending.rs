@@ -39,7 +39,14 @@ pub(super) struct Over {
 impl Host {
     /// Is this job over, with nobody left to say so?
     pub(super) fn is_abandoned(&self, entry: &Entry, group: Option<&Group>) -> bool {
-        if entry.phase == Phase::Ending || entry.boot != self.boot {
+        if entry.boot != self.boot {
+            return true;
+        }
+        if entry.group.is_some() && self.enforcer().is_none() {
+            // It was made by a process that could, and this one cannot even look.
+            return false;
+        }
+        if entry.phase == Phase::Ending {
             return true;
         }
         let Some(supervisor) = entry.supervisor else {
@@ -61,6 +68,10 @@ impl Host {
 
     /// As [`Host::is_abandoned`]; where it cannot be found out, the job is taken to be there.
     pub(super) fn is_left_over(&self, entry: &Entry) -> bool {
+        if entry.boot != self.boot {
+            return true;
+        }
+        // What could not be ended still holds its share.
         entry.phase != Phase::Ending
             && self
                 .group_of(entry)
@@ -73,10 +84,10 @@ impl Host {
         self.registry.sweep(lock)?;
         let mut entries = self.registry.all()?;
         for entry in entries.iter_mut() {
-            if entry.is_live()
-                && entry.phase != Phase::Ending
-                && let Err(error) = self.settle_one(lock, entry, now)
-            {
+            if !entry.is_live() {
+                continue;
+            }
+            if let Err(error) = self.settle_one(lock, entry, now) {
                 // It holds its share until somebody finds out; the others are still to be looked at.
                 log::warn!("job {}: {error}", entry.id);
             }
@@ -99,7 +110,7 @@ impl Host {
             entry.phase = Phase::Ended;
             return Ok(true);
         }
-        self.adopt_group(entry)?;
+        self.remove_half_made(entry)?;
         let group = self.group_of(entry)?;
         if !self.is_abandoned(entry, group.as_ref()) {
             return Ok(false);
@@ -109,20 +120,31 @@ impl Host {
             exit: None,
             at: now,
         };
-        let released = self.release(entry, group, BRIEFLY);
+        // One that was tried before gets no more of the others' time.
+        let patience = match entry.phase {
+            Phase::Ending => Duration::ZERO,
+            _ => BRIEFLY,
+        };
+        let released = self.release(entry, group, patience);
         *entry = self.write_ending(lock, entry.clone(), over, released)?;
         Ok(true)
     }
 
-    /// Finds the cgroup of a job whose maker was killed between making it and writing it down.
-    fn adopt_group(&self, entry: &mut Entry) -> Result<(), HostError> {
-        let unmade = entry.making_group && entry.group.is_none();
+    /// Removes the cgroup of a job whose maker was killed between making it and writing it down.
+    /// Nothing was placed in it yet, so one with processes in it is somebody else's and stays.
+    pub(super) fn remove_half_made(&self, entry: &mut Entry) -> Result<(), HostError> {
         let alive = entry.supervisor.is_some_and(|process| process.is_alive());
-        if let (true, false, Some(enforcer)) = (unmade, alive, self.enforcer()) {
+        if !entry.making_group || entry.group.is_some() || alive {
+            return Ok(());
+        }
+        if let Some(enforcer) = self.enforcer() {
             // A second of doubt for clocks of different grain.
             let since = UNIX_EPOCH + Duration::from_secs_f64((entry.submitted_unix - 1.0).max(0.0));
-            entry.group = enforcer.adopt(&group_name(&entry.id), since)?;
+            if let Some(record) = enforcer.adopt(&group_name(&entry.id), since)? {
+                enforcer.remove_unused(&record)?;
+            }
         }
+        entry.making_group = false;
         Ok(())
     }
 
@@ -172,8 +194,11 @@ impl Host {
             (None, Some(enforcer), Some(record)) => enforcer.discard(record, patience),
             _ => Ok(()),
         };
-        if let Err(error) = &removed {
-            log::error!("job {}: {error}", entry.id);
+        match &removed {
+            Ok(()) => {}
+            // Said when it was found out; it is tried again at every round.
+            Err(error) if entry.phase == Phase::Ending => log::debug!("job {}: {error}", entry.id),
+            Err(error) => log::error!("job {}: {error}", entry.id),
         }
         removed.is_ok()
     }
@@ -186,9 +211,8 @@ impl Host {
         over: Over,
         released: bool,
     ) -> Result<Entry, HostError> {
-        if let Ok(Some(written)) = self.registry.read(&entry.id)
-            && written.boot == entry.boot
-        {
+        let written = self.registry.read(&entry.id).ok().flatten();
+        if let Some(written) = written.filter(|written| written.is_same(&entry)) {
             if written.phase == Phase::Ended {
                 return Ok(written);
             }
@@ -270,7 +294,7 @@ impl Host {
             }
         };
         let over = || match (&group, entry.leader) {
-            (Some(group), _) => !group.is_populated().unwrap_or(false),
+            (Some(group), _) => !group.is_populated().unwrap_or(true),
             (None, Some(leader)) => !leader.is_alive(),
             (None, None) => true,
         };
@@ -308,7 +332,11 @@ impl Host {
                 _ => return Ok(()),
             }
         }
-        self.clean()
+        self.clean()?;
+        match self.registry.read(id)? {
+            Some(entry) if entry.is_live() => Err(HostError::StillThere(id.to_string())),
+            _ => Ok(()),
+        }
     }
 
     fn roots_path(&self) -> PathBuf {
@@ -349,11 +377,11 @@ impl Host {
         if roots.directories.is_empty() {
             return Ok(());
         }
-        if let Some(enforcer) = self.enforcer()
-            && enforcer.remove_root_if_empty(&roots)?
-        {
-            // Best effort: a list of directories that are gone does no harm.
-            let _ = fs::remove_file(self.roots_path());
+        if let Some(enforcer) = self.enforcer() {
+            if enforcer.remove_root_if_empty(&roots)? {
+                // Best effort: a list of directories that are gone does no harm.
+                let _ = fs::remove_file(self.roots_path());
+            }
         }
         Ok(())
     }

@@ -19,17 +19,34 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process of this number, if there is one now.
+    /// The process of this number, if there is one now and it can be looked at.
     pub fn find(pid: i32) -> Option<Process> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name, in parentheses, may hold anything, also parentheses.
-        let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
-        let state = fields.next()?;
-        if state == "Z" || state == "X" {
-            return None;
-        }
-        let start = fields.nth(18)?.parse().ok()?;
-        Some(Process { pid, start })
+        Process::look(pid).ok().flatten()
+    }
+
+    /// None: there is no such process. An error: it could not be found out.
+    fn look(pid: i32) -> std::io::Result<Option<Process>> {
+        let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
+            // It ends while it is read: ESRCH.
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound
+                    || error.raw_os_error() == Some(libc::ESRCH) =>
+            {
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let parse = || {
+            // The name, in parentheses, may hold anything, also parentheses.
+            let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+            let state = fields.next()?;
+            if state == "Z" || state == "X" {
+                return None;
+            }
+            let start = fields.nth(18)?.parse().ok()?;
+            Some(Process { pid, start })
+        };
+        Ok(parse())
     }
 
     /// Has it been stopped (SIGSTOP, Ctrl-Z)?
@@ -46,9 +63,10 @@ impl Process {
         Process::find(std::process::id() as i32)
     }
 
-    /// Does it run still?
+    /// Does it run still? Where that cannot be found out (too many open files), it is taken to: a
+    /// job that runs must not be ended for our own troubles.
     pub fn is_alive(&self) -> bool {
-        Process::find(self.pid) == Some(*self)
+        Process::look(self.pid).map_or(true, |found| found == Some(*self))
     }
 }
 
@@ -166,6 +184,13 @@ impl Entry {
     /// When it must be finished, seconds since boot.
     pub fn due(&self) -> f64 {
         self.submitted + self.request.terms.deadline
+    }
+
+    /// Is that the same run of the same job? A batch system may give an id again.
+    pub fn is_same(&self, other: &Entry) -> bool {
+        self.id == other.id
+            && self.boot == other.boot
+            && (self.submitted - other.submitted).abs() < 1e-3
     }
 
     /// It holds a share.

@@ -103,6 +103,10 @@ impl Host {
             let until = match &entry.ending {
                 Some(ending) => {
                     job.used_seconds = ending.used / slots;
+                    if entry.is_live() {
+                        // It could not be ended; admission counts it as well.
+                        committed += slots * rule.apply(self.standing(&entry, now).need.share);
+                    }
                     ending.at
                 }
                 None => {

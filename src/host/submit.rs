@@ -143,13 +143,14 @@ impl Host {
                 .note_roots()
                 .and_then(|()| Ok(self.registry.write(&entry)?));
             if let Err(error) = written {
-                // Nothing may stay reserved for a job that will not run.
-                if let Some(group) = group
-                    && let Err(error) = group.remove(PATIENCE)
-                {
-                    log::error!("job {}: {error}", entry.id);
+                // Nothing may stay reserved for a job that will not run. If the cgroup stays, so must
+                // the entry as it was first written: it says that the cgroup may be there.
+                match group.map(|group| group.remove(PATIENCE)) {
+                    Some(Err(error)) => log::error!("job {}: {error}", entry.id),
+                    _ => {
+                        let _ = self.registry.remove(&entry.id);
+                    }
                 }
-                let _ = self.registry.remove(&entry.id);
                 return Err(error);
             }
         }

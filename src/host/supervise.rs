@@ -104,11 +104,20 @@ impl Host {
         let mut child = match self.start(&mut entry, group.as_ref(), command, held_back.before) {
             Ok(child) => child,
             Err(error) => {
-                self.release(&entry, group, PATIENCE);
-                let _lock = self.registry.lock()?;
-                // It never ran, so there is nothing to report.
-                self.registry.remove(&entry.id)?;
-                self.remove_roots()?;
+                let released = self.release(&entry, group, PATIENCE);
+                let lock = self.registry.lock()?;
+                if released {
+                    // It never ran, so there is nothing to report.
+                    self.registry.remove(&entry.id)?;
+                    self.remove_roots()?;
+                } else {
+                    let over = Over {
+                        used: 0.0,
+                        exit: None,
+                        at: clock::since_boot(),
+                    };
+                    self.write_ending(&lock, entry, over, false)?;
+                }
                 return match error {
                     StartError::NotExecuted(error) => Ok(Outcome::NotExecuted(error)),
                     StartError::Host(error) => Err(error),

@@ -223,3 +223,42 @@ fn ids_of_batch_systems_stay_inside_the_registry() {
     let error = host.end("1[2].server").expect_err("not begun");
     assert!(matches!(error, HostError::UnknownJob(_)), "{error}");
 }
+
+#[test]
+fn what_could_not_be_ended_before_a_reboot_is_forgotten_after_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = host(directory.path());
+    let mut stuck = entry(&host, "1");
+    stuck.boot = "another".to_string();
+    stuck.phase = Phase::Ending;
+    stuck.request.terms.estimate = 19.0;
+    {
+        let _lock = host.registry().lock().expect("free");
+        host.registry().write(&stuck).expect("ours");
+    }
+    assert!(host.quote(&half()).expect("a registry").is_ok());
+    host.clean().expect("a registry");
+    assert!(host.registry().read("1").expect("readable").is_none());
+}
+
+#[test]
+fn a_process_that_cannot_look_at_cgroups_ends_no_job_that_has_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = host(directory.path());
+    let gone = Some(Process { pid: 1, start: 1 });
+    let mut job = entry(&host, "1");
+    (job.supervisor, job.leader) = (gone, gone);
+    job.group = Some(crate::cgroup::GroupRecord {
+        name: "job-1".to_string(),
+        version: crate::cgroup::Version::V1,
+        capacity: 1.0,
+        directories: Vec::new(),
+    });
+    {
+        let _lock = host.registry().lock().expect("free");
+        host.registry().write(&job).expect("ours");
+    }
+    host.clean().expect("a registry");
+    let read = host.registry().read("1").expect("readable").expect("there");
+    assert_eq!(read.phase, Phase::Running);
+}

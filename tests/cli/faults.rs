@@ -155,3 +155,40 @@ fn a_registry_that_others_can_write_to_is_not_used() {
     fs::set_permissions(&jobs, fs::Permissions::from_mode(0o755)).expect("ours");
     assert!(Path::new(&jobs).exists());
 }
+
+#[test]
+fn a_libra_that_may_open_few_files_ends_nobodys_job() {
+    let site = Site::new("");
+    let child = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 30");
+    for files in [8, 9, 10, 11, 12] {
+        let output = std::process::Command::new("sh")
+            .arg("-c")
+            .arg(format!("ulimit -n {files}; exec \"$0\" \"$@\""))
+            .arg(env!("CARGO_BIN_EXE_libra"))
+            .arg("--config")
+            .arg(site.path("libra.toml"))
+            .args([
+                "run",
+                "-W",
+                "deadline=60,budget=unlimited,estimate=1",
+                "--",
+                "true",
+            ])
+            .output()
+            .expect("sh");
+        let job = site.job("1");
+        assert_eq!(
+            job["phase"],
+            "running",
+            "{files} files: {}",
+            stderr(&output)
+        );
+    }
+    let output = site.libra(&["cancel", "1"]).output().expect("libra");
+    assert!(output.status.success(), "{}", stderr(&output));
+    child.wait_with_output().expect("libra");
+    wait_for("the cgroups to go", || {
+        site.libra(&["agent", "--once"]).output().expect("libra");
+        site.cgroups().is_empty()
+    });
+}
