@@ -99,16 +99,18 @@ fn killed_between_making_a_cgroup_and_writing_it_down() {
             kill(pid.parse().expect("a number"), Signal::SIGKILL);
         }
     }
+    // Nothing was placed in it at that moment.
+    wait_for("an empty cgroup", || {
+        site.cgroups().iter().all(|group| {
+            fs::read_to_string(group.join("job-1/cgroup.procs")).is_ok_and(|text| text.is_empty())
+        })
+    });
     let next = site
         .run("deadline=60,budget=unlimited,estimate=1", "true")
         .output()
         .expect("libra");
     assert!(next.status.success(), "{}", stderr(&next));
-    // What could not be killed at once is left to the control loop.
-    wait_for("the cgroup to go", || {
-        site.libra(&["agent", "--once"]).output().expect("libra");
-        site.cgroups().is_empty()
-    });
+    site.assert_nothing_left();
 }
 
 #[test]
