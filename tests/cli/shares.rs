@@ -16,9 +16,10 @@ fn a_job_is_held_to_its_share_and_meets_its_deadline() {
         .expect("libra");
     let took = start.elapsed().as_secs_f64();
     assert!(output.status.success());
-    // At 39.4 % of a processor 1.5 s take 3.8 s: not more than the deadline, not much less.
+    // Unheld it would take 1.5 s, at 39.4 % of a processor 3.8 s. Every write of a quota gives a little
+    // more, and this site readjusts ten times a second, so it ends earlier than that.
     assert!(
-        (3.0..4.0).contains(&took),
+        (2.5..4.0).contains(&took),
         "took {took}: {}",
         stderr(&output)
     );
