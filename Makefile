@@ -18,7 +18,7 @@ build: ## the command line: target/release/libra
 	@scripts/bootstrap build
 	@scripts/cargo build --release
 
-lib: ## the library alone: target/lib/release/liblibra.so
+lib: ## the library alone: target/lib/small/liblibra.so
 	@scripts/bootstrap build
 	@scripts/lib
 

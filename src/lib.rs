@@ -8,4 +8,8 @@ pub mod config;
 pub mod decision;
 pub mod ffi;
 pub mod host;
+#[cfg(feature = "simulate")]
+pub mod simulate;
 pub mod text;
+#[cfg(feature = "simulate")]
+pub mod workload;
