@@ -96,7 +96,10 @@ enum {
     LIBRA_REASON_SHARE = 3,    /* no node has the processors for one chunk: processors / processors */
     LIBRA_REASON_MEMORY = 4,   /* no node has the memory for one chunk: bytes / bytes */
     LIBRA_REASON_CHUNKS = 5,   /* some chunks fit, not all: chunks asked for / chunks that fit */
-    LIBRA_REASON_NO_NODE = 6   /* no node takes new jobs: NaN / NaN */
+    LIBRA_REASON_NO_NODE = 6,  /* no node takes new jobs: NaN / NaN */
+    LIBRA_REASON_TIME = 7,     /* libra-adaptive: no time is left before a deadline: processor seconds / the same */
+    LIBRA_REASON_RISK = 8,     /* libra-risk: somebody would be late: seconds of delay / 0 */
+    LIBRA_REASON_RETURN = 9    /* libra-sla: penalties outweigh it: return with the job / without */
 };
 
 enum {

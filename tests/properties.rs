@@ -52,6 +52,7 @@ fn job_on_node() -> impl Strategy<Value = JobOnNode> {
                 walltime,
                 held_share,
                 memory,
+                delay: 0.0,
             },
         )
 }
@@ -186,6 +187,7 @@ proptest! {
                     walltime: 0.0,
                     held_share: 0.0,
                     memory: 0,
+                    delay: 0.0,
                 };
                 running.push((job, now));
             }

@@ -1,15 +1,14 @@
 //! Admission through the book: the same decision as everywhere, over the book's sums.
 
 use super::{Admitted, Alarm, Book, BookError, Job, Node, Phase, Place, check_seconds};
-use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
-use crate::decision::job::{Request, Terms};
+use crate::decision::job::{Request, SHORTEST, Terms};
 use crate::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
 use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
-use crate::decision::pricing::Pricing;
+use crate::decision::pricing::{self, Pricing};
 use crate::decision::refusal::{Reason, Refusal};
-use crate::decision::share::{Standing, Work, need};
+use crate::decision::share::Standing;
 use std::cmp::Reverse;
 
 /// The book as a decision sees it.
@@ -62,18 +61,39 @@ impl NodeView for BookNode<'_> {
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
         for &(key, place) in &self.book.details[self.index].tenants {
             let job = self.book.job(key);
-            let planned = self.book.admission.planned(&job.request);
-            let place = &job.places[place];
-            show(&JobOnNode {
-                terms: planned.terms,
-                slots: place
-                    .chunks
-                    .saturating_mul(job.request.shape.processors_per_chunk),
-                cput: job.cput(place, self.book.now),
-                walltime: self.book.now - job.submitted,
-                held_share: place.share,
-                memory: memory(&job.request, place.chunks),
-            });
+            show(&self.book.on_node(job, &job.places[place]));
+        }
+    }
+}
+
+/// A node of the book without one of its jobs.
+struct Others<'a> {
+    node: BookNode<'a>,
+    without: usize,
+    committed: f64,
+    memory_committed: u64,
+}
+
+impl NodeView for Others<'_> {
+    fn spec(&self) -> NodeSpec {
+        self.node.spec()
+    }
+
+    fn committed(&self) -> f64 {
+        self.committed
+    }
+
+    fn memory_committed(&self) -> u64 {
+        self.memory_committed
+    }
+
+    fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
+        let book = self.node.book;
+        for &(key, place) in &book.details[self.node.index].tenants {
+            if key != self.without {
+                let job = book.job(key);
+                show(&book.on_node(job, &job.places[place]));
+            }
         }
     }
 }
@@ -148,15 +168,37 @@ impl Book {
                     standing: Standing::OnTrack,
                     cput: 0.0,
                     reported: now,
+                    delay: 0.0,
                 })
                 .collect(),
         };
-        self.insert(job);
+        let key = self.insert(job);
         self.alarms.push(Reverse(Alarm {
             at: now + self.provisional,
             token,
         }));
+        if self.admission.policy.accepts_delays() {
+            for place in 0..self.job(key).places.len() {
+                self.accept_delays(self.job(key).places[place].node);
+            }
+        }
         token
+    }
+
+    /// A job came to a node: sets the delays that were accepted with it.
+    fn accept_delays(&mut self, index: usize) {
+        let tenants = self.details[index].tenants.clone();
+        let mut jobs: Vec<JobOnNode> = tenants
+            .iter()
+            .map(|&(key, place)| self.on_node(self.job(key), &self.job(key).places[place]))
+            .collect();
+        self.admission
+            .policy
+            .accept_delays(&self.nodes[index].spec, &mut jobs);
+        for (&(key, place), on_node) in tenants.iter().zip(&jobs) {
+            self.job_mut(key).places[place].delay = on_node.delay;
+            self.refresh(key);
+        }
     }
 
     /// Puts a job into the book and its shares into the nodes' sums.
@@ -201,17 +243,37 @@ impl Book {
         self.nodes[index].memory_committed = memory_committed;
     }
 
-    /// What a job would cost under these terms.
+    /// What a request would cost now if its budget were no matter, credits.
+    pub fn price_now(&self, request: &Request) -> f64 {
+        self.admission.price_now(&Nodes(self), request)
+    }
+
+    /// What a job would cost under these terms, on the nodes where it is.
     ///
     /// # Errors
     /// When there is no such job.
     pub fn price_with(&self, id: &str, terms: &Terms) -> Result<f64, BookError> {
-        let mut request = self.job(self.key_of(id)?).request;
-        request.terms = *terms;
-        Ok(self.admission.pricing.price(&request))
+        Ok(self.price_of(self.job(self.key_of(id)?), terms))
     }
 
-    /// Changes the terms of a job, where its own nodes can keep the new ones.
+    fn price_of(&self, job: &Job, terms: &Terms) -> f64 {
+        let mut request = job.request;
+        request.terms = *terms;
+        let places = job.places.iter().map(|place| {
+            let node = &self.nodes[place.node];
+            let slots = slots(&request, place.chunks);
+            let taken = slots * place.share;
+            pricing::Place {
+                slots,
+                processors: node.spec.processors,
+                free: (node.spec.processors - node.committed + taken).max(taken),
+            }
+        });
+        self.admission.pricing.price(&request, places)
+    }
+
+    /// Changes the terms of a job, where its own nodes can keep the new ones: where each of them
+    /// would take what is left of the job as a new one.
     ///
     /// # Errors
     /// [`BookError::Refused`] when the new terms cost more than the new budget or need more than
@@ -228,7 +290,7 @@ impl Book {
                 counter_offers: Vec::new(),
             })))
         };
-        let price = self.admission.pricing.price(&job.request);
+        let price = self.price_of(&job, terms);
         if !affordable(price, terms.budget) {
             return refuse(Reason::Budget {
                 price,
@@ -237,29 +299,55 @@ impl Book {
         }
         let old = self.job(key);
         let mut places = job.places.clone();
+        let policy = &self.admission.policy;
         for (place, before) in places.iter_mut().zip(&old.places) {
             let node = &self.nodes[place.node];
-            let work = self.work(&job, before);
-            let need = need(&work);
+            let on_node = self.on_node(&job, before);
+            let need = policy.need(&on_node, node.spec.rating);
+            let left = terms.deadline - on_node.walltime;
             if matches!(need.standing, Standing::AtRisk | Standing::Late) {
+                let estimate = on_node.terms.estimate / node.spec.rating;
                 return refuse(Reason::Deadline {
-                    fastest: work.walltime + (work.estimate - work.cput).max(0.0),
+                    fastest: on_node.walltime + (estimate - on_node.cput).max(0.0),
                     deadline: terms.deadline,
                 });
             }
+            let mut rest = job.request;
+            rest.terms.deadline = left.max(SHORTEST);
+            rest.terms.estimate = (need.share * left * node.spec.rating).max(SHORTEST);
+            rest.shape.chunks = place.chunks;
+            rest.shape.scatter = false;
             let slots = slots(&job.request, place.chunks);
-            place.share = self.admission.policy.share_rule().apply(need.share);
-            place.standing = need.standing;
-            place.cput = work.cput;
-            place.reported = self.now;
-            let free = node.spec.processors - node.committed + slots * before.share;
-            if slots * place.share > free + node.spec.processors * TOLERANCE {
-                return refuse(Reason::Share {
-                    needed: slots * place.share,
-                    free: free.max(0.0),
-                    node: place.node,
-                });
+            let others = Others {
+                node: BookNode {
+                    book: self,
+                    index: place.node,
+                    node,
+                },
+                without: key,
+                committed: (node.committed - slots * before.share).max(0.0),
+                memory_committed: node
+                    .memory_committed
+                    .saturating_sub(memory(&job.request, place.chunks)),
+            };
+            match policy.offer(&others, &rest) {
+                Err(obstacle) => {
+                    return refuse(Reason::from_obstacle(obstacle, place.node, terms.deadline));
+                }
+                Ok(offer) if offer.chunks < place.chunks => {
+                    return refuse(Reason::Share {
+                        needed: slots * need.share,
+                        free: (node.spec.processors - others.committed).max(0.0),
+                        node: place.node,
+                    });
+                }
+                Ok(_) => {}
             }
+            place.share = need.share;
+            place.standing = need.standing;
+            place.cput = on_node.cput;
+            place.reported = self.now;
+            place.delay = 0.0;
         }
         job.places = places;
         job.price = price;
@@ -275,15 +363,18 @@ impl Book {
         Ok(price)
     }
 
-    /// How a slot of the job stands now on one of its nodes.
-    pub(super) fn work(&self, job: &Job, place: &Place) -> Work {
-        let planned = self.admission.planned(&job.request);
-        Work {
-            estimate: planned.terms.estimate / self.nodes[place.node].spec.rating,
-            deadline: planned.terms.deadline,
+    /// How a job stands now on one of its nodes, as a policy sees it.
+    pub(super) fn on_node(&self, job: &Job, place: &Place) -> JobOnNode {
+        JobOnNode {
+            terms: self.admission.planned(&job.request).terms,
+            slots: place
+                .chunks
+                .saturating_mul(job.request.shape.processors_per_chunk),
             cput: job.cput(place, self.now),
             walltime: self.now - job.submitted,
             held_share: place.share,
+            memory: memory(&job.request, place.chunks),
+            delay: place.delay,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{Alarm, Book, BookError, Job, Phase, check_name, check_seconds};
 use crate::decision::policy::Policy;
-use crate::decision::share::need;
 use std::cmp::Reverse;
 
 /// Seconds between two looks at the jobs that wait to be started.
@@ -203,13 +202,14 @@ impl Book {
     /// Takes the shares of a job anew.
     pub(super) fn refresh(&mut self, key: usize) {
         let job = self.job(key);
-        let rule = self.admission.policy.share_rule();
+        let policy = &self.admission.policy;
         let taken: Vec<_> = job
             .places
             .iter()
             .map(|place| {
-                let work = self.work(job, place);
-                (place.node, work.cput, need(&work))
+                let on_node = self.on_node(job, place);
+                let rating = self.nodes[place.node].spec.rating;
+                (place.node, on_node.cput, policy.need(&on_node, rating))
             })
             .collect();
         let now = self.now;
@@ -218,7 +218,7 @@ impl Book {
             // The share changes now, so what was run at the old one is settled first.
             place.cput = *cput;
             place.reported = now;
-            place.share = rule.apply(need.share);
+            place.share = need.share;
             place.standing = need.standing;
         }
         for (node, _, _) in taken {

@@ -109,6 +109,8 @@ struct Place {
     /// Processor seconds per slot, as last reported.
     cput: f64,
     reported: f64,
+    /// Seconds after its deadline that were accepted for it here.
+    delay: f64,
 }
 
 /// Something that will happen to a job by itself.

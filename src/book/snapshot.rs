@@ -86,6 +86,13 @@ pub struct PlaceRecord {
     /// Processor seconds per slot so far.
     #[serde(default)]
     pub cput: f64,
+    /// Seconds after its deadline that were accepted for it there (LibraSLA).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delay: f64,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 fn one() -> f64 {
@@ -135,6 +142,7 @@ impl Book {
                             chunks: place.chunks,
                             share: place.share,
                             cput: job.cput(place, self.now),
+                            delay: place.delay,
                         })
                         .collect(),
                 })
@@ -217,6 +225,7 @@ impl Book {
         for place in &record.places {
             check_name("node name", &place.node)?;
             check_seconds("cput", place.cput)?;
+            check_seconds("delay", place.delay)?;
             if !(0.0..=1.0).contains(&place.share) {
                 return Err(crate::decision::job::OutOfRange {
                     field: "share",
@@ -266,6 +275,7 @@ impl Book {
                 standing: Standing::OnTrack,
                 cput: place.cput,
                 reported: self.now,
+                delay: place.delay,
             });
         }
         let key = self.insert(Job {

@@ -130,6 +130,7 @@ fn a_job_on_an_undeclared_node_is_kept_and_a_broken_record_is_named() {
             chunks: 1,
             share,
             cput: 0.0,
+            delay: 0.0,
         }],
     };
     let snapshot = Snapshot {

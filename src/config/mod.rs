@@ -7,8 +7,9 @@ mod values;
 
 use crate::cgroup;
 use crate::decision::admission::Admission;
-use crate::decision::policy::{AnyPolicy, Libra, NodeChoice};
-use crate::decision::pricing::{AnyPricing, Linear};
+use crate::decision::allotment::Spare;
+use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice};
+use crate::decision::pricing::{AnyPricing, Linear, Utilisation};
 use crate::decision::share::ShareRule;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,12 @@ pub enum PolicyName {
     /// Libra, 2004.
     #[default]
     Libra,
+    /// LibraSLA, 2005.
+    LibraSla,
+    /// LibraRisk, 2006.
+    LibraRisk,
+    /// Deadlines in order, estimates corrected.
+    LibraAdaptive,
 }
 
 /// `[pricing]`
@@ -66,10 +73,13 @@ pub enum PolicyName {
 pub struct PricingConfig {
     /// The rule.
     pub rule: PricingName,
-    /// Credits per processor second.
+    /// Linear: credits per processor second. Utilisation: weight of the fixed part.
     pub alpha: Amount,
-    /// Credits per unit of estimate / deadline.
+    /// Linear: credits per unit of estimate / deadline. Utilisation: weight of the part that
+    /// grows as a node fills.
     pub beta: Amount,
+    /// Utilisation: credits per processor second.
+    pub base: Amount,
 }
 
 /// Pricing rules by name.
@@ -79,6 +89,8 @@ pub enum PricingName {
     /// α·E + β·E/D.
     #[default]
     Linear,
+    /// The fuller the node, the dearer.
+    Utilisation,
 }
 
 /// `[node]`
@@ -102,7 +114,7 @@ pub struct CgroupConfig {
     /// Path below the mount; `auto` finds one.
     pub root: String,
     /// What happens to time that nobody needs.
-    pub spare: cgroup::Spare,
+    pub spare: Spare,
     /// Period of the quota.
     pub period: Duration,
 }
@@ -145,6 +157,7 @@ impl Default for PricingConfig {
             rule: PricingName::Linear,
             alpha: Amount(1.0),
             beta: Amount(1.0),
+            base: Amount(1.0),
         }
     }
 }
@@ -154,7 +167,7 @@ impl Default for CgroupConfig {
         CgroupConfig {
             version: cgroup::VersionChoice::Auto,
             root: "auto".to_string(),
-            spare: cgroup::Spare::Idle,
+            spare: Spare::Idle,
             period: Duration(0.1),
         }
     }
@@ -270,14 +283,33 @@ impl Config {
                     node_choice: admission.node_choice,
                     share_rule,
                 }),
+                PolicyName::LibraSla => AnyPolicy::LibraSla(LibraSla),
+                PolicyName::LibraRisk => AnyPolicy::LibraRisk(LibraRisk {
+                    spare_is_shared: self.cgroup.spare == Spare::Shared,
+                }),
+                PolicyName::LibraAdaptive => AnyPolicy::LibraAdaptive(LibraAdaptive),
             },
             pricing: match self.pricing.rule {
                 PricingName::Linear => AnyPricing::Linear(Linear {
                     alpha: self.pricing.alpha.0,
                     beta: self.pricing.beta.0,
                 }),
+                PricingName::Utilisation => AnyPricing::Utilisation(Utilisation {
+                    alpha: self.pricing.alpha.0,
+                    beta: self.pricing.beta.0,
+                    base: self.pricing.base.0,
+                }),
             },
             estimate_margin: admission.estimate_margin.0,
+        }
+    }
+
+    /// What each round of the control loop does with time that nobody needs; time that is shared in
+    /// proportion is given out by the kernel.
+    pub fn spare_in_rounds(&self) -> Spare {
+        match self.cgroup.spare {
+            Spare::HighestReturn => Spare::HighestReturn,
+            Spare::Idle | Spare::Shared => Spare::Idle,
         }
     }
 
@@ -291,7 +323,11 @@ impl Config {
         cgroup::Settings {
             version: self.cgroup.version,
             root: (self.cgroup.root != "auto").then(|| self.cgroup.root.clone()),
-            spare: self.cgroup.spare,
+            spare: match self.cgroup.spare {
+                // The control loop gives it out by raising that job's share.
+                Spare::Idle | Spare::HighestReturn => cgroup::Spare::Idle,
+                Spare::Shared => cgroup::Spare::Shared,
+            },
             period: std::time::Duration::from_secs_f64(self.cgroup.period.0),
             // Packing was measured and gains nothing, see docs/enforcement.md.
             pin: cgroup::Pin::Never,
@@ -328,7 +364,7 @@ mod tests {
         assert_eq!(config.admission.estimate_margin, Margin(0.1));
         assert_eq!(config.pricing.alpha, Amount(2.0));
         assert_eq!(config.node.rating, Rating(2.0));
-        assert_eq!(config.cgroup.spare, cgroup::Spare::Shared);
+        assert_eq!(config.cgroup.spare, Spare::Shared);
         assert_eq!(config.cgroup.period, Duration(0.05));
     }
 

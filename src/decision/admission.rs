@@ -1,23 +1,24 @@
 //! The order of a decision: the values themselves, the budget, the nodes (Libra 2004, figure 2).
 
-use super::counter_offer;
+use super::counter_offer::{self, Question};
 use super::job::Request;
-use super::node::Cluster;
+use super::node::{Cluster, NodeView};
 use super::placement::{self, Placement};
 use super::policy::{AnyPolicy, Policy};
-use super::pricing::{AnyPricing, Pricing};
+use super::pricing::{AnyPricing, Place, Pricing};
 use super::refusal::{Reason, Refusal};
 
 /// A site's rules of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Admission {
+pub struct Admission<P = AnyPolicy, Q = AnyPricing> {
     /// What the nodes answer.
-    pub policy: AnyPolicy,
+    pub policy: P,
     /// What a job costs.
-    pub pricing: AnyPricing,
+    pub pricing: Q,
     /// Part by which every estimate is stretched when shares are planned (0.05 = 5 %), ≥ 0: room
     /// for start-up, for the kernel's own work and for estimates that were a little short. The
-    /// price is for the estimate as given. The papers have none: 0.
+    /// price is for the estimate as given. The papers have none: 0. Negative, above -1, where a
+    /// track record shortens the estimates of a user, see [`Admission::corrected`].
     pub estimate_margin: f64,
 }
 
@@ -31,7 +32,16 @@ pub struct Acceptance {
     pub nodes: usize,
 }
 
-impl Admission {
+impl<P: Policy, Q: Pricing> Admission<P, Q> {
+    /// The same rules for a user whose estimates are corrected by this factor, > 0
+    /// ([`super::track_record`]), where the policy wants that.
+    pub fn corrected(mut self, correction: f64) -> Self {
+        if self.policy.uses_track_records() {
+            self.estimate_margin = (1.0 + self.estimate_margin) * correction - 1.0;
+        }
+        self
+    }
+
     /// The request with the estimate that shares are planned with.
     pub fn planned(&self, request: &Request) -> Request {
         let mut planned = *request;
@@ -62,7 +72,13 @@ impl Admission {
             Some(acceptance) => Ok(acceptance),
             None => Err(Box::new(Refusal {
                 reason: Reason::find(self, cluster, request),
-                counter_offers: counter_offer::find(self, cluster, request),
+                counter_offers: counter_offer::find(
+                    &Question {
+                        accepts: &|changed| self.would_accept(cluster, changed),
+                        price: &|changed| self.price_now(cluster, changed),
+                    },
+                    request,
+                ),
             })),
         }
     }
@@ -75,13 +91,53 @@ impl Admission {
         request: &Request,
         scratch: &mut [Placement],
     ) -> Option<Acceptance> {
-        let price = self.pricing.price(request);
-        if !affordable(price, request.terms.budget) {
+        let least = self.pricing.least(request);
+        if !affordable(least, request.terms.budget) {
             return None;
         }
         let planned = self.planned(request);
         let nodes = placement::place(&self.policy, cluster, &planned, scratch)?;
-        Some(Acceptance { price, nodes })
+        let price = self.price_at(cluster, request, &scratch[..nodes]);
+        affordable(price, request.terms.budget).then_some(Acceptance { price, nodes })
+    }
+
+    /// What the job costs at these places.
+    fn price_at<C: Cluster + ?Sized>(
+        &self,
+        cluster: &C,
+        request: &Request,
+        places: &[Placement],
+    ) -> f64 {
+        if !self.pricing.depends_on_places() {
+            return self.pricing.least(request);
+        }
+        let per_chunk = f64::from(request.shape.processors_per_chunk);
+        let places = places.iter().filter_map(|place| {
+            let node = cluster.node(place.node)?;
+            let slots = f64::from(place.chunks) * per_chunk;
+            let processors = node.spec().processors;
+            Some(Place {
+                slots,
+                processors,
+                // What it gets was free.
+                free: (processors - node.committed()).max(slots * place.share),
+            })
+        });
+        self.pricing.price(request, places)
+    }
+
+    /// What the job would cost now if the budget were no matter; the least it can cost where it fits
+    /// nowhere.
+    pub fn price_now<C: Cluster + ?Sized>(&self, cluster: &C, request: &Request) -> f64 {
+        if self.pricing.depends_on_places() {
+            let mut unlimited = *request;
+            unlimited.terms.budget = f64::INFINITY;
+            let mut scratch = vec![Placement::EMPTY; placement::room(request, cluster.len())];
+            if let Some(acceptance) = self.accepts(cluster, &unlimited, &mut scratch) {
+                return acceptance.price;
+            }
+        }
+        self.pricing.least(request)
     }
 
     /// As [`Admission::accepts`], without saying where: quicker, and needs no room.
@@ -90,11 +146,16 @@ impl Admission {
         cluster: &C,
         request: &Request,
     ) -> Option<f64> {
-        let price = self.pricing.price(request);
-        let planned = self.planned(request);
-        (affordable(price, request.terms.budget)
-            && placement::fits(&self.policy, cluster, &planned))
-        .then_some(price)
+        let least = self.pricing.least(request);
+        if !affordable(least, request.terms.budget) {
+            return None;
+        }
+        if self.pricing.depends_on_places() {
+            let mut scratch = vec![Placement::EMPTY; placement::room(request, cluster.len())];
+            let acceptance = self.accepts(cluster, request, &mut scratch)?;
+            return Some(acceptance.price);
+        }
+        placement::fits(&self.policy, cluster, &self.planned(request)).then_some(least)
     }
 
     /// The obstacle that each node that takes new jobs puts up, for the evidence of a refusal.

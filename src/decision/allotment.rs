@@ -1,74 +1,391 @@
-//! What each job of a node is given when the needs exceed the node.
+//! What each job of a node is given: of the node's time, now.
 //!
-//! Admission keeps the sum of the shares within the capacity, but needs grow afterwards: a job that
-//! waited for a disk needs more than it was sold, one that is late could use a whole processor. What
-//! was sold to the others comes first: nobody's misfortune breaks another's promise.
+//! Admission plans with the shares that jobs need. Needs change afterwards: a job that waited for a
+//! disk needs more than it was sold, one that is late could use a whole processor, one that ran ahead
+//! needs less. Two questions are answered here, each in the ways of the four papers and one of our
+//! own: who gives way when the needs exceed the node ([`Shortage`]), and who gets the time that
+//! nobody needs ([`Spare`]).
+//!
+//! Invariants: nobody gets more than its slots can use (one processor each); the sum never exceeds
+//! the capacity.
+
+use serde::{Deserialize, Serialize};
 
 /// One job's claim on a node, in processors over all its slots there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Claim {
-    /// What it needs from now on.
+    /// What it needs from now on, ≤ `limit`.
     pub need: f64,
     /// What it was sold.
     pub sold: f64,
+    /// The most that it can use: its slots.
+    pub limit: f64,
+    /// Seconds until its deadline; not positive when that has passed.
+    pub remaining_deadline: f64,
+    /// Its return, credits per second squared, see [`super::job::Terms::full_return`].
+    pub full_return: f64,
+    /// Its deadline is hard.
+    pub hard: bool,
 }
 
-/// Gives each claim its part of `capacity` processors.
-///
-/// All needs where they fit. Otherwise everyone gets its need up to what it was sold, and those
-/// who need more share what is left in proportion to what they lack. Where even that does not fit
-/// (the node has shrunk), all are scaled down together. A claim never gets more than it needs.
-pub fn allot(claims: &[Claim], capacity: f64) -> Vec<f64> {
+/// Who gives way when the needs exceed the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shortage {
+    /// Everyone gets its need up to what it was sold; those who need more share what is left in
+    /// proportion to what they lack. Nobody's misfortune breaks another's promise.
+    #[default]
+    SoldFirst,
+    /// All are scaled down together (LibraRisk 2006, section 3.2).
+    Proportional,
+    /// The job with the highest return and every hard job keep their shares, the soft others give
+    /// up the shortfall in proportion to theirs (LibraSLA 2005, algorithm 2).
+    SoftYields,
+    /// In the order of their deadlines, those of late jobs last: each as much as it can use. The
+    /// others keep going at [`FOOTHOLD`] of their need. Also gives out all spare time.
+    DeadlineOrder,
+}
+
+/// Who gets the time that nobody needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spare {
+    /// Nobody: a share is a cap.
+    #[default]
+    Idle,
+    /// All, in proportion to their needs: a share is a guarantee.
+    Shared,
+    /// The job with the highest return (LibraSLA 2005, section 4.2).
+    HighestReturn,
+}
+
+/// Part of its need that a job keeps while others are ahead of it in the order of deadlines: it has
+/// started, it shows signs of life, and what it waits for (a download, a peer) goes on.
+pub const FOOTHOLD: f64 = 0.1;
+
+/// Gives each claim its part of `capacity` processors; `given` is overwritten, in the order of the
+/// claims.
+pub fn allot(
+    shortage: Shortage,
+    spare: Spare,
+    claims: &[Claim],
+    capacity: f64,
+    given: &mut Vec<f64>,
+) {
+    given.clear();
+    if shortage == Shortage::DeadlineOrder {
+        given.extend(claims.iter().map(|_| 0.0));
+        return deadline_order(claims, capacity, given);
+    }
     let needs: f64 = claims.iter().map(|claim| claim.need).sum();
+    given.extend(claims.iter().map(|claim| claim.need));
     if needs <= capacity * (1.0 + super::TOLERANCE) {
-        return claims.iter().map(|claim| claim.need).collect();
+        match spare {
+            Spare::Idle => {}
+            Spare::Shared => share_spare(claims, capacity, given),
+            Spare::HighestReturn => feed(claims, capacity - needs, given, |a, b| {
+                b.full_return.total_cmp(&a.full_return)
+            }),
+        }
+        return;
     }
+    match shortage {
+        Shortage::SoldFirst => sold_first(claims, capacity, given),
+        Shortage::SoftYields => soft_yields(claims, capacity, needs, given),
+        Shortage::Proportional | Shortage::DeadlineOrder => scale(given, capacity / needs),
+    }
+}
+
+fn scale(given: &mut [f64], factor: f64) {
+    given
+        .iter_mut()
+        .for_each(|processors| *processors *= factor);
+}
+
+fn sold_first(claims: &[Claim], capacity: f64, given: &mut [f64]) {
     let base = |claim: &Claim| claim.need.min(claim.sold);
+    let needs: f64 = claims.iter().map(|claim| claim.need).sum();
     let bases: f64 = claims.iter().map(base).sum();
-    if bases >= capacity {
-        let scale = if bases > 0.0 { capacity / bases } else { 0.0 };
-        return claims.iter().map(|claim| base(claim) * scale).collect();
+    let (scale, part) = if bases >= capacity {
+        // The node has shrunk.
+        (if bases > 0.0 { capacity / bases } else { 0.0 }, 0.0)
+    } else {
+        (1.0, (capacity - bases) / (needs - bases))
+    };
+    for (claim, given) in claims.iter().zip(given) {
+        *given = base(claim) * scale + (claim.need - base(claim)) * part;
     }
-    let part = (capacity - bases) / (needs - bases);
-    claims
-        .iter()
-        .map(|claim| base(claim) + (claim.need - base(claim)) * part)
-        .collect()
+}
+
+fn soft_yields(claims: &[Claim], capacity: f64, needs: f64, given: &mut [f64]) {
+    let first = highest_return(claims);
+    let yields = |index: usize, claim: &Claim| !claim.hard && Some(index) != first;
+    let soft: f64 = (claims.iter().enumerate())
+        .filter(|(index, claim)| yields(*index, claim))
+        .map(|(_, claim)| claim.need)
+        .sum();
+    let shortfall = needs - capacity;
+    if shortfall >= soft {
+        // Not even all soft shares cover it: some job is late or the node has shrunk.
+        return scale(given, capacity / needs);
+    }
+    let kept = 1.0 - shortfall / soft;
+    for (index, (claim, given)) in claims.iter().zip(given).enumerate() {
+        if yields(index, claim) {
+            *given *= kept;
+        }
+    }
+}
+
+/// The claim with the highest return; of equals the first.
+pub(super) fn highest_return(claims: &[Claim]) -> Option<usize> {
+    let mut best: Option<usize> = None;
+    for (index, claim) in claims.iter().enumerate() {
+        if best.is_none_or(|best| claim.full_return > claims[best].full_return) {
+            best = Some(index);
+        }
+    }
+    best
+}
+
+/// All time in proportion to the needs, up to what each can use.
+fn share_spare(claims: &[Claim], capacity: f64, given: &mut [f64]) {
+    let mut left = capacity;
+    let mut open: f64 = claims.iter().map(|claim| claim.need).sum();
+    // Whoever reaches its limit leaves its surplus to the others; each pass settles at least one.
+    let mut full = claims.iter().map(|_| false).collect::<Vec<_>>();
+    loop {
+        if open <= 0.0 {
+            return;
+        }
+        let factor = (left / open).max(1.0);
+        let mut settled = false;
+        for (index, claim) in claims.iter().enumerate() {
+            if !full[index] && claim.need * factor >= claim.limit {
+                full[index] = true;
+                settled = true;
+                given[index] = claim.limit;
+                left -= claim.limit;
+                open -= claim.need;
+            }
+        }
+        if !settled {
+            for (index, claim) in claims.iter().enumerate() {
+                if !full[index] {
+                    given[index] = claim.need * factor;
+                }
+            }
+            return;
+        }
+    }
+}
+
+/// Gives `left` processors to the claims in this order, each up to its limit.
+fn feed(
+    claims: &[Claim],
+    mut left: f64,
+    given: &mut [f64],
+    order: impl Fn(&Claim, &Claim) -> std::cmp::Ordering,
+) {
+    let mut last: Option<usize> = None;
+    // A selection instead of a sort: mostly the first one takes all.
+    for _ in 0..claims.len() {
+        if left <= 0.0 {
+            return;
+        }
+        let after_last = |index: usize| {
+            last.is_none_or(|last| {
+                order(&claims[index], &claims[last])
+                    .then(index.cmp(&last))
+                    .is_gt()
+            })
+        };
+        let mut next: Option<usize> = None;
+        for index in 0..claims.len() {
+            let better = next.is_none_or(|next| order(&claims[index], &claims[next]).is_lt());
+            if after_last(index) && better {
+                next = Some(index);
+            }
+        }
+        let Some(index) = next else { return };
+        let more = (claims[index].limit - given[index]).clamp(0.0, left);
+        given[index] += more;
+        left -= more;
+        last = Some(index);
+    }
+}
+
+/// Late ones last: their promise is broken already, and no other is broken for them.
+fn by_deadline(a: &Claim, b: &Claim) -> std::cmp::Ordering {
+    let late = |claim: &Claim| claim.remaining_deadline <= 0.0;
+    late(a)
+        .cmp(&late(b))
+        .then(a.remaining_deadline.total_cmp(&b.remaining_deadline))
+}
+
+fn deadline_order(claims: &[Claim], capacity: f64, given: &mut [f64]) {
+    let footholds: f64 = claims.iter().map(|claim| FOOTHOLD * claim.need).sum();
+    let scale = if footholds > capacity {
+        capacity / footholds
+    } else {
+        1.0
+    };
+    for (claim, given) in claims.iter().zip(given.iter_mut()) {
+        *given = FOOTHOLD * claim.need * scale;
+    }
+    let left = capacity - footholds.min(capacity);
+    feed(claims, left, given, by_deadline);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn claim(need: f64, sold: f64) -> Claim {
-        Claim { need, sold }
+        Claim {
+            need,
+            sold,
+            limit: 1.0,
+            remaining_deadline: 10.0,
+            full_return: 1.0,
+            hard: true,
+        }
+    }
+
+    fn allotted(shortage: Shortage, spare: Spare, claims: &[Claim], capacity: f64) -> Vec<f64> {
+        let mut given = Vec::new();
+        allot(shortage, spare, claims, capacity, &mut given);
+        given
+    }
+
+    fn sold_first(claims: &[Claim]) -> Vec<f64> {
+        allotted(Shortage::SoldFirst, Spare::Idle, claims, 1.0)
+    }
+
+    fn near(given: &[f64], expected: &[f64]) {
+        assert_eq!(given.len(), expected.len());
+        for (given, expected) in given.iter().zip(expected) {
+            assert!((given - expected).abs() < 1e-12, "{given} {expected}");
+        }
     }
 
     #[test]
     fn needs_that_fit_are_met() {
         let claims = [claim(0.5, 0.3), claim(0.4, 0.4)];
-        assert_eq!(allot(&claims, 1.0), [0.5, 0.4]);
+        assert_eq!(sold_first(&claims), [0.5, 0.4]);
     }
 
     #[test]
     fn a_late_job_takes_only_what_was_not_sold_to_others() {
-        let claims = [claim(1.0, 0.3), claim(0.6, 0.6)];
-        let given = allot(&claims, 1.0);
-        assert!((given[0] - 0.4).abs() < 1e-12 && (given[1] - 0.6).abs() < 1e-12);
+        near(
+            &sold_first(&[claim(1.0, 0.3), claim(0.6, 0.6)]),
+            &[0.4, 0.6],
+        );
     }
 
     #[test]
     fn two_that_lack_share_what_is_left_by_what_they_lack() {
+        // 0.6 are kept, 0.4 are left; they lack 0.8 and 0.4.
         let claims = [claim(1.0, 0.2), claim(0.6, 0.2), claim(0.2, 0.2)];
-        let given = allot(&claims, 1.0);
-        assert!((given.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        assert!((given[0] - 0.2) / (given[1] - 0.2) > 1.99);
-        assert_eq!(given[2], 0.2);
+        near(
+            &sold_first(&claims),
+            &[0.2 + 0.8 / 3.0, 0.2 + 0.4 / 3.0, 0.2],
+        );
     }
 
     #[test]
     fn a_node_that_has_shrunk_scales_all_down() {
-        let given = allot(&[claim(0.8, 0.8), claim(0.8, 0.8)], 1.0);
-        assert_eq!(given, [0.5, 0.5]);
+        assert_eq!(sold_first(&[claim(0.8, 0.8), claim(0.8, 0.8)]), [0.5, 0.5]);
+    }
+
+    #[test]
+    fn scaled_down_together() {
+        let claims = [claim(1.0, 0.2), claim(0.6, 0.6)];
+        let given = allotted(Shortage::Proportional, Spare::Idle, &claims, 1.0);
+        near(&given, &[0.625, 0.375]);
+    }
+
+    #[test]
+    fn soft_jobs_yield_unless_their_return_is_the_highest() {
+        let soft = |need, full_return| Claim {
+            hard: false,
+            full_return,
+            ..claim(need, need)
+        };
+        // 1.2 needed, 0.2 too much; the two that yield hold 0.5, so they keep 60 %.
+        let claims = [
+            soft(0.3, 9.0),
+            claim(0.4, 0.4),
+            soft(0.3, 2.0),
+            soft(0.2, 1.0),
+        ];
+        let given = allotted(Shortage::SoftYields, Spare::Idle, &claims, 1.0);
+        near(&given, &[0.3, 0.4, 0.18, 0.12]);
+    }
+
+    #[test]
+    fn spare_time_is_shared_up_to_what_each_can_use() {
+        // Two processors; 0.8 and 0.2 are needed. Twice as much would be 1.6: it can use 1.0.
+        let claims = [claim(0.8, 0.8), claim(0.2, 0.2)];
+        let given = allotted(Shortage::SoldFirst, Spare::Shared, &claims, 2.0);
+        near(&given, &[1.0, 1.0]);
+        let given = allotted(Shortage::SoldFirst, Spare::Shared, &claims, 1.5);
+        near(&given, &[1.0, 0.5]);
+    }
+
+    #[test]
+    fn spare_time_goes_to_the_highest_return_first() {
+        let paid = |need, full_return| Claim {
+            full_return,
+            ..claim(need, need)
+        };
+        let claims = [paid(0.2, 1.0), paid(0.7, 3.0), paid(0.1, 2.0)];
+        let given = allotted(Shortage::SoldFirst, Spare::HighestReturn, &claims, 1.5);
+        near(&given, &[0.2, 1.0, 0.3]);
+    }
+
+    #[test]
+    fn the_earliest_deadline_takes_all_but_the_footholds_and_late_ones_wait() {
+        let due = |need, remaining_deadline| Claim {
+            remaining_deadline,
+            ..claim(need, need)
+        };
+        let claims = [due(0.5, 30.0), due(0.2, 20.0), due(1.0, -5.0)];
+        let given = allotted(Shortage::DeadlineOrder, Spare::Idle, &claims, 1.0);
+        near(&given, &[0.05, 0.85, 0.1]);
+        let given = allotted(Shortage::DeadlineOrder, Spare::Idle, &claims, 2.0);
+        near(&given, &[0.9, 1.0, 0.1]);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_gets_more_than_it_can_use_and_no_time_is_made_or_lost(
+            needs in proptest::collection::vec((0.001f64..1.0, 0.0f64..1.0, -9.0f64..90.0, 0.0f64..9.0, any::<bool>()), 1..9),
+            capacity in 0.1f64..6.0,
+            shortage in prop_oneof![
+                Just(Shortage::SoldFirst), Just(Shortage::Proportional),
+                Just(Shortage::SoftYields), Just(Shortage::DeadlineOrder)
+            ],
+            spare in prop_oneof![Just(Spare::Idle), Just(Spare::Shared), Just(Spare::HighestReturn)],
+        ) {
+            let claims: Vec<Claim> = needs
+                .iter()
+                .map(|&(need, sold, remaining_deadline, full_return, hard)| Claim {
+                    need, sold, limit: 1.0, remaining_deadline, full_return, hard,
+                })
+                .collect();
+            let given = allotted(shortage, spare, &claims, capacity);
+            let sum: f64 = given.iter().sum();
+            let usable = capacity.min(claims.len() as f64);
+            prop_assert!(given.iter().all(|g| (0.0..=1.0 + 1e-12).contains(g)));
+            prop_assert!(sum <= usable * (1.0 + 1e-9));
+            let all = spare != Spare::Idle || shortage == Shortage::DeadlineOrder;
+            if all {
+                prop_assert!(sum >= usable * (1.0 - 1e-9), "{sum} of {usable}");
+            } else {
+                let needs: f64 = claims.iter().map(|claim| claim.need).sum();
+                prop_assert!(sum >= needs.min(capacity) * (1.0 - 1e-9));
+            }
+        }
     }
 }

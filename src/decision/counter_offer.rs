@@ -5,10 +5,7 @@
 //! is judged before it is made. The search knows nothing about policies: it asks the same question
 //! with other values. Amounts are rounded outward to figures that a person would type.
 
-use super::admission::Admission;
 use super::job::{LARGEST_AMOUNT, LONGEST, Request};
-use super::node::Cluster;
-use super::pricing::Pricing;
 use crate::text::{credits, duration};
 use std::fmt;
 
@@ -91,17 +88,20 @@ impl fmt::Display for CounterOffer {
     }
 }
 
+/// The decision to be searched along: what would be accepted, and what things cost.
+pub(super) struct Question<'a> {
+    /// The price of a request that would be accepted; its values were checked.
+    pub accepts: &'a dyn Fn(&Request) -> Option<f64>,
+    /// What a request costs, accepted or not.
+    pub price: &'a dyn Fn(&Request) -> f64,
+}
+
 /// All counter-offers to a request that was refused and whose values are in range.
-pub(super) fn find<C: Cluster + ?Sized>(
-    admission: &Admission,
-    cluster: &C,
-    request: &Request,
-) -> Vec<CounterOffer> {
-    let search = Search { admission, cluster };
+pub(super) fn find(question: &Question<'_>, request: &Request) -> Vec<CounterOffer> {
     [
-        search.earliest_deadline(request),
-        search.smallest_budget(request),
-        search.fewer_processors(request),
+        question.earliest_deadline(request),
+        question.smallest_budget(request),
+        question.fewer_processors(request),
     ]
     .into_iter()
     .flatten()
@@ -118,16 +118,11 @@ pub(crate) fn budget_for(price: f64) -> f64 {
 /// Deadlines up to this many seconds are offered in tenths of a second, longer ones in seconds.
 const FINE_UNTIL: f64 = 100.0;
 
-struct Search<'a, C: ?Sized> {
-    admission: &'a Admission,
-    cluster: &'a C,
-}
-
-impl<C: Cluster + ?Sized> Search<'_, C> {
+impl Question<'_> {
     /// The price of a request that would be accepted.
     fn accepts(&self, request: &Request) -> Option<f64> {
         request.check().ok()?;
-        self.admission.would_accept(self.cluster, request)
+        (self.accepts)(request)
     }
 
     fn earliest_deadline(&self, request: &Request) -> Option<CounterOffer> {
@@ -177,7 +172,7 @@ impl<C: Cluster + ?Sized> Search<'_, C> {
     }
 
     fn smallest_budget(&self, request: &Request) -> Option<CounterOffer> {
-        let price = self.admission.pricing.price(request);
+        let price = (self.price)(request);
         if price <= request.terms.budget {
             return None;
         }

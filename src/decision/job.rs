@@ -59,6 +59,22 @@ impl Terms {
         }
     }
 
+    /// What the job brings if it ends `delay` seconds late, credits: the budget less the penalty,
+    /// unbounded below (LibraSLA 2005, formula 1).
+    pub fn utility(&self, delay: f64) -> f64 {
+        self.budget - delay.max(0.0) * self.penalty_rate
+    }
+
+    /// Return with that delay: utility / estimate / deadline (LibraSLA 2005, formula 5).
+    pub fn return_with_delay(&self, delay: f64) -> f64 {
+        self.utility(delay) / self.estimate / self.deadline
+    }
+
+    /// Return without delay; ranks the jobs of a node.
+    pub fn full_return(&self) -> f64 {
+        self.return_with_delay(0.0)
+    }
+
     /// Checks every value against its range.
     ///
     /// # Errors

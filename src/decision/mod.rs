@@ -16,6 +16,7 @@
 pub mod admission;
 pub mod allotment;
 pub mod counter_offer;
+mod few;
 pub mod job;
 pub mod node;
 pub mod placement;
@@ -23,6 +24,7 @@ pub mod policy;
 pub mod pricing;
 pub mod refusal;
 pub mod share;
+pub mod track_record;
 
 /// Relative tolerance of every comparison of a sum of shares with a capacity.
 ///

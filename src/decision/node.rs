@@ -61,6 +61,9 @@ pub struct JobOnNode {
     pub held_share: f64,
     /// Memory reserved for it on this node, in bytes.
     pub memory: u64,
+    /// Seconds after its deadline that were accepted for it here (LibraSLA; 0 elsewhere): it runs
+    /// toward the end of those.
+    pub delay: f64,
 }
 
 impl JobOnNode {
@@ -69,7 +72,7 @@ impl JobOnNode {
     pub fn need(&self, rating: f64) -> Need {
         need(&Work {
             estimate: self.terms.estimate / rating,
-            deadline: self.terms.deadline,
+            deadline: self.terms.deadline + self.delay,
             cput: self.cput,
             walltime: self.walltime,
             held_share: self.held_share,
@@ -154,6 +157,7 @@ impl PlainNode {
                 .shape
                 .memory_per_chunk
                 .saturating_mul(u64::from(chunks)),
+            delay: 0.0,
         };
         self.committed += f64::from(slots) * self.rule.apply(job.need(self.spec.rating).share);
         self.memory_committed = self.memory_committed.saturating_add(job.memory);

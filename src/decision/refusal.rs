@@ -4,7 +4,7 @@ use super::admission::{Admission, affordable};
 use super::counter_offer::CounterOffer;
 use super::job::{OutOfRange, Request};
 use super::node::Cluster;
-use super::policy::Obstacle;
+use super::policy::{Obstacle, Policy};
 use super::pricing::Pricing;
 use crate::text::{credits, duration, memory, processors};
 use std::fmt;
@@ -55,6 +55,31 @@ pub enum Reason {
         /// That node.
         node: usize,
     },
+    /// Before some deadline no node has enough time left for one chunk and all that was promised.
+    Time {
+        /// Processor seconds that a chunk needs before it on the node that came nearest.
+        needed: f64,
+        /// Processor seconds that are free before it.
+        free: f64,
+        /// That node.
+        node: usize,
+    },
+    /// On every node somebody is late or would be.
+    Risk {
+        /// Seconds of delay on the node with the least.
+        delay: f64,
+        /// That node.
+        node: usize,
+    },
+    /// On every node the penalties to others would outweigh what the job brings.
+    Return {
+        /// Return of the node that came nearest, with the job.
+        with: f64,
+        /// Its return without.
+        without: f64,
+        /// That node.
+        node: usize,
+    },
     /// Some chunks fit, but not all of them.
     Chunks {
         /// Chunks asked for.
@@ -67,7 +92,8 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// A word for machines, stable: `invalid`, `budget`, `deadline`, `share`, `memory`, `chunks`, `no-node`.
+    /// A word for machines, stable: `invalid`, `budget`, `deadline`, `share`, `memory`, `time`,
+    /// `risk`, `return`, `chunks`, `no-node`.
     pub fn category(&self) -> &'static str {
         match self {
             Reason::Invalid(_) => "invalid",
@@ -75,19 +101,41 @@ impl Reason {
             Reason::Deadline { .. } => "deadline",
             Reason::Share { .. } => "share",
             Reason::Memory { .. } => "memory",
+            Reason::Time { .. } => "time",
+            Reason::Risk { .. } => "risk",
+            Reason::Return { .. } => "return",
             Reason::Chunks { .. } => "chunks",
             Reason::NoNode => "no-node",
         }
     }
 
+    /// The reason that one node gave. `deadline`: what was asked for, seconds.
+    pub(crate) fn from_obstacle(obstacle: Obstacle, node: usize, deadline: f64) -> Reason {
+        match obstacle {
+            Obstacle::Slot { share } => Reason::Deadline {
+                fastest: share * deadline,
+                deadline,
+            },
+            Obstacle::Share { needed, free } => Reason::Share { needed, free, node },
+            Obstacle::Memory { needed, free } => Reason::Memory { needed, free, node },
+            Obstacle::Time { needed, free } => Reason::Time { needed, free, node },
+            Obstacle::Risk { delay } => Reason::Risk { delay, node },
+            Obstacle::Return { with, without } => Reason::Return {
+                with,
+                without,
+                node,
+            },
+        }
+    }
+
     /// Finds the reason for a request that did not fit. The first that applies, in the order in
     /// which a decision is made; of the nodes, the one that came nearest speaks.
-    pub(super) fn find<C: Cluster + ?Sized>(
-        admission: &Admission,
+    pub(super) fn find<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
+        admission: &Admission<P, Q>,
         cluster: &C,
         request: &Request,
     ) -> Reason {
-        let price = admission.pricing.price(request);
+        let price = admission.price_now(cluster, request);
         if !affordable(price, request.terms.budget) {
             return Reason::Budget {
                 price,
@@ -99,6 +147,9 @@ impl Reason {
         let mut slot: Option<f64> = None;
         let mut share: Option<Reason> = None;
         let mut memory: Option<Reason> = None;
+        let mut time: Option<Reason> = None;
+        let mut risk: Option<Reason> = None;
+        let mut earns: Option<Reason> = None;
         for (node, answer) in admission.obstacles(cluster, &planned) {
             match answer {
                 Ok(offer) => fit += u64::from(offer.chunks),
@@ -115,6 +166,30 @@ impl Reason {
                     Some(Reason::Memory { free: most, .. }) if free <= most => {}
                     _ => memory = Some(Reason::Memory { needed, free, node }),
                 },
+                Err(Obstacle::Time { needed, free }) => match time {
+                    Some(Reason::Time {
+                        needed: n, free: f, ..
+                    }) if needed - free >= n - f => {}
+                    _ => time = Some(Reason::Time { needed, free, node }),
+                },
+                Err(Obstacle::Risk { delay }) => match risk {
+                    Some(Reason::Risk { delay: least, .. }) if delay >= least => {}
+                    _ => risk = Some(Reason::Risk { delay, node }),
+                },
+                Err(Obstacle::Return { with, without }) => match earns {
+                    Some(Reason::Return {
+                        with: w,
+                        without: o,
+                        ..
+                    }) if with - without <= w - o => {}
+                    _ => {
+                        earns = Some(Reason::Return {
+                            with,
+                            without,
+                            node,
+                        });
+                    }
+                },
             }
         }
         if fit > 0 {
@@ -128,7 +203,8 @@ impl Reason {
             fastest: share * planned.terms.deadline,
             deadline: planned.terms.deadline,
         });
-        share.or(memory).or(deadline).unwrap_or(Reason::NoNode)
+        let full = earns.or(time).or(risk).or(share);
+        full.or(memory).or(deadline).unwrap_or(Reason::NoNode)
     }
 
     /// The text for the user; `name` gives the name of a node.
@@ -156,6 +232,21 @@ impl Reason {
                 memory::show(needed),
                 name(node),
                 memory::show(free)
+            ),
+            Reason::Time { needed, free, node } => format!(
+                "beside what was promised to others it needs {} of processor time and {}, the node that comes nearest, has {} left before its deadline",
+                duration::show(needed),
+                name(node),
+                duration::show(free)
+            ),
+            Reason::Risk { delay, node } => format!(
+                "somebody would be late on every node; on {}, the one that comes nearest, by {}",
+                name(node),
+                duration::show(delay)
+            ),
+            Reason::Return { node, .. } => format!(
+                "on every node the penalties to others would outweigh its budget; {} comes nearest",
+                name(node)
             ),
             Reason::Chunks { asked, fit } => {
                 format!("it asks for {asked} chunks and {fit} of them would fit now")

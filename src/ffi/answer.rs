@@ -272,6 +272,13 @@ fn evidence(reason: &Reason) -> Result<(u32, f64, f64, usize), Fault> {
             f64::from(fit),
             NONE,
         ),
+        Reason::Time { needed, free, node } => (c::LIBRA_REASON_TIME, needed, free, node),
+        Reason::Risk { delay, node } => (c::LIBRA_REASON_RISK, delay, 0.0, node),
+        Reason::Return {
+            with,
+            without,
+            node,
+        } => (c::LIBRA_REASON_RETURN, with, without, node),
         Reason::NoNode => (c::LIBRA_REASON_NO_NODE, f64::NAN, f64::NAN, NONE),
     })
 }

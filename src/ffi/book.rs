@@ -15,7 +15,6 @@ use crate::book::{Book, BookError, Snapshot};
 use crate::config::Config;
 use crate::decision::admission::affordable;
 use crate::decision::job::OutOfRange;
-use crate::decision::pricing::Pricing;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, PoisonError};
 
@@ -170,7 +169,7 @@ pub unsafe extern "C" fn libra_book_admit(
                 ))
             }
             Err(BookError::Refused(refusal)) => {
-                let price = book.admission().pricing.price(&request);
+                let price = book.price_now(&request);
                 let within_budget = affordable(price, request.terms.budget);
                 answer.refuse(price, within_budget, &refusal, |node| {
                     book.node_name(node).to_string()

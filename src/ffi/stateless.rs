@@ -10,6 +10,7 @@ use crate::decision::counter_offer;
 use crate::decision::job::{DeadlineType, LONGEST, OutOfRange, Request, SHORTEST, Terms};
 use crate::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
 use crate::decision::placement::{self, Placement};
+use crate::decision::policy::Libra;
 use crate::decision::pricing::{Linear, Pricing};
 use crate::text::terms;
 use std::cell::RefCell;
@@ -27,7 +28,7 @@ pub unsafe extern "C" fn req_budget(budget: f64, estimate: f64, deadline: f64) -
     enter(|| {
         let request = Request::single(Terms::hard(estimate, deadline, budget));
         request.check()?;
-        Ok(affordable(Linear::default().price(&request), budget).into())
+        Ok(affordable(Linear::default().least(&request), budget).into())
     })
 }
 
@@ -58,8 +59,9 @@ fn decide(
     nodes: Array<'_, c::libra_node>,
     answer: &Answer,
 ) -> Result<c_int, Fault> {
-    let admission = Admission::default();
-    let price = admission.pricing.price(request);
+    // Libra and nothing else: the function has no configuration.
+    let admission = Admission::<Libra, Linear>::default();
+    let price = admission.pricing.least(request);
     let within_budget = affordable(price, request.terms.budget);
     // The budget does not decide here; it binds the counter-offers where the job keeps to it.
     let mut judged = *request;
@@ -230,6 +232,7 @@ fn on_node(job: &c::libra_running_job) -> JobOnNode {
         walltime: job.walltime,
         held_share: job.share,
         memory: job.memory,
+        delay: 0.0,
     }
 }
 

@@ -68,6 +68,9 @@ pub(super) fn text_of(code: c_int) -> &'static CStr {
             c::LIBRA_REASON_MEMORY => c"memory",
             c::LIBRA_REASON_CHUNKS => c"chunks",
             c::LIBRA_REASON_NO_NODE => c"no-node",
+            c::LIBRA_REASON_TIME => c"time",
+            c::LIBRA_REASON_RISK => c"risk",
+            c::LIBRA_REASON_RETURN => c"return",
             _ => c"unknown code",
         };
     }

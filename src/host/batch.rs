@@ -110,6 +110,7 @@ impl Host {
             request: job.request,
             slots: job.slots,
             estimate_margin: self.config.admission().estimate_margin,
+            delay: 0.0,
             price: job.price,
             share: job.share,
             submitted: now - job.elapsed,

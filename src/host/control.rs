@@ -12,6 +12,7 @@ use super::registry::Leadership;
 use super::{Host, HostError, clock, on_node, used};
 use crate::cgroup::Group;
 use crate::decision::allotment::{Claim, allot};
+use crate::decision::job::DeadlineType;
 use crate::decision::policy::Policy;
 use crate::decision::share::{Need, Standing};
 use std::collections::{HashMap, HashSet};
@@ -123,14 +124,28 @@ impl<'a> ControlLoop<'a> {
             let close = (self.rounds + index as u64) % CLOSE_LOOK == 0;
             let need = self.host.need_of(watched, close, now);
             watched.notice(need.standing);
-            let slots = f64::from(watched.entry.slots);
+            let entry = &watched.entry;
+            let slots = f64::from(entry.slots);
+            let terms = &entry.request.terms;
             claims.push(Claim {
-                need: slots * self.host.rule().apply(need.share),
-                sold: slots * watched.entry.share,
+                need: slots * need.share,
+                sold: slots * entry.share,
+                limit: slots,
+                remaining_deadline: entry.due() - now,
+                full_return: terms.full_return(),
+                hard: terms.deadline_type == DeadlineType::Hard,
             });
         }
         round.jobs = claims.len();
-        let given = allot(&claims, self.host.machine.spec.processors);
+        let policy = self.host.config.admission().policy;
+        let mut given = Vec::with_capacity(claims.len());
+        allot(
+            policy.shortage(),
+            self.host.config.spare_in_rounds(),
+            &claims,
+            self.host.machine.spec.processors,
+            &mut given,
+        );
         for ((id, watched), processors) in self.watched.iter_mut().zip(given) {
             let enough = watched.given >= processors * (1.0 - RAISE)
                 && watched.given <= processors * (1.0 + LOWER);
@@ -283,10 +298,6 @@ impl Watched {
 }
 
 impl Host {
-    pub(super) fn rule(&self) -> crate::decision::share::ShareRule {
-        self.config.admission().policy.share_rule()
-    }
-
     fn need_of(&self, watched: &mut Watched, close: bool, now: f64) -> Need {
         let used = watched.used(close);
         let entry = &watched.entry;
@@ -295,7 +306,8 @@ impl Host {
         } else {
             entry.share
         };
-        on_node(entry, used, held, now).need(self.machine.spec.rating)
+        let policy = self.config.admission().policy;
+        policy.need(&on_node(entry, used, held, now), self.machine.spec.rating)
     }
 
     /// A cheap look at whether a job may be over; [`Host::is_abandoned`] has the last word.

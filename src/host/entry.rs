@@ -135,8 +135,12 @@ pub struct Entry {
     pub request: Request,
     /// Slots on this host.
     pub slots: u32,
-    /// Margin that the estimate was planned with.
+    /// Margin that the estimate was planned with, the correction by its user's track record
+    /// included.
     pub estimate_margin: f64,
+    /// Seconds after its deadline that were accepted for it (LibraSLA).
+    #[serde(default)]
+    pub delay: f64,
     /// Credits.
     pub price: f64,
     /// Share per slot that was sold, in processors.

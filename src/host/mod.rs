@@ -189,5 +189,6 @@ fn on_node(entry: &Entry, used: f64, held_share: f64, now: f64) -> JobOnNode {
         walltime: (now - entry.submitted).max(0.0),
         held_share,
         memory: entry.memory(),
+        delay: entry.delay,
     }
 }

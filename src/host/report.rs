@@ -71,7 +71,6 @@ impl Host {
     /// When the registry cannot be read.
     pub fn report(&self) -> Result<HostReport, HostError> {
         let now = clock::since_boot();
-        let rule = self.rule();
         let mut committed = 0.0;
         let mut jobs = Vec::new();
         for entry in self.registry.all()? {
@@ -105,13 +104,13 @@ impl Host {
                     job.used_seconds = ending.used / slots;
                     if entry.is_live() {
                         // It could not be ended; admission counts it as well.
-                        committed += slots * rule.apply(self.standing(&entry, now).need.share);
+                        committed += slots * self.standing(&entry, now).need.share;
                     }
                     ending.at
                 }
                 None => {
                     let standing = self.standing(&entry, now);
-                    let share = rule.apply(standing.need.share);
+                    let share = standing.need.share;
                     committed += slots * share;
                     job.standing = Some(standing.need.standing);
                     job.used_seconds = standing.used / slots;

@@ -6,7 +6,7 @@ use super::registry::Lock;
 use super::{Host, HostError, clock, on_node, used};
 use crate::cgroup::{Group, Limits};
 use crate::decision::job::Request;
-use crate::decision::node::PlainNode;
+use crate::decision::node::{JobOnNode, PlainNode};
 use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
 use crate::decision::refusal::Refusal;
@@ -93,6 +93,7 @@ impl Host {
             request: *request,
             slots,
             estimate_margin: self.config.admission().estimate_margin,
+            delay: 0.0,
             price: terms.price,
             share: terms.share,
             submitted: now,
@@ -113,8 +114,49 @@ impl Host {
                 break;
             }
         }
+        if self.config.admission().policy.accepts_delays() {
+            self.accept_delays(&lock, &mut entry, &entries, now)?;
+        }
         let accepted = self.reserve(&lock, entry, terms)?;
         Ok(Ok(Box::new(accepted)))
+    }
+
+    /// Writes down the delays that are accepted with a new job, its own among them.
+    fn accept_delays(
+        &self,
+        _lock: &Lock,
+        new: &mut Entry,
+        entries: &[Entry],
+        now: f64,
+    ) -> Result<(), HostError> {
+        let mut others: Vec<Entry> = self.holding(entries).cloned().collect();
+        let mut jobs: Vec<JobOnNode> = others
+            .iter()
+            .map(|entry| {
+                let standing = self.standing(entry, now);
+                on_node(entry, standing.used, standing.held_share, now)
+            })
+            .collect();
+        jobs.push(on_node(new, 0.0, new.share, now));
+        let policy = self.config.admission().policy;
+        policy.accept_delays(&self.machine.spec, &mut jobs);
+        let last = jobs.len() - 1;
+        new.delay = jobs[last].delay;
+        for (entry, job) in others.iter_mut().zip(&jobs) {
+            if job.delay != entry.delay {
+                entry.delay = job.delay;
+                self.registry.write(entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The jobs that hold something: one that is over and was left by whoever watched over it does
+    /// not.
+    fn holding<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = &'a Entry> + 'a {
+        entries
+            .iter()
+            .filter(|entry| entry.is_live() && !self.is_left_over(entry))
     }
 
     /// Writes a new entry and makes its cgroup. The entry comes first: whatever is made
@@ -187,10 +229,8 @@ impl Host {
     /// The decision over these entries.
     fn judge(&self, request: &Request, entries: &[Entry], now: f64) -> Result<Terms, Box<Refusal>> {
         let admission = self.config.admission();
-        let jobs = entries
-            .iter()
-            // One that is over and was left by whoever watched over it holds nothing.
-            .filter(|entry| entry.is_live() && !self.is_left_over(entry))
+        let jobs = self
+            .holding(entries)
             .map(|entry| {
                 let standing = self.standing(entry, now);
                 on_node(entry, standing.used, standing.held_share, now)
@@ -222,7 +262,9 @@ impl Host {
             .map_or(entry.share, |limits| {
                 (limits.processors / f64::from(entry.slots.max(1))).min(1.0)
             });
-        let need = on_node(entry, used, held_share, now).need(self.machine.spec.rating);
+        let on_node = on_node(entry, used, held_share, now);
+        let policy = self.config.admission().policy;
+        let need = policy.need(&on_node, self.machine.spec.rating);
         Standing {
             used,
             held_share,

@@ -31,6 +31,7 @@ fn entry(host: &Host, id: &str) -> Entry {
         request: half(),
         slots: 1,
         estimate_margin: 0.0,
+        delay: 0.0,
         price: 1.0,
         share: 0.5,
         submitted: super::clock::since_boot(),

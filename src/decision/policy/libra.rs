@@ -1,6 +1,7 @@
 //! Libra (2004, sections 3.1 and 4.1): a node takes a job when the shares of all its jobs, the new
 //! one among them, fit into its processors.
 
+use super::fit::most_chunks;
 use super::{NodeChoice, Obstacle, Offer, Policy};
 use crate::decision::TOLERANCE;
 use crate::decision::job::Request;
@@ -37,22 +38,8 @@ impl Policy for Libra {
                 free: free.max(0.0),
             });
         }
-        let memory_free = spec.memory.saturating_sub(node.memory_committed());
-        let by_memory = match memory_free.checked_div(shape.memory_per_chunk) {
-            None => u64::MAX,
-            Some(0) => {
-                return Err(Obstacle::Memory {
-                    needed: shape.memory_per_chunk,
-                    free: memory_free,
-                });
-            }
-            Some(chunks) => chunks,
-        };
-        let most = if shape.scatter { 1 } else { shape.chunks };
         // `as` saturates, which is what is wanted of a node far larger than the job.
-        let chunks = most
-            .min(by_share as u32)
-            .min(by_memory.min(u64::from(u32::MAX)) as u32);
+        let chunks = most_chunks(node, shape)?.min(by_share as u32);
         let loadfree = (free - per_chunk).max(0.0);
         let (rank, rank_step) = match self.node_choice {
             NodeChoice::BestFit => (loadfree, -per_chunk),

@@ -4,12 +4,20 @@
 //! the request; it does not choose between nodes, [`super::placement`] does, by the rank that the
 //! policy gave. The estimate in the request is the planned one (any margin included).
 
+mod fit;
 pub mod libra;
+pub mod libra_adaptive;
+pub mod libra_risk;
+pub mod libra_sla;
 
+use super::allotment::Shortage;
 use super::job::Request;
-use super::node::NodeView;
-use super::share::ShareRule;
+use super::node::{JobOnNode, NodeSpec, NodeView};
+use super::share::{Need, ShareRule};
 pub use libra::Libra;
+pub use libra_adaptive::LibraAdaptive;
+pub use libra_risk::LibraRisk;
+pub use libra_sla::LibraSla;
 use serde::{Deserialize, Serialize};
 
 /// What a node offers for a job.
@@ -51,6 +59,25 @@ pub enum Obstacle {
         /// Bytes that are free.
         free: u64,
     },
+    /// Before some deadline there is not enough time left for all (deadline order).
+    Time {
+        /// Processor seconds that one chunk needs before that deadline.
+        needed: f64,
+        /// Processor seconds that are free before it.
+        free: f64,
+    },
+    /// Some job of the node is late already or would be (LibraRisk).
+    Risk {
+        /// The longest delay, seconds.
+        delay: f64,
+    },
+    /// The penalties to others would outweigh what the job brings (LibraSLA).
+    Return {
+        /// Return of the node with the job, credits per second squared.
+        with: f64,
+        /// Its return without.
+        without: f64,
+    },
 }
 
 /// A rule of admission.
@@ -63,6 +90,37 @@ pub trait Policy {
 
     /// How shares count under this policy.
     fn share_rule(&self) -> ShareRule;
+
+    /// What each slot of a job needs from now on, on a node of this rating.
+    #[inline(always)]
+    fn need(&self, job: &JobOnNode, rating: f64) -> Need {
+        let need = job.need(rating);
+        Need {
+            share: self.share_rule().apply(need.share),
+            ..need
+        }
+    }
+
+    /// Who gives way on a node whose jobs need more than it has.
+    fn shortage(&self) -> Shortage {
+        Shortage::SoldFirst
+    }
+
+    /// A job was accepted and stands last in `jobs`, all jobs of a node: sets the delays that were
+    /// accepted with it.
+    fn accept_delays(&self, spec: &NodeSpec, jobs: &mut [JobOnNode]) {
+        let _ = (spec, jobs);
+    }
+
+    /// Are delays ever accepted?
+    fn accepts_delays(&self) -> bool {
+        false
+    }
+
+    /// Are estimates corrected by what the user's last jobs needed of theirs?
+    fn uses_track_records(&self) -> bool {
+        false
+    }
 }
 
 /// Which node is the best of those that take a job.
@@ -81,6 +139,12 @@ pub enum NodeChoice {
 pub enum AnyPolicy {
     /// Libra, 2004.
     Libra(Libra),
+    /// LibraSLA, 2005.
+    LibraSla(LibraSla),
+    /// LibraRisk, 2006.
+    LibraRisk(LibraRisk),
+    /// Deadlines in order, estimates corrected.
+    LibraAdaptive(LibraAdaptive),
 }
 
 impl Default for AnyPolicy {
@@ -89,17 +153,46 @@ impl Default for AnyPolicy {
     }
 }
 
+/// Asks the policy that was chosen.
+macro_rules! ask {
+    ($any:expr, $policy:ident => $question:expr) => {
+        match $any {
+            AnyPolicy::Libra($policy) => $question,
+            AnyPolicy::LibraSla($policy) => $question,
+            AnyPolicy::LibraRisk($policy) => $question,
+            AnyPolicy::LibraAdaptive($policy) => $question,
+        }
+    };
+}
+
 impl Policy for AnyPolicy {
     #[inline(always)]
     fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
-        match self {
-            AnyPolicy::Libra(policy) => policy.offer(node, request),
-        }
+        ask!(self, policy => policy.offer(node, request))
     }
 
     fn share_rule(&self) -> ShareRule {
-        match self {
-            AnyPolicy::Libra(policy) => policy.share_rule(),
-        }
+        ask!(self, policy => policy.share_rule())
+    }
+
+    #[inline(always)]
+    fn need(&self, job: &JobOnNode, rating: f64) -> Need {
+        ask!(self, policy => policy.need(job, rating))
+    }
+
+    fn shortage(&self) -> Shortage {
+        ask!(self, policy => policy.shortage())
+    }
+
+    fn accept_delays(&self, spec: &NodeSpec, jobs: &mut [JobOnNode]) {
+        ask!(self, policy => policy.accept_delays(spec, jobs));
+    }
+
+    fn accepts_delays(&self) -> bool {
+        ask!(self, policy => policy.accepts_delays())
+    }
+
+    fn uses_track_records(&self) -> bool {
+        ask!(self, policy => policy.uses_track_records())
     }
 }

@@ -26,7 +26,7 @@ impl Default for Linear {
 }
 
 impl Pricing for Linear {
-    fn price(&self, request: &Request) -> f64 {
+    fn least(&self, request: &Request) -> f64 {
         let terms = &request.terms;
         let per_slot = self.alpha * terms.estimate + self.beta * terms.estimate / terms.deadline;
         per_slot * request.shape.slots() as f64
@@ -42,12 +42,12 @@ mod tests {
     fn price_of_the_papers_example() {
         // PBSWeb's form in the 2004 paper (figure 3): estimate 10, deadline 20, budget 15.
         let mut request = Request::single(Terms::hard(10.0, 20.0, 15.0));
-        assert_eq!(Linear::default().price(&request), 10.5);
+        assert_eq!(Linear::default().least(&request), 10.5);
         request.shape = Shape {
             chunks: 2,
             processors_per_chunk: 3,
             ..Shape::default()
         };
-        assert_eq!(Linear::default().price(&request), 63.0);
+        assert_eq!(Linear::default().least(&request), 63.0);
     }
 }

@@ -1,16 +1,41 @@
 //! What a job costs. One rule, one module, behind the one trait [`Pricing`].
 
 pub mod linear;
+pub mod utilisation;
 
 use super::job::Request;
 pub use linear::Linear;
+pub use utilisation::Utilisation;
 
-/// A rule of pricing.
+/// A node that takes part of a job, as a price sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place {
+    /// Slots of the job there.
+    pub slots: f64,
+    /// Processors of the node.
+    pub processors: f64,
+    /// Processors that were free there before the job came, > 0.
+    pub free: f64,
+}
+
+/// A rule of pricing. All prices are for the job as the user gave it (the estimate without margin).
 pub trait Pricing {
-    /// Price of the job in credits, ≥ 0, as the user gave it (the estimate without any margin).
+    /// The least that the job costs wherever it runs, in credits, ≥ 0: who offers less need not look
+    /// at the nodes.
     ///
     /// Must not rise with the deadline: counter-offers search along it.
-    fn price(&self, request: &Request) -> f64;
+    fn least(&self, request: &Request) -> f64;
+
+    /// What it costs on these nodes, in credits, not below [`Pricing::least`].
+    fn price(&self, request: &Request, places: impl Iterator<Item = Place>) -> f64 {
+        let _ = places;
+        self.least(request)
+    }
+
+    /// Does the price depend on where the job runs?
+    fn depends_on_places(&self) -> bool {
+        false
+    }
 }
 
 /// The pricing rules that can be chosen, behind one type.
@@ -18,6 +43,8 @@ pub trait Pricing {
 pub enum AnyPricing {
     /// Formula (1) of the 2004 paper.
     Linear(Linear),
+    /// A scarce node is dear.
+    Utilisation(Utilisation),
 }
 
 impl Default for AnyPricing {
@@ -27,9 +54,24 @@ impl Default for AnyPricing {
 }
 
 impl Pricing for AnyPricing {
-    fn price(&self, request: &Request) -> f64 {
+    fn least(&self, request: &Request) -> f64 {
         match self {
-            AnyPricing::Linear(pricing) => pricing.price(request),
+            AnyPricing::Linear(pricing) => pricing.least(request),
+            AnyPricing::Utilisation(pricing) => pricing.least(request),
+        }
+    }
+
+    fn price(&self, request: &Request, places: impl Iterator<Item = Place>) -> f64 {
+        match self {
+            AnyPricing::Linear(pricing) => pricing.price(request, places),
+            AnyPricing::Utilisation(pricing) => pricing.price(request, places),
+        }
+    }
+
+    fn depends_on_places(&self) -> bool {
+        match self {
+            AnyPricing::Linear(pricing) => pricing.depends_on_places(),
+            AnyPricing::Utilisation(pricing) => pricing.depends_on_places(),
         }
     }
 }

@@ -1,0 +1,60 @@
+//! What is the same for every policy: how many chunks a node's memory takes, and the most that a
+//! job wants of one node.
+
+use super::Obstacle;
+use crate::decision::job::Shape;
+use crate::decision::node::NodeView;
+
+/// The most chunks of a job that a node may take: those it wants there and its memory holds.
+///
+/// # Errors
+/// When not even one chunk fits into the memory.
+#[inline(always)]
+pub(super) fn most_chunks<N: NodeView>(node: &N, shape: &Shape) -> Result<u32, Obstacle> {
+    let most = if shape.scatter { 1 } else { shape.chunks };
+    let free = node.spec().memory.saturating_sub(node.memory_committed());
+    match free.checked_div(shape.memory_per_chunk) {
+        None => Ok(most),
+        Some(0) => Err(Obstacle::Memory {
+            needed: shape.memory_per_chunk,
+            free,
+        }),
+        Some(chunks) => Ok(most.min(chunks.min(u64::from(u32::MAX)) as u32)),
+    }
+}
+
+/// The largest number of chunks up to `most` that is suitable, found by doubling and halving; every
+/// number that is returned was tried. One is known to be suitable.
+pub(super) fn largest_suitable(most: u32, suitable: impl Fn(u32) -> bool) -> u32 {
+    let (mut yes, mut no) = (1, most.saturating_add(1));
+    let mut next = 2;
+    while no - yes > 1 {
+        if suitable(next) {
+            yes = next;
+            next = next.saturating_mul(2);
+        } else {
+            no = next;
+        }
+        if next >= no {
+            next = yes + (no - yes) / 2;
+        }
+        if next <= yes {
+            break;
+        }
+    }
+    yes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::largest_suitable;
+
+    #[test]
+    fn the_largest_number_is_found() {
+        for most in 1..40 {
+            for limit in 1..=most {
+                assert_eq!(largest_suitable(most, |n| n <= limit), limit, "{most}");
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Libra with deadlines in order: what we offer beyond the four papers.
+//!
+//! A node works through its jobs in the order of their deadlines, and takes a new one where, in
+//! that order, all of them still end in time. What a job may need is its estimate, corrected by
+//! what its user's last jobs needed of theirs ([`crate::decision::track_record`]), and never more
+//! than a processor for each slot until its deadline.
+//!
+//! Why that is better than proportional shares: a share is a rate, and a sum of rates within the
+//! capacity is sufficient but not necessary. A fluid schedule that keeps all deadlines exists if
+//! and only if for every deadline d the work that must be done before d fits into capacity × d;
+//! working in the order of deadlines finds it (Horn, "Some simple scheduling algorithms", 1974).
+//! And a job that is served early leaves early: it is not exposed to what others turn out to need.
+//!
+//! What estimates say is treated as what it is. A user who asks for a deadline shorter than the
+//! estimate must think it possible: such a job gets whole processors until its deadline, where
+//! nobody else needs them. A job that outlives what was planned is taken to need a tenth of what it
+//! has used, again and again.
+
+use super::fit::most_chunks;
+use super::{Obstacle, Offer, Policy};
+use crate::decision::TOLERANCE;
+use crate::decision::allotment::Shortage;
+use crate::decision::few::Few;
+use crate::decision::job::Request;
+use crate::decision::node::{JobOnNode, NodeView};
+use crate::decision::share::{Need, ShareRule, Standing};
+
+/// A job that has used what was planned is taken to need this part of it again.
+const OVERRUN: f64 = 0.1;
+
+/// Deadline order, see the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LibraAdaptive;
+
+/// Seconds of work that a slot is taken to have left on its node.
+#[inline(always)]
+fn remaining(job: &JobOnNode, rating: f64) -> f64 {
+    let planned = (job.terms.estimate / rating).min(job.terms.deadline);
+    let left = planned - job.cput;
+    if left > 0.0 {
+        left
+    } else {
+        OVERRUN * job.cput.max(planned)
+    }
+}
+
+/// Work that stands before a deadline.
+#[derive(Clone, Copy, Default)]
+struct Demand {
+    /// Seconds until the deadline.
+    deadline: f64,
+    /// Processor seconds over all slots.
+    work: f64,
+    slots: f64,
+}
+
+impl Demand {
+    /// Processor seconds of it that must be done by `time`: all if its deadline is then or before,
+    /// otherwise what its slots cannot do between `time` and its deadline.
+    #[inline(always)]
+    fn before(&self, time: f64) -> f64 {
+        if self.deadline <= time {
+            self.work
+        } else {
+            (self.work - self.slots * (self.deadline - time)).max(0.0)
+        }
+    }
+}
+
+impl Policy for LibraAdaptive {
+    #[inline(always)]
+    fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
+        let spec = node.spec();
+        let terms = &request.terms;
+        let most = most_chunks(node, &request.shape)?;
+        let mut few = Few::<Demand, 16>::new();
+        let mut late = None;
+        node.for_each_job(|job| {
+            let deadline = job.terms.deadline - job.walltime;
+            if deadline <= job.terms.deadline * 1e-12 {
+                late = Some(-deadline);
+            }
+            let slots = f64::from(job.slots);
+            few.push(Demand {
+                deadline,
+                work: slots * remaining(job, spec.rating),
+                slots,
+            });
+        });
+        if let Some(delay) = late {
+            return Err(Obstacle::Risk { delay });
+        }
+        let slots = f64::from(request.shape.processors_per_chunk);
+        let work = (terms.estimate / spec.rating).min(terms.deadline);
+        let chunk = Demand {
+            deadline: terms.deadline,
+            work: slots * work,
+            slots,
+        };
+        // The least room that any deadline leaves, in processor seconds, and how many chunks it holds.
+        let mut by_time = f64::INFINITY;
+        let mut slack = f64::INFINITY;
+        let mut check = |time: f64, demands: &[Demand]| {
+            let before: f64 = demands.iter().map(|demand| demand.before(time)).sum();
+            let room = spec.processors * time * (1.0 + TOLERANCE) - before;
+            let needed = chunk.before(time);
+            if needed > 0.0 {
+                by_time = by_time.min(room / needed);
+            }
+            if time >= chunk.deadline {
+                slack = slack.min(room - needed);
+            }
+            (room, needed)
+        };
+        let demands = few.items();
+        let (room, needed) = check(chunk.deadline, demands);
+        let mut tightest = (room, needed);
+        for index in 0..demands.len() {
+            let (room, needed) = check(demands[index].deadline, demands);
+            if room - needed < tightest.0 - tightest.1 {
+                tightest = (room, needed);
+            }
+        }
+        if by_time < 1.0 {
+            return Err(Obstacle::Time {
+                needed: tightest.1,
+                free: tightest.0.max(0.0),
+            });
+        }
+        let share = work / terms.deadline;
+        Ok(Offer {
+            chunks: most.min(by_time as u32),
+            share,
+            loadfree: (spec.processors - node.committed() - share * slots).max(0.0),
+            per_chunk: share * slots,
+            // The node with most time to spare before the next deadlines: what jobs turn out to
+            // need beyond their estimates harms least there.
+            rank: -slack,
+            rank_step: chunk.work,
+        })
+    }
+
+    fn need(&self, job: &JobOnNode, rating: f64) -> Need {
+        let left = job.terms.deadline - job.walltime;
+        if left <= job.terms.deadline * 1e-12 {
+            return Need {
+                share: 1.0,
+                standing: Standing::Late,
+            };
+        }
+        let share = remaining(job, rating) / left;
+        let planned = (job.terms.estimate / rating).min(job.terms.deadline);
+        let standing = if job.cput >= planned {
+            Standing::Overrun
+        } else if share > 1.0 + 1e-6 {
+            Standing::AtRisk
+        } else {
+            Standing::OnTrack
+        };
+        Need {
+            share: share.min(1.0),
+            standing,
+        }
+    }
+
+    fn share_rule(&self) -> ShareRule {
+        ShareRule::Exact
+    }
+
+    fn shortage(&self) -> Shortage {
+        Shortage::DeadlineOrder
+    }
+
+    fn uses_track_records(&self) -> bool {
+        true
+    }
+}
