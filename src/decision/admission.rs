@@ -83,6 +83,14 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         }
     }
 
+    /// Why a request that was not accepted was not.
+    pub fn reason<C: Cluster + ?Sized>(&self, cluster: &C, request: &Request) -> Reason {
+        match request.check() {
+            Err(error) => Reason::Invalid(error),
+            Ok(()) => Reason::find(self, cluster, request),
+        }
+    }
+
     /// Budget, then nodes, of a request that passed [`Request::check`]: yes or no, without the
     /// reasons that [`Admission::judge`] finds at the cost of many more looks at the cluster.
     pub fn accepts<C: Cluster + ?Sized>(

@@ -148,7 +148,7 @@ impl Policy for LibraSla {
             });
         };
         // Not below: a penalty that outweighs the budget is a loss, and so is one without a number.
-        if !(one >= without) {
+        if one < without || one.is_nan() {
             return Err(Obstacle::Return { with: one, without });
         }
         let with = std::cell::RefCell::new(with);

@@ -1,0 +1,303 @@
+//! Processor sharing: jobs that are accepted start at once and share their nodes, as the live system
+//! has it. The same decision core judges them, by any of its policies.
+//!
+//! Event-driven, node by node: shares are taken anew when a job comes to a node, when one of its jobs
+//! ends there or passes its deadline; between two such events every rate is constant. (The
+//! live agent takes them anew every second.)
+//!
+//! Each slot of a job makes its own way: its part on a node ends when it has had its run time
+//! there, and the job ends with its last part. That is the loosely coupled job of the papers.
+//!
+//! Invariants, checked in debug builds: no node gives out more than its processors, and every part
+//! ends with exactly its run time.
+
+mod node;
+#[cfg(test)]
+mod tests;
+
+use super::{Fate, Machine, Observer, Outcome, Scheduler};
+use crate::decision::admission::Admission;
+use crate::decision::allotment::{Claim, Spare};
+use crate::decision::job::{Request, Shape};
+use crate::decision::node::Cluster;
+use crate::decision::placement::{self, Placement};
+use crate::decision::policy::Policy;
+use crate::decision::pricing::AnyPricing;
+use crate::decision::track_record::TrackRecord;
+use crate::workload::Job;
+use node::{Node, Tenant, View};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// Admission and sharing by one policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shares<P> {
+    /// The rules of admission.
+    pub admission: Admission<P, AnyPricing>,
+    /// Who gets the time that nobody needs.
+    pub spare: Spare,
+}
+
+/// Something that will happen on a node by itself. The earliest first; of equals the first node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    /// Bits of a time that is not negative: they stand in its order.
+    at: u64,
+    node: u32,
+    /// Counts the changes of the node: an event of an earlier state is void.
+    version: u32,
+}
+
+/// A job that runs.
+#[derive(Debug, Clone, Default)]
+struct Running {
+    index: usize,
+    start: f64,
+    price: f64,
+    /// Parts that have not ended.
+    left: u32,
+    nodes: Vec<u32>,
+}
+
+struct Simulation<'a, P> {
+    rules: &'a Shares<P>,
+    jobs: &'a [Job],
+    nodes: Vec<Node>,
+    events: BinaryHeap<Reverse<Event>>,
+    running: Vec<Running>,
+    vacant: Vec<u32>,
+    track_records: HashMap<u32, TrackRecord>,
+    observer: &'a mut dyn Observer,
+    /// On nodes of one processor every slot of a job has a node of its own, as in the papers.
+    scatter: bool,
+    scratch: Vec<Placement>,
+    claims: Vec<Claim>,
+    given: Vec<f64>,
+    ended: Vec<Tenant>,
+}
+
+/// The cluster at a moment, as the decision core sees it.
+struct At<'a, P> {
+    policy: &'a P,
+    nodes: &'a [Node],
+    now: f64,
+}
+
+impl<P: Policy> Cluster for At<'_, P> {
+    type Node<'b>
+        = View<'b, P>
+    where
+        Self: 'b;
+
+    fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    #[inline(always)]
+    fn node(&self, index: usize) -> Option<View<'_, P>> {
+        Some(View {
+            policy: self.policy,
+            node: &self.nodes[index],
+            now: self.now,
+        })
+    }
+}
+
+impl<P: Policy + Copy> Scheduler for Shares<P> {
+    fn run(&mut self, jobs: &[Job], machine: &Machine, observer: &mut dyn Observer) {
+        let mut simulation = Simulation {
+            rules: self,
+            jobs,
+            nodes: machine.nodes.iter().copied().map(Node::new).collect(),
+            events: BinaryHeap::new(),
+            running: Vec::new(),
+            vacant: Vec::new(),
+            track_records: HashMap::new(),
+            observer,
+            scatter: machine.nodes.iter().all(|node| node.processors <= 1.0),
+            scratch: Vec::new(),
+            claims: Vec::new(),
+            given: Vec::new(),
+            ended: Vec::new(),
+        };
+        for index in 0..jobs.len() {
+            simulation.events_until(jobs[index].submit);
+            simulation.submit(index);
+        }
+        simulation.events_until(f64::INFINITY);
+    }
+}
+
+impl<P: Policy + Copy> Simulation<'_, P> {
+    fn events_until(&mut self, until: f64) {
+        while let Some(&Reverse(event)) = self.events.peek() {
+            let at = f64::from_bits(event.at);
+            if at > until {
+                return;
+            }
+            self.events.pop();
+            let index = event.node as usize;
+            if self.nodes[index].version == event.version {
+                self.settle(index, at);
+                self.allot(index, at);
+            }
+        }
+    }
+
+    /// Brings a node up to `now` and takes leave of what has ended there.
+    fn settle(&mut self, index: usize, now: f64) {
+        let mut ended = std::mem::take(&mut self.ended);
+        self.nodes[index].settle(now, &mut ended);
+        for tenant in ended.drain(..) {
+            self.part_ended(&tenant, now);
+        }
+        self.ended = ended;
+    }
+
+    fn part_ended(&mut self, tenant: &Tenant, now: f64) {
+        let running = &mut self.running[tenant.running as usize];
+        running.left -= 1;
+        if running.left > 0 {
+            return;
+        }
+        let index = running.index;
+        let job = &self.jobs[index];
+        self.observer.outcome(&Outcome {
+            index,
+            job,
+            fate: Fate::Ended {
+                start: running.start,
+                finish: now,
+                price: running.price,
+                nodes: &running.nodes,
+            },
+        });
+        self.vacant.push(tenant.running);
+        if self.rules.admission.policy.uses_track_records() {
+            let record = self.track_records.entry(job.user).or_default();
+            record.note(job.run_time, job.terms.estimate);
+        }
+    }
+
+    /// Takes the shares of a node anew.
+    fn allot(&mut self, index: usize, now: f64) {
+        let rules = self.rules;
+        let node = &mut self.nodes[index];
+        node.allot(
+            &rules.admission.policy,
+            rules.spare,
+            now,
+            &mut self.claims,
+            &mut self.given,
+        );
+        self.await_next(index);
+    }
+
+    fn await_next(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.version = node.version.wrapping_add(1);
+        if node.next < f64::INFINITY {
+            self.events.push(Reverse(Event {
+                at: node.next.to_bits(),
+                node: index as u32,
+                version: node.version,
+            }));
+        }
+    }
+
+    fn submit(&mut self, index: usize) {
+        let job = &self.jobs[index];
+        let now = job.submit;
+        let request = Request {
+            terms: job.terms,
+            shape: Shape {
+                chunks: job.processors,
+                processors_per_chunk: 1,
+                memory_per_chunk: job.memory,
+                scatter: self.scatter,
+            },
+        };
+        let mut admission = self.rules.admission;
+        if admission.policy.uses_track_records() {
+            if let Some(record) = self.track_records.get(&job.user) {
+                admission = admission.corrected(record.correction());
+            }
+        }
+        let cluster = At {
+            policy: &self.rules.admission.policy,
+            nodes: &self.nodes,
+            now,
+        };
+        let room = placement::room(&request, self.nodes.len());
+        if self.scratch.len() < room {
+            self.scratch.resize(room, Placement::EMPTY);
+        }
+        let accepted = match request.check() {
+            Ok(()) => admission.accepts(&cluster, &request, &mut self.scratch),
+            Err(_) => None,
+        };
+        let Some(acceptance) = accepted else {
+            let reason = admission.reason(&cluster, &request).category();
+            self.observer.outcome(&Outcome {
+                index,
+                job,
+                fate: Fate::Refused { at: now, reason },
+            });
+            return;
+        };
+        let slab = self.vacant.pop().unwrap_or_else(|| {
+            self.running.push(Running::default());
+            (self.running.len() - 1) as u32
+        });
+        let running = &mut self.running[slab as usize];
+        running.index = index;
+        running.start = now;
+        running.price = acceptance.price;
+        running.left = acceptance.nodes as u32;
+        running.nodes.clear();
+        let places = &self.scratch[..acceptance.nodes];
+        (running.nodes).extend(places.iter().map(|place| place.node as u32));
+        running.nodes.sort_unstable();
+        let terms = admission.planned(&request).terms;
+        for place in 0..acceptance.nodes {
+            let place = self.scratch[place];
+            let rating = self.nodes[place.node].spec.rating;
+            self.join(
+                place.node,
+                Tenant {
+                    running: slab,
+                    slots: place.chunks,
+                    terms,
+                    submitted: now,
+                    run_time: job.run_time / rating,
+                    memory: job.memory,
+                    sold: place.share,
+                    rate: place.share,
+                    ..Tenant::default()
+                },
+                now,
+            );
+        }
+    }
+
+    /// A part of a job comes to a node.
+    fn join(&mut self, index: usize, tenant: Tenant, now: f64) {
+        self.settle(index, now);
+        let rules = self.rules;
+        let policy = &rules.admission.policy;
+        let node = &mut self.nodes[index];
+        if rules.spare == Spare::Idle && node.can_just_add(&tenant, policy) {
+            let before = node.next;
+            node.just_add(tenant, now);
+            if node.next != before {
+                self.await_next(index);
+            }
+            return;
+        }
+        node.add(tenant);
+        if policy.accepts_delays() {
+            node.accept_delays(policy, now);
+        }
+        self.allot(index, now);
+    }
+}

@@ -1,0 +1,263 @@
+//! One node of the simulation: who is on it, how far they are, and at which rates they run.
+
+use crate::decision::TOLERANCE;
+use crate::decision::allotment::{self, Claim, Shortage, Spare};
+use crate::decision::job::{DeadlineType, Terms};
+use crate::decision::node::{JobOnNode, NodeSpec, NodeView};
+use crate::decision::policy::Policy;
+
+/// A job's part on one node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tenant {
+    /// Which running job it is part of.
+    pub running: u32,
+    /// Its slots here.
+    pub slots: u32,
+    /// As planned, the estimate with its margin.
+    pub terms: Terms,
+    /// When the job was submitted, seconds.
+    pub submitted: f64,
+    /// Processor seconds that each slot will use here. No policy sees it.
+    pub run_time: f64,
+    /// Bytes of each slot.
+    pub memory: u64,
+    /// Share per slot that was sold.
+    pub sold: f64,
+    /// Processor seconds per slot, when the node was last settled.
+    pub cput: f64,
+    /// Processors per slot that it runs at.
+    pub rate: f64,
+    /// When it ends at this rate.
+    pub ends: f64,
+    /// Seconds after its deadline that were accepted for it.
+    pub delay: f64,
+    /// Its deadline has passed, and shares were taken anew then.
+    pub passed: bool,
+}
+
+impl Default for Tenant {
+    fn default() -> Tenant {
+        Tenant {
+            running: 0,
+            slots: 1,
+            terms: Terms::hard(1.0, 1.0, 0.0),
+            submitted: 0.0,
+            run_time: 1.0,
+            memory: 0,
+            sold: 0.0,
+            cput: 0.0,
+            rate: 0.0,
+            ends: f64::INFINITY,
+            delay: 0.0,
+            passed: false,
+        }
+    }
+}
+
+impl Tenant {
+    /// When it is to end: deadline and accepted delay.
+    fn due(&self) -> f64 {
+        self.submitted + self.terms.deadline + self.delay
+    }
+
+    #[inline(always)]
+    fn on_node(&self, settled: f64, now: f64) -> JobOnNode {
+        JobOnNode {
+            terms: self.terms,
+            slots: self.slots,
+            cput: self.cput + self.rate * (now - settled),
+            walltime: now - self.submitted,
+            held_share: self.rate,
+            memory: self.memory * u64::from(self.slots),
+            delay: self.delay,
+        }
+    }
+
+    /// Its next event by itself.
+    fn next(&self) -> f64 {
+        if self.passed {
+            self.ends
+        } else {
+            self.ends.min(self.due())
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub spec: NodeSpec,
+    pub tenants: Vec<Tenant>,
+    /// The time for which every `cput` is right.
+    settled: f64,
+    /// Its next event; infinite where there is none.
+    pub next: f64,
+    pub version: u32,
+    /// Every tenant runs at the share it needs, so that its need stays as it is.
+    steady: bool,
+    /// Sum of the shares; kept up where it is steady.
+    committed: f64,
+    memory_committed: u64,
+}
+
+impl Node {
+    pub fn new(spec: NodeSpec) -> Node {
+        Node {
+            spec,
+            tenants: Vec::new(),
+            settled: 0.0,
+            next: f64::INFINITY,
+            version: 0,
+            steady: true,
+            committed: 0.0,
+            memory_committed: 0,
+        }
+    }
+
+    /// Brings everyone's progress up to `now`; who has ended moves to `ended`.
+    pub fn settle(&mut self, now: f64, ended: &mut Vec<Tenant>) {
+        let step = now - self.settled;
+        self.settled = now;
+        let mut index = 0;
+        while index < self.tenants.len() {
+            let tenant = &mut self.tenants[index];
+            tenant.cput += tenant.rate * step;
+            tenant.passed |= tenant.due() <= now;
+            if tenant.ends > now {
+                index += 1;
+                continue;
+            }
+            debug_assert!(
+                (tenant.cput - tenant.run_time).abs() <= 1e-6 * tenant.run_time.max(1.0),
+                "{tenant:?}"
+            );
+            ended.push(*tenant);
+            self.memory_committed -= tenant.memory * u64::from(tenant.slots);
+            // The order stays: of equal claims the first comes first.
+            self.tenants.remove(index);
+        }
+    }
+
+    /// A new tenant, before shares are taken anew.
+    pub fn add(&mut self, tenant: Tenant) {
+        self.memory_committed += tenant.memory * u64::from(tenant.slots);
+        self.tenants.push(tenant);
+        self.steady = false;
+    }
+
+    /// Would everyone else run on as before? True where each runs at what it needs, whoever comes.
+    pub fn can_just_add<P: Policy>(&self, tenant: &Tenant, policy: &P) -> bool {
+        let more = f64::from(tenant.slots) * tenant.sold;
+        self.steady
+            && policy.shortage() != Shortage::DeadlineOrder
+            && tenant.delay == 0.0
+            && self.committed + more <= self.spec.processors * (1.0 + TOLERANCE)
+    }
+
+    /// As [`Node::add`] and taking shares anew, where that changes nobody's but its own.
+    pub fn just_add(&mut self, mut tenant: Tenant, now: f64) {
+        tenant.rate = tenant.sold;
+        tenant.ends = now + tenant.run_time / tenant.rate;
+        self.next = self.next.min(tenant.next());
+        self.memory_committed += tenant.memory * u64::from(tenant.slots);
+        self.tenants.push(tenant);
+        self.committed = self.sum_of_rates();
+    }
+
+    fn sum_of_rates(&self) -> f64 {
+        let rates = self.tenants.iter();
+        rates.map(|tenant| f64::from(tenant.slots) * tenant.rate).sum()
+    }
+
+    /// Sets the delays that were accepted with the tenant that came last.
+    pub fn accept_delays<P: Policy>(&mut self, policy: &P, now: f64) {
+        let on_node = |tenant: &Tenant| tenant.on_node(self.settled, now);
+        let mut jobs: Vec<JobOnNode> = self.tenants.iter().map(on_node).collect();
+        policy.accept_delays(&self.spec, &mut jobs);
+        for (tenant, job) in self.tenants.iter_mut().zip(&jobs) {
+            tenant.delay = job.delay;
+            tenant.passed = tenant.due() <= now;
+        }
+    }
+
+    /// Takes everyone's rate anew. The node must be settled at `now`.
+    pub fn allot<P: Policy>(
+        &mut self,
+        policy: &P,
+        spare: Spare,
+        now: f64,
+        claims: &mut Vec<Claim>,
+        given: &mut Vec<f64>,
+    ) {
+        claims.clear();
+        let mut needs = 0.0;
+        for tenant in &self.tenants {
+            let need = policy.need(&tenant.on_node(now, now), self.spec.rating);
+            let slots = f64::from(tenant.slots);
+            needs += slots * need.share;
+            claims.push(Claim {
+                need: slots * need.share,
+                sold: slots * tenant.sold,
+                limit: slots,
+                remaining_deadline: tenant.due() - now,
+                full_return: tenant.terms.full_return(),
+                hard: tenant.terms.deadline_type == DeadlineType::Hard,
+            });
+        }
+        let capacity = self.spec.processors;
+        allotment::allot(policy.shortage(), spare, claims, capacity, given);
+        debug_assert!(given.iter().sum::<f64>() <= capacity * (1.0 + 1e-6));
+        self.next = f64::INFINITY;
+        for (tenant, given) in self.tenants.iter_mut().zip(given.iter()) {
+            tenant.rate = given / f64::from(tenant.slots);
+            tenant.ends = if tenant.rate > 0.0 {
+                now + (tenant.run_time - tenant.cput).max(0.0) / tenant.rate
+            } else {
+                f64::INFINITY
+            };
+            self.next = self.next.min(tenant.next());
+        }
+        self.steady = spare == Spare::Idle
+            && policy.shortage() != Shortage::DeadlineOrder
+            && needs <= capacity * (1.0 + TOLERANCE);
+        self.committed = if self.steady { needs } else { f64::NAN };
+    }
+}
+
+/// A node at a moment, as a policy sees it.
+pub(super) struct View<'a, P> {
+    pub policy: &'a P,
+    pub node: &'a Node,
+    pub now: f64,
+}
+
+impl<P: Policy> NodeView for View<'_, P> {
+    #[inline(always)]
+    fn spec(&self) -> NodeSpec {
+        self.node.spec
+    }
+
+    #[inline(always)]
+    fn committed(&self) -> f64 {
+        if self.node.steady {
+            return self.node.committed;
+        }
+        let mut committed = 0.0;
+        self.for_each_job(|job| {
+            let need = self.policy.need(job, self.node.spec.rating);
+            committed += f64::from(job.slots) * need.share;
+        });
+        committed
+    }
+
+    #[inline(always)]
+    fn memory_committed(&self) -> u64 {
+        self.node.memory_committed
+    }
+
+    #[inline(always)]
+    fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
+        for tenant in &self.node.tenants {
+            show(&tenant.on_node(self.node.settled, self.now));
+        }
+    }
+}
