@@ -4,6 +4,7 @@
 //! deadlines and budgets. Those are drawn by the papers' workload model or given by the site.
 
 pub mod read;
+pub mod sla;
 pub mod swf;
 pub mod terms;
 
