@@ -6,7 +6,13 @@
 //! One scheduler, one module, behind the one trait [`Scheduler`]. What becomes of a job is told
 //! once, when it is known, to an [`Observer`]; nothing is kept of a job that has ended.
 
+pub mod measures;
+pub mod outcomes;
+pub mod series;
 pub mod shares;
+pub mod sums;
+#[cfg(test)]
+mod testing;
 
 use crate::decision::node::NodeSpec;
 use crate::workload::Job;

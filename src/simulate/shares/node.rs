@@ -165,7 +165,9 @@ impl Node {
 
     fn sum_of_rates(&self) -> f64 {
         let rates = self.tenants.iter();
-        rates.map(|tenant| f64::from(tenant.slots) * tenant.rate).sum()
+        rates
+            .map(|tenant| f64::from(tenant.slots) * tenant.rate)
+            .sum()
     }
 
     /// Sets the delays that were accepted with the tenant that came last.
