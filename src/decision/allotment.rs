@@ -9,6 +9,7 @@
 //! Invariants: nobody gets more than its slots can use (one processor each); the sum never exceeds
 //! the capacity.
 
+use super::deadline_order;
 use serde::{Deserialize, Serialize};
 
 /// One job's claim on a node, in processors over all its slots there.
@@ -40,8 +41,7 @@ pub enum Shortage {
     /// The job with the highest return and every hard job keep their shares, the soft others give
     /// up the shortfall in proportion to theirs (LibraSLA 2005, algorithm 2).
     SoftYields,
-    /// In the order of their deadlines, those of late jobs last: each as much as it can use. The
-    /// others keep going at [`FOOTHOLD`] of their need. Also gives out all spare time.
+    /// In the order of their deadlines, see [`super::deadline_order`]. Also gives out all spare time.
     DeadlineOrder,
 }
 
@@ -58,10 +58,6 @@ pub enum Spare {
     HighestReturn,
 }
 
-/// Part of its need that a job keeps while others are ahead of it in the order of deadlines: it has
-/// started, it shows signs of life, and what it waits for (a download, a peer) goes on.
-pub const FOOTHOLD: f64 = 0.1;
-
 /// Gives each claim its part of `capacity` processors; `given` is overwritten, in the order of the
 /// claims.
 pub fn allot(
@@ -74,7 +70,7 @@ pub fn allot(
     given.clear();
     if shortage == Shortage::DeadlineOrder {
         given.extend(claims.iter().map(|_| 0.0));
-        return deadline_order(claims, capacity, given);
+        return deadline_order::allot(claims, capacity, given);
     }
     let needs: f64 = claims.iter().map(|claim| claim.need).sum();
     given.extend(claims.iter().map(|claim| claim.need));
@@ -180,7 +176,7 @@ fn share_spare(claims: &[Claim], capacity: f64, given: &mut [f64]) {
 }
 
 /// Gives `left` processors to the claims in this order, each up to its limit.
-fn feed(
+pub(super) fn feed(
     claims: &[Claim],
     mut left: f64,
     given: &mut [f64],
@@ -212,28 +208,6 @@ fn feed(
         left -= more;
         last = Some(index);
     }
-}
-
-/// Late ones last: their promise is broken already, and no other is broken for them.
-fn by_deadline(a: &Claim, b: &Claim) -> std::cmp::Ordering {
-    let late = |claim: &Claim| claim.remaining_deadline <= 0.0;
-    late(a)
-        .cmp(&late(b))
-        .then(a.remaining_deadline.total_cmp(&b.remaining_deadline))
-}
-
-fn deadline_order(claims: &[Claim], capacity: f64, given: &mut [f64]) {
-    let footholds: f64 = claims.iter().map(|claim| FOOTHOLD * claim.need).sum();
-    let scale = if footholds > capacity {
-        capacity / footholds
-    } else {
-        1.0
-    };
-    for (claim, given) in claims.iter().zip(given.iter_mut()) {
-        *given = FOOTHOLD * claim.need * scale;
-    }
-    let left = capacity - footholds.min(capacity);
-    feed(claims, left, given, by_deadline);
 }
 
 #[cfg(test)]
@@ -342,19 +316,6 @@ mod tests {
         let claims = [paid(0.2, 1.0), paid(0.7, 3.0), paid(0.1, 2.0)];
         let given = allotted(Shortage::SoldFirst, Spare::HighestReturn, &claims, 1.5);
         near(&given, &[0.2, 1.0, 0.3]);
-    }
-
-    #[test]
-    fn the_earliest_deadline_takes_all_but_the_footholds_and_late_ones_wait() {
-        let due = |need, remaining_deadline| Claim {
-            remaining_deadline,
-            ..claim(need, need)
-        };
-        let claims = [due(0.5, 30.0), due(0.2, 20.0), due(1.0, -5.0)];
-        let given = allotted(Shortage::DeadlineOrder, Spare::Idle, &claims, 1.0);
-        near(&given, &[0.05, 0.85, 0.1]);
-        let given = allotted(Shortage::DeadlineOrder, Spare::Idle, &claims, 2.0);
-        near(&given, &[0.9, 1.0, 0.1]);
     }
 
     proptest! {

@@ -103,6 +103,9 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
             best[known] = Placement::new(index, &offer);
             known += 1;
             if known == room {
+                if policy.takes_any_node() {
+                    break;
+                }
                 for parent in (0..room / 2).rev() {
                     sift_down(best, parent);
                 }

@@ -240,7 +240,7 @@ impl Reason {
                 duration::show(free)
             ),
             Reason::Risk { delay, node } => format!(
-                "somebody would be late on every node; on {}, the one that comes nearest, by {}",
+                "somebody would be late on every node; on {}, the one that comes nearest, by {} or more",
                 name(node),
                 duration::show(delay)
             ),

@@ -11,7 +11,7 @@ use crate::decision::TOLERANCE;
 use crate::decision::allotment::Shortage;
 use crate::decision::few::Few;
 use crate::decision::job::Request;
-use crate::decision::node::NodeView;
+use crate::decision::node::{JobOnNode, NodeView};
 use crate::decision::share::ShareRule;
 
 /// The policy of the 2006 paper, algorithm 1.
@@ -39,6 +39,16 @@ struct Projected {
 }
 
 impl Projected {
+    fn of(job: &JobOnNode, rating: f64) -> Projected {
+        Projected {
+            slots: f64::from(job.slots),
+            work: (job.terms.estimate / rating - job.cput).max(0.0),
+            deadline: job.terms.deadline - job.walltime,
+            finish: 0.0,
+            rate: 0.0,
+        }
+    }
+
     /// Processors per slot that it needs at `now`.
     fn share(&self, now: f64) -> f64 {
         let left = self.deadline - now;
@@ -56,19 +66,39 @@ impl Projected {
 
 /// Runs the jobs to their ends: all at their shares, scaled down together where they exceed the
 /// capacity; shares are taken anew at each departure and each deadline that passes.
-fn project(jobs: &mut [Projected], capacity: f64, spare_is_shared: bool) {
+///
+/// It stops as soon as two of them are known to be delayed so differently that there is a risk, and
+/// returns whether that was so.
+fn project(jobs: &mut [Projected], capacity: f64, spare_is_shared: bool) -> bool {
     let mut now = 0.0;
     let negligible = |job: &Projected| job.work <= job.deadline * 1e-12;
+    // A spread of deadline delays above this makes their standard deviation a risk.
+    let spread = NO_RISK * (2.0 * jobs.len() as f64).sqrt();
     loop {
         let mut needs = 0.0;
         let mut running = 0.0;
+        let (mut least, mut most) = (f64::INFINITY, 1.0f64);
         for job in jobs.iter_mut() {
-            job.rate = if negligible(job) { 0.0 } else { job.share(now) };
+            if negligible(job) {
+                job.rate = 0.0;
+                least = least.min(job.deadline_delay());
+                most = most.max(job.deadline_delay());
+                continue;
+            }
+            job.rate = job.share(now);
             needs += job.rate * job.slots;
-            running += if job.rate > 0.0 { job.slots } else { 0.0 };
+            running += job.slots;
+            // It ends no earlier than if it had a processor for each slot from now on.
+            most = most.max((now + job.work) / job.deadline);
         }
         if needs <= 0.0 {
-            return;
+            return false;
+        }
+        if most - least > spread {
+            for job in jobs.iter_mut().filter(|job| !negligible(job)) {
+                job.finish = now + job.work;
+            }
+            return true;
         }
         let scale = if needs > capacity {
             capacity / needs
@@ -108,98 +138,93 @@ fn risk(jobs: &[Projected]) -> f64 {
     (jobs.iter().map(squares).sum::<f64>() / count).sqrt()
 }
 
+impl LibraRisk {
+    /// The jobs of a node and a new one, to be projected.
+    fn jobs<N: NodeView>(node: &N, new: Projected) -> Few<Projected, 16> {
+        let rating = node.spec().rating;
+        let mut few = Few::new();
+        node.for_each_job(|job| few.push(Projected::of(job, rating)));
+        few.push(new);
+        few
+    }
+
+    /// Is there no risk on the node with the new job? If there is, the error is the longest delay that
+    /// was found, in seconds: at least so much.
+    fn without_risk<N: NodeView>(&self, node: &N, new: Projected) -> Result<(), f64> {
+        let mut few = LibraRisk::jobs(node, new);
+        let jobs = few.items();
+        if !project(jobs, node.spec().processors, self.spare_is_shared) && risk(jobs) <= NO_RISK {
+            return Ok(());
+        }
+        let delay = |job: &Projected| (job.finish - job.deadline).max(0.0);
+        Err(jobs.iter().map(delay).fold(0.0, f64::max))
+    }
+}
+
 impl Policy for LibraRisk {
     fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
         let spec = node.spec();
         let terms = &request.terms;
         let work = terms.estimate / spec.rating;
-        let per_chunk_slots = f64::from(request.shape.processors_per_chunk);
+        let slots = f64::from(request.shape.processors_per_chunk);
         let most = most_chunks(node, &request.shape)?;
         let share = (work / terms.deadline).min(1.0);
-        let new = |chunks: u32| Projected {
-            slots: f64::from(chunks) * per_chunk_slots,
-            work,
-            deadline: terms.deadline,
-            ..Projected::default()
-        };
-        let mut few = Few::<Projected, 16>::new();
-        let mut committed = 0.0;
+        let mut alone = true;
         let mut late = None;
         let mut at_risk = work > terms.deadline * (1.0 + TOLERANCE);
         node.for_each_job(|job| {
-            let projected = Projected {
-                slots: f64::from(job.slots),
-                work: (job.terms.estimate / spec.rating - job.cput).max(0.0),
-                deadline: job.terms.deadline - job.walltime,
-                ..Projected::default()
-            };
-            if projected.deadline <= job.terms.deadline * 1e-12 {
-                late = Some(-projected.deadline);
+            alone = false;
+            let left = job.terms.deadline - job.walltime;
+            if left <= job.terms.deadline * 1e-12 {
+                late = Some(-left);
             }
-            at_risk |= projected.work > projected.deadline * (1.0 + TOLERANCE);
-            committed += f64::from(job.slots) * job.need(spec.rating).share;
-            few.push(projected);
+            at_risk |= job.terms.estimate / spec.rating - job.cput > left * (1.0 + TOLERANCE);
         });
         if let Some(delay) = late {
             return Err(Obstacle::Risk { delay });
         }
-        few.push(new(1));
+        let committed = node.committed();
         let offer = |chunks| Offer {
             chunks,
             share,
-            loadfree: (spec.processors - committed - share * per_chunk_slots).max(0.0),
-            per_chunk: share * per_chunk_slots,
+            loadfree: (spec.processors - committed - share * slots).max(0.0),
+            per_chunk: share * slots,
             // Any suitable node will do, in node order.
             rank: 0.0,
             rank_step: 0.0,
         };
-        let alone = few.items().len() == 1;
+        // Where all shares fit, everyone runs at the share it needs to its deadline.
         let fits = |chunks: u32| {
-            let sum = committed + share * per_chunk_slots * f64::from(chunks);
+            let sum = committed + share * slots * f64::from(chunks);
             !at_risk && sum <= spec.processors * (1.0 + TOLERANCE)
         };
-        let mut room = Few::<Projected, 16>::new();
-        for job in few.items() {
-            room.push(*job);
-        }
-        let room = std::cell::RefCell::new(room);
-        let jobs = few.items();
-        let last = jobs.len() - 1;
-        let risk_with = |chunks: u32| {
-            if fits(chunks) {
-                // Everyone runs at the share it needs to its deadline.
-                return 0.0;
-            }
-            let mut room = room.borrow_mut();
-            let room = room.items();
-            room.copy_from_slice(jobs);
-            room[last] = new(chunks);
-            project(room, spec.processors, self.spare_is_shared);
-            risk(room)
+        let new = |chunks: u32| Projected {
+            slots: f64::from(chunks) * slots,
+            work,
+            deadline: terms.deadline,
+            finish: 0.0,
+            rate: 0.0,
         };
-        // A job alone has no risk, however large it is. That it also fits the processors of the
-        // node is asked where it has several slots: two of one job on one processor are not alone.
-        if alone && most == 1 && per_chunk_slots <= 1.0 {
-            return Ok(offer(1));
-        }
-        if alone && per_chunk_slots > spec.processors.max(1.0) {
+        if alone && slots > spec.processors.max(1.0) {
             return Err(Obstacle::Share {
-                needed: per_chunk_slots,
+                needed: slots,
                 free: spec.processors,
             });
         }
-        if risk_with(1) > NO_RISK {
-            let room = room.borrow_mut().items().to_vec();
-            let delay = |job: &Projected| (job.finish - job.deadline).max(0.0);
-            return Err(Obstacle::Risk {
-                delay: room.iter().map(delay).fold(0.0, f64::max),
-            });
+        // A job alone on its node has no risk, however long it is.
+        if !alone && !fits(1) {
+            self.without_risk(node, new(1))
+                .map_err(|delay| Obstacle::Risk { delay })?;
         }
-        // A node that is late with all its jobs alike has no risk either; only one chunk of an
-        // overestimated job is given that chance, more must fit.
+        // Alone with too long an estimate it is given one chance on a node, not several: as many
+        // chunks as fit, and more only where a projection finds nobody late.
         Ok(offer(largest_suitable(most, |chunks| {
-            fits(chunks) || (!alone && risk_with(chunks) <= NO_RISK && !at_risk)
+            fits(chunks) || (!alone && !at_risk && self.without_risk(node, new(chunks)).is_ok())
         })))
+    }
+
+    fn takes_any_node(&self) -> bool {
+        true
     }
 
     fn share_rule(&self) -> ShareRule {
@@ -262,7 +287,7 @@ mod tests {
             deadline,
             ..Projected::default()
         });
-        project(&mut jobs, 1.0, false);
+        assert!(!project(&mut jobs, 1.0, false));
         assert!((jobs[0].finish - 14.0).abs() < 1e-9 && (jobs[1].finish - 24.0).abs() < 1e-9);
         // Deadline delays 1.4 and 1.2.
         assert!((risk(&jobs) - 0.1).abs() < 1e-9);

@@ -112,6 +112,13 @@ pub trait Policy {
         let _ = (spec, jobs);
     }
 
+    /// Is every node that takes the job as good as any other? Then the first ones are taken and the
+    /// others need not be asked.
+    #[inline(always)]
+    fn takes_any_node(&self) -> bool {
+        false
+    }
+
     /// Are delays ever accepted?
     fn accepts_delays(&self) -> bool {
         false
@@ -186,6 +193,11 @@ impl Policy for AnyPolicy {
 
     fn accept_delays(&self, spec: &NodeSpec, jobs: &mut [JobOnNode]) {
         ask!(self, policy => policy.accept_delays(spec, jobs));
+    }
+
+    #[inline(always)]
+    fn takes_any_node(&self) -> bool {
+        ask!(self, policy => policy.takes_any_node())
     }
 
     fn accepts_delays(&self) -> bool {
