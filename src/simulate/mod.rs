@@ -9,9 +9,10 @@
 pub mod measures;
 pub mod outcomes;
 pub mod series;
+pub mod summary;
 pub mod sums;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use crate::decision::node::NodeSpec;
 use crate::workload::Job;
