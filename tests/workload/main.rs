@@ -1,0 +1,4 @@
+//! Workloads: the real logs, where they are there.
+#![cfg(feature = "simulate")]
+
+mod logs;
