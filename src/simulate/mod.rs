@@ -8,6 +8,7 @@
 
 pub mod measures;
 pub mod outcomes;
+pub mod queue;
 pub mod series;
 pub mod summary;
 pub mod sums;
