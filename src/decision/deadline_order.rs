@@ -39,13 +39,13 @@ pub(super) fn allot(claims: &[Claim], capacity: f64, given: &mut [f64]) {
                 deadline: claim.remaining_deadline,
                 work: claim.need * claim.remaining_deadline,
                 foothold: FOOTHOLD * claim.need,
-                limit: claim.limit.min(capacity),
+                limit: claim.limit,
             });
         }
     }
     let waiting = waiting.items();
     if let [only] = waiting {
-        given[only.index] = only.limit;
+        given[only.index] = only.limit.min(capacity);
     } else {
         waiting.sort_unstable_by(|a, b| {
             (a.deadline.total_cmp(&b.deadline)).then(a.index.cmp(&b.index))
