@@ -82,7 +82,6 @@ impl Demand {
 }
 
 impl Policy for LibraAdaptive {
-    #[inline(always)]
     fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
         let spec = node.spec();
         let terms = &request.terms;
