@@ -1,6 +1,8 @@
 //! Records as Slurm and PBS write them, good and bad, in a time zone without surprises.
 
 use super::*;
+use crate::workload::swf;
+use proptest::prelude::*;
 use std::fs;
 
 /// UTC, by counting days (of a year that starts in March).
@@ -395,5 +397,46 @@ fn times_as_both_systems_write_them() {
         ("-1:00", None),
     ] {
         assert_eq!(values::duration(text), seconds, "{text}");
+    }
+}
+
+/// A file with a part replaced by something else.
+fn spoilt(text: &str, place: usize, length: usize, by: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let from = place % characters.len();
+    let to = (from + length).min(characters.len());
+    let (before, after) = (&characters[..from], &characters[to..]);
+    before
+        .iter()
+        .chain(&by.chars().collect::<Vec<_>>())
+        .chain(after)
+        .collect()
+}
+
+proptest! {
+    /// Whatever is in the files, what comes out is a log.
+    #[test]
+    fn what_is_imported_reads_back(
+        place in any::<usize>(),
+        length in 0usize..30,
+        by in "[0-9a-zA-Z|;:=+.\\n \"-]{0,12}|\\PC{0,4}|9{1,25}|1969-12-31T00:00:00",
+        pbs in any::<bool>(),
+    ) {
+        let (text, system) = if pbs { (PBS, System::Pbs) } else { (SACCT, System::Sacct) };
+        let options = Options {
+            system: Some(system),
+            leniency: Leniency::Lenient,
+            ..Options::default()
+        };
+        if let Ok(imported) = all(&[&spoilt(text, place, length, &by)], &options) {
+            let mut last = 0.0;
+            for record in &imported.records {
+                let mut line = Vec::new();
+                record.write(&mut line);
+                prop_assert_eq!(swf::parse(&line), Ok(*record));
+                prop_assert!(record.submit >= last);
+                last = record.submit;
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! never ran; when it was submitted, its queue record (Q) says. A job that was requeued (R) and ran
 //! again counts once, with its last run.
 
-use super::values::{duration, local, shown, three, whole};
+use super::values::{duration, local, shown, three, unix, whole};
 use super::{Entry, LeftOut, ToUnix};
 use crate::text::memory;
 use std::collections::BTreeMap;
@@ -120,11 +120,6 @@ impl<'a> Message<'a> {
 
 const CHUNKS: &str = "chunks such as 2:ncpus=8:mem=4gb+1:ncpus=4";
 const NODES: &str = "nodes such as 2:ppn=8 or node1:ppn=8+node2:ppn=8";
-
-fn unix(text: &str) -> Option<i64> {
-    let plain = text.bytes().all(|b| b.is_ascii_digit());
-    text.parse().ok().filter(|time| plain && *time < 1 << 40)
-}
 
 /// Sum over parts of `count:key=n`, separated by `+`. A part that does not start with a number
 /// is there once.

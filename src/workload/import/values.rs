@@ -11,11 +11,20 @@ pub(super) fn shown(text: &str) -> String {
 /// A local time, or seconds since 1970.
 pub(super) fn time(text: &str, to_unix: ToUnix<'_>) -> Option<i64> {
     if text.bytes().all(|b| b.is_ascii_digit()) {
-        return text.parse().ok().filter(|time| *time < 1 << 40);
+        return unix(text);
     }
     let (date, clock) = text.split_once('T')?;
     let date = three(date, '-')?;
     local(date, three(clock, ':')?, to_unix)
+}
+
+/// Times of the world end here, in the year 2286: a log cannot be longer.
+const LAST: i64 = 10_000_000_000;
+
+/// Seconds since 1970.
+pub(super) fn unix(text: &str) -> Option<i64> {
+    let plain = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|time| plain && *time < LAST)
 }
 
 /// Three numbers between two separators.
@@ -31,14 +40,15 @@ pub(super) fn three(text: &str, separator: char) -> Option<[i16; 3]> {
 /// Year, month, day and hour, minute, second.
 pub(super) fn local(date: [i16; 3], clock: [i16; 3], to_unix: ToUnix<'_>) -> Option<i64> {
     let small = |number: i16| i8::try_from(number).ok();
-    to_unix(LocalTime {
+    let time = to_unix(LocalTime {
         year: date[0],
         month: small(date[1])?,
         day: small(date[2])?,
         hour: small(clock[0])?,
         minute: small(clock[1])?,
         second: small(clock[2])?,
-    })
+    })?;
+    (0..LAST).contains(&time).then_some(time)
 }
 
 /// `days-hours:minutes:seconds`, without what is 0 at its start; seconds may have decimals.
