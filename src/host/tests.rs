@@ -263,3 +263,42 @@ fn a_process_that_cannot_look_at_cgroups_ends_no_job_that_has_one() {
     let read = host.registry().read("1").expect("readable").expect("there");
     assert_eq!(read.phase, Phase::Running);
 }
+
+#[test]
+fn estimates_are_corrected_by_what_the_users_jobs_needed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut host = host(directory.path());
+    host.config.admission.policy = crate::config::PolicyName::LibraAdaptive;
+    let margin = host.admission_for(7).estimate_margin;
+    let over = |host: &Host, id: &str, used, code| {
+        let lock = host.registry().lock().expect("free");
+        let mut job = entry(host, id);
+        job.user = 7;
+        let over = super::ending::Over {
+            used,
+            exit: Some(super::ending::Exit {
+                code: Some(code),
+                signal: None,
+            }),
+            at: super::clock::since_boot(),
+        };
+        host.write_ending(&lock, job, over, true).expect("ours");
+    };
+    // Estimates of 10 s; the one that failed does not count.
+    for (id, used, code) in [("1", 2.0, 0), ("2", 9.0, 1), ("3", 4.0, 0), ("4", 1.0, 0)] {
+        assert_eq!(host.admission_for(7).estimate_margin, margin, "{id}");
+        over(&host, id, used, code);
+    }
+    let corrected = host.admission_for(7).estimate_margin;
+    assert!(
+        (corrected - (0.4 * (1.0 + margin) - 1.0)).abs() < 1e-6,
+        "{corrected}"
+    );
+    assert_eq!(host.admission_for(8).estimate_margin, margin);
+    std::fs::write(
+        host.registry().directory().join("track-records.json"),
+        "spoilt",
+    )
+    .expect("ours");
+    assert_eq!(host.admission_for(7).estimate_margin, margin);
+}
