@@ -10,6 +10,7 @@ mod generate;
 mod quote;
 mod run;
 mod show;
+mod simulate;
 mod status;
 mod table;
 mod terms;
@@ -54,13 +55,21 @@ enum Failure {
         directory: PathBuf,
         error: std::io::Error,
     },
+    #[error("{file}: cannot be written: {error}; name another file, or make room for it")]
+    File {
+        file: PathBuf,
+        error: std::io::Error,
+    },
 }
 
 impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
-            Failure::Host(_) | Failure::Output(_) | Failure::Generate { .. } => exit::FAILED,
+            Failure::Host(_)
+            | Failure::Output(_)
+            | Failure::Generate { .. }
+            | Failure::File { .. } => exit::FAILED,
         }
     }
 }
@@ -84,6 +93,7 @@ pub fn main() -> ExitCode {
         Command::Status(status) => status::status(status, &args),
         Command::Cancel(cancel) => cancel::cancel(cancel, &args),
         Command::Agent(agent) => agent::agent(agent, &args),
+        Command::Simulate(simulate) => simulate::simulate(simulate, &args),
         Command::Config { command } => config::config(command, &args),
         Command::Generate(generate) => generate::generate(generate),
     };

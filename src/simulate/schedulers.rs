@@ -67,6 +67,9 @@ pub const ALL: [Known; 3] = [
     },
 ];
 
+/// Those that are compared where none are named.
+pub const DEFAULT: &str = "easy,edf";
+
 /// There is no scheduler of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no policy '{name}'{}; there are {}", did_you_mean(.nearest), names())]
@@ -141,6 +144,7 @@ mod tests {
             assert!(named(known.name, &Options::default()).is_ok());
             assert!(ALL[..place].iter().all(|other| other.name != known.name));
         }
+        assert!(DEFAULT.split(',').all(|name| find(name).is_ok()));
     }
 
     #[test]
