@@ -1,8 +1,10 @@
 //! What can be typed. The one source of help texts, man pages and completions.
 
 mod simulate;
+mod workload;
 
 pub use simulate::{Format, SimulateArgs, Spare};
+pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -150,6 +152,18 @@ pub enum Command {
     /// what would have become of the jobs. No log has deadlines and budgets: they are drawn at random,
     /// as in the papers that the policies come from, or taken from a file (--sla).
     Simulate(Box<SimulateArgs>),
+
+    /// Make a synthetic log of jobs, to simulate
+    ///
+    /// By the model of Lublin and Feitelson: sizes, run times and a daily cycle as they were found
+    /// on four parallel machines. Written in the Standard Workload Format.
+    Workload(WorkloadArgs),
+
+    /// Make a log to simulate of a site's own records
+    Trace {
+        #[command(subcommand)]
+        command: TraceCommand,
+    },
 
     /// Check a configuration or print the default one
     Config {

@@ -113,7 +113,7 @@ pub struct DrawnTermsArgs {
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub deadline_ratio: Option<f64>,
 
-    /// Their standard deviation, as a part of the mean [default: 0.25]
+    /// Standard deviation of deadline / run time, as a part of its mean [default: 0.25]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     pub deadline_spread: Option<f64>,
 
@@ -137,7 +137,7 @@ pub struct DrawnTermsArgs {
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub budget_ratio: Option<f64>,
 
-    /// Their standard deviation, as a part of the mean [default: 0.25]
+    /// Standard deviation of budget / run time, as a part of its mean [default: 0.25]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     pub budget_spread: Option<f64>,
 
@@ -149,7 +149,7 @@ pub struct DrawnTermsArgs {
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub penalty_ratio: Option<f64>,
 
-    /// Their standard deviation, as a part of the mean [default: 0.25]
+    /// Standard deviation of penalty rate / run time, as a part of its mean [default: 0.25]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     pub penalty_spread: Option<f64>,
 }

@@ -23,7 +23,10 @@ impl OutputFile {
             .create(true)
             .truncate(false)
             .open(path);
-        let file = file.map_err(|error| cannot_write(path, error))?;
+        let file = file.map_err(|error| Failure::File {
+            file: path.to_path_buf(),
+            error,
+        })?;
         Ok(OutputFile {
             path: path.to_path_buf(),
             file: Some(file),
@@ -72,7 +75,7 @@ impl Drop for OutputFile {
 }
 
 pub fn cannot_write(path: &Path, error: io::Error) -> Failure {
-    Failure::File {
+    Failure::Write {
         file: path.to_path_buf(),
         error,
     }
