@@ -1,7 +1,9 @@
 //! What can be typed. The one source of help texts, man pages and completions.
 
+mod simulate;
 mod workload;
 
+pub use simulate::{Format, SimulateArgs, Spare};
 pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -143,6 +145,13 @@ pub enum Command {
     /// take over. Where no agent runs, one of the 'libra run' does the same. Jobs run on when the
     /// agent ends.
     Agent(AgentArgs),
+
+    /// Say what policies would have done to the jobs of a log
+    ///
+    /// Replays the submissions of a log on a simulated machine, once for each policy, and compares
+    /// what would have become of the jobs. No log has deadlines and budgets: they are drawn at random,
+    /// as in the papers that the policies come from, or taken from a file (--sla).
+    Simulate(Box<SimulateArgs>),
 
     /// Make a synthetic log of jobs, to simulate
     ///

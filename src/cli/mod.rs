@@ -10,6 +10,7 @@ mod generate;
 mod quote;
 mod run;
 mod show;
+mod simulate;
 mod status;
 mod table;
 mod terms;
@@ -57,6 +58,11 @@ enum Failure {
         directory: PathBuf,
         error: std::io::Error,
     },
+    #[error("{file}: cannot be opened for writing: {error}; name another file")]
+    File {
+        file: PathBuf,
+        error: std::io::Error,
+    },
     #[error("{file}: cannot be written: {error}; what is there is not complete")]
     Write {
         file: PathBuf,
@@ -82,6 +88,7 @@ impl Failure {
             Failure::Host(_)
             | Failure::Output(_)
             | Failure::Generate { .. }
+            | Failure::File { .. }
             | Failure::Write { .. } => exit::FAILED,
         }
     }
@@ -106,6 +113,7 @@ pub fn main() -> ExitCode {
         Command::Status(status) => status::status(status, &args),
         Command::Cancel(cancel) => cancel::cancel(cancel, &args),
         Command::Agent(agent) => agent::agent(agent, &args),
+        Command::Simulate(simulate) => simulate::simulate(simulate, &args),
         Command::Workload(workload) => workload::workload(workload, &args),
         Command::Trace { command } => trace::trace(command, &args),
         Command::Config { command } => config::config(command, &args),

@@ -4,13 +4,15 @@
 use super::markup::Escaped;
 use std::fmt::Write;
 
-/// A table; the first column names its rows.
+/// A table; the first columns name its rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
     /// What it holds.
     pub caption: String,
     /// One heading for each column.
     pub head: Vec<String>,
+    /// Columns beyond the first that name a row as well.
+    pub more_names: usize,
     /// Cells as they are shown; what follows a line break in one stands small below the rest.
     pub rows: Vec<Vec<String>>,
 }
@@ -22,15 +24,24 @@ impl Table {
         // Writing to a String cannot fail.
         let _ = writeln!(html, "<caption>{}</caption>", Escaped(&self.caption));
         html += "<thead><tr>";
-        for cell in &self.head {
-            let _ = write!(html, "<th scope=\"col\">{}</th>", Escaped(cell));
+        for (place, cell) in self.head.iter().enumerate() {
+            let class = if place <= self.more_names {
+                " class=\"name\""
+            } else {
+                ""
+            };
+            let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", Escaped(cell));
         }
         html += "</tr></thead>\n<tbody>\n";
         for row in &self.rows {
             html += "<tr>";
             for (place, cell) in row.iter().enumerate() {
                 let _ = match place {
-                    0 => write!(html, "<th scope=\"row\">{}</th>", Escaped(cell)),
+                    place if place <= self.more_names => write!(
+                        html,
+                        "<th scope=\"row\" class=\"name\">{}</th>",
+                        Escaped(cell)
+                    ),
                     _ => match cell.split_once('\n') {
                         Some((cell, below)) => write!(
                             html,

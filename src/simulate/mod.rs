@@ -6,10 +6,13 @@
 //! One scheduler, one module, behind the one trait [`Scheduler`]. What becomes of a job is told
 //! once, when it is known, to an [`Observer`]; nothing is kept of a job that has ended.
 
+pub mod experiment;
 pub mod measures;
 pub mod outcomes;
 pub mod queue;
+pub mod schedulers;
 pub mod series;
+pub mod setting;
 pub mod shares;
 pub mod summary;
 pub mod sums;
