@@ -6,6 +6,8 @@
 //! One scheduler, one module, behind the one trait [`Scheduler`]. What becomes of a job is told
 //! once, when it is known, to an [`Observer`]; nothing is kept of a job that has ended.
 
+pub mod aroma;
+
 use crate::decision::node::NodeSpec;
 use crate::workload::Job;
 
