@@ -1,0 +1,5 @@
+//! Workloads: the real logs, where they are there.
+#![cfg(feature = "cli")]
+
+mod commands;
+mod logs;
