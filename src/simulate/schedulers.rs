@@ -3,6 +3,7 @@
 //! A new one is a line in [`ALL`].
 
 use super::Scheduler;
+use super::aroma::{self, Aroma};
 use super::queue::{Easy, Edf, Fifo};
 use super::shares::Shares;
 use crate::decision::admission::Admission;
@@ -40,7 +41,7 @@ impl Known {
 }
 
 /// All of them, in the order in which they are listed.
-pub const ALL: [Known; 7] = [
+pub const ALL: [Known; 8] = [
     Known {
         name: "fifo",
         summary: "strict order of submission, no admission",
@@ -78,6 +79,11 @@ pub const ALL: [Known; 7] = [
         name: "libra-adaptive",
         summary: "deadlines in order, estimates corrected by the user's last jobs",
         make: |options| shared(LibraAdaptive, options),
+    },
+    Known {
+        name: "aroma",
+        summary: "mappings that keep every promise, processors shared round robin (2004)",
+        make: |_| Box::new(Aroma::new(aroma::by_deadline)),
     },
 ];
 
