@@ -36,7 +36,7 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
     /// The same rules for a user whose estimates are corrected by this factor, > 0
     /// ([`super::track_record`]), where the policy wants that.
     pub fn corrected(mut self, correction: f64) -> Self {
-        if self.policy.uses_track_records() && correction != 1.0 {
+        if self.policy.uses_track_records() {
             self.estimate_margin = (1.0 + self.estimate_margin) * correction - 1.0;
         }
         self

@@ -109,7 +109,7 @@ impl Host {
             command: String::new(),
             request: job.request,
             slots: job.slots,
-            estimate_margin: self.admission_for(job.user).estimate_margin,
+            estimate_margin: self.config.admission().estimate_margin,
             delay: 0.0,
             price: job.price,
             share: job.share,

@@ -236,9 +236,6 @@ impl Host {
             found: over.exit.is_none(),
         });
         self.registry.write(&entry)?;
-        if released {
-            self.note_track_record(&entry)?;
-        }
         self.remove_roots()?;
         Ok(entry)
     }

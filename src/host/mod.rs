@@ -20,7 +20,6 @@ pub mod submit;
 pub mod supervise;
 #[cfg(test)]
 mod tests;
-mod track_records;
 
 use crate::cgroup::{self, Enforcement, Enforcer, Group};
 use crate::config::Config;

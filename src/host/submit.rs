@@ -83,17 +83,16 @@ impl Host {
             Ok(terms) => terms,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let user = nix::unistd::getuid().as_raw();
         let slots = request.shape.chunks * request.shape.processors_per_chunk;
         let mut entry = Entry {
             version: VERSION,
             id: String::new(),
             boot: self.boot.clone(),
-            user,
+            user: nix::unistd::getuid().as_raw(),
             command: shown_command(command),
             request: *request,
             slots,
-            estimate_margin: self.admission_for(user).estimate_margin,
+            estimate_margin: self.config.admission().estimate_margin,
             delay: 0.0,
             price: terms.price,
             share: terms.share,
@@ -229,7 +228,7 @@ impl Host {
 
     /// The decision over these entries.
     fn judge(&self, request: &Request, entries: &[Entry], now: f64) -> Result<Terms, Box<Refusal>> {
-        let admission = self.admission_for(nix::unistd::getuid().as_raw());
+        let admission = self.config.admission();
         let jobs = self
             .holding(entries)
             .map(|entry| {
