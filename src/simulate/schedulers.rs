@@ -77,7 +77,7 @@ pub const ALL: [Known; 8] = [
     },
     Known {
         name: "libra-adaptive",
-        summary: "deadlines in order, estimates corrected by the user's last jobs",
+        summary: "every node works in the order of deadlines, and all end in time",
         make: |options| shared(LibraAdaptive, options),
     },
     Known {

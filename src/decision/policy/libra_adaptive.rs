@@ -1,9 +1,8 @@
 //! Libra with deadlines in order: what we offer beyond the four papers.
 //!
 //! A node works through its jobs in the order of their deadlines, and takes a new one where, in
-//! that order, all of them still end in time. What a job may need is its estimate, corrected by
-//! what its user's last jobs needed of theirs ([`crate::decision::track_record`]), and never more
-//! than a processor for each slot until its deadline.
+//! that order, all of them still end in time. What a job may need is its estimate, and never more than
+//! a processor for each slot until its deadline.
 //!
 //! Why that is better than proportional shares: a share is a rate, and a sum of rates within the
 //! capacity is sufficient but not necessary. A fluid schedule that keeps all deadlines exists if
@@ -14,7 +13,9 @@
 //! What estimates say is treated as what it is. A user who asks for a deadline shorter than the
 //! estimate must think it possible: such a job gets whole processors until its deadline, where
 //! nobody else needs them. A job that outlives what was planned is taken to need a tenth of what it
-//! has used, again and again.
+//! has used, again and again. Estimates are not corrected by what a user's earlier jobs needed: that
+//! admits a little more where there is room and breaks promises where there is none
+//! (docs/policies.md has the figures).
 
 use super::fit::most_chunks;
 use super::{Obstacle, Offer, Policy};
@@ -184,9 +185,5 @@ impl Policy for LibraAdaptive {
 
     fn shortage(&self) -> Shortage {
         Shortage::DeadlineOrder
-    }
-
-    fn uses_track_records(&self) -> bool {
-        true
     }
 }

@@ -123,11 +123,6 @@ pub trait Policy {
     fn accepts_delays(&self) -> bool {
         false
     }
-
-    /// Are estimates corrected by what the user's last jobs needed of theirs?
-    fn uses_track_records(&self) -> bool {
-        false
-    }
 }
 
 /// Which node is the best of those that take a job.
@@ -150,7 +145,7 @@ pub enum AnyPolicy {
     LibraSla(LibraSla),
     /// LibraRisk, 2006.
     LibraRisk(LibraRisk),
-    /// Deadlines in order, estimates corrected.
+    /// Deadlines in order.
     LibraAdaptive(LibraAdaptive),
 }
 
@@ -247,9 +242,5 @@ impl Policy for AnyPolicy {
 
     fn accepts_delays(&self) -> bool {
         ask!(self, policy => policy.accepts_delays())
-    }
-
-    fn uses_track_records(&self) -> bool {
-        ask!(self, policy => policy.uses_track_records())
     }
 }

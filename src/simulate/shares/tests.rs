@@ -223,23 +223,6 @@ fn a_price_that_follows_the_load_is_checked_when_the_node_is_known() {
     assert_eq!(ends.reason(1), "budget");
 }
 
-#[test]
-fn what_a_users_jobs_needed_corrects_the_next_estimates() {
-    // Three jobs that need a tenth of their estimates. Then two that are estimated at 50 s, due in
-    // 40 s: taken by their word the second does not fit behind the first.
-    let mut jobs: Vec<Job> = (0..3)
-        .map(|n| job(f64::from(n) * 50.0, 5.0, 50.0, 100.0))
-        .collect();
-    jobs.push(job(200.0, 5.0, 50.0, 40.0));
-    jobs.push(job(200.0, 5.0, 50.0, 40.0));
-    let machine = Machine::uniform(1, 1);
-    let ends = run(rules(LibraAdaptive, Spare::Idle), &jobs, &machine);
-    assert!(matches!(ends.ends[4], Some(End::Ran(..))), "{ends:?}");
-    jobs[4].user = 7;
-    let ends = run(rules(LibraAdaptive, Spare::Idle), &jobs, &machine);
-    assert_eq!(ends.reason(4), "time");
-}
-
 fn any_policy() -> impl Strategy<Value = AnyPolicy> {
     prop_oneof![
         Just(AnyPolicy::Libra(Libra::default())),
