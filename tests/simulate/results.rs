@@ -218,13 +218,13 @@ fn what_is_left_out_is_said() {
     let said = text(&lenient.stderr);
     assert_eq!(lenient.status.code(), Some(0), "{said}");
     assert!(
-        said.contains("1 lines left out") && said.contains("line 518"),
+        said.contains("1 line left out") && said.contains("line 518"),
         "{said}"
     );
     assert!(said.contains("larger than the machine"), "{said}");
     let page = fs::read_to_string(directory.path().join("page.html")).expect("a page");
     assert!(
-        page.contains("that are larger than the machine"),
+        page.contains("left out: larger than the machine"),
         "not in the page"
     );
 }
