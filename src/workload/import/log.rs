@@ -3,17 +3,18 @@
 use super::{Entry, Imported, LeftOut, Options};
 use crate::workload::swf::{LONGEST, Record, UNKNOWN};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Numbers for names, from 1, in the order in which they come.
 #[derive(Default)]
 struct Names {
-    numbers: BTreeMap<String, i32>,
-    names: Vec<String>,
+    numbers: BTreeMap<Rc<str>, i32>,
+    names: Vec<Rc<str>>,
 }
 
 impl Names {
     /// -1 for no name.
-    fn number(&mut self, name: Option<&String>) -> i32 {
+    fn number(&mut self, name: Option<&Rc<str>>) -> i32 {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return -1;
         };

@@ -18,6 +18,7 @@ mod values;
 use super::read::{Leniency, TraceError, next_line, open, reading_failed, text};
 use super::swf::Record;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// A date and time as a clock on the wall shows it; checked to be one of the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,11 +88,11 @@ pub struct Entry {
     /// Field 11 of the format: 1 completed, 0 failed, 5 cancelled.
     pub status: i8,
     /// Its user.
-    pub user: Option<String>,
+    pub user: Option<Rc<str>>,
     /// Its group.
-    pub group: Option<String>,
+    pub group: Option<Rc<str>>,
     /// Its queue or partition.
-    pub queue: Option<String>,
+    pub queue: Option<Rc<str>>,
 }
 
 /// What was read and is not in the log.

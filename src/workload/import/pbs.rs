@@ -5,7 +5,7 @@
 //! never ran; when it was submitted, its queue record (Q) says. A job that was requeued (R) and ran
 //! again counts once, with its last run.
 
-use super::values::{duration, local, shown, three, unix, whole};
+use super::values::{Words, duration, local, shown, three, unix, whole};
 use super::{Entry, LeftOut, ToUnix};
 use crate::text::memory;
 use std::collections::BTreeMap;
@@ -29,6 +29,7 @@ pub(super) struct Collector<'a> {
     before: BTreeMap<String, Before>,
     parts: u64,
     repeated: u64,
+    words: Words,
 }
 
 /// The keys and values of a record. A value with blanks stands in quotes.
@@ -158,6 +159,7 @@ impl<'a> Collector<'a> {
             before: BTreeMap::new(),
             parts: 0,
             repeated: 0,
+            words: Words::default(),
         }
     }
 
@@ -230,7 +232,7 @@ impl<'a> Collector<'a> {
         })
     }
 
-    fn entry(&self, id: &str, message: &Message<'_>) -> Result<Entry, String> {
+    fn entry(&mut self, id: &str, message: &Message<'_>) -> Result<Entry, String> {
         let submit = message
             .time(&["ctime", "qtime", "etime"])?
             .ok_or("ctime and qtime are missing, expected one: when the job was submitted")?;
@@ -259,7 +261,8 @@ impl<'a> Collector<'a> {
                 .map(|each| each * f64::from(requested.unwrap_or(1))),
             some => some,
         };
-        let text = |key: &str| message.get(key).map(str::to_string);
+        let words = &mut self.words;
+        let mut text = |key: &str| message.get(key).map(|word| words.keep(word));
         Ok(Entry {
             number: number(id),
             submit,

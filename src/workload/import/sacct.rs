@@ -5,7 +5,7 @@
 //! are not jobs; of them only the memory they used is taken. A task of an array (`12_3`) and a part
 //! of a heterogeneous job (`12+1`) is a job.
 
-use super::values::{Each, duration, limit, memory, minutes, shown, time, whole};
+use super::values::{Each, Words, duration, limit, memory, minutes, shown, time, whole};
 use super::{Entry, LeftOut, Problem, ToUnix};
 use std::collections::BTreeMap;
 
@@ -140,6 +140,7 @@ pub(super) struct Collector<'a> {
     last: Option<(i64, String)>,
     parts: u64,
     repeated: u64,
+    words: Words,
 }
 
 impl<'a> Collector<'a> {
@@ -152,6 +153,7 @@ impl<'a> Collector<'a> {
             last: None,
             parts: 0,
             repeated: 0,
+            words: Words::default(),
         }
     }
 
@@ -259,7 +261,7 @@ impl<'a> Collector<'a> {
         )
     }
 
-    fn entry(&self, row: &Row<'_>, id: &str, submit: i64, status: i8) -> Result<Entry, String> {
+    fn entry(&mut self, row: &Row<'_>, id: &str, submit: i64, status: i8) -> Result<Entry, String> {
         let start = self.time(row, "Start")?;
         let end = self.time(row, "End")?;
         let elapsed = match row.read("ElapsedRaw", whole, "seconds")? {
@@ -296,7 +298,8 @@ impl<'a> Collector<'a> {
             })
             .filter(|amount| *amount > 0.0);
         let raw = row.get("JobIDRaw").unwrap_or(id);
-        let text = |name: &str| row.get(name).map(str::to_string);
+        let words = &mut self.words;
+        let mut text = |name: &str| row.get(name).map(|word| words.keep(word));
         Ok(Entry {
             number: raw.parse().ok(),
             submit,

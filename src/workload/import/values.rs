@@ -1,6 +1,8 @@
 //! Times, durations and amounts of memory as batch systems write them.
 
 use super::{LocalTime, ToUnix};
+use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// A text as it may stand in an error.
 pub(super) fn shown(text: &str) -> String {
@@ -128,4 +130,19 @@ pub(super) fn memory(text: &str, unit: &str) -> Option<(f64, Each)> {
     let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let number: f64 = number.parse().ok().filter(|_| plain)?;
     (number <= 1e12).then_some((number * factor, each))
+}
+
+/// Names, each kept once: a million jobs have some hundred users.
+#[derive(Default)]
+pub(super) struct Words(BTreeSet<Rc<str>>);
+
+impl Words {
+    pub(super) fn keep(&mut self, word: &str) -> Rc<str> {
+        if let Some(kept) = self.0.get(word) {
+            return Rc::clone(kept);
+        }
+        let kept: Rc<str> = word.into();
+        self.0.insert(Rc::clone(&kept));
+        kept
+    }
 }
