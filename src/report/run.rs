@@ -136,7 +136,6 @@ pub(super) fn fates(runs: &[PolicyRun]) -> Figure {
             caption: "Jobs".to_string(),
             head: words(&["policy", "submitted", "met", "late", "refused"]),
             rows: rows.collect(),
-            ..Table::default()
         },
     }
 }
@@ -212,7 +211,6 @@ pub(super) fn refusals(runs: &[PolicyRun]) -> Option<Figure> {
             caption: "Refused jobs by reason".to_string(),
             head,
             rows: rows.collect(),
-            ..Table::default()
         },
     })
 }
