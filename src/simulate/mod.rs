@@ -6,6 +6,7 @@
 //! One scheduler, one module, behind the one trait [`Scheduler`]. What becomes of a job is told
 //! once, when it is known, to an [`Observer`]; nothing is kept of a job that has ended.
 
+pub mod aroma;
 pub mod experiment;
 pub mod measures;
 pub mod outcomes;
