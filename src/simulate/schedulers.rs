@@ -2,9 +2,11 @@
 //!
 //! A new one is a line in [`ALL`].
 
-use super::Scheduler;
+use super::aroma::Aroma;
 use super::queue::{Easy, Edf, Fifo};
+use super::{Machine, Observer, Scheduler};
 use crate::decision::admission::Admission;
+use crate::workload::Job;
 
 /// What time that no job was promised is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,7 +51,7 @@ impl Known {
 }
 
 /// All of them, in the order in which they are listed.
-pub const ALL: [Known; 3] = [
+pub const ALL: [Known; 4] = [
     Known {
         name: "fifo",
         summary: "strict order of submission, no admission",
@@ -65,7 +67,22 @@ pub const ALL: [Known; 3] = [
         summary: "earliest deadline first, refused when it can no longer be met",
         make: |_| Box::new(Edf),
     },
+    Known {
+        name: "aroma",
+        summary: "processors shared round robin; a job is mapped when it comes, by its deadline",
+        make: |_| Box::new(AromaByDeadline),
+    },
 ];
+
+/// AROMA with every job in the class of deadlines. Made where it runs: what says the classes may
+/// be bound to its thread.
+struct AromaByDeadline;
+
+impl Scheduler for AromaByDeadline {
+    fn run(&mut self, jobs: &[Job], machine: &Machine, observer: &mut dyn Observer) {
+        Aroma::default().run(jobs, machine, observer);
+    }
+}
 
 /// Those that are compared where none are named.
 pub const DEFAULT: &str = "easy,edf";
