@@ -219,7 +219,7 @@ fn explain(reason: &str) -> String {
     let meaning = match reason {
         "invalid" => "a value that cannot be judged",
         "budget" => "the job costs more than its budget",
-        "deadline" => "by its estimate it could not end in time even on processors of its own",
+        "deadline" => "by its estimate it could no longer end in time",
         "share" => "no node had enough processors left until its deadline",
         "memory" => "no node had enough memory left",
         "chunks" => "some of its parts fitted, but not all",

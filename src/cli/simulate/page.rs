@@ -139,7 +139,10 @@ fn facts(results: &Results<'_>, machine: &str) -> Vec<(String, String)> {
         }
     }
     facts.push(("jobs", jobs));
-    facts.push(("machine", machine.to_string()));
+    let swept = plan.sweep.as_ref().map(|range| range.parameter);
+    if swept != Some(Parameter::Nodes) {
+        facts.push(("machine", machine.to_string()));
+    }
     let model = &setting.model;
     facts.push(("estimates", estimates(model.estimates)));
     facts.push(("deadlines", deadlines(model)));
