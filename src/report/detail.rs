@@ -50,7 +50,6 @@ pub(super) fn slowdowns(runs: &[PolicyRun]) -> Figure {
         caption: "Submitted jobs that met their deadline with at most this slowdown".to_string(),
         head,
         rows: rows.collect(),
-        ..Table::default()
     };
     let drawing = Plot {
         title: "How long the jobs took that met their deadline".to_string(),
@@ -128,7 +127,6 @@ pub(super) fn promises(runs: &[PolicyRun]) -> Figure {
             caption: "Accepted jobs by their deadline".to_string(),
             head: words(&["policy", "deadline", "met", "late"]),
             rows: rows.collect(),
-            ..Table::default()
         },
     }
 }
@@ -199,7 +197,6 @@ pub(super) fn utilisation(runs: &[PolicyRun]) -> Figure {
                 "most",
             ]),
             rows: rows.collect(),
-            ..Table::default()
         },
     }
 }
@@ -280,7 +277,6 @@ pub(super) fn hours(runs: &[PolicyRun], clock: Clock) -> Option<Figure> {
             caption: "Submitted jobs, and those that met their deadline".to_string(),
             head,
             rows: rows.collect(),
-            ..Table::default()
         },
     })
 }

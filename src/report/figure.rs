@@ -4,15 +4,13 @@
 use super::markup::Escaped;
 use std::fmt::Write;
 
-/// A table; the first columns name its rows.
+/// A table; the first column names its rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
     /// What it holds.
     pub caption: String,
     /// One heading for each column.
     pub head: Vec<String>,
-    /// Columns beyond the first that name a row as well.
-    pub more_names: usize,
     /// Cells as they are shown; what follows a line break in one stands small below the rest.
     pub rows: Vec<Vec<String>>,
 }
@@ -20,16 +18,17 @@ pub struct Table {
 impl Table {
     /// As HTML, in a box of its own that scrolls where the table is wider than the screen.
     pub fn html(&self) -> String {
+        self.html_named_by(1)
+    }
+
+    /// The same where so many of the first columns name a row.
+    pub fn html_named_by(&self, names: usize) -> String {
         let mut html = String::from("<div class=\"scroll\" tabindex=\"0\"><table>\n");
         // Writing to a String cannot fail.
         let _ = writeln!(html, "<caption>{}</caption>", Escaped(&self.caption));
         html += "<thead><tr>";
         for (place, cell) in self.head.iter().enumerate() {
-            let class = if place <= self.more_names {
-                " class=\"name\""
-            } else {
-                ""
-            };
+            let class = if place < names { " class=\"name\"" } else { "" };
             let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", Escaped(cell));
         }
         html += "</tr></thead>\n<tbody>\n";
@@ -37,7 +36,7 @@ impl Table {
             html += "<tr>";
             for (place, cell) in row.iter().enumerate() {
                 let _ = match place {
-                    place if place <= self.more_names => write!(
+                    place if place < names => write!(
                         html,
                         "<th scope=\"row\" class=\"name\">{}</th>",
                         Escaped(cell)

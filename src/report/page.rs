@@ -62,7 +62,7 @@ impl Report {
             Results::Sweep(_) => {
                 format!(
                     "{figures}<section>\n<h2>All measures</h2>\n{}</section>\n",
-                    table.html()
+                    table.html_named_by(2)
                 )
             }
         };
@@ -164,7 +164,6 @@ fn all_measures(runs: &[PolicyRun]) -> Table {
         ),
         head,
         rows: rows.collect(),
-        ..Table::default()
     }
 }
 

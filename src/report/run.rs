@@ -136,7 +136,6 @@ pub(super) fn fates(runs: &[PolicyRun]) -> Figure {
             caption: "Jobs".to_string(),
             head: words(&["policy", "submitted", "met", "late", "refused"]),
             rows: rows.collect(),
-            ..Table::default()
         },
     }
 }
@@ -212,7 +211,6 @@ pub(super) fn refusals(runs: &[PolicyRun]) -> Option<Figure> {
             caption: "Refused jobs by reason".to_string(),
             head,
             rows: rows.collect(),
-            ..Table::default()
         },
     })
 }
@@ -221,9 +219,12 @@ fn explain(reason: &str) -> String {
     let meaning = match reason {
         "invalid" => "a value that cannot be judged",
         "budget" => "the job costs more than its budget",
-        "deadline" => "by its estimate it could not end in time even on processors of its own",
+        "deadline" => "by its estimate it could no longer end in time",
         "share" => "no node had enough processors left until its deadline",
         "memory" => "no node had enough memory left",
+        "time" => "before some deadline no node had enough time left for all that was promised",
+        "risk" => "on every node somebody was late or would have been",
+        "return" => "on every node the penalties to others would have outweighed its budget",
         "chunks" => "some of its parts fitted, but not all",
         "no-node" => "no node takes jobs",
         "processors" => "the machine has too few processors",

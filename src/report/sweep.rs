@@ -124,7 +124,6 @@ impl Sweep {
                 caption: drawing.y.label.clone(),
                 head,
                 rows: rows.collect(),
-                ..Table::default()
             },
         })
     }
@@ -196,7 +195,6 @@ impl Sweep {
             caption: format!("By {} and policy", self.parameter),
             head,
             rows: rows.collect(),
-            more_names: 1,
         }
     }
 }

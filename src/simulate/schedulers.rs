@@ -82,7 +82,7 @@ pub const ALL: [Known; 8] = [
     },
     Known {
         name: "aroma",
-        summary: "mappings that keep every promise, processors shared round robin (2004)",
+        summary: "processors shared round robin; a job is mapped when it comes, by its deadline (2004)",
         make: |_| Box::new(Aroma::new(aroma::by_deadline)),
     },
 ];

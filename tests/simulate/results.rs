@@ -218,13 +218,13 @@ fn what_is_left_out_is_said() {
     let said = text(&lenient.stderr);
     assert_eq!(lenient.status.code(), Some(0), "{said}");
     assert!(
-        said.contains("1 lines left out") && said.contains("line 518"),
+        said.contains("1 line left out") && said.contains("line 518"),
         "{said}"
     );
     assert!(said.contains("larger than the machine"), "{said}");
     let page = fs::read_to_string(directory.path().join("page.html")).expect("a page");
     assert!(
-        page.contains("that are larger than the machine"),
+        page.contains("left out: larger than the machine"),
         "not in the page"
     );
 }
@@ -245,4 +245,35 @@ fn a_reader_that_goes_away_is_no_failure_and_the_page_is_written() {
     assert!(child.wait().expect("libra").success());
     let page = fs::read_to_string(directory.path().join("page.html")).expect("a page");
     assert!(page.ends_with("</html>\n"));
+}
+
+/// What the documentation shows is what is printed.
+#[test]
+fn the_documentation_shows_what_is_printed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/simulator.md");
+    let docs = fs::read_to_string(docs).expect("the documentation");
+    let mut shown = 0;
+    for example in docs.split("\n    $ libra ").skip(1) {
+        let example = example.split("\n\n").next().unwrap_or(example);
+        let (command, expected) = example.split_once('\n').expect("an answer");
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_libra"))
+            .args(command.split(' '))
+            .current_dir(directory.path())
+            .env("LIBRA_CONFIG", "/dev/null")
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .expect("libra");
+        let expected: Vec<&str> = expected
+            .lines()
+            .map(|line| line.get(4..).unwrap_or(""))
+            .collect();
+        assert_eq!(
+            text(&output.stdout).lines().collect::<Vec<_>>(),
+            expected,
+            "{command}"
+        );
+        shown += 1;
+    }
+    assert_eq!(shown, 5);
 }

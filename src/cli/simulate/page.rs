@@ -130,19 +130,19 @@ fn facts(results: &Results<'_>, machine: &str) -> Vec<(String, String)> {
     let made = results.made;
     for (left_out, why) in [
         (made.never_ran, "never ran"),
-        (made.too_large, "are larger than the machine"),
-        (
-            made.no_processors,
-            "do not say on how many processors they ran",
-        ),
-        (part.log.skipped as usize, "lines cannot be read"),
+        (made.too_large, "larger than the machine"),
+        (made.no_processors, "of unknown size"),
+        (part.log.skipped as usize, "not readable"),
     ] {
         if left_out > 0 {
-            jobs += &format!("; left out: {} that {why}", count(left_out as u64));
+            jobs += &format!("; {} left out: {why}", count(left_out as u64));
         }
     }
     facts.push(("jobs", jobs));
-    facts.push(("machine", machine.to_string()));
+    let swept = plan.sweep.as_ref().map(|range| range.parameter);
+    if swept != Some(Parameter::Nodes) {
+        facts.push(("machine", machine.to_string()));
+    }
     let model = &setting.model;
     facts.push(("estimates", estimates(model.estimates)));
     facts.push(("deadlines", deadlines(model)));

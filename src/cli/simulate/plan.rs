@@ -244,10 +244,8 @@ impl Part {
     pub fn warn(&self, made: &Made) {
         let log = &self.log;
         if log.skipped > 0 {
-            say(format_args!(
-                "libra: {}: {} lines left out",
-                self.name, log.skipped
-            ));
+            let lines = counted(log.skipped as usize, "line", "lines");
+            say(format_args!("libra: {}: {lines} left out", self.name));
             for skipped in &log.first_skipped {
                 say(format_args!("libra: {}: {skipped}", self.name));
             }
@@ -256,17 +254,15 @@ impl Part {
             say(format_args!("libra: {}: sorted; {disorder}", self.name));
         }
         for (jobs, why) in [
-            (made.too_large, "that are larger than the machine"),
+            (made.too_large, "larger than the machine"),
             (
                 made.no_processors,
-                "that do not say on how many processors they ran",
+                "for which the log does not say how many processors they had",
             ),
         ] {
             if jobs > 0 {
-                say(format_args!(
-                    "libra: {}: left out {jobs} jobs {why}",
-                    self.name
-                ));
+                let jobs = counted(jobs, "job", "jobs");
+                say(format_args!("libra: {}: left out {jobs} {why}", self.name));
             }
         }
     }
@@ -281,4 +277,8 @@ impl Part {
             seconds => duration::show(seconds),
         }
     }
+}
+
+fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }

@@ -112,10 +112,19 @@ impl Results<'_> {
             let widest = lines.iter().map(|line| line.chars().count()).max();
             width.is_some_and(|width| widest.unwrap_or(0) > width)
         };
+        let mut left_out = Vec::new();
         while too_wide(&lines) && columns.len() > 2 {
             let least = columns.iter().map(|column| column.weight).min();
-            columns.retain(|column| Some(column.weight) != least);
+            let (out, kept) = columns
+                .into_iter()
+                .partition(|column| Some(column.weight) == least);
+            columns = kept;
+            left_out.extend::<Vec<&Column>>(out);
             lines = self.lines(&columns, plus_minus);
+        }
+        if !left_out.is_empty() {
+            let names: Vec<&str> = left_out.iter().map(|column| column.heading).collect();
+            lines.push(format!("no room for {}; see --json", names.join(", ")));
         }
         for line in lines {
             text += &line;
