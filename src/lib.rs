@@ -9,6 +9,8 @@ pub mod decision;
 pub mod ffi;
 pub mod host;
 #[cfg(feature = "simulate")]
+pub mod report;
+#[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod text;
 #[cfg(feature = "simulate")]

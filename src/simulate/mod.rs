@@ -8,11 +8,13 @@
 
 pub mod measures;
 pub mod outcomes;
+pub mod queue;
 pub mod series;
 pub mod shares;
+pub mod summary;
 pub mod sums;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use crate::decision::node::NodeSpec;
 use crate::workload::Job;

@@ -3,10 +3,14 @@
 //! A log says when a job came, how long it ran and what its user asked for; it says nothing of
 //! deadlines and budgets. Those are drawn by the papers' workload model or given by the site.
 
+pub mod lublin;
+mod random;
 pub mod read;
 pub mod sla;
 pub mod swf;
+pub mod synthetic;
 pub mod terms;
+pub mod write;
 
 use crate::decision::job::Terms;
 

@@ -115,7 +115,7 @@ impl Subset {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// There is no such file, or it may not be read.
-    #[error("{name}: cannot be opened: {error}; name a log in the Standard Workload Format")]
+    #[error("{name}: cannot be opened: {error}; name a file that is there and may be read")]
     Open {
         /// The file.
         name: String,
@@ -123,7 +123,7 @@ pub enum TraceError {
         error: io::Error,
     },
     /// It is a directory.
-    #[error("{0}: is a directory; name a log in the Standard Workload Format (.swf, .swf.gz)")]
+    #[error("{0}: is a directory; name the files in it")]
     Directory(String),
     /// Reading stopped.
     #[error("{name}: cannot be read after line {line}: {error}")]
@@ -212,25 +212,34 @@ fn all_skipped(first: &Option<Skipped>) -> String {
 /// Longest line that is read; a job has some hundred bytes.
 const LONGEST_LINE: usize = 64 * 1024;
 
+/// Opens a file, or standard input as `-`, and says what errors call it.
+///
+/// # Errors
+/// When it cannot be opened or is a directory.
+pub fn open(path: &Path) -> Result<(Box<dyn Read>, String), TraceError> {
+    if path == Path::new("-") {
+        return Ok((Box::new(io::stdin().lock()), "standard input".to_string()));
+    }
+    let name = path.display().to_string();
+    let failed = |error| TraceError::Open {
+        name: name.clone(),
+        error,
+    };
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_dir() {
+        return Err(TraceError::Directory(name));
+    }
+    Ok((Box::new(file), name))
+}
+
 /// Reads a log: a file, plain or gzip whatever its name, or standard input as `-`.
 ///
 /// # Errors
 /// When it cannot be read, is not a log, or has no job; with [`Leniency::Strict`] also the first
 /// line that is not a job or out of order.
 pub fn read(path: &Path, leniency: Leniency) -> Result<Log, TraceError> {
-    if path == Path::new("-") {
-        return read_from(io::stdin().lock(), "standard input", leniency);
-    }
-    let name = path.display().to_string();
-    let open = |error| TraceError::Open {
-        name: name.clone(),
-        error,
-    };
-    let file = File::open(path).map_err(open)?;
-    if file.metadata().map_err(open)?.is_dir() {
-        return Err(TraceError::Directory(name));
-    }
-    read_from(file, &name, leniency)
+    let (source, name) = open(path)?;
+    read_from(source, &name, leniency)
 }
 
 /// Reads a log, plain or gzip, from anything; `name` is what errors call it.
@@ -247,7 +256,9 @@ pub fn read_from(source: impl Read, name: &str, leniency: Leniency) -> Result<Lo
     };
     let mut lines = 0;
     let mut line = Vec::with_capacity(512);
-    while next_line(&mut text, &mut line).map_err(|error| reading.failed(lines, error))? {
+    while next_line(&mut text, &mut line, LONGEST_LINE)
+        .map_err(|error| reading_failed(name, lines, error))?
+    {
         lines += 1;
         reading.take(lines, &line)?;
     }
@@ -300,11 +311,26 @@ pub fn text<'a>(
     })
 }
 
-/// Reads the next line into `line`, at most a byte more than [`LONGEST_LINE`] of it. False at the
-/// end.
-pub fn next_line(text: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+/// Reads the next line into `line`, of one that is longer than `longest` a byte more than that.
+/// False at the end.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn next_line(text: &mut dyn BufRead, line: &mut Vec<u8>, longest: usize) -> io::Result<bool> {
     line.clear();
-    Ok(text.take(LONGEST_LINE as u64 + 1).read_until(b'\n', line)? > 0)
+    Ok(text.take(longest as u64 + 1).read_until(b'\n', line)? > 0)
+}
+
+/// Why a text that was opened cannot be read on, after so many lines.
+pub fn reading_failed(name: &str, line: u64, error: io::Error) -> TraceError {
+    let name = name.to_string();
+    match error.kind() {
+        ErrorKind::UnexpectedEof => TraceError::Truncated { name, line },
+        ErrorKind::InvalidData | ErrorKind::InvalidInput => {
+            TraceError::Damaged { name, line, error }
+        }
+        _ => TraceError::Read { name, line, error },
+    }
 }
 
 /// What is known in the middle of a log.
@@ -317,17 +343,6 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn failed(&self, line: u64, error: io::Error) -> TraceError {
-        let name = self.name.to_string();
-        match error.kind() {
-            ErrorKind::UnexpectedEof => TraceError::Truncated { name, line },
-            ErrorKind::InvalidData | ErrorKind::InvalidInput => {
-                TraceError::Damaged { name, line, error }
-            }
-            _ => TraceError::Read { name, line, error },
-        }
-    }
-
     fn take(&mut self, number: u64, line: &[u8]) -> Result<(), TraceError> {
         // What is so long is not read to its end: it may have none.
         if line.len() > LONGEST_LINE {

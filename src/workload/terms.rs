@@ -12,6 +12,7 @@
 //! sweep differ by what was changed. Every job that is made has terms that pass [`Terms::check`].
 
 use super::Job;
+use super::random;
 use super::read::Leniency;
 use super::swf::Record;
 use crate::decision::job::{DeadlineType, LONGEST, OutOfRange, SHORTEST, Terms};
@@ -223,20 +224,9 @@ enum Property {
     Penalty = 4,
 }
 
-/// The mixing step of SplitMix64 (Steele, Lea and Flood 2014): every bit of the result depends on
-/// every bit of `word`.
-fn mix(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// The stream of one property of one job.
 fn stream(seed: u64, number: u32, property: Property) -> Pcg64Mcg {
-    let high = mix(mix(seed) ^ u64::from(number));
-    let low = mix(high ^ ((property as u64) << 32));
-    Pcg64Mcg::new((u128::from(high) << 64) | u128::from(low))
+    random::stream(seed, number, property as u32)
 }
 
 /// Why no jobs can be made of a log.
