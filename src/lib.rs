@@ -11,6 +11,8 @@ pub mod host;
 #[cfg(feature = "simulate")]
 pub mod report;
 #[cfg(feature = "simulate")]
+pub mod reproduce;
+#[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod text;
 #[cfg(feature = "simulate")]

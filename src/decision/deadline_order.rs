@@ -120,9 +120,8 @@ fn put_off(jobs: &mut [Waiting], length: f64, capacity: f64) {
         return;
     }
     // Everyone is cut down to the same level, as far as its limit allows. Amounts fall with the level.
-    let amount = |job: &Waiting, level: f64| {
-        (job.work - job.limit * level).clamp(0.0, job.limit * length)
-    };
+    let amount =
+        |job: &Waiting, level: f64| (job.work - job.limit * level).clamp(0.0, job.limit * length);
     let level_of = |job: &Waiting| job.work / job.limit;
     let (mut low, mut high) = (0.0, jobs.iter().map(level_of).fold(0.0, f64::max));
     for _ in 0..60 {
