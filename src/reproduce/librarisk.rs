@@ -232,6 +232,7 @@ pub fn reproduce(
         statements: statements::all(&panels),
         tables: Vec::new(),
         panels,
+        pictures: Vec::new(),
         notes: vec![
             "Percentages are of the jobs that ran in the log; a job without a run time cannot be \
              simulated."

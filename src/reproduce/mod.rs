@@ -7,14 +7,18 @@
 //! Pure: a log and options in, numbers and words out; the same whatever the number of threads.
 //! `libra reproduce` reads the log and writes the files.
 
+pub mod libra;
 pub mod librarisk;
+pub mod librasla;
 pub mod panel;
 pub mod parallel;
+pub mod picture;
 pub mod statement;
 pub mod sweep;
 
 use crate::report::figure::Table;
 use panel::Panel;
+use picture::Picture;
 use statement::Statement;
 
 /// How much is run.
@@ -69,6 +73,8 @@ pub struct Reproduction {
     pub tables: Vec<(&'static str, Table)>,
     /// The plots of its figures.
     pub panels: Vec<Panel>,
+    /// Pictures of single jobs.
+    pub pictures: Vec<Picture>,
     /// What must be known to judge the numbers.
     pub notes: Vec<String>,
 }
