@@ -1,5 +1,11 @@
 //! What can be typed. The one source of help texts, man pages and completions.
 
+mod simulate;
+mod workload;
+
+pub use simulate::{Format, SimulateArgs, Spare};
+pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
+
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -139,6 +145,25 @@ pub enum Command {
     /// take over. Where no agent runs, one of the 'libra run' does the same. Jobs run on when the
     /// agent ends.
     Agent(AgentArgs),
+
+    /// Say what policies would have done to the jobs of a log
+    ///
+    /// Replays the submissions of a log on a simulated machine, once for each policy, and compares
+    /// what would have become of the jobs. No log has deadlines and budgets: they are drawn at random,
+    /// as in the papers that the policies come from, or taken from a file (--sla).
+    Simulate(Box<SimulateArgs>),
+
+    /// Make a synthetic log of jobs, to simulate
+    ///
+    /// By the model of Lublin and Feitelson: sizes, run times and a daily cycle as they were found
+    /// on four parallel machines. Written in the Standard Workload Format.
+    Workload(WorkloadArgs),
+
+    /// Make a log to simulate of a site's own records
+    Trace {
+        #[command(subcommand)]
+        command: TraceCommand,
+    },
 
     /// Check a configuration or print the default one
     Config {

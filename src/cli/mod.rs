@@ -10,14 +10,18 @@ mod generate;
 mod quote;
 mod run;
 mod show;
+mod simulate;
 mod status;
 mod table;
 mod terms;
+mod trace;
+mod workload;
 
 use args::{Args, Command};
 use clap::Parser;
 use libra::config::{Config, ConfigError};
 use libra::host::HostError;
+use libra::workload::write::Target;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -54,13 +58,38 @@ enum Failure {
         directory: PathBuf,
         error: std::io::Error,
     },
+    #[error("{file}: cannot be opened for writing: {error}; name another file")]
+    File {
+        file: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("{file}: cannot be written: {error}; what is there is not complete")]
+    Write {
+        file: PathBuf,
+        error: std::io::Error,
+    },
 }
 
 impl Failure {
+    /// A log that could not be written.
+    fn log(target: &Target, error: std::io::Error) -> Failure {
+        match target {
+            Target::Output => Failure::Output(error),
+            Target::File(file) => Failure::Write {
+                file: file.clone(),
+                error,
+            },
+        }
+    }
+
     fn code(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
-            Failure::Host(_) | Failure::Output(_) | Failure::Generate { .. } => exit::FAILED,
+            Failure::Host(_)
+            | Failure::Output(_)
+            | Failure::Generate { .. }
+            | Failure::File { .. }
+            | Failure::Write { .. } => exit::FAILED,
         }
     }
 }
@@ -84,6 +113,9 @@ pub fn main() -> ExitCode {
         Command::Status(status) => status::status(status, &args),
         Command::Cancel(cancel) => cancel::cancel(cancel, &args),
         Command::Agent(agent) => agent::agent(agent, &args),
+        Command::Simulate(simulate) => simulate::simulate(simulate, &args),
+        Command::Workload(workload) => workload::workload(workload, &args),
+        Command::Trace { command } => trace::trace(command, &args),
         Command::Config { command } => config::config(command, &args),
         Command::Generate(generate) => generate::generate(generate),
     };

@@ -88,7 +88,7 @@ fn frame(text: &str, width: usize, first: bool) -> String {
 }
 
 /// Can block characters and such be shown?
-fn utf8() -> bool {
+pub fn utf8() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))

@@ -1,6 +1,7 @@
 //! Figures of how single jobs and hours fared in one run of several policies.
 
 use super::figure::{Figure, Table};
+use super::page::Clock;
 use super::plot::Joined;
 use super::run::{PolicyRun, both, percent, plot, words};
 use super::scale::count;
@@ -210,8 +211,8 @@ fn unit_of_time(seconds: f64) -> (f64, &'static str) {
     }
 }
 
-/// The hours of the day.
-pub(super) fn hours(runs: &[PolicyRun], known: bool) -> Option<Figure> {
+/// The hours of the day; none where submissions have none.
+pub(super) fn hours(runs: &[PolicyRun], clock: Clock) -> Option<Figure> {
     let first = runs.first()?;
     let points = |count: fn(&series::Hour) -> u64, run: &PolicyRun| {
         let hours = run.series.hours.iter().enumerate();
@@ -228,10 +229,12 @@ pub(super) fn hours(runs: &[PolicyRun], known: bool) -> Option<Figure> {
         .collect();
     let all = Series::new("submitted", points(|hour| hour.submitted, first));
     lines.push(all.in_style(style::QUIET));
-    let clock = if known {
-        "Hours are those of the log's own clock."
-    } else {
-        "The log does not say when it began: hours are counted from its first job."
+    let clock = match clock {
+        Clock::Log => "Hours are those of the log's own clock.",
+        Clock::FirstJob => {
+            "The log does not say when it began: hours are counted from its first job."
+        }
+        Clock::Moved => return None,
     };
     let drawing = Plot {
         title: "At what time of day promises are made and kept".to_string(),

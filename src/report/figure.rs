@@ -18,19 +18,29 @@ pub struct Table {
 impl Table {
     /// As HTML, in a box of its own that scrolls where the table is wider than the screen.
     pub fn html(&self) -> String {
+        self.html_named_by(1)
+    }
+
+    /// The same where so many of the first columns name a row.
+    pub fn html_named_by(&self, names: usize) -> String {
         let mut html = String::from("<div class=\"scroll\" tabindex=\"0\"><table>\n");
         // Writing to a String cannot fail.
         let _ = writeln!(html, "<caption>{}</caption>", Escaped(&self.caption));
         html += "<thead><tr>";
-        for cell in &self.head {
-            let _ = write!(html, "<th scope=\"col\">{}</th>", Escaped(cell));
+        for (place, cell) in self.head.iter().enumerate() {
+            let class = if place < names { " class=\"name\"" } else { "" };
+            let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", Escaped(cell));
         }
         html += "</tr></thead>\n<tbody>\n";
         for row in &self.rows {
             html += "<tr>";
             for (place, cell) in row.iter().enumerate() {
                 let _ = match place {
-                    0 => write!(html, "<th scope=\"row\">{}</th>", Escaped(cell)),
+                    place if place < names => write!(
+                        html,
+                        "<th scope=\"row\" class=\"name\">{}</th>",
+                        Escaped(cell)
+                    ),
                     _ => match cell.split_once('\n') {
                         Some((cell, below)) => write!(
                             html,

@@ -38,7 +38,7 @@ mod tests;
 
 pub use bars::{Bars, Part, Row};
 pub use grid::Promises;
-pub use page::{Report, Results};
+pub use page::{Clock, Report, Results};
 pub use plot::{Plot, Point, Series};
 pub use run::PolicyRun;
 pub use scale::{Axis, Scale};

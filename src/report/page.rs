@@ -2,7 +2,7 @@
 
 use super::figure::{Figure, Table};
 use super::markup::Escaped;
-use super::run::{self, PolicyRun, cells, words};
+use super::run::{self, Columns, PolicyRun, words};
 use super::sweep::Sweep;
 use super::{detail, style};
 use crate::simulate::summary::Measure;
@@ -16,6 +16,17 @@ pub enum Results {
     Sweep(Sweep),
 }
 
+/// What is known of the time of day of submissions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The log says it.
+    Log,
+    /// Nothing: hours count from the first job.
+    FirstJob,
+    /// Submissions were moved: they have none.
+    Moved,
+}
+
 /// All that a page tells.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -25,8 +36,8 @@ pub struct Report {
     pub subtitle: String,
     /// What came of it.
     pub results: Results,
-    /// Does the log say at what time of day it began?
-    pub clock_known: bool,
+    /// What hours of the day are.
+    pub clock: Clock,
     /// How it was run: names and values, the command line first.
     pub facts: Vec<(String, String)>,
     /// What should be kept in mind, besides what is true of every simulation.
@@ -48,7 +59,12 @@ impl Report {
         let table = match &self.results {
             Results::Runs(_) => table.html() + &figures,
             // Its table is long: figures first.
-            Results::Sweep(_) => figures + &table.html(),
+            Results::Sweep(_) => {
+                format!(
+                    "{figures}<section>\n<h2>All measures</h2>\n{}</section>\n",
+                    table.html_named_by(2)
+                )
+            }
         };
         let facts = self.facts.iter();
         let facts: String = facts
@@ -85,7 +101,7 @@ impl Report {
         figures.push(detail::slowdowns(runs));
         figures.push(detail::promises(runs));
         figures.push(detail::utilisation(runs));
-        figures.extend(detail::hours(runs, self.clock_known));
+        figures.extend(detail::hours(runs, self.clock));
         figures
     }
 }
@@ -116,8 +132,11 @@ fn lead(runs: &[PolicyRun]) -> Option<String> {
     let mean = |measure| best.summary.mean(measure).unwrap_or(0.0);
     let (accepted, late) = (mean(Measure::Accepted), mean(Measure::Late));
     if accepted > 0.0 {
-        let part = run::percent(accepted / mean(Measure::Submitted).max(1.0) * 100.0);
-        text += &format!(". {} accepted {part} of the jobs", best.name);
+        let part = match accepted / mean(Measure::Submitted).max(1.0) * 100.0 {
+            100.0 => "all jobs".to_string(),
+            part => format!("{} of the jobs", run::percent(part)),
+        };
+        text += &format!(". {} accepted {part}", best.name);
         text += &match late / accepted * 100.0 {
             0.0 => " and ended none of them late".to_string(),
             part => format!(" and ended {} of those late", run::percent(part)),
@@ -127,12 +146,12 @@ fn lead(runs: &[PolicyRun]) -> Option<String> {
 }
 
 fn all_measures(runs: &[PolicyRun]) -> Table {
-    let head = [
-        "policy", "refused", "late", "met", "met, %", "slowdown", "wait", "utility", "in use",
-    ];
+    let columns = Columns::of(runs.iter().map(|run| &run.summary));
+    let mut head = words(&["policy"]);
+    head.extend(columns.head());
     let rows = runs.iter().map(|run| {
         let mut row = vec![run.name.clone()];
-        row.extend(cells(&run.summary));
+        row.extend(columns.cells(&run.summary));
         row
     });
     let submitted = runs
@@ -143,7 +162,7 @@ fn all_measures(runs: &[PolicyRun]) -> Table {
             "Measures of {} submitted jobs",
             run::jobs(submitted.unwrap_or(0.0))
         ),
-        head: words(&head),
+        head,
         rows: rows.collect(),
     }
 }
@@ -217,7 +236,8 @@ svg.narrow{display:none;max-width:30rem}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums;margin:.5rem 0;min-width:min(100%,24rem)}
 caption{text-align:left;color:var(--soft);padding:0 0 .4rem}
 th,td{padding:.35rem .8rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--rule)}
-th:first-child,td:first-child{text-align:left;padding-left:0}
+th.name{text-align:left}
+th:first-child{padding-left:0}
 thead th{font-weight:600;color:var(--soft);border-bottom-color:var(--soft)}
 tbody th{font-weight:600}
 td small{display:block;color:var(--soft);font-size:.85em;line-height:1.2}

@@ -115,7 +115,12 @@ const LINE: f64 = 17.0;
 impl Plot {
     /// A file of its own, with its title and its style, light and dark.
     pub fn svg(&self) -> String {
-        let Size { width, height } = Size::WIDE;
+        self.svg_sized(Size::WIDE)
+    }
+
+    /// The same, laid out for another size; the title comes on top of it.
+    pub fn svg_sized(&self, size: Size) -> String {
+        let Size { width, height } = size;
         let heading = 30.0;
         let mut drawing = Drawing::new(Size {
             width,

@@ -219,18 +219,50 @@ fn explain(reason: &str) -> String {
     let meaning = match reason {
         "invalid" => "a value that cannot be judged",
         "budget" => "the job costs more than its budget",
-        "deadline" => "it could not end in time even with processors of its own",
+        "deadline" => "by its estimate it could no longer end in time",
         "share" => "no node had enough processors left until its deadline",
         "memory" => "no node had enough memory left",
         "chunks" => "some of its parts fitted, but not all",
         "no-node" => "no node takes jobs",
-        _ => return format!("{reason}: see the policy's description"),
+        "processors" => "the machine has too few processors",
+        _ => return reason.to_string(),
     };
     format!("{reason}: {meaning}")
 }
 
-/// The measures of the table that all pages have, from `refused` to `in use`.
-pub(super) fn cells(summary: &Summary) -> Vec<String> {
+/// The headings of the table that all pages have, and its cells. Utility is left out where nobody
+/// has any.
+pub(super) struct Columns {
+    utility: bool,
+}
+
+impl Columns {
+    pub fn of<'a>(mut summaries: impl Iterator<Item = &'a Summary>) -> Columns {
+        Columns {
+            utility: summaries.any(|summary| summary.get(Measure::Utility).is_some()),
+        }
+    }
+
+    pub fn head(&self) -> Vec<String> {
+        let mut head = words(&["refused", "late", "met", "met, %", "slowdown", "wait"]);
+        head.extend(self.utility.then(|| "utility".to_string()));
+        head.push("in use".to_string());
+        head
+    }
+
+    pub fn cells(&self, summary: &Summary) -> Vec<String> {
+        let mut cells = cells(summary);
+        if !self.utility {
+            cells.remove(UTILITY);
+        }
+        cells
+    }
+}
+
+/// Where it stands among the cells.
+const UTILITY: usize = 6;
+
+fn cells(summary: &Summary) -> Vec<String> {
     let jobs = |measure| spread(summary, measure, jobs);
     vec![
         jobs(Measure::Rejected),

@@ -1,7 +1,7 @@
 //! Figures of several policies over a range of values of one parameter.
 
 use super::figure::{Figure, Table};
-use super::run::{plot, spread, words};
+use super::run::{Columns, plot, spread};
 use super::scale::number;
 use super::{Axis, Plot, Point, Series};
 use crate::simulate::summary::{Measure, Summary};
@@ -164,34 +164,36 @@ impl Sweep {
                 self.parameter, self.policies[all]
             ));
         }
-        let parts: Vec<String> = order
-            .iter()
-            .map(|&place| format!("{} at {}", self.policies[place], wins[place]))
-            .collect();
-        Some(format!(
-            "Of {values} values of the {}, most jobs met their deadline under {}.",
-            self.parameter,
-            parts.join(", under ")
-        ))
+        let [most, others @ ..] = &order[..] else {
+            return None;
+        };
+        let mut text = format!(
+            "Most jobs met their deadline under {} at {} of {values} values of the {}",
+            self.policies[*most], wins[*most], self.parameter
+        );
+        for &place in others {
+            text += &format!(", under {} at {}", self.policies[place], wins[place]);
+        }
+        Some(text + ".")
     }
 
     /// All measures at all values.
     pub(super) fn table(&self) -> Table {
-        let head = [
-            "policy", "refused", "late", "met", "met, %", "slowdown", "wait", "utility", "in use",
-        ];
-        let mut columns = vec![self.parameter.clone()];
-        columns.extend(words(&head));
+        let all = self.points.iter().flat_map(|(_, all)| all);
+        let columns = Columns::of(all);
+        let mut head = vec![self.parameter.clone(), "policy".to_string()];
+        head.extend(columns.head());
+        let columns = &columns;
         let rows = self.points.iter().flat_map(|(value, all)| {
             self.policies.iter().zip(all).map(move |(name, summary)| {
                 let mut row = vec![number(*value), name.clone()];
-                row.extend(super::run::cells(summary));
+                row.extend(columns.cells(summary));
                 row
             })
         });
         Table {
-            caption: "All measures".to_string(),
-            head: columns,
+            caption: format!("By {} and policy", self.parameter),
+            head,
             rows: rows.collect(),
         }
     }

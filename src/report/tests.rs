@@ -1,5 +1,6 @@
 //! What holds for every plot and page, whatever is in it.
 
+use super::page::Clock;
 use super::plot::{Joined, Reference};
 use super::*;
 use crate::simulate::measures::{Measures, Tally};
@@ -122,7 +123,7 @@ fn report(title: &str, results: Results) -> Report {
         title: title.to_string(),
         subtitle: title.to_string(),
         results,
-        clock_known: false,
+        clock: Clock::FirstJob,
         facts: vec![(title.to_string(), title.to_string())],
         notes: vec![title.to_string()],
     }
@@ -190,7 +191,10 @@ fn a_sweep_says_who_leads() {
     assert!(lead(60.0).contains(
         "At all 2 values of the arrival delay factor most jobs met their deadline under libra."
     ));
-    assert!(lead(40.0).contains("met their deadline under edf at 1, under libra at 1."));
+    assert!(
+        lead(40.0)
+            .contains("under edf at 1 of 2 values of the arrival delay factor, under libra at 1.")
+    );
     assert_eq!(check(&lead(60.0)), Ok(()));
 }
 

@@ -6,11 +6,15 @@
 //! One scheduler, one module, behind the one trait [`Scheduler`]. What becomes of a job is told
 //! once, when it is known, to an [`Observer`]; nothing is kept of a job that has ended.
 
+pub mod aroma;
+pub mod experiment;
 pub mod measures;
 pub mod outcomes;
 pub mod queue;
+pub mod schedulers;
 pub mod series;
 pub mod shares;
+pub mod setting;
 pub mod summary;
 pub mod sums;
 #[cfg(test)]

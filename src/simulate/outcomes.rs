@@ -10,7 +10,7 @@
 //! | `start`, `finish` | when it first ran and when it ended; empty where it did not run |
 //! | `deadline` | by when it had to be finished |
 //! | `met` | `yes` or `no` |
-//! | `utility` | see [`utility`](super::measures::utility); empty where the budget is unlimited |
+//! | `utility` | see [`utility`]; empty where the budget is unlimited |
 //! | `cost` | price as sold, credits; empty where it did not run |
 //! | `nodes` | those it ran on, counted from 0, such as `0-3;7` |
 //!

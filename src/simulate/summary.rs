@@ -2,7 +2,7 @@
 
 use super::measures::Measures;
 use super::sums::Spread;
-use serde_json::{Map, Value};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A measure that is one number.
@@ -134,36 +134,45 @@ impl Summary {
             .filter_map(|(reason, spread)| spread.map(|spread| (reason, spread)))
             .collect()
     }
+}
 
-    /// The fields of [`Measures`]: as they are of a single run, else means, with the standard
-    /// deviations of a sample in `standard_deviation` and the number of runs in `seeds`.
-    pub fn json(&self) -> Map<String, Value> {
+/// The fields of [`Measures`]: as they are of a single run, else means, with the number of runs in
+/// `seeds` and the standard deviations of a sample in `standard_deviation`.
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         if let [only] = &self.runs[..] {
-            return match serde_json::to_value(only) {
-                Ok(Value::Object(fields)) => fields,
-                // Numbers and words: there is nothing in it that could fail.
-                _ => Map::new(),
-            };
+            return only.serialize(to);
         }
-        let part = |of: fn(Spread) -> f64| {
-            let mut fields: Map<String, Value> = Measure::ALL
-                .iter()
-                .map(|&measure| {
-                    let value = self.get(measure).map(of);
-                    (measure.name().to_string(), value.into())
-                })
-                .collect();
-            let reasons = self.rejected_by_reason().into_iter();
-            let reasons = reasons.map(|(reason, spread)| (reason.to_string(), of(spread).into()));
-            let reasons = Value::Object(reasons.collect());
-            fields.insert("rejected_by_reason".to_string(), reasons);
-            fields
-        };
-        let mut fields = part(|spread| spread.mean);
-        let deviations = Value::Object(part(|spread| spread.deviation));
-        fields.insert("seeds".to_string(), self.runs.len().into());
-        fields.insert("standard_deviation".to_string(), deviations);
-        fields
+        let mut fields = to.serialize_map(None)?;
+        fields.serialize_entry("seeds", &self.runs.len())?;
+        Part(self, |spread| spread.mean).entries(&mut fields)?;
+        let deviations = Part(self, |spread| spread.deviation);
+        fields.serialize_entry("standard_deviation", &deviations)?;
+        fields.end()
+    }
+}
+
+/// The means, or the standard deviations.
+struct Part<'a>(&'a Summary, fn(Spread) -> f64);
+
+impl Part<'_> {
+    fn entries<M: SerializeMap>(&self, fields: &mut M) -> Result<(), M::Error> {
+        let Part(summary, of) = self;
+        for measure in Measure::ALL {
+            fields.serialize_entry(measure.name(), &summary.get(measure).map(of))?;
+        }
+        let reasons = summary.rejected_by_reason().into_iter();
+        let reasons: BTreeMap<&str, f64> =
+            reasons.map(|(name, spread)| (name, of(spread))).collect();
+        fields.serialize_entry("rejected_by_reason", &reasons)
+    }
+}
+
+impl Serialize for Part<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fields = to.serialize_map(None)?;
+        self.entries(&mut fields)?;
+        fields.end()
     }
 }
 
@@ -196,10 +205,10 @@ mod tests {
     #[test]
     fn one_run_stays_as_it_is() {
         let summary = Summary::new(vec![run(4, Some(2.5), "share")]);
-        let json = Value::Object(summary.json());
+        let json = serde_json::to_value(summary).expect("plain data");
         assert_eq!(json["fulfilled"], 4);
         assert_eq!(json["rejected_by_reason"]["share"], 6);
-        assert_eq!(json["utility"], Value::Null);
+        assert_eq!(json["utility"], serde_json::Value::Null);
         assert_eq!(json.get("standard_deviation"), None);
     }
 
@@ -207,7 +216,7 @@ mod tests {
     fn several_runs_have_means_and_deviations() {
         // 2 and 6: mean 4, squares 4 + 4 over 1. The slowdown of the one that has it.
         let summary = Summary::new(vec![run(2, Some(2.5), "share"), run(6, None, "budget")]);
-        let json = Value::Object(summary.json());
+        let json = serde_json::to_value(summary).expect("plain data");
         assert_eq!(json["seeds"], 2);
         assert_eq!(json["fulfilled"], 4.0);
         assert_eq!(json["standard_deviation"]["fulfilled"], 8.0f64.sqrt());

@@ -160,3 +160,11 @@ fn cells_with_quotes() {
         ["a", "b,c", "d\"e", "", ""]
     );
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "(job|deadline|budget|[0-9]|[,;\"\\r\\n .:-]|\\PC){0,60}") {
+        let _ = parse(&text, "sla.csv");
+        let _ = parse(&format!("job,deadline,budget\n{text}"), "sla.csv");
+    }
+}

@@ -1,4 +1,5 @@
 //! Workloads: the real logs, where they are there.
-#![cfg(feature = "simulate")]
+#![cfg(feature = "cli")]
 
+mod commands;
 mod logs;

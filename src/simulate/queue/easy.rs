@@ -34,7 +34,8 @@ impl Scheduler for Easy {
 struct Backfilling {
     waiting: Waiting,
     expected: ExpectedEnds,
-    /// The head's reservation as of the last pass, if nothing has ended and no head started since.
+    /// The head's reservation as of the last pass, if nothing has ended since: then it is still the
+    /// same head, as only an end makes room for it.
     reservation: Option<Reservation>,
     /// The jobs up to this index, exclusive, have been looked at under that reservation.
     looked: usize,
@@ -64,7 +65,6 @@ impl Discipline for Backfilling {
                 break (position, index);
             };
             self.start(position, placement, site);
-            self.reservation = None;
         };
         if self.waiting.len() < 2 || site.free() == 0 {
             return;

@@ -1,5 +1,6 @@
-//! Cases worked out by hand. `properties` compares with `textbook` on random ones.
+//! Cases worked out by hand. `properties` compares with `textbook` on random ones, `logs` on real ones.
 
+mod logs;
 mod properties;
 mod textbook;
 

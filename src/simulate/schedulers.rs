@@ -1,0 +1,189 @@
+//! The schedulers by name.
+//!
+//! A new one is a line in [`ALL`].
+
+use super::aroma::Aroma;
+use super::queue::{Easy, Edf, Fifo};
+use super::{Machine, Observer, Scheduler};
+use crate::decision::admission::Admission;
+use crate::workload::Job;
+
+/// What time that no job was promised is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spare {
+    /// For nothing: every job gets its share.
+    #[default]
+    Idle,
+    /// For all jobs of the node, in proportion to their shares.
+    Shared,
+    /// For the job with the highest return of the node (LibraSLA 2005, section 4.2).
+    HighestReturn,
+}
+
+/// What schedulers that admit jobs are told. Others need none of it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Options {
+    /// Prices, choice of nodes and margin on estimates. The policy in it does not count: the
+    /// scheduler is the policy.
+    pub admission: Admission,
+    /// What spare time is used for.
+    pub spare: Spare,
+}
+
+/// A scheduler that can be run in another thread.
+pub type AnyScheduler = Box<dyn Scheduler + Send>;
+
+/// One that can be named.
+#[derive(Clone, Copy)]
+pub struct Known {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    make: fn(&Options) -> AnyScheduler,
+}
+
+impl Known {
+    /// One to run, from an empty machine.
+    pub fn scheduler(&self, options: &Options) -> AnyScheduler {
+        (self.make)(options)
+    }
+}
+
+/// All of them, in the order in which they are listed.
+pub const ALL: [Known; 4] = [
+    Known {
+        name: "fifo",
+        summary: "strict order of submission, no admission",
+        make: |_| Box::new(Fifo),
+    },
+    Known {
+        name: "easy",
+        summary: "backfilling behind one reservation, as PBS and Slurm sites run it",
+        make: |_| Box::new(Easy),
+    },
+    Known {
+        name: "edf",
+        summary: "earliest deadline first, refused when it can no longer be met",
+        make: |_| Box::new(Edf),
+    },
+    Known {
+        name: "aroma",
+        summary: "processors shared round robin; a job is mapped when it comes, by its deadline",
+        make: |_| Box::new(AromaByDeadline),
+    },
+];
+
+/// AROMA with every job in the class of deadlines. Made where it runs: what says the classes may
+/// be bound to its thread.
+struct AromaByDeadline;
+
+impl Scheduler for AromaByDeadline {
+    fn run(&mut self, jobs: &[Job], machine: &Machine, observer: &mut dyn Observer) {
+        Aroma::default().run(jobs, machine, observer);
+    }
+}
+
+/// Those that are compared where none are named.
+pub const DEFAULT: &str = "easy,edf";
+
+/// There is no scheduler of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no policy '{name}'{}; there are {}", did_you_mean(.nearest), names())]
+pub struct UnknownPolicy {
+    /// The name, cut to 32 characters.
+    pub name: String,
+    /// The one that is spelt most like it, where one is.
+    pub nearest: Option<&'static str>,
+}
+
+fn did_you_mean(nearest: &Option<&'static str>) -> String {
+    nearest.map_or(String::new(), |name| format!(" (nearest: '{name}')"))
+}
+
+/// All names, for help and errors.
+pub fn names() -> String {
+    ALL.map(|known| known.name).join(", ")
+}
+
+/// The entry of this name.
+///
+/// # Errors
+/// When there is none.
+pub fn find(name: &str) -> Result<&'static Known, UnknownPolicy> {
+    ALL.iter()
+        .find(|known| known.name == name)
+        .ok_or_else(|| UnknownPolicy {
+            name: name.chars().take(32).collect(),
+            nearest: nearest(name, ALL.iter().map(|known| known.name)),
+        })
+}
+
+/// A scheduler of this name.
+///
+/// # Errors
+/// When there is none.
+pub fn named(name: &str, options: &Options) -> Result<AnyScheduler, UnknownPolicy> {
+    find(name).map(|known| known.scheduler(options))
+}
+
+/// The word that is spelt most like this one, if it is rather like it.
+pub fn nearest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let word: Vec<char> = word.to_lowercase().chars().take(64).collect();
+    let distances = words.map(|other| (distance(&word, other), other));
+    let (least, other) = distances.min_by_key(|(distance, _)| *distance)?;
+    (least <= 1 + word.len() / 3).then_some(other)
+}
+
+/// How many characters must be put in, left out or replaced (Levenshtein).
+fn distance(a: &[char], b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_makes_a_scheduler_and_no_two_are_alike() {
+        for (place, known) in ALL.iter().enumerate() {
+            assert!(named(known.name, &Options::default()).is_ok());
+            assert!(ALL[..place].iter().all(|other| other.name != known.name));
+        }
+        assert!(DEFAULT.split(',').all(|name| find(name).is_ok()));
+    }
+
+    #[test]
+    fn an_unknown_name_says_which_there_are() {
+        let error = |name: &str| match named(name, &Options::default()) {
+            Ok(_) => panic!("there is no '{name}'"),
+            Err(error) => error.to_string(),
+        };
+        assert!(
+            error("esay")
+                .starts_with("there is no policy 'esay' (nearest: 'easy'); there are fifo,")
+        );
+        assert!(error("EDF").contains("nearest: 'edf'"), "{}", error("EDF"));
+        assert!(!error("round-robin").contains("nearest"));
+        assert!(error("").starts_with("there is no policy ''; there are"));
+    }
+
+    #[test]
+    fn distances() {
+        let of = |a: &str, b: &str| distance(&a.chars().collect::<Vec<_>>(), b);
+        assert_eq!(of("kitten", "sitting"), 3);
+        assert_eq!(of("", "abc"), 3);
+        assert_eq!(of("fifo", "fifo"), 0);
+    }
+}

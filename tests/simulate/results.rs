@@ -1,0 +1,279 @@
+//! What comes out: compared with what is kept in `tests/data/simulate`, with itself, and by reason.
+
+use super::{printed, simulate, text};
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+/// Compares with the file of this name. `LIBRA_KEEP=1` writes it anew: look at what changed.
+fn as_kept(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/simulate")
+        .join(name);
+    if std::env::var_os("LIBRA_KEEP").is_some() {
+        fs::write(&path, found).expect("the file");
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    for (line, (kept, found)) in kept.lines().zip(found.lines()).enumerate() {
+        assert_eq!(found, kept, "{name}: line {}", line + 1);
+    }
+    assert_eq!(found.lines().count(), kept.lines().count(), "{name}");
+}
+
+fn lines_of_json(text: &str) -> Vec<Value> {
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+        .collect()
+}
+
+const QUEUES: &str = "fifo,easy,edf";
+
+#[test]
+fn measures_and_outcomes_of_the_queues_are_as_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let all = printed(
+        directory.path(),
+        &["LOG", "--policy", QUEUES, "--format", "json"],
+    );
+    as_kept("queues.json", &all);
+    let outcomes = [
+        "LOG",
+        "--policy",
+        QUEUES,
+        "--first",
+        "60",
+        "--soft",
+        "--arrival-delay-factor",
+        "0.3",
+        "--outcomes",
+        "o.csv",
+    ];
+    printed(directory.path(), &outcomes);
+    let outcomes = fs::read_to_string(directory.path().join("o.csv")).expect("written");
+    as_kept("queues.csv", &outcomes);
+}
+
+/// The measures can be counted from the outcomes.
+#[test]
+fn outcomes_and_measures_agree() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = [
+        "LOG",
+        "--policy",
+        QUEUES,
+        "--soft",
+        "--json",
+        "--outcomes",
+        "o.csv.gz",
+    ];
+    let measures = lines_of_json(&printed(directory.path(), &arguments));
+    let packed = fs::File::open(directory.path().join("o.csv.gz")).expect("written");
+    let mut csv = String::new();
+    let mut reader = flate2::read::GzDecoder::new(packed);
+    reader.read_to_string(&mut csv).expect("gzip");
+    let rows: Vec<Vec<&str>> = csv
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').collect())
+        .collect();
+    assert_eq!(rows.len(), 3 * 500);
+    for measures in measures {
+        let of_policy = || rows.iter().filter(|row| row[1] == measures["policy"]);
+        let count =
+            |column: usize, value: &str| of_policy().filter(|row| row[column] == value).count();
+        assert_eq!(measures["submitted"], of_policy().count());
+        assert_eq!(measures["accepted"], count(3, "accepted"));
+        assert_eq!(measures["rejected"], count(3, "refused"));
+        assert_eq!(measures["fulfilled"], count(8, "yes"));
+        let utility: f64 = of_policy()
+            .map(|row| row[9].parse::<f64>().expect("a number"))
+            .sum();
+        let told = measures["utility"].as_f64().expect("budgets are limited");
+        assert!(
+            (utility - told).abs() <= 1e-9 * utility.abs(),
+            "{utility} {told}"
+        );
+        for row in of_policy() {
+            let number = |column: usize| row[column].parse::<f64>().expect("a number");
+            if row[3] == "accepted" {
+                assert!(number(5) >= number(2) && number(6) > number(5), "{row:?}");
+                assert_eq!(row[8] == "yes", number(6) <= number(7) + 1e-6, "{row:?}");
+                assert!(!row[11].is_empty(), "{row:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_command_writes_the_same_bytes_on_any_number_of_threads() {
+    let run = |arguments: &[&str], threads: &str| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut all = vec![
+            "LOG",
+            "--policy",
+            QUEUES,
+            "--threads",
+            threads,
+            "--report",
+            "page.html",
+        ];
+        all.extend(arguments);
+        let mut files = vec![printed(directory.path(), &all)];
+        for file in ["page.html", "o.csv"] {
+            let path = directory.path().join(file);
+            files.push(fs::read_to_string(path).unwrap_or_default());
+        }
+        files
+    };
+    for arguments in [
+        &["--outcomes", "o.csv"][..],
+        &["--seeds", "3", "--json"],
+        &[
+            "--seeds",
+            "2",
+            "--sweep",
+            "arrival-delay-factor=0.2,0.4,...,1",
+        ],
+    ] {
+        let one = run(arguments, "1");
+        assert_eq!(one, run(arguments, "1"));
+        assert_eq!(one, run(arguments, "2"));
+        assert!(one[1].contains("</html>"));
+    }
+    let other = |seed| run(&["--seed", seed, "--json"], "1")[0].clone();
+    assert_ne!(other("1"), other("2"));
+}
+
+#[test]
+fn a_sweep_has_a_line_for_each_value_and_policy() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sweep = [
+        "LOG",
+        "--sweep",
+        "nodes=64..192..64",
+        "--policy",
+        "easy,edf",
+    ];
+    let table = printed(directory.path(), &sweep);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 2 + 3 * 2, "{table}");
+    assert!(lines[1].starts_with("NODES  POLICY"), "{table}");
+    assert!(lines[7].trim_start().starts_with("192  edf"), "{table}");
+    let mut json = sweep.to_vec();
+    json.extend(["--format", "json", "--seeds", "2"]);
+    let json = lines_of_json(&printed(directory.path(), &json));
+    assert_eq!(json.len(), 6);
+    assert_eq!(json[5]["sweep"]["parameter"], "nodes");
+    assert_eq!(json[5]["sweep"]["value"], 192.0);
+    assert_eq!(json[5]["nodes"], 192);
+    assert_eq!(json[5]["seeds"], 2);
+    assert!(json[5]["standard_deviation"]["mean_slowdown"].is_number());
+    // More nodes, more jobs in time.
+    let met = |line: usize| json[line]["fulfilled"].as_f64().expect("a number");
+    assert!(met(0) < met(2) && met(2) < met(4), "{json:?}");
+}
+
+#[test]
+fn terms_given_by_the_site_count() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let every_job = (1..=500).map(|job| format!("{job},100d,1000000\n"));
+    let csv: String = std::iter::once("job,deadline,budget\n".to_string())
+        .chain(every_job)
+        .collect();
+    fs::write(directory.path().join("terms.csv"), csv).expect("a file");
+    let arguments = ["LOG", "--policy", "fifo", "--sla", "terms.csv", "--json"];
+    let line = &lines_of_json(&printed(directory.path(), &arguments))[0];
+    assert_eq!(line["fulfilled"], 500);
+    assert_eq!(line["utility"], 500.0 * 1e6);
+    fs::write(directory.path().join("terms.csv"), "job,deadline\n777,1h\n").expect("a file");
+    let output = simulate(directory.path(), &arguments);
+    assert_eq!(output.status.code(), Some(2));
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("terms.csv: line 2: there is no job 777"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_is_left_out_is_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = fs::read_to_string(super::synthetic()).expect("the log");
+    log += "this is no job\n";
+    fs::write(directory.path().join("log.swf"), log).expect("a file");
+    let strict = simulate(directory.path(), &["log.swf"]);
+    assert_eq!(strict.status.code(), Some(2));
+    assert!(text(&strict.stderr).contains("log.swf: line 518"));
+    let arguments = [
+        "log.swf",
+        "--lenient",
+        "--nodes",
+        "20",
+        "--report",
+        "page.html",
+    ];
+    let lenient = simulate(directory.path(), &arguments);
+    let said = text(&lenient.stderr);
+    assert_eq!(lenient.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("1 line left out") && said.contains("line 518"),
+        "{said}"
+    );
+    assert!(said.contains("larger than the machine"), "{said}");
+    let page = fs::read_to_string(directory.path().join("page.html")).expect("a page");
+    assert!(
+        page.contains("left out: larger than the machine"),
+        "not in the page"
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure_and_the_page_is_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_libra"))
+        .arg("simulate")
+        .arg(super::synthetic())
+        .args(["--report", "page.html"])
+        .current_dir(directory.path())
+        .env("LIBRA_CONFIG", "/dev/null")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("libra");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("libra").success());
+    let page = fs::read_to_string(directory.path().join("page.html")).expect("a page");
+    assert!(page.ends_with("</html>\n"));
+}
+
+/// What the documentation shows is what is printed.
+#[test]
+fn the_documentation_shows_what_is_printed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/simulator.md");
+    let docs = fs::read_to_string(docs).expect("the documentation");
+    let mut shown = 0;
+    for example in docs.split("\n    $ libra ").skip(1) {
+        let example = example.split("\n\n").next().unwrap_or(example);
+        let (command, expected) = example.split_once('\n').expect("an answer");
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_libra"))
+            .args(command.split(' '))
+            .current_dir(directory.path())
+            .env("LIBRA_CONFIG", "/dev/null")
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .expect("libra");
+        let expected: Vec<&str> = expected
+            .lines()
+            .map(|line| line.get(4..).unwrap_or(""))
+            .collect();
+        assert_eq!(
+            text(&output.stdout).lines().collect::<Vec<_>>(),
+            expected,
+            "{command}"
+        );
+        shown += 1;
+    }
+    assert_eq!(shown, 5);
+}
