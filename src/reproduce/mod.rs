@@ -10,6 +10,8 @@
 pub mod libra;
 pub mod librarisk;
 pub mod librasla;
+pub mod output;
+mod page;
 pub mod panel;
 pub mod parallel;
 pub mod picture;

@@ -13,8 +13,8 @@ pub mod outcomes;
 pub mod queue;
 pub mod schedulers;
 pub mod series;
-pub mod shares;
 pub mod setting;
+pub mod shares;
 pub mod summary;
 pub mod sums;
 #[cfg(test)]

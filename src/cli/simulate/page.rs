@@ -235,6 +235,11 @@ fn rules(setting: &Setting) -> String {
             "price {} × estimate + {} × estimate / deadline for each processor",
             linear.alpha, linear.beta
         ),
+        AnyPricing::Utilisation(price) => format!(
+            "price of a processor second {} + {} × processors / free ones of the node",
+            price.alpha * price.base,
+            price.beta * price.base
+        ),
     };
     let spare = match setting.options.spare {
         Spare::Idle => "idle",
