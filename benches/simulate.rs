@@ -5,6 +5,7 @@
 //! model). Times are of the simulation alone: the jobs are in memory and the outcomes are counted.
 
 use libra::simulate::queue::{Easy, Edf, Fifo};
+use libra::simulate::schedulers::{self, Options};
 use libra::simulate::{Fate, Machine, Observer, Outcome, Scheduler};
 use libra::workload::Job;
 use libra::workload::read::{Leniency, read};
@@ -21,7 +22,15 @@ const SCHEDULERS: &[Entry] = &[
     ("fifo", || Box::new(Fifo)),
     ("easy", || Box::new(Easy)),
     ("edf", || Box::new(Edf)),
+    ("libra", || named("libra")),
+    ("libra-risk", || named("libra-risk")),
+    ("adaptive", || named("libra-adaptive")),
 ];
+
+/// A scheduler as 'libra simulate' makes it, without a margin on estimates.
+fn named(name: &str) -> Box<dyn Scheduler> {
+    schedulers::named(name, &Options::default()).expect("a name of the list")
+}
 
 const NODES: [u32; 3] = [128, 1_000, 10_000];
 const JOBS: [u32; 3] = [10_000, 100_000, 1_000_000];

@@ -63,7 +63,7 @@ pub enum PolicyName {
     LibraSla,
     /// LibraRisk, 2006.
     LibraRisk,
-    /// Deadlines in order, estimates corrected.
+    /// Deadlines in order.
     LibraAdaptive,
 }
 

@@ -17,8 +17,7 @@ pub struct Admission<P = AnyPolicy, Q = AnyPricing> {
     pub pricing: Q,
     /// Part by which every estimate is stretched when shares are planned (0.05 = 5 %), ≥ 0: room
     /// for start-up, for the kernel's own work and for estimates that were a little short. The
-    /// price is for the estimate as given. The papers have none: 0. Negative, above -1, where a
-    /// track record shortens the estimates of a user, see [`Admission::corrected`].
+    /// price is for the estimate as given. The papers have none: 0.
     pub estimate_margin: f64,
 }
 
@@ -33,15 +32,6 @@ pub struct Acceptance {
 }
 
 impl<P: Policy, Q: Pricing> Admission<P, Q> {
-    /// The same rules for a user whose estimates are corrected by this factor, > 0
-    /// ([`super::track_record`]), where the policy wants that.
-    pub fn corrected(mut self, correction: f64) -> Self {
-        if self.policy.uses_track_records() {
-            self.estimate_margin = (1.0 + self.estimate_margin) * correction - 1.0;
-        }
-        self
-    }
-
     /// The request with the estimate that shares are planned with.
     pub fn planned(&self, request: &Request) -> Request {
         let mut planned = *request;

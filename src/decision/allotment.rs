@@ -10,6 +10,9 @@
 //! the capacity.
 
 use super::deadline_order;
+use super::job::DeadlineType;
+use super::node::JobOnNode;
+use super::share::{Need, Standing};
 use serde::{Deserialize, Serialize};
 
 /// One job's claim on a node, in processors over all its slots there.
@@ -21,12 +24,34 @@ pub struct Claim {
     pub sold: f64,
     /// The most that it can use: its slots.
     pub limit: f64,
-    /// Seconds until its deadline; not positive when that has passed.
+    /// Seconds until its deadline; not positive when it is late.
     pub remaining_deadline: f64,
     /// Its return, credits per second squared, see [`super::job::Terms::full_return`].
     pub full_return: f64,
     /// Its deadline is hard.
     pub hard: bool,
+}
+
+impl Claim {
+    /// The claim of a job that needs this share, and was sold that one, per slot.
+    #[inline(always)]
+    pub fn new(job: &JobOnNode, need: Need, sold: f64) -> Claim {
+        let slots = f64::from(job.slots);
+        let left = job.terms.deadline + job.delay - job.walltime;
+        Claim {
+            need: slots * need.share,
+            sold: slots * sold,
+            limit: slots,
+            // The policy says who is late; rounding does not.
+            remaining_deadline: if need.standing == Standing::Late {
+                left.min(0.0)
+            } else {
+                left.max(1e-9)
+            },
+            full_return: job.terms.full_return(),
+            hard: job.terms.deadline_type == DeadlineType::Hard,
+        }
+    }
 }
 
 /// Who gives way when the needs exceed the node.

@@ -39,17 +39,15 @@ pub(super) fn allot(claims: &[Claim], capacity: f64, given: &mut [f64]) {
                 deadline: claim.remaining_deadline,
                 work: claim.need * claim.remaining_deadline,
                 foothold: FOOTHOLD * claim.need,
-                limit: claim.limit.min(capacity),
+                limit: claim.limit,
             });
         }
     }
     let waiting = waiting.items();
     if let [only] = waiting {
-        given[only.index] = only.limit;
+        given[only.index] = only.limit.min(capacity);
     } else {
-        waiting.sort_unstable_by(|a, b| {
-            (a.deadline.total_cmp(&b.deadline)).then(a.index.cmp(&b.index))
-        });
+        sort_by_deadline(waiting);
         if waiting.iter().all(|job| job.limit >= capacity) {
             footholds_in_turn(waiting, capacity, given);
         } else {
@@ -60,6 +58,17 @@ pub(super) fn allot(claims: &[Claim], capacity: f64, given: &mut [f64]) {
     }
     let left = capacity - given.iter().sum::<f64>();
     feed(claims, left, given, by_deadline);
+}
+
+/// By insertion: the jobs of a node are few, and they stand nearly in order.
+fn sort_by_deadline(waiting: &mut [Waiting]) {
+    for end in 1..waiting.len() {
+        let mut index = end;
+        while index > 0 && waiting[index].deadline < waiting[index - 1].deadline {
+            waiting.swap(index, index - 1);
+            index -= 1;
+        }
+    }
 }
 
 fn by_deadline(a: &Claim, b: &Claim) -> std::cmp::Ordering {

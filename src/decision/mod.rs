@@ -25,7 +25,6 @@ pub mod policy;
 pub mod pricing;
 pub mod refusal;
 pub mod share;
-pub mod track_record;
 
 /// Relative tolerance of every comparison of a sum of shares with a capacity.
 ///

@@ -6,6 +6,13 @@
 
 use serde::{Deserialize, Serialize};
 
+/// How long past its deadline a job is not late yet, in seconds: what rounding in sums of times and the
+/// tolerance of the admission may come to.
+#[inline(always)]
+pub fn grace(deadline: f64) -> f64 {
+    1e-6 + deadline * 1e-8
+}
+
 /// How one slot stands, on the node where it runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {

@@ -12,7 +12,7 @@ use super::registry::Leadership;
 use super::{Host, HostError, clock, on_node, used};
 use crate::cgroup::Group;
 use crate::decision::allotment::{Claim, allot};
-use crate::decision::job::DeadlineType;
+use crate::decision::node::JobOnNode;
 use crate::decision::policy::Policy;
 use crate::decision::share::{Need, Standing};
 use std::collections::{HashMap, HashSet};
@@ -122,19 +122,9 @@ impl<'a> ControlLoop<'a> {
                 }
             }
             let close = (self.rounds + index as u64) % CLOSE_LOOK == 0;
-            let need = self.host.need_of(watched, close, now);
+            let (job, need) = self.host.need_of(watched, close, now);
             watched.notice(need.standing);
-            let entry = &watched.entry;
-            let slots = f64::from(entry.slots);
-            let terms = &entry.request.terms;
-            claims.push(Claim {
-                need: slots * need.share,
-                sold: slots * entry.share,
-                limit: slots,
-                remaining_deadline: entry.due() - now,
-                full_return: terms.full_return(),
-                hard: terms.deadline_type == DeadlineType::Hard,
-            });
+            claims.push(Claim::new(&job, need, watched.entry.share));
         }
         round.jobs = claims.len();
         let policy = self.host.config.admission().policy;
@@ -298,7 +288,7 @@ impl Watched {
 }
 
 impl Host {
-    fn need_of(&self, watched: &mut Watched, close: bool, now: f64) -> Need {
+    fn need_of(&self, watched: &mut Watched, close: bool, now: f64) -> (JobOnNode, Need) {
         let used = watched.used(close);
         let entry = &watched.entry;
         let held = if watched.given.is_finite() {
@@ -307,7 +297,8 @@ impl Host {
             entry.share
         };
         let policy = self.config.admission().policy;
-        policy.need(&on_node(entry, used, held, now), self.machine.spec.rating)
+        let job = on_node(entry, used, held, now);
+        (job, policy.need(&job, self.machine.spec.rating))
     }
 
     /// A cheap look at whether a job may be over; [`Host::is_abandoned`] has the last word.

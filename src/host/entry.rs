@@ -135,8 +135,7 @@ pub struct Entry {
     pub request: Request,
     /// Slots on this host.
     pub slots: u32,
-    /// Margin that the estimate was planned with, the correction by its user's track record
-    /// included.
+    /// Margin that the estimate was planned with.
     pub estimate_margin: f64,
     /// Seconds after its deadline that were accepted for it (LibraSLA).
     #[serde(default)]

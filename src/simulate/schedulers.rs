@@ -2,23 +2,13 @@
 //!
 //! A new one is a line in [`ALL`].
 
-use super::aroma::Aroma;
+use super::Scheduler;
+use super::aroma::{self, Aroma};
 use super::queue::{Easy, Edf, Fifo};
-use super::{Machine, Observer, Scheduler};
+use super::shares::Shares;
 use crate::decision::admission::Admission;
-use crate::workload::Job;
-
-/// What time that no job was promised is used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Spare {
-    /// For nothing: every job gets its share.
-    #[default]
-    Idle,
-    /// For all jobs of the node, in proportion to their shares.
-    Shared,
-    /// For the job with the highest return of the node (LibraSLA 2005, section 4.2).
-    HighestReturn,
-}
+use crate::decision::allotment::Spare;
+use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
 
 /// What schedulers that admit jobs are told. Others need none of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -51,7 +41,7 @@ impl Known {
 }
 
 /// All of them, in the order in which they are listed.
-pub const ALL: [Known; 4] = [
+pub const ALL: [Known; 8] = [
     Known {
         name: "fifo",
         summary: "strict order of submission, no admission",
@@ -68,24 +58,57 @@ pub const ALL: [Known; 4] = [
         make: |_| Box::new(Edf),
     },
     Known {
+        name: "libra",
+        summary: "proportional shares that fit into the nodes (2004)",
+        make: |options| shared(libra(options), options),
+    },
+    Known {
+        name: "libra-sla",
+        summary: "no node earns less, penalties of soft jobs counted (2005)",
+        make: |options| shared(LibraSla, options),
+    },
+    Known {
+        name: "libra-risk",
+        summary: "projected forward, nobody on the node is late (2006)",
+        make: |options| {
+            let spare_is_shared = options.spare == Spare::Shared;
+            shared(LibraRisk { spare_is_shared }, options)
+        },
+    },
+    Known {
+        name: "libra-adaptive",
+        summary: "every node works in the order of deadlines, and all end in time",
+        make: |options| shared(LibraAdaptive, options),
+    },
+    Known {
         name: "aroma",
-        summary: "processors shared round robin; a job is mapped when it comes, by its deadline",
-        make: |_| Box::new(AromaByDeadline),
+        summary: "processors shared round robin; a job is mapped when it comes, by its deadline (2004)",
+        make: |_| Box::new(Aroma::new(aroma::by_deadline)),
     },
 ];
 
-/// AROMA with every job in the class of deadlines. Made where it runs: what says the classes may
-/// be bound to its thread.
-struct AromaByDeadline;
+/// Those that are compared where none are named.
+pub const DEFAULT: &str = "easy,libra,libra-risk,libra-adaptive";
 
-impl Scheduler for AromaByDeadline {
-    fn run(&mut self, jobs: &[Job], machine: &Machine, observer: &mut dyn Observer) {
-        Aroma::default().run(jobs, machine, observer);
+/// Libra with the node choice and the rule of shares that were configured.
+fn libra(options: &Options) -> Libra {
+    match options.admission.policy {
+        AnyPolicy::Libra(libra) => libra,
+        _ => Libra::default(),
     }
 }
 
-/// Those that are compared where none are named.
-pub const DEFAULT: &str = "easy,edf";
+fn shared<P: Policy + Copy + Send + 'static>(policy: P, options: &Options) -> AnyScheduler {
+    let configured = options.admission;
+    Box::new(Shares {
+        admission: Admission {
+            policy,
+            pricing: configured.pricing,
+            estimate_margin: configured.estimate_margin,
+        },
+        spare: options.spare,
+    })
+}
 
 /// There is no scheduler of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

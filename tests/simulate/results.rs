@@ -29,19 +29,19 @@ fn lines_of_json(text: &str) -> Vec<Value> {
 }
 
 const QUEUES: &str = "fifo,easy,edf";
+const SHARES: &str = "libra,libra-sla,libra-risk,libra-adaptive";
 
-#[test]
-fn measures_and_outcomes_of_the_queues_are_as_kept() {
+fn measures_and_outcomes_are_as_kept(name: &str, policies: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let all = printed(
         directory.path(),
-        &["LOG", "--policy", QUEUES, "--format", "json"],
+        &["LOG", "--policy", policies, "--format", "json"],
     );
-    as_kept("queues.json", &all);
+    as_kept(&format!("{name}.json"), &all);
     let outcomes = [
         "LOG",
         "--policy",
-        QUEUES,
+        policies,
         "--first",
         "60",
         "--soft",
@@ -52,7 +52,22 @@ fn measures_and_outcomes_of_the_queues_are_as_kept() {
     ];
     printed(directory.path(), &outcomes);
     let outcomes = fs::read_to_string(directory.path().join("o.csv")).expect("written");
-    as_kept("queues.csv", &outcomes);
+    as_kept(&format!("{name}.csv"), &outcomes);
+}
+
+#[test]
+fn the_queues_are_as_kept() {
+    measures_and_outcomes_are_as_kept("queues", QUEUES);
+}
+
+#[test]
+fn the_shares_are_as_kept() {
+    measures_and_outcomes_are_as_kept("shares", SHARES);
+}
+
+#[test]
+fn aroma_is_as_kept() {
+    measures_and_outcomes_are_as_kept("aroma", "aroma");
 }
 
 /// The measures can be counted from the outcomes.

@@ -1,12 +1,12 @@
 //! The page of a simulation: what [`libra::report`] is told.
 
 use super::print::Results;
+use libra::decision::allotment::Spare;
 use libra::decision::pricing::AnyPricing;
 use libra::report::page::Results as Figures;
 use libra::report::scale::count;
 use libra::report::{Clock, PolicyRun, Report, Sweep};
 use libra::simulate::experiment::Run;
-use libra::simulate::schedulers::Spare;
 use libra::simulate::setting::{Parameter, Setting};
 use libra::workload::terms::{Amounts, Estimates, TermsModel};
 
@@ -236,9 +236,8 @@ fn rules(setting: &Setting) -> String {
             linear.alpha, linear.beta
         ),
         AnyPricing::Utilisation(price) => format!(
-            "price of a processor second {} + {} × processors / free ones of the node",
-            price.alpha * price.base,
-            price.beta * price.base
+            "price ({} + {} × processors / those free) × {} × estimate for each processor",
+            price.alpha, price.beta, price.base
         ),
     };
     let spare = match setting.options.spare {

@@ -4,6 +4,7 @@ use crate::cli::args::{Args, SimulateArgs, Spare};
 use crate::cli::{Failure, load_config, say};
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
+use libra::decision::allotment;
 use libra::simulate::schedulers::{self, Known, Options};
 use libra::simulate::setting::{Parameter, Range, Setting};
 use libra::text::duration;
@@ -149,9 +150,9 @@ fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
         options: Options {
             admission: load_config(args)?.admission(),
             spare: match simulate.rules.spare {
-                Spare::Idle => schedulers::Spare::Idle,
-                Spare::Shared => schedulers::Spare::Shared,
-                Spare::HighestReturn => schedulers::Spare::HighestReturn,
+                Spare::Idle => allotment::Spare::Idle,
+                Spare::Shared => allotment::Spare::Shared,
+                Spare::HighestReturn => allotment::Spare::HighestReturn,
             },
         },
         nodes: simulate.machine.nodes.unwrap_or(1),

@@ -1,9 +1,8 @@
 //! Libra with deadlines in order: what we offer beyond the four papers.
 //!
 //! A node works through its jobs in the order of their deadlines, and takes a new one where, in
-//! that order, all of them still end in time. What a job may need is its estimate, corrected by
-//! what its user's last jobs needed of theirs ([`crate::decision::track_record`]), and never more
-//! than a processor for each slot until its deadline.
+//! that order, all of them still end in time. What a job may need is its estimate, and never more than
+//! a processor for each slot until its deadline.
 //!
 //! Why that is better than proportional shares: a share is a rate, and a sum of rates within the
 //! capacity is sufficient but not necessary. A fluid schedule that keeps all deadlines exists if
@@ -14,16 +13,18 @@
 //! What estimates say is treated as what it is. A user who asks for a deadline shorter than the
 //! estimate must think it possible: such a job gets whole processors until its deadline, where
 //! nobody else needs them. A job that outlives what was planned is taken to need a tenth of what it
-//! has used, again and again.
+//! has used, again and again. Estimates are not corrected by what a user's earlier jobs needed: that
+//! admits a little more where there is room and breaks promises where there is none
+//! (docs/policies.md has the figures).
 
 use super::fit::most_chunks;
 use super::{Obstacle, Offer, Policy};
 use crate::decision::TOLERANCE;
 use crate::decision::allotment::Shortage;
 use crate::decision::few::Few;
-use crate::decision::job::Request;
+use crate::decision::job::{Request, Terms};
 use crate::decision::node::{JobOnNode, NodeView};
-use crate::decision::share::{Need, ShareRule, Standing};
+use crate::decision::share::{Need, ShareRule, Standing, grace};
 
 /// A job that has used what was planned is taken to need this part of it again.
 const OVERRUN: f64 = 0.1;
@@ -32,16 +33,30 @@ const OVERRUN: f64 = 0.1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LibraAdaptive;
 
+/// Seconds of work that a slot is taken to need on a node of this rating. A deadline shorter than the
+/// estimate is taken at its word, on a reference node.
+#[inline(always)]
+fn planned(terms: &Terms, rating: f64) -> f64 {
+    terms.estimate.min(terms.deadline) / rating
+}
+
 /// Seconds of work that a slot is taken to have left on its node.
 #[inline(always)]
 fn remaining(job: &JobOnNode, rating: f64) -> f64 {
-    let planned = (job.terms.estimate / rating).min(job.terms.deadline);
+    let planned = planned(&job.terms, rating);
     let left = planned - job.cput;
     if left > 0.0 {
         left
     } else {
         OVERRUN * job.cput.max(planned)
     }
+}
+
+/// Seconds since its deadline, of a job that is late.
+#[inline(always)]
+fn lateness(job: &JobOnNode) -> Option<f64> {
+    let late = job.walltime - job.terms.deadline;
+    (late > grace(job.terms.deadline)).then_some(late)
 }
 
 /// Work that stands before a deadline.
@@ -68,7 +83,6 @@ impl Demand {
 }
 
 impl Policy for LibraAdaptive {
-    #[inline(always)]
     fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
         let spec = node.spec();
         let terms = &request.terms;
@@ -76,10 +90,8 @@ impl Policy for LibraAdaptive {
         let mut few = Few::<Demand, 16>::new();
         let mut late = None;
         node.for_each_job(|job| {
-            let deadline = job.terms.deadline - job.walltime;
-            if deadline <= job.terms.deadline * 1e-12 {
-                late = Some(-deadline);
-            }
+            late = late.or(lateness(job));
+            let deadline = (job.terms.deadline - job.walltime).max(0.0);
             let slots = f64::from(job.slots);
             few.push(Demand {
                 deadline,
@@ -91,7 +103,12 @@ impl Policy for LibraAdaptive {
             return Err(Obstacle::Risk { delay });
         }
         let slots = f64::from(request.shape.processors_per_chunk);
-        let work = (terms.estimate / spec.rating).min(terms.deadline);
+        let work = planned(terms, spec.rating);
+        if work > terms.deadline * (1.0 + TOLERANCE) {
+            return Err(Obstacle::Slot {
+                share: work / terms.deadline,
+            });
+        }
         let chunk = Demand {
             deadline: terms.deadline,
             work: slots * work,
@@ -127,7 +144,7 @@ impl Policy for LibraAdaptive {
                 free: tightest.0.max(0.0),
             });
         }
-        let share = work / terms.deadline;
+        let share = (work / terms.deadline).min(1.0);
         Ok(Offer {
             chunks: most.min(by_time as u32),
             share,
@@ -141,16 +158,15 @@ impl Policy for LibraAdaptive {
     }
 
     fn need(&self, job: &JobOnNode, rating: f64) -> Need {
-        let left = job.terms.deadline - job.walltime;
-        if left <= job.terms.deadline * 1e-12 {
+        if lateness(job).is_some() {
             return Need {
                 share: 1.0,
                 standing: Standing::Late,
             };
         }
-        let share = remaining(job, rating) / left;
-        let planned = (job.terms.estimate / rating).min(job.terms.deadline);
-        let standing = if job.cput >= planned {
+        let left = job.terms.deadline - job.walltime;
+        let share = remaining(job, rating) / left.max(1e-9);
+        let standing = if job.cput >= planned(&job.terms, rating) {
             Standing::Overrun
         } else if share > 1.0 + 1e-6 {
             Standing::AtRisk
@@ -169,9 +185,5 @@ impl Policy for LibraAdaptive {
 
     fn shortage(&self) -> Shortage {
         Shortage::DeadlineOrder
-    }
-
-    fn uses_track_records(&self) -> bool {
-        true
     }
 }

@@ -26,7 +26,7 @@ pub struct LibraRisk {
 const NO_RISK: f64 = 1e-6;
 
 /// A job of a node, projected.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Projected {
     slots: f64,
     /// Seconds of work left, per slot.
@@ -72,8 +72,7 @@ impl Projected {
 fn project(jobs: &mut [Projected], capacity: f64, spare_is_shared: bool) -> bool {
     let mut now = 0.0;
     let negligible = |job: &Projected| job.work <= job.deadline * 1e-12;
-    // A spread of deadline delays above this makes their standard deviation a risk.
-    let spread = NO_RISK * (2.0 * jobs.len() as f64).sqrt();
+    let spread = certain_spread(jobs.len() as f64);
     loop {
         let mut needs = 0.0;
         let mut running = 0.0;
@@ -129,6 +128,57 @@ fn project(jobs: &mut [Projected], capacity: f64, spare_is_shared: bool) -> bool
     }
 }
 
+/// What can be said of a projection without making it, which is what most nodes are refused by.
+///
+/// Where the shares exceed the capacity from the start, the job with the earliest deadline is late: until
+/// then nobody departs and all are scaled down. And either some job is in time, or the node
+/// stays overloaded until its last job ends, when all work is done: then the job with the latest deadline
+/// is delayed by no more than all the work allows.
+#[derive(Default)]
+struct Overload {
+    jobs: f64,
+    needs: f64,
+    work: f64,
+    latest: f64,
+    earliest: Option<(f64, f64)>,
+}
+
+impl Overload {
+    #[inline(always)]
+    fn add(&mut self, work: f64, deadline: f64, slots: f64) {
+        self.jobs += 1.0;
+        if work <= deadline * 1e-12 {
+            return;
+        }
+        self.needs += (work / deadline).min(1.0) * slots;
+        self.work += work * slots;
+        self.latest = self.latest.max(deadline);
+        if self
+            .earliest
+            .is_none_or(|(_, earliest)| deadline < earliest)
+        {
+            self.earliest = Some((work, deadline));
+        }
+    }
+
+    /// Seconds that somebody would be late at least, if there is a risk for certain.
+    fn certain_risk(&self, capacity: f64) -> Option<f64> {
+        let (work, deadline) = self.earliest?;
+        if self.needs <= capacity {
+            return None;
+        }
+        let late = work - (work / deadline).min(1.0) * capacity / self.needs * deadline;
+        let of_the_earliest = 1.0 + late / deadline;
+        let of_the_last = (self.work / capacity / self.latest).max(1.0);
+        (of_the_earliest - of_the_last > certain_spread(self.jobs)).then_some(late)
+    }
+}
+
+/// A spread of deadline delays above this makes the standard deviation of so many of them a risk.
+fn certain_spread(jobs: f64) -> f64 {
+    NO_RISK * (2.0 * jobs).sqrt()
+}
+
 /// Standard deviation of the deadline delays (formula 6), taken about the mean: the paper's form
 /// loses all digits where the delays are large and alike.
 fn risk(jobs: &[Projected]) -> f64 {
@@ -172,16 +222,25 @@ impl Policy for LibraRisk {
         let mut alone = true;
         let mut late = None;
         let mut at_risk = work > terms.deadline * (1.0 + TOLERANCE);
+        let mut overload = Overload::default();
         node.for_each_job(|job| {
             alone = false;
             let left = job.terms.deadline - job.walltime;
             if left <= job.terms.deadline * 1e-12 {
                 late = Some(-left);
             }
-            at_risk |= job.terms.estimate / spec.rating - job.cput > left * (1.0 + TOLERANCE);
+            let work = (job.terms.estimate / spec.rating - job.cput).max(0.0);
+            at_risk |= work > left * (1.0 + TOLERANCE);
+            overload.add(work, left, f64::from(job.slots));
         });
         if let Some(delay) = late {
             return Err(Obstacle::Risk { delay });
+        }
+        overload.add(work, terms.deadline, slots);
+        if !alone {
+            if let Some(delay) = overload.certain_risk(spec.processors) {
+                return Err(Obstacle::Risk { delay });
+            }
         }
         let committed = node.committed();
         let offer = |chunks| Offer {
@@ -241,6 +300,7 @@ mod tests {
     use super::*;
     use crate::decision::job::Terms;
     use crate::decision::node::{NodeSpec, PlainNode};
+    use proptest::prelude::*;
 
     fn node(jobs: &[Terms]) -> PlainNode {
         let spec = NodeSpec {
@@ -308,6 +368,34 @@ mod tests {
         };
         let request = Request::single(hard(60.0, 100.0));
         assert!(shared.offer(&&node(&[hard(3.0, 10.0)]), &request).is_ok());
+    }
+
+    proptest! {
+        /// The short cut says no only where the whole projection does.
+        #[test]
+        fn what_is_certain_without_a_projection_is_so_with_one(
+            drawn in proptest::collection::vec((0.01f64..1.6, 1.0f64..100.0, 1u32..3), 2..7),
+            capacity in prop_oneof![Just(1.0f64), Just(2.0)],
+            alike: bool,
+            spare_is_shared: bool,
+        ) {
+            let mut overload = Overload::default();
+            let mut jobs: Vec<Projected> = drawn
+                .iter()
+                .map(|&(share, deadline, slots)| {
+                    let deadline = if alike { 10.0 } else { deadline };
+                    let slots = f64::from(slots);
+                    overload.add(share * deadline, deadline, slots);
+                    Projected { slots, work: share * deadline, deadline, ..Projected::default() }
+                })
+                .collect();
+            let stopped = project(&mut jobs, capacity, spare_is_shared);
+            if let Some(delay) = overload.certain_risk(capacity) {
+                prop_assert!(stopped || risk(&jobs) > NO_RISK, "{jobs:?}");
+                let late = jobs.iter().map(|job| job.finish - job.deadline).fold(0.0, f64::max);
+                prop_assert!(stopped || delay <= late * (1.0 + 1e-9), "{delay} {late}");
+            }
+        }
     }
 
     #[test]

@@ -123,11 +123,6 @@ pub trait Policy {
     fn accepts_delays(&self) -> bool {
         false
     }
-
-    /// Are estimates corrected by what the user's last jobs needed of theirs?
-    fn uses_track_records(&self) -> bool {
-        false
-    }
 }
 
 /// Which node is the best of those that take a job.
@@ -150,7 +145,7 @@ pub enum AnyPolicy {
     LibraSla(LibraSla),
     /// LibraRisk, 2006.
     LibraRisk(LibraRisk),
-    /// Deadlines in order, estimates corrected.
+    /// Deadlines in order.
     LibraAdaptive(LibraAdaptive),
 }
 
@@ -172,17 +167,62 @@ macro_rules! ask {
     };
 }
 
+/// Any kind of node: the policies that look at every job are compiled once for it and not once for each
+/// kind, in a library whose size counts.
+struct AnyNode<'a> {
+    spec: NodeSpec,
+    committed: f64,
+    memory_committed: u64,
+    jobs: &'a dyn Fn(&mut dyn FnMut(&JobOnNode)),
+}
+
+impl NodeView for AnyNode<'_> {
+    fn spec(&self) -> NodeSpec {
+        self.spec
+    }
+
+    fn committed(&self) -> f64 {
+        self.committed
+    }
+
+    fn memory_committed(&self) -> u64 {
+        self.memory_committed
+    }
+
+    fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
+        (self.jobs)(&mut show);
+    }
+}
+
+impl AnyPolicy {
+    #[inline(never)]
+    fn offer_of_any_node(&self, node: &AnyNode<'_>, request: &Request) -> Result<Offer, Obstacle> {
+        ask!(self, policy => policy.offer(node, request))
+    }
+}
+
 impl Policy for AnyPolicy {
     #[inline(always)]
     fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
-        ask!(self, policy => policy.offer(node, request))
+        match self {
+            AnyPolicy::Libra(policy) => policy.offer(node, request),
+            others => others.offer_of_any_node(
+                &AnyNode {
+                    spec: node.spec(),
+                    committed: node.committed(),
+                    memory_committed: node.memory_committed(),
+                    jobs: &|show| node.for_each_job(show),
+                },
+                request,
+            ),
+        }
     }
 
     fn share_rule(&self) -> ShareRule {
         ask!(self, policy => policy.share_rule())
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn need(&self, job: &JobOnNode, rating: f64) -> Need {
         ask!(self, policy => policy.need(job, rating))
     }
@@ -202,9 +242,5 @@ impl Policy for AnyPolicy {
 
     fn accepts_delays(&self) -> bool {
         ask!(self, policy => policy.accepts_delays())
-    }
-
-    fn uses_track_records(&self) -> bool {
-        ask!(self, policy => policy.uses_track_records())
     }
 }

@@ -71,7 +71,7 @@ pub trait MappingObserver {
 impl MappingObserver for () {}
 
 /// Says the class of a job, from its index in the workload and the job.
-pub type ClassOf<'a> = Box<dyn Fn(usize, &Job) -> Class + 'a>;
+pub type ClassOf<'a> = Box<dyn Fn(usize, &Job) -> Class + Send + 'a>;
 
 /// The scheduler.
 pub struct Aroma<'a> {
@@ -109,7 +109,7 @@ pub fn by_deadline(_index: usize, job: &Job) -> Class {
 
 impl<'a> Aroma<'a> {
     /// With classes given by a function of the job's index and the job.
-    pub fn new(class_of: impl Fn(usize, &Job) -> Class + 'a) -> Aroma<'a> {
+    pub fn new(class_of: impl Fn(usize, &Job) -> Class + Send + 'a) -> Aroma<'a> {
         Aroma {
             class_of: Box::new(class_of),
             memory_weight: 1.0,

@@ -23,11 +23,10 @@ use crate::decision::node::Cluster;
 use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
 use crate::decision::pricing::AnyPricing;
-use crate::decision::track_record::TrackRecord;
 use crate::workload::Job;
 use node::{Node, Tenant, View};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 /// Admission and sharing by one policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,7 +65,6 @@ struct Simulation<'a, P> {
     events: BinaryHeap<Reverse<Event>>,
     running: Vec<Running>,
     vacant: Vec<u32>,
-    track_records: HashMap<u32, TrackRecord>,
     observer: &'a mut dyn Observer,
     /// On nodes of one processor every slot of a job has a node of its own, as in the papers.
     scatter: bool,
@@ -112,7 +110,6 @@ impl<P: Policy + Copy> Scheduler for Shares<P> {
             events: BinaryHeap::new(),
             running: Vec::new(),
             vacant: Vec::new(),
-            track_records: HashMap::new(),
             observer,
             scatter: machine.nodes.iter().all(|node| node.processors <= 1.0),
             scratch: Vec::new(),
@@ -173,10 +170,6 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             },
         });
         self.vacant.push(tenant.running);
-        if self.rules.admission.policy.uses_track_records() {
-            let record = self.track_records.entry(job.user).or_default();
-            record.note(job.run_time, job.terms.estimate);
-        }
     }
 
     /// Takes the shares of a node anew.
@@ -217,12 +210,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
                 scatter: self.scatter,
             },
         };
-        let mut admission = self.rules.admission;
-        if admission.policy.uses_track_records() {
-            if let Some(record) = self.track_records.get(&job.user) {
-                admission = admission.corrected(record.correction());
-            }
-        }
+        let admission = self.rules.admission;
         let cluster = At {
             policy: &self.rules.admission.policy,
             nodes: &self.nodes,

@@ -2,9 +2,10 @@
 
 use crate::decision::TOLERANCE;
 use crate::decision::allotment::{self, Claim, Shortage, Spare};
-use crate::decision::job::{DeadlineType, Terms};
+use crate::decision::job::Terms;
 use crate::decision::node::{JobOnNode, NodeSpec, NodeView};
 use crate::decision::policy::Policy;
+use crate::decision::share::grace;
 
 /// A job's part on one node.
 #[derive(Debug, Clone, Copy)]
@@ -55,9 +56,10 @@ impl Default for Tenant {
 }
 
 impl Tenant {
-    /// When it is to end: deadline and accepted delay.
-    fn due(&self) -> f64 {
-        self.submitted + self.terms.deadline + self.delay
+    /// From when on it is late: deadline, accepted delay, and what rounding may do to both.
+    fn late_from(&self) -> f64 {
+        let deadline = self.terms.deadline + self.delay;
+        self.submitted + deadline + 2.0 * grace(deadline)
     }
 
     #[inline(always)]
@@ -78,7 +80,7 @@ impl Tenant {
         if self.passed {
             self.ends
         } else {
-            self.ends.min(self.due())
+            self.ends.min(self.late_from())
         }
     }
 }
@@ -121,7 +123,7 @@ impl Node {
         while index < self.tenants.len() {
             let tenant = &mut self.tenants[index];
             tenant.cput += tenant.rate * step;
-            tenant.passed |= tenant.due() <= now;
+            tenant.passed |= tenant.late_from() <= now;
             if tenant.ends > now {
                 index += 1;
                 continue;
@@ -177,7 +179,7 @@ impl Node {
         policy.accept_delays(&self.spec, &mut jobs);
         for (tenant, job) in self.tenants.iter_mut().zip(&jobs) {
             tenant.delay = job.delay;
-            tenant.passed = tenant.due() <= now;
+            tenant.passed = tenant.late_from() <= now;
         }
     }
 
@@ -193,17 +195,10 @@ impl Node {
         claims.clear();
         let mut needs = 0.0;
         for tenant in &self.tenants {
-            let need = policy.need(&tenant.on_node(now, now), self.spec.rating);
-            let slots = f64::from(tenant.slots);
-            needs += slots * need.share;
-            claims.push(Claim {
-                need: slots * need.share,
-                sold: slots * tenant.sold,
-                limit: slots,
-                remaining_deadline: tenant.due() - now,
-                full_return: tenant.terms.full_return(),
-                hard: tenant.terms.deadline_type == DeadlineType::Hard,
-            });
+            let job = tenant.on_node(now, now);
+            let claim = Claim::new(&job, policy.need(&job, self.spec.rating), tenant.sold);
+            needs += claim.need;
+            claims.push(claim);
         }
         let capacity = self.spec.processors;
         allotment::allot(policy.shortage(), spare, claims, capacity, given);
