@@ -14,7 +14,7 @@ use super::sweep::{Run, run, spread};
 use super::{Options, Reading, Reproduction};
 use crate::decision::admission::Admission;
 use crate::decision::allotment::Spare;
-use crate::decision::policy::{AnyPolicy, Libra, NodeChoice};
+use crate::decision::policy::{Libra, NodeChoice};
 use crate::decision::pricing::AnyPricing;
 use crate::report::figure::Table;
 use crate::simulate::queue::Fifo;
@@ -114,11 +114,11 @@ const RULES: [(NodeChoice, Spare); 4] = [
     (NodeChoice::BestFit, Spare::Shared),
 ];
 
-fn libra((node_choice, spare): (NodeChoice, Spare)) -> Shares<AnyPolicy> {
-    let policy = AnyPolicy::Libra(Libra {
+fn libra((node_choice, spare): (NodeChoice, Spare)) -> Shares<Libra> {
+    let policy = Libra {
         node_choice,
         ..Libra::default()
-    });
+    };
     let admission = Admission {
         policy,
         // Cost = E + E / D, with times in seconds: far below every budget but of the most hurried.

@@ -12,7 +12,7 @@ use super::parallel::Progress;
 use super::sweep::{Contender, Part, Run, free_of_charge, spread};
 use super::{Options, Reading, Reproduction};
 use crate::decision::allotment::Spare;
-use crate::decision::policy::{AnyPolicy, Libra, LibraRisk};
+use crate::decision::policy::{Libra, LibraRisk};
 use crate::simulate::queue::Edf;
 use crate::workload::read::Log;
 use crate::workload::terms::{Estimates, TermsModel, Unfit};
@@ -29,25 +29,24 @@ const CONTENDERS: [Contender; 5] = [
     Contender {
         name: "Libra",
         style: 0,
-        scheduler: || free_of_charge(AnyPolicy::Libra(Libra::default()), Spare::Idle),
+        scheduler: || free_of_charge(Libra::default(), Spare::Idle),
     },
     Contender {
         name: "LibraRisk",
         style: 1,
-        scheduler: || free_of_charge(AnyPolicy::LibraRisk(LibraRisk::default()), Spare::Idle),
+        scheduler: || free_of_charge(LibraRisk::default(), Spare::Idle),
     },
     Contender {
         name: "Libra, spare shared",
         style: 6,
-        scheduler: || free_of_charge(AnyPolicy::Libra(Libra::default()), Spare::Shared),
+        scheduler: || free_of_charge(Libra::default(), Spare::Shared),
     },
     Contender {
         name: "LibraRisk, spare shared",
         style: 5,
         scheduler: || {
             let spare_is_shared = true;
-            let policy = AnyPolicy::LibraRisk(LibraRisk { spare_is_shared });
-            free_of_charge(policy, Spare::Shared)
+            free_of_charge(LibraRisk { spare_is_shared }, Spare::Shared)
         },
     },
 ];

@@ -14,7 +14,7 @@ use super::statement::{Verdict, mean};
 use super::sweep::{Contender, Part, Run, free_of_charge};
 use super::{Options, Reading, Reproduction};
 use crate::decision::allotment::Spare;
-use crate::decision::policy::{AnyPolicy, Libra, LibraSla};
+use crate::decision::policy::{Libra, LibraSla};
 use crate::report::figure::Table;
 use crate::simulate::sums::Spread;
 use crate::workload::read::Log;
@@ -29,12 +29,12 @@ const CONTENDERS: [Contender; 2] = [
     Contender {
         name: "Libra",
         style: 0,
-        scheduler: || free_of_charge(AnyPolicy::Libra(Libra::default()), Spare::Idle),
+        scheduler: || free_of_charge(Libra::default(), Spare::Idle),
     },
     Contender {
         name: "LibraSLA",
         style: 1,
-        scheduler: || free_of_charge(AnyPolicy::LibraSla(LibraSla), Spare::HighestReturn),
+        scheduler: || free_of_charge(LibraSla, Spare::HighestReturn),
     },
 ];
 

@@ -25,12 +25,20 @@ pub fn markdown(table: &Table) -> String {
                 .max(3)
         })
         .collect();
+    let numbers: Vec<bool> = (0..table.head.len())
+        .map(|place| {
+            table
+                .rows
+                .iter()
+                .all(|row| row.get(place).is_none_or(is_number))
+        })
+        .collect();
     let line = |row: &Vec<String>| {
         let cells = widths.iter().enumerate().map(|(place, width)| {
             let cell = row.get(place).map_or("", String::as_str);
-            match place {
-                0 => format!(" {cell:width$} "),
-                _ => format!(" {cell:>width$} "),
+            match numbers[place] {
+                false => format!(" {cell:width$} "),
+                true => format!(" {cell:>width$} "),
             }
         });
         format!("|{}|\n", cells.collect::<Vec<_>>().join("|"))
@@ -39,14 +47,23 @@ pub fn markdown(table: &Table) -> String {
     for (place, row) in rows.iter().enumerate() {
         text += &line(row);
         if place == 0 {
-            let rules = widths.iter().enumerate().map(|(place, width)| match place {
-                0 => "-".repeat(width + 2),
-                _ => format!("{}:", "-".repeat(width + 1)),
-            });
+            let rules = widths
+                .iter()
+                .zip(&numbers)
+                .map(|(width, number)| match number {
+                    false => "-".repeat(width + 2),
+                    true => format!("{}:", "-".repeat(width + 1)),
+                });
             text += &format!("|{}|\n", rules.collect::<Vec<_>>().join("|"));
         }
     }
     text + "\n"
+}
+
+/// A number, with its spread perhaps, or nothing.
+fn is_number(cell: &String) -> bool {
+    let digits = cell.trim_start_matches(['-', '+', '−', '–']);
+    digits.is_empty() || digits.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// A table as CSV.

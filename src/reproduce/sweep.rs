@@ -8,7 +8,7 @@ use super::parallel::{self, Progress};
 use crate::decision::admission::Admission;
 use crate::decision::allotment::Spare;
 use crate::decision::job::DeadlineType;
-use crate::decision::policy::AnyPolicy;
+use crate::decision::policy::Policy;
 use crate::decision::pricing::{AnyPricing, Linear};
 use crate::simulate::measures::{Measures, Tally};
 use crate::simulate::shares::Shares;
@@ -31,7 +31,7 @@ pub struct Contender {
 
 /// A policy of shares that asks for no money: in the papers of 2005 and 2006 no job is refused for
 /// its budget.
-pub fn free_of_charge(policy: AnyPolicy, spare: Spare) -> Box<dyn Scheduler> {
+pub fn free_of_charge<P: Policy + Copy + 'static>(policy: P, spare: Spare) -> Box<dyn Scheduler> {
     let pricing = AnyPricing::Linear(Linear {
         alpha: 0.0,
         beta: 0.0,
