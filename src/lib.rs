@@ -10,6 +10,7 @@ pub mod ffi;
 pub mod host;
 #[cfg(feature = "simulate")]
 pub mod report;
+#[cfg(feature = "simulate")]
 pub mod reproduce;
 #[cfg(feature = "simulate")]
 pub mod simulate;

@@ -1,8 +1,10 @@
 //! What can be typed. The one source of help texts, man pages and completions.
 
+mod reproduce;
 mod simulate;
 mod workload;
 
+pub use reproduce::{Paper, ReproduceArgs};
 pub use simulate::{Format, SimulateArgs, Spare};
 pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
 
@@ -152,6 +154,12 @@ pub enum Command {
     /// what would have become of the jobs. No log has deadlines and budgets: they are drawn at random,
     /// as in the papers that the policies come from, or taken from a file (--sla).
     Simulate(Box<SimulateArgs>),
+
+    /// Run the experiments of the papers again
+    ///
+    /// The experiments behind the policies, with the papers' jobs; each statement of the papers is
+    /// tested on what comes out.
+    Reproduce(ReproduceArgs),
 
     /// Make a synthetic log of jobs, to simulate
     ///

@@ -8,6 +8,7 @@ mod cancel;
 mod config;
 mod generate;
 mod quote;
+mod reproduce;
 mod run;
 mod show;
 mod simulate;
@@ -114,6 +115,7 @@ pub fn main() -> ExitCode {
         Command::Cancel(cancel) => cancel::cancel(cancel, &args),
         Command::Agent(agent) => agent::agent(agent, &args),
         Command::Simulate(simulate) => simulate::simulate(simulate, &args),
+        Command::Reproduce(reproduce) => reproduce::reproduce(reproduce, &args),
         Command::Workload(workload) => workload::workload(workload, &args),
         Command::Trace { command } => trace::trace(command, &args),
         Command::Config { command } => config::config(command, &args),

@@ -211,7 +211,8 @@ const NOTES: [&str; 2] = [
      other beyond sharing processors (memory, network, disks) is not simulated.",
 ];
 
-const CSS: &str = "\
+/// The style of all pages.
+pub(crate) const CSS: &str = "\
 :root{--ground:#fff;--ink:#1f2328;--soft:#57606a;--rule:#d8dee4;--shade:#c4cad1;color-scheme:light}
 @media screen and (prefers-color-scheme:dark){:root{--ground:#14171b;--ink:#e6e9ed;--soft:#a5adb8;--rule:#2c323a;--shade:#333a43;color-scheme:dark}}
 *{box-sizing:border-box}

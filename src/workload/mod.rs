@@ -11,6 +11,7 @@ pub mod sla;
 pub mod swf;
 pub mod synthetic;
 pub mod terms;
+pub mod uniform;
 pub mod write;
 
 use crate::decision::job::Terms;

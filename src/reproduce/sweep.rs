@@ -1,0 +1,197 @@
+//! The same part of a log under several schedulers, over a range of settings and seeds.
+//!
+//! Invariant: a setting and a seed are one set of jobs for all schedulers, and two settings differ
+//! in their jobs by what was changed alone (common random numbers, see [`crate::workload::terms`]).
+
+use super::Options;
+use super::parallel::{self, Progress};
+use crate::decision::admission::Admission;
+use crate::decision::allotment::Spare;
+use crate::decision::job::DeadlineType;
+use crate::decision::policy::Policy;
+use crate::decision::pricing::{AnyPricing, Linear};
+use crate::simulate::measures::{Measures, Tally};
+use crate::simulate::shares::Shares;
+use crate::simulate::sums::Spread;
+use crate::simulate::{Fate, Machine, Observer, Outcome, Scheduler};
+use crate::workload::read::{Leniency, Log, Subset};
+use crate::workload::swf::Record;
+use crate::workload::terms::{self, TermsModel, Unfit};
+
+/// A scheduler that takes part.
+#[derive(Debug, Clone, Copy)]
+pub struct Contender {
+    /// Its name in figures and tables.
+    pub name: &'static str,
+    /// Its style in figures.
+    pub style: usize,
+    /// A new one.
+    pub scheduler: fn() -> Box<dyn Scheduler>,
+}
+
+/// A policy of shares that asks for no money: in the papers of 2005 and 2006 no job is refused for
+/// its budget.
+pub fn free_of_charge<P: Policy + Copy + 'static>(policy: P, spare: Spare) -> Box<dyn Scheduler> {
+    let pricing = AnyPricing::Linear(Linear {
+        alpha: 0.0,
+        beta: 0.0,
+    });
+    let admission = Admission {
+        policy,
+        pricing,
+        estimate_margin: 0.0,
+    };
+    Box::new(Shares { admission, spare })
+}
+
+/// What is measured of one run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Run {
+    /// The measures of every simulation.
+    pub measures: Measures,
+    /// Jobs that ran and were of use: those that ended in time, and the late ones whose deadline was
+    /// soft.
+    pub completed: u64,
+}
+
+/// Runs a scheduler.
+pub fn run(scheduler: &mut dyn Scheduler, jobs: &[crate::workload::Job], machine: &Machine) -> Run {
+    let mut counts = (Tally::new(machine), Completed(0));
+    scheduler.run(jobs, machine, &mut counts);
+    Run {
+        measures: counts.0.measures(),
+        completed: counts.1.0,
+    }
+}
+
+struct Completed(u64);
+
+impl Observer for Completed {
+    fn outcome(&mut self, outcome: &Outcome<'_>) {
+        let ran = matches!(outcome.fate, Fate::Ended { .. });
+        let soft = outcome.job.terms.deadline_type == DeadlineType::Soft;
+        self.0 += u64::from(outcome.met() || (ran && soft));
+    }
+}
+
+/// The part of a log that a paper takes: its last jobs.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    log: &'a Log,
+    jobs: usize,
+}
+
+/// Processors of the papers' machine.
+const PROCESSORS: u32 = 128;
+
+impl<'a> Part<'a> {
+    /// The last `jobs` of a log.
+    pub fn last(log: &'a Log, jobs: usize) -> Part<'a> {
+        Part { log, jobs }
+    }
+
+    fn records(&self) -> &'a [Record] {
+        Subset::Last(self.jobs).of(&self.log.records)
+    }
+
+    fn processors(&self) -> u32 {
+        self.log.header.max_processors().unwrap_or(PROCESSORS)
+    }
+
+    /// What it is, and whether it has the means that the paper prints for its own: seconds between
+    /// submissions, run time in seconds.
+    pub fn facts(&self, arrival: f64, run_time: f64) -> Vec<(String, String)> {
+        let records = self.records();
+        let count = records.len() as f64;
+        let span = match records {
+            [first, .., last] => last.submit - first.submit,
+            _ => 0.0,
+        };
+        let here = (
+            span / (count - 1.0).max(1.0),
+            records.iter().map(|r| r.run_time).sum::<f64>() / count,
+        );
+        let same = (here.0 - arrival).abs() < 1.0 && (here.1 - run_time).abs() < 1.0;
+        let ran = records.iter().filter(|record| record.ran()).count();
+        let row = |name: &str, value: String| (name.to_string(), value);
+        vec![
+            row(
+                "jobs",
+                format!(
+                    "the last {} of {} in the log; {ran} ran and are simulated",
+                    records.len(),
+                    self.log.records.len()
+                ),
+            ),
+            row(
+                "log",
+                format!(
+                    "{:.0} s between submissions and {:.0} s run time in the mean; the paper's: \
+                     {arrival} s and {run_time} s: {}",
+                    here.0,
+                    here.1,
+                    if same {
+                        "the same jobs"
+                    } else {
+                        "NOT the paper's jobs, so its figures need not come out"
+                    }
+                ),
+            ),
+            row(
+                "machine",
+                format!("{} nodes of one processor", self.processors()),
+            ),
+        ]
+    }
+
+    /// Runs every contender at every setting with every seed: setting by setting, contender by
+    /// contender, the runs of all seeds.
+    ///
+    /// # Errors
+    /// When no job can be made of the log at some setting.
+    pub fn run_all(
+        &self,
+        settings: &[TermsModel],
+        contenders: &[Contender],
+        options: &Options,
+        progress: Progress<'_>,
+    ) -> Result<Vec<Vec<Vec<Run>>>, Unfit> {
+        let machine = Machine::uniform(self.processors() as usize, 1);
+        let seeds: Vec<u64> = options.seeds().collect();
+        let tasks: Vec<(&TermsModel, u64)> = (settings.iter())
+            .flat_map(|model| seeds.iter().map(move |seed| (model, *seed)))
+            .collect();
+        let runs = parallel::map(
+            &tasks,
+            options.threads,
+            progress,
+            |(model, seed)| -> Result<Vec<Run>, Unfit> {
+                let processors = Some(self.processors());
+                let made =
+                    terms::jobs(self.records(), model, *seed, processors, Leniency::Lenient)?;
+                let of = |contender: &Contender| {
+                    run(&mut *(contender.scheduler)(), &made.jobs, &machine)
+                };
+                Ok(contenders.iter().map(of).collect())
+            },
+        );
+        let mut runs = runs.into_iter();
+        let mut all = Vec::with_capacity(settings.len());
+        for _ in settings {
+            let mut by_contender = vec![Vec::with_capacity(seeds.len()); contenders.len()];
+            for _ in &seeds {
+                let of_seed = runs.next().unwrap_or(Ok(Vec::new()))?;
+                for (runs, run) in by_contender.iter_mut().zip(of_seed) {
+                    runs.push(run);
+                }
+            }
+            all.push(by_contender);
+        }
+        Ok(all)
+    }
+}
+
+/// A measure over the seeds; none where no run has it.
+pub fn spread(runs: &[Run], measure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
+    Spread::of(runs.iter().filter_map(measure))
+}
