@@ -148,21 +148,25 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             self.events.pop();
             let index = event.node as usize;
             if self.nodes[index].version == event.version {
-                self.settle(index, at);
-                self.allot(index, at);
+                if self.leave(index, at) {
+                    self.allot(index, at);
+                } else {
+                    self.await_next(index);
+                }
             }
         }
     }
 
-    /// Brings a node up to `now` and takes leave of what has ended there.
-    fn settle(&mut self, index: usize, now: f64) {
+    /// Takes leave of what has ended on a node by `now`. Must its shares be taken anew?
+    fn leave(&mut self, index: usize, now: f64) -> bool {
         let mut ended = std::mem::take(&mut self.ended);
-        self.nodes[index].settle(now, &mut ended);
+        let anew = self.nodes[index].leave(now, &mut ended);
         for tenant in ended.drain(..) {
             self.part_ended(&tenant, now);
         }
         self.ended = ended;
         self.fronts[index] = self.nodes[index].front();
+        anew
     }
 
     fn part_ended(&mut self, tenant: &Tenant, now: f64) {
@@ -281,6 +285,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
                     run_time: job.run_time / rating,
                     memory: job.memory,
                     sold: place.share,
+                    since: now,
                     rate: place.share,
                     ..Tenant::default()
                 },
@@ -291,7 +296,6 @@ impl<P: Policy + Copy> Simulation<'_, P> {
 
     /// A part of a job comes to a node.
     fn join(&mut self, index: usize, tenant: Tenant, now: f64) {
-        self.settle(index, now);
         let rules = self.rules;
         let policy = &rules.admission.policy;
         let node = &mut self.nodes[index];

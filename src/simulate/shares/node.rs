@@ -24,8 +24,10 @@ pub(super) struct Tenant {
     pub memory: u64,
     /// Share per slot that was sold.
     pub sold: f64,
-    /// Processor seconds per slot, when the node was last settled.
+    /// Processor seconds per slot, at `since`.
     pub cput: f64,
+    /// Since when it runs at `rate`.
+    pub since: f64,
     /// Processors per slot that it runs at.
     pub rate: f64,
     /// When it ends at this rate.
@@ -47,6 +49,7 @@ impl Default for Tenant {
             memory: 0,
             sold: 0.0,
             cput: 0.0,
+            since: 0.0,
             rate: 0.0,
             ends: f64::INFINITY,
             delay: 0.0,
@@ -62,12 +65,18 @@ impl Tenant {
         self.submitted + deadline + 2.0 * grace(deadline)
     }
 
+    /// Processor seconds per slot by `now`.
     #[inline(always)]
-    fn on_node(&self, settled: f64, now: f64) -> JobOnNode {
+    fn cput_by(&self, now: f64) -> f64 {
+        self.cput + self.rate * (now - self.since)
+    }
+
+    #[inline(always)]
+    fn on_node(&self, now: f64) -> JobOnNode {
         JobOnNode {
             terms: self.terms,
             slots: self.slots,
-            cput: self.cput + self.rate * (now - settled),
+            cput: self.cput_by(now),
             walltime: now - self.submitted,
             held_share: self.rate,
             memory: self.memory * u64::from(self.slots),
@@ -99,8 +108,6 @@ pub(super) struct Front {
 pub(super) struct Node {
     pub spec: NodeSpec,
     pub tenants: Vec<Tenant>,
-    /// The time for which every `cput` is right.
-    settled: f64,
     /// Its next event; infinite where there is none.
     pub next: f64,
     pub version: u32,
@@ -116,7 +123,6 @@ impl Node {
         Node {
             spec,
             tenants: Vec::new(),
-            settled: 0.0,
             next: f64::INFINITY,
             version: 0,
             steady: true,
@@ -137,21 +143,23 @@ impl Node {
         }
     }
 
-    /// Brings everyone's progress up to `now`; who has ended moves to `ended`.
-    pub fn settle(&mut self, now: f64, ended: &mut Vec<Tenant>) {
-        let step = now - self.settled;
-        self.settled = now;
+    /// Moves who has ended by `now` to `ended`. Returns whether shares must be taken anew: not where
+    /// everyone else runs on as before.
+    pub fn leave(&mut self, now: f64, ended: &mut Vec<Tenant>) -> bool {
+        let mut anew = !self.steady;
         let mut index = 0;
         while index < self.tenants.len() {
             let tenant = &mut self.tenants[index];
-            tenant.cput += tenant.rate * step;
-            tenant.passed |= tenant.late_from() <= now;
             if tenant.ends > now {
+                if !tenant.passed && tenant.late_from() <= now {
+                    tenant.passed = true;
+                    anew = true;
+                }
                 index += 1;
                 continue;
             }
             debug_assert!(
-                (tenant.cput - tenant.run_time).abs() <= 1e-6 * tenant.run_time.max(1.0),
+                (tenant.cput_by(now) - tenant.run_time).abs() <= 1e-6 * tenant.run_time.max(1.0),
                 "{tenant:?}"
             );
             ended.push(*tenant);
@@ -159,6 +167,11 @@ impl Node {
             // The order stays: of equal claims the first comes first.
             self.tenants.remove(index);
         }
+        if !anew {
+            self.committed = self.sum_of_rates();
+            self.next = (self.tenants.iter()).fold(f64::INFINITY, |next, t| next.min(t.next()));
+        }
+        anew
     }
 
     /// A new tenant, before shares are taken anew.
@@ -179,6 +192,7 @@ impl Node {
 
     /// As [`Node::add`] and taking shares anew, where that changes nobody's but its own.
     pub fn just_add(&mut self, mut tenant: Tenant, now: f64) {
+        tenant.since = now;
         tenant.rate = tenant.sold;
         tenant.ends = now + tenant.run_time / tenant.rate;
         self.next = self.next.min(tenant.next());
@@ -196,7 +210,7 @@ impl Node {
 
     /// Sets the delays that were accepted with the tenant that came last.
     pub fn accept_delays<P: Policy>(&mut self, policy: &P, now: f64) {
-        let on_node = |tenant: &Tenant| tenant.on_node(self.settled, now);
+        let on_node = |tenant: &Tenant| tenant.on_node(now);
         let mut jobs: Vec<JobOnNode> = self.tenants.iter().map(on_node).collect();
         policy.accept_delays(&self.spec, &mut jobs);
         for (tenant, job) in self.tenants.iter_mut().zip(&jobs) {
@@ -205,7 +219,7 @@ impl Node {
         }
     }
 
-    /// Takes everyone's rate anew. The node must be settled at `now`.
+    /// Takes everyone's rate anew.
     pub fn allot<P: Policy>(
         &mut self,
         policy: &P,
@@ -216,8 +230,10 @@ impl Node {
     ) {
         claims.clear();
         let mut needs = 0.0;
-        for tenant in &self.tenants {
-            let job = tenant.on_node(now, now);
+        for tenant in &mut self.tenants {
+            tenant.cput = tenant.cput_by(now);
+            tenant.since = now;
+            let job = tenant.on_node(now);
             let claim = Claim::new(&job, policy.need(&job, self.spec.rating), tenant.sold);
             needs += claim.need;
             claims.push(claim);
@@ -272,7 +288,7 @@ impl<P: Policy> NodeView for View<'_, P> {
     #[inline(always)]
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
         for tenant in &self.node.tenants {
-            show(&tenant.on_node(self.node.settled, self.now));
+            show(&tenant.on_node(self.now));
         }
     }
 }
