@@ -7,16 +7,19 @@ use libra::decision::admission::Admission;
 use libra::decision::job::{DeadlineType, Request, Shape, Terms};
 use libra::decision::node::{JobOnNode, NodeSpec, NodeView, PlainNode};
 use libra::decision::placement::{self, Placement};
-use libra::decision::policy::{AnyPolicy, Libra, NodeChoice, Policy};
-use libra::decision::refusal::Refusal;
+use libra::decision::policy::{
+    AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice, Policy,
+};
+use libra::decision::pricing::{AnyPricing, Linear, Utilisation};
+use libra::decision::refusal::{Reason, Refusal};
 use libra::decision::share::{ShareRule, Standing};
 use libra::text::terms;
 use proptest::prelude::*;
 
 fn nodes() -> impl Strategy<Value = Vec<PlainNode>> {
     let node = (
-        prop_oneof![Just(1.0), Just(2.0), 0.0..4.0, Just(64.0)],
-        prop_oneof![Just(1.0), 0.25..4.0],
+        prop_oneof![Just(1.0), Just(2.0), 0.0..4.0, Just(64.0), Just(0.0)],
+        prop_oneof![4 => Just(1.0), 4 => 0.25..4.0, 1 => Just(1e-6), 1 => Just(1e6)],
         prop_oneof![Just(NodeSpec::MEMORY_UNLIMITED), 0u64..1000],
         prop::collection::vec(job_on_node(), 0..5),
     );
@@ -43,18 +46,34 @@ fn job_on_node() -> impl Strategy<Value = JobOnNode> {
         0.0..500.0,
         0.0..1.0,
         0u64..300,
+        soft_terms(),
+        // One that has only just come and one that has come far.
+        prop_oneof![Just(0.0), Just(0.0), Just(1.0)],
     )
         .prop_map(
-            |(estimate, deadline, cput, walltime, held_share, memory)| JobOnNode {
-                terms: Terms::hard(estimate, deadline, 1.0),
+            |(estimate, deadline, cput, walltime, held_share, memory, soft, far)| JobOnNode {
+                terms: Terms {
+                    deadline_type: soft.0,
+                    penalty_rate: soft.1,
+                    ..Terms::hard(estimate, deadline, soft.2)
+                },
                 slots: 1,
-                cput,
-                walltime,
+                cput: cput * far,
+                walltime: walltime * far,
                 held_share,
                 memory,
                 delay: 0.0,
             },
         )
+}
+
+/// Deadline type, penalty rate, budget.
+fn soft_terms() -> impl Strategy<Value = (DeadlineType, f64, f64)> {
+    (
+        prop_oneof![Just(DeadlineType::Hard), Just(DeadlineType::Soft)],
+        prop_oneof![Just(0.0), 0.0..10.0, Just(1e15)],
+        prop_oneof![Just(1.0), 0.0..1000.0, Just(f64::INFINITY), Just(1e15)],
+    )
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -66,22 +85,25 @@ fn request() -> impl Strategy<Value = Request> {
         prop_oneof![Just(1u32), 1u32..6],
         prop_oneof![Just(0u64), 0u64..400],
         any::<bool>(),
+        soft_terms(),
     )
         .prop_map(
-            |(estimate, deadline, budget, chunks, processors_per_chunk, memory, scatter)| Request {
-                terms: Terms {
-                    estimate,
-                    deadline,
-                    budget,
-                    deadline_type: DeadlineType::Hard,
-                    penalty_rate: 0.0,
-                },
-                shape: Shape {
-                    chunks,
-                    processors_per_chunk,
-                    memory_per_chunk: memory,
-                    scatter,
-                },
+            |(estimate, deadline, budget, chunks, processors_per_chunk, memory, scatter, soft)| {
+                Request {
+                    terms: Terms {
+                        estimate,
+                        deadline,
+                        budget,
+                        deadline_type: soft.0,
+                        penalty_rate: soft.1,
+                    },
+                    shape: Shape {
+                        chunks,
+                        processors_per_chunk,
+                        memory_per_chunk: memory,
+                        scatter,
+                    },
+                }
             },
         )
 }
@@ -100,6 +122,29 @@ fn admission() -> impl Strategy<Value = Admission> {
             estimate_margin,
             ..Admission::default()
         })
+}
+
+/// Every policy, both pricings.
+fn any_admission() -> impl Strategy<Value = Admission> {
+    let others = prop_oneof![
+        Just(AnyPolicy::LibraSla(LibraSla)),
+        any::<bool>()
+            .prop_map(|spare_is_shared| AnyPolicy::LibraRisk(LibraRisk { spare_is_shared })),
+        Just(AnyPolicy::LibraAdaptive(LibraAdaptive)),
+    ];
+    let pricing = prop_oneof![
+        Just(AnyPricing::Linear(Linear::default())),
+        (0.0..2.0, 0.0..2.0, prop_oneof![Just(1.0), 0.0..2.0]).prop_map(|(alpha, beta, base)| {
+            AnyPricing::Utilisation(Utilisation { alpha, beta, base })
+        }),
+    ];
+    (admission(), prop::option::weighted(0.75, others), pricing).prop_map(
+        |(libra, other, pricing)| Admission {
+            policy: other.unwrap_or(libra.policy),
+            pricing,
+            ..libra
+        },
+    )
 }
 
 fn judge(
@@ -199,7 +244,7 @@ proptest! {
 
     #[test]
     fn a_refused_job_changes_nothing_and_an_accepted_one_is_judged_alike_twice(
-        admission in admission(),
+        admission in any_admission(),
         cluster in nodes(),
         request in request(),
     ) {
@@ -210,12 +255,41 @@ proptest! {
     }
 
     #[test]
+    fn a_refusal_says_something_that_is_true(
+        admission in any_admission(),
+        cluster in nodes(),
+        request in request(),
+    ) {
+        if let Err(refusal) = judge(&admission, &cluster, &request) {
+            let text = refusal.reason.to_string();
+            prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{}", text);
+            match refusal.reason {
+                Reason::Budget { price, budget } => prop_assert!(price > budget, "{}", text),
+                Reason::Deadline { fastest, deadline } => prop_assert!(fastest > deadline, "{}", text),
+                Reason::Share { needed, free, .. } | Reason::Time { needed, free, .. } => {
+                    prop_assert!(needed > free && free >= 0.0, "{} {:?}", text, refusal.reason);
+                }
+                Reason::Memory { needed, free, .. } => prop_assert!(needed > free, "{}", text),
+                Reason::Chunks { asked, fit } => prop_assert!(0 < fit && fit < asked, "{}", text),
+                Reason::Risk { delay, .. } => prop_assert!(delay >= 0.0, "{}", text),
+                Reason::Return { with, without, .. } => {
+                    prop_assert!(with.is_nan() || with < without, "{} {:?}", text, refusal.reason);
+                }
+                Reason::Invalid(_) | Reason::NoNode => {}
+            }
+        }
+    }
+
+    #[test]
     fn the_order_of_the_nodes_does_not_change_the_verdict(
-        admission in admission(),
+        admission in any_admission(),
         cluster in nodes(),
         request in request(),
         turn in 0usize..8,
     ) {
+        // A price that follows the load of the nodes is another one where equally good nodes are taken
+        // in another order.
+        let admission = Admission { pricing: AnyPricing::default(), ..admission };
         let here = judge(&admission, &cluster, &request);
         let mut other = cluster;
         other.reverse();
@@ -233,7 +307,7 @@ proptest! {
 
     #[test]
     fn every_counter_offer_submitted_as_is_is_accepted(
-        admission in admission(),
+        admission in any_admission(),
         cluster in nodes(),
         request in request(),
     ) {

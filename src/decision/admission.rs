@@ -138,8 +138,14 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
             let mut unlimited = *request;
             unlimited.terms.budget = f64::INFINITY;
             let mut scratch = vec![Placement::EMPTY; placement::room(request, cluster.len())];
-            if let Some(acceptance) = self.accepts(cluster, &unlimited, &mut scratch) {
-                return acceptance.price;
+            // Where it would go as it is; where that is nowhere, a policy that looks at budgets
+            // (LibraSLA) may know a place for one that pays more.
+            for asked in [request, &unlimited] {
+                let planned = self.planned(asked);
+                if let Some(nodes) = placement::place(&self.policy, cluster, &planned, &mut scratch)
+                {
+                    return self.price_at(cluster, asked, &scratch[..nodes]);
+                }
             }
         }
         self.pricing.least(request)

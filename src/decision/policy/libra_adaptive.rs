@@ -116,27 +116,24 @@ impl Policy for LibraAdaptive {
         };
         // The least room that any deadline leaves, in processor seconds, and how many chunks it holds.
         let mut by_time = f64::INFINITY;
+        let mut tightest = (0.0, 0.0);
         let mut slack = f64::INFINITY;
         let mut check = |time: f64, demands: &[Demand]| {
             let before: f64 = demands.iter().map(|demand| demand.before(time)).sum();
             let room = spec.processors * time * (1.0 + TOLERANCE) - before;
             let needed = chunk.before(time);
-            if needed > 0.0 {
-                by_time = by_time.min(room / needed);
+            if needed > 0.0 && room / needed < by_time {
+                by_time = room / needed;
+                tightest = (room, needed);
             }
             if time >= chunk.deadline {
                 slack = slack.min(room - needed);
             }
-            (room, needed)
         };
         let demands = few.items();
-        let (room, needed) = check(chunk.deadline, demands);
-        let mut tightest = (room, needed);
+        check(chunk.deadline, demands);
         for index in 0..demands.len() {
-            let (room, needed) = check(demands[index].deadline, demands);
-            if room - needed < tightest.0 - tightest.1 {
-                tightest = (room, needed);
-            }
+            check(demands[index].deadline, demands);
         }
         if by_time < 1.0 {
             return Err(Obstacle::Time {

@@ -219,6 +219,13 @@ impl Policy for LibraRisk {
         let slots = f64::from(request.shape.processors_per_chunk);
         let most = most_chunks(node, &request.shape)?;
         let share = (work / terms.deadline).min(1.0);
+        // Nothing ever ends there, so there is nothing to project.
+        if spec.processors <= 0.0 {
+            return Err(Obstacle::Share {
+                needed: share * slots,
+                free: 0.0,
+            });
+        }
         let mut alone = true;
         let mut late = None;
         let mut at_risk = work > terms.deadline * (1.0 + TOLERANCE);
@@ -333,6 +340,20 @@ mod tests {
     fn a_job_alone_has_no_risk_even_if_its_estimate_is_too_long() {
         assert_eq!(offer(&[], 40.0, 10.0).expect("alone").share, 1.0);
         assert!(offer(&[hard(1.0, 10.0)], 40.0, 10.0).is_err());
+    }
+
+    #[test]
+    fn a_node_without_processors_takes_nobody() {
+        let mut nothing = node(&[]);
+        nothing.spec.processors = 0.0;
+        let refused = |node: &PlainNode| {
+            let offer = LibraRisk::default().offer(&node, &Request::single(hard(5.0, 10.0)));
+            assert!(matches!(offer, Err(Obstacle::Share { .. })), "{offer:?}");
+        };
+        refused(&nothing);
+        // What was sold there before it lost them is no reason to look further either.
+        nothing.reserve(&Request::single(hard(1.0, 10.0)), 1);
+        refused(&nothing);
     }
 
     #[test]
