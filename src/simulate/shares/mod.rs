@@ -274,7 +274,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         let rules = self.rules;
         let policy = &rules.admission.policy;
         let node = &mut self.nodes[index];
-        if rules.spare == Spare::Idle && node.can_just_add(&tenant, policy) {
+        if rules.spare == Spare::Idle && node.can_just_add(&tenant, policy, now) {
             let before = node.next;
             node.just_add(tenant, now);
             if node.next != before {
