@@ -117,8 +117,8 @@ impl<P: Policy + Copy> Scheduler for Shares<P> {
             given: Vec::new(),
             ended: Vec::new(),
         };
-        for index in 0..jobs.len() {
-            simulation.events_until(jobs[index].submit);
+        for (index, job) in jobs.iter().enumerate() {
+            simulation.events_until(job.submit);
             simulation.submit(index);
         }
         simulation.events_until(f64::INFINITY);
