@@ -1,11 +1,12 @@
 //! Admission through the book: the same decision as everywhere, over the book's sums.
 
 use super::{Admitted, Alarm, Book, BookError, Job, Node, Phase, Place, check_seconds};
+use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
 use crate::decision::job::{Request, SHORTEST, Terms};
 use crate::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
 use crate::decision::placement::{self, Placement};
-use crate::decision::policy::Policy;
+use crate::decision::policy::{Obstacle, Policy};
 use crate::decision::pricing::{self, Pricing};
 use crate::decision::refusal::{Reason, Refusal};
 use crate::decision::share::Standing;
@@ -98,6 +99,22 @@ impl NodeView for Others<'_> {
     }
 }
 
+impl Others<'_> {
+    /// With the delays that would be accepted with this job, do the shares of all fit? A policy judges
+    /// what is left of a job, whose return differs from that of the whole, and so may who yields.
+    fn can_yield_to<P: Policy>(&self, job: &JobOnNode, policy: &P) -> bool {
+        let spec = self.spec();
+        let mut jobs = Vec::new();
+        self.for_each_job(|other| jobs.push(*other));
+        jobs.push(*job);
+        policy.accept_delays(&spec, &mut jobs);
+        let needs: f64 = (jobs.iter())
+            .map(|job| f64::from(job.slots) * policy.need(job, spec.rating).share)
+            .sum();
+        needs <= spec.processors * (1.0 + 2.0 * TOLERANCE)
+    }
+}
+
 impl Job {
     /// Processor seconds per slot by `now`, the job running at its share since it last reported.
     pub(super) fn cput(&self, place: &Place, now: f64) -> f64 {
@@ -187,6 +204,7 @@ impl Book {
 
     /// A job came to a node: sets the delays that were accepted with it.
     fn accept_delays(&mut self, index: usize) {
+        let now = self.now;
         let tenants = self.details[index].tenants.clone();
         let mut jobs: Vec<JobOnNode> = tenants
             .iter()
@@ -196,9 +214,22 @@ impl Book {
             .policy
             .accept_delays(&self.nodes[index].spec, &mut jobs);
         for (&(key, place), on_node) in tenants.iter().zip(&jobs) {
-            self.job_mut(key).places[place].delay = on_node.delay;
-            self.refresh(key);
+            let job = self.job_mut(key);
+            let part = &mut job.places[place];
+            // Settled at the share it had, before it has another.
+            (part.cput, part.reported) = (on_node.cput, now);
+            part.share = on_node.held_share;
+            if job.places[place].delay != on_node.delay {
+                job.places[place].delay = on_node.delay;
+                let alarm = Alarm {
+                    at: job.submitted + job.request.terms.deadline + on_node.delay,
+                    token: job.token,
+                };
+                self.alarms.push(Reverse(alarm));
+            }
+            self.retake(key, place);
         }
+        self.sum_up(index);
     }
 
     /// Puts a job into the book and its shares into the nodes' sums.
@@ -211,12 +242,19 @@ impl Book {
         if let Some(id) = &job.id {
             self.by_id.insert(id.clone(), key);
         }
+        let due = job.submitted + job.request.terms.deadline;
         self.alarms.push(Reverse(Alarm {
-            at: job.submitted + job.request.terms.deadline,
+            at: due,
             token: job.token,
         }));
-        for (place, &Place { node, .. }) in job.places.iter().enumerate() {
+        for (place, &Place { node, delay, .. }) in job.places.iter().enumerate() {
             self.details[node].tenants.push((key, place));
+            if delay > 0.0 {
+                self.alarms.push(Reverse(Alarm {
+                    at: due + delay,
+                    token: job.token,
+                }));
+            }
         }
         if job.phase != Phase::Running {
             self.waiting.insert(key);
@@ -302,19 +340,30 @@ impl Book {
         let policy = &self.admission.policy;
         for (place, before) in places.iter_mut().zip(&old.places) {
             let node = &self.nodes[place.node];
-            let on_node = self.on_node(&job, before);
+            // What was accepted for the old terms is no part of the new ones.
+            place.delay = 0.0;
+            let on_node = JobOnNode {
+                delay: 0.0,
+                ..self.on_node(&job, before)
+            };
             let need = policy.need(&on_node, node.spec.rating);
             let left = terms.deadline - on_node.walltime;
-            if matches!(need.standing, Standing::AtRisk | Standing::Late) {
-                let estimate = on_node.terms.estimate / node.spec.rating;
-                return refuse(Reason::Deadline {
-                    fastest: on_node.walltime + (estimate - on_node.cput).max(0.0),
-                    deadline: terms.deadline,
-                });
+            let work = (on_node.terms.estimate / node.spec.rating - on_node.cput).max(0.0);
+            let too_late = Reason::Deadline {
+                fastest: on_node.walltime + work,
+                deadline: terms.deadline,
+            };
+            if need.standing == Standing::Late || left <= 0.0 {
+                return refuse(too_late);
             }
             let mut rest = job.request;
             rest.terms.deadline = left.max(SHORTEST);
-            rest.terms.estimate = (need.share * left * node.spec.rating).max(SHORTEST);
+            let work = match need.standing {
+                // More than a processor can do: the policy says whether it takes such jobs.
+                Standing::AtRisk => work,
+                _ => need.share * left,
+            };
+            rest.terms.estimate = (work * node.spec.rating).max(SHORTEST);
             rest.shape.chunks = place.chunks;
             rest.shape.scatter = false;
             let slots = slots(&job.request, place.chunks);
@@ -330,24 +379,26 @@ impl Book {
                     .memory_committed
                     .saturating_sub(memory(&job.request, place.chunks)),
             };
+            let full = Reason::Share {
+                needed: slots * need.share,
+                free: (node.spec.processors - others.committed).max(0.0),
+                node: place.node,
+            };
             match policy.offer(&others, &rest) {
+                Err(Obstacle::Slot { .. }) => return refuse(too_late),
                 Err(obstacle) => {
                     return refuse(Reason::from_obstacle(obstacle, place.node, terms.deadline));
                 }
-                Ok(offer) if offer.chunks < place.chunks => {
-                    return refuse(Reason::Share {
-                        needed: slots * need.share,
-                        free: (node.spec.processors - others.committed).max(0.0),
-                        node: place.node,
-                    });
-                }
+                Ok(offer) if offer.chunks < place.chunks => return refuse(full),
                 Ok(_) => {}
+            }
+            if policy.accepts_delays() && !others.can_yield_to(&on_node, policy) {
+                return refuse(full);
             }
             place.share = need.share;
             place.standing = need.standing;
             place.cput = on_node.cput;
             place.reported = self.now;
-            place.delay = 0.0;
         }
         job.places = places;
         job.price = price;
@@ -359,6 +410,9 @@ impl Book {
         *self.job_mut(key) = job;
         for node in nodes {
             self.sum_up(node);
+            if self.admission.policy.accepts_delays() {
+                self.accept_delays(node);
+            }
         }
         Ok(price)
     }

@@ -167,9 +167,8 @@ impl Book {
         }
         if self.now - self.waiting_refreshed >= WAITING_REFRESH {
             self.waiting_refreshed = self.now;
-            for key in self.waiting.iter().copied().collect::<Vec<_>>() {
-                self.refresh(key);
-            }
+            let waiting: Vec<usize> = self.waiting.iter().copied().collect();
+            self.refresh_all(&waiting);
         }
     }
 
@@ -201,35 +200,47 @@ impl Book {
 
     /// Takes the shares of a job anew.
     pub(super) fn refresh(&mut self, key: usize) {
-        let job = self.job(key);
-        let policy = &self.admission.policy;
-        let taken: Vec<_> = job
-            .places
-            .iter()
-            .map(|place| {
-                let on_node = self.on_node(job, place);
-                let rating = self.nodes[place.node].spec.rating;
-                (place.node, on_node.cput, policy.need(&on_node, rating))
-            })
-            .collect();
-        let now = self.now;
-        let job = self.job_mut(key);
-        for (place, (_, cput, need)) in job.places.iter_mut().zip(&taken) {
-            // The share changes now, so what was run at the old one is settled first.
-            place.cput = *cput;
-            place.reported = now;
-            place.share = need.share;
-            place.standing = need.standing;
+        for place in 0..self.job(key).places.len() {
+            self.retake(key, place);
+            self.sum_up(self.job(key).places[place].node);
         }
-        for (node, _, _) in taken {
+    }
+
+    /// Takes the shares of these jobs anew, and each node's sum once.
+    fn refresh_all(&mut self, keys: &[usize]) {
+        let mut nodes = Vec::new();
+        for &key in keys {
+            for place in 0..self.job(key).places.len() {
+                self.retake(key, place);
+                nodes.push(self.job(key).places[place].node);
+            }
+        }
+        nodes.sort_unstable();
+        nodes.dedup();
+        for node in nodes {
             self.sum_up(node);
         }
     }
 
+    /// Takes a job's share on one of its nodes anew. The node's sum is the caller's to take.
+    pub(super) fn retake(&mut self, key: usize, place: usize) {
+        let job = self.job(key);
+        let on_node = self.on_node(job, &job.places[place]);
+        let rating = self.nodes[job.places[place].node].spec.rating;
+        let need = self.admission.policy.need(&on_node, rating);
+        let now = self.now;
+        let place = &mut self.job_mut(key).places[place];
+        // The share changes now, so what was run at the old one is settled first.
+        place.cput = on_node.cput;
+        place.reported = now;
+        place.share = need.share;
+        place.standing = need.standing;
+    }
+
     pub(super) fn refresh_tenants(&mut self, node: usize) {
-        let keys: Vec<usize> = self.details[node].tenants.iter().map(|&(k, _)| k).collect();
-        for key in keys {
-            self.refresh(key);
+        for (key, place) in self.details[node].tenants.clone() {
+            self.retake(key, place);
         }
+        self.sum_up(node);
     }
 }

@@ -1,5 +1,8 @@
 use super::*;
-use crate::decision::job::Terms;
+use crate::decision::allotment::{Claim, Shortage, Spare, allot};
+use crate::decision::job::{DeadlineType, Terms};
+use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
+use proptest::prelude::*;
 
 fn book(nodes: usize) -> Book {
     let mut book = Book::new(Admission::default(), 30.0);
@@ -218,4 +221,255 @@ fn a_job_that_waits_to_be_started_needs_more_and_it_counts() {
     book.started("1", 6.0).expect("known");
     book.advance(10.0);
     assert!((book.committed("n0").expect("node") - 10.0 / 14.0).abs() < 1e-12);
+}
+
+fn book_of(policy: AnyPolicy, processors: &[f64]) -> Book {
+    let admission = Admission {
+        policy,
+        ..Admission::default()
+    };
+    let mut book = Book::new(admission, 1e9);
+    for (index, &processors) in processors.iter().enumerate() {
+        let spec = NodeSpec {
+            processors,
+            rating: 1.0,
+            memory: NodeSpec::MEMORY_UNLIMITED,
+        };
+        book.set_node(&format!("n{index}"), spec, true)
+            .expect("a plain node");
+    }
+    book
+}
+
+fn soft(estimate: f64, deadline: f64, budget: f64, penalty_rate: f64) -> Terms {
+    Terms {
+        deadline_type: DeadlineType::Soft,
+        penalty_rate,
+        ..Terms::hard(estimate, deadline, budget)
+    }
+}
+
+fn start(book: &mut Book, id: &str, terms: Terms, now: f64) {
+    let job = book.admit(&Request::single(terms), now).expect("fits");
+    book.bind(job.token, id, now).expect("known");
+    book.started(id, now).expect("known");
+}
+
+#[test]
+fn new_terms_that_others_make_room_for_delay_those_others() {
+    let mut book = book_of(AnyPolicy::LibraSla(LibraSla), &[1.0]);
+    start(&mut book, "soft", soft(8.0, 16.0, 80.0, 0.01), 0.0);
+    start(&mut book, "hard", Terms::hard(5.0, 10.0, 1000.0), 0.0);
+    // 0.5 + 0.5 until now; 0.8 leave 0.2 for the soft one: 40 s, 24 s late.
+    let hurry = Terms::hard(5.0, 6.25, 1000.0);
+    book.modify("hard", &hurry, 0.0).expect("it yields");
+    assert!((book.committed("n0").expect("node") - 1.0).abs() < 1e-9);
+    assert!((book.places("soft").expect("known")[0].share - 0.2).abs() < 1e-9);
+}
+
+#[test]
+fn a_delay_that_was_accepted_buys_no_room_for_new_terms() {
+    let mut book = book_of(AnyPolicy::LibraSla(LibraSla), &[1.0]);
+    start(&mut book, "soft", soft(8.0, 10.0, 80.0, 1.0), 0.0);
+    start(&mut book, "hard", Terms::hard(5.0, 10.0, 1000.0), 0.0);
+    // The soft one runs towards 16 s at 0.5. With a hard deadline at 10 s it needs 0.8.
+    let refused = book.modify("soft", &Terms::hard(8.0, 10.0, 80.0), 0.0);
+    assert!(
+        matches!(&refused, Err(BookError::Refused(r)) if r.reason.category() == "share"),
+        "{refused:?}"
+    );
+    // At 11 s a deadline of 10 s has passed, whatever was accepted.
+    assert!(
+        book.modify("soft", &soft(8.0, 10.0, 90.0, 1.0), 11.0)
+            .is_err()
+    );
+}
+
+#[test]
+fn a_job_that_was_taken_in_spite_of_its_estimate_may_be_given_more_time() {
+    let mut book = book_of(AnyPolicy::LibraRisk(LibraRisk::default()), &[1.0]);
+    start(&mut book, "1", Terms::hard(40.0, 10.0, 1000.0), 0.0);
+    book.modify("1", &Terms::hard(40.0, 20.0, 1000.0), 1.0)
+        .expect("alone it has no risk");
+    let libra = AnyPolicy::Libra(Libra::default());
+    let mut book = book_of(libra, &[1.0]);
+    start(&mut book, "1", Terms::hard(40.0, 50.0, 1000.0), 0.0);
+    let refused = book.modify("1", &Terms::hard(40.0, 20.0, 1000.0), 1.0);
+    assert!(
+        matches!(&refused, Err(BookError::Refused(r)) if r.reason.category() == "deadline"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_job_past_the_delay_that_was_accepted_for_it_takes_a_whole_processor() {
+    let mut book = book_of(AnyPolicy::LibraSla(LibraSla), &[1.0]);
+    start(&mut book, "soft", soft(8.0, 10.0, 80.0, 1.0), 0.0);
+    start(&mut book, "hard", Terms::hard(5.0, 10.0, 1000.0), 0.0);
+    book.progress("soft", None, 1.0, 5.0).expect("known");
+    book.ended("hard", 9.0).expect("known");
+    // 1 s done by 5 s, 7 in the 11 s until 16 s.
+    book.advance(12.0);
+    assert!((book.committed("n0").expect("node") - 7.0 / 11.0).abs() < 1e-9);
+    let snapshot = book.snapshot();
+    book.advance(16.5);
+    assert_eq!(book.committed("n0"), Ok(1.0));
+    let mut again = Book::new(*book.admission(), 1e9);
+    assert_eq!(again.rebuild(&snapshot), Ok(Vec::new()));
+    assert!((again.committed("n0").expect("node") - 7.0 / 11.0).abs() < 1e-9);
+    again.advance(16.5);
+    assert_eq!(again.committed("n0"), Ok(1.0));
+}
+
+/// The jobs of a book's node run on at what they are given, for so long; who has done its work leaves.
+/// The longest time that anybody is behind what was promised, seconds.
+fn run_on(book: &mut Book, seconds: f64, now: &mut f64) -> f64 {
+    let end = *now + seconds;
+    let mut worst = 0.0f64;
+    while *now < end && book.job_count() > 0 {
+        let mut step = end - *now;
+        let mut rates: Vec<(String, String, f64)> = Vec::new();
+        for (index, details) in book.details.iter().enumerate() {
+            let policy = book.admission.policy;
+            let (mut claims, mut names) = (Vec::new(), Vec::new());
+            for &(key, place) in &details.tenants {
+                let job = book.job(key);
+                if job.phase != Phase::Running {
+                    continue;
+                }
+                let on_node = book.on_node(job, &job.places[place]);
+                if on_node.cput >= on_node.terms.estimate - 1e-7 {
+                    // This part is done and waits for the others.
+                    continue;
+                }
+                let need = policy.need(&on_node, 1.0);
+                claims.push(Claim::new(&on_node, need, job.places[place].share));
+                names.push((job.id.clone().expect("it runs"), on_node));
+            }
+            let mut given = Vec::new();
+            let processors = book.nodes[index].spec.processors;
+            allot(
+                policy.shortage(),
+                Spare::Idle,
+                &claims,
+                processors,
+                &mut given,
+            );
+            for ((id, job), given) in names.into_iter().zip(given) {
+                let rate = given / f64::from(job.slots);
+                let left = job.terms.estimate - job.cput;
+                worst = worst.max(job.walltime - job.terms.deadline - job.delay);
+                if rate > 0.0 {
+                    step = step.min((left / rate).max(1e-6));
+                }
+                rates.push((id, details.name.clone(), rate));
+            }
+        }
+        step = step.min(0.9);
+        let before: Vec<f64> = rates
+            .iter()
+            .map(|(id, node, _)| {
+                let job = book.job(book.by_id[id]);
+                let node = book.node_index(node).expect("declared");
+                let place = job.places.iter().find(|place| place.node == node);
+                job.cput(place.expect("it is there"), book.now)
+            })
+            .collect();
+        *now += step;
+        for ((id, node, rate), before) in rates.iter().zip(before) {
+            book.progress(id, Some(node), before + rate * step, *now)
+                .expect("it runs");
+        }
+        let done: Vec<String> = (book.by_id.iter())
+            .filter(|&(_, &key)| {
+                let job = book.job(key);
+                let done = |place: &Place| place.cput >= job.request.terms.estimate - 1e-7;
+                job.phase == Phase::Running && job.places.iter().all(done)
+            })
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in done {
+            book.ended(&id, *now).expect("known");
+        }
+    }
+    worst
+}
+
+proptest! {
+    /// With exact estimates nobody is later than was accepted, whatever is admitted and modified
+    /// meanwhile and whenever the book is built again; and the book's sums are what its jobs need.
+    #[test]
+    fn what_was_promised_is_kept(
+        policy in prop_oneof![
+            Just(AnyPolicy::Libra(Libra::default())),
+            Just(AnyPolicy::LibraSla(LibraSla)),
+            Just(AnyPolicy::LibraRisk(LibraRisk::default())),
+            Just(AnyPolicy::LibraAdaptive(LibraAdaptive)),
+        ],
+        steps in prop::collection::vec((
+            0u8..4, 0.5f64..20.0, 1.05f64..6.0, 0.0f64..8.0, any::<bool>(), 0.0f64..2.0, 0usize..9), 1..25),
+        second in prop_oneof![Just(1.0f64), Just(2.0)],
+    ) {
+        let mut book = book_of(policy, &[1.0, second]);
+        let mut now = 0.0;
+        let mut count = 0;
+        for (action, estimate, loose, pause, is_soft, penalty, which) in steps {
+            let deadline = estimate * loose;
+            let budget = 1000.0 + 100.0 * penalty;
+            let terms = if is_soft {
+                soft(estimate, deadline, budget, penalty)
+            } else {
+                Terms::hard(estimate, deadline, budget)
+            };
+            match action {
+                0 | 1 => {
+                    let mut request = Request::single(terms);
+                    request.shape.chunks = 1 + (which % 2) as u32;
+                    if let Ok(job) = book.admit(&request, now) {
+                        count += 1;
+                        book.bind(job.token, &count.to_string(), now).expect("known");
+                        book.started(&count.to_string(), now).expect("known");
+                    }
+                }
+                2 => {
+                    let ids: Vec<String> = {
+                        let mut ids: Vec<String> = book.by_id.keys().cloned().collect();
+                        ids.sort();
+                        ids
+                    };
+                    if let Some(id) = ids.get(which % ids.len().max(1)) {
+                        let job = book.job(book.by_id[id]);
+                        let estimate = job.request.terms.estimate;
+                        // No shorter than what is left: some policies would take it at its word.
+                        let left = estimate - job.places[0].cput.min(estimate);
+                        let left = left.max(estimate - job.places[job.places.len() - 1].cput);
+                        let terms = Terms {
+                            estimate,
+                            deadline: now - job.submitted + left.max(0.01) * loose,
+                            ..terms
+                        };
+                        let _ = book.modify(id, &terms, now);
+                    }
+                }
+                _ => {
+                    let snapshot = book.snapshot();
+                    prop_assert_eq!(book.rebuild(&snapshot).expect("sound"), Vec::<String>::new());
+                }
+            }
+            for node in 0..book.nodes.len() {
+                let (sum, spec) = (book.nodes[node].committed, book.nodes[node].spec);
+                // A part that is done waits for one on another node that was given longer.
+                let late = book.details[node].tenants.iter().any(|&(key, place)| {
+                    book.job(key).places[place].standing == Standing::Late
+                });
+                if policy.shortage() != Shortage::DeadlineOrder && !late {
+                    prop_assert!(sum <= spec.processors * (1.0 + 1e-6), "{} of {:?}", sum, spec);
+                }
+            }
+            let late = run_on(&mut book, pause, &mut now);
+            prop_assert!(late <= 1e-3, "{} s late", late);
+        }
+        let late = run_on(&mut book, 500.0, &mut now);
+        prop_assert!(late <= 1e-3, "{} s late", late);
+    }
 }

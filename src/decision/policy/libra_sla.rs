@@ -81,9 +81,13 @@ fn yielding(parts: &[Part], capacity: f64) -> Option<(f64, usize)> {
     (soft > shortfall).then(|| (1.0 - shortfall / soft, first))
 }
 
+fn yields(index: usize, part: &Part, (kept, first): (f64, usize)) -> bool {
+    kept < 1.0 && !part.is_hard() && index != first
+}
+
 /// The delay of each part once those that must have yielded.
 fn delay(index: usize, part: &Part, (kept, first): (f64, usize)) -> f64 {
-    if kept >= 1.0 || part.is_hard() || index == first {
+    if !yields(index, part, (kept, first)) {
         return part.delay;
     }
     let share = part.share * kept / part.slots;
@@ -192,6 +196,10 @@ impl Policy for LibraSla {
         if let Some(kept) = yielding(&parts, spec.processors) {
             for (index, (job, part)) in jobs.iter_mut().zip(&parts).enumerate() {
                 job.delay = delay(index, part, kept);
+                if yields(index, part, kept) && part.remaining_estimate <= 0.0 {
+                    // It has outlived its estimate: no delay says what it keeps.
+                    job.held_share = part.share * kept.0 / part.slots;
+                }
             }
         }
     }

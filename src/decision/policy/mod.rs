@@ -173,13 +173,16 @@ macro_rules! ask {
     };
 }
 
+/// Shows every job of a node.
+type ShowJobs<'a> = dyn Fn(&mut dyn FnMut(&JobOnNode)) + 'a;
+
 /// Any kind of node: the policies that look at every job are compiled once for it and not once for each
 /// kind, in a library whose size counts.
 struct AnyNode<'a> {
     spec: NodeSpec,
     committed: f64,
     memory_committed: u64,
-    jobs: &'a dyn Fn(&mut dyn FnMut(&JobOnNode)),
+    jobs: &'a ShowJobs<'a>,
 }
 
 impl NodeView for AnyNode<'_> {

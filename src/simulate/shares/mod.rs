@@ -130,8 +130,8 @@ impl<P: Policy + Copy> Scheduler for Shares<P> {
             given: Vec::new(),
             ended: Vec::new(),
         };
-        for index in 0..jobs.len() {
-            simulation.events_until(jobs[index].submit);
+        for (index, job) in jobs.iter().enumerate() {
+            simulation.events_until(job.submit);
             simulation.submit(index);
         }
         simulation.events_until(f64::INFINITY);
@@ -299,7 +299,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         let rules = self.rules;
         let policy = &rules.admission.policy;
         let node = &mut self.nodes[index];
-        if rules.spare == Spare::Idle && node.can_just_add(&tenant, policy) {
+        if rules.spare == Spare::Idle && node.can_just_add(&tenant, policy, now) {
             let before = node.next;
             node.just_add(tenant, now);
             self.fronts[index] = node.front();

@@ -212,6 +212,26 @@ fn a_soft_job_yields_and_pays_under_libra_sla() {
 }
 
 #[test]
+fn a_soft_job_that_comes_and_yields_itself_runs_toward_the_end_that_was_accepted() {
+    // 8 s due at 10 s are hard and have the highest return; 5 s due at 10 s get the 0.2 that are left, and
+    // 25 s. At 10 s the first has ended; without the delay the second, late by then, would have a whole
+    // processor from there and end at 13 s.
+    let mut hard = job(0.0, 8.0, 8.0, 10.0);
+    hard.terms.budget = 1000.0;
+    let mut soft = job(0.0, 5.0, 5.0, 10.0);
+    soft.terms.deadline_type = DeadlineType::Soft;
+    soft.terms.budget = 100.0;
+    soft.terms.penalty_rate = 1.0;
+    let ends = run(
+        rules(LibraSla, Spare::Idle),
+        &[hard, soft],
+        &Machine::uniform(1, 1),
+    );
+    near(ends.finish(0), 10.0);
+    near(ends.finish(1), 25.0);
+}
+
+#[test]
 fn a_price_that_follows_the_load_is_checked_when_the_node_is_known() {
     let mut cheap = job(0.0, 10.0, 10.0, 20.0);
     cheap.terms.budget = 25.0;
