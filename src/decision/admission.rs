@@ -73,6 +73,13 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         }
     }
 
+    /// Can no node of at most this rating take the job, whatever runs there? Said without looking at any
+    /// of them, of a job that can pay; its reason is the deadline.
+    pub fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {
+        affordable(self.pricing.least(request), request.terms.budget)
+            && self.policy.is_hopeless(&self.planned(request), fastest)
+    }
+
     /// Why a request that was not accepted was not.
     pub fn reason<C: Cluster + ?Sized>(&self, cluster: &C, request: &Request) -> Reason {
         match request.check() {

@@ -7,6 +7,7 @@
 //! Pure: a log and options in, numbers and words out; the same whatever the number of threads.
 //! `libra reproduce` reads the log and writes the files.
 
+pub mod aroma;
 pub mod libra;
 pub mod librarisk;
 pub mod librasla;

@@ -171,6 +171,10 @@ impl Policy for LibraSla {
         })
     }
 
+    fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {
+        request.terms.estimate / fastest / request.terms.deadline > 1.0 + TOLERANCE
+    }
+
     fn share_rule(&self) -> ShareRule {
         ShareRule::Exact
     }

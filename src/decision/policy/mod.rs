@@ -112,6 +112,12 @@ pub trait Policy {
         let _ = (spec, jobs);
     }
 
+    /// Is the deadline too short for every node of at most this rating, whatever runs there?
+    fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {
+        let _ = (request, fastest);
+        false
+    }
+
     /// Is every node that takes the job as good as any other? Then the first ones are taken and the
     /// others need not be asked.
     #[inline(always)]

@@ -6,8 +6,8 @@
 //!
 //! Invariant: who gives way loses time, but nothing that was promised.
 
-use super::plan::{Lifted, Mapped, Plan};
-use super::search::Wish;
+use super::plan::{Mapped, Plan, Removed};
+use super::search::Demand;
 use super::{Class, MappingObserver};
 
 impl Plan {
@@ -33,26 +33,26 @@ impl Plan {
     /// ones. Yields its start; none where that does not help, and then all is as it was.
     pub(super) fn displace(
         &mut self,
-        new: &Lifted,
-        wish: &Wish,
+        new: &Removed,
+        demand: &Demand,
         running: bool,
         observer: &mut dyn MappingObserver,
     ) -> Option<f64> {
         let lower = self.lower(new.job.rank(), running);
         for group in lower.chunks(self.most_displaced.max(1)) {
-            let mut lifted: Vec<Lifted> = Vec::new();
+            let mut removed: Vec<Removed> = Vec::new();
             for index in group {
-                lifted.extend(self.lift(*index));
-                let Some(mapping) = self.find(wish, f64::INFINITY) else {
+                removed.extend(self.remove(*index));
+                let Some(mapping) = self.find(demand, f64::INFINITY) else {
                     continue;
                 };
                 self.place(new, &mapping);
-                if self.map_again(&lifted, observer) {
+                if self.map_again(&removed, observer) {
                     return Some(mapping.start);
                 }
-                self.lift(new.index);
+                self.remove(new.index);
             }
-            for job in lifted.iter().rev() {
+            for job in removed.iter().rev() {
                 self.put_back(job);
             }
         }
@@ -62,20 +62,20 @@ impl Plan {
     /// Maps jobs again that had to go for another: where they were, if they are not in its way
     /// after all, or as soon as can be. If one of them then cannot keep what it was promised, all
     /// stay out and the answer is no.
-    fn map_again(&mut self, lifted: &[Lifted], observer: &mut dyn MappingObserver) -> bool {
-        let mut order: Vec<&Lifted> = lifted.iter().collect();
-        order.sort_by_key(|lifted| (lifted.job.rank(), lifted.index));
-        let mut placed: Vec<(&Lifted, f64)> = Vec::new();
+    fn map_again(&mut self, removed: &[Removed], observer: &mut dyn MappingObserver) -> bool {
+        let mut order: Vec<&Removed> = removed.iter().collect();
+        order.sort_by_key(|removed| (removed.job.rank(), removed.index));
+        let mut placed: Vec<(&Removed, f64)> = Vec::new();
         for job in order {
             if self.still_fits(job) {
                 self.put_back(job);
                 placed.push((job, job.job.start));
                 continue;
             }
-            let wish = job.wish_no_worse();
-            let Some(mapping) = self.find(&wish, f64::INFINITY) else {
+            let demand = job.demand_no_worse();
+            let Some(mapping) = self.find(&demand, f64::INFINITY) else {
                 for (job, _) in placed {
-                    self.lift(job.index);
+                    self.remove(job.index);
                 }
                 return false;
             };

@@ -5,7 +5,7 @@
 //! What is planned with (`left`) and what is true (`truly_left`) shrink by the same amounts, so
 //! that they stay equal where they were.
 
-use super::round_robin::{Projection, Rates, Stay, slack};
+use super::round_robin::{Process, Projection, Rates, slack};
 use crate::decision::node::NodeSpec;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub(super) struct Task {
     /// Index of the job in the workload.
     pub(super) job: usize,
     /// Start, planned processor time left, slots.
-    pub(super) stay: Stay,
+    pub(super) process: Process,
     /// Processor time that each slot will truly still take here, in seconds.
     pub(super) truly_left: f64,
     /// Processor time that each slot has had here, in seconds.
@@ -54,7 +54,7 @@ pub(super) enum Happened {
 /// Room for what-if questions.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    stays: Vec<Stay>,
+    processes: Vec<Process>,
     projection: Projection,
 }
 
@@ -113,9 +113,9 @@ impl Host {
     fn rates(&self) -> Rates {
         let (mut dedicated, mut shared) = (0, 0);
         for task in self.running() {
-            match task.stay.dedicated {
-                true => dedicated += u64::from(task.stay.slots),
-                false => shared += u64::from(task.stay.slots),
+            match task.process.dedicated {
+                true => dedicated += u64::from(task.process.slots),
+                false => shared += u64::from(task.process.slots),
             }
         }
         Rates::of(self.processors, dedicated, shared)
@@ -123,7 +123,7 @@ impl Host {
 
     /// The tasks that run.
     pub(super) fn running(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.iter().take_while(|task| task.stay.running)
+        self.tasks.iter().take_while(|task| task.process.running)
     }
 
     /// The tasks of one job.
@@ -137,11 +137,11 @@ impl Host {
         if elapsed > 0.0 {
             let rates = self.rates();
             for task in &mut self.tasks {
-                if !task.stay.running {
+                if !task.process.running {
                     break;
                 }
-                let done = elapsed * rates.rate(task.stay.dedicated);
-                task.stay.left -= done;
+                let done = elapsed * rates.rate(task.process.dedicated);
+                task.process.left -= done;
                 task.truly_left -= done;
                 task.used += done;
             }
@@ -156,11 +156,11 @@ impl Host {
         let rates = self.rates();
         let memory_used = &mut self.memory_used;
         self.tasks.retain_mut(|task| {
-            if !task.stay.running {
+            if !task.process.running {
                 return true;
             }
-            let nothing = slack(now) * rates.rate(task.stay.dedicated);
-            let planned_end = task.stay.left <= nothing;
+            let nothing = slack(now) * rates.rate(task.process.dedicated);
+            let planned_end = task.process.left <= nothing;
             if task.truly_left <= nothing {
                 *memory_used = memory_used.saturating_sub(task.memory);
                 happened.push(match planned_end {
@@ -172,7 +172,7 @@ impl Host {
             if planned_end {
                 // The longer it has run, the longer it may go on; and each task is asked for only
                 // so many times as its run time has powers of 5/4.
-                task.stay.left = (task.used / 4.0).max(1.0);
+                task.process.left = (task.used / 4.0).max(1.0);
                 happened.push(Happened::Overran);
             }
             true
@@ -181,12 +181,14 @@ impl Host {
 
     /// Takes everything anew that follows from the tasks.
     pub(super) fn refresh(&mut self, scratch: &mut Scratch) {
-        scratch.stays.clear();
+        scratch.processes.clear();
         scratch
-            .stays
-            .extend(self.tasks.iter().map(|task| task.stay));
+            .processes
+            .extend(self.tasks.iter().map(|task| task.process));
         let projection = &mut scratch.projection;
-        projection.run(self.processors, self.at, &scratch.stays, |_| f64::INFINITY);
+        projection.run(self.processors, self.at, &scratch.processes, |_| {
+            f64::INFINITY
+        });
         self.release = 0.0;
         for (task, finish) in self.tasks.iter_mut().zip(&projection.finish) {
             task.finish = *finish;
@@ -196,8 +198,8 @@ impl Host {
         self.next = self
             .running()
             .map(|task| {
-                let left = task.stay.left.min(task.truly_left).max(0.0);
-                self.at + left / rates.rate(task.stay.dedicated)
+                let left = task.process.left.min(task.truly_left).max(0.0);
+                self.at + left / rates.rate(task.process.dedicated)
             })
             .fold(f64::INFINITY, f64::min);
     }
@@ -205,12 +207,14 @@ impl Host {
     /// Does something that is planned here no longer hold: is a dedicated task not alone, or one
     /// with a deadline late? Asked after [`Host::refresh`] for a host on which a task overran.
     pub(super) fn broken(&self, scratch: &mut Scratch) -> bool {
-        scratch.stays.clear();
+        scratch.processes.clear();
         scratch
-            .stays
-            .extend(self.tasks.iter().map(|task| task.stay));
+            .processes
+            .extend(self.tasks.iter().map(|task| task.process));
         let projection = &mut scratch.projection;
-        projection.run(self.processors, self.at, &scratch.stays, |_| f64::INFINITY);
+        projection.run(self.processors, self.at, &scratch.processes, |_| {
+            f64::INFINITY
+        });
         projection.conflict
             || self
                 .tasks
@@ -221,7 +225,8 @@ impl Host {
     /// Adds tasks in their place.
     pub(super) fn add(&mut self, task: Task) {
         let place = self.tasks.partition_point(|other| {
-            (!other.stay.running, other.stay.start) <= (!task.stay.running, task.stay.start)
+            (!other.process.running, other.process.start)
+                <= (!task.process.running, task.process.start)
         });
         self.tasks.insert(place, task);
         self.memory_used = self.memory_used.saturating_add(task.memory);
@@ -239,8 +244,8 @@ impl Host {
     pub(super) fn begin(&mut self, job: usize, now: f64) {
         self.advance(now);
         if let Some(mut task) = self.remove(job) {
-            task.stay.running = true;
-            task.stay.start = now;
+            task.process.running = true;
+            task.process.start = now;
             self.add(task);
         }
     }
@@ -251,7 +256,7 @@ impl Host {
     /// A promise that is already broken may not be broken further.
     pub(super) fn with(
         &self,
-        new: &Stay,
+        new: &Process,
         due: f64,
         scratch: &mut Scratch,
     ) -> Result<f64, Obstacle> {
@@ -268,7 +273,8 @@ impl Host {
             return Err(Obstacle::Never);
         }
         let near = slack(end);
-        let meets = |task: &&Task| task.stay.start < end - near && task.finish > new.start + near;
+        let meets =
+            |task: &&Task| task.process.start < end - near && task.finish > new.start + near;
         let mut met = self.tasks.iter().filter(meets).peekable();
         if met.peek().is_none() {
             return Ok(self.release.max(end));
@@ -278,7 +284,7 @@ impl Host {
         }
         // On one processor, what runs into a dedicated task would do so later as well.
         let until = met
-            .filter(|task| new.dedicated || task.stay.dedicated)
+            .filter(|task| new.dedicated || task.process.dedicated)
             .map(|task| task.finish)
             .fold(f64::NEG_INFINITY, f64::max);
         if until > f64::NEG_INFINITY {
@@ -292,17 +298,17 @@ impl Host {
     /// Such a host does as much work in whatever order. So until the next dedicated task starts
     /// all of `new` must find room in the time in which the host would have nothing to do; and
     /// tasks after that, or before the host last has nothing to do, are not touched by it.
-    fn with_shared(&self, new: &Stay, due: f64, scratch: &mut Scratch) -> Result<f64, Obstacle> {
+    fn with_shared(&self, new: &Process, due: f64, scratch: &mut Scratch) -> Result<f64, Obstacle> {
         let needed = new.left * (f64::from(new.slots) / self.processors).max(1.0);
         let (mut idle, mut busy_until) = (0.0, self.at);
         let mut touched = 0..self.tasks.len();
         let mut promises = due < f64::INFINITY;
         let mut next_dedicated = None;
         for (index, task) in self.tasks.iter().enumerate() {
-            let start = if task.stay.running {
+            let start = if task.process.running {
                 self.at
             } else {
-                task.stay.start
+                task.process.start
             };
             if start >= busy_until {
                 idle += (start - busy_until.max(new.start)).max(0.0);
@@ -310,7 +316,7 @@ impl Host {
                     touched.start = index;
                 }
             }
-            if task.stay.dedicated && task.finish > new.start {
+            if task.process.dedicated && task.finish > new.start {
                 touched.end = index;
                 next_dedicated = Some(task);
                 break;
@@ -319,7 +325,7 @@ impl Host {
             promises |= task.due < f64::INFINITY && task.finish > new.start;
         }
         if let Some(task) = next_dedicated {
-            if idle < needed - slack(task.stay.start) {
+            if idle < needed - slack(task.process.start) {
                 return Err(Obstacle::Until(task.finish));
             }
         }
@@ -337,21 +343,21 @@ impl Host {
     /// As [`Host::with`], by running all that is `touched` forward.
     fn with_others(
         &self,
-        new: &Stay,
+        new: &Process,
         due: f64,
         touched: Range<usize>,
         scratch: &mut Scratch,
     ) -> Result<f64, Obstacle> {
         let tasks = &self.tasks[touched];
-        let place =
-            tasks.partition_point(|other| other.stay.running || other.stay.start <= new.start);
-        let stays = &mut scratch.stays;
-        stays.clear();
-        stays.extend(tasks[..place].iter().map(|task| task.stay));
-        stays.push(*new);
-        stays.extend(tasks[place..].iter().map(|task| task.stay));
+        let place = tasks
+            .partition_point(|other| other.process.running || other.process.start <= new.start);
+        let processes = &mut scratch.processes;
+        processes.clear();
+        processes.extend(tasks[..place].iter().map(|task| task.process));
+        processes.push(*new);
+        processes.extend(tasks[place..].iter().map(|task| task.process));
         let projection = &mut scratch.projection;
-        projection.run(self.processors, self.at, stays, |index| {
+        projection.run(self.processors, self.at, processes, |index| {
             let task = match index.cmp(&place) {
                 Ordering::Less => &tasks[index],
                 Ordering::Equal => return due,

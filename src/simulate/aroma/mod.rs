@@ -1,5 +1,4 @@
-//! AROMA: four classes of service on shared processors (Pascal, Richard, Miegemolle, Monteil:
-//! Tasks Mapping with Quality of Service for Coarse Grain Parallel Applications, 2004).
+//! AROMA: four classes of service on shared processors (Pascal et al. 2004).
 //!
 //! A job is mapped when it comes: hosts and a start date, now or later, such that every promise to
 //! it and to all jobs mapped before holds, by the processor times that users gave
@@ -9,10 +8,16 @@
 //!
 //! What the paper leaves open, and what is done here:
 //!
-//! - Memory counts in the ranking alone, as in the paper; it refuses nothing.
-//! - Finish times are ranked as seconds from now, see [`search`].
+//! - Memory counts in the ranking alone; it refuses nothing.
+//! - Hosts are ranked by finish times counted from now. Counted from the start of the calendar, the
+//!   weight of memory would grow with the date.
+//! - Tasks of one job may share a host, but dedicated ones have a processor each.
 //! - A job of the high priority class may be moved within its limit, but is not stopped.
-//! - Plans that do not come true: see [`run`] and [`replan`].
+//! - A job that ends early, or was moved or stopped, leaves room: planned jobs move forward into it.
+//! - A job that outlives its estimate is taken to need a quarter more than it has used, again and
+//!   again. Planned jobs that it is in the way of move back. A deadline that cannot be kept then is
+//!   broken, but by no later job.
+//! - A job that is late by such an overrun is neither refused nor stopped.
 
 mod displace;
 mod host;
@@ -150,7 +155,5 @@ impl Scheduler for Aroma<'_> {
     }
 }
 
-#[cfg(test)]
-mod properties;
 #[cfg(test)]
 mod tests;

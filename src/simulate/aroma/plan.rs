@@ -4,8 +4,8 @@
 //! every call all constraints hold by what is planned with, but those that an overrun broke.
 
 use super::host::{Host, Task};
-use super::round_robin::Stay;
-use super::search::{Fixed, Mapping, Search, Wish};
+use super::round_robin::Process;
+use super::search::{Demand, Fixed, Mapping, Search};
 use super::{Class, MappingObserver};
 use crate::simulate::Machine;
 use std::cmp::Ordering;
@@ -60,7 +60,7 @@ impl Mapped {
         self.class.rank()
     }
 
-    fn wish(&self, tasks: &[(usize, Task)]) -> Wish {
+    fn demand(&self, tasks: &[(usize, Task)]) -> Demand {
         // What has run goes on where it was.
         let fixed = match self.first_start {
             None => Vec::new(),
@@ -68,12 +68,12 @@ impl Mapped {
                 .iter()
                 .map(|(host, task)| Fixed {
                     host: *host,
-                    slots: task.stay.slots,
-                    left: task.stay.left,
+                    slots: task.process.slots,
+                    left: task.process.left,
                 })
                 .collect(),
         };
-        Wish {
+        Demand {
             slots: self.slots,
             work: self.work,
             dedicated: self.class == Class::Dedicated,
@@ -87,7 +87,7 @@ impl Mapped {
 
 /// A job that was taken out of the plan, as it was.
 #[derive(Debug, Clone)]
-pub(super) struct Lifted {
+pub(super) struct Removed {
     pub(super) index: usize,
     pub(super) job: Mapped,
     /// Hosts and tasks, as far as they have not ended.
@@ -129,9 +129,9 @@ impl Plan {
     }
 
     /// The first mapping that keeps every constraint and starts before `before`.
-    pub(super) fn find(&mut self, wish: &Wish, before: f64) -> Option<Mapping> {
+    pub(super) fn find(&mut self, demand: &Demand, before: f64) -> Option<Mapping> {
         let (now, weight) = (self.now, self.memory_weight);
-        self.search.first(&self.hosts, now, wish, before, weight)
+        self.search.first(&self.hosts, now, demand, before, weight)
     }
 
     /// Maps a new job; none where no mapping keeps every constraint. `job` comes without a start
@@ -142,23 +142,23 @@ impl Plan {
         job: Mapped,
         observer: &mut dyn MappingObserver,
     ) -> Option<f64> {
-        let new = Lifted {
+        let new = Removed {
             index,
             job,
             tasks: Vec::new(),
         };
-        let wish = new.job.wish(&[]);
-        let mapping = self.find(&wish, f64::INFINITY);
+        let demand = new.job.demand(&[]);
+        let mapping = self.find(&demand, f64::INFINITY);
         if let Some(mapping) = mapping {
             self.place(&new, &mapping);
             return Some(mapping.start);
         }
-        self.displace(&new, &wish, false, observer)
-            .or_else(|| self.displace(&new, &wish, true, observer))
+        self.displace(&new, &demand, false, observer)
+            .or_else(|| self.displace(&new, &demand, true, observer))
     }
 
     /// Takes a job out.
-    pub(super) fn lift(&mut self, index: usize) -> Option<Lifted> {
+    pub(super) fn remove(&mut self, index: usize) -> Option<Removed> {
         let job = self.jobs.remove(&index)?;
         self.starts.remove(&(Date(job.start), index));
         let mut tasks = Vec::with_capacity(job.open);
@@ -170,43 +170,43 @@ impl Plan {
                 tasks.push((host, task));
             }
         }
-        Some(Lifted { index, job, tasks })
+        Some(Removed { index, job, tasks })
     }
 
     /// Puts a job back as it was.
-    pub(super) fn put_back(&mut self, lifted: &Lifted) {
-        for (host, task) in &lifted.tasks {
+    pub(super) fn put_back(&mut self, removed: &Removed) {
+        for (host, task) in &removed.tasks {
             self.hosts[*host].advance(self.now);
             self.hosts[*host].add(*task);
             self.hosts[*host].refresh(&mut self.search.scratch);
         }
-        if !lifted.job.running {
-            self.starts.insert((Date(lifted.job.start), lifted.index));
+        if !removed.job.running {
+            self.starts.insert((Date(removed.job.start), removed.index));
         }
-        self.jobs.insert(lifted.index, lifted.job.clone());
+        self.jobs.insert(removed.index, removed.job.clone());
     }
 
     /// Could it be put back as it was, with every constraint kept?
-    pub(super) fn still_fits(&mut self, lifted: &Lifted) -> bool {
+    pub(super) fn still_fits(&mut self, removed: &Removed) -> bool {
         let now = self.now;
-        let due = lifted.job.due;
+        let due = removed.job.due;
         let (hosts, scratch) = (&self.hosts, &mut self.search.scratch);
-        lifted.tasks.iter().all(|(host, task)| {
-            let stay = Stay {
-                start: task.stay.start.max(now),
+        removed.tasks.iter().all(|(host, task)| {
+            let process = Process {
+                start: task.process.start.max(now),
                 running: false,
-                ..task.stay
+                ..task.process
             };
-            hosts[*host].with(&stay, due, scratch).is_ok()
+            hosts[*host].with(&process, due, scratch).is_ok()
         })
     }
 
     /// Puts a new job, or one that was taken out, to where `mapping` says.
-    pub(super) fn place(&mut self, lifted: &Lifted, mapping: &Mapping) {
-        let mut job = lifted.job.clone();
+    pub(super) fn place(&mut self, removed: &Removed, mapping: &Mapping) {
+        let mut job = removed.job.clone();
         let date = job.start.max(self.now);
         self.freed
-            .extend(lifted.tasks.iter().map(|(host, _)| (*host, date)));
+            .extend(removed.tasks.iter().map(|(host, _)| (*host, date)));
         job.start = mapping.start;
         job.running = false;
         if job.first_start.is_none() {
@@ -215,19 +215,19 @@ impl Plan {
         }
         for &(host, slots) in &mapping.places {
             let rating = self.hosts[host].rating;
-            let before = lifted.tasks.iter().find(|(on, _)| *on == host);
+            let before = removed.tasks.iter().find(|(on, _)| *on == host);
             let task = match (job.first_start, before) {
                 (Some(_), Some((_, before))) => Task {
-                    stay: Stay {
+                    process: Process {
                         start: mapping.start,
                         running: false,
-                        ..before.stay
+                        ..before.process
                     },
                     ..*before
                 },
                 _ => Task {
-                    job: lifted.index,
-                    stay: Stay {
+                    job: removed.index,
+                    process: Process {
                         start: mapping.start,
                         left: job.work / rating,
                         slots,
@@ -245,8 +245,8 @@ impl Plan {
             self.hosts[host].add(task);
             self.hosts[host].refresh(&mut self.search.scratch);
         }
-        self.starts.insert((Date(job.start), lifted.index));
-        self.jobs.insert(lifted.index, job);
+        self.starts.insert((Date(job.start), removed.index));
+        self.jobs.insert(removed.index, job);
     }
 
     /// Starts a planned job, or lets a stopped one go on.
@@ -267,17 +267,17 @@ impl Plan {
     }
 }
 
-impl Lifted {
-    pub(super) fn wish(&self) -> Wish {
-        self.job.wish(&self.tasks)
+impl Removed {
+    pub(super) fn demand(&self) -> Demand {
+        self.job.demand(&self.tasks)
     }
 
-    /// As [`Lifted::wish`], but a promise that is broken already need only not be broken further.
-    pub(super) fn wish_no_worse(&self) -> Wish {
+    /// As [`Removed::demand`], but a promise that is broken already need only not be broken further.
+    pub(super) fn demand_no_worse(&self) -> Demand {
         let ends = self.tasks.iter().map(|(_, task)| task.finish);
-        let mut wish = self.wish();
-        wish.due = ends.fold(wish.due, f64::max);
-        wish.latest = wish.latest.max(self.job.start);
-        wish
+        let mut demand = self.demand();
+        demand.due = ends.fold(demand.due, f64::max);
+        demand.latest = demand.latest.max(self.job.start);
+        demand
     }
 }

@@ -3,7 +3,7 @@
 //! Invariants: a planned job moves back only where an overrun is in its way, and forward only to an
 //! earlier start; neither breaks a promise that was not broken before.
 
-use super::plan::{Lifted, Mapped, Plan};
+use super::plan::{Mapped, Plan, Removed};
 use super::round_robin::slack;
 
 impl Plan {
@@ -29,16 +29,16 @@ impl Plan {
         let hit = |job: &Mapped| job.hosts.iter().any(|host| broken[*host as usize]);
         let mut planned = self.planned();
         planned.retain(|index| self.jobs.get(index).is_some_and(hit));
-        let lifted: Vec<Lifted> = planned.into_iter().filter_map(|i| self.lift(i)).collect();
-        for job in lifted {
+        let removed: Vec<Removed> = planned.into_iter().filter_map(|i| self.remove(i)).collect();
+        for job in removed {
             if self.still_fits(&job) {
                 self.put_back(&job);
                 continue;
             }
-            let mut wish = job.wish();
-            let mapping = self.find(&wish, f64::INFINITY).or_else(|| {
-                (wish.due, wish.latest) = (f64::INFINITY, f64::INFINITY);
-                self.find(&wish, f64::INFINITY)
+            let mut demand = job.demand();
+            let mapping = self.find(&demand, f64::INFINITY).or_else(|| {
+                (demand.due, demand.latest) = (f64::INFINITY, f64::INFINITY);
+                self.find(&demand, f64::INFINITY)
             });
             match mapping {
                 Some(mapping) => self.place(&job, &mapping),
@@ -61,14 +61,14 @@ impl Plan {
                 if !self.jobs.get(&index).is_some_and(useful) {
                     continue;
                 }
-                let Some(lifted) = self.lift(index) else {
+                let Some(removed) = self.remove(index) else {
                     continue;
                 };
-                let start = lifted.job.start;
-                let wish = lifted.wish_no_worse();
-                match self.find(&wish, start - slack(start)) {
-                    Some(mapping) => self.place(&lifted, &mapping),
-                    None => self.put_back(&lifted),
+                let start = removed.job.start;
+                let demand = removed.demand_no_worse();
+                match self.find(&demand, start - slack(start)) {
+                    Some(mapping) => self.place(&removed, &mapping),
+                    None => self.put_back(&removed),
                 }
             }
         }
@@ -83,9 +83,9 @@ impl Plan {
         }
         let (mut from, mut to) = (self.now, f64::INFINITY);
         for task in &host.tasks {
-            if task.stay.dedicated && task.job != index {
-                match task.stay.start > date - slack(date) {
-                    true => to = to.min(task.stay.start),
+            if task.process.dedicated && task.job != index {
+                match task.process.start > date - slack(date) {
+                    true => to = to.min(task.process.start),
                     false => from = from.max(task.finish),
                 }
             }
@@ -94,7 +94,7 @@ impl Plan {
             None => job.work / host.rating,
             Some(_) => host
                 .task(index)
-                .map_or(f64::INFINITY, |task| task.stay.left),
+                .map_or(f64::INFINITY, |task| task.process.left),
         };
         from < job.start && from + work <= to + slack(to)
     }

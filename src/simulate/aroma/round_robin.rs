@@ -61,9 +61,9 @@ impl Rates {
     }
 }
 
-/// The tasks of one job on one host, which all run alike.
+/// The processes of one job on one host, which all run alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Stay {
+pub(super) struct Process {
     /// When they start.
     pub(super) start: f64,
     /// Processor time that each of them still needs here, in seconds.
@@ -81,37 +81,38 @@ pub(super) struct Stay {
 pub(super) struct Projection {
     left: Vec<f64>,
     active: Vec<usize>,
-    /// When each stay ends, in the order in which the stays were given.
+    /// When each process ends, in the order in which the processes were given.
     pub(super) finish: Vec<f64>,
-    /// Had a dedicated stay no processor to itself?
+    /// Had a dedicated process no processor to itself?
     pub(super) conflict: bool,
-    /// The first stay that ends after its limit; the projection was broken off there.
+    /// The first process that ends after its limit; the projection was broken off there.
     pub(super) late: Option<usize>,
 }
 
 impl Projection {
-    /// Runs `stays` from the date `at` to their ends. Those that run stand first, then the others in
+    /// Runs `processes` from the date `at` to their ends. Those that run stand first, then the others in
     /// order of their starts. Breaks off where one, given by its place, ends after its limit.
     pub(super) fn run(
         &mut self,
         processors: f64,
         at: f64,
-        stays: &[Stay],
+        processes: &[Process],
         limit: impl Fn(usize) -> f64,
     ) {
         self.finish.clear();
-        self.finish.resize(stays.len(), f64::INFINITY);
+        self.finish.resize(processes.len(), f64::INFINITY);
         self.left.clear();
-        self.left.extend(stays.iter().map(|stay| stay.left));
+        self.left
+            .extend(processes.iter().map(|process| process.left));
         self.active.clear();
         self.conflict = false;
         self.late = None;
         let start = |index: usize| {
-            stays
+            processes
                 .get(index)
-                .map_or(f64::INFINITY, |stay| match stay.running {
+                .map_or(f64::INFINITY, |process| match process.running {
                     true => at,
-                    false => stay.start,
+                    false => process.start,
                 })
         };
         let (mut now, mut next) = (at, 0);
@@ -119,9 +120,9 @@ impl Projection {
         loop {
             if self.active.is_empty() {
                 // Tasks that meet nobody need no steps.
-                while let Some(stay) = stays.get(next) {
-                    let end = start(next).max(now) + stay.left;
-                    if start(next + 1) < end - slack(end) || f64::from(stay.slots) > processors {
+                while let Some(process) = processes.get(next) {
+                    let end = start(next).max(now) + process.left;
+                    if start(next + 1) < end - slack(end) || f64::from(process.slots) > processors {
                         break;
                     }
                     self.finish[next] = end;
@@ -132,11 +133,11 @@ impl Projection {
                     (now, next) = (end, next + 1);
                 }
             }
-            while next < stays.len() && start(next) <= now {
+            while next < processes.len() && start(next) <= now {
                 self.active.push(next);
-                match stays[next].dedicated {
-                    true => dedicated += u64::from(stays[next].slots),
-                    false => shared += u64::from(stays[next].slots),
+                match processes[next].dedicated {
+                    true => dedicated += u64::from(processes[next].slots),
+                    false => shared += u64::from(processes[next].slots),
                 }
                 next += 1;
             }
@@ -144,7 +145,7 @@ impl Projection {
             let mut first = None;
             let mut next_end = f64::INFINITY;
             for &index in &self.active {
-                let end = now + self.left[index] / rates.rate(stays[index].dedicated);
+                let end = now + self.left[index] / rates.rate(processes[index].dedicated);
                 if end < next_end {
                     (first, next_end) = (Some(index), end);
                 }
@@ -157,8 +158,8 @@ impl Projection {
             let forced = first.filter(|_| next_end <= start(next));
             let (left, finish, late) = (&mut self.left, &mut self.finish, &mut self.late);
             self.active.retain(|&index| {
-                let stay = &stays[index];
-                let rate = rates.rate(stay.dedicated);
+                let process = &processes[index];
+                let rate = rates.rate(process.dedicated);
                 left[index] -= (until - now) * rate;
                 // A task that would end within the slack ends now, so that one date of several
                 // tasks stays one.
@@ -168,9 +169,9 @@ impl Projection {
                     if until > limit(index) {
                         *late = Some(index);
                     }
-                    match stay.dedicated {
-                        true => dedicated -= u64::from(stay.slots),
-                        false => shared -= u64::from(stay.slots),
+                    match process.dedicated {
+                        true => dedicated -= u64::from(process.slots),
+                        false => shared -= u64::from(process.slots),
                     }
                 }
                 !ends
@@ -187,8 +188,8 @@ impl Projection {
 mod tests {
     use super::*;
 
-    fn stay(start: f64, left: f64, dedicated: bool) -> Stay {
-        Stay {
+    fn process(start: f64, left: f64, dedicated: bool) -> Process {
+        Process {
             start,
             left,
             slots: 1,
@@ -197,39 +198,39 @@ mod tests {
         }
     }
 
-    fn project(processors: f64, stays: &[Stay]) -> (Vec<f64>, bool) {
+    fn project(processors: f64, processes: &[Process]) -> (Vec<f64>, bool) {
         let mut projection = Projection::default();
-        projection.run(processors, 0.0, stays, |_| f64::INFINITY);
+        projection.run(processors, 0.0, processes, |_| f64::INFINITY);
         (projection.finish, projection.conflict)
     }
 
     #[test]
     fn two_tasks_on_one_processor_run_at_half_speed() {
         // Both at 1/2 until the first has its 10 s, at 20; the other has 20 left then.
-        let stays = [stay(0.0, 10.0, false), stay(0.0, 30.0, false)];
-        assert_eq!(project(1.0, &stays), (vec![20.0, 40.0], false));
+        let processes = [process(0.0, 10.0, false), process(0.0, 30.0, false)];
+        assert_eq!(project(1.0, &processes), (vec![20.0, 40.0], false));
         // On two processors each has its own.
-        assert_eq!(project(2.0, &stays), (vec![10.0, 30.0], false));
+        assert_eq!(project(2.0, &processes), (vec![10.0, 30.0], false));
     }
 
     #[test]
     fn three_tasks_on_two_processors_run_at_two_thirds() {
-        let stays = [stay(0.0, 10.0, false); 3];
-        assert_eq!(project(2.0, &stays).0, vec![15.0; 3]);
+        let processes = [process(0.0, 10.0, false); 3];
+        assert_eq!(project(2.0, &processes).0, vec![15.0; 3]);
     }
 
     #[test]
     fn a_later_task_slows_the_earlier_one_from_its_start_on() {
         // The first has 6 of 10 left at 4; at 1/2 that ends at 16. The second has 10 - 6 left then.
-        let stays = [stay(0.0, 10.0, false), stay(4.0, 10.0, false)];
-        assert_eq!(project(1.0, &stays).0, vec![16.0, 20.0]);
+        let processes = [process(0.0, 10.0, false), process(4.0, 10.0, false)];
+        assert_eq!(project(1.0, &processes).0, vec![16.0, 20.0]);
     }
 
     #[test]
     fn slots_of_one_job_count_each() {
-        let both = Stay {
+        let both = Process {
             slots: 2,
-            ..stay(0.0, 10.0, false)
+            ..process(0.0, 10.0, false)
         };
         assert_eq!(project(1.0, &[both]).0, vec![20.0]);
     }
@@ -237,33 +238,33 @@ mod tests {
     #[test]
     fn a_dedicated_task_keeps_a_processor_to_itself() {
         // On two processors the two others share the one that is left until 10.
-        let stays = [
-            stay(0.0, 10.0, true),
-            stay(0.0, 10.0, false),
-            stay(0.0, 10.0, false),
+        let processes = [
+            process(0.0, 10.0, true),
+            process(0.0, 10.0, false),
+            process(0.0, 10.0, false),
         ];
         // 5 s of each are done at 10; then both have a processor.
-        assert_eq!(project(2.0, &stays), (vec![10.0, 15.0, 15.0], false));
+        assert_eq!(project(2.0, &processes), (vec![10.0, 15.0, 15.0], false));
     }
 
     #[test]
     fn a_dedicated_task_that_meets_another_is_a_conflict() {
-        let stays = [stay(0.0, 10.0, false), stay(5.0, 10.0, true)];
-        let (finish, conflict) = project(1.0, &stays);
+        let processes = [process(0.0, 10.0, false), process(5.0, 10.0, true)];
+        let (finish, conflict) = project(1.0, &processes);
         assert!(conflict);
         assert_eq!(finish, vec![20.0, 15.0]);
         // One after the other is none, nor is an overlap of a rounding.
-        let after = [stay(0.0, 10.0, false), stay(10.0 - 1e-9, 10.0, true)];
+        let after = [process(0.0, 10.0, false), process(10.0 - 1e-9, 10.0, true)];
         assert!(!project(1.0, &after).1);
         // Two of them on one processor.
-        let two = [stay(0.0, 10.0, true), stay(0.0, 10.0, true)];
+        let two = [process(0.0, 10.0, true), process(0.0, 10.0, true)];
         assert_eq!(project(1.0, &two), (vec![20.0, 20.0], true));
     }
 
     #[test]
     fn an_idle_host_waits_for_the_next_start() {
-        let stays = [stay(3.0, 1.0, false), stay(7.0, 1.0, true)];
-        assert_eq!(project(1.0, &stays), (vec![4.0, 8.0], false));
+        let processes = [process(3.0, 1.0, false), process(7.0, 1.0, true)];
+        assert_eq!(project(1.0, &processes), (vec![4.0, 8.0], false));
         assert_eq!(project(1.0, &[]), (vec![], false));
     }
 }

@@ -4,19 +4,18 @@
 //!
 //! A list algorithm: the tasks take one after the other the host whose last task would then end
 //! first, that time counted from now and weighted with the memory used, formula (1):
-//! finish × (1 + Mf × memory used / memory). Counted from now, because counted from a calendar's
-//! origin the weight of memory would grow with the date.
+//! finish × (1 + Mf × memory used / memory).
 //!
 //! Invariant: a search changes nothing.
 
 use super::host::{Host, Obstacle, Scratch};
-use super::round_robin::{Stay, slack};
+use super::round_robin::{Process, slack};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct Demand {
     /// Tasks.
     pub(super) slots: u32,
     /// Processor time of each on a reference node, in seconds.
@@ -96,27 +95,27 @@ impl Search {
         &mut self,
         hosts: &[Host],
         now: f64,
-        wish: &Wish,
+        demand: &Demand,
         before: f64,
         memory_weight: f64,
     ) -> Option<Mapping> {
         self.not_before.clear();
         self.not_before.resize(hosts.len(), f64::NEG_INFINITY);
-        let latest = wish.latest + slack(wish.latest);
+        let latest = demand.latest + slack(demand.latest);
         if now > latest || now >= before {
             return None;
         }
-        if let Some(mapping) = self.at(hosts, now, now, wish, memory_weight) {
+        if let Some(mapping) = self.at(hosts, now, now, demand, memory_weight) {
             return Some(mapping);
         }
         self.collect_dates(hosts, now, latest, before);
         let mut next = 0;
         while next < self.dates.len() {
             let date = self.dates[next];
-            if let Some(mapping) = self.at(hosts, now, date, wish, memory_weight) {
+            if let Some(mapping) = self.at(hosts, now, date, demand, memory_weight) {
                 return Some(mapping);
             }
-            let useful = self.enough_not_before(hosts, wish);
+            let useful = self.enough_not_before(hosts, demand);
             next += 1;
             next += self.dates[next..].partition_point(|date| *date < useful - slack(*date));
         }
@@ -140,15 +139,15 @@ impl Search {
     }
 
     /// Before this date there are fewer hosts of use than are needed.
-    fn enough_not_before(&mut self, hosts: &[Host], wish: &Wish) -> f64 {
-        let needed = match wish.fixed.len() {
+    fn enough_not_before(&mut self, hosts: &[Host], demand: &Demand) -> f64 {
+        let needed = match demand.fixed.len() {
             // Only a dedicated task says how many of it one host takes.
-            0 if wish.dedicated && hosts.iter().all(|host| host.dedicated_slots() <= 1) => {
-                wish.slots as usize
+            0 if demand.dedicated && hosts.iter().all(|host| host.dedicated_slots() <= 1) => {
+                demand.slots as usize
             }
             0 => 1,
             _ => {
-                let bounds = wish.fixed.iter().map(|fixed| self.not_before[fixed.host]);
+                let bounds = demand.fixed.iter().map(|fixed| self.not_before[fixed.host]);
                 return bounds.fold(f64::NEG_INFINITY, f64::max);
             }
         };
@@ -169,14 +168,14 @@ impl Search {
         hosts: &[Host],
         now: f64,
         date: f64,
-        wish: &Wish,
+        demand: &Demand,
         memory_weight: f64,
     ) -> Option<Mapping> {
-        if !wish.fixed.is_empty() {
-            return self.at_fixed(hosts, date, wish);
+        if !demand.fixed.is_empty() {
+            return self.at_fixed(hosts, date, demand);
         }
         let criterion = |release: f64, host: &Host, slots: u32| {
-            let memory = wish.memory.saturating_mul(u64::from(slots));
+            let memory = demand.memory.saturating_mul(u64::from(slots));
             (release - now) * (1.0 + memory_weight * host.memory_ratio(memory))
         };
         let mut offers = std::mem::take(&mut self.offers).into_vec();
@@ -185,7 +184,7 @@ impl Search {
             if self.not_before[index] > date + slack(date) {
                 continue;
             }
-            if let Some(release) = self.ask(hosts, index, date, wish, 1) {
+            if let Some(release) = self.ask(hosts, index, date, demand, 1) {
                 offers.push(Reverse(Offer {
                     criterion: criterion(release, host, 1),
                     host: index,
@@ -194,9 +193,9 @@ impl Search {
                 }));
             }
         }
-        let enough = !wish.dedicated || {
+        let enough = !demand.dedicated || {
             let slots = |offer: &Reverse<Offer>| hosts[offer.0.host].dedicated_slots();
-            offers.iter().map(slots).sum::<u64>() >= u64::from(wish.slots)
+            offers.iter().map(slots).sum::<u64>() >= u64::from(demand.slots)
         };
         if !enough {
             self.offers = offers.into();
@@ -204,14 +203,14 @@ impl Search {
         }
         let mut offers = BinaryHeap::from(offers);
         self.taken.clear();
-        let mut missing = wish.slots;
+        let mut missing = demand.slots;
         while missing > 0 {
             let Some(Reverse(mut offer)) = offers.pop() else {
                 break;
             };
             let host = &hosts[offer.host];
             if !offer.exact {
-                if let Some(release) = self.ask(hosts, offer.host, date, wish, offer.slots) {
+                if let Some(release) = self.ask(hosts, offer.host, date, demand, offer.slots) {
                     offer.criterion = criterion(release, host, offer.slots);
                     offer.exact = true;
                     offers.push(Reverse(offer));
@@ -244,16 +243,16 @@ impl Search {
         })
     }
 
-    fn at_fixed(&mut self, hosts: &[Host], date: f64, wish: &Wish) -> Option<Mapping> {
-        for fixed in &wish.fixed {
-            let stay = Stay {
+    fn at_fixed(&mut self, hosts: &[Host], date: f64, demand: &Demand) -> Option<Mapping> {
+        for fixed in &demand.fixed {
+            let process = Process {
                 start: date,
                 left: fixed.left,
                 slots: fixed.slots,
-                dedicated: wish.dedicated,
+                dedicated: demand.dedicated,
                 running: false,
             };
-            let answer = hosts[fixed.host].with(&stay, wish.due, &mut self.scratch);
+            let answer = hosts[fixed.host].with(&process, demand.due, &mut self.scratch);
             if let Err(obstacle) = answer {
                 self.note(fixed.host, obstacle);
                 return None;
@@ -261,7 +260,7 @@ impl Search {
         }
         Some(Mapping {
             start: date,
-            places: wish.fixed.iter().map(|f| (f.host, f.slots)).collect(),
+            places: demand.fixed.iter().map(|f| (f.host, f.slots)).collect(),
         })
     }
 
@@ -271,17 +270,17 @@ impl Search {
         hosts: &[Host],
         index: usize,
         date: f64,
-        wish: &Wish,
+        demand: &Demand,
         slots: u32,
     ) -> Option<f64> {
-        let stay = Stay {
+        let process = Process {
             start: date,
-            left: wish.work / hosts[index].rating,
+            left: demand.work / hosts[index].rating,
             slots,
-            dedicated: wish.dedicated,
+            dedicated: demand.dedicated,
             running: false,
         };
-        match hosts[index].with(&stay, wish.due, &mut self.scratch) {
+        match hosts[index].with(&process, demand.due, &mut self.scratch) {
             Ok(release) => Some(release),
             Err(obstacle) => {
                 if slots == 1 {

@@ -24,9 +24,12 @@ use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
 use crate::decision::pricing::AnyPricing;
 use crate::workload::Job;
-use node::{Node, Tenant, View};
+use node::{Front, Node, Tenant, View};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// The category of a job whose deadline no node could keep, even an empty one.
+const HOPELESS: &str = "deadline";
 
 /// Admission and sharing by one policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,6 +65,10 @@ struct Simulation<'a, P> {
     rules: &'a Shares<P>,
     jobs: &'a [Job],
     nodes: Vec<Node>,
+    /// The front of each node, same index.
+    fronts: Vec<Front>,
+    /// Rating of the fastest node.
+    fastest: f64,
     events: BinaryHeap<Reverse<Event>>,
     running: Vec<Running>,
     vacant: Vec<u32>,
@@ -77,6 +84,7 @@ struct Simulation<'a, P> {
 /// The cluster at a moment, as the decision core sees it.
 struct At<'a, P> {
     policy: &'a P,
+    fronts: &'a [Front],
     nodes: &'a [Node],
     now: f64,
 }
@@ -88,13 +96,14 @@ impl<P: Policy> Cluster for At<'_, P> {
         Self: 'b;
 
     fn len(&self) -> usize {
-        self.nodes.len()
+        self.fronts.len()
     }
 
     #[inline(always)]
     fn node(&self, index: usize) -> Option<View<'_, P>> {
         Some(View {
             policy: self.policy,
+            front: &self.fronts[index],
             node: &self.nodes[index],
             now: self.now,
         })
@@ -107,6 +116,10 @@ impl<P: Policy + Copy> Scheduler for Shares<P> {
             rules: self,
             jobs,
             nodes: machine.nodes.iter().copied().map(Node::new).collect(),
+            fronts: (machine.nodes.iter())
+                .map(|spec| Node::new(*spec).front())
+                .collect(),
+            fastest: (machine.nodes.iter()).fold(0.0, |most, node| node.rating.max(most)),
             events: BinaryHeap::new(),
             running: Vec::new(),
             vacant: Vec::new(),
@@ -149,6 +162,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             self.part_ended(&tenant, now);
         }
         self.ended = ended;
+        self.fronts[index] = self.nodes[index].front();
     }
 
     fn part_ended(&mut self, tenant: &Tenant, now: f64) {
@@ -183,6 +197,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             &mut self.claims,
             &mut self.given,
         );
+        self.fronts[index] = node.front();
         self.await_next(index);
     }
 
@@ -213,6 +228,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         let admission = self.rules.admission;
         let cluster = At {
             policy: &self.rules.admission.policy,
+            fronts: &self.fronts,
             nodes: &self.nodes,
             now,
         };
@@ -220,18 +236,23 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         if self.scratch.len() < room {
             self.scratch.resize(room, Placement::EMPTY);
         }
-        let accepted = match request.check() {
-            Ok(()) => admission.accepts(&cluster, &request, &mut self.scratch),
-            Err(_) => None,
+        let verdict = match request.check() {
+            Ok(()) if admission.is_hopeless(&request, self.fastest) => Err(Some(HOPELESS)),
+            Ok(()) => (admission.accepts(&cluster, &request, &mut self.scratch)).ok_or(None),
+            Err(_) => Err(None),
         };
-        let Some(acceptance) = accepted else {
-            let reason = admission.reason(&cluster, &request).category();
-            self.observer.outcome(&Outcome {
-                index,
-                job,
-                fate: Fate::Refused { at: now, reason },
-            });
-            return;
+        let acceptance = match verdict {
+            Ok(acceptance) => acceptance,
+            Err(reason) => {
+                let reason =
+                    reason.unwrap_or_else(|| admission.reason(&cluster, &request).category());
+                self.observer.outcome(&Outcome {
+                    index,
+                    job,
+                    fate: Fate::Refused { at: now, reason },
+                });
+                return;
+            }
         };
         let slab = self.vacant.pop().unwrap_or_else(|| {
             self.running.push(Running::default());
@@ -277,6 +298,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         if rules.spare == Spare::Idle && node.can_just_add(&tenant, policy) {
             let before = node.next;
             node.just_add(tenant, now);
+            self.fronts[index] = node.front();
             if node.next != before {
                 self.await_next(index);
             }

@@ -85,6 +85,16 @@ impl Tenant {
     }
 }
 
+/// What most decisions see of a node and nothing else: kept apart and dense, since every submission
+/// looks at all of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Front {
+    spec: NodeSpec,
+    /// Sum of the shares; NaN where it changes with time and must be summed up.
+    committed: f64,
+    memory_committed: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Node {
     pub spec: NodeSpec,
@@ -112,6 +122,18 @@ impl Node {
             steady: true,
             committed: 0.0,
             memory_committed: 0,
+        }
+    }
+
+    pub fn front(&self) -> Front {
+        Front {
+            spec: self.spec,
+            committed: if self.steady {
+                self.committed
+            } else {
+                f64::NAN
+            },
+            memory_committed: self.memory_committed,
         }
     }
 
@@ -223,6 +245,7 @@ impl Node {
 /// A node at a moment, as a policy sees it.
 pub(super) struct View<'a, P> {
     pub policy: &'a P,
+    pub front: &'a Front,
     pub node: &'a Node,
     pub now: f64,
 }
@@ -230,25 +253,20 @@ pub(super) struct View<'a, P> {
 impl<P: Policy> NodeView for View<'_, P> {
     #[inline(always)]
     fn spec(&self) -> NodeSpec {
-        self.node.spec
+        self.front.spec
     }
 
     #[inline(always)]
     fn committed(&self) -> f64 {
-        if self.node.steady {
-            return self.node.committed;
+        if !self.front.committed.is_nan() {
+            return self.front.committed;
         }
-        let mut committed = 0.0;
-        self.for_each_job(|job| {
-            let need = self.policy.need(job, self.node.spec.rating);
-            committed += f64::from(job.slots) * need.share;
-        });
-        committed
+        self.sum_of_needs()
     }
 
     #[inline(always)]
     fn memory_committed(&self) -> u64 {
-        self.node.memory_committed
+        self.front.memory_committed
     }
 
     #[inline(always)]
@@ -256,5 +274,16 @@ impl<P: Policy> NodeView for View<'_, P> {
         for tenant in &self.node.tenants {
             show(&tenant.on_node(self.node.settled, self.now));
         }
+    }
+}
+
+impl<P: Policy> View<'_, P> {
+    fn sum_of_needs(&self) -> f64 {
+        let mut sum = 0.0;
+        self.for_each_job(|job| {
+            let need = self.policy.need(job, self.front.spec.rating);
+            sum += f64::from(job.slots) * need.share;
+        });
+        sum
     }
 }

@@ -1,105 +1,6 @@
-//! Small cases, worked out by hand.
+//! Each class of service, worked out by hand.
 
 use super::*;
-use crate::decision::job::Terms;
-use crate::decision::node::NodeSpec;
-use crate::simulate::{Fate, Outcome};
-
-const INF: f64 = f64::INFINITY;
-const AT_ONCE: Class = Class::HighPriority { within: 5.0 };
-
-/// What is told of a run, in order.
-#[derive(Debug, Default)]
-struct Told {
-    /// Index, start, finish and hosts.
-    ended: Vec<(usize, f64, f64, Vec<u32>)>,
-    refused: Vec<(usize, f64, &'static str)>,
-}
-
-impl Observer for Told {
-    fn outcome(&mut self, outcome: &Outcome<'_>) {
-        match outcome.fate {
-            Fate::Refused { at, reason } => self.refused.push((outcome.index, at, reason)),
-            Fate::Ended {
-                start,
-                finish,
-                nodes,
-                ..
-            } => self
-                .ended
-                .push((outcome.index, start, finish, nodes.to_vec())),
-        }
-    }
-}
-
-impl Told {
-    /// Start and finish of a job.
-    fn times(&self, index: usize) -> (f64, f64) {
-        let ended = self.ended.iter().find(|ended| ended.0 == index);
-        ended.map_or((f64::NAN, f64::NAN), |ended| {
-            let round = |time: f64| (time * 1e4).round() / 1e4;
-            (round(ended.1), round(ended.2))
-        })
-    }
-
-    fn hosts(&self, index: usize) -> &[u32] {
-        let ended = self.ended.iter().find(|ended| ended.0 == index);
-        ended.map_or(&[], |ended| &ended.3)
-    }
-}
-
-#[derive(Debug, Default)]
-struct Displaced {
-    /// Index, when that was, start.
-    moved: Vec<(usize, f64, f64)>,
-    stopped: Vec<(usize, f64, f64)>,
-}
-
-impl MappingObserver for Displaced {
-    fn moved(&mut self, index: usize, at: f64, start: f64) {
-        self.moved.push((index, at, start));
-    }
-    fn stopped(&mut self, index: usize, at: f64, goes_on: f64) {
-        self.stopped.push((index, at, goes_on));
-    }
-}
-
-/// A job that comes at `submit` and takes `work` seconds on each of its processors.
-fn job(submit: f64, work: f64, processors: u32) -> Job {
-    Job {
-        number: 0,
-        submit,
-        run_time: work,
-        terms: Terms::hard(work, INF, INF),
-        processors,
-        memory: 0,
-        user: 0,
-        queue: -1,
-        logged_wait: -1.0,
-    }
-}
-
-/// With a deadline, in seconds after its submission.
-fn due(submit: f64, work: f64, processors: u32, deadline: f64) -> Job {
-    let mut job = job(submit, work, processors);
-    job.terms.deadline = deadline;
-    job
-}
-
-fn run_on(machine: &Machine, jobs: &[(Class, Job)]) -> (Told, Displaced) {
-    let (classes, jobs): (Vec<Class>, Vec<Job>) = jobs.iter().copied().unzip();
-    let aroma = Aroma::new(|index, _| classes[index]);
-    let (mut told, mut displaced) = (Told::default(), Displaced::default());
-    aroma.run_observed(&jobs, machine, &mut told, &mut displaced);
-    assert_eq!(told.ended.len() + told.refused.len(), jobs.len());
-    (told, displaced)
-}
-
-fn run(hosts: usize, jobs: &[(Class, Job)]) -> (Told, Displaced) {
-    run_on(&Machine::uniform(hosts, 1), jobs)
-}
-
-use Class::{BestEffort, Deadline, Dedicated};
 
 #[test]
 fn best_effort_starts_when_it_comes_and_shares() {
@@ -230,79 +131,6 @@ fn high_priority_starts_within_its_limit_or_is_refused() {
 }
 
 #[test]
-fn a_planned_job_of_a_lower_class_is_moved() {
-    let (told, displaced) = run(
-        1,
-        &[
-            (Dedicated, job(0.0, 10.0, 1)),
-            (Dedicated, job(0.0, 5.0, 1)), // planned from 10 to 15
-            // Due at 16: at 10 the planned job is in its way, at 15 it is too late. So it takes
-            // 10 to 14, and the other one moves to 14.
-            (Deadline, due(1.0, 4.0, 1, 15.0)),
-        ],
-    );
-    assert_eq!(displaced.moved, [(1, 1.0, 14.0)]);
-    assert_eq!(displaced.stopped, []);
-    assert_eq!(told.times(0), (0.0, 10.0));
-    assert_eq!(told.times(1), (14.0, 19.0));
-    assert_eq!(told.times(2), (10.0, 14.0));
-}
-
-#[test]
-fn a_running_job_of_a_lower_class_is_stopped_and_goes_on_where_it_was() {
-    let (told, displaced) = run(
-        3,
-        &[
-            (Dedicated, job(0.0, 10.0, 2)),    // hosts 0 and 1
-            (Deadline, due(0.0, 6.0, 1, 6.0)), // host 2, nothing to spare
-            // Due at 7: nobody is to move, so the first stops at 2 with 8 s left.
-            (Deadline, due(2.0, 3.0, 1, 5.0)),
-        ],
-    );
-    assert_eq!(displaced.moved, []);
-    assert_eq!(displaced.stopped, [(0, 2.0, 5.0)]);
-    assert_eq!(told.times(2), (2.0, 5.0));
-    assert_eq!(told.hosts(2), [0]);
-    // Both of its tasks go on at one time and on their hosts, though host 1 was free at 2 and
-    // host 2 is from 6 on.
-    assert_eq!(told.times(0), (0.0, 13.0));
-    assert_eq!(told.hosts(0), [0, 1]);
-}
-
-#[test]
-fn high_priority_stops_lower_classes_and_is_not_stopped_itself() {
-    let (told, displaced) = run(
-        1,
-        &[
-            (Dedicated, job(0.0, 10.0, 1)),
-            (AT_ONCE, job(1.0, 4.0, 1)),
-            // At 2 the running job has 3 s left: together with it this would end at 4 + 2 > 5.
-            (Deadline, due(2.0, 2.0, 1, 3.0)),
-        ],
-    );
-    assert_eq!(displaced.stopped, [(0, 1.0, 5.0)]);
-    assert_eq!(told.times(1), (1.0, 5.0));
-    assert_eq!(told.refused, [(2, 2.0, "share")]);
-    assert_eq!(told.times(0), (0.0, 14.0));
-}
-
-#[test]
-fn best_effort_goes_before_dedicated_where_one_has_to_stop() {
-    let (told, displaced) = run(
-        2,
-        &[
-            (BestEffort, job(0.0, 10.0, 1)),
-            (Dedicated, job(0.0, 10.0, 1)),
-            // Alone it ends just in time, on either host.
-            (Deadline, due(1.0, 5.0, 1, 5.0)),
-        ],
-    );
-    assert_eq!(displaced.stopped, [(0, 1.0, 6.0)]);
-    assert_eq!(told.times(1), (0.0, 10.0));
-    assert_eq!(told.times(0), (0.0, 15.0));
-}
-
-#[test]
 fn hosts_with_less_of_their_memory_used_come_first() {
     let machine = Machine {
         nodes: [100, 1000]
@@ -313,7 +141,8 @@ fn hosts_with_less_of_their_memory_used_come_first() {
             })
             .to_vec(),
     };
-    let mut jobs = [job(0.0, 10.0, 1), job(0.0, 4.0, 1)];
+    // Not at 0: finish times are ranked from now, whatever the date is.
+    let mut jobs = [job(1000.0, 10.0, 1), job(1000.0, 4.0, 1)];
     jobs.iter_mut().for_each(|job| job.memory = 50);
     let aroma = |memory_weight| {
         let aroma = Aroma {
@@ -341,50 +170,6 @@ fn faster_hosts_take_less_time() {
     let (told, _) = run_on(&machine, &[(Deadline, due(0.0, 10.0, 1, 5.0))]);
     assert_eq!(told.times(0), (0.0, 5.0));
     assert_eq!(told.hosts(0), [1]);
-}
-
-#[test]
-fn who_ends_early_makes_room() {
-    let mut short = job(0.0, 10.0, 1);
-    short.run_time = 4.0;
-    let (told, _) = run(
-        1,
-        &[
-            (Dedicated, short),
-            (Dedicated, job(0.0, 5.0, 1)),
-            (Dedicated, job(0.0, 5.0, 1)),
-        ],
-    );
-    assert_eq!(told.times(0), (0.0, 4.0));
-    assert_eq!(told.times(1), (4.0, 9.0));
-    assert_eq!(told.times(2), (9.0, 14.0));
-}
-
-#[test]
-fn who_runs_longer_than_planned_is_waited_for() {
-    // At 10 the first is given 10 / 4 more, at 12.5 another 12.5 / 4; it ends at 14, before that.
-    let mut long = job(0.0, 10.0, 1);
-    long.run_time = 14.0;
-    let (told, _) = run(1, &[(Dedicated, long), (Dedicated, job(0.0, 5.0, 1))]);
-    assert_eq!(told.times(0), (0.0, 14.0));
-    assert_eq!(told.times(1), (14.0, 19.0));
-}
-
-#[test]
-fn a_job_that_an_overrun_makes_late_still_runs() {
-    let mut long = due(0.0, 10.0, 1, 10.0);
-    long.run_time = 12.0;
-    let (told, _) = run(
-        1,
-        &[
-            (Deadline, long),
-            (Deadline, due(0.0, 5.0, 1, 15.0)), // planned from 10 to 15
-        ],
-    );
-    // At 10 it is late in any case; what it can do at least is not to make the first one later
-    // still. That ends at 12, before the 12.5 that were planned for it then.
-    assert_eq!(told.times(0), (0.0, 12.0));
-    assert_eq!(told.times(1), (12.0, 17.0));
 }
 
 #[test]
@@ -428,4 +213,10 @@ fn classes_by_deadline_and_by_queue() {
         [class(1), class(2), class(7)],
         [AT_ONCE, Dedicated, BestEffort]
     );
+}
+
+#[test]
+fn it_can_run_in_another_thread() {
+    fn sent<T: Scheduler + Send>(_: &T) {}
+    sent(&Aroma::default());
 }

@@ -1,10 +1,10 @@
 //! What holds for every stream of jobs of all classes.
 
-use super::round_robin::{Rates, slack};
-use super::run::Simulation;
-use super::*;
 use crate::decision::job::Terms;
 use crate::decision::node::NodeSpec;
+use crate::simulate::aroma::round_robin::{Rates, slack};
+use crate::simulate::aroma::run::Simulation;
+use crate::simulate::aroma::*;
 use crate::simulate::{Fate, Outcome};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -118,9 +118,9 @@ fn run(machine: &Machine, jobs: &[(Class, Job)], most_displaced: usize) -> Fates
         for host in &plan.hosts {
             let (mut dedicated, mut shared) = (0, 0);
             for task in host.running() {
-                match task.stay.dedicated {
-                    true => dedicated += u64::from(task.stay.slots),
-                    false => shared += u64::from(task.stay.slots),
+                match task.process.dedicated {
+                    true => dedicated += u64::from(task.process.slots),
+                    false => shared += u64::from(task.process.slots),
                 }
             }
             let rates = Rates::of(host.processors, dedicated, shared);
@@ -136,7 +136,7 @@ fn run(machine: &Machine, jobs: &[(Class, Job)], most_displaced: usize) -> Fates
             let tasks: Vec<_> = tasks.collect();
             assert_eq!(tasks.len(), job.open);
             // Its tasks start together, stop together and stay where they are.
-            assert!(tasks.iter().all(|task| task.stay.running == job.running));
+            assert!(tasks.iter().all(|task| task.process.running == job.running));
             assert!(job.running || job.start >= plan.now - slack(plan.now));
             if job.first_start.is_some() {
                 let hosts = hosts_of.entry(*index).or_insert_with(|| job.hosts.clone());
