@@ -3,16 +3,18 @@
 use super::args::{Args, Paper, ReproduceArgs};
 use super::{Done, Failure, answer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use libra::reproduce::{Options, Reproduction, libra as libra_2004, librarisk, librasla};
+use libra::reproduce::{Options, Reproduction, aroma, libra as libra_2004, librarisk, librasla};
 use libra::workload::read::{self, Leniency, Log};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::thread::available_parallelism;
+use std::time::Instant;
 
 pub fn reproduce(reproduce: &ReproduceArgs, args: &Args) -> Done {
     let seeds = match reproduce.paper {
         Paper::Libra => 200,
         Paper::Librasla | Paper::Librarisk => 5,
+        Paper::Aroma => 1,
     };
     let processors = available_parallelism().map_or(1, usize::from);
     let options = Options {
@@ -27,7 +29,7 @@ pub fn reproduce(reproduce: &ReproduceArgs, args: &Args) -> Done {
         std::fs::create_dir_all(directory).map_err(|error| cannot_write(directory, error))?;
     }
     let mut result = run(reproduce, &options)?;
-    result.facts.extend(how(&options));
+    result.facts.extend(how(reproduce.paper, &options));
     if let Some(directory) = &reproduce.output {
         for (name, text) in result.files() {
             let file = directory.join(name);
@@ -42,22 +44,30 @@ pub fn reproduce(reproduce: &ReproduceArgs, args: &Args) -> Done {
 }
 
 fn run(reproduce: &ReproduceArgs, options: &Options) -> Result<Reproduction, Failure> {
-    let log = match reproduce.paper {
-        Paper::Libra => None,
-        Paper::Librasla | Paper::Librarisk => Some(log(reproduce.trace.as_deref())?),
-    };
+    let trace = reproduce.trace.as_deref();
     let bar = bar();
     let progress = |done: usize, all: usize| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     };
-    let result = match (reproduce.paper, &log) {
-        (Paper::Librasla, Some(log)) => librasla::reproduce(log, options, &progress),
-        (Paper::Librarisk, Some(log)) => librarisk::reproduce(log, options, &progress),
-        (Paper::Libra, _) | (_, None) => Ok(libra_2004::reproduce(options, &progress)),
-    };
+    let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
+    let result =
+        match reproduce.paper {
+            Paper::Libra => libra_2004::reproduce(options, &progress),
+            Paper::Librasla => librasla::reproduce(&log(trace)?, options, &progress)
+                .map_err(|error| usage(&error))?,
+            Paper::Librarisk => librarisk::reproduce(&log(trace)?, options, &progress)
+                .map_err(|error| usage(&error))?,
+            Paper::Aroma => {
+                let started = Instant::now();
+                let mut clock = || started.elapsed().as_secs_f64();
+                aroma::run(&log(trace)?.records, &mut clock)
+                    .map_err(|error| usage(&error))?
+                    .reproduction()
+            }
+        };
     bar.finish_and_clear();
-    result.map_err(|error| Failure::Usage(error.to_string()))
+    Ok(result)
 }
 
 fn log(trace: Option<&Path>) -> Result<Log, Failure> {
@@ -73,13 +83,17 @@ fn log(trace: Option<&Path>) -> Result<Log, Failure> {
 }
 
 /// How it was run, without anything that differs between two runs of the same.
-fn how(options: &Options) -> Vec<(String, String)> {
+fn how(paper: Paper, options: &Options) -> Vec<(String, String)> {
     let fact = |name: &str, value: String| (name.to_string(), value);
-    let seeds = match options.seeds {
-        1 => "1".to_string(),
-        seeds => format!("1 to {seeds}; ± and error bars are one standard deviation"),
-    };
-    let mut facts = vec![fact("seeds", seeds)];
+    let mut facts = Vec::new();
+    match options.seeds {
+        _ if paper == Paper::Aroma => {}
+        1 => facts.push(fact("seeds", "1".to_string())),
+        seeds => {
+            let seeds = format!("1 to {seeds}; ± and error bars are one standard deviation");
+            facts.push(fact("seeds", seeds));
+        }
+    }
     if options.quick {
         facts.push(fact(
             "quick",

@@ -10,6 +10,7 @@
 //! in the paper. Jobs that never ran count in the number of jobs and are left out. Where the log
 //! does not know the processor time (5 % of those that ran) the run time stands in.
 
+mod reproduction;
 mod statements;
 
 pub use statements::{Figure, Statement, Verdict};

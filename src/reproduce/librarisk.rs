@@ -69,6 +69,9 @@ const READINGS: [Reading; 2] = [
     },
 ];
 
+/// The jobs at a value of the parameter.
+type Model = fn(f64) -> TermsModel;
+
 /// One of the paper's figures: a parameter over its values, on two sides (left and right).
 struct Figure {
     /// Parts a and b (fulfilled), c and d (slowdown).
@@ -78,7 +81,7 @@ struct Figure {
     values: &'static [f64],
     /// Kept in a quick run, besides first and last.
     kept: &'static [f64],
-    sides: [(&'static str, fn(f64) -> TermsModel); 2],
+    sides: [(&'static str, Model); 2],
 }
 
 fn exact() -> TermsModel {
@@ -187,9 +190,8 @@ pub fn reproduce(
     let values = FIGURES.map(|figure| options.values(figure.values, figure.kept));
     let settings: Vec<TermsModel> = (FIGURES.iter().zip(&values))
         .flat_map(|(figure, values)| {
-            let side = |(_, model): &(_, fn(f64) -> TermsModel)| {
-                values.iter().map(|v| model(*v)).collect::<Vec<_>>()
-            };
+            let side =
+                |(_, model): &(_, Model)| values.iter().map(|v| model(*v)).collect::<Vec<_>>();
             figure.sides.iter().flat_map(side).collect::<Vec<_>>()
         })
         .collect();

@@ -5,6 +5,7 @@
 //! paper leaves open is a [`Reading`]; where several are sensible, all of them are run and judged.
 //!
 //! Pure: a log and options in, numbers and words out; the same whatever the number of threads.
+//! (AROMA's experiment also takes the time of its own decisions, by a clock that is handed in.)
 //! `libra reproduce` reads the log and writes the files.
 
 pub mod aroma;

@@ -30,7 +30,7 @@ pub fn markdown(table: &Table) -> String {
             table
                 .rows
                 .iter()
-                .all(|row| row.get(place).is_none_or(is_number))
+                .all(|row| row.get(place).is_none_or(|cell| is_number(cell)))
         })
         .collect();
     let line = |row: &Vec<String>| {
@@ -61,7 +61,7 @@ pub fn markdown(table: &Table) -> String {
 }
 
 /// A number, with its spread perhaps, or nothing.
-fn is_number(cell: &String) -> bool {
+fn is_number(cell: &str) -> bool {
     let digits = cell.trim_start_matches(['-', '+', '−', '–']);
     digits.is_empty() || digits.starts_with(|c: char| c.is_ascii_digit())
 }
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn tables() {
         let text = "Two rows\n\n\
-            | name      |     a, b |\n\
-            |-----------|---------:|\n\
-            | x         |        1 |\n\
+            | name      |   a, b |\n\
+            |-----------|-------:|\n\
+            | x         |      1 |\n\
             | long name | 2\\|\"3\" |\n\n";
         assert_eq!(markdown(&table()), text);
         assert_eq!(

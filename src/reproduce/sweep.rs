@@ -195,3 +195,104 @@ impl<'a> Part<'a> {
 pub fn spread(runs: &[Run], measure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
     Spread::of(runs.iter().filter_map(measure))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::policy::Libra;
+    use crate::simulate::queue::Fifo;
+    use crate::workload::terms::Estimates;
+
+    const CONTENDERS: [Contender; 2] = [
+        Contender {
+            name: "FIFO",
+            style: 0,
+            scheduler: || Box::new(Fifo),
+        },
+        Contender {
+            name: "Libra",
+            style: 1,
+            scheduler: || free_of_charge(Libra::default(), Spare::Idle),
+        },
+    ];
+
+    fn log() -> Log {
+        let record = |number: u32| Record {
+            run_time: f64::from(50 + number % 5 * 100),
+            requested: 1 + (number % 3) as i32,
+            requested_time: 600.0,
+            ..Record::unknown(number, f64::from(number * 30))
+        };
+        let mut records: Vec<Record> = (1..=60).map(record).collect();
+        records[58].run_time = -1.0;
+        Log {
+            records,
+            ..Log::default()
+        }
+    }
+
+    #[test]
+    fn the_part_is_described_and_compared_with_the_papers() {
+        let log = log();
+        let part = Part::last(&log, 40);
+        // Jobs 21 to 60: 30 s apart; run times of 8 rounds of 50 … 450, less job 59's 450 + 1.
+        let facts = part.facts(30.0, (250.0 * 40.0 - 451.0) / 40.0);
+        assert!(
+            facts[0]
+                .1
+                .starts_with("the last 40 of 60 in the log; 39 ran"),
+            "{facts:?}"
+        );
+        assert!(facts[1].1.ends_with("the same jobs"), "{facts:?}");
+        assert!(
+            part.facts(31.5, 238.7)[1]
+                .1
+                .contains("NOT the paper's jobs")
+        );
+    }
+
+    #[test]
+    fn runs_stand_in_order_whatever_the_threads() {
+        let log = log();
+        let part = Part::last(&log, 40);
+        let exact = TermsModel {
+            estimates: Estimates::Exact,
+            ..TermsModel::default()
+        };
+        let settings = [exact, TermsModel::default()];
+        let run = |threads| {
+            let options = Options {
+                seeds: 3,
+                quick: false,
+                threads,
+            };
+            part.run_all(&settings, &CONTENDERS, &options, &|_, _| ())
+                .expect("jobs")
+        };
+        let one = run(1);
+        assert_eq!(one, run(5));
+        assert_eq!((one.len(), one[0].len(), one[0][0].len()), (2, 2, 3));
+        // FIFO does not look at estimates: the same draws, the same outcomes. Libra does.
+        assert_eq!(one[0][0], one[1][0]);
+        assert_ne!(one[0][1], one[1][1]);
+        assert!(
+            one.iter()
+                .flatten()
+                .flatten()
+                .all(|run| run.measures.submitted == 39)
+        );
+        let model = TermsModel {
+            high_urgency: 2.0,
+            ..exact
+        };
+        let options = Options {
+            seeds: 1,
+            quick: false,
+            threads: 1,
+        };
+        assert!(
+            part.run_all(&[model], &CONTENDERS, &options, &|_, _| ())
+                .is_err()
+        );
+    }
+}

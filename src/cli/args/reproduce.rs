@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 const AFTER: &str = "\
 Logs:
-  librasla and librarisk take the last 1000 and 3000 jobs of SDSC SP2, which
-  the Parallel Workloads Archive has as SDSC-SP2-1998-4.2-cln.swf.gz:
+  librasla and librarisk take the last 1000 and 3000 jobs of SDSC SP2, aroma
+  the first 35000. The Parallel Workloads Archive has it as
+  SDSC-SP2-1998-4.2-cln.swf.gz:
   https://www.cs.huji.ac.il/labs/parallel/workload/l_sdsc_sp2/
   Its terms: for educational, research and non-profit purposes.
   libra draws its jobs at random and needs no log.
@@ -42,7 +43,7 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
-    /// Runs with so many seeds [default: 5; for libra 200]
+    /// Runs with so many seeds [default: 5; for libra 200; aroma draws nothing]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: Option<u64>,
 
@@ -64,4 +65,6 @@ pub enum Paper {
     Librasla,
     /// 2006: EDF, Libra and LibraRisk, figures 1 to 4
     Librarisk,
+    /// 2004: waits under AROMA's classes of service against the log's, Tables 1 and 2
+    Aroma,
 }

@@ -5,7 +5,7 @@
 //! the loads is; a curve "generally" falls where the mean of its second half is below that of its
 //! first. Single points differ too much from seed to seed to be compared.
 
-use super::{FIGURES, PENALTIES, Panel};
+use super::{FIGURES, Panel};
 use crate::reproduce::statement::{Statement, Tested, mean};
 
 /// The panels of one penalty.
@@ -198,9 +198,8 @@ fn about(points: f64, wanted: f64) -> Tested {
     Tested::point(near, format!("{points:.1} points"))
 }
 
-/// All statements at all penalties.
+/// All statements at each penalty.
 pub(super) fn all(by_penalty: &[Vec<Panel>]) -> Vec<Statement> {
-    debug_assert_eq!(by_penalty.len(), PENALTIES.len());
     let judged = |(place, text, test): &(&'static str, &'static str, Test)| Statement {
         place,
         text,
