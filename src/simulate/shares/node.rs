@@ -184,7 +184,7 @@ impl Node {
     /// Would everyone else run on as before? True where each runs at what it needs, whoever comes.
     pub fn can_just_add<P: Policy>(&self, tenant: &Tenant, policy: &P, now: f64) -> bool {
         // By what it needs, not by what it was sold: one that yields (LibraSLA) was sold less.
-        let need = policy.need(&tenant.on_node(now, now), self.spec.rating);
+        let need = policy.need(&tenant.on_node(now), self.spec.rating);
         let more = f64::from(tenant.slots) * need.share;
         self.steady
             && policy.shortage() != Shortage::DeadlineOrder
