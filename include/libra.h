@@ -32,7 +32,7 @@
  *   was inside a call at that moment; what it does there, the parent does not see.
  *
  * The library writes nothing to stdout or stderr, starts no threads, installs no signal handlers,
- * opens no files (section 5 excepted), and does not let a panic of its own out: that is
+ * opens no files (sections 5 and 6 excepted), and does not let a panic of its own out: that is
  * LIBRA_E_INTERNAL.
  */
 #ifndef LIBRA_H
@@ -473,7 +473,17 @@ int libra_host_adjust(libra_host *host);
  */
 int libra_host_end(libra_host *host, const char *id, libra_outcome *outcome);
 
-/* ==== 6. The library itself =================================================================== */
+/* ==== 6. OpenPBS ============================================================================== */
+
+/*
+ * For PBS's hooks: an event as JSON, the answer as JSON into *answer (give it to libra_string_free). The hooks
+ * that come with Libra (pbs-hooks/) are its only callers so far, and events and answers may change with
+ * them. On a server the book lives in this process, whoever calls; on execution hosts every call stands for
+ * itself. Reads the files that the event names (configuration, records). 0, or negative: error.
+ */
+int libra_pbs_event(const char *event, char **answer);
+
+/* ==== 7. The library itself =================================================================== */
 
 /* Its version, such as "0.1.0". Never NULL. */
 const char *libra_version(void);

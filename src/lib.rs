@@ -8,6 +8,7 @@ pub mod config;
 pub mod decision;
 pub mod ffi;
 pub mod host;
+pub mod pbs;
 #[cfg(feature = "simulate")]
 pub mod report;
 #[cfg(feature = "simulate")]

@@ -12,8 +12,8 @@ use crate::decision::refusal::{Reason, Refusal};
 use crate::decision::share::Standing;
 use std::cmp::Reverse;
 
-/// The book as a decision sees it.
-struct Nodes<'a>(&'a Book);
+/// The book as a decision sees it; with a list, only the nodes that it says yes to.
+struct Nodes<'a>(&'a Book, Option<&'a [bool]>);
 
 /// One node of the book.
 struct BookNode<'a> {
@@ -35,7 +35,8 @@ impl Cluster for Nodes<'_> {
     #[inline(always)]
     fn node(&self, index: usize) -> Option<BookNode<'_>> {
         let node = &self.0.nodes[index];
-        node.available.then_some(BookNode {
+        let allowed = self.1.is_none_or(|allowed| allowed[index]);
+        (node.available && allowed).then_some(BookNode {
             book: self.0,
             index,
             node,
@@ -125,6 +126,13 @@ impl Job {
     }
 }
 
+impl Place {
+    /// The share that counts in the node's sum, per slot.
+    pub(super) fn counted(&self) -> f64 {
+        self.share.max(self.sold)
+    }
+}
+
 /// Slots in so many chunks: up to 2^32, one more than a u32 holds.
 fn slots(request: &Request, chunks: u32) -> f64 {
     f64::from(chunks) * f64::from(request.shape.processors_per_chunk)
@@ -145,13 +153,33 @@ impl Book {
     /// # Errors
     /// [`BookError::Refused`] with reason and counter-offers; nothing is reserved then.
     pub fn admit(&mut self, request: &Request, now: f64) -> Result<Admitted, BookError> {
+        self.admit_among(request, None, now)
+    }
+
+    /// As [`Book::admit`], on some nodes only: those that `allowed` says yes to, by their index. A
+    /// shorter list says no to the rest.
+    ///
+    /// # Errors
+    /// As [`Book::admit`]; the counter-offers hold for these nodes.
+    pub fn admit_among(
+        &mut self,
+        request: &Request,
+        allowed: Option<&[bool]>,
+        now: f64,
+    ) -> Result<Admitted, BookError> {
         self.advance(check_seconds("now", now)?);
+        let mut padded = Vec::new();
+        let allowed = allowed.map(|allowed| {
+            padded.extend_from_slice(allowed);
+            padded.resize(self.nodes.len(), false);
+            padded.as_slice()
+        });
         let room = placement::room(request, self.nodes.len());
         let mut scratch = std::mem::take(&mut self.scratch);
         if scratch.len() < room {
             scratch.resize(room, Placement::EMPTY);
         }
-        let verdict = self.admission.judge(&Nodes(self), request, &mut scratch);
+        let verdict = (self.admission).judge(&Nodes(self, allowed), request, &mut scratch);
         let admitted = verdict.map(|acceptance| {
             let places = &scratch[..acceptance.nodes];
             let token = self.enter(request, acceptance.price, places);
@@ -165,6 +193,48 @@ impl Book {
         admitted.map_err(BookError::Refused)
     }
 
+    /// Judges the jobs of an array together and, when all are accepted, reserves the shares of each under a
+    /// token of its own. `together` is judged; it asks for the chunks of all of them, or for one chunk with
+    /// the processors of all. Each of the `count` jobs is then `each`, and the tokens follow the first.
+    ///
+    /// # Errors
+    /// As [`Book::admit_among`].
+    pub fn admit_set(
+        &mut self,
+        together: &Request,
+        each: &Request,
+        count: u32,
+        allowed: Option<&[bool]>,
+        now: f64,
+    ) -> Result<Admitted, BookError> {
+        let mut admitted = self.admit_among(together, allowed, now)?;
+        self.cancel_token(admitted.token, now)?;
+        let chunks = each.shape.chunks.max(1);
+        if let ([only], true) = (&mut admitted.places[..], together.shape.chunks == 1) {
+            only.chunks = chunks.saturating_mul(count);
+        }
+        let mut rest = admitted.places.clone();
+        for number in 0..count {
+            let mut wanted = chunks;
+            let mut places = Vec::new();
+            for place in rest.iter_mut().filter(|place| place.chunks > 0) {
+                let mut taken = *place;
+                taken.chunks = place.chunks.min(wanted);
+                place.chunks -= taken.chunks;
+                wanted -= taken.chunks;
+                places.push(taken);
+                if wanted == 0 {
+                    break;
+                }
+            }
+            let token = self.enter(each, admitted.price / f64::from(count), &places);
+            if number == 0 {
+                admitted.token = token;
+            }
+        }
+        Ok(admitted)
+    }
+
     fn enter(&mut self, request: &Request, price: f64, places: &[Placement]) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
@@ -176,12 +246,14 @@ impl Book {
             price,
             submitted: now,
             phase: Phase::Provisional,
+            changed: f64::INFINITY,
             places: places
                 .iter()
                 .map(|place| Place {
                     node: place.node,
                     chunks: place.chunks,
                     share: place.share,
+                    sold: if self.count_sold { place.share } else { 0.0 },
                     standing: Standing::OnTrack,
                     cput: 0.0,
                     reported: now,
@@ -274,7 +346,7 @@ impl Book {
         for &(key, place) in &self.details[index].tenants {
             let job = self.job(key);
             let place = &job.places[place];
-            committed += slots(&job.request, place.chunks) * place.share;
+            committed += slots(&job.request, place.chunks) * place.counted();
             memory_committed = memory_committed.saturating_add(memory(&job.request, place.chunks));
         }
         self.nodes[index].committed = committed;
@@ -283,7 +355,7 @@ impl Book {
 
     /// What a request would cost now if its budget were no matter, credits.
     pub fn price_now(&self, request: &Request) -> f64 {
-        self.admission.price_now(&Nodes(self), request)
+        self.admission.price_now(&Nodes(self, None), request)
     }
 
     /// What a job would cost under these terms, on the nodes where it is.
@@ -300,7 +372,7 @@ impl Book {
         let places = job.places.iter().map(|place| {
             let node = &self.nodes[place.node];
             let slots = slots(&request, place.chunks);
-            let taken = slots * place.share;
+            let taken = slots * place.counted();
             pricing::Place {
                 slots,
                 processors: node.spec.processors,
@@ -374,7 +446,7 @@ impl Book {
                     node,
                 },
                 without: key,
-                committed: (node.committed - slots * before.share).max(0.0),
+                committed: (node.committed - slots * before.counted()).max(0.0),
                 memory_committed: node
                     .memory_committed
                     .saturating_sub(memory(&job.request, place.chunks)),
@@ -396,6 +468,7 @@ impl Book {
                 return refuse(full);
             }
             place.share = need.share;
+            place.sold = if self.count_sold { need.share } else { 0.0 };
             place.standing = need.standing;
             place.cput = on_node.cput;
             place.reported = self.now;

@@ -1,6 +1,6 @@
 //! The life of an accepted job: bound to an id, started, progressing, ended; or expired.
 
-use super::{Alarm, Book, BookError, Job, Phase, check_name, check_seconds};
+use super::{Alarm, Book, BookError, Job, Phase, Place, check_name, check_seconds};
 use crate::decision::policy::Policy;
 use std::cmp::Reverse;
 
@@ -35,7 +35,9 @@ impl Book {
             Some(_) => return Err(BookError::IdTaken(id.to_string())),
             None => {}
         }
+        let now = self.now;
         let job = self.job_mut(key);
+        job.changed = now;
         let before = job.id.replace(id.to_string());
         if job.phase == Phase::Provisional {
             job.phase = Phase::Bound;
@@ -58,10 +60,68 @@ impl Book {
         self.waiting.remove(&key);
         let job = self.job_mut(key);
         job.phase = Phase::Running;
+        job.changed = now;
         for place in &mut job.places {
             place.cput = 0.0;
             place.reported = now;
         }
+        self.refresh(key);
+        Ok(())
+    }
+
+    /// The job does not run any more and will be started again; what it had done is lost.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn requeued(&mut self, id: &str, now: f64) -> Result<(), BookError> {
+        self.advance(check_seconds("now", now)?);
+        let key = self.key_of(id)?;
+        let now = self.now;
+        let job = self.job_mut(key);
+        job.phase = Phase::Bound;
+        job.changed = now;
+        for place in &mut job.places {
+            place.cput = 0.0;
+            place.reported = now;
+        }
+        self.waiting.insert(key);
+        self.refresh(key);
+        Ok(())
+    }
+
+    /// The batch system runs the job elsewhere than it was planned: on these nodes, so many chunks on
+    /// each. It counts there from now on, at the share it was sold.
+    ///
+    /// # Errors
+    /// When there is no such job or node, or the chunks are not as many as the job has.
+    pub fn moved(
+        &mut self,
+        id: &str,
+        nodes: &[(String, u32)],
+        now: f64,
+    ) -> Result<(), BookError> {
+        self.advance(check_seconds("now", now)?);
+        let key = self.key_of(id)?;
+        let job = self.job(key);
+        let chunks: u64 = nodes.iter().map(|(_, chunks)| u64::from(*chunks)).sum();
+        if chunks != u64::from(job.request.shape.chunks) {
+            return Err(BookError::Unsound(
+                "the chunks of its places are not as many as it asked for",
+            ));
+        }
+        let like = job.places[0];
+        let mut places = Vec::with_capacity(nodes.len());
+        for (name, chunks) in nodes {
+            let node = self.node_index(name)?;
+            places.push(Place {
+                node,
+                chunks: *chunks,
+                ..like
+            });
+        }
+        let mut job = self.take_out(key);
+        job.places = places;
+        let key = self.insert(job);
         self.refresh(key);
         Ok(())
     }
@@ -173,6 +233,16 @@ impl Book {
     }
 
     pub(super) fn remove(&mut self, key: usize) -> Job {
+        let job = self.take_out(key);
+        if let Some(id) = &job.id {
+            self.remember_left(id.clone());
+        }
+        self.forget_alarms();
+        job
+    }
+
+    /// Takes a job out of all lists and sums.
+    fn take_out(&mut self, key: usize) -> Job {
         let job = self.jobs[key].take().expect("keys name jobs in the book");
         self.by_token.remove(&job.token);
         if let Some(id) = &job.id {
@@ -184,7 +254,6 @@ impl Book {
             self.details[place.node].tenants.retain(|&(k, _)| k != key);
             self.sum_up(place.node);
         }
-        self.forget_alarms();
         job
     }
 

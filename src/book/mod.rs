@@ -11,10 +11,13 @@
 //!   (see [`crate::decision::share`]) and the sums need no refreshing; only a deadline that passes
 //!   and a reservation that expires change them by themselves, and both wait in `alarms`. A job that
 //!   does not run yet needs more with every second; those in `waiting` are refreshed once a second.
+//! - Where the batch system itself counts what was sold (see [`Book::count_sold`]), a job's part in the sum
+//!   never falls below that: what this book accepts, the batch system has room for as well.
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
 mod judge;
 mod life;
+mod reconcile;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -27,9 +30,10 @@ use crate::decision::refusal::Refusal;
 use crate::decision::share::Standing;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 pub use life::Ending;
+pub use reconcile::{Differences, OLDEST_RECORDS};
 pub use snapshot::{JobRecord, NodeRecord, PlaceRecord, Snapshot};
 
 /// Longest name of a node and longest id of a job, in bytes.
@@ -58,6 +62,9 @@ pub struct Book {
     /// When their shares were last taken anew.
     waiting_refreshed: f64,
     scratch: Vec<Placement>,
+    count_sold: bool,
+    /// Ids of jobs that left the book and when, oldest first: older records may still show them.
+    left: VecDeque<(String, f64)>,
     now: f64,
 }
 
@@ -97,6 +104,8 @@ struct Job {
     price: f64,
     submitted: f64,
     phase: Phase,
+    /// When it last got its id, was started or was requeued: older records know nothing of that.
+    changed: f64,
     places: Vec<Place>,
 }
 
@@ -105,6 +114,8 @@ struct Place {
     node: usize,
     chunks: u32,
     share: f64,
+    /// Share that counts at the least; 0 where the need alone counts.
+    sold: f64,
     standing: Standing,
     /// Processor seconds per slot, as last reported.
     cput: f64,
@@ -226,6 +237,8 @@ impl Book {
             waiting: BTreeSet::new(),
             waiting_refreshed: 0.0,
             scratch: Vec::new(),
+            count_sold: false,
+            left: VecDeque::new(),
             now: 0.0,
         }
     }
@@ -279,6 +292,25 @@ impl Book {
         Ok(())
     }
 
+    /// From now on the share that a job was sold counts at the least, even when it needs less later: for
+    /// a batch system that keeps its own sum of what was sold on each node and would not start a job
+    /// that this book takes by its better knowledge.
+    pub fn count_sold(&mut self, count: bool) {
+        self.count_sold = count;
+    }
+
+    /// Has it a job of this id?
+    pub fn contains(&self, id: &str) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    /// Ids of the jobs that have one and do not run yet, in no order.
+    pub fn unstarted(&self) -> impl Iterator<Item = &str> {
+        self.waiting
+            .iter()
+            .filter_map(|&key| self.job(key).id.as_deref())
+    }
+
     /// Number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
@@ -302,6 +334,27 @@ impl Book {
     /// When there is no such node.
     pub fn committed(&self, name: &str) -> Result<f64, BookError> {
         Ok(self.nodes[self.node_index(name)?].committed)
+    }
+
+    /// Decides by other rules from now on. What was sold stays sold.
+    pub fn set_admission(&mut self, admission: Admission) {
+        self.admission = admission;
+    }
+
+    /// Processors that were sold on a node, and those it has. Sold is what its jobs were given at their
+    /// acceptance, see [`Book::count_sold`], whatever they need now.
+    pub fn sold_on(&self, name: &str) -> Option<(f64, f64)> {
+        let index = *self.by_name.get(name)?;
+        let sold = (self.details[index].tenants.iter())
+            .map(|&(key, place)| {
+                let job = self.job(key);
+                let place = &job.places[place];
+                f64::from(place.chunks)
+                    * f64::from(job.request.shape.processors_per_chunk)
+                    * place.sold
+            })
+            .sum();
+        Some((sold, self.nodes[index].spec.processors))
     }
 
     /// The rules this book decides by.

@@ -86,6 +86,9 @@ pub struct PlaceRecord {
     /// Processor seconds per slot so far.
     #[serde(default)]
     pub cput: f64,
+    /// Share that counts at the least, per slot, see [`Book::count_sold`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sold: f64,
     /// Seconds after its deadline that were accepted for it there (LibraSLA).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay: f64,
@@ -141,6 +144,7 @@ impl Book {
                             node: self.node_name(place.node).to_string(),
                             chunks: place.chunks,
                             share: place.share,
+                            sold: place.sold,
                             cput: job.cput(place, self.now),
                             delay: place.delay,
                         })
@@ -165,6 +169,8 @@ impl Book {
             )));
         }
         let mut book = Book::new(self.admission, self.provisional);
+        book.count_sold = self.count_sold;
+        book.left = self.left.clone();
         book.now = check_seconds("now", snapshot.now)?;
         // A token never names two jobs, not even across a rebuild.
         let tokens = snapshot.jobs.iter().map(|job| job.token);
@@ -192,7 +198,11 @@ impl Book {
         Ok(problems)
     }
 
-    fn restore(&mut self, record: &JobRecord) -> Result<(), BookError> {
+    /// Puts in a job that was sold before, without judging it again.
+    ///
+    /// # Errors
+    /// When the record contradicts itself or the book.
+    pub fn restore(&mut self, record: &JobRecord) -> Result<(), BookError> {
         record.request.check()?;
         check_seconds("submitted", record.submitted)?;
         check_seconds("price", record.price)?;
@@ -226,7 +236,7 @@ impl Book {
             check_name("node name", &place.node)?;
             check_seconds("cput", place.cput)?;
             check_seconds("delay", place.delay)?;
-            if !(0.0..=1.0).contains(&place.share) {
+            if !(0.0..=1.0).contains(&place.share) || !(0.0..=1.0).contains(&place.sold) {
                 return Err(crate::decision::job::OutOfRange {
                     field: "share",
                     value: place.share,
@@ -272,6 +282,7 @@ impl Book {
                 node: self.node_index(&place.node)?,
                 chunks: place.chunks,
                 share: place.share,
+                sold: place.sold,
                 standing: Standing::OnTrack,
                 cput: place.cput,
                 reported: self.now,
@@ -287,6 +298,10 @@ impl Book {
             phase: match (record.phase, &record.id) {
                 (Phase::Provisional, Some(_)) => Phase::Bound,
                 (phase, _) => phase,
+            },
+            changed: match record.id {
+                Some(_) => self.now,
+                None => f64::INFINITY,
             },
             places,
         });

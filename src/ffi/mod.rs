@@ -21,6 +21,7 @@ mod fault;
 mod host;
 mod log;
 mod panic;
+mod pbs;
 mod pointers;
 mod signatures;
 mod stateless;
@@ -38,6 +39,7 @@ pub use host::{
     libra_host_end, libra_host_open, libra_host_usage,
 };
 pub use log::libra_set_log;
+pub use pbs::libra_pbs_event;
 pub use stateless::{accept_reject_all_nodes, libra_parse_terms, req_budget};
 pub use strings::{libra_code_text, libra_last_error, libra_string_free, libra_version};
 

@@ -46,6 +46,7 @@ same!(
     libra_version,
     libra_last_error,
     libra_code_text,
+    libra_pbs_event,
     libra_string_free,
     libra_set_log,
 );

@@ -116,6 +116,7 @@ impl Host {
             submitted: now - job.elapsed,
             submitted_unix: clock::unix_time() - job.elapsed,
             phase: Phase::Reserved,
+            begun: Some(now),
             started: None,
             supervisor: None,
             leader: None,

@@ -150,6 +150,9 @@ pub struct Entry {
     pub submitted_unix: f64,
     /// How far it has come.
     pub phase: Phase,
+    /// When a batch system announced it here, seconds since boot.
+    #[serde(default)]
+    pub begun: Option<f64>,
     /// Seconds since boot.
     pub started: Option<f64>,
     /// Who watches over it; none where a batch system does.

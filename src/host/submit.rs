@@ -99,6 +99,7 @@ impl Host {
             submitted: now,
             submitted_unix: clock::unix_time(),
             phase: Phase::Reserved,
+            begun: None,
             started: None,
             supervisor,
             leader: None,

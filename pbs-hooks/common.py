@@ -1,0 +1,141 @@
+# Shared by Libra's hooks; 'libra pbs install' puts it in front of each of them.
+#
+# A hook shows its event to liblibra.so as JSON and does what the answer says; nothing is decided here.
+# Nothing is kept here either: PBS restarts the interpreter. Standard library only.
+
+import ctypes
+import json
+import os
+import time
+
+import pbs
+
+TERMS = ("estimate", "deadline", "budget", "deadline_type", "penalty_rate")
+OURS = ("libra_terms", "libra_price", "libra_info", "libra_share")
+
+
+class Fault(Exception):
+    """Libra cannot answer."""
+
+
+def settings():
+    """What 'libra pbs install' was told."""
+    with open(pbs.hook_config_filename) as file:
+        return json.load(file)
+
+
+def library(path):
+    lib = ctypes.CDLL(path)
+    lib.libra_pbs_event.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+    lib.libra_last_error.restype = ctypes.c_char_p
+    lib.libra_string_free.argtypes = [ctypes.c_void_p]
+    lib.libra_string_free.restype = None
+    return lib
+
+
+class Libra:
+    """The library, as one event needs it."""
+
+    def __init__(self):
+        try:
+            self.settings = settings()
+            self.lib = library(self.settings["library"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Fault("%s: %s" % (type(error).__name__, error))
+
+    def ask(self, event, config="config", **facts):
+        path = self.settings[config].replace("%h", pbs.get_local_nodename())
+        facts.update(event=event, now=time.time(), config=path)
+        if "state" in self.settings:
+            facts["records"] = os.path.join(self.settings["state"], "records.json")
+        answer = ctypes.c_void_p()
+        code = self.lib.libra_pbs_event(json.dumps(facts).encode(), ctypes.byref(answer))
+        if code < 0:
+            raise Fault(self.lib.libra_last_error().decode(errors="replace"))
+        text = ctypes.string_at(answer.value)
+        self.lib.libra_string_free(answer)
+        answer = json.loads(text)
+        for line in answer.get("log", ()):
+            log(line)
+        return answer
+
+
+def log(line, level=None):
+    pbs.logmsg(pbs.EVENT_DEBUG if level is None else level, "libra: " + line)
+
+
+# PBS's states as hooks see them, numbers, and as people do.
+STATES = "TQHWREXBMF"
+
+
+def state_of(job):
+    return STATES[int(job.job_state)]
+
+
+def is_over(job):
+    """Finished, moved away, or an expired subjob."""
+    return state_of(job) in "FMX"
+
+
+def string(value):
+    return None if value is None or value == "" else str(value)
+
+
+def resource(resources, name):
+    """None where it is not set, and where PBS does not know it."""
+    try:
+        return resources[name]
+    except Exception:
+        return None
+
+
+def is_up(state):
+    """Would PBS start a job on a node of this state?"""
+    closed = 0
+    for name in ("ND_STATE_VNODE_UNAVAILABLE", "ND_STATE_MAINTENANCE", "ND_STATE_UNKNOWN", "ND_STATE_SLEEP",
+                 "ND_STATE_JOBBUSY", "ND_STATE_JOB_EXCLUSIVE", "ND_STATE_RESV_EXCLUSIVE", "ND_STATE_BUSY"):
+        closed |= int(getattr(pbs, name, 0))
+    return int(state) & closed == 0
+
+
+def node_record(vnode):
+    available = vnode.resources_available
+    share = string(resource(available, "libra_share"))
+    record = {"name": vnode.name, "share": share}
+    if share is not None:
+        record["rating"] = string(resource(available, "libra_rating"))
+        record["mem"] = string(resource(available, "mem"))
+        record["up"] = is_up(vnode.state)
+        record["resources"] = {key: str(available[key]) for key in available.keys()
+                               if available[key] is not None}
+    return record
+
+
+def job_record(job):
+    resources = job.Resource_List
+    return {
+        "id": job.id,
+        "state": state_of(job),
+        "sold": string(resource(resources, "libra_terms")),
+        "exec_vnode": string(job.exec_vnode),
+        "array": string(job.array_indices_submitted),
+        "remaining": string(job.array_indices_remaining),
+        "progress": string(resource(job.resources_used, "libra_progress")),
+    }
+
+
+def records():
+    """All jobs with terms and all nodes: only after a restart of the server, and in the periodic hook."""
+    server = pbs.server()
+    jobs = [job_record(job) for job in server.jobs()
+            if resource(job.Resource_List, "libra_terms") and not is_over(job)]
+    return {"jobs": jobs, "nodes": [node_record(vnode) for vnode in server.vnodes()]}
+
+
+def ask_server(libra, event, **facts):
+    """Asks, and shows what the answer wants to see first."""
+    answer = libra.ask(event, **facts)
+    if answer.get("wants") == "records":
+        libra.ask("records", **records())
+        answer = libra.ask(event, **facts)
+    return answer

@@ -1,0 +1,81 @@
+# A job is submitted: is there room for it, and what does it cost?
+
+
+def gone(ids):
+    """Those of the jobs that PBS does not have any more."""
+    server = pbs.server()
+
+    def is_gone(job_id):
+        job = server.job(job_id)
+        return job is None or is_over(job)
+
+    return [job_id for job_id in ids if is_gone(job_id)]
+
+
+def facts(job):
+    wanted = job.Resource_List
+    walltime = resource(wanted, "walltime")
+    return {
+        # With PBS's own attributes of these names, for sites that built it so.
+        "terms": {key: string(resource(wanted, key)) or string(getattr(job, key, None)) for key in TERMS},
+        "ours": {key: string(resource(wanted, key)) for key in OURS},
+        "walltime": None if walltime is None else int(walltime),
+        "select": string(resource(wanted, "select")),
+        "place": string(resource(wanted, "place")),
+        "ncpus": string(resource(wanted, "ncpus")),
+        "mem": string(resource(wanted, "mem")),
+        "nodes": string(resource(wanted, "nodes")),
+        "array": string(job.array_indices_submitted),
+        "hold": string(job.Hold_Types) if str(job.Hold_Types or "n") != "n" else None,
+        "start": string(job.Execution_Time),
+        "depend": string(job.depend),
+    }
+
+
+def write(job, resources):
+    for key, value in resources.items():
+        if key == "select":
+            job.Resource_List[key] = pbs.select(value)
+        elif key == "place":
+            job.Resource_List[key] = pbs.place(value)
+        elif key == "walltime":
+            job.Resource_List[key] = pbs.duration(value)
+        elif value is not None or resource(job.Resource_List, key) is not None:
+            job.Resource_List[key] = value
+
+
+def judge(event):
+    job = event.job
+    asked = facts(job)
+    try:
+        libra = Libra()
+        answer = ask_server(libra, "queuejob", job=asked)
+        if "check" in answer:
+            missing = gone(answer["check"])
+            if missing:
+                libra.ask("gone", jobs=missing)
+            answer = libra.ask("queuejob", job=dict(asked, checked=True))
+        if answer["verdict"] == "refuse":
+            event.reject(answer["text"])
+        write(job, answer.get("resources", {}))
+    except Exception as fault:
+        log("fault in queuejob: %s" % fault, pbs.EVENT_ERROR)
+        if any(asked["terms"].values()) and on_fault() != "admit":
+            event.reject("libra: cannot judge this job, so it is refused; please tell the administrators "
+                         "(%s)" % str(fault)[:300])
+        for key in OURS:
+            if asked["ours"][key]:
+                job.Resource_List[key] = None
+        if any(asked["terms"].values()):
+            job.Resource_List["libra_info"] = "admitted without a promise: Libra could not judge it"
+    event.accept()
+
+
+def on_fault():
+    try:
+        return settings().get("on-fault")
+    except Exception:
+        return "refuse"
+
+
+judge(pbs.event())

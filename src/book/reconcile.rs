@@ -1,0 +1,149 @@
+//! Bringing the book into line with the batch system's own records.
+//!
+//! Events keep the book exact, but some never come: a batch system may delete a waiting job without
+//! telling anybody, and a node may change between two looks. So the records are read every now and
+//! then. They are older than the book by the time they arrive; what happened since then stands:
+//!
+//! - a job that got its id or was started after the records were taken is not missed,
+//! - a job that left the book after they were taken does not come back,
+//! - a node keeps what it holds, whatever the records say of its size.
+
+use super::{Book, BookError, JobRecord, NodeRecord, Phase, Snapshot, check_seconds};
+use crate::decision::node::NodeSpec;
+use std::collections::{HashMap, HashSet};
+
+/// For so long the book remembers who left, in seconds; older records are not taken.
+pub const OLDEST_RECORDS: f64 = 600.0;
+
+/// What reconciling changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Differences {
+    /// Jobs that the batch system does not have any more; their shares are free.
+    pub vanished: Vec<String>,
+    /// Jobs that the book did not know.
+    pub found: Vec<String>,
+    /// Records that could not be taken, with the reason.
+    pub problems: Vec<String>,
+}
+
+impl Book {
+    /// Compares the book with records that were taken at `records.now`, and believes the records
+    /// about everything that did not change since. Progress is taken where a record has any.
+    ///
+    /// # Errors
+    /// When the records are older than [`OLDEST_RECORDS`] or their time is none; nothing is changed.
+    pub fn reconcile(&mut self, records: &Snapshot, now: f64) -> Result<Differences, BookError> {
+        self.advance(check_seconds("now", now)?);
+        let taken = check_seconds("now", records.now)?;
+        if self.now - taken > OLDEST_RECORDS {
+            return Err(BookError::Snapshot(format!(
+                "it is {:.0} s old, expected at most {OLDEST_RECORDS:.0} s",
+                self.now - taken
+            )));
+        }
+        let mut differences = Differences::default();
+        self.reconcile_nodes(&records.nodes, &mut differences);
+        let recorded: HashSet<&str> = (records.jobs.iter())
+            .filter_map(|job| job.id.as_deref())
+            .collect();
+        let vanished: Vec<String> = (self.jobs.iter().flatten())
+            .filter(|job| job.changed < taken)
+            .filter_map(|job| job.id.clone())
+            .filter(|id| !recorded.contains(id.as_str()))
+            .collect();
+        for id in &vanished {
+            let key = self.key_of(id)?;
+            self.remove(key);
+        }
+        differences.vanished = vanished;
+        let left: HashMap<&str, f64> =
+            (self.left.iter()).map(|(id, at)| (id.as_str(), *at)).collect();
+        let mut unknown = Vec::new();
+        for record in &records.jobs {
+            let Some(id) = &record.id else { continue };
+            if self.by_id.contains_key(id) {
+                continue;
+            }
+            if left.get(id.as_str()).is_none_or(|at| *at < taken) {
+                unknown.push(record);
+            }
+        }
+        for record in unknown {
+            let id = record.id.clone().unwrap_or_default();
+            match self.restore(record) {
+                Ok(()) => differences.found.push(id),
+                Err(error) => differences.problems.push(format!("job {id}: {error}")),
+            }
+        }
+        for record in &records.jobs {
+            self.take_progress(record, taken);
+        }
+        Ok(differences)
+    }
+
+    fn reconcile_nodes(&mut self, records: &[NodeRecord], differences: &mut Differences) {
+        for node in records {
+            let spec = NodeSpec {
+                processors: node.processors,
+                rating: node.rating,
+                memory: node.memory.unwrap_or(NodeSpec::MEMORY_UNLIMITED),
+            };
+            if let Err(error) = self.set_node(&node.name, spec, node.available) {
+                (differences.problems).push(format!("node '{}': {error}", node.name));
+            }
+        }
+        if records.is_empty() {
+            return;
+        }
+        let recorded: HashSet<&str> = records.iter().map(|node| node.name.as_str()).collect();
+        for (node, details) in self.nodes.iter_mut().zip(&self.details) {
+            if !recorded.contains(details.name.as_str()) {
+                node.available = false;
+            }
+        }
+    }
+
+    /// A measured progress, as of when the records were taken.
+    fn take_progress(&mut self, record: &JobRecord, taken: f64) {
+        let Some(&key) = record.id.as_ref().and_then(|id| self.by_id.get(id)) else {
+            return;
+        };
+        if self.job(key).changed > taken {
+            return;
+        }
+        if record.phase != Phase::Running {
+            // It was started and did not come to run.
+            if self.job(key).phase == Phase::Running {
+                let id = record.id.clone().unwrap_or_default();
+                let _ = self.requeued(&id, self.now);
+            }
+            return;
+        }
+        let since = (self.now - taken).max(0.0);
+        let now = self.now;
+        let mut measured = false;
+        for index in 0..self.job(key).places.len() {
+            let node = &self.details[self.job(key).places[index].node].name;
+            let Some(record) = (record.places.iter()).find(|r| r.node == *node && r.cput > 0.0)
+            else {
+                continue;
+            };
+            let place = &mut self.job_mut(key).places[index];
+            (place.cput, place.reported) = (record.cput + place.share * since, now);
+            measured = true;
+        }
+        if measured || self.job(key).phase != Phase::Running {
+            self.job_mut(key).phase = Phase::Running;
+            self.waiting.remove(&key);
+            self.refresh(key);
+        }
+    }
+
+    pub(super) fn remember_left(&mut self, id: String) {
+        let now = self.now;
+        while (self.left.front()).is_some_and(|(_, at)| now - at > OLDEST_RECORDS) {
+            self.left.pop_front();
+        }
+        self.left.push_back((id, now));
+    }
+}

@@ -1,0 +1,295 @@
+//! An accepted job in PBS: it gets its id, starts, ends; and what may not be done to it.
+
+use super::queue::array_indices;
+use super::server::{Server, accept, accept_and_log, refuse};
+use super::sold::Sold;
+use super::{BadEvent, OURS, TERMS, exec_vnode, list, need, text};
+use crate::book::{BookError, JobRecord, Phase, PlaceRecord};
+use crate::decision::TOLERANCE;
+use crate::text::{credits, duration, processors};
+use serde_json::{Value, json};
+
+/// PBS's substates of a job that is being taken back into its queue (job.h: RERUN to RERUN3).
+const RERUN: std::ops::RangeInclusive<i64> = 60..=63;
+
+/// What may not be altered of a job that was sold something: its terms, and what was asked for.
+const SOLD_WITH_IT: [&str; 9] = [
+    "select", "place", "ncpus", "mem", "nodes", "walltime", "cput", "nodect", "mpiprocs",
+];
+
+impl Server {
+    /// The job has its id now; an array one for each subjob.
+    pub(super) fn name(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
+        let Some(line) = text(job, "sold") else {
+            return Ok(accept());
+        };
+        let id = need(job, "id")?;
+        // A subjob was named with its array; PBS makes it a job of its own just before it runs.
+        if is_subjob(id) {
+            return Ok(accept());
+        }
+        let sold = read(line)?;
+        // It also comes when a job is moved to another queue: then all of this is known.
+        for (subjob, id) in ids(id, &sold, text(job, "array"))?.into_iter().enumerate() {
+            if self.book.contains(&id) {
+                continue;
+            }
+            let token = sold.token + subjob as u64;
+            if self.book.bind(token, &id, now).is_err() {
+                // Its reservation expired, or the library was loaded anew in between.
+                self.take_back(&id, subjob, &sold, Phase::Bound)?;
+            }
+        }
+        Ok(accept())
+    }
+
+    /// PBS is about to run the job.
+    pub(super) fn run(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
+        let Some(line) = text(job, "sold") else {
+            return Ok(accept());
+        };
+        let id = need(job, "id")?;
+        let sold = read(line)?;
+        if !self.book.contains(id) {
+            self.take_back(id, subjob_of(id, &sold, text(job, "array"))?, &sold, Phase::Bound)?;
+        }
+        let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
+        let mut planned: Vec<(String, u32)> = self.planned(id).map_err(internal)?;
+        let mut given = in_judged_chunks(&sold, &places);
+        planned.sort();
+        given.sort();
+        let elsewhere = !given.is_empty() && planned != given;
+        if elsewhere {
+            if sold.count == 1 {
+                return Ok(refuse(format!(
+                    "libra: its share was sold on {}, not on {}; run it there, or delete it and submit it anew",
+                    names(&planned),
+                    names(&given)
+                )));
+            }
+            // PBS places the subjobs of an array itself.
+            self.book.moved(id, &given, now).map_err(internal)?;
+        }
+        for (node, _) in &given {
+            if let Some(problem) = self.too_small_now(node) {
+                return Ok(json!({"verdict": "refuse", "text": format!("libra: {problem}"), "hold": true}));
+            }
+        }
+        self.book.started(id, now).map_err(internal)?;
+        Ok(accept())
+    }
+
+    /// Why a node cannot keep what was sold on it: it was made smaller since.
+    fn too_small_now(&self, node: &str) -> Option<String> {
+        if !self.shares_add_up {
+            return None;
+        }
+        let (sold, has) = self.book.sold_on(node)?;
+        (sold > has * (1.0 + 2.0 * TOLERANCE)).then(|| {
+            format!(
+                "{node} has {} processors to share now, {} were sold; release the job (qrls) when it has them again, or delete it",
+                processors(has),
+                processors(sold)
+            )
+        })
+    }
+
+    /// The job has ended, or goes back into its queue.
+    pub(super) fn end(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
+        let Some(line) = text(job, "sold") else {
+            return Ok(accept());
+        };
+        let id = need(job, "id")?;
+        // The parent of an array holds nothing itself.
+        if id.contains("[]") {
+            return Ok(accept());
+        }
+        let substate = job.get("substate").and_then(Value::as_i64).unwrap_or(0);
+        if RERUN.contains(&substate) || text(job, "state") == Some("Q") {
+            let _ = self.book.requeued(id, now);
+            return Ok(accept());
+        }
+        let sold = read(line)?;
+        let Ok(ending) = self.book.ended(id, now) else {
+            return Ok(accept());
+        };
+        let took = now - sold.submitted;
+        let verdict = match ending.met {
+            true => "met its deadline".to_string(),
+            false => format!("missed its deadline by {}", duration::show(ending.delay)),
+        };
+        let penalty = match ending.penalty > 0.0 {
+            true => format!(", of which {} are paid back", credits(ending.penalty)),
+            false => String::new(),
+        };
+        Ok(accept_and_log(format!(
+            "job {id} {verdict}: ended {} after its submission, deadline {}, estimate {}, price {}{penalty}",
+            duration::show(took),
+            duration::show(sold.request.terms.deadline),
+            duration::show(sold.request.terms.estimate),
+            credits(ending.price),
+        )))
+    }
+
+    /// qalter: what was sold stays.
+    pub(super) fn modify(&self, job: &Value) -> Value {
+        let keys: Vec<&str> = list(job, "keys").iter().filter_map(Value::as_str).collect();
+        let sold = text(job, "sold").is_some();
+        let fixed = |key: &&&str| {
+            TERMS.contains(key) || OURS.contains(key) || (sold && SOLD_WITH_IT.contains(key))
+        };
+        match keys.iter().find(fixed) {
+            None => accept(),
+            Some(key) if sold => refuse(format!(
+                "libra: {key} belongs to what was sold to this job and cannot be altered; delete the job and submit it anew"
+            )),
+            Some(key) => refuse(format!(
+                "libra: {key} is given when a job is submitted; delete the job and submit it anew"
+            )),
+        }
+    }
+
+    /// qmove: a job's share is on this server.
+    pub(super) fn relocate(&self, job: &Value) -> Value {
+        let away = text(job, "destination").is_some_and(|to| to.contains('@'));
+        if away && text(job, "sold").is_some() {
+            return refuse(
+                "libra: its share was sold on this server, it cannot move to another; delete it and submit it there",
+            );
+        }
+        accept()
+    }
+
+    /// A node goes down, comes back, is taken offline.
+    pub(super) fn change_node(&mut self, event: &Value) -> Result<Value, BadEvent> {
+        let node = need(event, "node")?;
+        let up = event["up"].as_bool().unwrap_or(false);
+        // One that is not Libra's is not in the book.
+        let _ = self.book.set_available(node, up);
+        Ok(accept())
+    }
+
+    /// Jobs that PBS does not have any more.
+    pub(super) fn gone(&mut self, event: &Value, now: f64) -> Value {
+        for id in list(event, "jobs").iter().filter_map(Value::as_str) {
+            // One that has left the book meanwhile is fine as well.
+            let _ = self.book.cancel(id, now);
+        }
+        accept()
+    }
+
+    /// Where the book has a job.
+    fn planned(&self, id: &str) -> Result<Vec<(String, u32)>, BookError> {
+        let places = self.book.places(id)?;
+        Ok(places
+            .into_iter()
+            .map(|place| (place.node.to_string(), place.chunks))
+            .collect())
+    }
+
+    /// Puts a job back into the book that PBS has and the book has not.
+    pub(super) fn take_back(
+        &mut self,
+        id: &str,
+        subjob: usize,
+        sold: &Sold,
+        phase: Phase,
+    ) -> Result<(), BadEvent> {
+        let record = record(id, subjob, sold, phase, self.shares_add_up);
+        self.book.restore(&record).map_err(internal)
+    }
+}
+
+fn internal(error: BookError) -> BadEvent {
+    BadEvent(error.to_string())
+}
+
+fn read(line: &str) -> Result<Sold, BadEvent> {
+    Sold::parse(line).map_err(|error| BadEvent(error.to_string()))
+}
+
+fn names(places: &[(String, u32)]) -> String {
+    let names: Vec<&str> = places.iter().map(|(name, _)| name.as_str()).collect();
+    names.join(" and ")
+}
+
+/// PBS counts the chunks that it sees; those of a packed job are one to a decision.
+pub(super) fn in_judged_chunks(sold: &Sold, places: &[(String, u32)]) -> Vec<(String, u32)> {
+    let seen: u32 = places.iter().map(|(_, chunks)| chunks).sum();
+    match (seen == sold.request.shape.chunks, places) {
+        (false, [(only, _)]) => vec![(only.clone(), sold.request.shape.chunks)],
+        _ => places.to_vec(),
+    }
+}
+
+/// The ids that are sold something under one job: its own, or those of the subjobs.
+///
+/// # Errors
+/// When the id or the indices of an array cannot be read.
+pub(super) fn ids(id: &str, sold: &Sold, array: Option<&str>) -> Result<Vec<String>, BadEvent> {
+    match id.split_once("[]") {
+        None => Ok(vec![id.to_string()]),
+        Some((before, after)) => {
+            let indices = array_indices(array.unwrap_or_default()).map_err(BadEvent)?;
+            if indices.len() != sold.count as usize {
+                return Err(BadEvent(format!(
+                    "array {id} has {} subjobs, {} were sold",
+                    indices.len(),
+                    sold.count
+                )));
+            }
+            let name = |index| format!("{before}[{index}]{after}");
+            Ok(indices.into_iter().map(name).collect())
+        }
+    }
+}
+
+/// Is it the id of a subjob, such as `12[3].server`?
+fn is_subjob(id: &str) -> bool {
+    id.contains('[') && !id.contains("[]")
+}
+
+/// Which subjob of its array it is, counted from 0; 0 for a job that is of none.
+pub(super) fn subjob_of(id: &str, sold: &Sold, array: Option<&str>) -> Result<usize, BadEvent> {
+    let Some((_, rest)) = id.split_once('[') else {
+        return Ok(0);
+    };
+    let index = rest.split(']').next().and_then(|index| index.parse::<u32>().ok());
+    let indices = match array {
+        Some(array) => array_indices(array).map_err(BadEvent)?,
+        // PBS does not always say: then the order in the plan is of no matter, it is one share for all.
+        None => return Ok((index.unwrap_or(0) as usize) % sold.count.max(1) as usize),
+    };
+    Ok((indices.iter().position(|known| Some(*known) == index)).unwrap_or(0))
+}
+
+/// A job's record from the line of what was sold to it.
+pub(super) fn record(
+    id: &str,
+    subjob: usize,
+    sold: &Sold,
+    phase: Phase,
+    shares_add_up: bool,
+) -> JobRecord {
+    JobRecord {
+        id: Some(id.to_string()),
+        // Subjobs are known by their ids; a waiting one and a running one may not say the same of their places.
+        token: if sold.count > 1 { 0 } else { sold.token },
+        request: sold.request,
+        price: sold.price,
+        submitted: sold.submitted,
+        phase,
+        places: sold
+            .plan(u32::try_from(subjob).unwrap_or(0))
+            .into_iter()
+            .map(|place| PlaceRecord {
+                node: place.node,
+                chunks: place.chunks,
+                share: place.share,
+                sold: if shares_add_up { place.share } else { 0.0 },
+                cput: 0.0,
+                delay: 0.0,
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,136 @@
+//! What one process that PBS's hooks run in keeps between events, and the files it reads: the edge around
+//! [`super::server`].
+
+use super::server::Server;
+use super::{BadEvent, hosts, need, number, text};
+use crate::config::{Config, ConfigError};
+use crate::host::{Host, HostError};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Largest file of records that is read, in bytes: some hundred thousand jobs.
+const LARGEST_RECORDS: u64 = 256 << 20;
+
+/// A file as it was when it was read.
+type Stamp = Option<(SystemTime, u64)>;
+
+/// What is kept.
+#[derive(Default)]
+pub struct Process {
+    server: Option<Server>,
+    config: Option<(PathBuf, Stamp)>,
+    records: Stamp,
+}
+
+/// Why an event has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The event.
+    #[error(transparent)]
+    Event(#[from] BadEvent),
+    /// The execution host.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+impl Process {
+    /// Answers an event, JSON for JSON.
+    ///
+    /// # Errors
+    /// When the event, the configuration or the host fails; the book is as it was then.
+    pub fn answer(&mut self, event: &str) -> Result<String, Failure> {
+        let event: Value =
+            serde_json::from_str(event).map_err(|error| BadEvent(error.to_string()))?;
+        let config = PathBuf::from(need(&event, "config")?);
+        let answer = if need(&event, "event")?.starts_with("exec") {
+            hosts::answer(&Host::open(read_config(&config)?)?, &event)?
+        } else {
+            let mut log = Vec::new();
+            self.follow_config(&config, &mut log)?;
+            self.follow_records(&event, &mut log);
+            let server = self.server.get_or_insert_with(|| Server::new(&Config::default()));
+            let mut answer = server.answer(&event)?;
+            if !log.is_empty() {
+                if let Some(lines) = answer["log"].as_array() {
+                    log.extend(lines.iter().cloned());
+                }
+                answer["log"] = log.into();
+            }
+            answer
+        };
+        Ok(answer.to_string())
+    }
+
+    /// Takes a changed configuration; one that cannot be taken is no reason to stop deciding by the last.
+    fn follow_config(&mut self, path: &Path, log: &mut Vec<Value>) -> Result<(), ConfigError> {
+        let now = (path.to_path_buf(), stamp(path));
+        if self.config.as_ref() == Some(&now) {
+            return Ok(());
+        }
+        match (read_config(path), &mut self.server) {
+            (Ok(config), Some(server)) => {
+                server.configure(&config);
+                log.push(format!("{} was read anew", path.display()).into());
+            }
+            (Ok(config), none) => *none = Some(Server::new(&config)),
+            (Err(error), Some(_)) => {
+                log.push(format!("the rules stay as they were: {error}").into());
+            }
+            (Err(error), None) => return Err(error),
+        }
+        self.config = Some(now);
+        Ok(())
+    }
+
+    /// Takes the records that the periodic hook writes, when there are new ones.
+    fn follow_records(&mut self, event: &Value, log: &mut Vec<Value>) {
+        let Some(path) = text(event, "records").map(Path::new) else {
+            return;
+        };
+        let found = stamp(path);
+        if found.is_none() || found == self.records {
+            return;
+        }
+        self.records = found;
+        let Some(server) = self.server.as_mut().filter(|server| server.has_records()) else {
+            return;
+        };
+        if found.is_some_and(|(_, bytes)| bytes > LARGEST_RECORDS) {
+            log.push(format!("{} is too large, not read", path.display()).into());
+            return;
+        }
+        let read = std::fs::read_to_string(path)
+            .map_err(|error| error.to_string())
+            .and_then(|text| serde_json::from_str::<Value>(&text).map_err(|e| e.to_string()))
+            .and_then(|mut records| {
+                records["event"] = "records".into();
+                records["now"] = number(event, "now").map_err(|e| e.to_string())?.into();
+                server.answer(&records).map_err(|e| e.to_string())
+            });
+        match read {
+            Ok(answer) => log.extend(answer["log"].as_array().cloned().unwrap_or_default()),
+            Err(error) => log.push(format!("{}: {error}", path.display()).into()),
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.modified().ok()?, found.len()))
+}
+
+/// The configuration; the defaults where there is no such file.
+fn read_config(path: &Path) -> Result<Config, ConfigError> {
+    match Config::from_file(path) {
+        Err(ConfigError::Unreadable { error, .. })
+            if error.kind() == std::io::ErrorKind::NotFound =>
+        {
+            Ok(Config::default())
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,357 @@
+//! A job is submitted: budget first, then the nodes.
+
+use super::select::{self, Asked, Part, Plain};
+use super::server::{Server, accept, accept_with, refuse};
+use super::sold::{Sold, SoldPlace};
+use super::{BadEvent, OURS, TERMS, number, text};
+use crate::book::{Admitted, BookError};
+use crate::config::WithoutTerms;
+use crate::decision::job::{Request, Terms};
+use crate::decision::refusal::Refusal;
+use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
+use crate::text::{credits, duration, percent};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// Most jobs that one refusal asks PBS about, see [`Server::queue`].
+const MOST_CHECKED: usize = 100;
+
+/// Does the job come with any of the terms?
+pub(super) fn has_terms(job: &Value) -> bool {
+    TERMS.iter().any(|key| text(&job["terms"], key).is_some())
+}
+
+impl Server {
+    /// Judges a submission. A refusal first asks the hook whether jobs that hold shares and do not run
+    /// are still there (`"check": [ids]`): PBS deletes a waiting job without an event, and nobody may be
+    /// refused for the sake of one that is gone.
+    pub(super) fn queue(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
+        if !has_terms(job) {
+            return Ok(self.queue_without_terms(job));
+        }
+        let read = || -> Result<(Terms, Asked, u32), String> {
+            let terms = terms(job).map_err(|error| error.to_string())?;
+            let asked = select::parse(
+                text(job, "select"),
+                text(job, "place"),
+                text(job, "ncpus"),
+                text(job, "mem"),
+                text(job, "nodes"),
+            )
+            .map_err(|error| error.to_string())?;
+            waits(job)?;
+            let count = match text(job, "array") {
+                Some(indices) => array_indices(indices)?.len() as u32,
+                None => 1,
+            };
+            Ok((terms, asked, count))
+        };
+        let (terms, asked, count) = match read() {
+            Ok(read) => read,
+            Err(problem) => return Ok(refuse(format!("libra: {problem}"))),
+        };
+        let request = Request {
+            terms,
+            shape: asked.shape,
+        };
+        let allowed = self.meeting(&asked.conditions);
+        if allowed.as_ref().is_some_and(|allowed| !allowed.contains(&true)) {
+            let conditions: Vec<String> = (asked.conditions.iter())
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect();
+            return Ok(refuse(format!(
+                "libra: refused (no-node): none of the nodes that jobs with a deadline run on has {}",
+                conditions.join(" and ")
+            )));
+        }
+        match self.admit(&request, count, allowed.as_deref(), now) {
+            Ok((admitted, pinned)) => {
+                Ok(self.accepted(&request, &asked, count, &admitted, pinned, now))
+            }
+            Err(BookError::Refused(refusal)) => {
+                let waiting: Vec<&str> = self.book.unstarted().take(MOST_CHECKED).collect();
+                let checked = job.get("checked").is_some();
+                if !waiting.is_empty() && !checked {
+                    return Ok(json!({"check": waiting}));
+                }
+                Ok(refuse(self.refusal_text(&refusal, count)))
+            }
+            Err(error) => Ok(refuse(format!("libra: {error}"))),
+        }
+    }
+
+    /// Admits a job, or all subjobs of an array. Also returns whether PBS is told the nodes; where not, it
+    /// may choose among Libra's.
+    ///
+    /// All subjobs of an array have one `select` in PBS. So they go to one node where that has room for all;
+    /// else PBS places them, and the book follows what it does.
+    fn admit(
+        &mut self,
+        request: &Request,
+        count: u32,
+        allowed: Option<&[bool]>,
+        now: f64,
+    ) -> Result<(Admitted, bool), BookError> {
+        if count == 1 {
+            return Ok((self.book.admit_among(request, allowed, now)?, true));
+        }
+        let mut all = *request;
+        let Some(chunks) = request.shape.chunks.checked_mul(count) else {
+            return Err(BookError::Unsound("the array has too many processors"));
+        };
+        all.shape.chunks = chunks;
+        if let (Some(processors), Some(memory), false) = (
+            chunks.checked_mul(request.shape.processors_per_chunk),
+            request.shape.memory_per_chunk.checked_mul(u64::from(chunks)),
+            request.shape.scatter,
+        ) {
+            let mut together = *request;
+            together.shape.chunks = 1;
+            together.shape.processors_per_chunk = processors;
+            together.shape.memory_per_chunk = memory;
+            if together.check().is_ok() {
+                if let Ok(mut admitted) = self.book.admit_set(&together, request, count, allowed, now) {
+                    for place in &mut admitted.places {
+                        place.chunks = chunks;
+                    }
+                    return Ok((admitted, true));
+                }
+            }
+        }
+        if request.shape.chunks > 1 && request.shape.scatter {
+            return Err(BookError::Unsound(
+                "an array whose subjobs are scattered over nodes cannot have a deadline; submit its jobs one by one",
+            ));
+        }
+        Ok((self.book.admit_set(&all, request, count, allowed, now)?, false))
+    }
+
+    fn accepted(
+        &self,
+        request: &Request,
+        asked: &Asked,
+        count: u32,
+        admitted: &Admitted,
+        pinned: bool,
+        now: f64,
+    ) -> Value {
+        let each = admitted.price / f64::from(count);
+        let sold = Sold {
+            token: admitted.token,
+            submitted: now,
+            request: *request,
+            price: each,
+            count,
+            places: (admitted.places.iter())
+                .map(|place| SoldPlace {
+                    node: self.node_name(place.node),
+                    chunks: place.chunks,
+                    share: place.share,
+                })
+                .collect(),
+        };
+        let parts: Vec<Part<'_>> = if pinned && count == 1 {
+            (sold.places.iter())
+                .map(|place| Part {
+                    node: Some(&place.node),
+                    chunks: place.chunks,
+                    share: place.share,
+                })
+                .collect()
+        } else {
+            let first = &sold.places[0];
+            vec![Part {
+                node: pinned.then_some(first.node.as_str()),
+                chunks: request.shape.chunks,
+                share: sold.share_on(""),
+            }]
+        };
+        let mut resources = Map::new();
+        let select = asked.select(&parts, self.shares_add_up);
+        resources.insert("select".to_string(), select.into());
+        let place = if asked.parts > 1 { "pack" } else { "free" };
+        let place = if request.shape.scatter { "scatter" } else { place };
+        resources.insert("place".to_string(), format!("{place}:shared").into());
+        resources.insert("libra_terms".to_string(), sold.line().into());
+        resources.insert("libra_price".to_string(), credits(admitted.price).into());
+        let info = format!("accepted: {}", in_words(&sold, count, admitted.price, pinned));
+        resources.insert("libra_info".to_string(), info.clone().into());
+        // A job shares its processor, so it takes longer than its estimate; one that goes on after its
+        // deadline gets whole processors. Whoever needs another estimate more is stuck.
+        let longest = (request.terms.deadline + request.terms.estimate).ceil();
+        resources.insert("walltime".to_string(), clock(longest).into());
+        // Chunks say these now.
+        for key in ["ncpus", "mem", "nodes", "nodect", "mpiprocs"] {
+            if asked_for(key) {
+                resources.insert(key.to_string(), Value::Null);
+            }
+        }
+        let mut answer = accept_with(resources);
+        answer["log"] = json!([info]);
+        answer["estimate"] = json!(request.terms.estimate);
+        answer
+    }
+
+    fn refusal_text(&self, refusal: &Refusal, count: u32) -> String {
+        let mut text = format!(
+            "libra: refused ({}): {}",
+            refusal.reason.category(),
+            refusal.reason.text(|index| self.node_name(index))
+        );
+        if count > 1 {
+            let _ = write!(text, " (all {count} jobs of the array together)");
+        }
+        if refusal.counter_offers.is_empty() {
+            text.push_str("\nlibra: no deadline, budget or number of processors would be accepted now");
+        }
+        for (index, offer) in refusal.counter_offers.iter().enumerate() {
+            let before = match index {
+                0 => "\nlibra: accepted now would be",
+                _ => "\nlibra:                   or",
+            };
+            let _ = write!(text, "{before}: {offer}");
+        }
+        text
+    }
+
+    fn queue_without_terms(&self, job: &Value) -> Value {
+        if let Some(ours) = OURS.iter().find(|key| text(&job["ours"], key).is_some()) {
+            return refuse(format!(
+                "libra: {ours} is written by Libra; leave it out, and give deadline, budget and estimate"
+            ));
+        }
+        let plain = Plain {
+            select: text(job, "select"),
+            place: text(job, "place"),
+            ncpus: text(job, "ncpus"),
+            mem: text(job, "mem"),
+            nodes: text(job, "nodes"),
+        };
+        let select = match self.without_terms {
+            WithoutTerms::Refuse => {
+                return refuse(
+                    "libra: jobs on this cluster need a deadline, a budget and an estimate: \
+                     qsub -W deadline=1h,budget=5000,estimate=30m",
+                );
+            }
+            WithoutTerms::BestEffort => plain.best_effort(),
+            WithoutTerms::OtherNodes => plain.kept_off(),
+            WithoutTerms::LeaveAlone => return accept(),
+        };
+        match select {
+            Ok(select) => {
+                let mut resources = Map::new();
+                resources.insert("select".to_string(), select.into());
+                if plain.place.is_none() {
+                    resources.insert("place".to_string(), "free".into());
+                }
+                for key in ["ncpus", "mem"] {
+                    resources.insert(key.to_string(), Value::Null);
+                }
+                accept_with(resources)
+            }
+            Err(problem) => refuse(format!("libra: {problem}")),
+        }
+    }
+}
+
+fn asked_for(key: &str) -> bool {
+    matches!(key, "ncpus" | "mem")
+}
+
+/// The terms of a job; its walltime stands in for a missing estimate.
+fn terms(job: &Value) -> Result<Terms, TermsError> {
+    let mut terms = PartialTerms::default();
+    for key in TERMS {
+        if let Some(value) = text(&job["terms"], key) {
+            terms.set(key, value, &deadline_as_duration)?;
+        }
+    }
+    if terms.estimate.is_none() {
+        terms.estimate = number(job, "walltime").ok().filter(|seconds| *seconds > 0.0);
+    }
+    terms.complete()
+}
+
+/// A job with a deadline starts at once; one that may not would hold a share for nothing.
+fn waits(job: &Value) -> Result<(), String> {
+    let what = match job {
+        _ if text(job, "hold").is_some() => "is held (-h)",
+        _ if text(job, "start").is_some() => "is to start later (-a)",
+        _ if text(job, "depend").is_some() => "waits for others (-W depend)",
+        _ => return Ok(()),
+    };
+    Err(format!(
+        "a job with a deadline starts at once, this one {what}; submit it when it can start"
+    ))
+}
+
+/// The indices of a job array: `1-10`, `0-20:5`, `1,3,7-9`.
+pub(super) fn array_indices(text: &str) -> Result<Vec<u32>, String> {
+    let bad = || format!("'{text}' is no range of array indices");
+    let mut indices = Vec::new();
+    for range in text.split('%').next().unwrap_or_default().split(',') {
+        let (range, step) = match range.split_once(':') {
+            Some((range, step)) => (range, step.trim().parse().map_err(|_| bad())?),
+            None => (range, 1usize),
+        };
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let first: u32 = first.trim().parse().map_err(|_| bad())?;
+        let last: u32 = last.trim().parse().map_err(|_| bad())?;
+        if step == 0 || last < first || (last - first) as usize / step + indices.len() >= 65_536 {
+            return Err(bad());
+        }
+        indices.extend((first..=last).step_by(step));
+    }
+    Ok(indices)
+}
+
+/// What was sold, for the user.
+fn in_words(sold: &Sold, count: u32, price: f64, pinned: bool) -> String {
+    let terms = &sold.request.terms;
+    let slots = sold.request.shape.slots();
+    let each = match slots {
+        1 => "a processor".to_string(),
+        slots => format!("each of {slots} processors"),
+    };
+    let jobs = match count {
+        1 => String::new(),
+        count => format!("{count} jobs, each "),
+    };
+    let mut nodes: Vec<&str> = sold.places.iter().map(|place| place.node.as_str()).collect();
+    nodes.dedup();
+    let shown = match nodes.len() {
+        0..=4 => nodes.join(" and "),
+        more => format!("{} and {} other nodes", nodes[0], more - 1),
+    };
+    let on = if pinned { "on" } else { "on nodes such as" };
+    format!(
+        "{jobs}{} of {each} {on} {shown}, finished in {} at the latest, for {} of {} credits",
+        percent(sold.share_on("")),
+        duration::show(terms.deadline),
+        credits(price),
+        credits(terms.budget),
+    )
+}
+
+/// Seconds as PBS writes a duration.
+fn clock(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::array_indices;
+
+    #[test]
+    fn ranges_of_arrays() {
+        assert_eq!(array_indices("1-3"), Ok(vec![1, 2, 3]));
+        assert_eq!(array_indices("0-20:10"), Ok(vec![0, 10, 20]));
+        assert_eq!(array_indices("1,3,7-8"), Ok(vec![1, 3, 7, 8]));
+        assert_eq!(array_indices("1-4%2"), Ok(vec![1, 2, 3, 4]));
+        for bad in ["", "a", "3-1", "1-4:0", "0-70000", "1--3"] {
+            assert!(array_indices(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! What a job asks PBS for, as a decision needs it, and what it gets, as PBS needs it.
+//!
+//! A job with terms asks for chunks that are all alike: `select=2:ncpus=4:mem=1gb`. Of each chunk `ncpus`
+//! and `mem` are judged; `mpiprocs` and `ompthreads` are passed on; anything else (`host=n1`, `arch=linux`,
+//! `bigmem=True`) is a condition that a node must meet.
+
+use crate::decision::job::{OutOfRange, Shape};
+use crate::text::memory;
+use std::fmt::Write;
+
+/// What a job asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// Chunks as they are judged; packed ones are one chunk.
+    pub shape: Shape,
+    /// Chunks as PBS sees them: into so many each judged chunk is split.
+    pub parts: u32,
+    /// MPI processes of each of PBS's chunks.
+    pub mpiprocs: u32,
+    /// Threads of each of them.
+    pub ompthreads: u32,
+    /// What a node must have: resource and value.
+    pub conditions: Vec<(String, String)>,
+}
+
+/// Why it cannot be taken; a text for the user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAsked {
+    /// Something of the request.
+    #[error("{0}")]
+    Text(String),
+    /// A count is out of range.
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRangeText),
+}
+
+/// [`OutOfRange`] as text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OutOfRangeText(String);
+
+impl From<OutOfRange> for NotAsked {
+    fn from(error: OutOfRange) -> NotAsked {
+        NotAsked::OutOfRange(OutOfRangeText(error.to_string()))
+    }
+}
+
+fn no<T>(text: impl Into<String>) -> Result<T, NotAsked> {
+    Err(NotAsked::Text(text.into()))
+}
+
+/// Reads what a job asks for.
+///
+/// `select` and `place` as PBS has them; `ncpus`, `mem` and `nodes` are asked for instead of `select` by old
+/// scripts.
+///
+/// # Errors
+/// A text for the user.
+pub fn parse(
+    select: Option<&str>,
+    place: Option<&str>,
+    ncpus: Option<&str>,
+    mem: Option<&str>,
+    nodes: Option<&str>,
+) -> Result<Asked, NotAsked> {
+    if select.is_none() && nodes.is_some() {
+        return no(
+            "'-l nodes=' is the old way to ask; with a deadline write '-l select=CHUNKS:ncpus=N'",
+        );
+    }
+    let mut plain = String::from("1");
+    if let Some(ncpus) = ncpus {
+        let _ = write!(plain, ":ncpus={ncpus}");
+    }
+    if let Some(mem) = mem {
+        let _ = write!(plain, ":mem={mem}");
+    }
+    let mut asked = chunks(select.unwrap_or(&plain))?;
+    for word in place.unwrap_or("free").split(':') {
+        match word.trim() {
+            "" | "free" | "shared" => {}
+            "scatter" | "vscatter" => asked.shape.scatter = true,
+            "pack" => pack(&mut asked)?,
+            "excl" | "exclhost" => {
+                return no(format!(
+                    "a job with a deadline shares its processors with others, '-l place={word}' keeps them to itself; \
+                     leave that out, or the deadline"
+                ));
+            }
+            other => {
+                return no(format!(
+                    "'-l place={}' cannot be had together with a deadline; there are free, pack and scatter",
+                    cut(other)
+                ));
+            }
+        }
+    }
+    asked.shape.check()?;
+    Ok(asked)
+}
+
+/// All chunks on one node are one chunk to a decision.
+fn pack(asked: &mut Asked) -> Result<(), NotAsked> {
+    let shape = &mut asked.shape;
+    asked.parts = shape.chunks;
+    let processors = shape.processors_per_chunk.checked_mul(shape.chunks);
+    let memory = shape.memory_per_chunk.checked_mul(u64::from(shape.chunks));
+    match (processors, memory) {
+        (Some(processors), Some(memory)) => {
+            *shape = Shape {
+                chunks: 1,
+                processors_per_chunk: processors,
+                memory_per_chunk: memory,
+                scatter: false,
+            };
+            Ok(())
+        }
+        _ => no("it asks for more processors than any node has"),
+    }
+}
+
+fn chunks(select: &str) -> Result<Asked, NotAsked> {
+    let mut first: Option<(u32, Vec<(String, String)>)> = None;
+    for part in split_quoted(select, '+') {
+        let (count, items) = chunk(part.trim())?;
+        match &mut first {
+            None => first = Some((count, items)),
+            Some((total, known)) if *known == items => *total = total.saturating_add(count),
+            Some(_) => {
+                return no(format!(
+                    "the chunks of a job with a deadline are all alike, those of '{}' are not; submit a job for each kind",
+                    cut(select)
+                ));
+            }
+        }
+    }
+    let Some((chunks, items)) = first else {
+        return no("select is empty");
+    };
+    let mut asked = Asked {
+        shape: Shape {
+            chunks,
+            ..Shape::default()
+        },
+        parts: 1,
+        mpiprocs: 0,
+        ompthreads: 0,
+        conditions: Vec::new(),
+    };
+    let mut processors = None;
+    for (key, value) in items {
+        match key.as_str() {
+            "ncpus" => processors = Some(count(&key, &value)?),
+            "mem" => asked.shape.memory_per_chunk = bytes(&value)?,
+            "mpiprocs" => asked.mpiprocs = count(&key, &value)?,
+            "ompthreads" => asked.ompthreads = count(&key, &value)?,
+            "libra_share" => {
+                return no("libra_share is written by Libra; leave it out of '-l select'");
+            }
+            _ => asked.conditions.push((key, value)),
+        }
+    }
+    asked.shape.processors_per_chunk = processors.unwrap_or(asked.mpiprocs.max(1));
+    if asked.mpiprocs == 0 {
+        asked.mpiprocs = 1;
+    }
+    if asked.ompthreads == 0 {
+        // As PBS does: threads for the processors that no process was asked for.
+        asked.ompthreads = (asked.shape.processors_per_chunk / asked.mpiprocs).max(1);
+    }
+    Ok(asked)
+}
+
+fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
+    let mut count_of = 1;
+    let mut items = Vec::new();
+    for (index, item) in split_quoted(text, ':').into_iter().enumerate() {
+        match item.split_once('=') {
+            None if index == 0 => count_of = count("select", item.trim())?,
+            None => return no(format!("'{}' in select is not of the form resource=value", cut(item))),
+            Some((key, value)) => {
+                let key = key.trim().to_string();
+                let value = value.trim().trim_matches(['"', '\'']).to_string();
+                if items.iter().any(|(known, _)| *known == key) {
+                    return no(format!("'{}' is there twice in one chunk of select", cut(&key)));
+                }
+                items.push((key, value));
+            }
+        }
+    }
+    items.sort();
+    Ok((count_of, items))
+}
+
+/// Splits where the separator is not within quotes.
+fn split_quoted(text: &str, separator: char) -> Vec<&str> {
+    let mut quote = None;
+    text.split(|c: char| {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if c == '"' || c == '\'' => quote = Some(c),
+            None => return c == separator,
+        }
+        false
+    })
+    .collect()
+}
+
+fn count(key: &str, value: &str) -> Result<u32, NotAsked> {
+    match value.parse::<u32>() {
+        Ok(0) | Err(_) => no(format!(
+            "{key} is '{}', expected a whole number, 1 or more",
+            cut(value)
+        )),
+        Ok(count) => Ok(count),
+    }
+}
+
+fn bytes(value: &str) -> Result<u64, NotAsked> {
+    memory::parse(value).map_err(|error| NotAsked::Text(format!("mem: {error}")))
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+/// A part of an accepted job, for `select`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part<'a> {
+    /// Vnode that it must be on; none where PBS may choose among Libra's nodes.
+    pub node: Option<&'a str>,
+    /// Chunks as judged.
+    pub chunks: u32,
+    /// Share of each slot, in processors.
+    pub share: f64,
+}
+
+impl Asked {
+    /// The new `select`: the same job, on its nodes, with its shares in place of whole processors.
+    ///
+    /// `count_share`: the nodes' `libra_share` is used up by it, so that PBS itself does not over-commit
+    /// them. Rounded down to a millionth: sums stay below what a node has.
+    pub fn select(&self, parts: &[Part<'_>], count_share: bool) -> String {
+        let mut select = String::new();
+        for (index, part) in parts.iter().enumerate() {
+            let plus = if index == 0 { "" } else { "+" };
+            let shape = &self.shape;
+            let slots = shape.processors_per_chunk / self.parts.max(1);
+            let share = match count_share {
+                true => ((part.share * f64::from(slots)) * 1e6).floor() / 1e6,
+                false => 0.0,
+            };
+            // Writing to a String does not fail.
+            let _ = write!(
+                select,
+                "{plus}{}:ncpus=0:mpiprocs={}:ompthreads={}:libra_share={share}",
+                part.chunks * self.parts.max(1),
+                self.mpiprocs,
+                self.ompthreads,
+            );
+            if shape.memory_per_chunk > 0 {
+                let each = shape.memory_per_chunk / u64::from(self.parts.max(1));
+                let _ = write!(select, ":mem={each}b");
+            }
+            for (key, value) in &self.conditions {
+                if part.node.is_none() || (key != "host" && key != "vnode") {
+                    let quote = if value.contains([':', '+', ' ']) { "\"" } else { "" };
+                    let _ = write!(select, ":{key}={quote}{value}{quote}");
+                }
+            }
+            let _ = match part.node {
+                Some(node) => write!(select, ":vnode={node}"),
+                None => write!(select, ":libra_node=True"),
+            };
+        }
+        select
+    }
+}
+
+/// What a job without terms asked for, as far as it matters here.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Plain<'a> {
+    /// `select`.
+    pub select: Option<&'a str>,
+    /// `place`.
+    pub place: Option<&'a str>,
+    /// Asked for instead of `select`.
+    pub ncpus: Option<&'a str>,
+    /// The same.
+    pub mem: Option<&'a str>,
+    /// The same, the oldest way.
+    pub nodes: Option<&'a str>,
+}
+
+impl Plain<'_> {
+    fn chunks(&self) -> Result<Vec<String>, NotAsked> {
+        if self.select.is_none() && self.nodes.is_some() {
+            return no(
+                "'-l nodes=' is the old way to ask; on this site write '-l select=CHUNKS:ncpus=N'",
+            );
+        }
+        let mut plain = format!("1:ncpus={}", self.ncpus.unwrap_or("1"));
+        if let Some(mem) = self.mem {
+            let _ = write!(plain, ":mem={mem}");
+        }
+        let select = self.select.unwrap_or(&plain);
+        Ok(split_quoted(select, '+').into_iter().map(str::to_string).collect())
+    }
+
+    /// The same `select`, kept off Libra's nodes.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn kept_off(&self) -> Result<String, NotAsked> {
+        let kept = |chunk: String| format!("{chunk}:libra_node=False");
+        Ok(self.chunks()?.into_iter().map(kept).collect::<Vec<_>>().join("+"))
+    }
+
+    /// The same `select`, on Libra's nodes beside the jobs with terms: its processors are counted by a
+    /// resource of their own. Were they `ncpus`, PBS would call a node busy that still has shares to give.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn best_effort(&self) -> Result<String, NotAsked> {
+        if self.place.unwrap_or_default().contains("excl") {
+            return no(
+                "on this site processors are shared, '-l place=excl' cannot be had; leave it out",
+            );
+        }
+        let mut chunks = Vec::new();
+        for text in self.chunks()? {
+            let (count_of, items) = chunk(text.trim())?;
+            let find = |key: &str| items.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+            if find("libra_share").is_some() {
+                return no("libra_share is written by Libra; leave it out of '-l select'");
+            }
+            let processors = match find("ncpus") {
+                Some(value) => value.parse::<u32>().or_else(|_| count("ncpus", value))?,
+                None => 1,
+            };
+            let mut chunk = format!("{count_of}:ncpus=0:libra_besteffort={processors}");
+            for (key, default) in [("mpiprocs", 1), ("ompthreads", processors.max(1))] {
+                if find(key).is_none() {
+                    let _ = write!(chunk, ":{key}={default}");
+                }
+            }
+            for (key, value) in items.iter().filter(|(key, _)| key != "ncpus") {
+                let quote = if value.contains([':', '+', ' ']) { "\"" } else { "" };
+                let _ = write!(chunk, ":{key}={quote}{value}{quote}");
+            }
+            chunks.push(chunk);
+        }
+        Ok(chunks.join("+"))
+    }
+}
