@@ -89,17 +89,28 @@ impl Book {
         Ok(())
     }
 
+    /// Two jobs of the same request change places: the subjobs of an array, which PBS starts in an order
+    /// of its own.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn swap(&mut self, one: &str, other: &str) -> Result<(), BookError> {
+        let (one, other) = (self.key_of(one)?, self.key_of(other)?);
+        let (mut first, mut second) = (self.take_out(one), self.take_out(other));
+        std::mem::swap(&mut first.places, &mut second.places);
+        for job in [first, second] {
+            let key = self.insert(job);
+            self.refresh(key);
+        }
+        Ok(())
+    }
+
     /// The batch system runs the job elsewhere than it was planned: on these nodes, so many chunks on
     /// each. It counts there from now on, at the share it was sold.
     ///
     /// # Errors
     /// When there is no such job or node, or the chunks are not as many as the job has.
-    pub fn moved(
-        &mut self,
-        id: &str,
-        nodes: &[(String, u32)],
-        now: f64,
-    ) -> Result<(), BookError> {
+    pub fn moved(&mut self, id: &str, nodes: &[(String, u32)], now: f64) -> Result<(), BookError> {
         self.advance(check_seconds("now", now)?);
         let key = self.key_of(id)?;
         let job = self.job(key);

@@ -42,7 +42,7 @@ impl Book {
             )));
         }
         let mut differences = Differences::default();
-        self.reconcile_nodes(&records.nodes, &mut differences);
+        differences.problems = self.set_nodes(&records.nodes);
         let recorded: HashSet<&str> = (records.jobs.iter())
             .filter_map(|job| job.id.as_deref())
             .collect();
@@ -56,8 +56,9 @@ impl Book {
             self.remove(key);
         }
         differences.vanished = vanished;
-        let left: HashMap<&str, f64> =
-            (self.left.iter()).map(|(id, at)| (id.as_str(), *at)).collect();
+        let left: HashMap<&str, f64> = (self.left.iter())
+            .map(|(id, at)| (id.as_str(), *at))
+            .collect();
         let mut unknown = Vec::new();
         for record in &records.jobs {
             let Some(id) = &record.id else { continue };
@@ -81,7 +82,10 @@ impl Book {
         Ok(differences)
     }
 
-    fn reconcile_nodes(&mut self, records: &[NodeRecord], differences: &mut Differences) {
+    /// Declares nodes or changes them, as [`Book::set_node`]; those that are not among them are closed. No
+    /// nodes at all change nothing. Returns what could not be taken, with the reason.
+    pub fn set_nodes(&mut self, records: &[NodeRecord]) -> Vec<String> {
+        let mut problems = Vec::new();
         for node in records {
             let spec = NodeSpec {
                 processors: node.processors,
@@ -89,11 +93,11 @@ impl Book {
                 memory: node.memory.unwrap_or(NodeSpec::MEMORY_UNLIMITED),
             };
             if let Err(error) = self.set_node(&node.name, spec, node.available) {
-                (differences.problems).push(format!("node '{}': {error}", node.name));
+                problems.push(format!("node '{}': {error}", node.name));
             }
         }
         if records.is_empty() {
-            return;
+            return problems;
         }
         let recorded: HashSet<&str> = records.iter().map(|node| node.name.as_str()).collect();
         for (node, details) in self.nodes.iter_mut().zip(&self.details) {
@@ -101,6 +105,7 @@ impl Book {
                 node.available = false;
             }
         }
+        problems
     }
 
     /// A measured progress, as of when the records were taken.

@@ -37,6 +37,7 @@ fn entry(host: &Host, id: &str) -> Entry {
         submitted: super::clock::since_boot(),
         submitted_unix: super::clock::unix_time(),
         phase: Phase::Running,
+        begun: None,
         started: Some(super::clock::since_boot()),
         supervisor: Process::this(),
         leader: Process::this(),

@@ -71,9 +71,15 @@ fn begin(
         )}));
     }
     // A chunk of PBS's is a part of a judged one where the job is packed.
-    let slots = here.iter().map(|(_, chunks)| u64::from(*chunks)).sum::<u64>() * shape.slots()
+    let slots = here
+        .iter()
+        .map(|(_, chunks)| u64::from(*chunks))
+        .sum::<u64>()
+        * shape.slots()
         / u64::from(total.max(1));
-    let share = here.iter().fold(0.0f64, |most, (vnode, _)| most.max(sold.share_on(vnode)));
+    let share = here
+        .iter()
+        .fold(0.0f64, |most, (vnode, _)| most.max(sold.share_on(vnode)));
     let batch = BatchJob {
         id: id.to_string(),
         request: sold.request,
@@ -125,7 +131,10 @@ fn end(host: &Host, id: &str) -> Result<Value, HostError> {
 fn look_after(host: &Host, event: &Value, now: f64) -> Value {
     let mut log = Vec::new();
     let name = text(event, "host").unwrap_or_default();
-    let here: Vec<&str> = list(event, "jobs").iter().filter_map(Value::as_str).collect();
+    let here: Vec<&str> = list(event, "jobs")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     let known = host.registry().all().unwrap_or_default();
     for entry in known.iter().filter(|entry| entry.is_live()) {
         // Only what a batch system began, and nothing that it may just be starting.

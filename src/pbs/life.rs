@@ -51,7 +51,12 @@ impl Server {
         let id = need(job, "id")?;
         let sold = read(line)?;
         if !self.book.contains(id) {
-            self.take_back(id, subjob_of(id, &sold, text(job, "array"))?, &sold, Phase::Bound)?;
+            self.take_back(
+                id,
+                subjob_of(id, &sold, text(job, "array"))?,
+                &sold,
+                Phase::Bound,
+            )?;
         }
         let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
         let mut planned: Vec<(String, u32)> = self.planned(id).map_err(internal)?;
@@ -67,16 +72,43 @@ impl Server {
                     names(&given)
                 )));
             }
-            // PBS places the subjobs of an array itself.
-            self.book.moved(id, &given, now).map_err(internal)?;
+            self.follow(id, &planned, &given, now).map_err(internal)?;
         }
-        for (node, _) in &given {
-            if let Some(problem) = self.too_small_now(node) {
-                return Ok(json!({"verdict": "refuse", "text": format!("libra: {problem}"), "hold": true}));
+        if let Some(problem) = given.iter().find_map(|(node, _)| self.too_small_now(node)) {
+            if elsewhere {
+                // Promised to others, who will start there; this one finds another place.
+                self.book.moved(id, &planned, now).map_err(internal)?;
+                return Ok(refuse("libra: that place is promised to another job"));
             }
+            return Ok(
+                json!({"verdict": "refuse", "text": format!("libra: {problem}"), "hold": true}),
+            );
         }
         self.book.started(id, now).map_err(internal)?;
         Ok(accept())
+    }
+
+    /// PBS places the subjobs of an array itself: this one takes the place of one that waits, or a new one.
+    fn follow(
+        &mut self,
+        id: &str,
+        planned: &[(String, u32)],
+        given: &[(String, u32)],
+        now: f64,
+    ) -> Result<(), BookError> {
+        let array = id.split('[').next().unwrap_or_default();
+        let sibling = (self.book.unstarted())
+            .filter(|other| *other != id && other.split('[').next() == Some(array))
+            .find(|other| {
+                let mut places = self.planned(other).unwrap_or_default();
+                places.sort();
+                places == given && places != planned
+            })
+            .map(str::to_string);
+        match sibling {
+            Some(sibling) => self.book.swap(id, &sibling),
+            None => self.book.moved(id, given, now),
+        }
     }
 
     /// Why a node cannot keep what was sold on it: it was made smaller since.
@@ -254,7 +286,10 @@ pub(super) fn subjob_of(id: &str, sold: &Sold, array: Option<&str>) -> Result<us
     let Some((_, rest)) = id.split_once('[') else {
         return Ok(0);
     };
-    let index = rest.split(']').next().and_then(|index| index.parse::<u32>().ok());
+    let index = rest
+        .split(']')
+        .next()
+        .and_then(|index| index.parse::<u32>().ok());
     let indices = match array {
         Some(array) => array_indices(array).map_err(BadEvent)?,
         // PBS does not always say: then the order in the plan is of no matter, it is one share for all.

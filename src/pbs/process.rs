@@ -52,7 +52,9 @@ impl Process {
             let mut log = Vec::new();
             self.follow_config(&config, &mut log)?;
             self.follow_records(&event, &mut log);
-            let server = self.server.get_or_insert_with(|| Server::new(&Config::default()));
+            let server = self
+                .server
+                .get_or_insert_with(|| Server::new(&Config::default()));
             let mut answer = server.answer(&event)?;
             if !log.is_empty() {
                 if let Some(lines) = answer["log"].as_array() {

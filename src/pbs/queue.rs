@@ -55,7 +55,10 @@ impl Server {
             shape: asked.shape,
         };
         let allowed = self.meeting(&asked.conditions);
-        if allowed.as_ref().is_some_and(|allowed| !allowed.contains(&true)) {
+        if allowed
+            .as_ref()
+            .is_some_and(|allowed| !allowed.contains(&true))
+        {
             let conditions: Vec<String> = (asked.conditions.iter())
                 .map(|(key, value)| format!("{key}={value}"))
                 .collect();
@@ -102,7 +105,10 @@ impl Server {
         all.shape.chunks = chunks;
         if let (Some(processors), Some(memory), false) = (
             chunks.checked_mul(request.shape.processors_per_chunk),
-            request.shape.memory_per_chunk.checked_mul(u64::from(chunks)),
+            request
+                .shape
+                .memory_per_chunk
+                .checked_mul(u64::from(chunks)),
             request.shape.scatter,
         ) {
             let mut together = *request;
@@ -110,7 +116,9 @@ impl Server {
             together.shape.processors_per_chunk = processors;
             together.shape.memory_per_chunk = memory;
             if together.check().is_ok() {
-                if let Ok(mut admitted) = self.book.admit_set(&together, request, count, allowed, now) {
+                if let Ok(mut admitted) =
+                    self.book.admit_set(&together, request, count, allowed, now)
+                {
                     for place in &mut admitted.places {
                         place.chunks = chunks;
                     }
@@ -123,7 +131,10 @@ impl Server {
                 "an array whose subjobs are scattered over nodes cannot have a deadline; submit its jobs one by one",
             ));
         }
-        Ok((self.book.admit_set(&all, request, count, allowed, now)?, false))
+        Ok((
+            self.book.admit_set(&all, request, count, allowed, now)?,
+            false,
+        ))
     }
 
     fn accepted(
@@ -170,11 +181,18 @@ impl Server {
         let select = asked.select(&parts, self.shares_add_up);
         resources.insert("select".to_string(), select.into());
         let place = if asked.parts > 1 { "pack" } else { "free" };
-        let place = if request.shape.scatter { "scatter" } else { place };
+        let place = if request.shape.scatter {
+            "scatter"
+        } else {
+            place
+        };
         resources.insert("place".to_string(), format!("{place}:shared").into());
         resources.insert("libra_terms".to_string(), sold.line().into());
         resources.insert("libra_price".to_string(), credits(admitted.price).into());
-        let info = format!("accepted: {}", in_words(&sold, count, admitted.price, pinned));
+        let info = format!(
+            "accepted: {}",
+            in_words(&sold, count, admitted.price, pinned)
+        );
         resources.insert("libra_info".to_string(), info.clone().into());
         // A job shares its processor, so it takes longer than its estimate; one that goes on after its
         // deadline gets whole processors. Whoever needs another estimate more is stuck.
@@ -202,7 +220,9 @@ impl Server {
             let _ = write!(text, " (all {count} jobs of the array together)");
         }
         if refusal.counter_offers.is_empty() {
-            text.push_str("\nlibra: no deadline, budget or number of processors would be accepted now");
+            text.push_str(
+                "\nlibra: no deadline, budget or number of processors would be accepted now",
+            );
         }
         for (index, offer) in refusal.counter_offers.iter().enumerate() {
             let before = match index {
@@ -268,7 +288,9 @@ fn terms(job: &Value) -> Result<Terms, TermsError> {
         }
     }
     if terms.estimate.is_none() {
-        terms.estimate = number(job, "walltime").ok().filter(|seconds| *seconds > 0.0);
+        terms.estimate = number(job, "walltime")
+            .ok()
+            .filter(|seconds| *seconds > 0.0);
     }
     terms.complete()
 }
@@ -318,7 +340,11 @@ fn in_words(sold: &Sold, count: u32, price: f64, pinned: bool) -> String {
         1 => String::new(),
         count => format!("{count} jobs, each "),
     };
-    let mut nodes: Vec<&str> = sold.places.iter().map(|place| place.node.as_str()).collect();
+    let mut nodes: Vec<&str> = sold
+        .places
+        .iter()
+        .map(|place| place.node.as_str())
+        .collect();
     nodes.dedup();
     let shown = match nodes.len() {
         0..=4 => nodes.join(" and "),
@@ -337,7 +363,12 @@ fn in_words(sold: &Sold, count: u32, price: f64, pinned: bool) -> String {
 /// Seconds as PBS writes a duration.
 fn clock(seconds: f64) -> String {
     let seconds = seconds as u64;
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    format!(
+        "{:02}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
 }
 
 #[cfg(test)]

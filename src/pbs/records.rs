@@ -27,7 +27,10 @@ impl Server {
         if self.has_records {
             let differences = self.book.reconcile(&snapshot, now).map_err(bad)?;
             if !differences.vanished.is_empty() {
-                log.push(format!("gone without an end: {}", differences.vanished.join(" ")));
+                log.push(format!(
+                    "gone without an end: {}",
+                    differences.vanished.join(" ")
+                ));
             }
             if !differences.found.is_empty() {
                 log.push(format!("not known before: {}", differences.found.join(" ")));
@@ -42,7 +45,11 @@ impl Server {
                 self.book.job_count()
             ));
         }
-        log.extend(problems.into_iter().map(|problem| format!("not taken: {problem}")));
+        log.extend(
+            problems
+                .into_iter()
+                .map(|problem| format!("not taken: {problem}")),
+        );
         Ok(json!({"verdict": "accept", "log": log}))
     }
 
@@ -50,20 +57,19 @@ impl Server {
     pub(super) fn nodes(&mut self, event: &Value) -> Value {
         let nodes = list(event, "nodes");
         self.take_resources(nodes);
-        let mut log = Vec::new();
-        for node in nodes.iter().filter_map(|node| node_record(node).transpose()) {
-            let set = node.and_then(|node| {
-                let spec = crate::decision::node::NodeSpec {
-                    processors: node.processors,
-                    rating: node.rating,
-                    memory: node.memory.unwrap_or(crate::decision::node::NodeSpec::MEMORY_UNLIMITED),
-                };
-                (self.book.set_node(&node.name, spec, node.available)).map_err(|e| e.to_string())
-            });
-            if let Err(problem) = set {
-                log.push(format!("not taken: {problem}"));
+        let mut problems = Vec::new();
+        let mut records = Vec::new();
+        for node in nodes {
+            match node_record(node) {
+                Ok(record) => records.extend(record),
+                Err(problem) => problems.push(problem),
             }
         }
+        problems.extend(self.book.set_nodes(&records));
+        let log: Vec<String> = problems
+            .iter()
+            .map(|problem| format!("not taken: {problem}"))
+            .collect();
         json!({"verdict": "accept", "log": log})
     }
 
@@ -136,7 +142,10 @@ fn job_records(
             Some(indices) => super::queue::array_indices(indices).map_err(BadEvent)?,
         };
         for (subjob, id) in all.iter().enumerate() {
-            let index = id.split(['[', ']']).nth(1).and_then(|index| index.parse().ok());
+            let index = id
+                .split(['[', ']'])
+                .nth(1)
+                .and_then(|index| index.parse().ok());
             if index.is_some_and(|index: u32| waiting.contains(&index)) {
                 records.push(record(id, subjob, &sold, Phase::Bound, shares_add_up));
             }
@@ -145,7 +154,13 @@ fn job_records(
     }
     let runs = matches!(state, "R" | "E" | "S" | "U");
     let phase = if runs { Phase::Running } else { Phase::Bound };
-    let mut record = record(id, subjob_of(id, &sold, array)?, &sold, phase, shares_add_up);
+    let mut record = record(
+        id,
+        subjob_of(id, &sold, array)?,
+        &sold,
+        phase,
+        shares_add_up,
+    );
     let given = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
     let given = in_judged_chunks(&sold, &given);
     if runs && !given.is_empty() {
@@ -174,7 +189,11 @@ fn job_records(
 fn progress(text: &str) -> Option<(&str, f64, f64)> {
     let (node, rest) = text.split_once('=')?;
     let (cput, at) = rest.split_once('@')?;
-    let number = |text: &str| text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+    let number = |text: &str| {
+        text.parse::<f64>()
+            .ok()
+            .filter(|n| n.is_finite() && *n >= 0.0)
+    };
     Some((node, number(cput)?, number(at)?))
 }
 
@@ -197,9 +216,9 @@ fn node_record(node: &Value) -> Result<Option<NodeRecord>, String> {
     };
     let memory = match text(node, "mem") {
         None => None,
-        Some(text) => Some(
-            memory::parse(text).map_err(|error| format!("node '{name}': mem: {error}"))?,
-        ),
+        Some(text) => {
+            Some(memory::parse(text).map_err(|error| format!("node '{name}': mem: {error}"))?)
+        }
     };
     Ok(Some(NodeRecord {
         name: name.to_string(),

@@ -177,12 +177,20 @@ fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
     for (index, item) in split_quoted(text, ':').into_iter().enumerate() {
         match item.split_once('=') {
             None if index == 0 => count_of = count("select", item.trim())?,
-            None => return no(format!("'{}' in select is not of the form resource=value", cut(item))),
+            None => {
+                return no(format!(
+                    "'{}' in select is not of the form resource=value",
+                    cut(item)
+                ));
+            }
             Some((key, value)) => {
                 let key = key.trim().to_string();
                 let value = value.trim().trim_matches(['"', '\'']).to_string();
                 if items.iter().any(|(known, _)| *known == key) {
-                    return no(format!("'{}' is there twice in one chunk of select", cut(&key)));
+                    return no(format!(
+                        "'{}' is there twice in one chunk of select",
+                        cut(&key)
+                    ));
                 }
                 items.push((key, value));
             }
@@ -265,7 +273,11 @@ impl Asked {
             }
             for (key, value) in &self.conditions {
                 if part.node.is_none() || (key != "host" && key != "vnode") {
-                    let quote = if value.contains([':', '+', ' ']) { "\"" } else { "" };
+                    let quote = if value.contains([':', '+', ' ']) {
+                        "\""
+                    } else {
+                        ""
+                    };
                     let _ = write!(select, ":{key}={quote}{value}{quote}");
                 }
             }
@@ -305,7 +317,10 @@ impl Plain<'_> {
             let _ = write!(plain, ":mem={mem}");
         }
         let select = self.select.unwrap_or(&plain);
-        Ok(split_quoted(select, '+').into_iter().map(str::to_string).collect())
+        Ok(split_quoted(select, '+')
+            .into_iter()
+            .map(str::to_string)
+            .collect())
     }
 
     /// The same `select`, kept off Libra's nodes.
@@ -314,7 +329,12 @@ impl Plain<'_> {
     /// A text for the user.
     pub fn kept_off(&self) -> Result<String, NotAsked> {
         let kept = |chunk: String| format!("{chunk}:libra_node=False");
-        Ok(self.chunks()?.into_iter().map(kept).collect::<Vec<_>>().join("+"))
+        Ok(self
+            .chunks()?
+            .into_iter()
+            .map(kept)
+            .collect::<Vec<_>>()
+            .join("+"))
     }
 
     /// The same `select`, on Libra's nodes beside the jobs with terms: its processors are counted by a
@@ -331,7 +351,12 @@ impl Plain<'_> {
         let mut chunks = Vec::new();
         for text in self.chunks()? {
             let (count_of, items) = chunk(text.trim())?;
-            let find = |key: &str| items.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+            let find = |key: &str| {
+                items
+                    .iter()
+                    .find(|(k, _)| k == key)
+                    .map(|(_, v)| v.as_str())
+            };
             if find("libra_share").is_some() {
                 return no("libra_share is written by Libra; leave it out of '-l select'");
             }
@@ -346,7 +371,11 @@ impl Plain<'_> {
                 }
             }
             for (key, value) in items.iter().filter(|(key, _)| key != "ncpus") {
-                let quote = if value.contains([':', '+', ' ']) { "\"" } else { "" };
+                let quote = if value.contains([':', '+', ' ']) {
+                    "\""
+                } else {
+                    ""
+                };
                 let _ = write!(chunk, ":{key}={quote}{value}{quote}");
             }
             chunks.push(chunk);

@@ -112,7 +112,6 @@ impl Server {
         };
         Some((0..self.book.node_count()).map(meets).collect())
     }
-
 }
 
 fn meets(name: &str, resources: Option<&NodeResources>, key: &str, value: &str) -> bool {

@@ -75,7 +75,11 @@ impl Sold {
         for (index, place) in self.places.iter().enumerate() {
             let plus = if index == 0 { "" } else { "+" };
             // Writing to a String does not fail.
-            let _ = write!(line, "{plus}{}*{}*{}", place.node, place.chunks, place.share);
+            let _ = write!(
+                line,
+                "{plus}{}*{}*{}",
+                place.node, place.chunks, place.share
+            );
         }
         line
     }
@@ -112,21 +116,24 @@ impl Sold {
                 scatter: value("scatter")? == "1",
             },
         };
-        request.check().map_err(|error| NotSold(error.to_string()))?;
+        request
+            .check()
+            .map_err(|error| NotSold(error.to_string()))?;
         let sold = Sold {
             token: read(value("token")?)?,
             submitted: read(value("submitted")?)?,
             request,
             price: read(value("price")?)?,
             count: read(value("count")?)?,
-            places: value("at")?.split('+').map(place).collect::<Result<_, _>>()?,
+            places: value("at")?
+                .split('+')
+                .map(place)
+                .collect::<Result<_, _>>()?,
         };
         let planned: u64 = sold.places.iter().map(|p| u64::from(p.chunks)).sum();
         let asked = u64::from(sold.count) * u64::from(request.shape.chunks);
         if planned != asked {
-            return Err(NotSold(format!(
-                "it places {planned} chunks of {asked}"
-            )));
+            return Err(NotSold(format!("it places {planned} chunks of {asked}")));
         }
         Ok(sold)
     }
