@@ -139,3 +139,28 @@ def ask_server(libra, event, **facts):
         libra.ask("records", **records())
         answer = libra.ask(event, **facts)
     return answer
+
+
+def ask_host(event, job):
+    """An event of an execution host; a fault of it is one of the hook."""
+    answer = Libra().ask(event, "host-config", job=job)
+    if answer["verdict"] != "accept":
+        raise Fault(answer["text"])
+
+
+def run(work):
+    """Runs a hook's work. Whatever goes wrong in it is ours: the event passes, and the log has a line.
+
+    accept() and reject() end a hook by SystemExit, which is no Exception.
+    """
+    event = pbs.event()
+    try:
+        work(event)
+    except Exception as fault:
+        log("fault in %s: %s: %s" % (event.hook_name, type(fault).__name__, fault), pbs.EVENT_ERROR)
+    event.accept()
+
+
+def sold_to(job):
+    """The line of what was sold to a job; None where nothing was."""
+    return string(resource(job.Resource_List, "libra_terms"))

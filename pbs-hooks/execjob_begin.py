@@ -10,19 +10,23 @@ def owner(name):
         return 0
 
 
-event = pbs.event()
-job = event.job
-sold = string(resource(job.Resource_List, "libra_terms"))
-if sold:
+def begin(event):
+    job = event.job
+    sold = sold_to(job)
+    if not sold:
+        return
+    host = pbs.get_local_nodename()
     try:
-        answer = Libra().ask("execjob_begin", "host-config", host=pbs.get_local_nodename(), job={
+        answer = Libra().ask("execjob_begin", "host-config", host=host, job={
             "id": job.id, "sold": sold, "exec_vnode": string(job.exec_vnode),
             "user": owner(str(job.Job_Owner).split("@")[0]),
         })
         if answer["verdict"] != "accept":
-            raise Fault(answer.get("text", "no answer"))
+            raise Fault(answer["text"])
     except Exception as fault:
-        log("fault in execjob_begin: %s" % fault, pbs.EVENT_ERROR)
         if settings().get("on-fault") != "admit":
-            event.reject("libra: %s cannot hold this job to its share: %s" % (pbs.get_local_nodename(), fault))
-event.accept()
+            event.reject("libra: %s cannot hold this job to its share: %s" % (host, fault))
+        raise
+
+
+run(begin)

@@ -1,9 +1,12 @@
 # An administrator changed something; where it was a node, the nodes are read anew.
 
-event = pbs.event()
-if event.management.objtype == pbs.MGR_OBJ_NODE:
-    try:
+# PBS's numbers: a node, and a host (pbsnodes -o).
+NODE, HOST = 3, 7
+
+
+def change(event):
+    if int(event.management.objtype) in (NODE, HOST):
         Libra().ask("nodes", nodes=[node_record(vnode) for vnode in pbs.server().vnodes()])
-    except Exception as fault:
-        log("fault in management: %s" % fault, pbs.EVENT_ERROR)
-event.accept()
+
+
+run(change)

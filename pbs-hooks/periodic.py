@@ -1,7 +1,8 @@
 # Every half minute: what PBS has, for the library to compare with what it has. This runs in a process of
 # its own, beside the server; the library reads the file at the next event.
 
-try:
+
+def write(event):
     directory = settings()["state"]
     os.makedirs(directory, mode=0o700, exist_ok=True)
     taken = time.time()
@@ -9,6 +10,6 @@ try:
     with open(path + ".new", "w") as file:
         json.dump(dict(records(), taken=taken), file)
     os.replace(path + ".new", path)
-except Exception as error:
-    log("fault in periodic: %s" % error, pbs.EVENT_ERROR)
-pbs.event().accept()
+
+
+run(write)

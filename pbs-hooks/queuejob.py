@@ -40,13 +40,16 @@ def write(job, resources):
             job.Resource_List[key] = pbs.place(value)
         elif key == "walltime":
             job.Resource_List[key] = pbs.duration(value)
-        elif value is not None or resource(job.Resource_List, key) is not None:
+        elif key == "vnode":
+            job.Resource_List[key] = pbs.server().vnode(value)
+        else:
             job.Resource_List[key] = value
 
 
 def judge(event):
     job = event.job
     asked = facts(job)
+    wants_promise = any(asked["terms"].values())
     try:
         libra = Libra()
         answer = ask_server(libra, "queuejob", job=asked)
@@ -54,21 +57,17 @@ def judge(event):
             missing = gone(answer["check"])
             if missing:
                 libra.ask("gone", jobs=missing)
-            answer = libra.ask("queuejob", job=dict(asked, checked=True))
+            answer = libra.ask("queuejob", job=dict(asked, checked="yes"))
         if answer["verdict"] == "refuse":
             event.reject(answer["text"])
         write(job, answer.get("resources", {}))
     except Exception as fault:
-        log("fault in queuejob: %s" % fault, pbs.EVENT_ERROR)
-        if any(asked["terms"].values()) and on_fault() != "admit":
+        if wants_promise and on_fault() != "admit":
             event.reject("libra: cannot judge this job, so it is refused; please tell the administrators "
                          "(%s)" % str(fault)[:300])
-        for key in OURS:
-            if asked["ours"][key]:
-                job.Resource_List[key] = None
-        if any(asked["terms"].values()):
+        if wants_promise:
             job.Resource_List["libra_info"] = "admitted without a promise: Libra could not judge it"
-    event.accept()
+        raise
 
 
 def on_fault():
@@ -78,4 +77,4 @@ def on_fault():
         return "refuse"
 
 
-judge(pbs.event())
+run(judge)

@@ -10,7 +10,7 @@ use crate::decision::job::{Request, Terms};
 use crate::decision::refusal::Refusal;
 use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
 use crate::text::{credits, duration, percent};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Most jobs that one refusal asks PBS about, see [`Server::queue`].
@@ -177,16 +177,7 @@ impl Server {
                 share: sold.share_on(""),
             }]
         };
-        let mut resources = Map::new();
-        let select = asked.select(&parts, self.shares_add_up);
-        resources.insert("select".to_string(), select.into());
-        let place = if asked.parts > 1 { "pack" } else { "free" };
-        let place = if request.shape.scatter {
-            "scatter"
-        } else {
-            place
-        };
-        resources.insert("place".to_string(), format!("{place}:shared").into());
+        let mut resources = asked.resources(&parts, self.shares_add_up);
         resources.insert("libra_terms".to_string(), sold.line().into());
         resources.insert("libra_price".to_string(), credits(admitted.price).into());
         let info = format!(
@@ -198,12 +189,6 @@ impl Server {
         // deadline gets whole processors. Whoever needs another estimate more is stuck.
         let longest = (request.terms.deadline + request.terms.estimate).ceil();
         resources.insert("walltime".to_string(), clock(longest).into());
-        // Chunks say these now.
-        for key in ["ncpus", "mem", "nodes", "nodect", "mpiprocs"] {
-            if asked_for(key) {
-                resources.insert(key.to_string(), Value::Null);
-            }
-        }
         let mut answer = accept_with(resources);
         answer["log"] = json!([info]);
         answer["estimate"] = json!(request.terms.estimate);
@@ -244,10 +229,9 @@ impl Server {
             select: text(job, "select"),
             place: text(job, "place"),
             ncpus: text(job, "ncpus"),
-            mem: text(job, "mem"),
             nodes: text(job, "nodes"),
         };
-        let select = match self.without_terms {
+        let resources = match self.without_terms {
             WithoutTerms::Refuse => {
                 return refuse(
                     "libra: jobs on this cluster need a deadline, a budget and an estimate: \
@@ -258,25 +242,11 @@ impl Server {
             WithoutTerms::OtherNodes => plain.kept_off(),
             WithoutTerms::LeaveAlone => return accept(),
         };
-        match select {
-            Ok(select) => {
-                let mut resources = Map::new();
-                resources.insert("select".to_string(), select.into());
-                if plain.place.is_none() {
-                    resources.insert("place".to_string(), "free".into());
-                }
-                for key in ["ncpus", "mem"] {
-                    resources.insert(key.to_string(), Value::Null);
-                }
-                accept_with(resources)
-            }
+        match resources {
+            Ok(resources) => accept_with(resources),
             Err(problem) => refuse(format!("libra: {problem}")),
         }
     }
-}
-
-fn asked_for(key: &str) -> bool {
-    matches!(key, "ncpus" | "mem")
 }
 
 /// The terms of a job; its walltime stands in for a missing estimate.

@@ -3,9 +3,13 @@
 //! A job with terms asks for chunks that are all alike: `select=2:ncpus=4:mem=1gb`. Of each chunk `ncpus`
 //! and `mem` are judged; `mpiprocs` and `ompthreads` are passed on; anything else (`host=n1`, `arch=linux`,
 //! `bigmem=True`) is a condition that a node must meet.
+//!
+//! A job that was submitted without `select` (`-l ncpus=4,mem=1gb`) must stay without one: a hook can set
+//! `ncpus` to 0 and cannot take it away, and PBS refuses the two together. It gets the same as single resources.
 
 use crate::decision::job::{OutOfRange, Shape};
 use crate::text::memory;
+use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// What a job asks for.
@@ -21,6 +25,8 @@ pub struct Asked {
     pub ompthreads: u32,
     /// What a node must have: resource and value.
     pub conditions: Vec<(String, String)>,
+    /// It was asked for by `select`.
+    pub by_select: bool,
 }
 
 /// Why it cannot be taken; a text for the user.
@@ -76,6 +82,7 @@ pub fn parse(
         let _ = write!(plain, ":mem={mem}");
     }
     let mut asked = chunks(select.unwrap_or(&plain))?;
+    asked.by_select = select.is_some();
     for word in place.unwrap_or("free").split(':') {
         match word.trim() {
             "" | "free" | "shared" => {}
@@ -146,6 +153,7 @@ fn chunks(select: &str) -> Result<Asked, NotAsked> {
         mpiprocs: 0,
         ompthreads: 0,
         conditions: Vec::new(),
+        by_select: true,
     };
     let mut processors = None;
     for (key, value) in items {
@@ -225,6 +233,11 @@ fn count(key: &str, value: &str) -> Result<u32, NotAsked> {
     }
 }
 
+/// As [`count`], 0 allowed.
+fn whole(key: &str, value: &str) -> Result<u32, NotAsked> {
+    value.parse().or_else(|_| count(key, value))
+}
+
 fn bytes(value: &str) -> Result<u64, NotAsked> {
     memory::parse(value).map_err(|error| NotAsked::Text(format!("mem: {error}")))
 }
@@ -245,48 +258,77 @@ pub struct Part<'a> {
 }
 
 impl Asked {
-    /// The new `select`: the same job, on its nodes, with its shares in place of whole processors.
+    /// The job's new resources: the same job, on its nodes, with its shares in place of whole processors.
     ///
     /// `count_share`: the nodes' `libra_share` is used up by it, so that PBS itself does not over-commit
     /// them. Rounded down to a millionth: sums stay below what a node has.
-    pub fn select(&self, parts: &[Part<'_>], count_share: bool) -> String {
-        let mut select = String::new();
-        for (index, part) in parts.iter().enumerate() {
-            let plus = if index == 0 { "" } else { "+" };
-            let shape = &self.shape;
-            let slots = shape.processors_per_chunk / self.parts.max(1);
-            let share = match count_share {
-                true => ((part.share * f64::from(slots)) * 1e6).floor() / 1e6,
-                false => 0.0,
+    pub fn resources(&self, parts: &[Part<'_>], count_share: bool) -> Map<String, Value> {
+        let mut resources = Map::new();
+        if let (false, [only]) = (self.by_select, parts) {
+            resources.insert("ncpus".to_string(), 0.into());
+            resources.insert("mpiprocs".to_string(), self.mpiprocs.into());
+            resources.insert("ompthreads".to_string(), self.ompthreads.into());
+            let share = self.share(only, count_share);
+            resources.insert("libra_share".to_string(), share.into());
+            match only.node {
+                Some(node) => resources.insert("vnode".to_string(), node.into()),
+                None => resources.insert("libra_node".to_string(), true.into()),
             };
-            // Writing to a String does not fail.
-            let _ = write!(
-                select,
-                "{plus}{}:ncpus=0:mpiprocs={}:ompthreads={}:libra_share={share}",
-                part.chunks * self.parts.max(1),
-                self.mpiprocs,
-                self.ompthreads,
-            );
-            if shape.memory_per_chunk > 0 {
-                let each = shape.memory_per_chunk / u64::from(self.parts.max(1));
-                let _ = write!(select, ":mem={each}b");
-            }
-            for (key, value) in &self.conditions {
-                if part.node.is_none() || (key != "host" && key != "vnode") {
-                    let quote = if value.contains([':', '+', ' ']) {
-                        "\""
-                    } else {
-                        ""
-                    };
-                    let _ = write!(select, ":{key}={quote}{value}{quote}");
-                }
-            }
-            let _ = match part.node {
-                Some(node) => write!(select, ":vnode={node}"),
-                None => write!(select, ":libra_node=True"),
-            };
+            return resources;
         }
-        select
+        let select: Vec<String> = parts
+            .iter()
+            .map(|part| self.chunk(part, count_share))
+            .collect();
+        resources.insert("select".to_string(), select.join("+").into());
+        let place = match (self.parts > 1, self.shape.scatter) {
+            (true, _) => "pack",
+            (false, true) => "scatter",
+            (false, false) => "free",
+        };
+        resources.insert("place".to_string(), format!("{place}:shared").into());
+        resources
+    }
+
+    fn share(&self, part: &Part<'_>, count_share: bool) -> f64 {
+        let slots = self.shape.processors_per_chunk / self.parts.max(1);
+        match count_share {
+            true => ((part.share * f64::from(slots)) * 1e6).floor() / 1e6,
+            false => 0.0,
+        }
+    }
+
+    fn chunk(&self, part: &Part<'_>, count_share: bool) -> String {
+        let mut chunk = format!(
+            "{}:ncpus=0:mpiprocs={}:ompthreads={}:libra_share={}",
+            part.chunks * self.parts.max(1),
+            self.mpiprocs,
+            self.ompthreads,
+            self.share(part, count_share),
+        );
+        if self.shape.memory_per_chunk > 0 {
+            let each = self.shape.memory_per_chunk / u64::from(self.parts.max(1));
+            // Writing to a String does not fail.
+            let _ = write!(chunk, ":mem={each}b");
+        }
+        for (key, value) in &self.conditions {
+            if part.node.is_none() || (key != "host" && key != "vnode") {
+                let _ = write!(chunk, ":{key}={}", quoted(value));
+            }
+        }
+        let _ = match part.node {
+            Some(node) => write!(chunk, ":vnode={node}"),
+            None => write!(chunk, ":libra_node=True"),
+        };
+        chunk
+    }
+}
+
+/// A value that would be read as something else stands in quotes.
+fn quoted(value: &str) -> String {
+    match value.contains([':', '+', ' ']) {
+        true => format!("\"{value}\""),
+        false => value.to_string(),
     }
 }
 
@@ -299,57 +341,51 @@ pub struct Plain<'a> {
     pub place: Option<&'a str>,
     /// Asked for instead of `select`.
     pub ncpus: Option<&'a str>,
-    /// The same.
-    pub mem: Option<&'a str>,
     /// The same, the oldest way.
     pub nodes: Option<&'a str>,
 }
 
 impl Plain<'_> {
-    fn chunks(&self) -> Result<Vec<String>, NotAsked> {
-        if self.select.is_none() && self.nodes.is_some() {
-            return no(
-                "'-l nodes=' is the old way to ask; on this site write '-l select=CHUNKS:ncpus=N'",
-            );
-        }
-        let mut plain = format!("1:ncpus={}", self.ncpus.unwrap_or("1"));
-        if let Some(mem) = self.mem {
-            let _ = write!(plain, ":mem={mem}");
-        }
-        let select = self.select.unwrap_or(&plain);
-        Ok(split_quoted(select, '+')
-            .into_iter()
-            .map(str::to_string)
-            .collect())
-    }
-
-    /// The same `select`, kept off Libra's nodes.
+    /// Kept off Libra's nodes.
     ///
     /// # Errors
     /// A text for the user.
-    pub fn kept_off(&self) -> Result<String, NotAsked> {
-        let kept = |chunk: String| format!("{chunk}:libra_node=False");
-        Ok(self
-            .chunks()?
-            .into_iter()
-            .map(kept)
-            .collect::<Vec<_>>()
-            .join("+"))
+    pub fn kept_off(&self) -> Result<Map<String, Value>, NotAsked> {
+        let mut resources = Map::new();
+        match self.select()? {
+            None => resources.insert("libra_node".to_string(), false.into()),
+            Some(select) => {
+                let chunks: Vec<String> = (split_quoted(select, '+').into_iter())
+                    .map(|chunk| format!("{chunk}:libra_node=False"))
+                    .collect();
+                resources.insert("select".to_string(), chunks.join("+").into())
+            }
+        };
+        Ok(resources)
     }
 
-    /// The same `select`, on Libra's nodes beside the jobs with terms: its processors are counted by a
-    /// resource of their own. Were they `ncpus`, PBS would call a node busy that still has shares to give.
+    /// On Libra's nodes beside the jobs with terms: its processors are counted by a resource of their own.
+    /// Were they `ncpus`, PBS would call a node busy that still has shares to give.
     ///
     /// # Errors
     /// A text for the user.
-    pub fn best_effort(&self) -> Result<String, NotAsked> {
+    pub fn best_effort(&self) -> Result<Map<String, Value>, NotAsked> {
         if self.place.unwrap_or_default().contains("excl") {
             return no(
                 "on this site processors are shared, '-l place=excl' cannot be had; leave it out",
             );
         }
+        let mut resources = Map::new();
+        let Some(select) = self.select()? else {
+            let processors = self.ncpus.map_or(Ok(1), |ncpus| whole("ncpus", ncpus))?;
+            resources.insert("ncpus".to_string(), 0.into());
+            resources.insert("libra_besteffort".to_string(), processors.into());
+            resources.insert("mpiprocs".to_string(), 1.into());
+            resources.insert("ompthreads".to_string(), processors.max(1).into());
+            return Ok(resources);
+        };
         let mut chunks = Vec::new();
-        for text in self.chunks()? {
+        for text in split_quoted(select, '+') {
             let (count_of, items) = chunk(text.trim())?;
             let find = |key: &str| {
                 items
@@ -360,10 +396,7 @@ impl Plain<'_> {
             if find("libra_share").is_some() {
                 return no("libra_share is written by Libra; leave it out of '-l select'");
             }
-            let processors = match find("ncpus") {
-                Some(value) => value.parse::<u32>().or_else(|_| count("ncpus", value))?,
-                None => 1,
-            };
+            let processors = find("ncpus").map_or(Ok(1), |ncpus| whole("ncpus", ncpus))?;
             let mut chunk = format!("{count_of}:ncpus=0:libra_besteffort={processors}");
             for (key, default) in [("mpiprocs", 1), ("ompthreads", processors.max(1))] {
                 if find(key).is_none() {
@@ -371,15 +404,20 @@ impl Plain<'_> {
                 }
             }
             for (key, value) in items.iter().filter(|(key, _)| key != "ncpus") {
-                let quote = if value.contains([':', '+', ' ']) {
-                    "\""
-                } else {
-                    ""
-                };
-                let _ = write!(chunk, ":{key}={quote}{value}{quote}");
+                let _ = write!(chunk, ":{key}={}", quoted(value));
             }
             chunks.push(chunk);
         }
-        Ok(chunks.join("+"))
+        resources.insert("select".to_string(), chunks.join("+").into());
+        Ok(resources)
+    }
+
+    fn select(&self) -> Result<Option<&str>, NotAsked> {
+        if self.select.is_none() && self.nodes.is_some() {
+            return no(
+                "'-l nodes=' is the old way to ask; on this site write '-l select=CHUNKS:ncpus=N'",
+            );
+        }
+        Ok(self.select)
     }
 }

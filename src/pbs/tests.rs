@@ -77,10 +77,14 @@ fn a_job_is_sold_a_share_of_the_node_that_it_fits_best() {
     let answer = submit(&mut server, terms("10", "20", "15"), 1000.0);
     let resources = &answer["resources"];
     // E / D = 0.5 on n1: of 1 processor that leaves 0.5, of n2's 2 it would leave 1.5.
-    assert_eq!(
-        resources["select"],
-        "1:ncpus=0:mpiprocs=1:ompthreads=1:libra_share=0.5:vnode=n1"
-    );
+    for (key, value) in [
+        ("ncpus", json!(0)),
+        ("libra_share", json!(0.5)),
+        ("vnode", json!("n1")),
+    ] {
+        assert_eq!(resources[key], value);
+    }
+    assert_eq!(resources.get("select"), None);
     assert_eq!(resources["libra_price"], "10.5");
     assert_eq!(
         resources["libra_info"],
@@ -164,18 +168,25 @@ fn walltime_stands_in_for_the_estimate() {
 
 #[test]
 fn without_terms_the_sites_rule_decides() {
-    let job = json!({"terms": {}, "ncpus": "2", "mem": "1gb"});
-    for (rule, select) in [
+    let job = json!({"terms": {}, "select": "2:ncpus=2:mem=1gb"});
+    let old = json!({"terms": {}, "ncpus": "2", "mem": "1gb"});
+    for (rule, select, plain) in [
         (
             "best-effort",
-            "1:ncpus=0:libra_besteffort=2:mpiprocs=1:ompthreads=2:mem=1gb",
+            "2:ncpus=0:libra_besteffort=2:mpiprocs=1:ompthreads=2:mem=1gb",
+            json!({"ncpus": 0, "libra_besteffort": 2, "mpiprocs": 1, "ompthreads": 2}),
         ),
-        ("other-nodes", "1:ncpus=2:mem=1gb:libra_node=False"),
+        (
+            "other-nodes",
+            "2:ncpus=2:mem=1gb:libra_node=False",
+            json!({"libra_node": false}),
+        ),
     ] {
         let config = config(&format!("[pbs]\nwithout-terms = '{rule}'"));
         let answer = submit(&mut Server::new(&config), job.clone(), 1.0);
-        assert_eq!(answer["resources"]["select"], select);
-        assert_eq!(answer["resources"]["ncpus"], Value::Null);
+        assert_eq!(answer["resources"], json!({"select": select}));
+        let answer = submit(&mut Server::new(&config), old.clone(), 1.0);
+        assert_eq!(answer["resources"], plain);
     }
     let refusing = config("[pbs]\nwithout-terms = 'refuse'");
     assert!(
@@ -322,6 +333,7 @@ fn an_array_is_sold_as_a_whole_and_runs_where_pbs_puts_it() {
     // One that fits on a single node is kept there.
     let mut server = server_with(&config(""), &[node("n1", "1"), node("n2", "2.0")]);
     let small = with(terms("10", "20", "99"), "array", "1-3");
+    let small = with(small, "select", "1:ncpus=1");
     let answer = submit(&mut server, small, 1000.0);
     assert_eq!(
         answer["resources"]["select"],
