@@ -13,23 +13,21 @@ def gone(ids):
 
 
 def facts(job):
-    wanted = job.Resource_List
-    walltime = resource(wanted, "walltime")
-    return {
+    # Only what is there is read: PBS takes a resource that was looked at in vain for one that was given.
+    wanted = {str(key): job.Resource_List[key] for key in job.Resource_List.keys()}
+    walltime = wanted.get("walltime")
+    asked = {key: string(wanted.get(key)) for key in ("select", "place", "ncpus", "mem", "nodes")}
+    asked.update(
         # With PBS's own attributes of these names, for sites that built it so.
-        "terms": {key: string(resource(wanted, key)) or string(getattr(job, key, None)) for key in TERMS},
-        "ours": {key: string(resource(wanted, key)) for key in OURS},
-        "walltime": None if walltime is None else int(walltime),
-        "select": string(resource(wanted, "select")),
-        "place": string(resource(wanted, "place")),
-        "ncpus": string(resource(wanted, "ncpus")),
-        "mem": string(resource(wanted, "mem")),
-        "nodes": string(resource(wanted, "nodes")),
-        "array": string(job.array_indices_submitted),
-        "hold": string(job.Hold_Types) if str(job.Hold_Types or "n") != "n" else None,
-        "start": string(job.Execution_Time),
-        "depend": string(job.depend),
-    }
+        terms={key: string(wanted.get(key)) or string(getattr(job, key, None)) for key in TERMS},
+        ours={key: string(wanted.get(key)) for key in OURS},
+        walltime=None if walltime is None else int(walltime),
+        array=string(job.array_indices_submitted),
+        hold=string(job.Hold_Types) if str(job.Hold_Types or "n") != "n" else None,
+        start=string(job.Execution_Time),
+        depend=string(job.depend),
+    )
+    return asked
 
 
 def write(job, resources):
