@@ -13,7 +13,7 @@ use crate::decision::pricing::{AnyPricing, Linear, Utilisation};
 use crate::decision::share::ShareRule;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-pub use values::{Amount, Duration, Margin, Memory, Processors, Rating};
+pub use values::{Amount, Duration, Margin, Memory, OnFault, Processors, Rating, WithoutTerms};
 
 /// Every key with its default value and what it means.
 pub const DEFAULT_TOML: &str = include_str!("default.toml");
@@ -34,6 +34,8 @@ pub struct Config {
     pub registry: RegistryConfig,
     /// The control loop.
     pub agent: AgentConfig,
+    /// The hooks of PBS.
+    pub pbs: PbsConfig,
 }
 
 /// `[admission]`
@@ -137,6 +139,16 @@ pub struct AgentConfig {
     pub interval: Duration,
     /// Time between SIGTERM and SIGKILL when a job is cancelled.
     pub grace: Duration,
+}
+
+/// `[pbs]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PbsConfig {
+    /// What a hook does that cannot ask the library.
+    pub on_fault: OnFault,
+    /// Where jobs without terms may run.
+    pub without_terms: WithoutTerms,
 }
 
 impl Default for AdmissionConfig {
@@ -357,7 +369,9 @@ mod tests {
             .replace("alpha = 1.0", "alpha = 2.0")
             .replace("rating = 1.0", "rating = 2.0")
             .replace("spare = \"idle\"", "spare = \"shared\"")
-            .replace("\"100ms\"", "\"50ms\"");
+            .replace("\"100ms\"", "\"50ms\"")
+            .replace("on-fault = \"refuse\"", "on-fault = \"admit\"")
+            .replace("\"best-effort\"", "\"other-nodes\"");
         let config = Config::from_toml(&changed).expect("all valid");
         assert_eq!(config.admission.node_choice, NodeChoice::LeastLoaded);
         assert!(config.admission.integral_shares);
@@ -366,6 +380,8 @@ mod tests {
         assert_eq!(config.node.rating, Rating(2.0));
         assert_eq!(config.cgroup.spare, Spare::Shared);
         assert_eq!(config.cgroup.period, Duration(0.05));
+        assert_eq!(config.pbs.on_fault, OnFault::Admit);
+        assert_eq!(config.pbs.without_terms, WithoutTerms::OtherNodes);
     }
 
     #[test]
@@ -378,6 +394,8 @@ mod tests {
             ("[node]\nprocessors = 0", "line 2", "processors"),
             ("[agent]\ninterval = 'soon'", "line 2", "HH:MM:SS"),
             ("[admission]\nestimate-margin = '5'", "line 2", "%"),
+            ("[pbs]\non-fault = 'admitt'", "line 2", "`admit`"),
+            ("[pbs]\nwithout-terms = 'no'", "line 2", "`other-nodes`"),
             ("[colour]", "line 1", "colour"),
             ("[cgroup]\nperiod = '2s'", "", "1ms to 1s"),
             ("[cgroup]\nroot = '../x'", "", "without '..'"),

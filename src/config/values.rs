@@ -2,7 +2,8 @@
 //! while it is read, so that the error has the line.
 
 use crate::text::{duration, memory};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
 
 /// What TOML may hold where we expect a number or a text.
@@ -184,4 +185,38 @@ impl<'de> Deserialize<'de> for Memory {
             ))),
         }
     }
+}
+
+/// What a hook of the batch system does with a job when it cannot ask the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnFault {
+    /// Refuse it: nothing is promised that nobody judged.
+    #[default]
+    Refuse,
+    /// Let it pass as a job without terms.
+    Admit,
+}
+
+impl OnFault {
+    /// The word for it in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            OnFault::Refuse => "refuse",
+            OnFault::Admit => "admit",
+        }
+    }
+}
+
+/// What becomes of jobs without an estimate, a deadline and a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WithoutTerms {
+    /// They run on every node, with what the jobs with terms leave.
+    #[default]
+    BestEffort,
+    /// They are refused.
+    Refuse,
+    /// They run on the nodes that Libra does not have.
+    OtherNodes,
 }

@@ -1,0 +1,3 @@
+"""Settings, the library and on-fault, for all events."""
+
+import pbs

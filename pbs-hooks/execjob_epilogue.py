@@ -1,0 +1,2 @@
+
+pbs.event().accept()
