@@ -1,9 +1,11 @@
 //! What can be typed. The one source of help texts, man pages and completions.
 
+mod pbs;
 mod reproduce;
 mod simulate;
 mod workload;
 
+pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
 pub use reproduce::{Paper, ReproduceArgs};
 pub use simulate::{Format, SimulateArgs, Spare};
 pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
@@ -171,6 +173,12 @@ pub enum Command {
     Trace {
         #[command(subcommand)]
         command: TraceCommand,
+    },
+
+    /// Let a PBS server admit jobs by Libra
+    Pbs {
+        #[command(subcommand)]
+        command: PbsCommand,
     },
 
     /// Check a configuration or print the default one

@@ -7,6 +7,7 @@ mod args;
 mod cancel;
 mod config;
 mod generate;
+mod pbs;
 mod quote;
 mod reproduce;
 mod run;
@@ -52,6 +53,8 @@ enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Host(#[from] HostError),
+    #[error(transparent)]
+    Pbs(#[from] pbs::PbsError),
     #[error("cannot write to standard output: {0}")]
     Output(#[from] std::io::Error),
     #[error("cannot write into {directory}: {error}; name a directory that can be written")]
@@ -87,6 +90,7 @@ impl Failure {
         match self {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
             Failure::Host(_)
+            | Failure::Pbs(_)
             | Failure::Output(_)
             | Failure::Generate { .. }
             | Failure::File { .. }
@@ -118,6 +122,7 @@ pub fn main() -> ExitCode {
         Command::Reproduce(reproduce) => reproduce::reproduce(reproduce, &args),
         Command::Workload(workload) => workload::workload(workload, &args),
         Command::Trace { command } => trace::trace(command, &args),
+        Command::Pbs { command } => pbs::pbs(command, &args),
         Command::Config { command } => config::config(command, &args),
         Command::Generate(generate) => generate::generate(generate),
     };

@@ -1,0 +1,314 @@
+//! `libra pbs install` and `uninstall`: carry out a plan, a step printed before it is run.
+
+use super::check;
+use super::found::with_line;
+use super::judge::Level;
+use super::plan::{self, Holders, Note, Planned, Step};
+use super::record::{Record, Records, beside, rename, replace};
+use super::server::Pbs;
+use super::{NOT_DONE, PbsError};
+use crate::cli::args::{Args, PbsInstallArgs, PbsUninstallArgs};
+use crate::cli::{Done, answer};
+use serde_json::json;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::ExitCode;
+
+pub fn install(install: &PbsInstallArgs, args: &Args) -> Done {
+    let (findings, site) = check::examine(&install.settings, Some(install), args)?;
+    let worst = findings.worst();
+    tell(&check::shown(&findings, args.json, Level::Warning))?;
+    let Some(site) = site.filter(|_| worst < Level::Problem) else {
+        tell(&note(
+            args,
+            "nothing was changed; 'libra pbs check' shows all that was looked at",
+        ))?;
+        return Ok(ExitCode::from(NOT_DONE));
+    };
+    let fresh = Record::default();
+    let last = site.record.as_ref().unwrap_or(&fresh);
+    let files = site.records.hooks();
+    let plan = plan::install(&site.found, &site.wanted, last, &files);
+    let complete = last.complete && last.options == site.options && last.version == VERSION;
+    if install.dry_run {
+        for planned in &plan {
+            tell(&line(args, &planned.step))?;
+        }
+        let text = match plan.len() {
+            0 => "nothing to do".to_string(),
+            n => format!("{n} steps; nothing was changed (--dry-run)"),
+        };
+        return answer(&note(args, &text), 0);
+    }
+    if plan.is_empty() && complete {
+        return answer(&note(args, "nothing to do"), 0);
+    }
+    let _lock = site.records.lock()?;
+    let mut record = Record {
+        server: site.found.server.clone(),
+        version: VERSION.to_string(),
+        options: site.options.clone(),
+        complete: false,
+        ..last.clone()
+    };
+    run(args, &site.pbs, &plan, &mut record, &site.records, CONTINUE)?;
+    record.complete = true;
+    site.records.write(&record)?;
+    let text = if plan.is_empty() {
+        "nothing to do".to_string()
+    } else {
+        format!(
+            "installed: {} changes; what was before is in {}",
+            plan.len(),
+            site.records.file().display()
+        )
+    };
+    answer(&note(args, &text), 0)
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const CONTINUE: &str =
+    "'libra pbs install' again goes on from here, 'libra pbs uninstall' undoes it.";
+const GO_ON: &str = "'libra pbs uninstall' again goes on from here.";
+
+pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
+    let pbs = Pbs::find()?;
+    let found = pbs.look()?;
+    let records = Records::of(&uninstall.state, &found.server);
+    let Some(record) = records.read()? else {
+        let text = format!(
+            "nothing to do: no record of an installation in {}",
+            records.file().display()
+        );
+        return answer(&note(args, &text), 0);
+    };
+    let holders = pbs.holders(&found)?;
+    let active = holders.active();
+    if !active.is_empty() && !uninstall.force {
+        let text = format!(
+            "not done: {} with terms queued or running: {}\nWait for them, or end them with qdel. \
+             To keep new ones out meanwhile: qmgr -c 'set queue NAME enabled=false'. --force goes on \
+             without waiting: these jobs lose their shares, and what they hold of Libra stays.",
+            count(active.len(), "job is", "jobs are"),
+            some(&active)
+        );
+        tell(&note(args, &text))?;
+        return Ok(ExitCode::from(NOT_DONE));
+    }
+    let plan = plan::uninstall(&found, &record, &holders, uninstall.delete_history);
+    let mut left = record.clone();
+    for entry in plan::settled(&found, &record) {
+        left.remove(&entry);
+    }
+    if uninstall.dry_run {
+        for planned in &plan {
+            tell(&line(args, &planned.step))?;
+            if let Note::Undone(entry) = &planned.note {
+                left.remove(entry);
+            }
+        }
+        tell(&note(
+            args,
+            &format!("{} steps; nothing was changed (--dry-run)", plan.len()),
+        ))?;
+    } else {
+        let _lock = records.lock()?;
+        left.complete = false;
+        run(args, &pbs, &plan, &mut left, &records, GO_ON)?;
+        records.write(&left)?;
+    }
+    if left.is_empty() {
+        if !uninstall.dry_run {
+            records.clear();
+            tell(&note(args, &format!("uninstalled: {} changes", plan.len())))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    tell(&note(args, &kept(&left, &holders, uninstall)))?;
+    Ok(ExitCode::from(NOT_DONE))
+}
+
+/// What stays, why, and what to do.
+fn kept(left: &Record, holders: &Holders, uninstall: &PbsUninstallArgs) -> String {
+    let mut text = format!("resources that stay: {}", left.resources.join(", "));
+    let (active, finished) = (holders.active(), holders.finished());
+    if !active.is_empty() {
+        text.push_str(&format!(
+            "\n{} queued or running: {}\nRun it again when these have ended.",
+            count(active.len(), "job with them is", "jobs with them are"),
+            some(&active)
+        ));
+    }
+    if !finished.is_empty() && !uninstall.delete_history {
+        text.push_str(&format!(
+            "\n{} in the history of PBS, which lets no resource go that a job in it has. They do no harm. \
+             Run it again when the history has let the jobs go (job_history_duration), or with \
+             --delete-history, which deletes these jobs from the history: qstat -x knows them no more, \
+             the accounting files keep them.",
+            count(finished.len(), "finished job with them is", "finished jobs with them are")
+        ));
+    }
+    text
+}
+
+fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// The first of many.
+fn some(jobs: &[String]) -> String {
+    let shown = jobs.iter().take(20).cloned().collect::<Vec<_>>().join(" ");
+    match jobs.len() {
+        n if n > 20 => format!("{shown} and {} more", n - 20),
+        _ => shown,
+    }
+}
+
+/// Prints at once: a step is to be read before it is run.
+fn tell(text: &str) -> Result<(), std::io::Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn line(args: &Args, step: &Step) -> String {
+    if args.json {
+        format!("{}\n", json!({"step": step.to_string()}))
+    } else {
+        format!("{step}\n")
+    }
+}
+
+fn note(args: &Args, text: &str) -> String {
+    if args.json {
+        format!("{}\n", json!({"text": text}))
+    } else {
+        format!("{text}\n")
+    }
+}
+
+/// Runs the steps in their order and keeps the record true to what is there.
+fn run(
+    args: &Args,
+    pbs: &Pbs,
+    plan: &[Planned],
+    record: &mut Record,
+    records: &Records,
+    next: &'static str,
+) -> Result<(), PbsError> {
+    let output = |error| PbsError::File {
+        file: "standard output".into(),
+        error,
+    };
+    for planned in plan {
+        tell(&line(args, &planned.step)).map_err(output)?;
+        if let Note::Made(entry) = &planned.note {
+            record.add(entry);
+            records.write(record)?;
+        }
+        step(pbs, &planned.step).map_err(|error| PbsError::Step {
+            step: planned.step.to_string(),
+            error: Box::new(error),
+            next,
+        })?;
+        if let Note::Undone(entry) = &planned.note {
+            record.remove(entry);
+            records.write(record)?;
+        }
+    }
+    Ok(())
+}
+
+fn step(pbs: &Pbs, step: &Step) -> Result<(), PbsError> {
+    match step {
+        Step::Qmgr(directive) => pbs.qmgr(directive).map(drop),
+        Step::Import { file, text, .. } => import(pbs, step, file, text),
+        Step::SchedConfig { file, from, to } => sched_config(file, from, to),
+        Step::Reconfigure { pid } => {
+            let pid = nix::unistd::Pid::from_raw(*pid);
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP).map_err(|error| {
+                PbsError::Command {
+                    command: format!("kill -HUP {pid}"),
+                    answer: error.to_string(),
+                }
+            })
+        }
+        Step::Forget(jobs) => {
+            let mut arguments = vec!["-x"];
+            arguments.extend(jobs.iter().map(String::as_str));
+            pbs.run("bin/qdel", &arguments).map(drop)
+        }
+    }
+}
+
+/// Imports a part of a hook from a file that is there only meanwhile.
+fn import(pbs: &Pbs, step: &Step, file: &Path, text: &str) -> Result<(), PbsError> {
+    let failed = |error| PbsError::File {
+        file: file.to_path_buf(),
+        error,
+    };
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(directory).map_err(failed)?;
+    replace(file, text.as_bytes(), 0o600).map_err(failed)?;
+    let imported = pbs.qmgr(&step.directive().unwrap_or_default());
+    let _ = fs::remove_file(file);
+    let _ = fs::remove_dir(directory);
+    imported.map(drop)
+}
+
+/// Changes one line of sched_config. Owner, mode and every other byte stay.
+fn sched_config(file: &Path, from: &str, to: &str) -> Result<(), PbsError> {
+    let failed = |error| PbsError::File {
+        file: file.to_path_buf(),
+        error,
+    };
+    let text = fs::read_to_string(file).map_err(failed)?;
+    let changed = with_line(&text, from, to).ok_or_else(|| PbsError::Line {
+        file: file.to_path_buf(),
+        line: from.to_string(),
+    })?;
+    let old = fs::metadata(file).map_err(failed)?;
+    let new = beside(file);
+    let written = || {
+        let mut writing = fs::File::create(&new)?;
+        writing.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
+        chown(&new, Some(old.uid()), Some(old.gid()))?;
+        writing.write_all(changed.as_bytes())?;
+        writing.sync_all()?;
+        rename(&new, file)
+    };
+    written().map_err(|error| {
+        let _ = fs::remove_file(&new);
+        failed(error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sched_config_keeps_owner_mode_and_all_other_bytes() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("sched_config");
+        fs::write(&file, "# a\nresources: \"x\"\nb\tc").expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("mode");
+        sched_config(&file, "resources: \"x\"", "resources: \"x, y\"").expect("changed");
+        let text = fs::read_to_string(&file).expect("there");
+        assert_eq!(text, "# a\nresources: \"x, y\"\nb\tc");
+        assert_eq!(fs::metadata(&file).expect("there").mode() & 0o7777, 0o640);
+        let error = sched_config(&file, "resources: \"x\"", "z").expect_err("no such line");
+        assert!(error.to_string().contains("run it again"), "{error}");
+        let left = fs::read_dir(directory.path()).expect("a directory").count();
+        assert_eq!(left, 1);
+    }
+
+    #[test]
+    fn many_jobs_are_named_in_part() {
+        let jobs: Vec<String> = (0..22).map(|n| n.to_string()).collect();
+        assert!(some(&jobs).ends_with("18 19 and 2 more"));
+        assert_eq!(some(&jobs[..2]), "0 1");
+    }
+}

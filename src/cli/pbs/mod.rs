@@ -1,0 +1,92 @@
+//! `libra pbs`: installation into a PBS server.
+//!
+//! [`wanted`] is what an installation consists of, [`found`] what a server has, [`plan`] the steps from
+//! one to the other, [`record`] what was there before: plain data. [`server`] runs the commands of PBS,
+//! [`check`] judges what it finds, [`install`] carries plans out.
+
+mod check;
+mod found;
+mod install;
+mod judge;
+mod plan;
+mod record;
+mod server;
+mod site;
+mod wanted;
+
+use super::args::{Args, PbsCommand, PbsSettings};
+use super::{Done, answer};
+use std::path::{Path, PathBuf};
+use wanted::HOOKS;
+
+/// Exit code of a check that found a problem, and of what was not done for a reason that was said.
+const NOT_DONE: u8 = 1;
+
+/// Why something at the PBS server could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum PbsError {
+    #[error(
+        "{conf}: cannot be read: {error}; set PBS_CONF_FILE to the configuration of the PBS server of this host"
+    )]
+    NoPbs {
+        conf: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("{conf}: no {key} in it; this is not the configuration of a PBS server")]
+    NoSetting { conf: PathBuf, key: String },
+    #[error("{command}: {answer}")]
+    Command { command: String, answer: String },
+    #[error("{file}: {error}")]
+    File {
+        file: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("{file}: {error}; 'libra pbs install' keeps there what was before, see --state")]
+    State {
+        file: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("another 'libra pbs install' or 'uninstall' is at work ({0} is locked); wait for it")]
+    Busy(PathBuf),
+    #[error("{step}\n  {error}\nWhat was done before this stays. {next}")]
+    Step {
+        step: String,
+        error: Box<PbsError>,
+        next: &'static str,
+    },
+    #[error("{file}: changed while this ran: the line '{line}' is not there; run it again")]
+    Line { file: PathBuf, line: String },
+}
+
+pub fn pbs(command: &PbsCommand, args: &Args) -> Done {
+    match command {
+        PbsCommand::Install(install) => install::install(install, args),
+        PbsCommand::Uninstall(uninstall) => install::uninstall(uninstall, args),
+        PbsCommand::Check(settings) => check::check(settings, args),
+        PbsCommand::Hooks {
+            directory,
+            settings,
+        } => hooks(directory, settings, args),
+    }
+}
+
+/// Writes the hooks out, with what they are told.
+fn hooks(directory: &Path, settings: &PbsSettings, args: &Args) -> Done {
+    let (_, config) = site::told(settings, args, &record::Options::default(), None)?;
+    std::fs::create_dir_all(directory).map_err(|error| PbsError::File {
+        file: directory.to_path_buf(),
+        error,
+    })?;
+    let mut names = String::new();
+    for hook in &HOOKS {
+        for (extension, text) in [("py", hook.content()), ("json", config.text())] {
+            let file = directory.join(format!("{}.{extension}", hook.name));
+            std::fs::write(&file, text).map_err(|error| PbsError::File {
+                file: file.clone(),
+                error,
+            })?;
+            names.push_str(&format!("{}\n", file.display()));
+        }
+    }
+    answer(&names, 0)
+}

@@ -1,0 +1,461 @@
+//! The steps from what a server has to what is wanted, and back. Pure; what is printed is what is run.
+
+use super::found::{Found, HookFound, resources_line};
+use super::record::{Entry, NodeValue, Record, SchedulerChange};
+use super::wanted::{HOOKS, Hook, NODE, RESOURCES, SHARE, Wanted};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// One change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// A directive of qmgr.
+    Qmgr(String),
+    /// A file that is imported into a hook.
+    Import {
+        hook: &'static str,
+        part: Part,
+        /// The file; made for the import and removed after it.
+        file: PathBuf,
+        text: String,
+    },
+    /// One line of sched_config.
+    SchedConfig {
+        file: PathBuf,
+        from: String,
+        to: String,
+    },
+    /// The scheduler reads sched_config again.
+    Reconfigure { pid: i32 },
+    /// Finished jobs leave the history.
+    Forget(Vec<String>),
+}
+
+/// What is imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Content,
+    Config,
+}
+
+impl Part {
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Part::Content => "application/x-python",
+            Part::Config => "application/x-config",
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Part::Content => "py",
+            Part::Config => "json",
+        }
+    }
+}
+
+impl Step {
+    /// The directive of qmgr that this is, if it is one.
+    pub fn directive(&self) -> Option<String> {
+        match self {
+            Step::Qmgr(directive) => Some(directive.clone()),
+            Step::Import {
+                hook, part, file, ..
+            } => Some(format!(
+                "import hook {hook} {} default {}",
+                part.content_type(),
+                file.display()
+            )),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, self.directive()) {
+            (_, Some(directive)) => write!(f, "qmgr -c '{directive}'"),
+            (Step::SchedConfig { file, from, to }, _) => {
+                write!(f, "in {}: {from} -> {to}", file.display())
+            }
+            (Step::Reconfigure { pid }, _) => {
+                write!(
+                    f,
+                    "kill -HUP {pid}    (the scheduler reads sched_config again)"
+                )
+            }
+            (Step::Forget(jobs), _) => write!(f, "qdel -x {}", jobs.join(" ")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A step, and what it means for the record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    pub step: Step,
+    pub note: Note,
+}
+
+/// A change of the record that goes with a step.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    Nothing,
+    /// Written before the step is run.
+    Made(Entry),
+    /// Taken out when the step has been run.
+    Undone(Entry),
+}
+
+impl Planned {
+    fn new(step: Step) -> Planned {
+        Planned {
+            step,
+            note: Note::Nothing,
+        }
+    }
+
+    fn making(step: Step, entry: Entry) -> Planned {
+        Planned {
+            step,
+            note: Note::Made(entry),
+        }
+    }
+
+    fn undoing(step: Step, entry: Entry) -> Planned {
+        Planned {
+            step,
+            note: Note::Undone(entry),
+        }
+    }
+}
+
+fn qmgr(directive: String) -> Planned {
+    Planned::new(Step::Qmgr(directive))
+}
+
+/// What an installation has to change. Hooks are imported from files in `files`.
+pub fn install(found: &Found, wanted: &Wanted, record: &Record, files: &Path) -> Vec<Planned> {
+    let mut plan = Vec::new();
+    for resource in &RESOURCES {
+        if !found.resources.contains_key(resource.name) {
+            let create = format!(
+                "create resource {} type={},flag={}",
+                resource.name, resource.kind, resource.flags
+            );
+            plan.push(Planned::making(
+                Step::Qmgr(create),
+                Entry::Resource(resource.name.to_string()),
+            ));
+        }
+    }
+    for (node, share) in &wanted.nodes {
+        plan.extend(node_value(found, node, SHARE, &share.to_string()));
+        plan.extend(node_value(found, node, NODE, "True"));
+    }
+    for node in record.nodes.keys() {
+        // A node that is no longer one of Libra's.
+        if !wanted.nodes.contains_key(node) {
+            plan.extend(node_as_before(found, record, node));
+        }
+    }
+    plan.extend(count_share(found, record));
+    let config = wanted.config.text();
+    for hook in &HOOKS {
+        plan.extend(make_hook(found.hooks.get(hook.name), hook, &config, files));
+    }
+    for hook in &HOOKS {
+        let enabled = found.hooks.get(hook.name).is_some_and(|h| h.enabled);
+        // Replacing a hook disables it.
+        let disabled = disable(hook.name);
+        if !enabled || plan.contains(&disabled) {
+            plan.push(qmgr(format!("set hook {} enabled=true", hook.name)));
+        }
+    }
+    plan
+}
+
+fn disable(hook: &str) -> Planned {
+    qmgr(format!("set hook {hook} enabled=false"))
+}
+
+fn same(one: &str, other: &str) -> bool {
+    match (one.parse::<f64>(), other.parse::<f64>()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one.eq_ignore_ascii_case(other),
+    }
+}
+
+fn node_value(found: &Found, node: &str, resource: &str, value: &str) -> Option<Planned> {
+    let before = found.nodes.get(node)?.available.get(resource);
+    if before.is_some_and(|before| same(before, value)) {
+        return None;
+    }
+    let set = format!("set node {node} resources_available.{resource}={value}");
+    let entry = Entry::Node {
+        node: node.to_string(),
+        resource: resource.to_string(),
+        value: NodeValue {
+            before: before.cloned(),
+            set: value.to_string(),
+        },
+    };
+    Some(Planned::making(Step::Qmgr(set), entry))
+}
+
+/// `libra_share` on the `resources:` line, so that the scheduler does not give out more than there is.
+fn count_share(found: &Found, record: &Record) -> Vec<Planned> {
+    let Some(scheduler) = &found.scheduler else {
+        return Vec::new();
+    };
+    let mut plan = Vec::new();
+    let missing = resources_line(&scheduler.text).filter(|line| !line.has(SHARE));
+    if let Some(line) = missing {
+        let (before, set) = (line.line.to_string(), line.with(SHARE));
+        let file = scheduler.file.clone();
+        let step = Step::SchedConfig {
+            file: file.clone(),
+            from: before.clone(),
+            to: set.clone(),
+        };
+        let change = SchedulerChange { file, before, set };
+        plan.push(Planned::making(step, Entry::Scheduler(change)));
+    }
+    // An installation that was killed may have come to the line and no further.
+    let unfinished = !record.complete && record.scheduler.is_some();
+    if !plan.is_empty() || unfinished {
+        plan.extend(reconfigure(scheduler.pid));
+    }
+    plan
+}
+
+fn reconfigure(pid: Option<i32>) -> Option<Planned> {
+    pid.map(|pid| Planned::new(Step::Reconfigure { pid }))
+}
+
+/// Makes or replaces one hook and leaves a new one disabled.
+fn make_hook(found: Option<&HookFound>, hook: &Hook, config: &str, files: &Path) -> Vec<Planned> {
+    let content = hook.content();
+    let mut plan = Vec::new();
+    let mut create = found.is_none();
+    let (mut content_differs, mut config_differs) = (true, true);
+    if let Some(found) = found {
+        content_differs = found.content != content;
+        config_differs = found.config != config;
+        let other_event = found.events != [hook.event];
+        let other_freq = hook.freq.is_some() && found.freq != hook.freq;
+        // A periodic hook may be running at any time. A live one must never be edited.
+        let periodic = hook.freq.is_some() || found.events.iter().any(|e| e.contains("periodic"));
+        create = other_event || other_freq || (periodic && (content_differs || config_differs));
+        if create {
+            plan.push(disable(hook.name));
+            plan.push(qmgr(format!("delete hook {}", hook.name)));
+        } else if found.order != i64::from(hook.order) {
+            plan.push(qmgr(format!("set hook {} order={}", hook.name, hook.order)));
+        }
+    }
+    if create {
+        let freq = hook
+            .freq
+            .map(|freq| format!(",freq={freq}"))
+            .unwrap_or_default();
+        let make = format!(
+            "create hook {} event={}{freq},order={},enabled=false",
+            hook.name, hook.event, hook.order
+        );
+        let entry = Entry::Hook(hook.name.to_string());
+        plan.push(Planned::making(Step::Qmgr(make), entry));
+    }
+    // Any other hook is replaced in place, live: no job passes by it meanwhile.
+    let parts = [
+        (Part::Content, content, content_differs),
+        (Part::Config, config.to_string(), config_differs),
+    ];
+    for (part, text, differs) in parts {
+        if create || differs {
+            plan.push(Planned::new(Step::Import {
+                hook: hook.name,
+                part,
+                file: files.join(format!("{}.{}", hook.name, part.extension())),
+                text,
+            }));
+        }
+    }
+    plan
+}
+
+/// Jobs that hold what is to be removed, by resource.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Holders {
+    /// Queued or running.
+    pub active: BTreeMap<String, Vec<String>>,
+    /// In the history.
+    pub finished: BTreeMap<String, Vec<String>>,
+}
+
+impl Holders {
+    fn of(jobs: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+        let mut all: Vec<String> = jobs.values().flatten().cloned().collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// All jobs that are queued or running, each once.
+    pub fn active(&self) -> Vec<String> {
+        Holders::of(&self.active)
+    }
+
+    /// All jobs in the history, each once.
+    pub fn finished(&self) -> Vec<String> {
+        Holders::of(&self.finished)
+    }
+
+    fn hold(&self, resource: &str, forget: bool) -> bool {
+        let any = |jobs: &BTreeMap<String, Vec<String>>| {
+            jobs.get(resource).is_some_and(|jobs| !jobs.is_empty())
+        };
+        any(&self.active) || (any(&self.finished) && !forget)
+    }
+}
+
+/// Jobs in one command.
+const JOBS_AT_ONCE: usize = 100;
+
+/// What undoes an installation, in the reverse order. Resources that jobs hold are left out; with
+/// `forget`, jobs in the history leave it first.
+pub fn uninstall(found: &Found, record: &Record, holders: &Holders, forget: bool) -> Vec<Planned> {
+    let mut plan = Vec::new();
+    let ours = |hook: &&Hook| record.hooks.iter().any(|name| name == hook.name);
+    // All off before the first is deleted; the one that admits goes first.
+    for hook in HOOKS.iter().rev().filter(ours) {
+        if found.hooks.get(hook.name).is_some_and(|h| h.enabled) {
+            plan.push(disable(hook.name));
+        }
+    }
+    for hook in HOOKS.iter().rev().filter(ours) {
+        if found.hooks.contains_key(hook.name) {
+            plan.push(Planned::undoing(
+                Step::Qmgr(format!("delete hook {}", hook.name)),
+                Entry::Hook(hook.name.to_string()),
+            ));
+        }
+    }
+    plan.extend(scheduler_as_before(found, record));
+    for node in record.nodes.keys().rev() {
+        plan.extend(node_as_before(found, record, node));
+    }
+    let finished = holders.finished();
+    if forget {
+        for jobs in finished.chunks(JOBS_AT_ONCE) {
+            plan.push(Planned::new(Step::Forget(jobs.to_vec())));
+        }
+    }
+    for resource in RESOURCES.iter().rev() {
+        let made = record.resources.iter().any(|name| name == resource.name);
+        let there = found.resources.get(resource.name);
+        let as_made = there.is_some_and(|r| r.is(resource.kind, resource.flags));
+        if made && as_made && !holders.hold(resource.name, forget) {
+            plan.push(Planned::undoing(
+                Step::Qmgr(format!("delete resource {}", resource.name)),
+                Entry::Resource(resource.name.to_string()),
+            ));
+        }
+    }
+    plan
+}
+
+fn scheduler_as_before(found: &Found, record: &Record) -> Vec<Planned> {
+    let (Some(change), Some(scheduler)) = (&record.scheduler, &found.scheduler) else {
+        return Vec::new();
+    };
+    let mut plan = Vec::new();
+    if scheduler.file == change.file {
+        let there = resources_line(&scheduler.text).filter(|line| line.has(SHARE));
+        if let Some(line) = there {
+            // Where the line was changed since, only our word goes.
+            let before = if line.line == change.set {
+                change.before.clone()
+            } else {
+                line.without(SHARE)
+            };
+            plan.push(Planned::new(Step::SchedConfig {
+                file: change.file.clone(),
+                from: line.line.to_string(),
+                to: before,
+            }));
+        }
+    }
+    plan.extend(reconfigure(scheduler.pid));
+    // The entry goes when the scheduler knows.
+    if let Some(last) = plan.last_mut() {
+        last.note = Note::Undone(Entry::Scheduler(change.clone()));
+    }
+    plan
+}
+
+fn node_as_before(found: &Found, record: &Record, node: &str) -> Vec<Planned> {
+    let (Some(values), Some(there)) = (record.nodes.get(node), found.nodes.get(node)) else {
+        return Vec::new();
+    };
+    let mut plan = Vec::new();
+    for (resource, value) in values.iter().rev() {
+        let now = there.available.get(resource);
+        // A value that somebody else set since is not ours to take away; if the resource is ours,
+        // it goes with that.
+        if !now.is_some_and(|now| same(now, &value.set)) {
+            continue;
+        }
+        let directive = match &value.before {
+            Some(before) => format!("set node {node} resources_available.{resource}={before}"),
+            None => format!("unset node {node} resources_available.{resource}"),
+        };
+        let entry = Entry::Node {
+            node: node.to_string(),
+            resource: resource.clone(),
+            value: value.clone(),
+        };
+        plan.push(Planned::undoing(Step::Qmgr(directive), entry));
+    }
+    plan
+}
+
+/// What a record still has to be undone that `found` has not any more: it was undone by hand, or never
+/// came to be.
+pub fn settled(found: &Found, record: &Record) -> Vec<Entry> {
+    let mut gone = Vec::new();
+    for name in &record.hooks {
+        if !found.hooks.contains_key(name) {
+            gone.push(Entry::Hook(name.clone()));
+        }
+    }
+    for (node, values) in &record.nodes {
+        for (resource, value) in values {
+            let there = found.nodes.get(node);
+            let now = there.and_then(|node| node.available.get(resource));
+            if !now.is_some_and(|now| same(now, &value.set)) {
+                gone.push(Entry::Node {
+                    node: node.clone(),
+                    resource: resource.clone(),
+                    value: value.clone(),
+                });
+            }
+        }
+    }
+    for name in &record.resources {
+        let made = RESOURCES.iter().find(|r| r.name == name);
+        let there = found.resources.get(name);
+        let as_made = made.zip(there).is_some_and(|(r, t)| t.is(r.kind, r.flags));
+        if !as_made {
+            gone.push(Entry::Resource(name.clone()));
+        }
+    }
+    if let (Some(change), Some(scheduler)) = (&record.scheduler, &found.scheduler) {
+        let counted = resources_line(&scheduler.text).is_some_and(|line| line.has(SHARE));
+        if !counted && scheduler.pid.is_none() {
+            gone.push(Entry::Scheduler(change.clone()));
+        }
+    }
+    gone
+}

@@ -1,0 +1,283 @@
+//! The PBS of this host: its configuration, and its commands run as child processes.
+
+use super::PbsError;
+use super::found::{self, Found, SchedulerFound};
+use super::plan::{Holders, Part};
+use super::wanted::RESOURCES;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The longest that a command of PBS may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The time between two looks whether a command has ended.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Where PBS is.
+#[derive(Debug, Clone)]
+pub struct Pbs {
+    /// pbs.conf.
+    pub conf: PathBuf,
+    pub exec: PathBuf,
+    pub home: PathBuf,
+}
+
+impl Pbs {
+    /// Reads the configuration of PBS, as its own commands do.
+    pub fn find() -> Result<Pbs, PbsError> {
+        let variable = |key: &str| std::env::var(key).ok().filter(|value| !value.is_empty());
+        let conf = variable("PBS_CONF_FILE").unwrap_or_else(|| "/etc/pbs.conf".to_string());
+        let conf = PathBuf::from(conf);
+        let text = std::fs::read_to_string(&conf).map_err(|error| PbsError::NoPbs {
+            conf: conf.clone(),
+            error,
+        })?;
+        let settings = settings(&text);
+        let get = |key: &str| {
+            let value = variable(key).or_else(|| settings.get(key).cloned());
+            value.map(PathBuf::from).ok_or_else(|| PbsError::NoSetting {
+                conf: conf.clone(),
+                key: key.to_string(),
+            })
+        };
+        let (exec, home) = (get("PBS_EXEC")?, get("PBS_HOME")?);
+        Ok(Pbs { conf, exec, home })
+    }
+
+    /// Runs a command of PBS: `bin/qmgr` and its arguments.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String, PbsError> {
+        let path = self.exec.join(program);
+        let shown = || {
+            let mut words = vec![program.rsplit('/').next().unwrap_or(program).to_string()];
+            words.extend(arguments.iter().map(|word| quoted(word)));
+            words.join(" ")
+        };
+        let failed = |answer: String| PbsError::Command {
+            command: shown(),
+            answer,
+        };
+        let mut child = Command::new(&path)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(format!("{}: {error}", path.display())))?;
+        let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
+        let read = |from: Option<&mut dyn Read>| {
+            let mut bytes = Vec::new();
+            let _ = from.map(|from| from.read_to_end(&mut bytes));
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        std::thread::scope(|scope| {
+            let out = scope.spawn(|| read(out.as_mut().map(|o| o as &mut dyn Read)));
+            let err = scope.spawn(|| read(err.as_mut().map(|e| e as &mut dyn Read)));
+            let end = Instant::now() + PATIENCE;
+            let status = loop {
+                match child.try_wait() {
+                    Ok(Some(status)) => break Ok(status),
+                    Err(error) => break Err(error.to_string()),
+                    Ok(None) if Instant::now() > end => {
+                        let _ = child.kill();
+                        let _ = child.wait();
+                        break Err(format!(
+                            "no answer within {} s; the server may be down or busy",
+                            PATIENCE.as_secs()
+                        ));
+                    }
+                    Ok(None) => std::thread::sleep(LOOK),
+                }
+            };
+            let out = out.join().unwrap_or_default();
+            let err = err.join().unwrap_or_default();
+            match status {
+                Ok(status) if status.success() => Ok(out),
+                Ok(status) if err.trim().is_empty() => Err(failed(status.to_string())),
+                Ok(_) => Err(failed(
+                    err.trim()
+                        .lines()
+                        .collect::<Vec<_>>()
+                        .join("; ")
+                        .trim()
+                        .to_string(),
+                )),
+                Err(error) => Err(failed(error)),
+            }
+        })
+    }
+
+    pub fn qmgr(&self, directive: &str) -> Result<String, PbsError> {
+        self.run("bin/qmgr", &["-c", directive])
+    }
+
+    fn json(&self, program: &str, arguments: &[&str]) -> Result<Value, PbsError> {
+        let text = self.run(program, arguments)?;
+        serde_json::from_str(&text).map_err(|error| PbsError::Command {
+            command: format!("{program} {}", arguments.join(" ")),
+            answer: format!("its JSON cannot be read: {error}"),
+        })
+    }
+
+    /// The server's name and attributes.
+    pub fn server(&self) -> Result<(String, Value), PbsError> {
+        let mut json = self.json("bin/qstat", &["-Bf", "-F", "json"])?;
+        let servers = json.get_mut("Server").and_then(Value::as_object_mut);
+        let first = servers.and_then(|servers| {
+            let name = servers.keys().next()?.clone();
+            servers.remove(&name).map(|value| (name, value))
+        });
+        first.ok_or_else(|| PbsError::Command {
+            command: "qstat -Bf".to_string(),
+            answer: "no server".to_string(),
+        })
+    }
+
+    /// The queues' attributes.
+    pub fn queues(&self) -> Result<BTreeMap<String, Value>, PbsError> {
+        let json = self.json("bin/qstat", &["-Qf", "-F", "json"])?;
+        let queues = json.get("Queue").and_then(Value::as_object);
+        Ok(queues
+            .into_iter()
+            .flatten()
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect())
+    }
+
+    /// Reads all that an installation touches.
+    pub fn look(&self) -> Result<Found, PbsError> {
+        let (server, _) = self.server()?;
+        let nodes = match self.json("bin/pbsnodes", &["-av", "-F", "json"]) {
+            Ok(json) => found::nodes(&json),
+            // So pbsnodes says that there is no node at all.
+            Err(PbsError::Command { answer, .. }) if answer.contains("no node list") => {
+                BTreeMap::new()
+            }
+            Err(error) => return Err(error),
+        };
+        let mut hooks = found::hooks(&self.qmgr("list hook")?);
+        for (name, hook) in &mut hooks {
+            if name.starts_with("libra_") {
+                hook.content = self.export(name, Part::Content)?;
+                hook.config = self.export(name, Part::Config)?;
+            }
+        }
+        if let Some(cgroups) = hooks.get_mut("pbs_cgroups") {
+            cgroups.config = self.export("pbs_cgroups", Part::Config)?;
+        }
+        Ok(Found {
+            server,
+            resources: found::resources(&self.qmgr("list resource")?),
+            nodes,
+            hooks,
+            scheduler: self.scheduler()?,
+        })
+    }
+
+    fn export(&self, hook: &str, part: Part) -> Result<String, PbsError> {
+        self.qmgr(&format!(
+            "export hook {hook} {} default",
+            part.content_type()
+        ))
+    }
+
+    /// The default scheduler, where its files are on this host.
+    fn scheduler(&self) -> Result<Option<SchedulerFound>, PbsError> {
+        let listed = found::list(&self.qmgr("list sched default")?);
+        let attributes = listed.into_iter().next().map(|(_, attributes)| attributes);
+        let private = attributes
+            .and_then(|mut attributes| attributes.remove("sched_priv"))
+            .map_or_else(|| self.home.join("sched_priv"), PathBuf::from);
+        // A link stays one: what it points to is changed.
+        let Ok(file) = std::fs::canonicalize(private.join("sched_config")) else {
+            return Ok(None);
+        };
+        let text = std::fs::read_to_string(&file).map_err(|error| PbsError::File {
+            file: file.clone(),
+            error,
+        })?;
+        let pid = running(&private.join("sched.lock"), "pbs_sched");
+        Ok(Some(SchedulerFound { file, text, pid }))
+    }
+
+    /// Jobs that hold resources of ours which are there.
+    pub fn holders(&self, found: &Found) -> Result<Holders, PbsError> {
+        let mut holders = Holders::default();
+        for resource in RESOURCES.iter().filter(|resource| resource.on_jobs()) {
+            let there = found.resources.get(resource.name);
+            if !there.is_some_and(|r| r.is(resource.kind, resource.flags)) {
+                continue;
+            }
+            // "Has a value" cannot be asked. Every printable text is at least "!", and a job without
+            // the resource is never greater or equal.
+            let least = if resource.kind == "string" { "!" } else { "0" };
+            let any = format!("{}.ge.{least}", resource.name);
+            let ask = |more: &[&str]| {
+                let arguments: Vec<&str> = more.iter().copied().chain(["-l", &any]).collect();
+                self.run("bin/qselect", &arguments)
+                    .map(|text| text.split_whitespace().map(str::to_string).collect())
+            };
+            holders.active.insert(resource.name.to_string(), ask(&[])?);
+            let finished = ask(&["-x", "-s", "FM"])?;
+            holders.finished.insert(resource.name.to_string(), finished);
+        }
+        Ok(holders)
+    }
+
+    /// The process of the server.
+    pub fn server_process(&self) -> Option<i32> {
+        running(&self.home.join("server_priv/server.lock"), "pbs_server")
+    }
+}
+
+/// The process whose id a lock file has, if it is still this program.
+fn running(lock: &Path, program: &str) -> Option<i32> {
+    let pid: i32 = std::fs::read_to_string(lock).ok()?.trim().parse().ok()?;
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    (pid > 1 && name.trim().starts_with(program)).then_some(pid)
+}
+
+/// The settings of pbs.conf.
+fn settings(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| {
+        let (key, value) = line.trim().split_once('=')?;
+        let value = value.trim().trim_matches('"');
+        (!key.starts_with('#')).then(|| (key.trim().to_string(), value.to_string()))
+    });
+    pairs.collect()
+}
+
+/// A word as a shell would have to be given it.
+fn quoted(word: &str) -> String {
+    if word.contains([' ', '*', '?', '!']) {
+        format!("'{word}'")
+    } else {
+        word.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_of_pbs_are_read() {
+        let read = settings("# PBS_HOME=/no\nPBS_EXEC=/opt/pbs\n PBS_HOME = /var/spool/pbs \nx\n");
+        assert_eq!(read["PBS_EXEC"], "/opt/pbs");
+        assert_eq!(read["PBS_HOME"], "/var/spool/pbs");
+        assert_eq!(read.len(), 2);
+    }
+
+    #[test]
+    fn a_lock_of_a_process_that_is_another_now_names_none() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let lock = directory.path().join("lock");
+        std::fs::write(&lock, format!("{}\n", std::process::id())).expect("written");
+        assert_eq!(running(&lock, "pbs_sched"), None);
+        let name = std::fs::read_to_string("/proc/self/comm").expect("own name");
+        assert_eq!(running(&lock, name.trim()), Some(std::process::id() as i32));
+        assert_eq!(running(&directory.path().join("none"), "x"), None);
+    }
+}
