@@ -69,6 +69,12 @@ pub fn examine(
         pbs.exec.display(),
         pbs.home.display()
     ));
+    if pbs.failover {
+        findings.warning(
+            "PBS: there is a secondary server; library and configuration must be on its host as well, and \
+             --state on a disk that both see",
+        );
+    }
     this_host(&mut findings, &pbs);
     let asked = pbs
         .server()

@@ -12,7 +12,10 @@ pub struct Found {
     pub resources: BTreeMap<String, ResourceFound>,
     pub nodes: BTreeMap<String, NodeFound>,
     pub hooks: BTreeMap<String, HookFound>,
+    /// The default scheduler; none where its files are not on this host.
     pub scheduler: Option<SchedulerFound>,
+    /// Schedulers of partitions.
+    pub more_schedulers: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -39,6 +42,8 @@ pub struct NodeFound {
     pub state: String,
     /// Of the execution daemon; none until it has reported.
     pub version: Option<String>,
+    /// Whether jobs get it alone: `default_shared`, `force_excl`, …
+    pub sharing: String,
     /// `resources_available`, as text.
     pub available: BTreeMap<String, String>,
 }
@@ -134,6 +139,7 @@ pub fn nodes(json: &Value) -> BTreeMap<String, NodeFound> {
         let found = NodeFound {
             state: node.get("state").map(shown).unwrap_or_default(),
             version: node.get("pbs_version").map(shown),
+            sharing: node.get("sharing").map(shown).unwrap_or_default(),
             available: texts(node.get("resources_available")),
         };
         (name.clone(), found)

@@ -1,7 +1,7 @@
 //! `libra pbs install` and `uninstall`: carry out a plan, a step printed before it is run.
 
 use super::check;
-use super::found::with_line;
+use super::found::{SchedulerFound, with_line};
 use super::judge::Level;
 use super::plan::{self, Holders, Note, Planned, Step};
 use super::record::{Record, Records, beside, rename, replace};
@@ -27,10 +27,16 @@ pub fn install(install: &PbsInstallArgs, args: &Args) -> Done {
         ))?;
         return Ok(ExitCode::from(NOT_DONE));
     };
-    let fresh = Record::default();
-    let last = site.record.as_ref().unwrap_or(&fresh);
-    let files = site.records.hooks();
-    let plan = plan::install(&site.found, &site.wanted, last, &files);
+    // A look from before the lock may be out of date; for --dry-run it does.
+    let (_lock, found, last) = if install.dry_run {
+        (None, site.found, site.record)
+    } else {
+        let lock = site.records.lock()?;
+        site.records.tidy();
+        (Some(lock), site.pbs.look()?, site.records.read()?)
+    };
+    let last = last.unwrap_or_default();
+    let plan = plan::install(&found, &site.wanted, &last, &site.records.hooks());
     let complete = last.complete && last.options == site.options && last.version == VERSION;
     if install.dry_run {
         for planned in &plan {
@@ -45,14 +51,14 @@ pub fn install(install: &PbsInstallArgs, args: &Args) -> Done {
     if plan.is_empty() && complete {
         return answer(&note(args, "nothing to do"), 0);
     }
-    let _lock = site.records.lock()?;
     let mut record = Record {
-        server: site.found.server.clone(),
+        server: found.server.clone(),
         version: VERSION.to_string(),
         options: site.options.clone(),
         complete: false,
-        ..last.clone()
+        ..last
     };
+    leftover(found.scheduler.as_ref());
     run(args, &site.pbs, &plan, &mut record, &site.records, CONTINUE)?;
     record.complete = true;
     site.records.write(&record)?;
@@ -75,8 +81,12 @@ const GO_ON: &str = "'libra pbs uninstall' again goes on from here.";
 
 pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
     let pbs = Pbs::find()?;
-    let found = pbs.look()?;
-    let records = Records::of(&uninstall.state, &found.server);
+    let (server, _) = pbs.server()?;
+    let records = Records::of(&uninstall.state, &server);
+    let lock = match records.file().exists() && !uninstall.dry_run {
+        true => Some(records.lock()?),
+        false => None,
+    };
     let Some(record) = records.read()? else {
         let text = format!(
             "nothing to do: no record of an installation in {}",
@@ -84,6 +94,7 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
         );
         return answer(&note(args, &text), 0);
     };
+    let found = pbs.look()?;
     let holders = pbs.holders(&found)?;
     let active = holders.active();
     if !active.is_empty() && !uninstall.force {
@@ -114,13 +125,14 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
             &format!("{} steps; nothing was changed (--dry-run)", plan.len()),
         ))?;
     } else {
-        let _lock = records.lock()?;
         left.complete = false;
+        records.tidy();
+        leftover(found.scheduler.as_ref());
         run(args, &pbs, &plan, &mut left, &records, GO_ON)?;
         records.write(&left)?;
     }
     if left.is_empty() {
-        if !uninstall.dry_run {
+        if lock.is_some() {
             records.clear();
             tell(&note(args, &format!("uninstalled: {} changes", plan.len())))?;
         }
@@ -256,6 +268,13 @@ fn import(pbs: &Pbs, step: &Step, file: &Path, text: &str) -> Result<(), PbsErro
     let _ = fs::remove_file(file);
     let _ = fs::remove_dir(directory);
     imported.map(drop)
+}
+
+/// Takes away the new sched_config of a run that was killed before it came to its place.
+fn leftover(scheduler: Option<&SchedulerFound>) {
+    if let Some(scheduler) = scheduler {
+        let _ = fs::remove_file(beside(&scheduler.file));
+    }
 }
 
 /// Changes one line of sched_config. Owner, mode and every other byte stay.

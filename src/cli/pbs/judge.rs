@@ -216,6 +216,13 @@ pub fn scheduler(findings: &mut Findings, found: &Found, attributes: &Value) {
         None => findings
             .problem("scheduler: does not run on this host, so nothing would start; start it"),
     }
+    if !found.more_schedulers.is_empty() {
+        findings.warning(format!(
+            "scheduler: besides the default one there is {}; put {SHARE} on the resources lines of those \
+             with nodes of Libra's yourself",
+            found.more_schedulers.join(", ")
+        ));
+    }
     if attributes.get("scheduling").map(shown).as_deref() != Some("True") {
         findings.warning(
             "scheduling is off, so no job starts, however early its deadline: qmgr -c 'set server scheduling=true'",
@@ -313,6 +320,12 @@ pub fn hosts(
         let down = ["down", "offline", "stale", "unknown"];
         if down.iter().any(|word| node.state.contains(word)) {
             findings.warning(format!("node {name}: {}", node.state));
+        }
+        if node.sharing.contains("excl") {
+            findings.warning(format!(
+                "node {name}: sharing={}, a job gets it alone and nothing is shared",
+                node.sharing
+            ));
         }
         if let Some(other) = node.version.as_ref().filter(|other| **other != version) {
             findings.warning(format!(

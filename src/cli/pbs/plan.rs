@@ -459,3 +459,6 @@ pub fn settled(found: &Found, record: &Record) -> Vec<Entry> {
     }
     gone
 }
+
+#[cfg(test)]
+mod tests;

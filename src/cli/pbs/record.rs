@@ -133,6 +133,9 @@ fn insert(names: &mut Vec<String>, name: &str) {
     }
 }
 
+/// The file whose lock a run holds.
+const LOCK: &str = "lock";
+
 /// The directory with the records.
 pub struct Records {
     directory: PathBuf,
@@ -158,7 +161,7 @@ impl Records {
         self.file.with_extension("hooks")
     }
 
-    /// Makes the directory and keeps other installations of this server out while the value lives.
+    /// Makes the directory and keeps other installations out while the value lives.
     pub fn lock(&self) -> Result<Flock<File>, PbsError> {
         let failed = |error| PbsError::State {
             file: self.directory.clone(),
@@ -173,7 +176,7 @@ impl Records {
             .create(true)
             .append(true)
             .mode(0o600)
-            .open(self.file.with_extension("lock"))
+            .open(self.directory.join(LOCK))
             .map_err(failed)?;
         Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|_| PbsError::Busy(self.directory.clone()))
@@ -215,10 +218,20 @@ impl Records {
         }
     }
 
-    /// Takes away the lock's file and the directory, where nothing else is in it.
+    /// Takes away what a run that was killed may have left half made. Needs the lock.
+    pub fn tidy(&self) {
+        let _ = fs::remove_file(beside(&self.file));
+        let _ = fs::remove_dir_all(self.hooks());
+    }
+
+    /// Takes the directory away where no record is left in it. Needs the lock.
     pub fn clear(&self) {
-        if !self.file.exists() {
-            let _ = fs::remove_file(self.file.with_extension("lock"));
+        let others = fs::read_dir(&self.directory).map(|files| {
+            let names = files.flatten().map(|file| file.file_name());
+            names.filter(|name| name != LOCK).count()
+        });
+        if others.is_ok_and(|others| others == 0) {
+            let _ = fs::remove_file(self.directory.join(LOCK));
             let _ = fs::remove_dir(&self.directory);
         }
     }

@@ -23,6 +23,8 @@ pub struct Pbs {
     pub conf: PathBuf,
     pub exec: PathBuf,
     pub home: PathBuf,
+    /// Whether a second server takes over where this one fails.
+    pub failover: bool,
 }
 
 impl Pbs {
@@ -44,7 +46,12 @@ impl Pbs {
             })
         };
         let (exec, home) = (get("PBS_EXEC")?, get("PBS_HOME")?);
-        Ok(Pbs { conf, exec, home })
+        Ok(Pbs {
+            exec,
+            home,
+            failover: settings.contains_key("PBS_SECONDARY"),
+            conf,
+        })
     }
 
     /// Runs a command of PBS: `bin/qmgr` and its arguments.
@@ -167,12 +174,14 @@ impl Pbs {
         if let Some(cgroups) = hooks.get_mut("pbs_cgroups") {
             cgroups.config = self.export("pbs_cgroups", Part::Config)?;
         }
+        let (scheduler, more_schedulers) = self.schedulers()?;
         Ok(Found {
             server,
             resources: found::resources(&self.qmgr("list resource")?),
             nodes,
             hooks,
-            scheduler: self.scheduler()?,
+            scheduler,
+            more_schedulers,
         })
     }
 
@@ -183,23 +192,27 @@ impl Pbs {
         ))
     }
 
-    /// The default scheduler, where its files are on this host.
-    fn scheduler(&self) -> Result<Option<SchedulerFound>, PbsError> {
-        let listed = found::list(&self.qmgr("list sched default")?);
-        let attributes = listed.into_iter().next().map(|(_, attributes)| attributes);
-        let private = attributes
-            .and_then(|mut attributes| attributes.remove("sched_priv"))
-            .map_or_else(|| self.home.join("sched_priv"), PathBuf::from);
+    /// The default scheduler, where its files are on this host, and the names of others.
+    fn schedulers(&self) -> Result<(Option<SchedulerFound>, Vec<String>), PbsError> {
+        let mut private = self.home.join("sched_priv");
+        let mut others = Vec::new();
+        for (name, attributes) in found::list(&self.qmgr("list sched")?) {
+            match attributes.get("sched_priv") {
+                _ if name != "default" => others.push(name),
+                Some(directory) => private = PathBuf::from(directory),
+                None => {}
+            }
+        }
         // A link stays one: what it points to is changed.
         let Ok(file) = std::fs::canonicalize(private.join("sched_config")) else {
-            return Ok(None);
+            return Ok((None, others));
         };
         let text = std::fs::read_to_string(&file).map_err(|error| PbsError::File {
             file: file.clone(),
             error,
         })?;
         let pid = running(&private.join("sched.lock"), "pbs_sched");
-        Ok(Some(SchedulerFound { file, text, pid }))
+        Ok((Some(SchedulerFound { file, text, pid }), others))
     }
 
     /// Jobs that hold resources of ours which are there.
