@@ -41,8 +41,10 @@ impl Book {
                 self.now - taken
             )));
         }
-        let mut differences = Differences::default();
-        differences.problems = self.set_nodes(&records.nodes);
+        let mut differences = Differences {
+            problems: self.set_nodes(&records.nodes),
+            ..Differences::default()
+        };
         let recorded: HashSet<&str> = (records.jobs.iter())
             .filter_map(|job| job.id.as_deref())
             .collect();

@@ -198,6 +198,19 @@ impl ResourcesLine<'_> {
         self.list().split(',').any(|name| name.trim() == resource)
     }
 
+    pub fn has_all(&self, resources: &[&str]) -> bool {
+        resources.iter().all(|resource| self.has(resource))
+    }
+
+    /// The line with these resources.
+    pub fn with_all(&self, resources: &[&str]) -> String {
+        let missing: Vec<&str> = (resources.iter().copied())
+            .filter(|resource| !self.has(resource))
+            .collect();
+        let quoted = self.line[..self.start].ends_with('"');
+        self.with(&missing.join(if quoted { ", " } else { "," }))
+    }
+
     /// The line with one more resource.
     pub fn with(&self, resource: &str) -> String {
         // Only within quotes may there be a space.
@@ -211,12 +224,12 @@ impl ResourcesLine<'_> {
         format!("{before}{comma}{resource}{after}")
     }
 
-    /// The line without a resource.
-    pub fn without(&self, resource: &str) -> String {
+    /// The line without these resources.
+    pub fn without_all(&self, resources: &[&str]) -> String {
         let kept: Vec<&str> = self
             .list()
             .split(',')
-            .filter(|name| name.trim() != resource)
+            .filter(|name| !resources.contains(&name.trim()))
             .collect();
         let (before, after) = (&self.line[..self.start], &self.line[self.end..]);
         format!("{before}{}{after}", kept.join(","))
@@ -318,7 +331,7 @@ mod tests {
             assert_eq!(changed, text.replace(line, with));
             let again = resources_line(with).expect(with);
             assert!(again.has(SHARE));
-            assert_eq!(again.without(SHARE), line);
+            assert_eq!(again.without_all(&[SHARE]), line);
         }
         for none in ["", "# resources: \"ncpus\"\n", "resources_x: \"a\"\n"] {
             assert_eq!(resources_line(none), None);

@@ -2,7 +2,7 @@
 
 use super::found::{Found, resources_line, shown, texts};
 use super::record::Record;
-use super::wanted::{HOOKS, LAST_ON_SERVER, RESOURCES, SHARE};
+use super::wanted::{COUNTED, HOOKS, LAST_ON_SERVER, RESOURCES};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -199,13 +199,14 @@ pub fn scheduler(findings: &mut Findings, found: &Found, attributes: &Value) {
     };
     let file = scheduler.file.display();
     match resources_line(&scheduler.text) {
-        Some(line) if line.has(SHARE) => {
+        Some(line) if line.has_all(&COUNTED) => {
             findings.ok(format!(
-                "scheduler: {SHARE} is on the resources line of {file}"
+                "scheduler: Libra's counts are on the resources line of {file}"
             ));
         }
         Some(_) => findings.ok(format!(
-            "scheduler: {SHARE} is to come to the resources line of {file}"
+            "scheduler: {} are to come to the resources line of {file}",
+            COUNTED.join(", ")
         )),
         None => findings.ok(format!(
             "scheduler: no resources line in {file}, so all resources count"
@@ -218,7 +219,7 @@ pub fn scheduler(findings: &mut Findings, found: &Found, attributes: &Value) {
     }
     if !found.more_schedulers.is_empty() {
         findings.warning(format!(
-            "scheduler: besides the default one there is {}; put {SHARE} on the resources lines of those \
+            "scheduler: besides the default one there is {}; put libra_share, libra_besteffort and libra_node on the resources lines of those \
              with nodes of Libra's yourself",
             found.more_schedulers.join(", ")
         ));

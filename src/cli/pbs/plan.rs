@@ -2,7 +2,7 @@
 
 use super::found::{Found, HookFound, resources_line};
 use super::record::{Entry, NodeValue, Record, SchedulerChange};
-use super::wanted::{HOOKS, Hook, NODE, RESOURCES, SHARE, Wanted};
+use super::wanted::{BEST_EFFORT, COUNTED, HOOKS, Hook, NODE, RESOURCES, SHARE, Wanted};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -152,6 +152,13 @@ pub fn install(found: &Found, wanted: &Wanted, record: &Record, files: &Path) ->
     }
     for (node, share) in &wanted.nodes {
         plan.extend(node_value(found, node, SHARE, &share.to_string()));
+        let processors = share.floor().max(1.0);
+        plan.extend(node_value(
+            found,
+            node,
+            BEST_EFFORT,
+            &processors.to_string(),
+        ));
         plan.extend(node_value(found, node, NODE, "True"));
     }
     for node in record.nodes.keys() {
@@ -204,15 +211,15 @@ fn node_value(found: &Found, node: &str, resource: &str, value: &str) -> Option<
     Some(Planned::making(Step::Qmgr(set), entry))
 }
 
-/// `libra_share` on the `resources:` line, so that the scheduler does not give out more than there is.
+/// Libra's counts on the `resources:` line, so that the scheduler does not give out more than there is.
 fn count_share(found: &Found, record: &Record) -> Vec<Planned> {
     let Some(scheduler) = &found.scheduler else {
         return Vec::new();
     };
     let mut plan = Vec::new();
-    let missing = resources_line(&scheduler.text).filter(|line| !line.has(SHARE));
+    let missing = resources_line(&scheduler.text).filter(|line| !line.has_all(&COUNTED));
     if let Some(line) = missing {
-        let (before, set) = (line.line.to_string(), line.with(SHARE));
+        let (before, set) = (line.line.to_string(), line.with_all(&COUNTED));
         let file = scheduler.file.clone();
         let step = Step::SchedConfig {
             file: file.clone(),
@@ -372,13 +379,14 @@ fn scheduler_as_before(found: &Found, record: &Record) -> Vec<Planned> {
     };
     let mut plan = Vec::new();
     if scheduler.file == change.file {
-        let there = resources_line(&scheduler.text).filter(|line| line.has(SHARE));
+        let there = resources_line(&scheduler.text)
+            .filter(|line| COUNTED.iter().any(|name| line.has(name)));
         if let Some(line) = there {
             // Where the line was changed since, only our word goes.
             let before = if line.line == change.set {
                 change.before.clone()
             } else {
-                line.without(SHARE)
+                line.without_all(&COUNTED)
             };
             plan.push(Planned::new(Step::SchedConfig {
                 file: change.file.clone(),
@@ -452,7 +460,8 @@ pub fn settled(found: &Found, record: &Record) -> Vec<Entry> {
         }
     }
     if let (Some(change), Some(scheduler)) = (&record.scheduler, &found.scheduler) {
-        let counted = resources_line(&scheduler.text).is_some_and(|line| line.has(SHARE));
+        let counted = resources_line(&scheduler.text)
+            .is_some_and(|line| COUNTED.iter().any(|name| line.has(name)));
         if !counted && scheduler.pid.is_none() {
             gone.push(Entry::Scheduler(change.clone()));
         }

@@ -16,6 +16,9 @@ pub struct Resource {
 
 /// A node's processors that jobs may share.
 pub const SHARE: &str = "libra_share";
+/// A node's processors for jobs without terms, a count beside the shares: `ncpus` must stay unused on Libra's
+/// nodes, or PBS would call one busy that still has shares to give.
+pub const BEST_EFFORT: &str = "libra_besteffort";
 /// Whether a node is one of Libra's.
 pub const NODE: &str = "libra_node";
 
@@ -25,7 +28,7 @@ const fn resource(name: &'static str, kind: &'static str, flags: &'static str) -
 
 /// The terms are strings, so that a bad value reaches the hook, which says what is wrong with it: PBS
 /// loses bad numbers without a word.
-pub const RESOURCES: [Resource; 11] = [
+pub const RESOURCES: [Resource; 13] = [
     resource("estimate", "string", "m"),
     resource("deadline", "string", "m"),
     resource("budget", "string", "m"),
@@ -34,10 +37,15 @@ pub const RESOURCES: [Resource; 11] = [
     resource("libra_terms", "string", "rm"),
     resource("libra_price", "string", "rm"),
     resource("libra_info", "string", "rm"),
+    resource("libra_progress", "string", "rm"),
     resource(SHARE, "float", "nhm"),
+    resource(BEST_EFFORT, "long", "nhm"),
     resource("libra_rating", "float", "h"),
     resource(NODE, "boolean", "h"),
 ];
+
+/// What the scheduler must look at, on the `resources:` line of sched_config.
+pub const COUNTED: [&str; 3] = [SHARE, BEST_EFFORT, NODE];
 
 impl Resource {
     /// Whether jobs carry it, which keeps PBS from deleting it.

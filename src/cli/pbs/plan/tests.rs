@@ -179,7 +179,10 @@ fn a_second_installation_has_nothing_to_do() {
     assert!(HOOKS.iter().all(|hook| found.hooks[hook.name].enabled));
     assert_eq!(found.nodes["b"].available["libra_share"], "1.5");
     let text = &found.scheduler.as_ref().expect("there").text;
-    assert_eq!(text, "# x\nresources: \"ncpus, mem, libra_share\"\ny");
+    assert_eq!(
+        text,
+        "# x\nresources: \"ncpus, mem, libra_share, libra_besteffort, libra_node\"\ny"
+    );
 }
 
 #[test]
