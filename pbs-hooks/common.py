@@ -3,15 +3,39 @@
 # A hook shows its event to liblibra.so as JSON and does what the answer says; nothing is decided here.
 # Nothing is kept here either: PBS restarts the interpreter. Standard library only.
 
-import ctypes
 import json
 import os
 import time
 
+import _ctypes
 import pbs
 
 TERMS = ("estimate", "deadline", "budget", "deadline_type", "penalty_rate")
-OURS = ("libra_terms", "libra_price", "libra_info", "libra_share")
+
+
+# The few types that one call needs, on the C module that ctypes is made of. Importing ctypes itself leaves some
+# 240 kB behind in pbs_server at every restart of the interpreter, this as much as a hook that does nothing.
+
+class Pointer(_ctypes._SimpleCData):
+    _type_ = "P"
+
+
+class Text(_ctypes._SimpleCData):
+    _type_ = "z"
+
+
+class Int(_ctypes._SimpleCData):
+    _type_ = "i"
+
+
+class IntFunction(_ctypes.CFuncPtr):
+    _flags_ = _ctypes.FUNCFLAG_CDECL
+    _restype_ = Int
+
+
+class TextFunction(_ctypes.CFuncPtr):
+    _flags_ = _ctypes.FUNCFLAG_CDECL
+    _restype_ = Text
 
 
 class Fault(Exception):
@@ -24,36 +48,27 @@ def settings():
         return json.load(file)
 
 
-def library(path):
-    lib = ctypes.CDLL(path)
-    lib.libra_pbs_event.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
-    lib.libra_last_error.restype = ctypes.c_char_p
-    lib.libra_string_free.argtypes = [ctypes.c_void_p]
-    lib.libra_string_free.restype = None
-    return lib
-
-
 class Libra:
     """The library, as one event needs it."""
 
     def __init__(self):
-        try:
-            self.settings = settings()
-            self.lib = library(self.settings["library"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Fault("%s: %s" % (type(error).__name__, error))
+        self.settings = settings()
+        # It stays loaded: its state outlives the interpreter.
+        self.handle = _ctypes.dlopen(self.settings["library"], 0)
+
+    def function(self, kind, name):
+        return kind(_ctypes.dlsym(self.handle, name))
 
     def ask(self, event, config="config", **facts):
         path = self.settings[config].replace("%h", pbs.get_local_nodename())
         facts.update(event=event, now=time.time(), config=path)
-        if "state" in self.settings:
-            facts["records"] = os.path.join(self.settings["state"], "records.json")
-        answer = ctypes.c_void_p()
-        code = self.lib.libra_pbs_event(json.dumps(facts).encode(), ctypes.byref(answer))
-        if code < 0:
-            raise Fault(self.lib.libra_last_error().decode(errors="replace"))
-        text = ctypes.string_at(answer.value)
-        self.lib.libra_string_free(answer)
+        facts["records"] = os.path.join(self.settings["state"], "records.json")
+        answer = Pointer()
+        asked = json.dumps(facts).encode()
+        if self.function(IntFunction, "libra_pbs_event")(asked, _ctypes.byref(answer)) < 0:
+            raise Fault(self.function(TextFunction, "libra_last_error")().decode(errors="replace"))
+        text = Text.from_buffer(answer).value
+        self.function(IntFunction, "libra_string_free")(answer)
         answer = json.loads(text)
         for line in answer.get("log", ()):
             log(line)

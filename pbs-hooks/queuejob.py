@@ -20,7 +20,6 @@ def facts(job):
     asked.update(
         # With PBS's own attributes of these names, for sites that built it so.
         terms={key: string(wanted.get(key)) or string(getattr(job, key, None)) for key in TERMS},
-        ours={key: string(wanted.get(key)) for key in OURS},
         walltime=None if walltime is None else int(walltime),
         array=string(job.array_indices_submitted),
         hold=string(job.Hold_Types) if str(job.Hold_Types or "n") != "n" else None,
@@ -47,6 +46,9 @@ def write(job, resources):
 def judge(event):
     job = event.job
     asked = facts(job)
+    ours = [str(key) for key in job.Resource_List.keys() if str(key).startswith("libra_")]
+    if ours:
+        event.reject("libra: %s is written by Libra; leave it out, and give deadline, budget and estimate" % ours[0])
     wants_promise = any(asked["terms"].values())
     try:
         libra = Libra()

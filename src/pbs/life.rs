@@ -3,7 +3,7 @@
 use super::queue::array_indices;
 use super::server::{Server, accept, accept_and_log, refuse};
 use super::sold::Sold;
-use super::{BadEvent, OURS, TERMS, exec_vnode, list, need, text};
+use super::{BadEvent, TERMS, exec_vnode, list, need, text};
 use crate::book::{BookError, JobRecord, Phase, PlaceRecord};
 use crate::decision::TOLERANCE;
 use crate::text::{credits, duration, processors};
@@ -168,7 +168,7 @@ impl Server {
         let keys: Vec<&str> = list(job, "keys").iter().filter_map(Value::as_str).collect();
         let sold = text(job, "sold").is_some();
         let fixed = |key: &&&str| {
-            TERMS.contains(key) || OURS.contains(key) || (sold && SOLD_WITH_IT.contains(key))
+            TERMS.contains(key) || key.starts_with("libra_") || (sold && SOLD_WITH_IT.contains(key))
         };
         match keys.iter().find(fixed) {
             None => accept(),

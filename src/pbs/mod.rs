@@ -29,9 +29,6 @@ use serde_json::Value;
 /// Resources that users set, in the order in which they are described.
 pub const TERMS: [&str; 5] = crate::text::terms::KEYS;
 
-/// Resources that Libra alone writes.
-pub const OURS: [&str; 4] = ["libra_terms", "libra_price", "libra_info", "libra_share"];
-
 /// Seconds of Unix time on which a job's deadline and the book's clock are.
 pub type Time = f64;
 

@@ -3,7 +3,7 @@
 use super::select::{self, Asked, Part, Plain};
 use super::server::{Server, accept, accept_with, refuse};
 use super::sold::{Sold, SoldPlace};
-use super::{BadEvent, OURS, TERMS, number, text};
+use super::{BadEvent, TERMS, number, text};
 use crate::book::{Admitted, BookError};
 use crate::config::WithoutTerms;
 use crate::decision::job::{Request, Terms};
@@ -220,11 +220,6 @@ impl Server {
     }
 
     fn queue_without_terms(&self, job: &Value) -> Value {
-        if let Some(ours) = OURS.iter().find(|key| text(&job["ours"], key).is_some()) {
-            return refuse(format!(
-                "libra: {ours} is written by Libra; leave it out, and give deadline, budget and estimate"
-            ));
-        }
         let plain = Plain {
             select: text(job, "select"),
             place: text(job, "place"),
@@ -240,9 +235,10 @@ impl Server {
             }
             WithoutTerms::BestEffort => plain.best_effort(),
             WithoutTerms::OtherNodes => plain.kept_off(),
-            WithoutTerms::LeaveAlone => return accept(),
+            WithoutTerms::LeaveAlone => plain.left_alone(),
         };
         match resources {
+            Ok(resources) if resources.is_empty() => accept(),
             Ok(resources) => accept_with(resources),
             Err(problem) => refuse(format!("libra: {problem}")),
         }

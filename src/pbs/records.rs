@@ -4,8 +4,8 @@
 //! something matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
 //! without a share is not Libra's.
 //!
-//! `progress` is what an execution host measured last: `n1=12.5@1700000000.1`, processor seconds per slot
-//! and when. PBS's own `resources_used.cput` is whole seconds and up to two minutes old, so it is not used.
+//! `progress` is what the execution hosts measured last: `{"n1": "12.5@1700000000.1"}`, processor seconds per slot
+//! and when. It is JSON because PBS adds up the hosts' values of a job: numbers, or objects key by key. PBS's own `resources_used.cput` is whole seconds and up to two minutes old, so it is not used.
 
 use super::life::{ids, in_judged_chunks, record, subjob_of};
 use super::server::Server;
@@ -173,9 +173,9 @@ fn job_records(
             })
             .collect();
     }
-    if let Some((node, cput, at)) = text(job, "progress").and_then(progress) {
+    for (host, cput, at) in text(job, "progress").map(progress).unwrap_or_default() {
         for place in &mut record.places {
-            if exec_vnode::is_on_host(&place.node, node) {
+            if exec_vnode::is_on_host(&place.node, &host) {
                 place.cput = (cput + place.share * (taken - at).max(0.0))
                     .min(sold.request.terms.estimate.max(cput));
             }
@@ -185,21 +185,25 @@ fn job_records(
     Ok(())
 }
 
-/// What a host measured: node, processor seconds per slot, when.
-fn progress(text: &str) -> Option<(&str, f64, f64)> {
-    let (node, rest) = text.split_once('=')?;
-    let (cput, at) = rest.split_once('@')?;
+/// What the hosts measured: host, processor seconds per slot, when. PBS puts quotes around it.
+fn progress(text: &str) -> Vec<(String, f64, f64)> {
+    let measured: Value = serde_json::from_str(text.trim_matches('\'')).unwrap_or_default();
     let number = |text: &str| {
         text.parse::<f64>()
             .ok()
             .filter(|n| n.is_finite() && *n >= 0.0)
     };
-    Some((node, number(cput)?, number(at)?))
+    let read = |(host, value): (&String, &Value)| {
+        let (cput, at) = value.as_str()?.split_once('@')?;
+        Some((host.clone(), number(cput)?, number(at)?))
+    };
+    let hosts = measured.as_object().into_iter().flatten();
+    hosts.filter_map(read).collect()
 }
 
 /// What a host measured, as [`snapshot`] reads it.
-pub fn progress_line(node: &str, cput: f64, at: f64) -> String {
-    format!("{node}={cput:.3}@{at:.3}")
+pub fn progress_line(host: &str, cput: f64, at: f64) -> String {
+    json!({host: format!("{cput:.3}@{at:.3}")}).to_string()
 }
 
 fn node_record(node: &Value) -> Result<Option<NodeRecord>, String> {

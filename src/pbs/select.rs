@@ -162,9 +162,6 @@ fn chunks(select: &str) -> Result<Asked, NotAsked> {
             "mem" => asked.shape.memory_per_chunk = bytes(&value)?,
             "mpiprocs" => asked.mpiprocs = count(&key, &value)?,
             "ompthreads" => asked.ompthreads = count(&key, &value)?,
-            "libra_share" => {
-                return no("libra_share is written by Libra; leave it out of '-l select'");
-            }
             _ => asked.conditions.push((key, value)),
         }
     }
@@ -193,6 +190,12 @@ fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
             }
             Some((key, value)) => {
                 let key = key.trim().to_string();
+                if key.starts_with("libra_") {
+                    return no(format!(
+                        "{} is written by Libra; leave it out of '-l select'",
+                        cut(&key)
+                    ));
+                }
                 let value = value.trim().trim_matches(['"', '\'']).to_string();
                 if items.iter().any(|(known, _)| *known == key) {
                     return no(format!(
@@ -206,6 +209,11 @@ fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
     }
     items.sort();
     Ok((count_of, items))
+}
+
+/// Can every chunk be read?
+fn check_chunks(select: &str) -> Result<(), NotAsked> {
+    (split_quoted(select, '+').into_iter()).try_for_each(|text| chunk(text.trim()).map(|_| ()))
 }
 
 /// Splits where the separator is not within quotes.
@@ -355,6 +363,7 @@ impl Plain<'_> {
         match self.select()? {
             None => resources.insert("libra_node".to_string(), false.into()),
             Some(select) => {
+                check_chunks(select)?;
                 let chunks: Vec<String> = (split_quoted(select, '+').into_iter())
                     .map(|chunk| format!("{chunk}:libra_node=False"))
                     .collect();
@@ -393,9 +402,6 @@ impl Plain<'_> {
                     .find(|(k, _)| k == key)
                     .map(|(_, v)| v.as_str())
             };
-            if find("libra_share").is_some() {
-                return no("libra_share is written by Libra; leave it out of '-l select'");
-            }
             let processors = find("ncpus").map_or(Ok(1), |ncpus| whole("ncpus", ncpus))?;
             let mut chunk = format!("{count_of}:ncpus=0:libra_besteffort={processors}");
             for (key, default) in [("mpiprocs", 1), ("ompthreads", processors.max(1))] {
@@ -410,6 +416,15 @@ impl Plain<'_> {
         }
         resources.insert("select".to_string(), chunks.join("+").into());
         Ok(resources)
+    }
+
+    /// As it is, if it asks for nothing that Libra gives.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn left_alone(&self) -> Result<Map<String, Value>, NotAsked> {
+        check_chunks(self.select.unwrap_or("1"))?;
+        Ok(Map::new())
     }
 
     fn select(&self) -> Result<Option<&str>, NotAsked> {

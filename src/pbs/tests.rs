@@ -196,8 +196,12 @@ fn without_terms_the_sites_rule_decides() {
     let answer = submit(&mut Server::new(&alone), job, 1.0);
     assert_eq!(answer, json!({"verdict": "accept"}));
     // What Libra alone writes is no way around it.
-    let forged = json!({"terms": {}, "ours": {"libra_terms": "v=1"}});
-    assert!(text(&submit(&mut Server::new(&alone), forged, 1.0)).contains("written by Libra"));
+    for rule in ["best-effort", "other-nodes", "leave-alone"] {
+        let config = config(&format!("[pbs]\nwithout-terms = '{rule}'"));
+        let forged = json!({"terms": {}, "select": "1:ncpus=1:libra_share=0.1"});
+        let answer = submit(&mut Server::new(&config), forged, 1.0);
+        assert!(text(&answer).contains("libra_share is written by Libra"));
+    }
 }
 
 #[test]
@@ -280,7 +284,7 @@ fn after_a_restart_the_book_is_what_pbs_has() {
         json!({"wants": "records"})
     );
     let jobs = json!([
-        {"id": "1.s", "state": "R", "sold": first, "exec_vnode": "(n1:libra_share=0.5)", "progress": "n1=4@1009"},
+        {"id": "1.s", "state": "R", "sold": first, "exec_vnode": "(n1:libra_share=0.5)", "progress": "'{\"n1\": \"4@1009\"}'"},
         {"id": "2.s", "state": "Q", "sold": second},
         {"id": "3.s", "state": "F", "sold": second},
         {"id": "4.s", "state": "Q"},
