@@ -1,0 +1,155 @@
+"""OpenPBS's commands, as methods: what a test says to a cluster and asks of it.
+
+`Commands` expects of its user: `exec` (PBS_EXEC), `home` (the server's PBS_HOME), `conf` (the server's pbs.conf),
+`host_names`, `users`. Every command returns `Result(rc, out, err)`; attributes of jobs and nodes are strings, as OpenPBS prints them.
+"""
+
+import collections
+import os
+import pathlib
+import pwd
+import re
+import subprocess
+import time
+
+Result = collections.namedtuple("Result", "rc out err")
+
+
+class CommandFailed(RuntimeError):
+    """A command that was expected to work has not; the message says which, and what it printed."""
+
+
+def plain_environment(conf):
+    """This process's environment without anything that concerns PBS, and then this cluster's."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PBS_")}
+    return {**kept, "PBS_CONF_FILE": str(conf)}
+
+
+def attributes(text):
+    """The records of `qstat -f -w` or `pbsnodes`: {name: {attribute: value}}."""
+    records, record, last = {}, {}, None
+    for line in text.splitlines():
+        pair = re.match(r"^ +(\S+) = ?(.*)$", line)
+        if pair:
+            last = pair[1]
+            record[last] = pair[2]
+        elif line and not line[0].isspace():
+            record, last = {}, None
+            records[line.removeprefix("Job Id: ").strip()] = record
+        elif line.strip() and last:
+            record[last] += "\n" + line.strip()  # a value with line breaks of its own
+    return records
+
+
+class Commands:
+    """The commands of one cluster."""
+
+    def run(self, *argv, user=None, stdin="", environment=None, timeout=60.0):
+        """Run a program as root or as `user`, in the user's home. PBS's own directories come first in PATH."""
+        environment = {**plain_environment(self.conf), **(environment or {})}
+        environment.setdefault("LANG", "C.UTF-8")
+        if not (environment.get("PATH") or "").startswith(str(self.exec)):
+            environment["PATH"] = f"{self.exec}/bin:{self.exec}/sbin:{environment['PATH']}"
+        options = {"cwd": "/"}
+        if user:
+            entry = pwd.getpwnam(user)
+            environment |= {"HOME": entry.pw_dir, "USER": user, "LOGNAME": user}
+            options = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": entry.pw_dir}
+        done = subprocess.run([str(a) for a in argv], env=environment, input=stdin, capture_output=True, text=True, timeout=timeout, check=False, **options)
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def must(self, *argv, **options):
+        """`run`, but a failure is an exception. The answer is what was printed."""
+        result = self.run(*argv, **options)
+        if result.rc != 0:
+            raise CommandFailed(f"{' '.join(map(str, argv))}: exit {result.rc}: {(result.err or result.out).strip()} {options.get('stdin', '')}")
+        return result.out
+
+    def qmgr(self, *commands, check=True):
+        """Commands for qmgr, as root; with `check`, the first that fails is an exception."""
+        result = self.run("qmgr", stdin="".join(command + "\n" for command in commands))
+        if check and (result.rc != 0 or "obj=" in result.err or "qmgr: Error" in result.err):
+            raise CommandFailed(f"qmgr {commands}: exit {result.rc}: {result.err.strip()}")
+        return result
+
+    def qsub(self, *args, user=None, script="sleep 1000\n", environment=None, program="qsub"):
+        """Submit `script` (its text) as an ordinary user; `out` holds the job's id without a line break."""
+        result = self.run(program, *args, user=user or self.users[0], stdin=script, environment=environment)
+        return result._replace(out=result.out.strip())
+
+    def submit(self, *args, **options):
+        """`qsub` that must be accepted: the job's id."""
+        result = self.qsub(*args, **options)
+        if result.rc != 0:
+            raise CommandFailed(f"qsub {' '.join(args)}: exit {result.rc}: {result.err.strip()}")
+        return result.out
+
+    def jobs(self, *ids, subjobs=False):
+        """{id: attributes} of the jobs the server knows, finished ones included."""
+        result = self.run("qstat", "-x", "-f", "-w", *(["-t"] if subjobs else []), *ids)
+        return attributes(result.out)
+
+    def qstat(self, job):
+        """A job's attributes, {} if the server does not know it."""
+        return self.jobs(job).get(job, {})
+
+    def node(self, name):
+        """A node's attributes."""
+        return attributes(self.must("pbsnodes", "-v", name)).get(name, {})
+
+    def qdel(self, *args, user=None):
+        return self.run("qdel", *args, user=user)
+
+    def cycle(self):
+        """Ask for a scheduling cycle now."""
+        self.qmgr("set server scheduling = true")
+
+    def wait(self, what, question, patience=30.0):
+        """Ask until the answer is true; the answer. `what` is for the message if it never is."""
+        deadline = time.monotonic() + patience
+        while True:
+            answer = question()
+            if answer:
+                return answer
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"after {patience:.0f} s still not: {what}")
+            time.sleep(0.1)
+
+    def wait_state(self, job, states, patience=30.0):
+        """Wait until the job's state is one of the letters in `states`; its attributes."""
+        def reached():
+            found = self.qstat(job)
+            return found if found.get("job_state", "?") in states else None
+        return self.wait(f"job {job} in state {states}", reached, patience)
+
+    def hook(self, name, event, source, config=None, **settings):
+        """Create (or replace) hook `name` for `event` with the Python text `source` and the text `config`."""
+        file = pathlib.Path(self.directory) / f"{name}.hook.py"
+        file.write_text(source)
+        if f"Hook {name}\n" not in self.qmgr("list hook", check=False).out:
+            self.qmgr(f"create hook {name}", f"set hook {name} enabled = false", f"set hook {name} event = {event}")
+        commands = [f"import hook {name} application/x-python default {file}"]
+        if config is not None:
+            text = pathlib.Path(self.directory) / f"{name}.hook.config"
+            text.write_text(config)
+            commands.append(f"import hook {name} application/x-config default {text}")
+        commands += [f"set hook {name} {key} = {value}" for key, value in settings.items()]
+        self.qmgr(*commands, f"set hook {name} enabled = true")
+
+    def delete_hook(self, name):
+        self.qmgr(f"set hook {name} enabled = false", f"delete hook {name}")
+
+    def schedule_by(self, *resources):
+        """Put resources on the `resources:` line of sched_config; the scheduler reads it again."""
+        file = self.home / "sched_priv/sched_config"
+        added = ", ".join(resources)
+        file.write_text(re.sub(r'^(resources: *")([^"]*)"', rf'\1\2, {added}"', file.read_text(), flags=re.MULTILINE))
+        self.signal_scheduler()
+
+    def log(self, what="server"):
+        """The text of a log: `server`, `sched`, `accounting`, or a host's name for its mom's."""
+        if what in self.host_names:
+            directory = pathlib.Path(self.directory) / what / "mom_logs"
+        else:
+            directory = self.home / {"accounting": "server_priv/accounting"}.get(what, f"{what}_logs")
+        return "".join(file.read_text(errors="replace") for file in sorted(directory.iterdir()))
