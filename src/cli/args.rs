@@ -72,6 +72,25 @@ Exit status:
   3    it would be refused
   125  something on this host failed";
 
+const AFTER_QSUB: &str = "\
+Examples:
+  libra qsub -W deadline=2h,budget=9000,estimate=1h job.sh
+  libra qsub -W depend=afterok:12,deadline=@17:30 job.sh
+
+In a script:
+  #PBS -W deadline=2h,budget=9000,estimate=1h
+
+Exit status:
+  That of the real qsub: 0 submitted, 32 refused by Libra (the reason is on
+  standard error). If it was not called:
+
+  2    wrong terms, or no real qsub was found
+  125  the script could not be handed over
+  126  the real qsub could not be executed
+
+Files:
+  /etc/pbs.conf  where PBS is (PBS_EXEC); $PBS_CONF_FILE names another file";
+
 const AFTER_STATUS: &str = "\
 States:
   starting   accepted; it has not started yet
@@ -129,6 +148,15 @@ pub enum Command {
     ///
     /// Takes the terms of 'libra run' and answers as it would now. Nothing is reserved.
     Quote(QuoteArgs),
+
+    /// Submit a job to PBS, with the terms of 'libra run -W'
+    ///
+    /// The options are those of the qsub of PBS (see its man page, qsub(1B)), which gets them as they
+    /// are. What this adds: the keys deadline, budget, estimate, deadline_type and penalty_rate in
+    /// -W lists, on the command line and in #PBS lines of the script, and a line on standard error
+    /// with what Libra decided. The command line wins over the script, key by key. A link named qsub
+    /// to this program, ahead of PBS's own in PATH, does the same.
+    Qsub(QsubArgs),
 
     /// Show the jobs of this host
     ///
@@ -263,6 +291,22 @@ pub struct RunArgs {
 pub struct QuoteArgs {
     #[command(flatten)]
     pub terms: TermsArgs,
+}
+
+/// `libra qsub`; only its help is read here, see [`qsub::called`](super::qsub::called).
+#[derive(Debug, ClapArgs)]
+#[command(
+    override_usage = "libra qsub [QSUB-OPTIONS] [-W deadline=D,budget=B,estimate=E] [SCRIPT | -- COMMAND [ARGUMENT]...]",
+    after_long_help = AFTER_QSUB
+)]
+pub struct QsubArgs {
+    /// What qsub takes
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "QSUB-ARGUMENT"
+    )]
+    pub arguments: Vec<OsString>,
 }
 
 /// `libra status`

@@ -8,6 +8,7 @@ mod cancel;
 mod config;
 mod generate;
 mod pbs;
+mod qsub;
 mod quote;
 mod reproduce;
 mod run;
@@ -62,6 +63,8 @@ enum Failure {
         directory: PathBuf,
         error: std::io::Error,
     },
+    #[error("the script cannot be handed over: {0}")]
+    Script(std::io::Error),
     #[error("{file}: cannot be opened for writing: {error}; name another file")]
     File {
         file: PathBuf,
@@ -93,6 +96,7 @@ impl Failure {
             | Failure::Pbs(_)
             | Failure::Output(_)
             | Failure::Generate { .. }
+            | Failure::Script(_)
             | Failure::File { .. }
             | Failure::Write { .. } => exit::FAILED,
         }
@@ -102,6 +106,9 @@ impl Failure {
 type Done = Result<ExitCode, Failure>;
 
 pub fn main() -> ExitCode {
+    if let Some(words) = qsub::called(std::env::args_os()) {
+        return end(qsub::qsub(words));
+    }
     let args = Args::parse();
     let level = match (&args.command, args.verbose) {
         (Command::Agent(_), 0) => "info",
@@ -115,6 +122,9 @@ pub fn main() -> ExitCode {
     let done = match &args.command {
         Command::Run(run) => run::run(run, &args),
         Command::Quote(quote) => quote::quote(quote, &args),
+        Command::Qsub(_) => Err(Failure::Usage(
+            "the options of 'libra qsub' are qsub's; write 'libra qsub' with none before it".into(),
+        )),
         Command::Status(status) => status::status(status, &args),
         Command::Cancel(cancel) => cancel::cancel(cancel, &args),
         Command::Agent(agent) => agent::agent(agent, &args),
@@ -126,6 +136,10 @@ pub fn main() -> ExitCode {
         Command::Config { command } => config::config(command, &args),
         Command::Generate(generate) => generate::generate(generate),
     };
+    end(done)
+}
+
+fn end(done: Done) -> ExitCode {
     match done {
         Ok(code) => code,
         // Who reads our output has gone, as `head` does: that is no failure worth words.

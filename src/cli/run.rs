@@ -71,7 +71,7 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
 }
 
 /// Ends as the job ended: the same exit code, or by the same signal.
-fn pass_through(how: Exit) -> ExitCode {
+pub fn pass_through(how: Exit) -> ExitCode {
     if let Some(number) = how.signal {
         // Real-time signals have no name here; the shell's number has to do for them.
         if let Ok(signal) = Signal::try_from(number) {

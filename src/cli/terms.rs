@@ -46,7 +46,7 @@ pub fn request(args: &TermsArgs) -> Result<Request, Failure> {
 }
 
 /// Reads a deadline: a duration from now, or `@` and a clock time.
-fn deadline(text: &str) -> Result<f64, String> {
+pub fn deadline(text: &str) -> Result<f64, String> {
     match text.strip_prefix('@') {
         Some(time) => until(time, &Zoned::now()),
         None => terms::deadline_as_duration(text)

@@ -14,6 +14,12 @@ pub const KEYS: [&str; 5] = [
     "penalty_rate",
 ];
 
+/// The key that a text names: in any case, with `-` for `_` if one likes.
+pub fn key(text: &str) -> Option<&'static str> {
+    let lower = text.to_ascii_lowercase().replace('-', "_");
+    KEYS.into_iter().find(|known| *known == lower)
+}
+
 /// Terms of which some may not have been given yet.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PartialTerms {
@@ -100,8 +106,7 @@ impl PartialTerms {
         value: &str,
         deadline: ReadDeadline<'_>,
     ) -> Result<(), TermsError> {
-        let lower = key.to_ascii_lowercase().replace('-', "_");
-        let Some(key) = KEYS.into_iter().find(|known| *known == lower) else {
+        let Some(key) = self::key(key) else {
             return Err(TermsError::UnknownKey(key.chars().take(64).collect()));
         };
         let problem = |problem: String| TermsError::Value { key, problem };
