@@ -158,9 +158,10 @@ def ask_server(libra, event, **facts):
 
 def ask_host(event, job):
     """An event of an execution host; a fault of it is one of the hook."""
-    answer = Libra().ask(event, "host-config", job=job)
+    answer = Libra().ask(event, "host-config", host=pbs.get_local_nodename(), job=job)
     if answer["verdict"] != "accept":
         raise Fault(answer["text"])
+    return answer
 
 
 def run(work):

@@ -4,7 +4,10 @@
 def end(event):
     sold = sold_to(event.job)
     if sold:
-        ask_host("execjob_epilogue", {"id": event.job.id, "sold": sold})
+        answer = ask_host("execjob_epilogue", {"id": event.job.id, "sold": sold})
+        # How much it used and when it ended: PBS itself says so a second or two later.
+        if "progress" in answer:
+            event.job.resources_used["libra_progress"] = answer["progress"]
 
 
 run(end)

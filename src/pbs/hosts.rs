@@ -35,7 +35,9 @@ pub fn answer(host: &Host, event: &Value) -> Result<Value, BadEvent> {
     let done = match kind {
         "execjob_begin" => begin(host, job, id, line, need(event, "host")?, now),
         "execjob_launch" | "execjob_attach" => attach(host, id, job),
-        "execjob_epilogue" | "execjob_end" | "execjob_abort" => end(host, id),
+        "execjob_epilogue" | "execjob_end" | "execjob_abort" => {
+            end(host, id, text(event, "host").unwrap_or_default(), now)
+        }
         other => return Err(BadEvent(format!("there is no event '{other}'"))),
     };
     Ok(done.unwrap_or_else(|error| fault(id, &error)))
@@ -112,15 +114,17 @@ fn attach(host: &Host, id: &str, job: &Value) -> Result<Value, HostError> {
     Ok(accept())
 }
 
-fn end(host: &Host, id: &str) -> Result<Value, HostError> {
+fn end(host: &Host, id: &str, name: &str, now: f64) -> Result<Value, HostError> {
     match host.end(id) {
         // Epilogue, end and abort come in different company; the first of them ends it.
         Err(HostError::UnknownJob(_)) => Ok(accept()),
         Err(error) => Err(error),
         Ok(entry) => {
             let used = entry.ending.as_ref().map_or(0.0, |ending| ending.used);
+            let each = used / f64::from(entry.slots.max(1));
             Ok(json!({
                 "verdict": "accept",
+                "progress": progress_line(name, each, now),
                 "log": [format!("job {id} used {used:.1} processor seconds here")],
             }))
         }

@@ -1,6 +1,7 @@
 //! An accepted job in PBS: it gets its id, starts, ends; and what may not be done to it.
 
 use super::queue::array_indices;
+use super::records::progress;
 use super::server::{Server, accept, accept_and_log, refuse};
 use super::sold::Sold;
 use super::{BadEvent, TERMS, exec_vnode, list, need, text};
@@ -142,24 +143,40 @@ impl Server {
             return Ok(accept());
         }
         let sold = read(line)?;
-        let Ok(ending) = self.book.ended(id, now) else {
+        if self.book.ended(id, now).is_err() {
             return Ok(accept());
+        }
+        // The hosts saw it end; PBS collects its files before it says so here.
+        let measured = text(job, "progress").map(progress).unwrap_or_default();
+        let seen = measured
+            .iter()
+            .fold(0.0f64, |last, (_, _, at)| last.max(*at));
+        let at = if seen > sold.submitted {
+            seen.min(now)
+        } else {
+            now
         };
-        let took = now - sold.submitted;
-        let verdict = match ending.met {
-            true => "met its deadline".to_string(),
-            false => format!("missed its deadline by {}", duration::show(ending.delay)),
+        let terms = &sold.request.terms;
+        let took = at - sold.submitted;
+        let delay = (took - terms.deadline).max(0.0);
+        let used = measured
+            .iter()
+            .fold(0.0f64, |most, (_, cput, _)| most.max(*cput));
+        let verdict = match delay > 0.0 {
+            false => "met its deadline".to_string(),
+            true => format!("missed its deadline by {}", duration::show(delay)),
         };
-        let penalty = match ending.penalty > 0.0 {
-            true => format!(", of which {} are paid back", credits(ending.penalty)),
-            false => String::new(),
+        let penalty = match delay * terms.penalty_rate {
+            paid if paid > 0.0 => format!(", of which {} are paid back", credits(paid)),
+            _ => String::new(),
         };
         Ok(accept_and_log(format!(
-            "job {id} {verdict}: ended {} after its submission, deadline {}, estimate {}, price {}{penalty}",
+            "job {id} {verdict}: ended after {} of {}, used {} of the estimated {}, price {}{penalty}",
             duration::show(took),
-            duration::show(sold.request.terms.deadline),
-            duration::show(sold.request.terms.estimate),
-            credits(ending.price),
+            duration::show(terms.deadline),
+            duration::show(used),
+            duration::show(terms.estimate),
+            credits(sold.price),
         )))
     }
 

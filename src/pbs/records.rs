@@ -186,7 +186,7 @@ fn job_records(
 }
 
 /// What the hosts measured: host, processor seconds per slot, when. PBS puts quotes around it.
-fn progress(text: &str) -> Vec<(String, f64, f64)> {
+pub(super) fn progress(text: &str) -> Vec<(String, f64, f64)> {
     let measured: Value = serde_json::from_str(text.trim_matches('\'')).unwrap_or_default();
     let number = |text: &str| {
         text.parse::<f64>()

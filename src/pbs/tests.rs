@@ -246,15 +246,19 @@ fn a_share_is_held_from_the_answer_to_the_end() {
     assert!(text(&same(&mut server, 1000.0)).contains("refused (share)"));
     let run = json!({"event": "runjob", "job": {"id": "1.s", "sold": line, "exec_vnode": "(n1:libra_share=0.5)"}});
     assert_eq!(ask(&mut server, run, 1000.5)["verdict"], "accept");
-    let end = json!({"event": "jobobit", "job": {"id": "1.s", "sold": line, "state": "E", "substate": 53}});
-    let answer = ask(&mut server, end, 1019.0);
+    let end = json!({"event": "jobobit", "job": {"id": "1.s", "sold": line, "state": "E", "substate": 53,
+        "progress": "'{\"n1\": \"9.5@1019\"}'"}});
+    // Its processes ended in time; PBS says so two seconds later.
+    let answer = ask(&mut server, end, 1021.0);
     let line = answer["log"][0].as_str().expect("a line");
     assert!(
-        line.contains("job 1.s met its deadline: ended 19 s after"),
+        line.contains(
+            "job 1.s met its deadline: ended after 19 s of 20 s, used 9.5 s of the estimated 10 s"
+        ),
         "{line}"
     );
     assert_eq!(server.book().job_count(), 0);
-    sold(&same(&mut server, 1019.0));
+    sold(&same(&mut server, 1021.0));
 }
 
 #[test]

@@ -34,7 +34,8 @@ import machine  # noqa: E402
 
 PARENT = "/srv"  # of temporary directories
 MOM_DIRECTORIES = {"aux": 0o755, "checkpoint": 0o700, "mom_logs": 0o755, "mom_priv": 0o751, "mom_priv/jobs": 0o751, "mom_priv/hooks": 0o750,
-                   "mom_priv/hooks/tmp": 0o750, "spool": 0o1777, "undelivered": 0o1777}
+                   "mom_priv/hooks/tmp": 0o750, "spool": 0o1777, "undelivered": 0o1777,
+                   "tmp": 0o1777}
 
 
 class Cluster(client.Commands):
@@ -195,7 +196,7 @@ class Cluster(client.Commands):
             (home / name).mkdir(parents=True)
             (home / name).chmod(mode)
         (home / "pbs_environment").write_text(self.job_environment(self.host_conf(host)))
-        (home / "mom_priv/config").write_text(f"$usecp *:{self.directory} {self.directory}\n$usecp *:/tmp /tmp\n$min_check_poll 5\n")
+        (home / "mom_priv/config").write_text(f"$usecp *:{self.directory} {self.directory}\n$usecp *:/tmp /tmp\n$min_check_poll 5\n$tmpdir {home}/tmp\n")
 
     def job_environment(self, conf):
         """Jobs carry the mark, to be found when their mom is no more; PBS's commands inside jobs need the path of the settings."""

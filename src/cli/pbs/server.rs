@@ -3,7 +3,7 @@
 use super::PbsError;
 use super::found::{self, Found, SchedulerFound};
 use super::plan::{Holders, Part};
-use super::wanted::RESOURCES;
+use super::wanted::{PROGRESS, RESOURCES, TERMS};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -226,7 +226,12 @@ impl Pbs {
             // "Has a value" cannot be asked. Every printable text is at least "!", and a job without
             // the resource is never greater or equal.
             let least = if resource.kind == "string" { "!" } else { "0" };
-            let any = format!("{}.ge.{least}", resource.name);
+            // Progress is in what a job used, which cannot be asked for; who has it was sold something.
+            let asked = match resource.name {
+                PROGRESS => TERMS,
+                name => name,
+            };
+            let any = format!("{asked}.ge.{least}");
             let ask = |more: &[&str]| {
                 let arguments: Vec<&str> = more.iter().copied().chain(["-l", &any]).collect();
                 self.run("bin/qselect", &arguments)

@@ -14,6 +14,10 @@ pub struct Resource {
     pub flags: &'static str,
 }
 
+/// What was sold to a job.
+pub const TERMS: &str = "libra_terms";
+/// How far a job is, from its hosts.
+pub const PROGRESS: &str = "libra_progress";
 /// A node's processors that jobs may share.
 pub const SHARE: &str = "libra_share";
 /// A node's processors for jobs without terms, a count beside the shares: `ncpus` must stay unused on Libra's
@@ -34,10 +38,10 @@ pub const RESOURCES: [Resource; 13] = [
     resource("budget", "string", "m"),
     resource("deadline_type", "string", "m"),
     resource("penalty_rate", "string", "m"),
-    resource("libra_terms", "string", "rm"),
+    resource(TERMS, "string", "rm"),
     resource("libra_price", "string", "rm"),
     resource("libra_info", "string", "rm"),
-    resource("libra_progress", "string", "rm"),
+    resource(PROGRESS, "string", "rm"),
     resource(SHARE, "float", "nhm"),
     resource(BEST_EFFORT, "long", "nhm"),
     resource("libra_rating", "float", "h"),

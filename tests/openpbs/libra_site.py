@@ -1,0 +1,116 @@
+"""A throw-away OpenPBS with Libra installed in it, by the one command that a site's administrator runs.
+
+    with Site(processors=1) as pbs:
+        job = pbs.submit("-l", "deadline=20,budget=15,estimate=10", script=busy(10))
+
+LIBRA and LIBRA_LIBRARY in the environment say which program and which library (tests/openpbs/run sets both). Every host has
+a configuration of its own, since all are on one kernel: its own registry, its own cgroup.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import machine  # noqa: E402
+from cluster import Cluster  # noqa: E402
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+CGROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
+
+
+def busy(seconds, processes=1):
+    """A script that uses so many seconds of processor time, in each of its processes."""
+    work = ("python3 -c 'import time\nwhile time.process_time() < %s: pass'" % seconds)
+    return "\n".join([f"{work} &"] * processes) + "\nwait\n"
+
+
+class Site(Cluster):
+    """A cluster with Libra. server_config: TOML for the server; host_config: TOML for every host, without [cgroup], [registry] and [node]
+    processors, which are given. `processors`: what each host shares, and offers as ncpus. `agents`: run `libra agent` on every host."""
+
+    def __init__(self, hosts=3, processors=1, server_config="", host_config="", agents=False, library=None, **options):
+        super().__init__(hosts=hosts, processors=processors, **options)
+        self.libra = pathlib.Path(os.environ.get("LIBRA", TOP / "target/release/libra"))
+        self.library = pathlib.Path(library or os.environ.get("LIBRA_LIBRARY", TOP / "target/lib/small/liblibra.so"))
+        self.server_config, self.host_config, self.with_agents = server_config, host_config, agents
+        self.agents = {}
+
+    @property
+    def own(self):
+        """Libra's files of this cluster."""
+        return self.directory / "libra"
+
+    def up(self):
+        super().up()
+        self.own.mkdir()
+        self.write_config()
+        self.install()
+        if self.with_agents:
+            for host in self.host_names:
+                self.start_agent(host)
+
+    def down(self):
+        hosts = self.host_names if self.plan["subnet"] is not None else []
+        super().down()
+        for host in list(self.agents):
+            self.agents.pop(host).wait()  # it was ended with everything of this cluster
+        for host in hosts:
+            root = self.cgroup_root(host)
+            for directory in [*root.glob("*"), root] if root.is_dir() else []:
+                if directory.is_dir():
+                    directory.rmdir()
+
+    def write_config(self, server_config=None):
+        """The server's configuration and the hosts'; the hooks take a changed one at the next event."""
+        if server_config is not None:
+            self.server_config = server_config
+        (self.own / "server.toml").write_text(self.server_config)
+        for host, processors in zip(self.host_names, self.processors):
+            (self.own / f"{host}.toml").write_text(
+                f'[cgroup]\nroot = "{self.cgroup_root(host).name}"\n[registry]\ndirectory = "{self.own / host}"\n'
+                f"[node]\nprocessors = {processors or 1}\n{self.host_config}")
+
+    def install_arguments(self):
+        return ["--library", self.library, "--config", self.own / "server.toml", "--host-config", self.own / "%h.toml", "--state", self.own / "record"]
+
+    def install(self, *more):
+        """`libra pbs install`; what it printed."""
+        return self.must(self.libra, "pbs", "install", *self.install_arguments(), *more, timeout=300)
+
+    def uninstall(self, *more):
+        return self.must(self.libra, "pbs", "uninstall", "--state", self.own / "record", *more, timeout=300)
+
+    def cgroup_root(self, host):
+        return CGROUPS / f"libra-{host}"
+
+    def cgroup(self, host, job):
+        """The cgroup of a job on a host; it may not be there."""
+        return self.cgroup_root(host) / f"job-{job}"
+
+    def cgroups(self):
+        """Names of all jobs' cgroups, on all hosts."""
+        return sorted(f"{host} {directory.name}" for host in self.host_names for directory in self.cgroup_root(host).glob("job-*"))
+
+    def start_agent(self, host):
+        """`libra agent` of a host, to be found and ended with the cluster."""
+        with open(self.own / f"agent-{host}.log", "ab") as log:
+            agent = subprocess.Popen([self.libra, "agent", "--config", self.own / f"{host}.toml"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                     env={**os.environ, machine.MARK: str(self.directory)}, start_new_session=True)
+        self.agents[host] = agent
+
+    def kill_agent(self, host):
+        """SIGKILL for a host's agent."""
+        self.agents[host].kill()
+        self.agents.pop(host).wait()
+
+    def node_of(self, job):
+        """The hosts that a job runs or ran on."""
+        return re.findall(r"\((n\d+-\d+)", self.qstat(job).get("exec_vnode", ""))
+
+    def committed(self):
+        """{node: processors that PBS counts as taken}."""
+        return {host: float(self.node(host).get("resources_assigned.libra_share", 0)) for host in self.host_names}
