@@ -75,6 +75,12 @@ pub enum PbsCommand {
     #[command(after_long_help = AFTER_CHECK)]
     Check(PbsSettings),
 
+    /// Show what is committed on the nodes, and how the jobs with terms stand
+    ///
+    /// Slack is for how long a job could stand still and, on processors of its own from then on, still
+    /// end in time. Jobs with the least of it come first. With --json, the same for programs.
+    Status,
+
     /// Write out the hooks as they are imported, to read them
     Hooks {
         /// The directory to write to; made where it is missing

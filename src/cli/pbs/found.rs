@@ -130,12 +130,10 @@ pub fn hooks(text: &str) -> BTreeMap<String, HookFound> {
     read.collect()
 }
 
-/// `pbsnodes -av -F json`
+/// The nodes of `pbsnodes -av -F json`.
 pub fn nodes(json: &Value) -> BTreeMap<String, NodeFound> {
-    let Some(nodes) = json.get("nodes").and_then(Value::as_object) else {
-        return BTreeMap::new();
-    };
-    let read = nodes.iter().map(|(name, node)| {
+    let nodes = json.as_object().into_iter().flatten();
+    let read = nodes.map(|(name, node)| {
         let found = NodeFound {
             state: node.get("state").map(shown).unwrap_or_default(),
             version: node.get("pbs_version").map(shown),
@@ -291,18 +289,18 @@ mod tests {
 
     #[test]
     fn nodes_are_read_as_pbs_prints_them() {
-        let read = nodes(&json!({"nodes": {
+        let read = nodes(&json!({
             "n1": {"state": "free", "pbs_version": "23.06.06",
                    "resources_available": {"ncpus": 2, "host": "n1", "libra_node": "True"}},
             "n2": {"state": "state-unknown,down"},
-        }}));
+        }));
         assert_eq!(read["n1"].processors(), Some(2.0));
         assert_eq!(read["n1"].available["libra_node"], "True");
         assert_eq!(
             (read["n2"].processors(), read["n2"].version.clone()),
             (None, None)
         );
-        assert!(nodes(&json!({"nodes": {}})).is_empty());
+        assert!(nodes(&json!({})).is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod plan;
 mod record;
 mod server;
 mod site;
+mod status;
 mod wanted;
 
 use super::args::{Args, PbsCommand, PbsSettings};
@@ -63,6 +64,7 @@ pub fn pbs(command: &PbsCommand, args: &Args) -> Done {
         PbsCommand::Install(install) => install::install(install, args),
         PbsCommand::Uninstall(uninstall) => install::uninstall(uninstall, args),
         PbsCommand::Check(settings) => check::check(settings, args),
+        PbsCommand::Status => status::status(args),
         PbsCommand::Hooks {
             directory,
             settings,

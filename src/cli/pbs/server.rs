@@ -153,17 +153,36 @@ impl Pbs {
             .collect())
     }
 
+    /// The nodes' attributes.
+    pub fn nodes(&self) -> Result<serde_json::Map<String, Value>, PbsError> {
+        let mut json = match self.json("bin/pbsnodes", &["-av", "-F", "json"]) {
+            // So pbsnodes says that there is no node at all.
+            Err(PbsError::Command { answer, .. }) if answer.contains("no node list") => {
+                return Ok(serde_json::Map::new());
+            }
+            other => other?,
+        };
+        let nodes = json.get_mut("nodes").map(Value::take);
+        Ok(nodes
+            .and_then(|nodes| nodes.as_object().cloned())
+            .unwrap_or_default())
+    }
+
+    /// The attributes of the jobs that were sold something and have not ended, subjobs among them.
+    pub fn jobs_with_terms(&self) -> Result<serde_json::Map<String, Value>, PbsError> {
+        let mut json = self.json("bin/qstat", &["-f", "-t", "-F", "json"])?;
+        let jobs = json.get_mut("Jobs").map(Value::take);
+        let mut jobs = jobs
+            .and_then(|jobs| jobs.as_object().cloned())
+            .unwrap_or_default();
+        jobs.retain(|_, job| !job["Resource_List"][TERMS].is_null());
+        Ok(jobs)
+    }
+
     /// Reads all that an installation touches.
     pub fn look(&self) -> Result<Found, PbsError> {
         let (server, _) = self.server()?;
-        let nodes = match self.json("bin/pbsnodes", &["-av", "-F", "json"]) {
-            Ok(json) => found::nodes(&json),
-            // So pbsnodes says that there is no node at all.
-            Err(PbsError::Command { answer, .. }) if answer.contains("no node list") => {
-                BTreeMap::new()
-            }
-            Err(error) => return Err(error),
-        };
+        let nodes = found::nodes(&Value::Object(self.nodes()?));
         let mut hooks = found::hooks(&self.qmgr("list hook")?);
         for (name, hook) in &mut hooks {
             if name.starts_with("libra_") {
