@@ -9,6 +9,7 @@ import os
 import pathlib
 import pty
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -53,6 +54,13 @@ class Front(unittest.TestCase):
         cls.pbs.hook("stand_in", "queuejob", HOOK)
         cls.user = cls.pbs.users[0]
         cls.home = cls.pbs.directory / "home" / cls.user
+        cls.pbs.wait("the host knows the resources", cls.host_is_ready)
+
+    @classmethod
+    def host_is_ready(cls):
+        """A host that has not heard of a new resource yet takes no job that names it, and an interactive one is lost then."""
+        job = cls.pbs.submit("-l", ",".join(f"{name}=1h" for name in TERMS), "--", "/bin/true")
+        return cls.pbs.wait_state(job, "FH").get("Exit_status") == "0"
 
     def tearDown(self):
         left = [file for file in pathlib.Path("/tmp").glob("pbsscrpt*") if file.stat().st_uid == self.home.stat().st_uid]
@@ -178,6 +186,8 @@ class Front(unittest.TestCase):
             deadline = time.monotonic() + 60
             while text not in said:
                 self.assertLess(time.monotonic(), deadline, said)
+                if not select.select([terminal], [], [], 1)[0]:
+                    continue
                 try:
                     said += os.read(terminal, 4096)
                 except OSError:
