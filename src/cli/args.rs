@@ -297,7 +297,9 @@ pub struct QuoteArgs {
 #[derive(Debug, ClapArgs)]
 #[command(
     override_usage = "libra qsub [QSUB-OPTIONS] [-W deadline=D,budget=B,estimate=E] [SCRIPT | -- COMMAND [ARGUMENT]...]",
-    after_long_help = AFTER_QSUB
+    after_long_help = AFTER_QSUB,
+    // The options are not listed: -v and -h are qsub's here.
+    help_template = "{about-with-newline}\n{usage-heading} {usage}{after-help}"
 )]
 pub struct QsubArgs {
     /// What qsub takes

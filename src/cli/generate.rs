@@ -59,7 +59,10 @@ fn page_and_those_below(
     man.render_name_section(&mut page)?;
     synopsis(command).to_writer(&mut page)?;
     man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
+    // Those of 'libra qsub' are another program's.
+    if command.get_name() != "qsub" {
+        man.render_options_section(&mut page)?;
+    }
     if !below.is_empty() {
         man.render_subcommands_section(&mut page)?;
     }

@@ -283,6 +283,16 @@ fn quiet_where_it_should_be() {
         );
         assert_eq!(all(&output), (Some(0), "12.server\n".into(), String::new()));
     }
+    assert!(site.path("asked").exists());
+    fs::remove_file(site.path("asked")).expect("removed");
+    let status = site
+        .command(&["-W", "deadline=5", "--", "sleep"])
+        .env("SAYS", "12.server")
+        .stderr(Stdio::null())
+        .status()
+        .expect("libra");
+    assert!(status.success());
+    assert!(!site.path("asked").exists(), "asked for nobody");
     fs::remove_file(site.path("pbs/bin/qstat")).expect("removed");
     let output = submits(
         site.command(&["-W", "deadline=5", "--", "sleep"])

@@ -169,7 +169,7 @@ fn words() -> impl Strategy<Value = Vec<&'static str>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Terms in front, whatever follows: as qsub with the resource in front.
     #[test]
@@ -183,5 +183,55 @@ proptest! {
         let got = ours(site, &with(&["-W", "deadline=5"]));
         let expected = real(site, &with(&["-l", "deadline=5"]));
         prop_assert_eq!(all(&got), all(&expected));
+    }
+}
+
+fn piece_of_line() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "\"",
+        "'",
+        "\\",
+        " ",
+        " ",
+        "\t",
+        "-z",
+        "-N",
+        " -h ",
+        "x",
+        "--",
+        "=",
+        ",",
+        "-W",
+        " -Wumask=22 ",
+        "umask=22",
+        "\\\n",
+        "\n#PBS ",
+        "\n",
+        "#",
+        " -S /bin/sh ",
+    ]);
+    prop::collection::vec(piece, 0..5).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Terms in a directive, whatever is around them: as qsub with the resource in their place.
+    #[test]
+    fn any_directive(before in piece_of_line(), after in piece_of_line()) {
+        let Some(site) = site() else { return Ok(()) };
+        let site = site.path();
+        let script = |option: &str| format!("#PBS {before} {option} {after}\n#PBS -p 1\nhostname\n");
+        // A directive with an error is shown as it is, so there only the end is the same.
+        let said = |output: &Output| {
+            let (code, out, error) = all(output);
+            let wrong = error.contains("qsub: directive error");
+            (code, out, if wrong { String::new() } else { error })
+        };
+        fs::write(site.join("job.sh"), script("-W deadline=5")).expect("a script");
+        let got = ours(site, &["job.sh"]);
+        fs::write(site.join("job.sh"), script("-l deadline=5")).expect("a script");
+        let expected = real(site, &["job.sh"]);
+        prop_assert_eq!(said(&got), said(&expected));
     }
 }

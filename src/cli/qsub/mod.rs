@@ -110,7 +110,7 @@ pub fn qsub(words: Vec<OsString>) -> Done {
             input = input_again(&script)?;
         }
     }
-    let quiet = lines.iter().any(|line| line.has(b'z'));
+    let quiet = lines.iter().any(|line| line.has(b'z')) || !verdict::can_be_read();
     let server = lines.iter().find_map(|line| line.last(b'q'));
     let server = server.and_then(|queue| {
         let at = queue.iter().position(|byte| *byte == b'@')?;
