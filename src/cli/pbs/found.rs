@@ -75,26 +75,31 @@ pub struct SchedulerFound {
     pub pid: Option<i32>,
 }
 
-/// What `list` of qmgr prints: for each object its name and attributes.
-pub fn list(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
+/// What `list` of qmgr prints: for each object of a kind (`Hook`) its name and attributes.
+pub fn list(text: &str, kind: &str) -> Vec<(String, BTreeMap<String, String>)> {
     let mut objects: Vec<(String, BTreeMap<String, String>)> = Vec::new();
     let mut last: Option<String> = None;
+    let mut ours = false;
     for line in text.lines() {
         // A long value goes on in the next line, after a tab.
-        if let Some(rest) = line.strip_prefix('\t') {
+        if let Some(rest) = line.strip_prefix('\t').filter(|_| ours) {
             let open = objects.last_mut().map(|(_, attributes)| attributes);
             if let (Some(attributes), Some(key)) = (open, &last) {
                 attributes.entry(key.clone()).or_default().push_str(rest);
             }
-        } else if let Some(attribute) = line.strip_prefix("    ") {
+        } else if let Some(attribute) = line.strip_prefix("    ").filter(|_| ours) {
             let (key, value) = attribute.split_once(" = ").unwrap_or((attribute, ""));
             if let Some((_, attributes)) = objects.last_mut() {
                 attributes.insert(key.to_string(), value.to_string());
                 last = Some(key.to_string());
             }
-        } else if let Some((_, name)) = line.split_once(' ') {
-            objects.push((name.trim().to_string(), BTreeMap::new()));
+        } else if let Some((word, name)) = line.split_once(' ').filter(|(word, _)| !word.is_empty())
+        {
+            ours = word == kind;
             last = None;
+            if ours {
+                objects.push((name.trim().to_string(), BTreeMap::new()));
+            }
         }
     }
     objects
@@ -102,17 +107,19 @@ pub fn list(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
 
 /// `list resource`
 pub fn resources(text: &str) -> BTreeMap<String, ResourceFound> {
-    let read = list(text).into_iter().map(|(name, mut attributes)| {
-        let mut take = |key: &str| attributes.remove(key).unwrap_or_default();
-        let (kind, flags) = (take("type"), take("flag"));
-        (name, ResourceFound { kind, flags })
-    });
+    let read = list(text, "Resource")
+        .into_iter()
+        .map(|(name, mut attributes)| {
+            let mut take = |key: &str| attributes.remove(key).unwrap_or_default();
+            let (kind, flags) = (take("type"), take("flag"));
+            (name, ResourceFound { kind, flags })
+        });
     read.collect()
 }
 
 /// `list hook`; content and configuration are asked for one by one.
 pub fn hooks(text: &str) -> BTreeMap<String, HookFound> {
-    let read = list(text).into_iter().map(|(name, attributes)| {
+    let read = list(text, "Hook").into_iter().map(|(name, attributes)| {
         let get = |key: &str| attributes.get(key).map_or("", String::as_str);
         let hook = HookFound {
             enabled: get("enabled").eq_ignore_ascii_case("true"),
@@ -254,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_list_of_hooks_is_read_with_its_long_lines() {
-        let text = "Hook pbs_cgroups\n    type = site\n    enabled = false\n    \
+        let text = "Max open servers: 49\nSched default\n    state = idle\n\nHook pbs_cgroups\n    type = site\n    enabled = false\n    \
                     event = execjob_begin,execjob_epilogue,\n\texecjob_attach,\n\texechost_periodic\n    \
                     freq = 120\n    order = 100\n\nHook mine\n    enabled = true\n    event = queuejob\n    order = -3\n";
         let hooks = hooks(text);

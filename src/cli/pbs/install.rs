@@ -6,6 +6,7 @@ use super::judge::Level;
 use super::plan::{self, Holders, Note, Planned, Step};
 use super::record::{Record, Records, beside, rename, replace};
 use super::server::Pbs;
+use super::session::Session;
 use super::{NOT_DONE, PbsError};
 use crate::cli::args::{Args, PbsInstallArgs, PbsUninstallArgs};
 use crate::cli::{Done, answer};
@@ -214,13 +215,14 @@ fn run(
         file: "standard output".into(),
         error,
     };
+    let mut qmgr = pbs.session()?;
     for planned in plan {
         tell(&line(args, &planned.step)).map_err(output)?;
         if let Note::Made(entry) = &planned.note {
             record.add(entry);
             records.write(record)?;
         }
-        step(pbs, &planned.step).map_err(|error| PbsError::Step {
+        step(pbs, &mut qmgr, &planned.step).map_err(|error| PbsError::Step {
             step: planned.step.to_string(),
             error: Box::new(error),
             next,
@@ -233,10 +235,10 @@ fn run(
     Ok(())
 }
 
-fn step(pbs: &Pbs, step: &Step) -> Result<(), PbsError> {
+fn step(pbs: &Pbs, qmgr: &mut Session, step: &Step) -> Result<(), PbsError> {
     match step {
-        Step::Qmgr(directive) => pbs.qmgr(directive).map(drop),
-        Step::Import { file, text, .. } => import(pbs, step, file, text),
+        Step::Qmgr(directive) => qmgr.run(directive),
+        Step::Import { file, text, .. } => import(qmgr, step, file, text),
         Step::SchedConfig { file, from, to } => sched_config(file, from, to),
         Step::Reconfigure { pid } => {
             let pid = nix::unistd::Pid::from_raw(*pid);
@@ -256,7 +258,7 @@ fn step(pbs: &Pbs, step: &Step) -> Result<(), PbsError> {
 }
 
 /// Imports a part of a hook from a file that is there only meanwhile.
-fn import(pbs: &Pbs, step: &Step, file: &Path, text: &str) -> Result<(), PbsError> {
+fn import(qmgr: &mut Session, step: &Step, file: &Path, text: &str) -> Result<(), PbsError> {
     let failed = |error| PbsError::File {
         file: file.to_path_buf(),
         error,
@@ -264,10 +266,10 @@ fn import(pbs: &Pbs, step: &Step, file: &Path, text: &str) -> Result<(), PbsErro
     let directory = file.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(directory).map_err(failed)?;
     replace(file, text.as_bytes(), 0o600).map_err(failed)?;
-    let imported = pbs.qmgr(&step.directive().unwrap_or_default());
+    let imported = qmgr.run(&step.directive().unwrap_or_default());
     let _ = fs::remove_file(file);
     let _ = fs::remove_dir(directory);
-    imported.map(drop)
+    imported
 }
 
 /// Takes away the new sched_config of a run that was killed before it came to its place.

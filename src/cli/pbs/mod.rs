@@ -1,7 +1,7 @@
 //! `libra pbs`: installation into a PBS server.
 //!
 //! [`wanted`] is what an installation consists of, [`found`] what a server has, [`plan`] the steps from
-//! one to the other, [`record`] what was there before: plain data. [`server`] runs the commands of PBS,
+//! one to the other, [`record`] what was there before: plain data. [`server`] and [`session`] run PBS's commands,
 //! [`check`] judges what it finds, [`install`] carries plans out.
 
 mod check;
@@ -11,6 +11,7 @@ mod judge;
 mod plan;
 mod record;
 mod server;
+mod session;
 mod site;
 mod status;
 mod wanted;

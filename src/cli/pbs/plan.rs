@@ -47,7 +47,7 @@ impl Part {
         }
     }
 
-    fn extension(self) -> &'static str {
+    pub fn extension(self) -> &'static str {
         match self {
             Part::Content => "py",
             Part::Config => "json",

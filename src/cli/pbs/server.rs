@@ -1,12 +1,13 @@
 //! The PBS of this host: its configuration, and its commands run as child processes.
 
 use super::PbsError;
-use super::found::{self, Found, SchedulerFound};
+use super::found::{self, Found, HookFound, SchedulerFound};
 use super::plan::{Holders, Part};
+use super::session::{Session, errors, no_answer};
 use super::wanted::{PROGRESS, RESOURCES, TERMS};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -54,8 +55,13 @@ impl Pbs {
         })
     }
 
-    /// Runs a command of PBS: `bin/qmgr` and its arguments.
+    /// Runs a command of PBS: `bin/qstat` and its arguments.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String, PbsError> {
+        self.run_with(program, arguments, "")
+    }
+
+    /// Runs a command of PBS on an input.
+    fn run_with(&self, program: &str, arguments: &[&str], input: &str) -> Result<String, PbsError> {
         let path = self.exec.join(program);
         let shown = || {
             let mut words = vec![program.rsplit('/').next().unwrap_or(program).to_string()];
@@ -68,11 +74,12 @@ impl Pbs {
         };
         let mut child = Command::new(&path)
             .args(arguments)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| failed(format!("{}: {error}", path.display())))?;
+        let stdin = child.stdin.take();
         let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
         let read = |from: Option<&mut dyn Read>| {
             let mut bytes = Vec::new();
@@ -80,6 +87,7 @@ impl Pbs {
             String::from_utf8_lossy(&bytes).into_owned()
         };
         std::thread::scope(|scope| {
+            scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
             let out = scope.spawn(|| read(out.as_mut().map(|o| o as &mut dyn Read)));
             let err = scope.spawn(|| read(err.as_mut().map(|e| e as &mut dyn Read)));
             let end = Instant::now() + PATIENCE;
@@ -90,10 +98,7 @@ impl Pbs {
                     Ok(None) if Instant::now() > end => {
                         let _ = child.kill();
                         let _ = child.wait();
-                        break Err(format!(
-                            "no answer within {} s; the server may be down or busy",
-                            PATIENCE.as_secs()
-                        ));
+                        break Err(no_answer(PATIENCE));
                     }
                     Ok(None) => std::thread::sleep(LOOK),
                 }
@@ -101,23 +106,28 @@ impl Pbs {
             let out = out.join().unwrap_or_default();
             let err = err.join().unwrap_or_default();
             match status {
-                Ok(status) if status.success() => Ok(out),
-                Ok(status) if err.trim().is_empty() => Err(failed(status.to_string())),
-                Ok(_) => Err(failed(
-                    err.trim()
-                        .lines()
-                        .collect::<Vec<_>>()
-                        .join("; ")
-                        .trim()
-                        .to_string(),
-                )),
                 Err(error) => Err(failed(error)),
+                Ok(status) => {
+                    // Reading directives from its input, qmgr ends well whatever they came to.
+                    let said: Vec<String> = err.lines().map(str::to_string).collect();
+                    match errors(&said, !status.success()) {
+                        none if none.is_empty() && status.success() => Ok(out),
+                        none if none.is_empty() => Err(failed(status.to_string())),
+                        answer => Err(failed(answer)),
+                    }
+                }
             }
         })
     }
 
-    pub fn qmgr(&self, directive: &str) -> Result<String, PbsError> {
-        self.run("bin/qmgr", &["-c", directive])
+    /// What qmgr prints for some directives.
+    fn qmgr(&self, directives: &[String]) -> Result<String, PbsError> {
+        self.run_with("bin/qmgr", &[], &(directives.join("\n") + "\n"))
+    }
+
+    /// A qmgr for changes.
+    pub fn session(&self) -> Result<Session, PbsError> {
+        Session::start(&self.exec.join("bin/qmgr"), PATIENCE)
     }
 
     fn json(&self, program: &str, arguments: &[&str]) -> Result<Value, PbsError> {
@@ -183,20 +193,14 @@ impl Pbs {
     pub fn look(&self) -> Result<Found, PbsError> {
         let (server, _) = self.server()?;
         let nodes = found::nodes(&Value::Object(self.nodes()?));
-        let mut hooks = found::hooks(&self.qmgr("list hook")?);
-        for (name, hook) in &mut hooks {
-            if name.starts_with("libra_") {
-                hook.content = self.export(name, Part::Content)?;
-                hook.config = self.export(name, Part::Config)?;
-            }
-        }
-        if let Some(cgroups) = hooks.get_mut("pbs_cgroups") {
-            cgroups.config = self.export("pbs_cgroups", Part::Config)?;
-        }
-        let (scheduler, more_schedulers) = self.schedulers()?;
+        let listed = ["list resource", "list hook", "list sched"].map(str::to_string);
+        let listed = self.qmgr(&listed)?;
+        let mut hooks = found::hooks(&listed);
+        self.export(&mut hooks)?;
+        let (scheduler, more_schedulers) = self.schedulers(&listed)?;
         Ok(Found {
             server,
-            resources: found::resources(&self.qmgr("list resource")?),
+            resources: found::resources(&listed),
             nodes,
             hooks,
             scheduler,
@@ -204,18 +208,44 @@ impl Pbs {
         })
     }
 
-    fn export(&self, hook: &str, part: Part) -> Result<String, PbsError> {
-        self.qmgr(&format!(
-            "export hook {hook} {} default",
-            part.content_type()
-        ))
+    /// Fills in what was imported into Libra's hooks, and the configuration of pbs_cgroups.
+    fn export(&self, hooks: &mut BTreeMap<String, HookFound>) -> Result<(), PbsError> {
+        let temporary = std::env::temp_dir().join("libra-pbs-XXXXXX");
+        let directory = nix::unistd::mkdtemp(&temporary).map_err(|error| PbsError::File {
+            file: temporary,
+            error: error.into(),
+        })?;
+        let file = |name: &str, part: Part| directory.join(format!("{name}.{}", part.extension()));
+        let mut directives = Vec::new();
+        for name in hooks.keys() {
+            for part in [Part::Content, Part::Config] {
+                if name.starts_with("libra_") || (name == "pbs_cgroups" && part == Part::Config) {
+                    let (kind, to) = (part.content_type(), file(name, part));
+                    directives.push(format!(
+                        "export hook {name} {kind} default {}",
+                        to.display()
+                    ));
+                }
+            }
+        }
+        let exported = match directives.is_empty() {
+            true => Ok(String::new()),
+            false => self.qmgr(&directives),
+        };
+        for (name, hook) in hooks.iter_mut() {
+            // What was never imported is not exported.
+            let read = |part| std::fs::read_to_string(file(name, part)).unwrap_or_default();
+            (hook.content, hook.config) = (read(Part::Content), read(Part::Config));
+        }
+        let _ = std::fs::remove_dir_all(&directory);
+        exported.map(drop)
     }
 
     /// The default scheduler, where its files are on this host, and the names of others.
-    fn schedulers(&self) -> Result<(Option<SchedulerFound>, Vec<String>), PbsError> {
+    fn schedulers(&self, listed: &str) -> Result<(Option<SchedulerFound>, Vec<String>), PbsError> {
         let mut private = self.home.join("sched_priv");
         let mut others = Vec::new();
-        for (name, attributes) in found::list(&self.qmgr("list sched")?) {
+        for (name, attributes) in found::list(listed, "Sched") {
             match attributes.get("sched_priv") {
                 _ if name != "default" => others.push(name),
                 Some(directory) => private = PathBuf::from(directory),

@@ -1,0 +1,424 @@
+#!/usr/bin/env python3
+"""`libra pbs install`, `uninstall`, `check` and `hooks` on a real OpenPBS, which is thrown away afterwards.
+
+    tests/openpbs/install.py [NAME ...]     all tests, or those whose names contain one of the words
+
+Needs root and what `cluster` needs. LIBRA names the program (target/debug/libra), LIBRA_LIBRARY the library
+(target/debug/liblibra.so). SUBNET is the number of the cluster's addresses. The last line is `N passed, M failed`.
+"""
+
+import json
+import os
+import pathlib
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from cluster import Cluster  # noqa: E402
+
+ROOT = HERE.parent.parent
+LIBRA = pathlib.Path(os.environ.get("LIBRA", ROOT / "target/debug/libra")).resolve()
+LIBRARY = pathlib.Path(os.environ.get("LIBRA_LIBRARY", ROOT / "target/debug/liblibra.so")).resolve()
+SUBNET = int(os.environ["SUBNET"]) if "SUBNET" in os.environ else None
+
+RESOURCES = ["estimate", "deadline", "budget", "deadline_type", "penalty_rate", "libra_terms", "libra_price", "libra_info", "libra_share",
+             "libra_rating", "libra_node"]
+EVENTS = ["execjob_begin", "execjob_launch", "execjob_attach", "execjob_epilogue", "execjob_end", "execjob_abort", "exechost_periodic",
+          "postqueuejob", "modifyjob", "movejob", "runjob", "jobobit", "modifyvnode", "management", "periodic", "queuejob"]
+SITE_HOOK = "import pbs\npbs.event().accept()\n"
+
+
+class Site:
+    """A cluster with things of its own, and Libra beside it."""
+
+    def __init__(self, pbs):
+        self.pbs = pbs
+        self.state = pbs.directory / "state"
+        self.library = pbs.directory / "lib/liblibra.so.0"
+        self.config = pbs.directory / "libra.toml"
+        self.library.parent.mkdir()
+        shutil.copyfile(LIBRARY, self.library)
+        self.config.write_text(subprocess.run([LIBRA, "config", "default"], check=True, capture_output=True, text=True).stdout)
+        # What an installation must leave alone.
+        pbs.qmgr("create resource licences type=long,flag=q", "create resource gpus type=long,flag=nh",
+                 f"set node {pbs.host_names[0]} resources_available.gpus = 4", "set server resources_available.licences = 3")
+        pbs.hook("site_check", "queuejob", SITE_HOOK, order=5)
+        self.sched_config.chmod(0o640)
+        group = pwd.getpwnam("nobody").pw_gid
+        os.chown(self.sched_config, 0, group)
+
+    @property
+    def sched_config(self):
+        return self.pbs.home / "sched_priv/sched_config"
+
+    def options(self, command):
+        settings = ["--state", self.state]
+        if command != "uninstall":
+            settings += ["--library", self.library, "--config", self.config]
+        return settings
+
+    def libra(self, command, *args, user=None):
+        return self.pbs.run(LIBRA, "pbs", command, *self.options(command), *args, user=user)
+
+    def do(self, command, *args, rc=0):
+        """The answer of a command that has to end with this code."""
+        result = self.libra(command, *args)
+        assert result.rc == rc, f"pbs {command} {args}: exit {result.rc}, not {rc}\n{result.out}{result.err}"
+        return result.out + result.err
+
+    def snapshot(self):
+        """All that an installation touches, as bytes."""
+        # Few connections: PBS takes a reserved port for each, and they are soon used up.
+        shown = {"print": self.pbs.must("qmgr", stdin="print server\nprint resource\nprint node @default\n"), "print hook": self.pbs.must("qmgr", "-c", "print hook")}
+        status = self.sched_config.stat()
+        return {**shown, "sched_config": self.sched_config.read_bytes(), "owner": (status.st_uid, status.st_gid, status.st_mode),
+                "sched_priv": sorted(set(os.listdir(self.sched_config.parent)) - {"usage", "sched_out"}),
+                "resourcedef": (self.pbs.home / "server_priv/resourcedef").read_bytes(), "state": self.state.exists()}
+
+    def hooks(self):
+        """{name: enabled} of Libra's hooks."""
+        listed = self.pbs.must("qmgr", "-c", "list hook")
+        return dict(re.findall(r"^Hook (libra_\S+)\n(?:    .*\n|\t.*\n)*?    enabled = (\S+)", listed, re.MULTILINE))
+
+
+def same(before, after):
+    """Fail with what differs."""
+    for what, value in before.items():
+        assert after[what] == value, f"{what} was\n{value}\nand is\n{after[what]}"
+
+
+def steps(text):
+    """The commands of an answer."""
+    return [line for line in text.splitlines() if line.startswith(("qmgr -c", "in /", "kill -HUP", "qdel"))]
+
+
+def killed_at(site, command, number):
+    """Start a command and kill it when it has printed its step `number`, which it is about to run."""
+    argv = [LIBRA, "pbs", command, *site.options(command)]
+    environment = {**os.environ, "PBS_CONF_FILE": str(site.pbs.conf)}
+    with subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        seen = 0
+        for line in process.stdout:
+            seen += len(steps(line))
+            if seen == number:
+                # Some time later, so that kills come before, in and after the step.
+                time.sleep(0.004 * (number % 7))
+                process.send_signal(signal.SIGKILL)
+                break
+    return seen == number
+
+
+# ---- tests
+
+
+def test_check_finds_no_problem_and_changes_nothing(site):
+    before = site.snapshot()
+    text = site.do("check")
+    assert "problem" not in text and "loads in PBS's Python" in text, text
+    for line in subprocess.run([LIBRA, "pbs", "check", "--json", *map(str, site.options("check"))], capture_output=True, text=True, check=True,
+                               env={**os.environ, "PBS_CONF_FILE": str(site.pbs.conf)}).stdout.splitlines():
+        assert json.loads(line)["level"] in ("ok", "warning")
+    same(before, site.snapshot())
+
+
+def test_dry_run_changes_nothing(site):
+    before = site.snapshot()
+    planned = steps(site.do("install", "--dry-run"))
+    same(before, site.snapshot())
+    done = steps(site.do("install"))
+    assert planned == done, "the plan that is printed is the plan that is run"
+    installed = site.snapshot()
+    site.do("uninstall", "--dry-run")
+    same(installed, site.snapshot())
+    site.do("uninstall")
+
+
+def test_install_twice_and_uninstall(site):
+    before = site.snapshot()
+    text = site.do("install")
+    assert steps(text)[-1] == "qmgr -c 'set hook libra_queuejob enabled=true'"
+    installed = site.snapshot()
+    assert site.hooks() == {f"libra_{event}": "true" for event in EVENTS}
+    for resource in RESOURCES:
+        assert f"create resource {resource}\n" in installed["print"]
+    lines = installed["sched_config"].splitlines()
+    changed = [new for new, old in zip(lines, before["sched_config"].splitlines()) if new != old]
+    assert changed == [b'resources: "ncpus, mem, arch, host, vnode, aoe, eoe, libra_share"'], changed
+    assert installed["owner"] == before["owner"] and (before["owner"][2] & 0o777) == 0o640
+    assert site.do("install") == "nothing to do\n"
+    same(installed, site.snapshot())
+    assert "installed: by version" in site.do("check")
+    site.do("uninstall")
+    same(before, site.snapshot())
+    assert "nothing to do" in site.do("uninstall")
+
+
+def test_hooks_get_their_files(site):
+    directory = site.pbs.directory / "hooks"
+    site.do("hooks", directory)
+    site.do("install")
+    for event in EVENTS:
+        for kind, suffix in (("x-python", "py"), ("x-config", "json")):
+            imported = site.pbs.must("qmgr", "-c", f"export hook libra_{event} application/{kind} default")
+            assert imported.strip(), f"{event} {kind}"
+            if kind == "x-python":
+                assert imported == (directory / f"libra_{event}.{suffix}").read_text()
+    told = json.loads(site.pbs.must("qmgr", "-c", "export hook libra_queuejob application/x-config default"))
+    assert told == {"library": str(site.library), "config": str(site.config), "host-config": str(site.config),
+                    "state": str(site.pbs.home / "server_priv/libra"), "on-fault": "refuse"}, told
+    for host in site.pbs.host_names:
+        there = site.pbs.directory / host / "mom_priv/hooks"
+        site.pbs.wait(f"hooks at {host}", lambda there=there: len(list(there.glob("libra_*.PY"))) == 7)
+    site.do("uninstall")
+
+
+def test_the_scheduler_counts_shares(site):
+    site.do("install", "--nodes", site.pbs.host_names[1], "--share", "1")
+    select = ["-l", "select=1:ncpus=0:mpiprocs=1:libra_share=0.75"]
+    first, second = site.pbs.submit(*select), site.pbs.submit(*select)
+    site.pbs.wait_state(first, "R")
+    site.pbs.wait("second refused a place", lambda: "libra_share" in site.pbs.qstat(second).get("comment", ""))
+    assert site.pbs.qstat(second)["job_state"] == "Q"
+    assert site.pbs.host_names[1] in site.pbs.qstat(first)["exec_vnode"]
+    site.pbs.qdel("-x", first, second)
+    site.pbs.wait("jobs gone", lambda: not site.pbs.jobs())
+    site.do("uninstall")
+
+
+def test_options_stay_until_others_are_given(site):
+    first, second = site.pbs.host_names[:2]
+    before = site.snapshot()
+    site.do("install", "--nodes", first, "--share", "1.5")
+    assert site.pbs.node(first)["resources_available.libra_share"] == "1.5"
+    assert "resources_available.libra_share" not in site.pbs.node(second)
+    assert site.do("install") == "nothing to do\n"
+    site.do("install", "--nodes", "all", "--share", "all")
+    assert [float(site.pbs.node(host)["resources_available.libra_share"]) for host in (first, second)] == [3.0, 3.0]
+    changed = steps(site.do("install", "--nodes", second))
+    assert changed == [f"qmgr -c 'unset node {first} resources_available.libra_share'", f"qmgr -c 'unset node {first} resources_available.libra_node'"], changed
+    assert "no node 'nowhere'" in site.do("install", "--nodes", "nowhere", rc=1)
+    site.do("uninstall")
+    same(before, site.snapshot())
+
+
+def test_a_budget_of_the_sites_own_is_detected(site):
+    site.pbs.qmgr("create resource budget type=long,flag=q")
+    before = site.snapshot()
+    for command in ("check", "install"):
+        text = site.do(command, rc=1)
+        assert "problem  resource budget exists as type=long,flag=q; Libra needs type=string,flag=m" in text, text
+    same(before, site.snapshot())
+    site.pbs.qmgr("delete resource budget", "create resource budget type=string,flag=m")
+    before = site.snapshot()
+    assert "resource budget was there before" in site.do("install")
+    site.do("uninstall")
+    same(before, site.snapshot())
+    site.pbs.qmgr("delete resource budget")
+
+
+def test_pbs_cgroups_with_cpu_is_refused(site):
+    pbs = site.pbs
+    shipped = pbs.must("qmgr", "-c", "export hook pbs_cgroups application/x-config default")
+    config = json.loads(shipped)
+    config["run_only_on_hosts"] = ["none"]  # the hook itself is not what is tested
+    file = pbs.directory / "cgroups.json"
+
+    def set_config(value):
+        file.write_text(value)
+        pbs.qmgr(f"import hook pbs_cgroups application/x-config default {file}")
+
+    first = site.snapshot()
+    config["cgroup"]["cpu"] = {"enabled": True}
+    set_config(json.dumps(config))
+    assert "pbs_cgroups: not there or not enabled" in site.do("check")
+    pbs.qmgr("set hook pbs_cgroups enabled=true")
+    before = site.snapshot()
+    text = site.do("install", rc=1)
+    assert "problem  pbs_cgroups: its cpu part is enabled" in text and "ncpus=0" in text, text
+    same(before, site.snapshot())
+    config["cgroup"]["cpu"]["enabled"] = False
+    set_config(json.dumps(config))
+    assert "warning  pbs_cgroups: enabled, with cpuacct" in site.do("check")
+    config["cgroup"]["cpuacct"]["enabled"] = False
+    set_config(json.dumps(config))
+    assert "its cpu part is off" in site.do("check")
+    pbs.qmgr("set hook pbs_cgroups enabled=false")
+    set_config(shipped)
+    same(first, site.snapshot())
+
+
+def test_other_hooks_and_limits_are_named(site):
+    site.pbs.hook("late", "queuejob", SITE_HOOK, order=1000)
+    site.pbs.qmgr("set queue workq resources_max.walltime = 01:00:00", "set queue workq resources_min.ncpus = 1", "set server scheduling = false")
+    text = site.do("check")
+    for part in ("hook site_check (order 5) sees jobs before", "warning  hook late (order 1000) sees jobs after", "resources_max.walltime=01:00:00",
+                 "resources_min.ncpus=1", "scheduling is off"):
+        assert part in text, f"{part}\n{text}"
+    site.pbs.delete_hook("late")
+    site.pbs.qmgr("create hook libra_runjob event=runjob,enabled=false")
+    assert "problem  hook libra_runjob exists" in site.do("install", rc=1)
+    site.pbs.qmgr("delete hook libra_runjob", "unset queue workq resources_max.walltime", "unset queue workq resources_min.ncpus",
+                  "set server scheduling = true")
+
+
+def test_wrong_files_are_refused(site):
+    before = site.snapshot()
+    for options, part in ((["--library", "/nowhere.so"], "no file /nowhere.so"), (["--library", site.config], "cannot load"),
+                          (["--config", site.library], "configuration:")):
+        result = site.pbs.run(LIBRA, "pbs", "install", "--state", site.state, *site.options("install")[2:], *options) if options[0] != "--config" else \
+            site.pbs.run(LIBRA, "pbs", "install", "--state", site.state, "--library", site.library, *options)
+        if result.rc == 2:  # an option given twice
+            result = site.pbs.run(LIBRA, "pbs", "install", "--state", site.state, "--config", site.config, *options)
+        assert result.rc == 1 and part in result.out, result
+    site.config.chmod(0o666)
+    assert "can be written by others than root" in site.do("install", rc=1)
+    site.config.chmod(0o644)
+    site.config.write_text('[pbs]\non-fault = "admit"\n')
+    assert "on-fault is admit" in site.do("check")
+    same(before, site.snapshot())
+    nowhere = subprocess.run([LIBRA, "pbs", "check"], capture_output=True, text=True, check=False, env={**os.environ, "PBS_CONF_FILE": "/nowhere"})
+    assert nowhere.returncode == 1 and "PBS_CONF_FILE" in nowhere.stdout, nowhere
+
+
+def test_an_ordinary_user_cannot(site):
+    before = site.snapshot()
+    program = site.pbs.directory / "lib/libra"
+    shutil.copy(LIBRA, program)
+    result = site.pbs.run(program, "pbs", "install", *site.options("install"), user=site.pbs.users[0])
+    assert result.rc == 1 and "only root" in result.out, result
+    same(before, site.snapshot())
+
+
+def test_killed_and_continued(site):
+    before = site.snapshot()
+    total = len(steps(site.do("install")))
+    whole = site.snapshot()
+    site.do("uninstall")
+    for number in [1, 5, 11, 12, 16, 20, 21, 23, 24, 40, 60, 70, total - 1, total]:
+        assert killed_at(site, "install", number), number
+        if number < total - 1:
+            assert site.hooks().get("libra_queuejob") != "true", "nobody is admitted by half an installation"
+        site.do("install")
+        same(whole, site.snapshot())
+        assert site.do("install") == "nothing to do\n"
+        killed_at(site, "uninstall", 1 + number % 49)
+        site.do("uninstall")
+        same(before, site.snapshot())
+
+
+def test_killed_and_undone(site):
+    before = site.snapshot()
+    for number in range(2, 82, 9):
+        assert killed_at(site, "install", number), number
+        if number > 3:
+            assert "installed: in part" in site.do("check")
+        site.do("uninstall")
+        same(before, site.snapshot())
+
+
+def test_the_server_dies_meanwhile(site):
+    before = site.snapshot()
+    argv = [LIBRA, "pbs", "install", *site.options("install")]
+    environment = {**os.environ, "PBS_CONF_FILE": str(site.pbs.conf)}
+    with subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        for line in process.stdout:
+            if "libra_execjob_end" in line:
+                site.pbs.kill_server()
+                break
+        _, error = process.communicate()
+    assert process.returncode == 125 and "'libra pbs install' again goes on from here" in error, error
+    assert site.libra("check").rc == 1
+    site.pbs.start_server()
+    for host in site.pbs.host_names:
+        site.pbs.wait("node free", lambda host=host: site.pbs.node(host).get("state") == "free")
+    site.do("install")
+    assert site.hooks() == {f"libra_{event}": "true" for event in EVENTS}
+    site.do("uninstall")
+    same(before, site.snapshot())
+
+
+def test_an_upgrade_replaces_hooks(site):
+    site.do("install")
+    whole = site.snapshot()
+    old = site.pbs.directory / "old.py"
+    old.write_text("import pbs\n# of an older version\npbs.event().accept()\n")
+    # Not the installation's way with a periodic hook, so it is off meanwhile.
+    site.pbs.qmgr("set hook libra_periodic enabled=false", *[f"import hook libra_{event} application/x-python default {old}" for event in ("queuejob", "periodic")])
+    changed = steps(site.do("install"))
+    assert [line.split()[2].strip("'") for line in changed] == ["set", "delete", "create", "import", "import", "import", "set"], changed
+    assert not any("libra_queuejob enabled" in line for line in changed), "jobs are judged all the while"
+    now = site.snapshot()
+    # The periodic hook is another one and stands last.
+    same({**whole, "print hook": sorted(whole["print hook"].splitlines())}, {**now, "print hook": sorted(now["print hook"].splitlines())})
+    site.config.write_text(site.config.read_text() + '\n[pbs]\non-fault = "admit"\n' if "[pbs]" not in site.config.read_text()
+                           else site.config.read_text().replace('on-fault = "refuse"', 'on-fault = "admit"'))
+    assert sum("application/x-config" in line for line in steps(site.do("install"))) == 16
+    site.do("uninstall")
+
+
+def test_jobs_with_terms_hold_what_they_have(site):
+    pbs, before = site.pbs, site.snapshot()
+    site.do("install")
+    running = pbs.submit("-l", "deadline=100", "-l", "select=1:ncpus=0:mpiprocs=1:libra_share=0.5")
+    pbs.wait_state(running, "R")
+    held = pbs.submit("-h", "-l", "budget=5")
+    plain = pbs.submit()
+    installed = site.snapshot()
+    text = site.do("uninstall", rc=1)
+    assert running in text and held in text and plain not in text, text
+    same(installed, site.snapshot())
+
+    text = site.do("uninstall", "--force", rc=1)
+    assert "resources that stay" in text and running in text, text
+    assert site.hooks() == {} and site.sched_config.read_bytes() == before["sched_config"]
+    assert site.pbs.must("qmgr", "-c", "print resource").count("create resource") == 2 + 3
+    assert "create resource libra_share" in site.pbs.must("qmgr", "-c", "print resource")
+    pbs.qdel(running, held, plain)
+    pbs.wait_state(running, "F")
+
+    text = site.do("uninstall", rc=1)
+    assert "2 finished jobs with them are in the history" in text and "--delete-history" in text, text
+    text = site.do("uninstall", "--delete-history")
+    assert f"qdel -x {running} {held}" in text, text
+    assert list(pbs.jobs()) == [plain], "others stay in the history"
+    pbs.qdel("-x", plain)
+    same(before, site.snapshot())
+
+
+def main():
+    """Run the tests on one cluster; each finds and leaves it as it was."""
+    words = sys.argv[1:]
+    tests = {name: test for name, test in globals().items() if name.startswith("test_") and (not words or any(word in name for word in words))}
+    failed = 0
+    with Cluster(hosts=2, processors=3, subnet=SUBNET) as pbs:
+        site = Site(pbs)
+        config, clean = site.config.read_text(), site.snapshot()
+        for name, test in tests.items():
+            start = time.monotonic()
+            try:
+                test(site)
+                same(clean, site.snapshot())
+                print(f"ok      {name} ({time.monotonic() - start:.1f} s)", flush=True)
+            except Exception:  # pylint: disable=broad-exception-caught
+                failed += 1
+                print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
+                # For the tests that follow.
+                pbs.qdel("-x", *pbs.jobs())
+                site.libra("uninstall", "--force", "--delete-history")
+                clean = site.snapshot()
+            site.config.write_text(config)
+            site.config.chmod(0o644)
+    print(f"{len(tests) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
