@@ -13,6 +13,9 @@ Everything is in one directory. What it must borrow from the machine (addresses 
 /etc/hosts, ordinary users) is given back at the end; `machine` knows how. Several clusters can run at a time: their
 subnets, ports and names differ. All hosts share this machine's processors and kernel. Needs root, PostgreSQL with its
 user `postgres`, and OpenPBS in PBS_EXEC (/opt/pbs if the environment does not say); needs and makes no /etc/pbs.conf.
+
+What differs from a real cluster: moms have ports of their own, so `pbsnodes -o` wants host:port (`host_port`), and a
+host's cgroups are the machine's. After a server was killed, job numbers go on at the next thousand.
 """
 
 import argparse
@@ -120,40 +123,42 @@ class Cluster(client.Commands):
             if self.plan["subnet"] is None:
                 self.plan["subnet"] = machine.free_subnet()
             self.plan["ports"] = machine.free_ports(self.plan["subnet"], 3 + 2 * self.plan["hosts"])
-            machine.add_names(self.plan["subnet"], self.directory, self.names)
             (self.directory / "cluster.json").write_text(json.dumps(self.plan) + "\n")
+            machine.add_names(self.plan["subnet"], self.directory, self.names)
             for user in self.users:
                 machine.add_user(user, self.directory / "home" / user)
         self.write_server()
         for host in self.host_names:
             self.write_host(host)
-        self.daemon("libexec/pbs_habitat", timeout=120)
+        self.build_home()
         (self.home / "pbs_environment").write_text(self.job_environment(self.conf))
         self.daemon("sbin/pbs_comm")
         self.start_server()
         self.daemon("sbin/pbs_sched")
         self.qmgr("set server flatuid = true", "set server job_history_enable = true")
+        # All nodes before the first mom: each creation makes the nodes that are up go down for two seconds, and a job
+        # that is looked at meanwhile waits for the next event: a node that comes up starts no scheduling cycle.
         for host, processors in zip(self.host_names, self.processors):
-            self.start_mom(host)
             self.qmgr(f"create node {host} port={self.host_port(host)}")
             if processors is not None:
                 self.qmgr(f"set node {host} resources_available.ncpus = {processors}")
         for host in self.host_names:
-            self.wait(f"node {host} free", lambda host=host: self.node(host).get("state") == "free")
+            self.start_mom(host)
+        self.wait_free()
 
     def down(self):
         """End everything and give back what was borrowed; may be called at any time, and again."""
         atexit.unregister(self.down)
         if self.directory is None or not self.directory.exists():
             return
-        machine.end_all(self.directory)
-        if self.plan["subnet"] is not None:
+        # Not if another cluster has this subnet, because `up` failed on just that: the names and users are the other's.
+        ours = machine.known_clusters().get(self.plan["subnet"]) == self.directory
+        machine.end_all(self.directory, self.users if ours else ())
+        if ours:
             with machine.lock():
-                # Not if another cluster has this subnet: then `up` has failed on it.
-                if machine.known_clusters().get(self.plan["subnet"]) == self.directory:
-                    for user in self.users:
-                        machine.remove_user(user)
-                    machine.remove_names(self.plan["subnet"])
+                for user in self.users:
+                    machine.remove_user(user)
+                machine.remove_names(self.plan["subnet"])
         shutil.rmtree(self.directory)
 
     def check_machine(self):
@@ -172,6 +177,18 @@ class Cluster(client.Commands):
         for part in (self.directory, *self.directory.parents):
             if part.exists() and part.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise RuntimeError(f"{self.directory}: others can write to {part}, and OpenPBS refuses that: choose a directory such as {PARENT}/libra")
+
+    def build_home(self):
+        """Run pbs_habitat. On a busy machine it asks the data service before that is ready, and gives up: then once more."""
+        for _ in range(3):
+            try:
+                self.daemon("libexec/pbs_habitat", timeout=120)
+                return
+            except client.CommandFailed as failure:
+                last = failure
+                machine.end_all(self.directory)
+                shutil.rmtree(self.home)
+        raise last
 
     def write_server(self):
         server, comm, store = self.plan["ports"][:3]
@@ -244,13 +261,23 @@ class Cluster(client.Commands):
         """Start a host's mom; with `preserve`, running jobs are taken over (`pbs_mom -p`) rather than ended and run again."""
         self.daemon("sbin/pbs_mom", *(["-p"] if preserve else []), conf=self.host_conf(host))
 
+    def wait_free(self):
+        """Wait until every node is free, and start a scheduling cycle."""
+        self.wait("all nodes free", lambda: all(self.node(host).get("state") == "free" for host in self.host_names))
+        self.cycle()
+
     def signal_scheduler(self, number=signal.SIGHUP):
         os.kill(self.lock_pid(self.home / "sched_priv/sched.lock"), number)
 
 
 def remove_leftovers():
     """Take down every cluster whose owner is gone and that nobody started with `up`."""
-    for directory in machine.known_clusters().values():
+    for subnet, directory in machine.known_clusters().items():
+        if not (directory / "cluster.json").exists():
+            print(f"subnet {subnet}: {directory} is gone; only its names are taken back")
+            with machine.lock():
+                machine.remove_names(subnet)
+            continue
         cluster = Cluster.existing(directory)
         if cluster.plan["owner"] is not None and not machine.alive(cluster.plan["owner"]):
             print(f"taking down {directory}")
