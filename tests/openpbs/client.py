@@ -120,7 +120,12 @@ class Commands:
         def reached():
             found = self.qstat(job)
             return found if found.get("job_state", "?") in states else None
-        return self.wait(f"job {job} in state {states}", reached, patience)
+        try:
+            return self.wait(f"job {job} in state {states}", reached, patience)
+        except TimeoutError as late:
+            found = self.qstat(job)
+            nodes = {host: self.node(host).get("state") for host in self.host_names}
+            raise TimeoutError(f"{late}: it is in state {found.get('job_state')}, comment {found.get('comment')!r}, nodes {nodes}") from None
 
     def hook(self, name, event, source, config=None, **settings):
         """Create (or replace) hook `name` for `event` with the Python text `source` and the text `config`; wait until hosts have it."""

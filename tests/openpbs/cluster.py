@@ -127,6 +127,8 @@ class Cluster(client.Commands):
             machine.add_names(self.plan["subnet"], self.directory, self.names)
             for user in self.users:
                 machine.add_user(user, self.directory / "home" / user)
+        (self.directory / "tmp").mkdir()
+        (self.directory / "tmp").chmod(0o1777)
         self.write_server()
         for host in self.host_names:
             self.write_host(host)
@@ -190,13 +192,18 @@ class Cluster(client.Commands):
                 shutil.rmtree(self.home)
         raise last
 
+    @property
+    def common_settings(self):
+        """For server and hosts. qsub leaves sockets and copies of scripts in PBS_TMPDIR."""
+        return {"PBS_CORE_LIMIT": 0, "PBS_LOG_HIGHRES_TIMESTAMP": 1, "PBS_TMPDIR": self.directory / "tmp"}
+
     def write_server(self):
         server, comm, store = self.plan["ports"][:3]
         settings = {"PBS_EXEC": self.exec, "PBS_HOME": self.home, "PBS_SERVER": self.server_name, "PBS_LEAF_NAME": self.server_name,
                     "PBS_BATCH_SERVICE_PORT": server, "PBS_BATCH_SERVICE_PORT_DIS": server, "PBS_DATA_SERVICE_PORT": store,
                     "PBS_COMM_NAME": f"{self.server_name}:{comm}", "PBS_LEAF_ROUTERS": f"{self.server_name}:{comm}",
                     "PBS_START_SERVER": 1, "PBS_START_SCHED": 1, "PBS_START_COMM": 1, "PBS_START_MOM": 0,
-                    "PBS_CORE_LIMIT": 0, "PBS_LOG_HIGHRES_TIMESTAMP": 1}
+                    **self.common_settings}
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
     def write_host(self, host):
@@ -206,13 +213,15 @@ class Cluster(client.Commands):
                     "PBS_LEAF_NAME": host, "PBS_MOM_NODE_NAME": host, "PBS_BATCH_SERVICE_PORT": server, "PBS_BATCH_SERVICE_PORT_DIS": server,
                     "PBS_MOM_SERVICE_PORT": port, "PBS_MANAGER_SERVICE_PORT": port + 1, "PBS_LEAF_ROUTERS": f"{self.server_name}:{comm}",
                     "PBS_START_SERVER": 0, "PBS_START_SCHED": 0, "PBS_START_COMM": 0, "PBS_START_MOM": 1,
-                    "PBS_CORE_LIMIT": 0, "PBS_LOG_HIGHRES_TIMESTAMP": 1}
+                    **self.common_settings}
         self.host_conf(host).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         for name, mode in MOM_DIRECTORIES.items():
             (home / name).mkdir(parents=True)
             (home / name).chmod(mode)
         (home / "pbs_environment").write_text(self.job_environment(self.host_conf(host)))
-        (home / "mom_priv/config").write_text(f"$usecp *:{self.directory} {self.directory}\n$usecp *:/tmp /tmp\n$min_check_poll 5\n")
+        (home / "mom_priv/config").write_text(f"$usecp *:{self.directory} {self.directory}\n$usecp *:/tmp /tmp\n$min_check_poll 5\n"
+                                              # Not /var/tmp: a job is refused where a killed cluster's job of the same number has left its directory.
+                                              f"$tmpdir {home}/spool\n")
 
     def job_environment(self, conf):
         """Jobs carry the mark, to be found when their mom is no more; PBS's commands inside jobs need the path of the settings."""
