@@ -1,7 +1,7 @@
 """OpenPBS's commands, as methods: what a test says to a cluster and asks of it.
 
 `Commands` expects of its user: `exec` (PBS_EXEC), `home` (the server's PBS_HOME), `conf` (the server's pbs.conf),
-`host_names`, `users`. Every command returns `Result(rc, out, err)`; attributes of jobs and nodes are strings, as OpenPBS prints them.
+`host_names`, `users`, `mom_pid`. Every command returns `Result(rc, out, err)`; attributes of jobs and nodes are strings, as OpenPBS prints them.
 """
 
 import collections
@@ -120,10 +120,15 @@ class Commands:
         def reached():
             found = self.qstat(job)
             return found if found.get("job_state", "?") in states else None
-        return self.wait(f"job {job} in state {states}", reached, patience)
+        try:
+            return self.wait(f"job {job} in state {states}", reached, patience)
+        except TimeoutError as late:
+            found = self.qstat(job)
+            nodes = {host: self.node(host).get("state") for host in self.host_names}
+            raise TimeoutError(f"{late}: it is in state {found.get('job_state')}, comment {found.get('comment')!r}, nodes {nodes}") from None
 
     def hook(self, name, event, source, config=None, **settings):
-        """Create (or replace) hook `name` for `event` with the Python text `source` and the text `config`."""
+        """Create (or replace) hook `name` for `event` with the Python text `source` and the text `config`; wait until hosts have it."""
         file = pathlib.Path(self.directory) / f"{name}.hook.py"
         file.write_text(source)
         if f"Hook {name}\n" not in self.qmgr("list hook", check=False).out:
@@ -135,6 +140,17 @@ class Commands:
             commands.append(f"import hook {name} application/x-config default {text}")
         commands += [f"set hook {name} {key} = {value}" for key, value in settings.items()]
         self.qmgr(*commands, f"set hook {name} enabled = true")
+        if event.startswith("exec"):
+            self.wait(f"hook {name} on all hosts", lambda: all(self.has_hook(host, name, source, config) for host in self.host_names if self.mom_pid(host)))
+
+    def has_hook(self, host, name, source, config):
+        """Whether the server has sent this version of a hook to a host; that takes it a second or two."""
+        directory = pathlib.Path(self.directory) / host / "mom_priv/hooks"
+        try:
+            return ((directory / f"{name}.PY").read_text() == source and "enabled=false" not in (directory / f"{name}.HK").read_text()
+                    and (config is None or (directory / f"{name}.CF").read_text() == config))
+        except FileNotFoundError:
+            return False
 
     def delete_hook(self, name):
         self.qmgr(f"set hook {name} enabled = false", f"delete hook {name}")

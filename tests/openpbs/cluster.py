@@ -13,6 +13,9 @@ Everything is in one directory. What it must borrow from the machine (addresses 
 /etc/hosts, ordinary users) is given back at the end; `machine` knows how. Several clusters can run at a time: their
 subnets, ports and names differ. All hosts share this machine's processors and kernel. Needs root, PostgreSQL with its
 user `postgres`, and OpenPBS in PBS_EXEC (/opt/pbs if the environment does not say); needs and makes no /etc/pbs.conf.
+
+What differs from a real cluster: moms have ports of their own, so `pbsnodes -o` wants host:port (`host_port`), and a
+host's cgroups are the machine's. After a server was killed, job numbers go on at the next thousand.
 """
 
 import argparse
@@ -34,8 +37,7 @@ import machine  # noqa: E402
 
 PARENT = "/srv"  # of temporary directories
 MOM_DIRECTORIES = {"aux": 0o755, "checkpoint": 0o700, "mom_logs": 0o755, "mom_priv": 0o751, "mom_priv/jobs": 0o751, "mom_priv/hooks": 0o750,
-                   "mom_priv/hooks/tmp": 0o750, "spool": 0o1777, "undelivered": 0o1777,
-                   "tmp": 0o1777}
+                   "mom_priv/hooks/tmp": 0o750, "spool": 0o1777, "undelivered": 0o1777}
 
 
 class Cluster(client.Commands):
@@ -121,40 +123,44 @@ class Cluster(client.Commands):
             if self.plan["subnet"] is None:
                 self.plan["subnet"] = machine.free_subnet()
             self.plan["ports"] = machine.free_ports(self.plan["subnet"], 3 + 2 * self.plan["hosts"])
-            machine.add_names(self.plan["subnet"], self.directory, self.names)
             (self.directory / "cluster.json").write_text(json.dumps(self.plan) + "\n")
+            machine.add_names(self.plan["subnet"], self.directory, self.names)
             for user in self.users:
                 machine.add_user(user, self.directory / "home" / user)
+        (self.directory / "tmp").mkdir()
+        (self.directory / "tmp").chmod(0o1777)
         self.write_server()
         for host in self.host_names:
             self.write_host(host)
-        self.daemon("libexec/pbs_habitat", timeout=120)
+        self.build_home()
         (self.home / "pbs_environment").write_text(self.job_environment(self.conf))
         self.daemon("sbin/pbs_comm")
         self.start_server()
         self.daemon("sbin/pbs_sched")
         self.qmgr("set server flatuid = true", "set server job_history_enable = true")
+        # All nodes before the first mom: each creation makes the nodes that are up go down for two seconds, and a job
+        # that is looked at meanwhile waits for the next event: a node that comes up starts no scheduling cycle.
         for host, processors in zip(self.host_names, self.processors):
-            self.start_mom(host)
             self.qmgr(f"create node {host} port={self.host_port(host)}")
             if processors is not None:
                 self.qmgr(f"set node {host} resources_available.ncpus = {processors}")
         for host in self.host_names:
-            self.wait(f"node {host} free", lambda host=host: self.node(host).get("state") == "free")
+            self.start_mom(host)
+        self.wait_free()
 
     def down(self):
         """End everything and give back what was borrowed; may be called at any time, and again."""
         atexit.unregister(self.down)
         if self.directory is None or not self.directory.exists():
             return
-        machine.end_all(self.directory)
-        if self.plan["subnet"] is not None:
+        # Not if another cluster has this subnet, because `up` failed on just that: the names and users are the other's.
+        ours = machine.known_clusters().get(self.plan["subnet"]) == self.directory
+        machine.end_all(self.directory, self.users if ours else ())
+        if ours:
             with machine.lock():
-                # Not if another cluster has this subnet: then `up` has failed on it.
-                if machine.known_clusters().get(self.plan["subnet"]) == self.directory:
-                    for user in self.users:
-                        machine.remove_user(user)
-                    machine.remove_names(self.plan["subnet"])
+                for user in self.users:
+                    machine.remove_user(user)
+                machine.remove_names(self.plan["subnet"])
         shutil.rmtree(self.directory)
 
     def check_machine(self):
@@ -174,13 +180,30 @@ class Cluster(client.Commands):
             if part.exists() and part.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise RuntimeError(f"{self.directory}: others can write to {part}, and OpenPBS refuses that: choose a directory such as {PARENT}/libra")
 
+    def build_home(self):
+        """Run pbs_habitat. On a busy machine it asks the data service before that is ready, and gives up: then once more."""
+        for _ in range(3):
+            try:
+                self.daemon("libexec/pbs_habitat", timeout=120)
+                return
+            except client.CommandFailed as failure:
+                last = failure
+                machine.end_all(self.directory)
+                shutil.rmtree(self.home)
+        raise last
+
+    @property
+    def common_settings(self):
+        """For server and hosts. qsub leaves sockets and copies of scripts in PBS_TMPDIR."""
+        return {"PBS_CORE_LIMIT": 0, "PBS_LOG_HIGHRES_TIMESTAMP": 1, "PBS_TMPDIR": self.directory / "tmp"}
+
     def write_server(self):
         server, comm, store = self.plan["ports"][:3]
         settings = {"PBS_EXEC": self.exec, "PBS_HOME": self.home, "PBS_SERVER": self.server_name, "PBS_LEAF_NAME": self.server_name,
                     "PBS_BATCH_SERVICE_PORT": server, "PBS_BATCH_SERVICE_PORT_DIS": server, "PBS_DATA_SERVICE_PORT": store,
                     "PBS_COMM_NAME": f"{self.server_name}:{comm}", "PBS_LEAF_ROUTERS": f"{self.server_name}:{comm}",
                     "PBS_START_SERVER": 1, "PBS_START_SCHED": 1, "PBS_START_COMM": 1, "PBS_START_MOM": 0,
-                    "PBS_CORE_LIMIT": 0, "PBS_LOG_HIGHRES_TIMESTAMP": 1}
+                    **self.common_settings}
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
     def write_host(self, host):
@@ -190,13 +213,15 @@ class Cluster(client.Commands):
                     "PBS_LEAF_NAME": host, "PBS_MOM_NODE_NAME": host, "PBS_BATCH_SERVICE_PORT": server, "PBS_BATCH_SERVICE_PORT_DIS": server,
                     "PBS_MOM_SERVICE_PORT": port, "PBS_MANAGER_SERVICE_PORT": port + 1, "PBS_LEAF_ROUTERS": f"{self.server_name}:{comm}",
                     "PBS_START_SERVER": 0, "PBS_START_SCHED": 0, "PBS_START_COMM": 0, "PBS_START_MOM": 1,
-                    "PBS_CORE_LIMIT": 0, "PBS_LOG_HIGHRES_TIMESTAMP": 1}
+                    **self.common_settings}
         self.host_conf(host).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         for name, mode in MOM_DIRECTORIES.items():
             (home / name).mkdir(parents=True)
             (home / name).chmod(mode)
         (home / "pbs_environment").write_text(self.job_environment(self.host_conf(host)))
-        (home / "mom_priv/config").write_text(f"$usecp *:{self.directory} {self.directory}\n$usecp *:/tmp /tmp\n$min_check_poll 5\n$tmpdir {home}/tmp\n")
+        (home / "mom_priv/config").write_text(f"$usecp *:{self.directory} {self.directory}\n$usecp *:/tmp /tmp\n$min_check_poll 5\n"
+                                              # Not /var/tmp: a job is refused where a killed cluster's job of the same number has left its directory.
+                                              f"$tmpdir {home}/spool\n")
 
     def job_environment(self, conf):
         """Jobs carry the mark, to be found when their mom is no more; PBS's commands inside jobs need the path of the settings."""
@@ -245,13 +270,23 @@ class Cluster(client.Commands):
         """Start a host's mom; with `preserve`, running jobs are taken over (`pbs_mom -p`) rather than ended and run again."""
         self.daemon("sbin/pbs_mom", *(["-p"] if preserve else []), conf=self.host_conf(host))
 
+    def wait_free(self):
+        """Wait until every node is free, and start a scheduling cycle."""
+        self.wait("all nodes free", lambda: all(self.node(host).get("state") == "free" for host in self.host_names))
+        self.cycle()
+
     def signal_scheduler(self, number=signal.SIGHUP):
         os.kill(self.lock_pid(self.home / "sched_priv/sched.lock"), number)
 
 
 def remove_leftovers():
     """Take down every cluster whose owner is gone and that nobody started with `up`."""
-    for directory in machine.known_clusters().values():
+    for subnet, directory in machine.known_clusters().items():
+        if not (directory / "cluster.json").exists():
+            print(f"subnet {subnet}: {directory} is gone; only its names are taken back")
+            with machine.lock():
+                machine.remove_names(subnet)
+            continue
         cluster = Cluster.existing(directory)
         if cluster.plan["owner"] is not None and not machine.alive(cluster.plan["owner"]):
             print(f"taking down {directory}")

@@ -132,15 +132,16 @@ def end_process(pid, number=signal.SIGKILL, patience=20.0):
         time.sleep(0.02)
 
 
-def marked_processes(directory):
-    """Numbers of all living processes that carry the mark of the cluster in `directory`."""
+def marked_processes(directory, users=()):
+    """Numbers of all living processes that carry the mark of the cluster in `directory`, or belong to its users."""
     mark = f"{MARK}={directory}".encode()
+    uids = {entry.pw_uid for entry in pwd.getpwall() if entry.pw_name in users}
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            marked = mark in (entry / "environ").read_bytes().split(b"\0")
+            marked = entry.stat().st_uid in uids or mark in (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
         if marked and alive(int(entry.name)):
@@ -148,12 +149,12 @@ def marked_processes(directory):
     return found
 
 
-def end_all(directory):
-    """End every process of the cluster in `directory`: daemons, jobs, data service."""
-    for _ in range(50):
-        remaining = marked_processes(directory)
-        if not remaining:
-            break
+def end_all(directory, users=()):
+    """End every process of the cluster in `directory`: daemons, jobs (also those that dropped the mark), data service."""
+    deadline = time.monotonic() + 20
+    while remaining := marked_processes(directory, users):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"these processes of {directory} do not end: {remaining}")
         for pid in remaining:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

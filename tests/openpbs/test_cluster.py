@@ -37,11 +37,22 @@ class TwoClusters(unittest.TestCase):
             job = pbs.submit("-j", "oe", "-o", str(output), script="id -un\nsleep 2\n")
             elsewhere = other.submit(script="sleep 1000\n")
             host = pbs.host_names[1]
+            stray = pbs.submit(script="env -i setsid sleep 1000 &\necho $! > stray\nsleep 1000\n")
             kept = pbs.submit("-l", f"select=1:host={host}", user=second)
             pbs.wait_state(job, "F")
             pbs.wait("output delivered", output.exists)
             self.assertEqual(output.read_text(), f"{first}\n")
             pbs.wait_state(kept, "R")
+            number = pbs.directory / "home" / first / "stray"
+            stray_pid = int(pbs.wait("the job runs", lambda: number.exists() and number.read_text().strip()))
+            self.assertEqual(pbs.run("pbsnodes", "-o", f"{host}:{pbs.host_port(host)}").rc, 0)
+            self.assertIn("offline", pbs.node(host)["state"])
+            self.assertEqual(pbs.run("pbsnodes", "-r", f"{host}:{pbs.host_port(host)}").rc, 0)
+            pbs.hook("begin", "execjob_begin", "import pbs\npbs.event().reject('not here')\n")
+            refused = pbs.submit()
+            pbs.wait("the hook has refused", lambda: "not here" in pbs.log(pbs.host_names[0]))
+            pbs.delete_hook("begin")
+            pbs.qdel("-Wforce", refused)
 
             pbs.kill_server()
             self.assertNotEqual(pbs.run("qstat").rc, 0)
@@ -56,12 +67,14 @@ class TwoClusters(unittest.TestCase):
             self.assertEqual(pbs.qdel(kept, user=first).rc, 159, "another user's job")
             self.assertEqual(pbs.qdel(kept, user=second).rc, 0)
             self.assertEqual(other.wait_state(elsewhere, "R")["Job_Owner"], f"{other.users[0]}@{other.server_name}")
+            self.assertTrue(machine.alive(stray_pid), stray)
             directories, numbers = [pbs.directory, other.directory], [pbs.plan["subnet"], other.plan["subnet"]]
             self.assertNotEqual(traces_of(*numbers), [])
         for directory in directories:
             self.assertFalse(directory.exists())
             self.assertEqual(machine.marked_processes(directory), [])
         self.assertEqual(traces_of(*numbers), [])
+        self.assertFalse(machine.alive(stray_pid), "a job that has left its session and its environment")
 
     def test_killed_run(self):
         """What a killed run leaves is found and removed by `down`."""
