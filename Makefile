@@ -29,9 +29,10 @@ bench: ## benchmarks
 lint: ## formatting, clippy, shellcheck
 	@BOOTSTRAP=build scripts/test fmt clippy shell
 
-package: ## a .deb and an .rpm in target/packages
+package: ## libra and libra-pbs, .deb and .rpm, in target/packages
 	@scripts/package
 
 install: ## into DESTDIR/PREFIX (PREFIX=/usr/local)
 	@scripts/bootstrap build
 	@PREFIX=$(PREFIX) LIBDIR=$(LIBDIR) scripts/stage "$(DESTDIR)/"
+	@PREFIX=$(PREFIX) scripts/stage-pbs "$(DESTDIR)/"
