@@ -1,11 +1,10 @@
-//! Admission through the book: the same decision as everywhere, over the book's sums.
+//! The book as a decision sees it, and a job judged anew under other terms.
 
-use super::{Admitted, Alarm, Book, BookError, Job, Node, Phase, Place, check_seconds};
+use super::{Alarm, Book, BookError, Job, Node, Phase, Place, check_seconds};
 use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
 use crate::decision::job::{Request, SHORTEST, Terms};
 use crate::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
-use crate::decision::placement::{self, Placement};
 use crate::decision::policy::{Obstacle, Policy};
 use crate::decision::pricing::{self, Pricing};
 use crate::decision::refusal::{Reason, Refusal};
@@ -13,10 +12,10 @@ use crate::decision::share::Standing;
 use std::cmp::Reverse;
 
 /// The book as a decision sees it; with a list, only the nodes that it says yes to.
-struct Nodes<'a>(&'a Book, Option<&'a [bool]>);
+pub(super) struct Nodes<'a>(pub &'a Book, pub Option<&'a [bool]>);
 
 /// One node of the book.
-struct BookNode<'a> {
+pub(super) struct BookNode<'a> {
     book: &'a Book,
     index: usize,
     node: &'a Node,
@@ -146,164 +145,6 @@ pub(super) fn memory(request: &Request, chunks: u32) -> u64 {
 }
 
 impl Book {
-    /// Judges a request and, when it is accepted, reserves its shares under a new token.
-    ///
-    /// `now`: seconds on any clock that does not go back, the same for all calls.
-    ///
-    /// # Errors
-    /// [`BookError::Refused`] with reason and counter-offers; nothing is reserved then.
-    pub fn admit(&mut self, request: &Request, now: f64) -> Result<Admitted, BookError> {
-        self.admit_among(request, None, now)
-    }
-
-    /// As [`Book::admit`], on some nodes only: those that `allowed` says yes to, by their index. A
-    /// shorter list says no to the rest.
-    ///
-    /// # Errors
-    /// As [`Book::admit`]; the counter-offers hold for these nodes.
-    pub fn admit_among(
-        &mut self,
-        request: &Request,
-        allowed: Option<&[bool]>,
-        now: f64,
-    ) -> Result<Admitted, BookError> {
-        self.advance(check_seconds("now", now)?);
-        let mut padded = Vec::new();
-        let allowed = allowed.map(|allowed| {
-            padded.extend_from_slice(allowed);
-            padded.resize(self.nodes.len(), false);
-            padded.as_slice()
-        });
-        let room = placement::room(request, self.nodes.len());
-        let mut scratch = std::mem::take(&mut self.scratch);
-        if scratch.len() < room {
-            scratch.resize(room, Placement::EMPTY);
-        }
-        let verdict = (self.admission).judge(&Nodes(self, allowed), request, &mut scratch);
-        let admitted = verdict.map(|acceptance| {
-            let places = &scratch[..acceptance.nodes];
-            let token = self.enter(request, acceptance.price, places);
-            Admitted {
-                token,
-                price: acceptance.price,
-                places: places.to_vec(),
-            }
-        });
-        self.scratch = scratch;
-        admitted.map_err(BookError::Refused)
-    }
-
-    /// Judges the jobs of an array together and, when all are accepted, reserves the shares of each under a
-    /// token of its own. `together` is judged; it asks for the chunks of all of them, or for one chunk with
-    /// the processors of all. Each of the `count` jobs is then `each`, and the tokens follow the first.
-    ///
-    /// # Errors
-    /// As [`Book::admit_among`].
-    pub fn admit_set(
-        &mut self,
-        together: &Request,
-        each: &Request,
-        count: u32,
-        allowed: Option<&[bool]>,
-        now: f64,
-    ) -> Result<Admitted, BookError> {
-        let mut admitted = self.admit_among(together, allowed, now)?;
-        self.cancel_token(admitted.token, now)?;
-        let chunks = each.shape.chunks.max(1);
-        if let ([only], true) = (&mut admitted.places[..], together.shape.chunks == 1) {
-            only.chunks = chunks.saturating_mul(count);
-        }
-        let mut rest = admitted.places.clone();
-        for number in 0..count {
-            let mut wanted = chunks;
-            let mut places = Vec::new();
-            for place in rest.iter_mut().filter(|place| place.chunks > 0) {
-                let mut taken = *place;
-                taken.chunks = place.chunks.min(wanted);
-                place.chunks -= taken.chunks;
-                wanted -= taken.chunks;
-                places.push(taken);
-                if wanted == 0 {
-                    break;
-                }
-            }
-            let token = self.enter(each, admitted.price / f64::from(count), &places);
-            if number == 0 {
-                admitted.token = token;
-            }
-        }
-        Ok(admitted)
-    }
-
-    fn enter(&mut self, request: &Request, price: f64, places: &[Placement]) -> u64 {
-        let token = self.next_token;
-        self.next_token += 1;
-        let now = self.now;
-        let job = Job {
-            token,
-            id: None,
-            request: *request,
-            price,
-            submitted: now,
-            phase: Phase::Provisional,
-            changed: f64::INFINITY,
-            places: places
-                .iter()
-                .map(|place| Place {
-                    node: place.node,
-                    chunks: place.chunks,
-                    share: place.share,
-                    sold: if self.count_sold { place.share } else { 0.0 },
-                    standing: Standing::OnTrack,
-                    cput: 0.0,
-                    reported: now,
-                    delay: 0.0,
-                })
-                .collect(),
-        };
-        let key = self.insert(job);
-        self.alarms.push(Reverse(Alarm {
-            at: now + self.provisional,
-            token,
-        }));
-        if self.admission.policy.accepts_delays() {
-            for place in 0..self.job(key).places.len() {
-                self.accept_delays(self.job(key).places[place].node);
-            }
-        }
-        token
-    }
-
-    /// A job came to a node: sets the delays that were accepted with it.
-    fn accept_delays(&mut self, index: usize) {
-        let now = self.now;
-        let tenants = self.details[index].tenants.clone();
-        let mut jobs: Vec<JobOnNode> = tenants
-            .iter()
-            .map(|&(key, place)| self.on_node(self.job(key), &self.job(key).places[place]))
-            .collect();
-        self.admission
-            .policy
-            .accept_delays(&self.nodes[index].spec, &mut jobs);
-        for (&(key, place), on_node) in tenants.iter().zip(&jobs) {
-            let job = self.job_mut(key);
-            let part = &mut job.places[place];
-            // Settled at the share it had, before it has another.
-            (part.cput, part.reported) = (on_node.cput, now);
-            part.share = on_node.held_share;
-            if job.places[place].delay != on_node.delay {
-                job.places[place].delay = on_node.delay;
-                let alarm = Alarm {
-                    at: job.submitted + job.request.terms.deadline + on_node.delay,
-                    token: job.token,
-                };
-                self.alarms.push(Reverse(alarm));
-            }
-            self.retake(key, place);
-        }
-        self.sum_up(index);
-    }
-
     /// Puts a job into the book and its shares into the nodes' sums.
     pub(super) fn insert(&mut self, job: Job) -> usize {
         let key = self.vacant.pop().unwrap_or_else(|| {

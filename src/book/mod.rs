@@ -15,9 +15,12 @@
 //!   never falls below that: what this book accepts, the batch system has room for as well.
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
+mod admit;
 mod judge;
 mod life;
 mod reconcile;
+#[cfg(test)]
+mod reconcile_tests;
 mod snapshot;
 #[cfg(test)]
 mod tests;
