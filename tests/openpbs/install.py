@@ -345,6 +345,25 @@ def test_the_server_dies_meanwhile(site):
     same(before, site.snapshot())
 
 
+def test_a_host_is_down_meanwhile(site):
+    pbs, before = site.pbs, site.snapshot()
+    host = pbs.host_names[1]
+    site.do("install")
+    pbs.kill_mom(host)
+    pbs.wait("node down", lambda: "down" in pbs.node(host).get("state", ""))
+    site.do("uninstall")
+    # PBS does not give a hook's name again before all hosts have deleted the hook.
+    text = site.do("install", rc=125)
+    assert "A host that is down has not deleted it yet" in text, text
+    assert site.hooks() == {}
+    pbs.start_mom(host)
+    pbs.wait("node free", lambda: pbs.node(host).get("state") == "free")
+    site.do("install")
+    assert site.hooks() == {f"libra_{event}": "true" for event in EVENTS}
+    site.do("uninstall")
+    same(before, site.snapshot())
+
+
 def test_an_upgrade_replaces_hooks(site):
     site.do("install")
     whole = site.snapshot()
@@ -352,6 +371,7 @@ def test_an_upgrade_replaces_hooks(site):
     old.write_text("import pbs\n# of an older version\npbs.event().accept()\n")
     # Not the installation's way with a periodic hook, so it is off meanwhile.
     site.pbs.qmgr("set hook libra_periodic enabled=false", *[f"import hook libra_{event} application/x-python default {old}" for event in ("queuejob", "periodic")])
+    assert "warning  installed: by version" in site.do("check")
     changed = steps(site.do("install"))
     assert [line.split()[2].strip("'") for line in changed] == ["set", "delete", "create", "import", "import", "import", "set"], changed
     assert not any("libra_queuejob enabled" in line for line in changed), "jobs are judged all the while"

@@ -353,3 +353,6 @@ pub fn hosts(
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

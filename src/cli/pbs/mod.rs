@@ -1,6 +1,6 @@
 //! `libra pbs`: installation into a PBS server.
 //!
-//! [`wanted`] is what an installation consists of, [`found`] what a server has, [`plan`] the steps from
+//! [`wanted`] is what an installation consists of, [`found`] what a server has, [`plan`] the [`step`]s from
 //! one to the other, [`record`] what was there before: plain data. [`server`] and [`session`] run PBS's commands,
 //! [`check`] judges what it finds, [`install`] carries plans out.
 
@@ -13,6 +13,7 @@ mod record;
 mod server;
 mod session;
 mod site;
+mod step;
 mod wanted;
 
 use super::args::{Args, PbsCommand, PbsSettings};
@@ -49,9 +50,8 @@ pub enum PbsError {
     },
     #[error("another 'libra pbs install' or 'uninstall' is at work ({0} is locked); wait for it")]
     Busy(PathBuf),
-    #[error("{step}\n  {error}\nWhat was done before this stays. {next}")]
+    #[error("{error}\nWhat was done before this stays. {next}")]
     Step {
-        step: String,
         error: Box<PbsError>,
         next: &'static str,
     },

@@ -2,8 +2,9 @@
 
 use super::PbsError;
 use super::found::{self, Found, HookFound, SchedulerFound};
-use super::plan::{Holders, Part};
+use super::plan::Holders;
 use super::session::{Session, errors, no_answer};
+use super::step::Part;
 use super::wanted::RESOURCES;
 use serde_json::Value;
 use std::collections::BTreeMap;
