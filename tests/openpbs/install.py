@@ -168,9 +168,7 @@ def test_hooks_get_their_files(site):
     for event in EVENTS:
         for kind, suffix in (("x-python", "py"), ("x-config", "json")):
             imported = site.pbs.must("qmgr", "-c", f"export hook libra_{event} application/{kind} default")
-            assert imported.strip(), f"{event} {kind}"
-            if kind == "x-python":
-                assert imported == (directory / f"libra_{event}.{suffix}").read_text()
+            assert imported == (directory / f"libra_{event}.{suffix}").read_text()
     told = json.loads(site.pbs.must("qmgr", "-c", "export hook libra_queuejob application/x-config default"))
     assert told == {"library": str(site.library), "config": str(site.config), "host-config": str(site.config),
                     "state": str(site.pbs.home / "server_priv/libra"), "on-fault": "refuse"}, told
@@ -302,7 +300,7 @@ def test_killed_and_continued(site):
     total = len(steps(site.do("install")))
     whole = site.snapshot()
     site.do("uninstall")
-    for number in [1, 5, 11, 12, 16, 20, 21, 23, 24, 40, 60, 70, total - 1, total]:
+    for number in [1, 11, 16, 17, 19, 24, 60, total]:
         assert killed_at(site, "install", number), number
         if number < total - 1:
             assert site.hooks().get("libra_queuejob") != "true", "nobody is admitted by half an installation"

@@ -104,7 +104,7 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
         let text = format!(
             "not done: {} with terms queued or running: {}\nWait for them, or end them with qdel. \
              To keep new ones out meanwhile: qmgr -c 'set queue NAME enabled=false'. --force goes on \
-             without waiting: these jobs lose their shares, and what they hold of Libra stays.",
+             without waiting: nothing looks after these jobs any more, and the resources that they have stay.",
             count(active.len(), "job is", "jobs are"),
             some(&active)
         );

@@ -18,6 +18,8 @@ mod wanted;
 
 use super::args::{Args, PbsCommand, PbsSettings};
 use super::{Done, answer};
+use record::Records;
+use server::Pbs;
 use std::path::{Path, PathBuf};
 use wanted::HOOKS;
 
@@ -73,7 +75,15 @@ pub fn pbs(command: &PbsCommand, args: &Args) -> Done {
 
 /// Writes the hooks out, with what they are told.
 fn hooks(directory: &Path, settings: &PbsSettings, args: &Args) -> Done {
-    let (_, config) = site::told(settings, args, &record::Options::default(), None)?;
+    // What they are told depends on the server, where there is one.
+    let pbs = Pbs::find().ok();
+    let server = pbs.as_ref().and_then(|pbs| pbs.server().ok());
+    let record = match server {
+        Some((name, _)) => Records::of(&settings.state, &name).read()?,
+        None => None,
+    };
+    let last = record.map(|record| record.options).unwrap_or_default();
+    let (_, config) = site::told(settings, args, &last, pbs.as_ref())?;
     std::fs::create_dir_all(directory).map_err(|error| PbsError::File {
         file: directory.to_path_buf(),
         error,
