@@ -265,8 +265,16 @@ const HOSTS_DELETE: Duration = Duration::from_secs(30);
 /// older one, which takes them a moment.
 fn patiently(qmgr: &mut Session, directive: &str) -> Result<(), PbsError> {
     let end = Instant::now() + HOSTS_DELETE;
+    let mut refused = 0;
     loop {
         match qmgr.run(directive) {
+            // The server could not look up who asks, and did nothing.
+            Err(PbsError::Command { answer, .. })
+                if answer.contains("Invalid credential") && refused < 3 =>
+            {
+                refused += 1;
+                std::thread::sleep(Duration::from_secs(1));
+            }
             Err(PbsError::Command { command, answer }) if answer.contains("pending delete") => {
                 if Instant::now() > end {
                     let answer = format!(

@@ -137,8 +137,8 @@ impl Pbs {
         })
     }
 
-    /// A command that only reads, again where PBS could not make out who asks: its program for that fails
-    /// now and then when many commands come at once.
+    /// A command that only reads, again where PBS could not make out who asks: that fails while names of
+    /// hosts cannot be looked up.
     fn ask(&self, program: &str, arguments: &[&str]) -> Result<String, PbsError> {
         again(|| self.run(program, arguments))
     }
