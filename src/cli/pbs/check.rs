@@ -246,7 +246,7 @@ fn library(findings: &mut Findings, pbs: &Pbs, path: &Path) {
     writable(findings, path);
     let ours = env!("CARGO_PKG_VERSION");
     let loaded = pbs
-        .run("bin/pbs_python", &["-c", LOAD, &path.to_string_lossy()])
+        .ask("bin/pbs_python", &["-c", LOAD, &path.to_string_lossy()])
         .map_err(|error| match error {
             super::PbsError::Command { answer, .. } => answer,
             other => other.to_string(),
