@@ -168,9 +168,7 @@ def test_hooks_get_their_files(site):
     for event in EVENTS:
         for kind, suffix in (("x-python", "py"), ("x-config", "json")):
             imported = site.pbs.must("qmgr", "-c", f"export hook libra_{event} application/{kind} default")
-            assert imported.strip(), f"{event} {kind}"
-            if kind == "x-python":
-                assert imported == (directory / f"libra_{event}.{suffix}").read_text()
+            assert imported == (directory / f"libra_{event}.{suffix}").read_text()
     told = json.loads(site.pbs.must("qmgr", "-c", "export hook libra_queuejob application/x-config default"))
     assert told == {"library": str(site.library), "config": str(site.config), "host-config": str(site.config),
                     "state": str(site.pbs.home / "server_priv/libra"), "on-fault": "refuse"}, told
@@ -302,9 +300,9 @@ def test_killed_and_continued(site):
     total = len(steps(site.do("install")))
     whole = site.snapshot()
     site.do("uninstall")
-    for number in [1, 5, 11, 12, 16, 20, 21, 23, 24, 40, 60, 70, total - 1, total]:
+    for number in [1, 11, 16, 17, 19, 24, 60, total]:
         assert killed_at(site, "install", number), number
-        if number < total - 1:
+        if number < 40:
             assert site.hooks().get("libra_queuejob") != "true", "nobody is admitted by half an installation"
         site.do("install")
         same(whole, site.snapshot())
@@ -318,7 +316,8 @@ def test_killed_and_undone(site):
     before = site.snapshot()
     for number in range(2, 82, 9):
         assert killed_at(site, "install", number), number
-        if number > 3:
+        # The last steps take no longer than the signal.
+        if 3 < number < 60:
             assert "installed: in part" in site.do("check")
         site.do("uninstall")
         same(before, site.snapshot())
@@ -345,6 +344,25 @@ def test_the_server_dies_meanwhile(site):
     same(before, site.snapshot())
 
 
+def test_a_host_is_down_meanwhile(site):
+    pbs, before = site.pbs, site.snapshot()
+    host = pbs.host_names[1]
+    site.do("install")
+    pbs.kill_mom(host)
+    pbs.wait("node down", lambda: "down" in pbs.node(host).get("state", ""))
+    site.do("uninstall")
+    # PBS does not give a hook's name again before all hosts have deleted the hook.
+    text = site.do("install", rc=125)
+    assert "A host that is down has not deleted it yet" in text, text
+    assert site.hooks() == {}
+    pbs.start_mom(host)
+    pbs.wait("node free", lambda: pbs.node(host).get("state") == "free")
+    site.do("install")
+    assert site.hooks() == {f"libra_{event}": "true" for event in EVENTS}
+    site.do("uninstall")
+    same(before, site.snapshot())
+
+
 def test_an_upgrade_replaces_hooks(site):
     site.do("install")
     whole = site.snapshot()
@@ -352,6 +370,7 @@ def test_an_upgrade_replaces_hooks(site):
     old.write_text("import pbs\n# of an older version\npbs.event().accept()\n")
     # Not the installation's way with a periodic hook, so it is off meanwhile.
     site.pbs.qmgr("set hook libra_periodic enabled=false", *[f"import hook libra_{event} application/x-python default {old}" for event in ("queuejob", "periodic")])
+    assert "warning  installed: by version" in site.do("check")
     changed = steps(site.do("install"))
     assert [line.split()[2].strip("'") for line in changed] == ["set", "delete", "create", "import", "import", "import", "set"], changed
     assert not any("libra_queuejob enabled" in line for line in changed), "jobs are judged all the while"

@@ -70,6 +70,14 @@ def free_ports(subnet, count):
     raise RuntimeError(f"fewer than {count} free ports from {FIRST_PORT + subnet * PORTS_EACH}: fewer hosts, or another subnet")
 
 
+def replace_hosts(text):
+    """In place, not by rename: in containers /etc/hosts is often a mount of its own. Never empty meanwhile, since other clusters look
+    names up in it: what is common stays as it is."""
+    with open(HOSTS_FILE, "r+", encoding="utf-8") as file:
+        file.write(text)
+        file.truncate()
+
+
 def add_names(subnet, directory, names):
     """Put {address: name} on `lo` and into /etc/hosts. Call it under the lock."""
     if subnet in known_clusters():
@@ -78,8 +86,7 @@ def add_names(subnet, directory, names):
     lines = [begin_line(subnet, directory), *(f"{address} {name}" for address, name in names.items()), f"# libra-openpbs {subnet} end"]
     if not text.endswith("\n"):
         lines.insert(0, "")
-    # In place, not by rename: in containers /etc/hosts is often a mount of its own.
-    HOSTS_FILE.write_text(text + "\n".join(lines) + "\n")
+    replace_hosts(text + "\n".join(lines) + "\n")
     for address in names:
         subprocess.run(["ip", "addr", "add", f"{address}/32", "dev", "lo"], check=True)
 
@@ -89,7 +96,7 @@ def remove_names(subnet):
     text = HOSTS_FILE.read_text()
     without = re.sub(rf"^# libra-openpbs {subnet} begin .*?^# libra-openpbs {subnet} end\n", "", text, flags=re.MULTILINE | re.DOTALL)
     if without != text:
-        HOSTS_FILE.write_text(without)
+        replace_hosts(without)
     for address in addresses_on_lo():
         if address.startswith(f"10.77.{subnet}."):
             subprocess.run(["ip", "addr", "del", f"{address}/32", "dev", "lo"], check=False)

@@ -7,8 +7,6 @@ use std::path::PathBuf;
 const STATE: &str = "/var/lib/libra/pbs";
 
 const AFTER_INSTALL: &str = "\
-What a run leaves out is as at the last run; --nodes all and --share all go back to the defaults.
-
 Examples:
   libra pbs install --dry-run
   libra pbs install --nodes n1,n2
@@ -58,7 +56,8 @@ pub enum PbsCommand {
     /// Creates resources and hooks, declares what may be shared on the nodes, and adds libra_share to
     /// the resources of the scheduler. Checks first ('libra pbs check') and stops on problems. Prints
     /// every command before it runs it. A second run changes only what differs: after an upgrade of
-    /// Libra, with other options, or where the first one was interrupted.
+    /// Libra, with other options, or where the first one was interrupted. Options that it leaves out are
+    /// as at the last run.
     Install(PbsInstallArgs),
 
     /// Undo what 'libra pbs install' did
@@ -135,7 +134,7 @@ pub struct PbsUninstallArgs {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Also while jobs with terms are queued or running: they lose their shares
+    /// Also while jobs with terms are queued or running: nothing looks after them any more
     #[arg(long)]
     pub force: bool,
 

@@ -2,6 +2,7 @@
 
 use super::found::Found;
 use super::judge::{self, Findings, Level};
+use super::plan;
 use super::record::{Options, Record, Records};
 use super::server::Pbs;
 use super::wanted::{HOOKS, Wanted};
@@ -113,14 +114,15 @@ pub fn examine(
     for text in problems {
         findings.problem(text);
     }
-    installed(&mut findings, record.as_ref());
+    let wanted = Wanted {
+        config: told,
+        nodes,
+    };
+    installed(&mut findings, record.as_ref(), &found, &wanted);
     let site = Site {
         pbs,
         found,
-        wanted: Wanted {
-            config: told,
-            nodes,
-        },
+        wanted,
         records,
         record,
         options,
@@ -244,7 +246,7 @@ fn library(findings: &mut Findings, pbs: &Pbs, path: &Path) {
     writable(findings, path);
     let ours = env!("CARGO_PKG_VERSION");
     let loaded = pbs
-        .run("bin/pbs_python", &["-c", LOAD, &path.to_string_lossy()])
+        .ask("bin/pbs_python", &["-c", LOAD, &path.to_string_lossy()])
         .map_err(|error| match error {
             super::PbsError::Command { answer, .. } => answer,
             other => other.to_string(),
@@ -294,14 +296,26 @@ fn outdated(pbs: &Pbs, path: &Path) -> bool {
         })
 }
 
-/// What the record says.
-fn installed(findings: &mut Findings, record: Option<&Record>) {
-    match record {
-        None => findings.ok("installed: no"),
-        Some(record) if record.complete => findings.ok(format!("installed: by version {}", record.version)),
-        Some(_) => findings.warning(
+/// Whether something is installed, and is as an installation would leave it now.
+fn installed(findings: &mut Findings, record: Option<&Record>, found: &Found, wanted: &Wanted) {
+    let Some(record) = record else {
+        findings.ok("installed: no");
+        return;
+    };
+    let missing = plan::install(found, wanted, record, Path::new(""));
+    let version = &record.version;
+    if !record.complete {
+        findings.warning(
             "installed: in part, an installation or its undoing was interrupted; run 'libra pbs install' to \
              go on or 'libra pbs uninstall' to undo",
-        ),
+        );
+    } else if missing.is_empty() {
+        findings.ok(format!("installed: by version {version}"));
+    } else {
+        findings.warning(format!(
+            "installed: by version {version}, and {} steps from what it should be; 'libra pbs install \
+             --dry-run' shows them",
+            missing.len()
+        ));
     }
 }

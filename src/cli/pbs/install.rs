@@ -3,10 +3,11 @@
 use super::check;
 use super::found::{SchedulerFound, with_line};
 use super::judge::Level;
-use super::plan::{self, Holders, Note, Planned, Step};
+use super::plan::{self, Holders};
 use super::record::{Record, Records, beside, rename, replace};
 use super::server::Pbs;
 use super::session::Session;
+use super::step::{Note, Planned, Step};
 use super::{NOT_DONE, PbsError};
 use crate::cli::args::{Args, PbsInstallArgs, PbsUninstallArgs};
 use crate::cli::{Done, answer};
@@ -16,6 +17,7 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 pub fn install(install: &PbsInstallArgs, args: &Args) -> Done {
     let (findings, site) = check::examine(&install.settings, Some(install), args)?;
@@ -102,7 +104,7 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
         let text = format!(
             "not done: {} with terms queued or running: {}\nWait for them, or end them with qdel. \
              To keep new ones out meanwhile: qmgr -c 'set queue NAME enabled=false'. --force goes on \
-             without waiting: these jobs lose their shares, and what they hold of Libra stays.",
+             without waiting: nothing looks after these jobs any more, and the resources that they have stay.",
             count(active.len(), "job is", "jobs are"),
             some(&active)
         );
@@ -223,7 +225,6 @@ fn run(
             records.write(record)?;
         }
         step(pbs, &mut qmgr, &planned.step).map_err(|error| PbsError::Step {
-            step: planned.step.to_string(),
             error: Box::new(error),
             next,
         })?;
@@ -237,7 +238,7 @@ fn run(
 
 fn step(pbs: &Pbs, qmgr: &mut Session, step: &Step) -> Result<(), PbsError> {
     match step {
-        Step::Qmgr(directive) => qmgr.run(directive),
+        Step::Qmgr(directive) => patiently(qmgr, directive),
         Step::Import { file, text, .. } => import(qmgr, step, file, text),
         Step::SchedConfig { file, from, to } => sched_config(file, from, to),
         Step::Reconfigure { pid } => {
@@ -253,6 +254,38 @@ fn step(pbs: &Pbs, qmgr: &mut Session, step: &Step) -> Result<(), PbsError> {
             let mut arguments = vec!["-x"];
             arguments.extend(jobs.iter().map(String::as_str));
             pbs.run("bin/qdel", &arguments).map(drop)
+        }
+    }
+}
+
+/// How long to wait for hosts to delete a hook of the same name.
+const HOSTS_DELETE: Duration = Duration::from_secs(30);
+
+/// Carries a directive out; waits where the name of a hook is free only when all hosts have deleted an
+/// older one, which takes them a moment.
+fn patiently(qmgr: &mut Session, directive: &str) -> Result<(), PbsError> {
+    let end = Instant::now() + HOSTS_DELETE;
+    let mut refused = 0;
+    loop {
+        match qmgr.run(directive) {
+            // The server could not look up who asks, and did nothing.
+            Err(PbsError::Command { answer, .. })
+                if answer.contains("Invalid credential") && refused < 3 =>
+            {
+                refused += 1;
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            Err(PbsError::Command { command, answer }) if answer.contains("pending delete") => {
+                if Instant::now() > end {
+                    let answer = format!(
+                        "{answer}. A host that is down has not deleted it yet (pbsnodes -l): start it, or \
+                         delete the node, and run this again"
+                    );
+                    return Err(PbsError::Command { command, answer });
+                }
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            done => return done,
         }
     }
 }

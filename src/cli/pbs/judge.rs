@@ -354,3 +354,6 @@ pub fn hosts(
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

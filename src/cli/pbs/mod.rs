@@ -1,6 +1,6 @@
 //! `libra pbs`: installation into a PBS server.
 //!
-//! [`wanted`] is what an installation consists of, [`found`] what a server has, [`plan`] the steps from
+//! [`wanted`] is what an installation consists of, [`found`] what a server has, [`plan`] the [`step`]s from
 //! one to the other, [`record`] what was there before: plain data. [`server`] and [`session`] run PBS's commands,
 //! [`check`] judges what it finds, [`install`] carries plans out.
 
@@ -14,10 +14,13 @@ mod server;
 mod session;
 mod site;
 mod status;
+mod step;
 mod wanted;
 
 use super::args::{Args, PbsCommand, PbsSettings};
 use super::{Done, answer};
+use record::Records;
+use server::Pbs;
 use std::path::{Path, PathBuf};
 use wanted::HOOKS;
 
@@ -50,9 +53,8 @@ pub enum PbsError {
     },
     #[error("another 'libra pbs install' or 'uninstall' is at work ({0} is locked); wait for it")]
     Busy(PathBuf),
-    #[error("{step}\n  {error}\nWhat was done before this stays. {next}")]
+    #[error("{error}\nWhat was done before this stays. {next}")]
     Step {
-        step: String,
         error: Box<PbsError>,
         next: &'static str,
     },
@@ -75,7 +77,15 @@ pub fn pbs(command: &PbsCommand, args: &Args) -> Done {
 
 /// Writes the hooks out, with what they are told.
 fn hooks(directory: &Path, settings: &PbsSettings, args: &Args) -> Done {
-    let (_, config) = site::told(settings, args, &record::Options::default(), None)?;
+    // What they are told depends on the server, where there is one.
+    let pbs = Pbs::find().ok();
+    let server = pbs.as_ref().and_then(|pbs| pbs.server().ok());
+    let record = match server {
+        Some((name, _)) => Records::of(&settings.state, &name).read()?,
+        None => None,
+    };
+    let last = record.map(|record| record.options).unwrap_or_default();
+    let (_, config) = site::told(settings, args, &last, pbs.as_ref())?;
     std::fs::create_dir_all(directory).map_err(|error| PbsError::File {
         file: directory.to_path_buf(),
         error,

@@ -1,135 +1,11 @@
-//! The steps from what a server has to what is wanted, and back. Pure; what is printed is what is run.
+//! The steps from what a server has to what is wanted, and back. Pure.
 
 use super::found::{Found, HookFound, resources_line};
 use super::record::{Entry, NodeValue, Record, SchedulerChange};
+use super::step::{Note, Part, Planned, Step};
 use super::wanted::{BEST_EFFORT, COUNTED, HOOKS, Hook, NODE, RESOURCES, SHARE, Wanted};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
-
-/// One change.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Step {
-    /// A directive of qmgr.
-    Qmgr(String),
-    /// A file that is imported into a hook.
-    Import {
-        hook: &'static str,
-        part: Part,
-        /// The file; made for the import and removed after it.
-        file: PathBuf,
-        text: String,
-    },
-    /// One line of sched_config.
-    SchedConfig {
-        file: PathBuf,
-        from: String,
-        to: String,
-    },
-    /// The scheduler reads sched_config again.
-    Reconfigure { pid: i32 },
-    /// Finished jobs leave the history.
-    Forget(Vec<String>),
-}
-
-/// What is imported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    Content,
-    Config,
-}
-
-impl Part {
-    pub fn content_type(self) -> &'static str {
-        match self {
-            Part::Content => "application/x-python",
-            Part::Config => "application/x-config",
-        }
-    }
-
-    pub fn extension(self) -> &'static str {
-        match self {
-            Part::Content => "py",
-            Part::Config => "json",
-        }
-    }
-}
-
-impl Step {
-    /// The directive of qmgr that this is, if it is one.
-    pub fn directive(&self) -> Option<String> {
-        match self {
-            Step::Qmgr(directive) => Some(directive.clone()),
-            Step::Import {
-                hook, part, file, ..
-            } => Some(format!(
-                "import hook {hook} {} default {}",
-                part.content_type(),
-                file.display()
-            )),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self, self.directive()) {
-            (_, Some(directive)) => write!(f, "qmgr -c '{directive}'"),
-            (Step::SchedConfig { file, from, to }, _) => {
-                write!(f, "in {}: {from} -> {to}", file.display())
-            }
-            (Step::Reconfigure { pid }, _) => {
-                write!(
-                    f,
-                    "kill -HUP {pid}    (the scheduler reads sched_config again)"
-                )
-            }
-            (Step::Forget(jobs), _) => write!(f, "qdel -x {}", jobs.join(" ")),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// A step, and what it means for the record.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Planned {
-    pub step: Step,
-    pub note: Note,
-}
-
-/// A change of the record that goes with a step.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Note {
-    Nothing,
-    /// Written before the step is run.
-    Made(Entry),
-    /// Taken out when the step has been run.
-    Undone(Entry),
-}
-
-impl Planned {
-    fn new(step: Step) -> Planned {
-        Planned {
-            step,
-            note: Note::Nothing,
-        }
-    }
-
-    fn making(step: Step, entry: Entry) -> Planned {
-        Planned {
-            step,
-            note: Note::Made(entry),
-        }
-    }
-
-    fn undoing(step: Step, entry: Entry) -> Planned {
-        Planned {
-            step,
-            note: Note::Undone(entry),
-        }
-    }
-}
+use std::path::Path;
 
 fn qmgr(directive: String) -> Planned {
     Planned::new(Step::Qmgr(directive))
@@ -252,14 +128,23 @@ fn make_hook(found: Option<&HookFound>, hook: &Hook, config: &str, files: &Path)
         config_differs = found.config != config;
         let other_event = found.events != [hook.event];
         let other_freq = hook.freq.is_some() && found.freq != hook.freq;
-        // A periodic hook may be running at any time. A live one must never be edited.
-        let periodic = hook.freq.is_some() || found.events.iter().any(|e| e.contains("periodic"));
-        create = other_event || other_freq || (periodic && (content_differs || config_differs));
-        if create {
+        let differs = content_differs || config_differs || other_freq;
+        // A periodic hook of the server may be running at any time. A live one must never be edited.
+        let periodic = found.events.iter().any(|event| event == "periodic");
+        create = other_event || (periodic && differs);
+        if create || (hook.freq.is_some() && differs) {
             plan.push(disable(hook.name));
+        }
+        if create {
             plan.push(qmgr(format!("delete hook {}", hook.name)));
-        } else if found.order != i64::from(hook.order) {
-            plan.push(qmgr(format!("set hook {} order={}", hook.name, hook.order)));
+        } else {
+            // A hook of the hosts is not deleted: its name is free only when all hosts have heard of it.
+            if let Some(freq) = hook.freq.filter(|_| other_freq) {
+                plan.push(qmgr(format!("set hook {} freq={freq}", hook.name)));
+            }
+            if found.order != i64::from(hook.order) {
+                plan.push(qmgr(format!("set hook {} order={}", hook.name, hook.order)));
+            }
         }
     }
     if create {

@@ -2,8 +2,9 @@
 
 use super::PbsError;
 use super::found::{self, Found, HookFound, SchedulerFound};
-use super::plan::{Holders, Part};
+use super::plan::Holders;
 use super::session::{Session, errors, no_answer};
+use super::step::Part;
 use super::wanted::{PROGRESS, RESOURCES, TERMS};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -122,16 +123,28 @@ impl Pbs {
 
     /// What qmgr prints for some directives.
     fn qmgr(&self, directives: &[String]) -> Result<String, PbsError> {
-        self.run_with("bin/qmgr", &[], &(directives.join("\n") + "\n"))
+        let input = directives.join("\n") + "\n";
+        again(|| self.run_with("bin/qmgr", &[], &input))
     }
 
     /// A qmgr for changes.
     pub fn session(&self) -> Result<Session, PbsError> {
-        Session::start(&self.exec.join("bin/qmgr"), PATIENCE)
+        again(|| {
+            let mut session = Session::start(&self.exec.join("bin/qmgr"), PATIENCE)?;
+            // Whether it is connected shows at the first directive.
+            session.run("list server server_state")?;
+            Ok(session)
+        })
+    }
+
+    /// A command that only reads, again where PBS could not make out who asks: that fails while names of
+    /// hosts cannot be looked up.
+    pub fn ask(&self, program: &str, arguments: &[&str]) -> Result<String, PbsError> {
+        again(|| self.run(program, arguments))
     }
 
     fn json(&self, program: &str, arguments: &[&str]) -> Result<Value, PbsError> {
-        let text = self.run(program, arguments)?;
+        let text = self.ask(program, arguments)?;
         serde_json::from_str(&text).map_err(|error| PbsError::Command {
             command: format!("{program} {}", arguments.join(" ")),
             answer: format!("its JSON cannot be read: {error}"),
@@ -281,14 +294,21 @@ impl Pbs {
                 name => name,
             };
             let any = format!("{asked}.ge.{least}");
-            let ask = |more: &[&str]| {
+            let ask = |more: &[&str]| -> Result<Vec<String>, PbsError> {
                 let arguments: Vec<&str> = more.iter().copied().chain(["-l", &any]).collect();
-                self.run("bin/qselect", &arguments)
-                    .map(|text| text.split_whitespace().map(str::to_string).collect())
+                let text = self.ask("bin/qselect", &arguments)?;
+                Ok(text.split_whitespace().map(str::to_string).collect())
             };
-            holders.active.insert(resource.name.to_string(), ask(&[])?);
-            let finished = ask(&["-x", "-s", "FM"])?;
-            holders.finished.insert(resource.name.to_string(), finished);
+            let all = ask(&["-x"])?;
+            // Asked for afterwards: what is missing here has ended.
+            let active = match all.is_empty() {
+                true => Vec::new(),
+                false => ask(&[])?,
+            };
+            let finished = all.into_iter().filter(|job| !active.contains(job));
+            let name = resource.name.to_string();
+            holders.finished.insert(name.clone(), finished.collect());
+            holders.active.insert(name, active);
         }
         Ok(holders)
     }
@@ -297,6 +317,26 @@ impl Pbs {
     pub fn server_process(&self) -> Option<i32> {
         running(&self.home.join("server_priv/server.lock"), "pbs_server")
     }
+}
+
+/// How pbs_python ends, without a word, when it cannot look up the name of this host.
+const SILENT: &str = "exit status: 255";
+
+/// Tries up to three times where PBS says what passes.
+fn again<T>(attempt: impl Fn() -> Result<T, PbsError>) -> Result<T, PbsError> {
+    for _ in 0..2 {
+        match attempt() {
+            Err(PbsError::Command { answer, .. })
+                if ["Invalid credential", "Unknown Host", SILENT]
+                    .iter()
+                    .any(|passing| answer.contains(passing)) =>
+            {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            done => return done,
+        }
+    }
+    attempt()
 }
 
 /// The process whose id a lock file has, if it is still this program.
@@ -335,6 +375,26 @@ mod tests {
         assert_eq!(read["PBS_EXEC"], "/opt/pbs");
         assert_eq!(read["PBS_HOME"], "/var/spool/pbs");
         assert_eq!(read.len(), 2);
+    }
+
+    #[test]
+    fn what_passes_is_tried_again_and_nothing_else() {
+        let tried = |answer: &str| {
+            let tries = std::cell::Cell::new(0);
+            let done = again(|| {
+                tries.set(tries.get() + 1);
+                match tries.get() {
+                    1 => Err(PbsError::Command {
+                        command: "qselect".to_string(),
+                        answer: answer.to_string(),
+                    }),
+                    _ => Ok(()),
+                }
+            });
+            (tries.get(), done.is_ok())
+        };
+        assert_eq!(tried("qselect: Invalid credential"), (2, true));
+        assert_eq!(tried("Unauthorized Request"), (1, false));
     }
 
     #[test]

@@ -14,6 +14,11 @@ fn apply(found: &mut Found, step: &Step) {
             hook, part, text, ..
         } => {
             let hook = found.hooks.get_mut(*hook).expect("a hook that is there");
+            let periodic = hook.events.iter().any(|e| e.contains("periodic"));
+            assert!(
+                !(periodic && hook.enabled),
+                "a live periodic hook is edited"
+            );
             match part {
                 Part::Content => hook.content.clone_from(text),
                 Part::Config => hook.config.clone_from(text),
@@ -67,6 +72,7 @@ fn qmgr(found: &mut Found, directive: &str) {
             let hook = found.hooks.get_mut(name).expect("a hook that is there");
             match setting.split_once('=').expect("a setting") {
                 ("enabled", on) => hook.enabled = on == "true",
+                ("freq", freq) => hook.freq = freq.parse().ok(),
                 ("order", order) => hook.order = order.parse().expect("a number"),
                 other => panic!("{other:?} of a hook must not be set"),
             }
@@ -268,6 +274,23 @@ fn hooks_are_replaced_without_a_gap_and_periodic_ones_never_live() {
             "qmgr -c 'import hook libra_periodic application/x-config default /files/libra_periodic.json'",
             "qmgr -c 'import hook libra_queuejob application/x-python default /files/libra_queuejob.py'",
             "qmgr -c 'set hook libra_periodic enabled=true'",
+        ]
+    );
+    // One of the hosts keeps its name: PBS gives it away again only when all hosts have deleted it.
+    let (mut found, record) = installed();
+    let hook = found.hooks.get_mut("libra_exechost_periodic");
+    let hook = hook.expect("made");
+    (hook.config, hook.freq) = ("old".to_string(), Some(120));
+    let plan = install(&found, &wanted(), &record, &files());
+    let steps: Vec<String> = plan.iter().map(|p| p.step.to_string()).collect();
+    assert_eq!(
+        steps,
+        [
+            "qmgr -c 'set hook libra_exechost_periodic enabled=false'",
+            "qmgr -c 'set hook libra_exechost_periodic freq=10'",
+            "qmgr -c 'import hook libra_exechost_periodic application/x-config default \
+             /files/libra_exechost_periodic.json'",
+            "qmgr -c 'set hook libra_exechost_periodic enabled=true'",
         ]
     );
     // Another event: nothing is edited, the hook is made anew.
