@@ -63,7 +63,7 @@ pub enum PbsCommand {
     /// Undo what 'libra pbs install' did
     ///
     /// Removes what install made, in the reverse order, and sets what it changed to what was there
-    /// before. Refuses while jobs with terms are queued or running. Finished jobs in the history of
+    /// before. Refuses while jobs with terms, or counted by libra_besteffort, are queued or running. Finished jobs in the history of
     /// PBS keep their resources from being deleted: these stay until a later run, or the jobs are
     /// deleted from the history (--delete-history).
     Uninstall(PbsUninstallArgs),

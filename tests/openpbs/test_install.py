@@ -151,7 +151,7 @@ def test_install_twice_and_uninstall(site):
         assert f"create resource {resource}\n" in installed["print"]
     lines = installed["sched_config"].splitlines()
     changed = [new for new, old in zip(lines, before["sched_config"].splitlines()) if new != old]
-    assert changed == [b'resources: "ncpus, mem, arch, host, vnode, aoe, eoe, libra_share"'], changed
+    assert changed == [b'resources: "ncpus, mem, arch, host, vnode, aoe, eoe, libra_share, libra_besteffort, libra_node"'], changed
     assert installed["owner"] == before["owner"] and (before["owner"][2] & 0o777) == 0o640
     assert site.do("install") == "nothing to do\n"
     same(installed, site.snapshot())
@@ -180,6 +180,8 @@ def test_hooks_get_their_files(site):
 
 def test_the_scheduler_counts_shares(site):
     site.do("install", "--nodes", site.pbs.host_names[1], "--share", "1")
+    # By itself, without Libra's admission before it.
+    site.pbs.qmgr("set hook libra_queuejob enabled = false")
     select = ["-l", "select=1:ncpus=0:mpiprocs=1:libra_share=0.75"]
     first, second = site.pbs.submit(*select), site.pbs.submit(*select)
     site.pbs.wait_state(first, "R")
@@ -201,7 +203,8 @@ def test_options_stay_until_others_are_given(site):
     site.do("install", "--nodes", "all", "--share", "all")
     assert [float(site.pbs.node(host)["resources_available.libra_share"]) for host in (first, second)] == [3.0, 3.0]
     changed = steps(site.do("install", "--nodes", second))
-    assert changed == [f"qmgr -c 'unset node {first} resources_available.libra_share'", f"qmgr -c 'unset node {first} resources_available.libra_node'"], changed
+    assert changed == [f"qmgr -c 'unset node {first} resources_available.libra_share'", f"qmgr -c 'unset node {first} resources_available.libra_node'",
+                       f"qmgr -c 'unset node {first} resources_available.libra_besteffort'"], changed
     assert "no node 'nowhere'" in site.do("install", "--nodes", "nowhere", rc=1)
     site.do("uninstall")
     same(before, site.snapshot())
@@ -386,29 +389,33 @@ def test_an_upgrade_replaces_hooks(site):
 def test_jobs_with_terms_hold_what_they_have(site):
     pbs, before = site.pbs, site.snapshot()
     site.do("install")
-    running = pbs.submit("-l", "deadline=100", "-l", "select=1:ncpus=0:mpiprocs=1:libra_share=0.5")
+    terms = ("-l", "deadline=100,budget=1000,estimate=50")
+    running = pbs.submit(*terms)
     pbs.wait_state(running, "R")
-    held = pbs.submit("-h", "-l", "budget=5")
+    pbs.qmgr("set server scheduling = false")
+    held = pbs.submit(*terms)
+    pbs.qmgr("set server scheduling = true")
+    pbs.wait_state(held, "R")
     plain = pbs.submit()
     installed = site.snapshot()
     text = site.do("uninstall", rc=1)
-    assert running in text and held in text and plain not in text, text
+    assert running in text and held in text and plain in text, text
     same(installed, site.snapshot())
 
     text = site.do("uninstall", "--force", rc=1)
     assert "resources that stay" in text and running in text, text
     assert site.hooks() == {} and site.sched_config.read_bytes() == before["sched_config"]
-    assert site.pbs.must("qmgr", "-c", "print resource").count("create resource") == 2 + 3
-    assert "create resource libra_share" in site.pbs.must("qmgr", "-c", "print resource")
+    stay = set(re.findall("create resource (\\S+)", site.pbs.must("qmgr", "-c", "print resource"))) - {"licences", "gpus"}
+    assert stay == {"estimate", "deadline", "budget", "libra_terms", "libra_price", "libra_info", "libra_progress", "libra_share", "libra_besteffort"}, stay
     pbs.qdel(running, held, plain)
-    pbs.wait_state(running, "F")
+    for job in (running, held, plain):
+        pbs.wait_state(job, "F")
 
     text = site.do("uninstall", rc=1)
-    assert "2 finished jobs with them are in the history" in text and "--delete-history" in text, text
+    assert "3 finished jobs with them are in the history" in text and "--delete-history" in text, text
     text = site.do("uninstall", "--delete-history")
-    assert f"qdel -x {running} {held}" in text, text
-    assert list(pbs.jobs()) == [plain], "others stay in the history"
-    pbs.qdel("-x", plain)
+    assert f"qdel -x {running} {held} {plain}" in text, text
+    assert not pbs.jobs()
     same(before, site.snapshot())
 
 
