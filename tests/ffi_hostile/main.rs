@@ -13,6 +13,8 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::{offset_of, size_of};
 use std::ptr;
 
+mod pbs;
+
 /// xorshift64*: the same cases on every machine.
 struct Random(u64);
 
