@@ -69,7 +69,9 @@ impl Server {
         }
         match self.admit(&request, count, allowed.as_deref(), now) {
             Ok((admitted, pinned)) => {
-                Ok(self.accepted(&request, &asked, count, &admitted, pinned, now))
+                let mut answer = self.accepted(&request, &asked, count, &admitted, pinned, now);
+                answer["resources"]["walltime"] = clock(longest(&request.terms, job)).into();
+                Ok(answer)
             }
             Err(BookError::Refused(refusal)) => {
                 let waiting: Vec<&str> = self.book.unstarted().take(MOST_CHECKED).collect();
@@ -185,10 +187,6 @@ impl Server {
             in_words(&sold, count, admitted.price, pinned)
         );
         resources.insert("libra_info".to_string(), info.clone().into());
-        // A job shares its processor, so it takes longer than its estimate; one that goes on after its
-        // deadline gets whole processors. Whoever needs another estimate more is stuck.
-        let longest = (request.terms.deadline + request.terms.estimate).ceil();
-        resources.insert("walltime".to_string(), clock(longest).into());
         let mut answer = accept_with(resources);
         answer["log"] = json!([info]);
         answer["estimate"] = json!(request.terms.estimate);
@@ -259,6 +257,15 @@ fn terms(job: &Value) -> Result<Terms, TermsError> {
             .filter(|seconds| *seconds > 0.0);
     }
     terms.complete()
+}
+
+/// How long PBS lets an accepted job run, in seconds.
+///
+/// A job shares its processor, so it takes longer than its estimate; one that goes on after its deadline
+/// gets whole processors. Whoever needs another estimate more is stuck, unless the user asked for a longer walltime.
+fn longest(terms: &Terms, job: &Value) -> f64 {
+    let asked = number(job, "walltime").unwrap_or(0.0);
+    (terms.deadline + terms.estimate).max(asked).ceil()
 }
 
 /// A job with a deadline starts at once; one that may not would hold a share for nothing.

@@ -167,6 +167,20 @@ fn walltime_stands_in_for_the_estimate() {
 }
 
 #[test]
+fn a_longer_walltime_stays() {
+    let mut server = server();
+    // Deadline and estimate are 30 s.
+    for (asked, given) in [(29, "00:00:30"), (3600, "01:00:00")] {
+        let mut job = terms("10", "20", "15");
+        job["walltime"] = asked.into();
+        assert_eq!(
+            submit(&mut server, job, 1000.0)["resources"]["walltime"],
+            given
+        );
+    }
+}
+
+#[test]
 fn without_terms_the_sites_rule_decides() {
     let job = json!({"terms": {}, "select": "2:ncpus=2:mem=1gb"});
     let old = json!({"terms": {}, "ncpus": "2", "mem": "1gb"});

@@ -41,10 +41,13 @@ class SiteCase(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         pbs = cls.pbs
-        directory, number, roots = pbs.directory, pbs.plan["subnet"], [pbs.cgroup_root(host) for host in pbs.host_names]
+        directory, number, roots = pbs.directory, pbs.plan["subnet"], [root for host in pbs.host_names for root in pbs.cgroup_roots(host)]
         pbs.__exit__(None, None, None)
-        left = [str(path) for path in [directory, *roots] if path.exists()]
+        left = [str(path) for path in [directory] if path.exists()]
         left += [f"process {pid}" for pid in machine.marked_processes(directory)]
+        if number in machine.known_clusters():
+            number, roots = None, []  # the next cluster has taken the number over
+        left += [str(root) for root in roots if root.exists()]
         left += [address for address in machine.addresses_on_lo() if address.startswith(f"10.77.{number}.")]
         left += [entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith(f"libra-test-{number}-")]
         if left:
@@ -63,7 +66,11 @@ class SiteCase(unittest.TestCase):
         if alive:
             pbs.qdel("-Wforce", *alive)
         pbs.wait("all jobs gone", lambda: not [job for job, record in pbs.jobs().items() if record.get("job_state") != "F"])
-        pbs.wait("all shares free and all cgroups gone", lambda: not any(pbs.committed().values()) and not pbs.cgroups())
+        left = lambda: [*pbs.cgroups(), *(f"{host} {taken}" for host, taken in pbs.committed().items() if taken)]  # noqa: E731
+        try:
+            pbs.wait("all shares free and all cgroups gone", lambda: not left(), 15)
+        except TimeoutError:
+            self.fail(f"all jobs are deleted, and there is still {left()}")
 
     def registered(self):
         """Jobs that a host's registry still has as live: {host: processors committed}."""
@@ -107,10 +114,12 @@ class SiteCase(unittest.TestCase):
     def used(self, job, host=None):
         """Processor seconds that a job's cgroup has used."""
         host = host or self.pbs.node_of(job)[0]
-        return int((self.pbs.cgroup(host, job) / "cpuacct.usage").read_text()) / 1e9
+        file = self.pbs.cgroup(host, job, accounting=True) / "cpuacct.usage"
+        return int(self.pbs.wait(f"cgroup of {job} on {host}", lambda: file.exists() and file.read_text())) / 1e9
 
     def group_processes(self, job, host):
-        return [int(pid) for pid in (self.pbs.cgroup(host, job) / "cgroup.procs").read_text().split()]
+        file = self.pbs.cgroup(host, job) / "cgroup.procs"
+        return [int(pid) for pid in file.read_text().split()] if file.exists() else []
 
     def rates(self, jobs, seconds):
         """Processors that each job uses over so many seconds."""
