@@ -6,7 +6,8 @@ use super::sold::{Sold, SoldPlace};
 use super::{BadEvent, TERMS, number, text};
 use crate::book::{Admitted, BookError};
 use crate::config::WithoutTerms;
-use crate::decision::job::{Request, Terms};
+use crate::decision::counter_offer::CounterOffer;
+use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::refusal::Refusal;
 use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
 use crate::text::{credits, duration, percent};
@@ -79,7 +80,7 @@ impl Server {
                 if !waiting.is_empty() && !checked {
                     return Ok(json!({"check": waiting}));
                 }
-                Ok(refuse(self.refusal_text(&refusal, count)))
+                Ok(refuse(self.refusal_text(&refusal, &request.shape, count)))
             }
             Err(error) => Ok(refuse(format!("libra: {error}"))),
         }
@@ -193,7 +194,7 @@ impl Server {
         answer
     }
 
-    fn refusal_text(&self, refusal: &Refusal, count: u32) -> String {
+    fn refusal_text(&self, refusal: &Refusal, shape: &Shape, count: u32) -> String {
         let mut text = format!(
             "libra: refused ({}): {}",
             refusal.reason.category(),
@@ -202,12 +203,18 @@ impl Server {
         if count > 1 {
             let _ = write!(text, " (all {count} jobs of the array together)");
         }
-        if refusal.counter_offers.is_empty() {
+        let offers: Vec<String> = (refusal.counter_offers.iter())
+            .filter_map(|offer| match count {
+                1 => Some(offer.to_string()),
+                _ => offer_to_array(offer, shape),
+            })
+            .collect();
+        if offers.is_empty() {
             text.push_str(
                 "\nlibra: no deadline, budget or number of processors would be accepted now",
             );
         }
-        for (index, offer) in refusal.counter_offers.iter().enumerate() {
+        for (index, offer) in offers.iter().enumerate() {
             let before = match index {
                 0 => "\nlibra: accepted now would be",
                 _ => "\nlibra:                   or",
@@ -240,6 +247,26 @@ impl Server {
             Ok(resources) => accept_with(resources),
             Err(problem) => refuse(format!("libra: {problem}")),
         }
+    }
+}
+
+/// A counter-offer to an array, which was judged as one job of all its chunks; none where fewer chunks are no
+/// whole number of its jobs.
+fn offer_to_array(offer: &CounterOffer, shape: &Shape) -> Option<String> {
+    match *offer {
+        CounterOffer::Processors {
+            chunks,
+            processors_per_chunk,
+            price,
+        } => {
+            let jobs = chunks / shape.chunks.max(1);
+            let whole = jobs > 0
+                && jobs * shape.chunks == chunks
+                && processors_per_chunk == shape.processors_per_chunk;
+            let what = if jobs == 1 { "job" } else { "jobs" };
+            whole.then(|| format!("an array of {jobs} {what} (costs {})", credits(price)))
+        }
+        _ => Some(offer.to_string()),
     }
 }
 

@@ -365,6 +365,25 @@ fn an_array_is_sold_as_a_whole_and_runs_where_pbs_puts_it() {
 }
 
 #[test]
+fn a_refused_array_is_offered_a_smaller_one() {
+    let mut server = server();
+    // 0.5 each: three processors hold six of them.
+    let array = |server: &mut Server, indices| {
+        submit(
+            server,
+            with(terms("10", "20", "99"), "array", indices),
+            1000.0,
+        )
+    };
+    let answer = array(&mut server, "1-8");
+    assert!(
+        text(&answer).contains("or: an array of 6 jobs (costs 63)"),
+        "{answer}"
+    );
+    sold(&array(&mut server, "1-6"));
+}
+
+#[test]
 fn what_was_sold_is_not_altered_or_moved_away() {
     let server = server();
     let modify = |sold: Value, key: &str| server.modify(&json!({"sold": sold, "keys": [key]}));
