@@ -6,7 +6,8 @@ use super::sold::{Sold, SoldPlace};
 use super::{BadEvent, TERMS, number, text};
 use crate::book::{Admitted, BookError};
 use crate::config::WithoutTerms;
-use crate::decision::job::{Request, Terms};
+use crate::decision::counter_offer::CounterOffer;
+use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::refusal::Refusal;
 use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
 use crate::text::{credits, duration, percent};
@@ -69,7 +70,9 @@ impl Server {
         }
         match self.admit(&request, count, allowed.as_deref(), now) {
             Ok((admitted, pinned)) => {
-                Ok(self.accepted(&request, &asked, count, &admitted, pinned, now))
+                let mut answer = self.accepted(&request, &asked, count, &admitted, pinned, now);
+                answer["resources"]["walltime"] = clock(longest(&request.terms, job)).into();
+                Ok(answer)
             }
             Err(BookError::Refused(refusal)) => {
                 let waiting: Vec<&str> = self.book.unstarted().take(MOST_CHECKED).collect();
@@ -77,7 +80,7 @@ impl Server {
                 if !waiting.is_empty() && !checked {
                     return Ok(json!({"check": waiting}));
                 }
-                Ok(refuse(self.refusal_text(&refusal, count)))
+                Ok(refuse(self.refusal_text(&refusal, &request.shape, count)))
             }
             Err(error) => Ok(refuse(format!("libra: {error}"))),
         }
@@ -185,17 +188,13 @@ impl Server {
             in_words(&sold, count, admitted.price, pinned)
         );
         resources.insert("libra_info".to_string(), info.clone().into());
-        // A job shares its processor, so it takes longer than its estimate; one that goes on after its
-        // deadline gets whole processors. Whoever needs another estimate more is stuck.
-        let longest = (request.terms.deadline + request.terms.estimate).ceil();
-        resources.insert("walltime".to_string(), clock(longest).into());
         let mut answer = accept_with(resources);
         answer["log"] = json!([info]);
         answer["estimate"] = json!(request.terms.estimate);
         answer
     }
 
-    fn refusal_text(&self, refusal: &Refusal, count: u32) -> String {
+    fn refusal_text(&self, refusal: &Refusal, shape: &Shape, count: u32) -> String {
         let mut text = format!(
             "libra: refused ({}): {}",
             refusal.reason.category(),
@@ -204,12 +203,18 @@ impl Server {
         if count > 1 {
             let _ = write!(text, " (all {count} jobs of the array together)");
         }
-        if refusal.counter_offers.is_empty() {
+        let offers: Vec<String> = (refusal.counter_offers.iter())
+            .filter_map(|offer| match count {
+                1 => Some(offer.to_string()),
+                _ => offer_to_array(offer, shape),
+            })
+            .collect();
+        if offers.is_empty() {
             text.push_str(
                 "\nlibra: no deadline, budget or number of processors would be accepted now",
             );
         }
-        for (index, offer) in refusal.counter_offers.iter().enumerate() {
+        for (index, offer) in offers.iter().enumerate() {
             let before = match index {
                 0 => "\nlibra: accepted now would be",
                 _ => "\nlibra:                   or",
@@ -245,6 +250,26 @@ impl Server {
     }
 }
 
+/// A counter-offer to an array, which was judged as one job of all its chunks; none where fewer chunks are no
+/// whole number of its jobs.
+fn offer_to_array(offer: &CounterOffer, shape: &Shape) -> Option<String> {
+    match *offer {
+        CounterOffer::Processors {
+            chunks,
+            processors_per_chunk,
+            price,
+        } => {
+            let jobs = chunks / shape.chunks.max(1);
+            let whole = jobs > 0
+                && jobs * shape.chunks == chunks
+                && processors_per_chunk == shape.processors_per_chunk;
+            let what = if jobs == 1 { "job" } else { "jobs" };
+            whole.then(|| format!("an array of {jobs} {what} (costs {})", credits(price)))
+        }
+        _ => Some(offer.to_string()),
+    }
+}
+
 /// The terms of a job; its walltime stands in for a missing estimate.
 fn terms(job: &Value) -> Result<Terms, TermsError> {
     let mut terms = PartialTerms::default();
@@ -259,6 +284,15 @@ fn terms(job: &Value) -> Result<Terms, TermsError> {
             .filter(|seconds| *seconds > 0.0);
     }
     terms.complete()
+}
+
+/// How long PBS lets an accepted job run, in seconds.
+///
+/// A job shares its processor, so it takes longer than its estimate; one that goes on after its deadline
+/// gets whole processors. Whoever needs another estimate more is stuck, unless the user asked for a longer walltime.
+fn longest(terms: &Terms, job: &Value) -> f64 {
+    let asked = number(job, "walltime").unwrap_or(0.0);
+    (terms.deadline + terms.estimate).max(asked).ceil()
 }
 
 /// A job with a deadline starts at once; one that may not would hold a share for nothing.

@@ -269,7 +269,8 @@ impl Asked {
     /// The job's new resources: the same job, on its nodes, with its shares in place of whole processors.
     ///
     /// `count_share`: the nodes' `libra_share` is used up by it, so that PBS itself does not over-commit
-    /// them. Rounded down to a millionth: sums stay below what a node has.
+    /// them. Rounded down to 4 digits: sums stay below what a node has, and PBS itself tells its scheduler how much
+    /// of a node is taken in 4 digits.
     pub fn resources(&self, parts: &[Part<'_>], count_share: bool) -> Map<String, Value> {
         let mut resources = Map::new();
         if let (false, [only]) = (self.by_select, parts) {
@@ -301,7 +302,7 @@ impl Asked {
     fn share(&self, part: &Part<'_>, count_share: bool) -> f64 {
         let slots = self.shape.processors_per_chunk / self.parts.max(1);
         match count_share {
-            true => ((part.share * f64::from(slots)) * 1e6).floor() / 1e6,
+            true => ((part.share * f64::from(slots)) * 1e4 + 1e-6).floor() / 1e4,
             false => 0.0,
         }
     }

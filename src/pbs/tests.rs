@@ -167,6 +167,20 @@ fn walltime_stands_in_for_the_estimate() {
 }
 
 #[test]
+fn a_longer_walltime_stays() {
+    let mut server = server();
+    // Deadline and estimate are 30 s.
+    for (asked, given) in [(29, "00:00:30"), (3600, "01:00:00")] {
+        let mut job = terms("10", "20", "15");
+        job["walltime"] = asked.into();
+        assert_eq!(
+            submit(&mut server, job, 1000.0)["resources"]["walltime"],
+            given
+        );
+    }
+}
+
+#[test]
 fn without_terms_the_sites_rule_decides() {
     let job = json!({"terms": {}, "select": "2:ncpus=2:mem=1gb"});
     let old = json!({"terms": {}, "ncpus": "2", "mem": "1gb"});
@@ -348,6 +362,25 @@ fn an_array_is_sold_as_a_whole_and_runs_where_pbs_puts_it() {
         "1:ncpus=0:mpiprocs=1:ompthreads=1:libra_share=0.5:vnode=n2"
     );
     assert_eq!(answer["resources"]["libra_price"], "31.5");
+}
+
+#[test]
+fn a_refused_array_is_offered_a_smaller_one() {
+    let mut server = server();
+    // 0.5 each: three processors hold six of them.
+    let array = |server: &mut Server, indices| {
+        submit(
+            server,
+            with(terms("10", "20", "99"), "array", indices),
+            1000.0,
+        )
+    };
+    let answer = array(&mut server, "1-8");
+    assert!(
+        text(&answer).contains("or: an array of 6 jobs (costs 63)"),
+        "{answer}"
+    );
+    sold(&array(&mut server, "1-6"));
 }
 
 #[test]

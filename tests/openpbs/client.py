@@ -95,7 +95,13 @@ class Commands:
 
     def node(self, name):
         """A node's attributes."""
-        return attributes(self.must("pbsnodes", "-v", name)).get(name, {})
+        result = self.run("pbsnodes", "-v", name)
+        if "Invalid credential" in result.err:
+            # Now and then, when many commands follow each other: a port is used again before the server has forgotten it.
+            result = Result(0, self.must("pbsnodes", "-v", name), "")
+        if result.rc != 0:
+            raise CommandFailed(f"pbsnodes -v {name}: exit {result.rc}: {result.err.strip()}")
+        return attributes(result.out).get(name, {})
 
     def qdel(self, *args, user=None):
         return self.run("qdel", *args, user=user)

@@ -20,6 +20,8 @@ from cluster import Cluster  # noqa: E402
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 CGROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
+# Often the same directory; where it is not, Libra has its groups in both.
+ACCOUNTING = pathlib.Path("/sys/fs/cgroup/cpuacct")
 
 
 def busy(seconds, processes=1):
@@ -46,6 +48,7 @@ class Site(Cluster):
 
     def up(self):
         super().up()
+        self.remove_cgroups(self.host_names)  # a killed run with the same names may have left some
         self.own.mkdir()
         self.write_config()
         self.install()
@@ -58,8 +61,11 @@ class Site(Cluster):
         super().down()
         for host in list(self.agents):
             self.agents.pop(host).wait()  # it was ended with everything of this cluster
-        for host in hosts:
-            root = self.cgroup_root(host)
+        self.remove_cgroups(hosts)
+
+    def remove_cgroups(self, hosts):
+        """All groups of these hosts; no process is in them."""
+        for root in (root for host in hosts for root in self.cgroup_roots(host)):
             for directory in [*root.glob("*"), root] if root.is_dir() else []:
                 if directory.is_dir():
                     directory.rmdir()
@@ -87,13 +93,17 @@ class Site(Cluster):
     def cgroup_root(self, host):
         return CGROUPS / f"libra-{host}"
 
-    def cgroup(self, host, job):
-        """The cgroup of a job on a host; it may not be there."""
-        return self.cgroup_root(host) / f"job-{job}"
+    def cgroup_roots(self, host):
+        """All directories that Libra makes groups in on a host."""
+        return [self.cgroup_root(host), ACCOUNTING / self.cgroup_root(host).name]
+
+    def cgroup(self, host, job, accounting=False):
+        """The cgroup of a job on a host, where its cap is or where its time is counted; it may not be there."""
+        return self.cgroup_roots(host)[accounting] / f"job-{job}"
 
     def cgroups(self):
         """Names of all jobs' cgroups, on all hosts."""
-        return sorted(f"{host} {directory.name}" for host in self.host_names for directory in self.cgroup_root(host).glob("job-*"))
+        return sorted(f"{host} {directory.name}" for host in self.host_names for root in self.cgroup_roots(host) for directory in root.glob("job-*"))
 
     def start_agent(self, host):
         """`libra agent` of a host, to be found and ended with the cluster."""

@@ -1,0 +1,143 @@
+"""What test cases on a throw-away OpenPBS with Libra have in common: one cluster for a class, taken down and looked after at its end."""
+
+import json
+import pathlib
+import pwd
+import re
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import machine  # noqa: E402
+from libra_site import Site  # noqa: E402
+
+REFUSED = 32  # qsub's exit status after a hook's reject
+
+
+class SiteCase(unittest.TestCase):
+    """A class is a cluster: `pbs`. After each test its jobs are deleted, and nothing of them may be left."""
+
+    # For Site().
+    site = {}
+    # Classes that measure processor time run one at a time, with nothing beside them (tests/openpbs/suite.py).
+    measures = False
+
+    @classmethod
+    def setUpClass(cls):
+        cls.pbs = Site(**{"hosts": 3, "processors": 1, **cls.site})
+        cls.pbs.__enter__()
+        try:
+            cls.prepare()
+        except BaseException:
+            cls.pbs.__exit__(None, None, None)
+            raise
+
+    @classmethod
+    def prepare(cls):
+        """More for the whole class."""
+
+    @classmethod
+    def tearDownClass(cls):
+        pbs = cls.pbs
+        directory, number, roots = pbs.directory, pbs.plan["subnet"], [root for host in pbs.host_names for root in pbs.cgroup_roots(host)]
+        pbs.__exit__(None, None, None)
+        left = [str(path) for path in [directory] if path.exists()]
+        left += [f"process {pid}" for pid in machine.marked_processes(directory)]
+        if number in machine.known_clusters():
+            number, roots = None, []  # the next cluster has taken the number over
+        left += [str(root) for root in roots if root.exists()]
+        left += [address for address in machine.addresses_on_lo() if address.startswith(f"10.77.{number}.")]
+        left += [entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith(f"libra-test-{number}-")]
+        if left:
+            raise AssertionError(f"left on the machine: {left}")
+
+    def tearDown(self):
+        self.pbs.qmgr("set server scheduling = true")
+        self.clear()
+        self.assertEqual(self.pbs.cgroups(), [], "cgroups of jobs that are gone")
+        self.assertEqual(self.registered(), {}, "registered on a host, and gone")
+
+    def clear(self):
+        """Delete all jobs, and wait until the hosts are rid of them."""
+        pbs = self.pbs
+        alive = [job for job, record in pbs.jobs().items() if record.get("job_state") != "F"]
+        if alive:
+            pbs.qdel("-Wforce", *alive)
+        pbs.wait("all jobs gone", lambda: not [job for job, record in pbs.jobs().items() if record.get("job_state") != "F"])
+        left = lambda: [*pbs.cgroups(), *(f"{host} {taken}" for host, taken in pbs.committed().items() if taken)]  # noqa: E731
+        try:
+            pbs.wait("all shares free and all cgroups gone", lambda: not left(), 15)
+        except TimeoutError:
+            self.fail(f"all jobs are deleted, and there is still {left()}")
+
+    def registered(self):
+        """Jobs that a host's registry still has as live: {host: processors committed}."""
+        left = {}
+        for host in self.pbs.host_names:
+            shown = self.pbs.must(self.pbs.libra, "--config", self.pbs.own / f"{host}.toml", "status", "--json")
+            committed = json.loads(shown)["committed"]
+            left |= {host: committed} if committed else {}
+        return left
+
+    # ---- submitting
+
+    def sell(self, estimate, deadline, *more, budget=1000, **options):
+        """Submit a job that must be accepted."""
+        return self.pbs.submit("-l", f"estimate={estimate},deadline={deadline},budget={budget}", *more, **options)
+
+    def ask(self, estimate, deadline, *more, budget=1000, **options):
+        """Submit a job; qsub's answer."""
+        return self.pbs.qsub("-l", f"estimate={estimate},deadline={deadline},budget={budget}", *more, **options)
+
+    def refused(self, answer, *parts):
+        """It was refused, and these parts are in what was said. What was said."""
+        self.assertEqual((answer.rc, answer.out), (REFUSED, ""), answer.err)
+        for part in parts:
+            self.assertIn(part, answer.err)
+        return answer.err
+
+    def running(self, job, patience=30.0):
+        return self.pbs.wait_state(job, "R", patience)
+
+    def terms(self, job):
+        """{key: value} of what was sold."""
+        return dict(pair.split("=", 1) for pair in self.pbs.qstat(job)["Resource_List.libra_terms"].split(":"))
+
+    def share(self, job):
+        """The share of each slot that was sold, at the first place."""
+        return float(self.terms(job)["at"].split("+")[0].split("*")[2])
+
+    # ---- measuring
+
+    def used(self, job, host=None):
+        """Processor seconds that a job's cgroup has used."""
+        host = host or self.pbs.node_of(job)[0]
+        file = self.pbs.cgroup(host, job, accounting=True) / "cpuacct.usage"
+        return int(self.pbs.wait(f"cgroup of {job} on {host}", lambda: file.exists() and file.read_text())) / 1e9
+
+    def group_processes(self, job, host):
+        file = self.pbs.cgroup(host, job) / "cgroup.procs"
+        return [int(pid) for pid in file.read_text().split()] if file.exists() else []
+
+    def rates(self, jobs, seconds):
+        """Processors that each job uses over so many seconds."""
+        began, before = time.monotonic(), [self.used(job) for job in jobs]
+        time.sleep(seconds)
+        took, after = time.monotonic() - began, [self.used(job) for job in jobs]
+        return [(b - a) / took for a, b in zip(before, after)]
+
+    def ending(self, job, patience=60.0):
+        """(seconds from submission to end, as the library judged it in the server's log; did it meet its deadline?)"""
+        self.pbs.wait_state(job, "F", patience)
+        pattern = re.compile(rf"job {re.escape(job)} (met|missed) its deadline.*?: ended after (\S+(?: \S+)*?) of (.*)")
+        found = self.pbs.wait(f"the verdict on {job}", lambda: pattern.search(self.pbs.log()), 10)
+        return found[0], found[1] == "met"
+
+    def met(self, *jobs, patience=60.0):
+        """All end in time; what the log says of each."""
+        said = [self.ending(job, patience) for job in jobs]
+        for text, in_time in said:
+            self.assertTrue(in_time, text)
+        return [text for text, _ in said]

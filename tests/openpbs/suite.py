@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Runs the tests of this directory, clusters beside each other: `suite.py [FILE or CLASS ...]`, as tests/openpbs/run calls it.
+
+Each test class is a process and has a cluster of its own. First those that measure nothing, several at a time; then those that
+do (`measures = True`), one at a time, while the next one's cluster comes up only after the last has ended. One line per test, and what a
+failed one said.
+"""
+
+import concurrent.futures
+import importlib
+import os
+import pathlib
+import sys
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+AT_A_TIME = 3
+
+
+class Lines(unittest.TestResult):
+    """One line for each test, printed when its class is done."""
+
+    def __init__(self):
+        super().__init__()
+        self.said, self.counts, self.began = [], {"ok": 0, "FAILED": 0, "not run": 0}, {}
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.began[test] = time.monotonic()
+
+    def note(self, verdict, test, text=""):
+        took = f" ({time.monotonic() - self.began[test]:.1f} s)" if test in self.began else ""
+        name = test.id().removeprefix("__main__.")
+        self.counts[verdict] += 1
+        self.said.append(f"{verdict} {name}{took}" + ("\n" + text.rstrip() if text else ""))
+
+    def addSuccess(self, test):
+        self.note("ok", test)
+
+    def addFailure(self, test, error):
+        self.note("FAILED", test, self._exc_info_to_string(error, test))
+
+    addError = addFailure
+
+    def addSubTest(self, test, subtest, error):
+        if error is not None:
+            self.note("FAILED", subtest, self._exc_info_to_string(error, test))
+
+    def addSkip(self, test, reason):
+        self.note("not run", test, reason)
+
+
+def run_class(module, name):
+    """One class, in this process; the lines are printed to standard output."""
+    result = Lines()
+    began = time.monotonic()
+    unittest.defaultTestLoader.loadTestsFromTestCase(getattr(importlib.import_module(module), name)).run(result)
+    print("\n".join(result.said))
+    print(f"-- {module}.{name}: {time.monotonic() - began:.0f} s")
+    print("counts", *result.counts.values())
+
+
+def in_process(module, name):
+    """One class in a process of its own; its counts. What it printed is printed at its end."""
+    import subprocess
+    done = subprocess.run([sys.executable, __file__, "--class", module, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    lines = done.stdout.splitlines()
+    if done.returncode == 0 and lines and lines[-1].startswith("counts "):
+        print("\n".join(lines[:-1]), flush=True)
+        return [int(number) for number in lines[-1].split()[1:]]
+    print(f"{done.stdout}\nFAILED {module}.{name}: exit status {done.returncode}", flush=True)
+    return [0, 1, 0]
+
+
+def main(wanted):
+    classes = []
+    for file in sorted(HERE.glob("test_*.py")):
+        module = importlib.import_module(file.stem)
+        for name, found in sorted(vars(module).items()):
+            if not (isinstance(found, type) and issubclass(found, unittest.TestCase) and found.__module__ == file.stem):
+                continue
+            if unittest.defaultTestLoader.getTestCaseNames(found) and (not wanted or {file.stem, file.name, name} & set(wanted)):
+                classes.append((file.stem, name, getattr(found, "measures", False)))
+    if not classes:
+        sys.exit(f"no test class is called {' or '.join(wanted)}")
+    began, totals = time.monotonic(), []
+    for alone in (False, True):
+        with concurrent.futures.ThreadPoolExecutor(1 if alone else AT_A_TIME) as pool:
+            totals += pool.map(lambda c: in_process(c[0], c[1]), [c for c in classes if c[2] == alone])
+    ok, failed, not_run = (sum(numbers) for numbers in zip(*totals))
+    print(f"{ok} passed, {failed} failed" + (f", {not_run} not run" if not_run else "") + f", in {time.monotonic() - began:.0f} s")
+    return failed == 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE))
+    if sys.argv[1:2] == ["--class"]:
+        run_class(*sys.argv[2:4])
+    else:
+        sys.exit(0 if main(sys.argv[1:]) else 1)
