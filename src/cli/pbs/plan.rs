@@ -252,13 +252,19 @@ fn make_hook(found: Option<&HookFound>, hook: &Hook, config: &str, files: &Path)
         config_differs = found.config != config;
         let other_event = found.events != [hook.event];
         let other_freq = hook.freq.is_some() && found.freq != hook.freq;
-        // A periodic hook may be running at any time. A live one must never be edited.
-        let periodic = hook.freq.is_some() || found.events.iter().any(|e| e.contains("periodic"));
-        create = other_event || other_freq || (periodic && (content_differs || config_differs));
+        create = other_event;
         if create {
             plan.push(disable(hook.name));
             plan.push(qmgr(format!("delete hook {}", hook.name)));
-        } else if found.order != i64::from(hook.order) {
+        } else if hook.freq.is_some() && (content_differs || config_differs || other_freq) {
+            // It may be running at any time, and a live one must never be edited. It is not deleted either: the
+            // name of a hook of the hosts is taken until the last of them has deleted it, one that is down too.
+            plan.push(disable(hook.name));
+        }
+        if let (false, true, Some(freq)) = (create, other_freq, hook.freq) {
+            plan.push(qmgr(format!("set hook {} freq={freq}", hook.name)));
+        }
+        if !create && found.order != i64::from(hook.order) {
             plan.push(qmgr(format!("set hook {} order={}", hook.name, hook.order)));
         }
     }
