@@ -75,7 +75,9 @@ class Libra:
         return answer
 
 
-def log(line, level=None):
+def log(text, level=None):
+    """One line, whatever line breaks are in the text: an error in a file shows the place."""
+    line = " ".join(text.split())
     pbs.logmsg(pbs.EVENT_DEBUG if level is None else level, "libra: " + line)
 
 
@@ -173,8 +175,13 @@ def run(work):
     try:
         work(event)
     except Exception as fault:
-        log("fault in %s: %s: %s" % (event.hook_name, type(fault).__name__, fault), pbs.EVENT_ERROR)
+        log_fault(event, fault)
     event.accept()
+
+
+def log_fault(event, fault):
+    """A line for the administrators: a refusal's text is seen by the user alone."""
+    log("fault in %s: %s: %s" % (event.hook_name, type(fault).__name__, fault), pbs.EVENT_ERROR)
 
 
 def sold_to(job):

@@ -10,6 +10,14 @@ def owner(name):
         return 0
 
 
+def undo(job_id, sold):
+    """No other event comes for a job that a hook rejects here."""
+    try:
+        ask_host("execjob_abort", {"id": job_id, "sold": sold})
+    except Exception as fault:
+        log("%s: %s" % (job_id, fault))
+
+
 def begin(event):
     job = event.job
     sold = sold_to(job)
@@ -25,6 +33,8 @@ def begin(event):
             raise Fault(answer["text"])
     except Exception as fault:
         if settings().get("on-fault") != "admit":
+            log_fault(event, fault)
+            undo(job.id, sold)
             event.reject("libra: %s cannot hold this job to its share: %s" % (host, fault))
         raise
 

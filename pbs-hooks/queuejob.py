@@ -63,6 +63,7 @@ def judge(event):
         write(job, answer.get("resources", {}))
     except Exception as fault:
         if wants_promise and on_fault() != "admit":
+            log_fault(event, fault)
             event.reject("libra: cannot judge this job, so it is refused; please tell the administrators "
                          "(%s)" % str(fault)[:300])
         if wants_promise:

@@ -10,6 +10,7 @@ use super::records::progress_line;
 use super::server::{accept, accept_and_log, refuse};
 use super::sold::Sold;
 use super::{BadEvent, exec_vnode, list, need, number, text};
+use crate::cgroup::VersionChoice;
 use crate::host::batch::BatchJob;
 use crate::host::{Host, HostError, clock};
 use serde_json::{Map, Value, json};
@@ -101,7 +102,13 @@ fn begin(
     };
     Ok(match unenforced {
         None => accept(),
-        Some(reason) => accept_and_log(format!("job {id} runs without a cap: {reason}")),
+        Some(reason) if host.config().cgroup.version == VersionChoice::Off => {
+            accept_and_log(format!("job {id} runs without a cap: {reason}"))
+        }
+        // The site wants a cap: its rule for faults says whether the job begins without one.
+        Some(reason) => {
+            json!({"verdict": "fault", "text": format!("job {id} has no cap: {reason}")})
+        }
     })
 }
 

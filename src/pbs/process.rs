@@ -109,6 +109,11 @@ impl Process {
             .map_err(|error| error.to_string())
             .and_then(|text| serde_json::from_str::<Value>(&text).map_err(|e| e.to_string()))
             .and_then(|mut records| {
+                // Of another file than the hook's, jobs that are not in it would be taken for gone.
+                let whole = records["jobs"].is_array() && records["nodes"].is_array();
+                if !whole || number(&records, "taken").is_err() {
+                    return Err("not taken: expected 'jobs', 'nodes' and 'taken'".to_string());
+                }
                 records["event"] = "records".into();
                 records["now"] = number(event, "now").map_err(|e| e.to_string())?.into();
                 server.answer(&records).map_err(|e| e.to_string())
@@ -134,5 +139,53 @@ fn read_config(path: &Path) -> Result<Config, ConfigError> {
             Ok(Config::default())
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn records_of_another_kind_are_not_taken() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("records.json");
+        let mut process = Process::default();
+        let mut ask = |event: Value| -> Value {
+            let mut event = event;
+            event["now"] = 1000.0.into();
+            event["config"] = "/nonexistent/libra.toml".into();
+            event["records"] = path.display().to_string().into();
+            let answer = process.answer(&event.to_string()).expect("an answer");
+            serde_json::from_str(&answer).expect("JSON")
+        };
+        let nodes = json!([{"name": "n1", "share": "1", "up": true}]);
+        ask(json!({"event": "records", "nodes": nodes, "jobs": []}));
+        let half = json!({"terms": {"estimate": "50", "deadline": "100", "budget": "999"}});
+        let sold = ask(json!({"event": "queuejob", "job": half}));
+        let line = &sold["resources"]["libra_terms"];
+        ask(json!({"event": "postqueuejob", "job": {"id": "1.s", "sold": line}}));
+        for (number, text) in [
+            "",
+            "no JSON",
+            "null",
+            "[]",
+            "{}",
+            r#"{"jobs": [], "nodes": []}"#,
+            r#"{"jobs": 5, "nodes": [], "taken": 1000.0}"#,
+            r#"{"jobs": [], "nodes": [], "taken": 1.0}"#,
+        ]
+        .iter()
+        .enumerate()
+        {
+            // Another length each time, so that it is seen as another file.
+            std::fs::write(&path, format!("{text}{}", " ".repeat(100 * number))).expect("written");
+            let answer = ask(json!({"event": "queuejob", "job": half}));
+            // The job that is there still holds its share: the hook is to ask whether it is gone.
+            assert_eq!(answer["check"], json!(["1.s"]), "{text}");
+            let log = answer["log"].to_string();
+            assert!(log.contains("records.json: "), "{text}: {log}");
+        }
     }
 }

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """`libra pbs install`, `uninstall`, `check` and `hooks` on a real OpenPBS, which is thrown away afterwards.
 
-    tests/openpbs/install.py [NAME ...]     all tests, or those whose names contain one of the words
-
 Needs root and what `cluster` needs. LIBRA names the program (target/debug/libra), LIBRA_LIBRARY the library
-(target/debug/liblibra.so). SUBNET is the number of the cluster's addresses. The last line is `N passed, M failed`.
+(target/debug/liblibra.so). SUBNET is the number of the cluster's addresses. ONLY has words: just the tests with one of them in
+their names.
 """
 
 import json
@@ -17,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-import traceback
+import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -419,32 +418,31 @@ def test_jobs_with_terms_hold_what_they_have(site):
     same(before, site.snapshot())
 
 
-def main():
-    """Run the tests on one cluster; each finds and leaves it as it was."""
-    words = sys.argv[1:]
-    tests = {name: test for name, test in globals().items() if name.startswith("test_") and (not words or any(word in name for word in words))}
-    failed = 0
-    with Cluster(hosts=2, processors=3, subnet=SUBNET) as pbs:
-        site = Site(pbs)
-        config, clean = site.config.read_text(), site.snapshot()
-        for name, test in tests.items():
-            start = time.monotonic()
-            try:
-                test(site)
-                same(clean, site.snapshot())
-                print(f"ok      {name} ({time.monotonic() - start:.1f} s)", flush=True)
-            except Exception:  # pylint: disable=broad-exception-caught
-                failed += 1
-                print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
-                # For the tests that follow.
-                pbs.qdel("-x", *pbs.jobs())
-                site.libra("uninstall", "--force", "--delete-history")
-                clean = site.snapshot()
-            site.config.write_text(config)
-            site.config.chmod(0o644)
-    print(f"{len(tests) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+class Installation(unittest.TestCase):
+    """All of the above on one cluster; each finds and leaves it as it was."""
+
+    def test_on_one_server(self):
+        words = os.environ.get("ONLY", "").split()
+        with Cluster(hosts=2, processors=3, subnet=SUBNET) as pbs:
+            site = Site(pbs)
+            config, clean = site.config.read_text(), site.snapshot()
+            for name, test in globals().items():
+                if not name.startswith("test_") or (words and not any(word in name for word in words)):
+                    continue
+                with self.subTest(name):
+                    try:
+                        test(site)
+                        same(clean, site.snapshot())
+                    except BaseException:
+                        # For the tests that follow.
+                        pbs.qdel("-x", *pbs.jobs())
+                        site.libra("uninstall", "--force", "--delete-history")
+                        clean = site.snapshot()
+                        raise
+                    finally:
+                        site.config.write_text(config)
+                        site.config.chmod(0o644)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    unittest.main()

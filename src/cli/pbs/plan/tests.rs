@@ -268,10 +268,7 @@ fn hooks_are_replaced_without_a_gap_and_periodic_ones_never_live() {
         steps,
         [
             "qmgr -c 'set hook libra_periodic enabled=false'",
-            "qmgr -c 'delete hook libra_periodic'",
-            "qmgr -c 'create hook libra_periodic event=periodic,freq=30,order=1000,enabled=false'",
             "qmgr -c 'import hook libra_periodic application/x-python default /files/libra_periodic.py'",
-            "qmgr -c 'import hook libra_periodic application/x-config default /files/libra_periodic.json'",
             "qmgr -c 'import hook libra_queuejob application/x-python default /files/libra_queuejob.py'",
             "qmgr -c 'set hook libra_periodic enabled=true'",
         ]

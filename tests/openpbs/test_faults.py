@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Daemons that are killed: no promise is lost or made twice, and what runs goes on in its share.
+
+Run as root: `tests/openpbs/run test_faults`. Takes about four minutes.
+"""
+
+import contextlib
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import machine  # noqa: E402
+from libra_site import Site, busy  # noqa: E402
+from promises import expect_free, free_nodes, libra_log, pause, processes, quota, terms, verdict  # noqa: E402
+
+# Rejects what was accepted before it: a reservation that no job will ever claim.
+STRAY = """import pbs
+event = pbs.event()
+if str(event.job.Job_Name) == "stray":
+    event.reject("not this one")
+event.accept()
+"""
+
+
+class OneSite(unittest.TestCase):
+    """A cluster for all tests of a class."""
+
+    options = {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = contextlib.ExitStack()
+        cls.addClassCleanup(cls.stack.close)
+        cls.pbs = cls.stack.enter_context(Site(**cls.options))
+
+    def tearDown(self):
+        """The next test finds an empty cluster with all nodes up."""
+        pbs = self.pbs
+        free_nodes(pbs)
+        left = [job for job, has in pbs.jobs().items() if has["job_state"] not in "FMX"]
+        if left:
+            pbs.qdel("-W", "force", *left)
+        pbs.qmgr("set server scheduling = true")
+        pbs.wait("no cgroup left", lambda: not pbs.cgroups())
+
+
+class ServerKilled(OneSite):
+    """pbs_server is killed; the book is made anew from what PBS knows."""
+
+    options = {"hosts": 3, "processors": 1, "server_config": '[admission]\nprovisional = "8s"\n'}
+
+    def restart(self):
+        self.pbs.kill_server()
+        self.pbs.start_server()
+        free_nodes(self.pbs)
+
+    def test_ten_jobs(self):
+        pbs = self.pbs
+        n1, n2, n3 = pbs.host_names
+        running = [pbs.submit(*terms(0.2, n1)), pbs.submit(*terms(0.1, n2)), pbs.submit("-J", "1-3", *terms(0.1, n1)),
+                   pbs.submit(*terms(0.3, chunks=3))]
+        for job in running:
+            pbs.wait_state(job, "RB")
+        pbs.wait("every host has its cgroups", lambda: len(pbs.cgroups()) == 1 + 1 + 3 + 3)
+        self.assertEqual(pbs.committed(), {n1: 0.8, n2: 0.4, n3: 0.3})
+        pbs.qmgr("set server scheduling = false")
+        for share, host in [(0.1, n1), (0.2, n2), (0.15, n2), (0.4, n3), (0.05, n3)]:
+            pbs.submit(*terms(share, host))
+        pbs.submit("-J", "1-2", *terms(0.05, n3))
+        left = {n1: 0.1, n2: 0.25, n3: 0.15}
+        expect_free(self, pbs, left)
+        self.restart()
+        expect_free(self, pbs, left)
+        self.assertEqual(pbs.committed(), {n1: 0.8, n2: 0.4, n3: 0.3})
+        # One killed right after it was accepted, twice in a row.
+        pbs.submit(*terms(0.05, n2))
+        self.restart()
+        self.restart()
+        left[n2] = 0.2
+        expect_free(self, pbs, left)
+        pbs.qmgr("set server scheduling = true")
+        pbs.wait("all run", lambda: not [job for job, has in pbs.jobs().items() if has["job_state"] == "Q"], 60)
+        expect_free(self, pbs, left)
+        for host, share in left.items():
+            self.assertAlmostEqual(pbs.committed()[host], 1 - share, places=4)
+        # What ends now is free, as if nothing had been: one of two subjobs, and the one on all hosts.
+        pbs.must("qdel", running[2].replace("[]", "[2]"), running[3])
+        pbs.wait("their cgroups are gone", lambda: not [name for name in pbs.cgroups() if running[3] in name])
+        pbs.wait_state(running[3], "F")
+        expect_free(self, pbs, {n1: 0.5, n2: 0.5, n3: 0.45})
+
+    def test_reservation_without_a_job(self):
+        """A second hook rejects what Libra accepted. The reservation holds for a while; a restart forgets it at once."""
+        pbs = self.pbs
+        n1 = pbs.host_names[0]
+        pbs.qmgr("set server scheduling = false")
+        pbs.hook("stray", "queuejob", STRAY, order=1000)
+        self.addCleanup(pbs.delete_hook, "stray")
+        self.assertEqual(pbs.qsub("-N", "stray", *terms(0.6, n1)).rc, 32)
+        expect_free(self, pbs, {n1: 0.4})
+        pbs.wait("it expires", lambda: self.fits(0.9, n1), 15)
+        self.assertEqual(pbs.qsub("-N", "stray", *terms(0.6, n1)).rc, 32)
+        expect_free(self, pbs, {n1: 0.4})
+        self.restart()
+        expect_free(self, pbs, {n1: 1})
+
+    def fits(self, share, host):
+        asked = self.pbs.qsub(*terms(share, host))
+        if asked.rc == 0:
+            self.pbs.qdel(asked.out)
+        return asked.rc == 0
+
+
+class HostsKilled(OneSite):
+    """pbs_mom is killed, with and without taking over its jobs."""
+
+    options = {"hosts": 2, "processors": 1}
+
+    def timed(self, name):
+        """A script of 5 processor seconds that says when it ended, and where."""
+        file = self.pbs.directory / "home" / self.pbs.users[0] / name
+        return busy(5) + f"date +%s.%N >>{file}\n", file
+
+    def expect_honest(self, job, file, late=1.5):
+        """Libra's verdict is what the job itself has written down; seen at most so many seconds late."""
+        pbs = self.pbs
+        pbs.wait_state(job, "F", 90)
+        met, after = pbs.wait("the verdict", lambda: verdict(pbs, job))
+        sold = dict(pair.split("=", 1) for pair in pbs.qstat(job)["Resource_List.libra_terms"].split(":"))
+        took = float(file.read_text().split()[-1]) - float(sold["submitted"])
+        self.assertGreater(after, took - 0.2)
+        self.assertLess(after, took + late)
+        self.assertEqual(met, after <= float(sold["deadline"]))
+        return met
+
+    def test_mom_takes_over(self):
+        pbs = self.pbs
+        host = pbs.host_names[0]
+        script, file = self.timed("kept")
+        job = pbs.submit("-l", f"deadline=40,estimate=8,budget=1000,select=1:ncpus=1:host={host}", script=script)
+        pbs.wait("it runs in its cgroup", lambda: processes(pbs, host, job))
+        before, members = quota(pbs, host, job), processes(pbs, host, job)
+        self.assertAlmostEqual(before, 0.21, delta=0.02)
+        pbs.kill_mom(host)
+        self.assertAlmostEqual(quota(pbs, host, job), before, delta=0.02)
+        pbs.start_mom(host, preserve=True)
+        free_nodes(pbs)
+        self.assertTrue(set(members) & set(processes(pbs, host, job)))
+        self.assertAlmostEqual(quota(pbs, host, job), before, delta=0.05)
+        self.assertEqual(pbs.qstat(job)["run_count"], "1")
+        expect_free(self, pbs, {host: 0.79})
+        # A mom is not the parent of a job that it took over: it looks now and then whether it has ended.
+        self.assertTrue(self.expect_honest(job, file, late=15))
+        self.assertEqual(pbs.qstat(job)["Exit_status"], "0")
+        pbs.wait("its cgroup is gone", lambda: not pbs.cgroups())
+        expect_free(self, pbs, {host: 1})
+
+    def test_mom_starts_anew(self):
+        """The job runs again, from its beginning, and its deadline is still counted from its submission."""
+        pbs = self.pbs
+        host = pbs.host_names[1]
+        script, file = self.timed("again")
+        job = pbs.submit("-l", f"deadline=20,estimate=6,budget=1000,select=1:ncpus=1:host={host}", script=script)
+        pbs.wait("it runs in its cgroup", lambda: processes(pbs, host, job))
+        members = processes(pbs, host, job)
+        pbs.kill_mom(host)
+        pbs.start_mom(host)
+        pbs.wait("it runs again", lambda: pbs.qstat(job).get("run_count") == "2", 60)
+        pbs.wait("in its cgroup", lambda: processes(pbs, host, job))
+        self.assertFalse(set(members) & set(processes(pbs, host, job)))
+        self.assertFalse([pid for pid in members if machine.alive(pid)], "what ran before was ended")
+        self.assertEqual(pbs.cgroups(), [f"{host} job-{job}"])
+        self.expect_honest(job, file)
+        pbs.wait("its cgroup is gone", lambda: not pbs.cgroups())
+        expect_free(self, pbs, {host: 1})
+
+    def test_host_down(self):
+        """Nothing new for a host that is down; what it was to run, it runs when it is back."""
+        pbs = self.pbs
+        down, other = pbs.host_names
+        runs = pbs.submit(*terms(0.3, down))
+        pbs.wait_state(runs, "R")
+        pbs.qmgr("set server scheduling = false")
+        waits = pbs.submit(*terms(0.4, down))
+        pbs.kill_mom(down)
+        pbs.wait("seen down", lambda: "down" in pbs.node(down)["state"])
+        refused = pbs.qsub(*terms(0.1, down))
+        self.assertEqual(refused.rc, 32)
+        self.assertIn("no-node", refused.err)
+        elsewhere = pbs.submit(*terms(0.2))
+        self.assertIn(f"on {other}", pbs.qstat(elsewhere)["Resource_List.libra_info"])
+        refused = pbs.qsub(*terms(0.9))
+        self.assertEqual(refused.rc, 32)
+        self.assertIn(other, refused.err)
+        self.assertNotIn(down, refused.err)
+        pbs.start_mom(down, preserve=True)
+        free_nodes(pbs)
+        expect_free(self, pbs, {down: 0.3, other: 0.8})
+        pbs.qmgr("set server scheduling = true")
+        pbs.wait_state(waits, "R")
+        self.assertEqual(pbs.node_of(waits), [down])
+        self.assertEqual(pbs.qstat(runs)["run_count"], "1")
+        expect_free(self, pbs, {down: 0.3, other: 0.8})
+
+
+class AgentKilled(OneSite):
+    """The agent of a host is killed: caps stay, the hook of the host takes shares anew, and an agent takes over again."""
+
+    options = {"hosts": 1, "processors": 1, "agents": True}
+
+    def test_agent(self):
+        pbs = self.pbs
+        host, = pbs.host_names
+        job = pbs.submit("-l", "deadline=120,estimate=20,budget=1000", script=busy(100))
+        pbs.wait("it runs in its cgroup", lambda: processes(pbs, host, job))
+        first = quota(pbs, host, job)
+        self.assertAlmostEqual(first, 0.175, delta=0.02)
+        pbs.kill_agent(host)
+        self.assertAlmostEqual(quota(pbs, host, job), first, delta=0.01)
+        # It falls behind, so it needs more: within a round of the hook (10 s) it has it.
+        pause(pbs, host, job)
+        pbs.wait("a larger share by the hook", lambda: quota(pbs, host, job) > first + 0.01, 40)
+        second = quota(pbs, host, job)
+        pause(pbs, host, job, on=False)
+        pbs.start_agent(host)
+        pause(pbs, host, job)
+        pbs.wait("a larger share by the agent, in small steps", lambda: second < quota(pbs, host, job) < second + 0.01, 10)
+        self.assertEqual(len(pbs.cgroups()), 1)
+        self.assertFalse([line for line in libra_log(pbs, host) if "fault" in line])
+        pause(pbs, host, job, on=False)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Execution hosts on which a job cannot be held to its share, or does not come to run; and many users at once.
+
+Run as root: `tests/openpbs/run test_faults_hosts`. Takes about four minutes.
+"""
+
+import concurrent.futures
+import contextlib
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from promises import expect_free, libra_log, processes, terms  # noqa: E402
+from test_faults import OneSite  # noqa: E402
+
+# Does not let a job begin that its user has called so.
+REFUSING = """import pbs
+event = pbs.event()
+if str(event.job.Job_Name) == "unwanted":
+    event.reject("not on this host")
+event.accept()
+"""
+
+
+class HostFaults(OneSite):
+    """The registry or the cgroup of a host cannot be had. What happens is the site's rule for faults; never is a node taken offline."""
+
+    options = {"hosts": 2, "processors": 1}
+
+    def on_fault(self, rule):
+        self.pbs.write_config(f'[pbs]\non-fault = "{rule}"\n')
+        self.pbs.install()
+
+    @contextlib.contextmanager
+    def registry_lost(self, host):
+        """A file is where the directory of the registry was."""
+        directory, aside = self.pbs.own / host, self.pbs.own / f"{host}.aside"
+        if directory.exists():
+            directory.rename(aside)
+        directory.write_text("")
+        try:
+            yield
+        finally:
+            directory.unlink()
+            if aside.exists():
+                aside.rename(directory)
+
+    @contextlib.contextmanager
+    def cgroup_lost(self, host, version="v1"):
+        """The configuration names a cgroup that cannot be made."""
+        file = self.pbs.own / f"{host}.toml"
+        before = file.read_text()
+        # The control file of the kernel is no directory in which a group could be.
+        file.write_text(before.replace('[cgroup]\nroot = "', f'[cgroup]\nversion = "{version}"\nroot = "cgroup.procs/'))
+        try:
+            yield
+        finally:
+            file.write_text(before)
+
+    def expect_refused_to_start(self, host, *reasons):
+        """PBS tries again some twenty times, then holds the job; the user sees why."""
+        pbs = self.pbs
+        job = pbs.submit(*terms(0.2, host))
+        has = pbs.wait("held by PBS", lambda: pbs.qstat(job)["job_state"] == "H" and pbs.qstat(job), 90)
+        self.assertIn("too many failed attempts", has["comment"])
+        self.assertEqual(pbs.node(host)["state"], "free")
+        told = [line for line in libra_log(pbs, host) if "fault in libra_execjob_begin" in line]
+        self.assertTrue(told)
+        for reason in reasons:
+            self.assertIn(reason, told[-1])
+        self.assertEqual(pbs.cgroups(), [])
+        return job
+
+    def expect_uncapped(self, host, said):
+        """It runs, without a cap, and the log says so."""
+        pbs = self.pbs
+        job = pbs.submit(*terms(0.2, host), script="sleep 3\n")
+        pbs.wait_state(job, "R")
+        self.assertEqual(pbs.cgroups(), [])
+        self.assertEqual(pbs.wait_state(job, "F")["Exit_status"], "0")
+        self.assertTrue([line for line in libra_log(pbs, host) if said in line], libra_log(pbs, host))
+        self.assertEqual(pbs.node(host)["state"], "free")
+
+    def expect_as_usual(self, host):
+        pbs = self.pbs
+        job = pbs.submit(*terms(0.2, host))
+        pbs.wait("it runs in its cgroup", lambda: processes(pbs, host, job))
+        pbs.qdel(job)
+        pbs.wait("no cgroup left", lambda: not pbs.cgroups())
+
+    def test_refuse(self):
+        pbs = self.pbs
+        n1, n2 = pbs.host_names
+        self.on_fault("refuse")
+        with self.registry_lost(n1):
+            job = self.expect_refused_to_start(n1, "not a directory")
+        with self.cgroup_lost(n2):
+            self.expect_refused_to_start(n2, "cgroup")
+        # Its share is still its own; released, it runs.
+        expect_free(self, pbs, {n1: 0.8, n2: 0.8})
+        pbs.must("qrls", "-h", "s", job)
+        pbs.wait("it runs in its cgroup", lambda: processes(pbs, n1, job), 60)
+        self.assertTrue(self.pbs.qstat(job))
+
+    def test_admit(self):
+        n1, n2 = self.pbs.host_names
+        self.on_fault("admit")
+        with self.registry_lost(n1):
+            self.expect_uncapped(n1, "fault in libra_execjob_begin")
+        with self.cgroup_lost(n2):
+            self.expect_uncapped(n2, "has no cap")
+        for host in (n1, n2):
+            self.expect_as_usual(host)
+
+    def test_off(self):
+        """A site may do without caps: then that is no fault."""
+        n1, _ = self.pbs.host_names
+        self.on_fault("refuse")
+        with self.cgroup_lost(n1, "off"):
+            self.expect_uncapped(n1, "runs without a cap")
+
+    def test_another_hook_rejects(self):
+        """Libra's hook has made its cgroup when another one rejects the job: nothing of it stays."""
+        pbs = self.pbs
+        n1, n2 = pbs.host_names
+        pbs.hook("unwilling", "execjob_begin", REFUSING, order=300)
+        self.addCleanup(pbs.delete_hook, "unwilling")
+        pbs.wait("the hosts have it", lambda: all((pbs.directory / host / "mom_priv/hooks/unwilling.PY").exists() for host in pbs.host_names))
+        job = pbs.submit("-N", "unwanted", *terms(0.3, n1))
+        pbs.wait("held by PBS", lambda: pbs.qstat(job)["job_state"] == "H", 90)
+        expect_free(self, pbs, {n1: 0.7})
+        pbs.wait("nothing is left on the host", lambda: not pbs.cgroups(), 90)
+        expect_free(self, pbs, {n1: 0.7})
+        pbs.qdel(job)
+        expect_free(self, pbs, {n1: 1})
+
+
+class ManyAtOnce(OneSite):
+    """Twenty submissions at a time never promise more than there is."""
+
+    options = {"hosts": 3, "processors": 1}
+
+    def test_parallel(self):
+        pbs = self.pbs
+        ask = terms(0.195)  # a job that waits for its start needs a little more every second
+        with concurrent.futures.ThreadPoolExecutor(20) as pool:
+            asked = list(pool.map(lambda number: pbs.qsub(*ask, user=pbs.users[number % 2]), range(20)))
+        accepted = [job.out for job in asked if job.rc == 0]
+        refused = [job for job in asked if job.rc != 0]
+        self.assertEqual(len(accepted), 15)
+        self.assertEqual({job.rc for job in refused}, {32})
+        for job in refused:
+            self.assertIn("refused (share)", job.err)
+        for job in accepted:
+            pbs.wait_state(job, "R", 60)
+        for share in pbs.committed().values():
+            self.assertAlmostEqual(share, 0.975, places=4)
+        self.assertEqual(len(pbs.cgroups()), 15)
+        pbs.qdel(*accepted[:5])
+        for job in accepted[:5]:
+            pbs.wait_state(job, "F", 60)
+        with concurrent.futures.ThreadPoolExecutor(20) as pool:
+            again = list(pool.map(lambda number: pbs.qsub(*ask, user=pbs.users[number % 2]), range(20)))
+        self.assertEqual(sum(job.rc == 0 for job in again), 5)
+        self.assertLessEqual(max(pbs.committed().values()), 1.0001)
+
+
+if __name__ == "__main__":
+    unittest.main()
