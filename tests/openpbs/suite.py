@@ -8,7 +8,6 @@ failed one said.
 
 import concurrent.futures
 import importlib
-import os
 import pathlib
 import sys
 import time

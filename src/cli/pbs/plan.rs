@@ -129,16 +129,15 @@ fn make_hook(found: Option<&HookFound>, hook: &Hook, config: &str, files: &Path)
         let other_event = found.events != [hook.event];
         let other_freq = hook.freq.is_some() && found.freq != hook.freq;
         let differs = content_differs || config_differs || other_freq;
-        // A periodic hook of the server may be running at any time. A live one must never be edited.
-        let periodic = found.events.iter().any(|event| event == "periodic");
-        create = other_event || (periodic && differs);
+        create = other_event;
+        // A periodic hook may be running at any time, and a live one must never be edited.
         if create || (hook.freq.is_some() && differs) {
             plan.push(disable(hook.name));
         }
         if create {
             plan.push(qmgr(format!("delete hook {}", hook.name)));
         } else {
-            // A hook of the hosts is not deleted: its name is free only when all hosts have heard of it.
+            // It is not deleted: the name of a hook of the hosts is free only when all hosts have heard of it.
             if let Some(freq) = hook.freq.filter(|_| other_freq) {
                 plan.push(qmgr(format!("set hook {} freq={freq}", hook.name)));
             }
