@@ -35,7 +35,7 @@ class Sharing(OnItsHost):
         """Shares of 0.6 and 0.3, both always busy, are used 2 : 1 within 3 %; both end in time."""
         jobs, said = [], []
         # 0.63 and 0.315 of the processor, with the margin; what they are sold is in the ratio of 2 : 1.
-        for estimate, deadline in ((6, 10), (6, 20)):
+        for estimate, deadline in ((7.2, 12), (7.2, 24)):
             jobs.append(self.sell(estimate, deadline, *self.on(1), script=busy(estimate)))
         for job in jobs:
             self.running(job)
