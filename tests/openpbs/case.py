@@ -1,5 +1,6 @@
 """What test cases on a throw-away OpenPBS with Libra have in common: one cluster for a class, taken down and looked after at its end."""
 
+import contextlib
 import json
 import pathlib
 import pwd
@@ -11,6 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import machine  # noqa: E402
+import turns  # noqa: E402
 from libra_site import Site  # noqa: E402
 
 REFUSED = 32  # qsub's exit status after a hook's reject
@@ -21,16 +23,22 @@ class SiteCase(unittest.TestCase):
 
     # For Site().
     site = {}
-    # Classes that measure processor time run one at a time, with nothing beside them (tests/openpbs/suite.py).
-    measures = False
+    # How many processors the class keeps busy while it measures what its jobs get (0: it measures nothing). Such classes have them to
+    # themselves (tests/openpbs/turns.py).
+    measures = 0
 
     @classmethod
     def setUpClass(cls):
         cls.pbs = Site(**{"hosts": 3, "processors": 1, **cls.site})
-        cls.pbs.__enter__()
+        cls.turn = contextlib.ExitStack()
+        with turns.held(turns.START) if cls.measures else contextlib.nullcontext():
+            cls.pbs.__enter__()
         try:
+            if cls.measures:
+                turns.take(cls.measures, cls.turn)
             cls.prepare()
         except BaseException:
+            cls.turn.close()
             cls.pbs.__exit__(None, None, None)
             raise
 
@@ -41,6 +49,7 @@ class SiteCase(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         pbs = cls.pbs
+        cls.turn.close()
         directory, number, roots = pbs.directory, pbs.plan["subnet"], [root for host in pbs.host_names for root in pbs.cgroup_roots(host)]
         pbs.__exit__(None, None, None)
         left = [str(path) for path in [directory] if path.exists()]
@@ -116,6 +125,11 @@ class SiteCase(unittest.TestCase):
         host = host or self.pbs.node_of(job)[0]
         file = self.pbs.cgroup(host, job, accounting=True) / "cpuacct.usage"
         return int(self.pbs.wait(f"cgroup of {job} on {host}", lambda: file.exists() and file.read_text())) / 1e9
+
+    def quota(self, job, host):
+        """Processors that a job's cgroup may use; inf without a cap."""
+        quota, period = (int((self.pbs.cgroup(host, job) / f"cpu.cfs_{what}_us").read_text()) for what in ("quota", "period"))
+        return quota / period if quota > 0 else float("inf")
 
     def group_processes(self, job, host):
         file = self.pbs.cgroup(host, job) / "cgroup.procs"

@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
 """Runs the tests of this directory, clusters beside each other: `suite.py [FILE or CLASS ...]`, as tests/openpbs/run calls it.
 
-Each test class is a process and has a cluster of its own. First those that measure nothing, several at a time; then those that
-do (`measures = True`), one at a time, while the next one's cluster comes up only after the last has ended. One line per test, and what a
+Each test class is a process and has a cluster of its own. First those that measure nothing, several at a time, while the
+clusters of the others come up; then those that do, as many as do not disturb each other (`measures`, in case.py). One line per test, and what a
 failed one said.
 """
 
 import concurrent.futures
 import importlib
 import pathlib
+import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import turns  # noqa: E402
+
 AT_A_TIME = 3
 
 
@@ -62,7 +68,6 @@ def run_class(module, name):
 
 def in_process(module, name):
     """One class in a process of its own; its counts. What it printed is printed at its end."""
-    import subprocess
     done = subprocess.run([sys.executable, __file__, "--class", module, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     lines = done.stdout.splitlines()
     if done.returncode == 0 and lines and lines[-1].startswith("counts "):
@@ -80,20 +85,24 @@ def main(wanted):
             if not (isinstance(found, type) and issubclass(found, unittest.TestCase) and found.__module__ == file.stem):
                 continue
             if unittest.defaultTestLoader.getTestCaseNames(found) and (not wanted or {file.stem, file.name, name} & set(wanted)):
-                classes.append((file.stem, name, getattr(found, "measures", False)))
+                classes.append((file.stem, name, getattr(found, "measures", 0)))
     if not classes:
         sys.exit(f"no test class is called {' or '.join(wanted)}")
     began, totals = time.monotonic(), []
-    for alone in (False, True):
-        with concurrent.futures.ThreadPoolExecutor(1 if alone else AT_A_TIME) as pool:
-            totals += pool.map(lambda c: in_process(c[0], c[1]), [c for c in classes if c[2] == alone])
+    run = lambda found: in_process(found[0], found[1])  # noqa: E731
+    quiet, measuring = ([found for found in classes if bool(found[2]) == measures] for measures in (False, True))
+    with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool, concurrent.futures.ThreadPoolExecutor(8) as others:
+        os.environ[turns.VARIABLE] = directory
+        with turns.held(turns.QUIET):
+            later = [others.submit(run, found) for found in measuring]
+            totals += pool.map(run, quiet)
+        totals += [one.result() for one in later]
     ok, failed, not_run = (sum(numbers) for numbers in zip(*totals))
     print(f"{ok} passed, {failed} failed" + (f", {not_run} not run" if not_run else "") + f", in {time.monotonic() - began:.0f} s")
     return failed == 0
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(HERE))
     if sys.argv[1:2] == ["--class"]:
         run_class(*sys.argv[2:4])
     else:

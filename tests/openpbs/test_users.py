@@ -165,8 +165,7 @@ class Submitting(SiteCase):
         first = self.sell(60, 70, *there)
         self.running(first)
         # PBS sends its signal once: a shell that is not there yet does not get it, and PBS waits long before the next.
-        self.pbs.wait("the script runs", lambda: len(self.group_processes(first, pbs.host_names[2])) >= 2)
-        time.sleep(0.5)
+        time.sleep(1.5)
         self.refused(self.ask(60, 70, *there), "refused (share)")
         self.assertEqual(pbs.qdel(first, user=user).rc, 0)
         pbs.wait_state(first, "F")

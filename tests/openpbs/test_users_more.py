@@ -19,7 +19,7 @@ from libra_site import busy  # noqa: E402
 class Arrays(SiteCase):
     """Three hosts of one processor each."""
 
-    measures = True
+    measures = 1
 
     def subjobs(self, array, indices):
         return [array.replace("[]", f"[{index}]") for index in indices]
@@ -44,10 +44,16 @@ class Arrays(SiteCase):
         # What is sold three times over is not there for others.
         self.refused(self.ask(45, 100, "-l", f"select=1:host={host}"), "refused (share)")
         time.sleep(0.5)
+        before = [self.quota(job, host) for job in jobs]
         rates = self.rates(jobs, 4)
-        print(f"\n  sold 0.210 each, used {' '.join(f'{rate:.3f}' for rate in rates)}")
-        for rate in rates:
-            self.assertAlmostEqual(rate, 0.21, delta=0.03)
+        after = [self.quota(job, host) for job in jobs]
+        print(f"\n  sold 0.210 each, capped at {before} and then {after}, used {' '.join(f'{rate:.3f}' for rate in rates)}")
+        # A job that started a little late is given a little more at the next round.
+        for rate, first, last in zip(rates, before, after):
+            self.assertGreaterEqual(min(first, last), 0.209)
+            self.assertLess(max(first, last), 0.25)
+            self.assertGreater(rate, 0.9 * 0.21)
+            self.assertLess(rate, 1.1 * max(first, last))
         for text in self.met(*jobs):
             print(f"  {text}")
 
@@ -72,6 +78,7 @@ class Arrays(SiteCase):
         self.assertEqual(sorted(self.places(jobs)), [[host] for host in pbs.host_names])
         self.refused(self.ask(60, 100), "refused (share)")
         # One subjob deleted: its share is sold again.
+        time.sleep(1.5)  # see test_qdel_sells_the_share_again
         self.assertEqual(pbs.qdel(jobs[1], user=pbs.users[0]).rc, 0)
         pbs.wait("the share of the deleted subjob", lambda: min(pbs.committed().values()) == 0)
         self.running(self.sell(60, 100))
@@ -80,7 +87,7 @@ class Arrays(SiteCase):
 class WithoutTerms(SiteCase):
     """The site's rules for jobs without deadline, budget and estimate."""
 
-    measures = True
+    measures = 2  # and more: the point is that others take what they get
 
     def rule(self, name):
         self.pbs.write_config(f'[pbs]\nwithout-terms = "{name}"\n')

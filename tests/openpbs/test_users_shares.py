@@ -19,19 +19,23 @@ from libra_site import busy  # noqa: E402
 SETSID = "setsid python3 -c 'import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor n in range(1000): time.sleep(1)' </dev/null >/dev/null 2>&1 &\n"
 
 
-class Sharing(SiteCase):
+class OnItsHost(SiteCase):
     """Three hosts of one processor each."""
 
-    measures = True
+    measures = 1
 
     def on(self, number, more=""):
         return ("-l", f"select=1:ncpus=1{more}:host={self.pbs.host_names[number - 1]}")
+
+
+class Sharing(OnItsHost):
+    """Two jobs on one processor."""
 
     def test_two_jobs_on_one_processor(self):
         """Shares of 0.6 and 0.3, both always busy, are used 2 : 1 within 3 %; both end in time."""
         jobs, said = [], []
         # 0.63 and 0.315 of the processor, with the margin; what they are sold is in the ratio of 2 : 1.
-        for estimate, deadline in ((6, 10), (6, 20)):
+        for estimate, deadline in ((7.2, 12), (7.2, 24)):
             jobs.append(self.sell(estimate, deadline, *self.on(1), script=busy(estimate)))
         for job in jobs:
             self.running(job)
@@ -64,6 +68,10 @@ class Sharing(SiteCase):
         self.assertLess(rate, 1.1 * self.share(late))
         self.assertEqual(self.pbs.qstat(late)["Exit_status"], "0", text)
 
+
+class Ending(OnItsHost):
+    """Late jobs, and all that a job has started."""
+
     def test_a_job_past_its_deadline(self):
         """It goes on with all that is free, its node sells nothing over it, and the log says that it was late."""
         job = self.sell(2, 4, "-l", "walltime=120", *self.on(3), script=busy(9))
@@ -71,18 +79,12 @@ class Sharing(SiteCase):
         time.sleep(5)
         # Late, it may need the whole processor.
         self.refused(self.ask(10, 100, *self.on(3)), "refused (share)")
-        self.pbs.wait("the quota of a whole processor", lambda: self.quota(job, 3) > 0.99)
+        self.pbs.wait("the quota of a whole processor", lambda: self.quota(job, self.pbs.host_names[2]) > 0.99)
         self.assertAlmostEqual(self.rates([job], 2)[0], 1.0, delta=0.1)
         text, in_time = self.ending(job)
         print(f"\n  {text}")
         self.assertFalse(in_time, text)
         self.assertEqual(self.pbs.qstat(job)["Exit_status"], "0", text)
-
-    def quota(self, job, number):
-        """Processors that the job's cgroup may use; inf without a cap."""
-        group = self.pbs.cgroup(self.pbs.host_names[number - 1], job)
-        quota, period = (int((group / f"cpu.cfs_{what}_us").read_text()) for what in ("quota", "period"))
-        return quota / period if quota > 0 else float("inf")
 
     def test_children_that_leave_the_session(self):
         """They are of the job: they end with it, and no cgroup is left."""
