@@ -162,9 +162,16 @@ impl Server {
         let used = measured
             .iter()
             .fold(0.0f64, |most, (_, cput, _)| most.max(*cput));
-        let verdict = match delay > 0.0 {
-            false => "met its deadline".to_string(),
-            true => format!("missed its deadline by {}", duration::show(delay)),
+        let exit = job.get("exit").and_then(Value::as_i64).unwrap_or(0);
+        let verdict = match (exit, delay > 0.0) {
+            // PBS ends jobs by these, on qdel and when their walltime is over.
+            (271 | 265, _) => "was deleted".to_string(),
+            (-29, _) => "was ended after its walltime".to_string(),
+            (_, false) => "met its deadline".to_string(),
+            (_, true) if delay < 1.0 => {
+                format!("missed its deadline by {:.0} ms", (delay * 1000.0).max(1.0))
+            }
+            (_, true) => format!("missed its deadline by {}", duration::show(delay)),
         };
         let penalty = match delay * terms.penalty_rate {
             paid if paid > 0.0 => format!(", of which {} are paid back", credits(paid)),

@@ -272,7 +272,19 @@ fn a_share_is_held_from_the_answer_to_the_end() {
         "{line}"
     );
     assert_eq!(server.book().job_count(), 0);
-    sold(&same(&mut server, 1021.0));
+    for (id, exit, at, says) in [
+        ("2.s", 271, 1025.0, "was deleted: ended after 4 s"),
+        ("3.s", 0, 1041.004, "missed its deadline by 4 ms"),
+    ] {
+        let line = enter(&mut server, id, terms("10", "20", "99"), 1021.0);
+        let end = json!({"event": "jobobit", "job": {"id": id, "sold": line, "state": "E", "exit": exit}});
+        let answer = ask(&mut server, end, at);
+        assert!(
+            answer["log"][0].as_str().expect("a line").contains(says),
+            "{answer}"
+        );
+    }
+    sold(&same(&mut server, 1042.0));
 }
 
 #[test]
