@@ -103,7 +103,7 @@ class Site(Cluster):
 
     def cgroups(self):
         """Names of all jobs' cgroups, on all hosts."""
-        return sorted(f"{host} {directory.name}" for host in self.host_names for root in self.cgroup_roots(host) for directory in root.glob("job-*"))
+        return sorted({f"{host} {directory.name}" for host in self.host_names for root in self.cgroup_roots(host) for directory in root.glob("job-*")})
 
     def start_agent(self, host):
         """`libra agent` of a host, to be found and ended with the cluster."""

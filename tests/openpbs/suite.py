@@ -8,6 +8,7 @@ failed one said.
 
 import concurrent.futures
 import importlib
+import os
 import pathlib
 import subprocess
 import sys

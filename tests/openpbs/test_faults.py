@@ -88,7 +88,7 @@ class ServerKilled(OneSite):
             self.assertAlmostEqual(pbs.committed()[host], 1 - share, places=4)
         # What ends now is free, as if nothing had been: one of two subjobs, and the one on all hosts.
         pbs.must("qdel", running[2].replace("[]", "[2]"), running[3])
-        pbs.wait("their cgroups are gone", lambda: not [name for name in pbs.cgroups() if running[3] in name])
+        pbs.wait("their cgroups are gone", lambda: not [name for name in pbs.cgroups() if name.endswith(f" job-{running[3]}")])
         pbs.wait_state(running[3], "F")
         expect_free(self, pbs, {n1: 0.5, n2: 0.5, n3: 0.45})
 

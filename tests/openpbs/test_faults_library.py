@@ -91,7 +91,7 @@ class Panics(FaultySite):
         has = pbs.wait_state(admitted, "R")
         self.assertEqual(has["Resource_List.libra_info"], "admitted without a promise: Libra could not judge it")
         self.assertNotIn("Resource_List.libra_terms", has)
-        self.assertEqual([name for name in pbs.cgroups() if admitted in name], [], "it runs without a cap")
+        self.assertEqual([name for name in pbs.cgroups() if name.endswith(f" job-{admitted}")], [], "it runs without a cap")
         expect_free(self, pbs, {n1: 0.6})
         # It has all processors of its node, so nothing else is started there before it has ended.
         self.assertIn("refused (no-node)", pbs.qsub(*terms(0.1, n2)).err)
