@@ -30,6 +30,11 @@ def facts(job):
 
 
 def write(job, resources):
+    if "select" in resources:
+        # PBS refuses these beside a select, and one that was set to None is there to it.
+        for key in [str(key) for key in job.Resource_List.keys()]:
+            if key in ("ncpus", "mem", "mpiprocs", "ompthreads"):
+                delattr(job.Resource_List, key)
     for key, value in resources.items():
         if key == "select":
             job.Resource_List[key] = pbs.select(value)
@@ -37,8 +42,6 @@ def write(job, resources):
             job.Resource_List[key] = pbs.place(value)
         elif key == "walltime":
             job.Resource_List[key] = pbs.duration(value)
-        elif key == "vnode":
-            job.Resource_List[key] = pbs.server().vnode(value)
         else:
             job.Resource_List[key] = value
 

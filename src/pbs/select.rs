@@ -3,9 +3,6 @@
 //! A job with terms asks for chunks that are all alike: `select=2:ncpus=4:mem=1gb`. Of each chunk `ncpus`
 //! and `mem` are judged; `mpiprocs` and `ompthreads` are passed on; anything else (`host=n1`, `arch=linux`,
 //! `bigmem=True`) is a condition that a node must meet.
-//!
-//! A job that was submitted without `select` (`-l ncpus=4,mem=1gb`) must stay without one: a hook can set
-//! `ncpus` to 0 and cannot take it away, and PBS refuses the two together. It gets the same as single resources.
 
 use crate::decision::job::{OutOfRange, Shape};
 use crate::text::memory;
@@ -25,8 +22,6 @@ pub struct Asked {
     pub ompthreads: u32,
     /// What a node must have: resource and value.
     pub conditions: Vec<(String, String)>,
-    /// It was asked for by `select`.
-    pub by_select: bool,
 }
 
 /// Why it cannot be taken; a text for the user.
@@ -82,7 +77,6 @@ pub fn parse(
         let _ = write!(plain, ":mem={mem}");
     }
     let mut asked = chunks(select.unwrap_or(&plain))?;
-    asked.by_select = select.is_some();
     for word in place.unwrap_or("free").split(':') {
         match word.trim() {
             "" | "free" | "shared" => {}
@@ -153,7 +147,6 @@ fn chunks(select: &str) -> Result<Asked, NotAsked> {
         mpiprocs: 0,
         ompthreads: 0,
         conditions: Vec::new(),
-        by_select: true,
     };
     let mut processors = None;
     for (key, value) in items {
@@ -273,18 +266,6 @@ impl Asked {
     /// of a node is taken in 4 digits.
     pub fn resources(&self, parts: &[Part<'_>], count_share: bool) -> Map<String, Value> {
         let mut resources = Map::new();
-        if let (false, [only]) = (self.by_select, parts) {
-            resources.insert("ncpus".to_string(), 0.into());
-            resources.insert("mpiprocs".to_string(), self.mpiprocs.into());
-            resources.insert("ompthreads".to_string(), self.ompthreads.into());
-            let share = self.share(only, count_share);
-            resources.insert("libra_share".to_string(), share.into());
-            match only.node {
-                Some(node) => resources.insert("vnode".to_string(), node.into()),
-                None => resources.insert("libra_node".to_string(), true.into()),
-            };
-            return resources;
-        }
         let select: Vec<String> = parts
             .iter()
             .map(|part| self.chunk(part, count_share))
