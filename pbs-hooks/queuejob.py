@@ -55,7 +55,9 @@ def judge(event):
     wants_promise = any(asked["terms"].values())
     try:
         libra = Libra()
-        answer = ask_server(libra, "queuejob", job=asked)
+        # Another installation than before: what happened in between is not known.
+        installed = str(os.stat(pbs.hook_config_filename).st_mtime_ns)
+        answer = ask_server(libra, "queuejob", job=asked, installed=installed)
         if "check" in answer:
             missing = gone(answer["check"])
             if missing:

@@ -75,7 +75,7 @@ Exit status:
 const AFTER_QSUB: &str = "\
 Examples:
   libra qsub -W deadline=2h,budget=9000,estimate=1h job.sh
-  libra qsub -W depend=afterok:12,deadline=@17:30 job.sh
+  libra qsub -W deadline=@17:30,budget=9000,estimate=1h job.sh
 
 In a script:
   #PBS -W deadline=2h,budget=9000,estimate=1h

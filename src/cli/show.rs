@@ -62,7 +62,10 @@ pub fn refusal(host: &Host, refusal: &Refusal) -> Vec<String> {
     let reason = refusal.reason.text(|_| host.machine().name.clone());
     let mut lines = vec![format!("refused ({}): {reason}", refusal.reason.category())];
     if refusal.counter_offers.is_empty() {
-        lines.push("no deadline, budget or number of processors would be accepted now".to_string());
+        lines.push(
+            "no other deadline, budget or number of processors by itself would be accepted now"
+                .to_string(),
+        );
     }
     for (index, offer) in refusal.counter_offers.iter().enumerate() {
         let lead = if index == 0 {

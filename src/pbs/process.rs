@@ -20,6 +20,8 @@ type Stamp = Option<(SystemTime, u64)>;
 pub struct Process {
     server: Option<Server>,
     config: Option<(PathBuf, Stamp)>,
+    /// Which installation of the hooks it answers.
+    installed: Option<String>,
     records: Stamp,
 }
 
@@ -50,6 +52,7 @@ impl Process {
             hosts::answer(&Host::open(read_config(&config)?)?, &event)?
         } else {
             let mut log = Vec::new();
+            self.follow_installation(&event);
             self.follow_config(&config, &mut log)?;
             self.follow_records(&event, &mut log);
             let server = self
@@ -65,6 +68,17 @@ impl Process {
             answer
         };
         Ok(answer.to_string())
+    }
+
+    /// Hooks that were taken out and put back have missed events: the book begins anew.
+    fn follow_installation(&mut self, event: &Value) {
+        let Some(now) = text(event, "installed") else {
+            return;
+        };
+        if self.installed.as_deref().is_some_and(|known| known != now) {
+            *self = Process::default();
+        }
+        self.installed = Some(now.to_string());
     }
 
     /// Takes a changed configuration; one that cannot be taken is no reason to stop deciding by the last.

@@ -211,7 +211,7 @@ impl Server {
             .collect();
         if offers.is_empty() {
             text.push_str(
-                "\nlibra: no deadline, budget or number of processors would be accepted now",
+                "\nlibra: no other deadline, budget or number of processors by itself would be accepted now",
             );
         }
         for (index, offer) in offers.iter().enumerate() {

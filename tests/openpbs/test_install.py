@@ -416,6 +416,40 @@ def test_jobs_with_terms_hold_what_they_have(site):
     same(before, site.snapshot())
 
 
+def test_again_in_the_same_server(site):
+    """PBS 23.06 keeps a pointer to resources of the last job that a postqueuejob hook accepted; it must not be ours."""
+    pbs, before, server = site.pbs, site.snapshot(), site.pbs.server_pid()
+    terms = ("-l", "deadline=1000,budget=100000,estimate=50")
+    for _ in range(2):
+        site.do("install")
+        jobs = [pbs.submit(*terms), pbs.submit(), pbs.submit(*terms)]
+        assert "libra_info" in str(pbs.qstat(jobs[2])), "it was judged"
+        pbs.qdel("-W", "force", *jobs)
+        for job in jobs:
+            pbs.wait_state(job, "F")
+        site.do("uninstall", "--delete-history")
+        # The site's own hook has no part in it either.
+        plain = pbs.submit()
+        pbs.qdel("-W", "force", "-x", plain)
+        same(before, site.snapshot())
+    assert pbs.server_pid() == server, "the server died"
+
+
+def test_a_select_that_names_a_resource(site):
+    """A job that was kept off Libra's nodes has that in its select, and PBS keeps the resource for it."""
+    pbs, before = site.pbs, site.snapshot()
+    site.config.write_text(site.config.read_text().replace('without-terms = "best-effort"', 'without-terms = "other-nodes"'))
+    site.do("install", "--nodes", pbs.host_names[0])
+    job = pbs.submit("-l", "select=1:ncpus=1")
+    pbs.wait_state(job, "R")
+    pbs.qdel("-W", "force", job)
+    text = site.do("uninstall", rc=1)
+    assert "libra_node stays: a job in PBS has it" in text and "resources that stay: libra_node" in text, text
+    pbs.qdel("-x", job)
+    site.do("uninstall")
+    same(before, site.snapshot())
+
+
 class Installation(unittest.TestCase):
     """All of the above on one cluster; each finds and leaves it as it was."""
 

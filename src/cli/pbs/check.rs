@@ -312,10 +312,22 @@ fn installed(findings: &mut Findings, record: Option<&Record>, found: &Found, wa
     } else if missing.is_empty() {
         findings.ok(format!("installed: by version {version}"));
     } else {
+        if found
+            .hooks
+            .get("libra_queuejob")
+            .is_none_or(|hook| !hook.enabled)
+        {
+            findings.warning(
+                "installed: libra_queuejob is disabled, so NOTHING IS JUDGED: jobs with terms get in without a promise",
+            );
+        }
+        let more = match missing.len() {
+            1 => String::new(),
+            n => format!(" (and {} more, see 'libra pbs install --dry-run')", n - 1),
+        };
         findings.warning(format!(
-            "installed: by version {version}, and {} steps from what it should be; 'libra pbs install \
-             --dry-run' shows them",
-            missing.len()
+            "installed: by version {version}, not as it should be; 'libra pbs install' would: {}{more}",
+            missing[0].step
         ));
     }
 }

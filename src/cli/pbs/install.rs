@@ -4,7 +4,7 @@ use super::check;
 use super::found::{SchedulerFound, with_line};
 use super::judge::Level;
 use super::plan::{self, Holders};
-use super::record::{Record, Records, beside, rename, replace};
+use super::record::{Entry, Record, Records, beside, rename, replace};
 use super::server::Pbs;
 use super::session::Session;
 use super::step::{Note, Planned, Step};
@@ -149,6 +149,12 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
 fn kept(left: &Record, holders: &Holders, uninstall: &PbsUninstallArgs) -> String {
     let mut text = format!("resources that stay: {}", left.resources.join(", "));
     let (active, finished) = (holders.active(), holders.finished());
+    if active.is_empty() && finished.is_empty() {
+        text.push_str(
+            "\nA job that is queued, running or in the history names them in its select: 'qstat -x -f' shows which. \
+             Run it again when it is gone (qdel -x).",
+        );
+    }
     if !active.is_empty() {
         text.push_str(&format!(
             "\n{} queued or running: {}\nRun it again when these have ended.",
@@ -224,10 +230,19 @@ fn run(
             record.add(entry);
             records.write(record)?;
         }
-        step(pbs, &mut qmgr, &planned.step).map_err(|error| PbsError::Step {
-            error: Box::new(error),
-            next,
-        })?;
+        match (step(pbs, &mut qmgr, &planned.step), &planned.note) {
+            // A job names it in its select, which cannot be asked for beforehand.
+            (Err(PbsError::Command { answer, .. }), Note::Undone(Entry::Resource(name)))
+                if answer.contains("Resource busy") =>
+            {
+                tell(&note(args, &format!("{name} stays: a job in PBS has it"))).map_err(output)?;
+                continue;
+            }
+            (done, _) => done.map_err(|error| PbsError::Step {
+                error: Box::new(error),
+                next,
+            })?,
+        }
         if let Note::Undone(entry) = &planned.note {
             record.remove(entry);
             records.write(record)?;
