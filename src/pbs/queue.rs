@@ -190,7 +190,6 @@ impl Server {
         resources.insert("libra_info".to_string(), info.clone().into());
         let mut answer = accept_with(resources);
         answer["log"] = json!([info]);
-        answer["estimate"] = json!(request.terms.estimate);
         answer
     }
 
