@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import machine  # noqa: E402
 from cluster import Cluster  # noqa: E402
 
+HOST_EVENTS = ["execjob_begin", "execjob_launch", "execjob_attach", "execjob_epilogue", "execjob_end", "execjob_abort", "exechost_periodic"]
 TOP = pathlib.Path(__file__).resolve().parents[2]
 CGROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
 # Often the same directory; where it is not, Libra has its groups in both.
@@ -52,9 +53,20 @@ class Site(Cluster):
         self.own.mkdir()
         self.write_config()
         self.install()
+        for host in self.host_names:
+            self.wait(f"{host} has hooks and resources", lambda host=host: self.is_told(host))
         if self.with_agents:
             for host in self.host_names:
                 self.start_agent(host)
+
+    def is_told(self, host):
+        """Whether the server has sent a host everything. Until then PBS tries a job on it again and again."""
+        hooks = self.directory / host / "mom_priv/hooks"
+        try:
+            told = [(hooks / f"libra_{event}.{part}").read_text() for event in HOST_EVENTS for part in ("PY", "CF", "HK")]
+            return "libra_terms" in (hooks / "resourcedef").read_text() and not any("enabled=false" in text.lower() for text in told)
+        except OSError:
+            return False
 
     def down(self):
         hosts = self.host_names if self.plan["subnet"] is not None else []
