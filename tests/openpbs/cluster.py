@@ -219,7 +219,7 @@ class Cluster(client.Commands):
             (home / name).mkdir(parents=True)
             (home / name).chmod(mode)
         (home / "pbs_environment").write_text(self.job_environment(self.host_conf(host)))
-        (home / "mom_priv/config").write_text(f"$usecp *:{self.directory} {self.directory}\n$usecp *:/tmp /tmp\n$min_check_poll 5\n"
+        (home / "mom_priv/config").write_text(f"$usecp *:{self.directory} {self.directory}\n$usecp *:/tmp /tmp\n$min_check_poll 5\n$max_check_poll 5\n"
                                               # Not /var/tmp: a job is refused where a killed cluster's job of the same number has left its directory.
                                               f"$tmpdir {home}/spool\n")
 

@@ -127,7 +127,7 @@ class HostsKilled(OneSite):
     def expect_honest(self, job, file, late=1.5):
         """Libra's verdict is what the job itself has written down; seen at most so many seconds late."""
         pbs = self.pbs
-        pbs.wait_state(job, "F", 90)
+        pbs.wait_state(job, "F", 150)
         met, after = pbs.wait("the verdict", lambda: verdict(pbs, job))
         sold = dict(pair.split("=", 1) for pair in pbs.qstat(job)["Resource_List.libra_terms"].split(":"))
         took = float(file.read_text().split()[-1]) - float(sold["submitted"])
