@@ -45,7 +45,9 @@ class Site:
         self.config = pbs.directory / "libra.toml"
         self.library.parent.mkdir()
         shutil.copyfile(LIBRARY, self.library)
-        self.config.write_text(subprocess.run([LIBRA, "config", "default"], check=True, capture_output=True, text=True).stdout)
+        default = subprocess.run([LIBRA, "config", "default"], check=True, capture_output=True, text=True).stdout
+        # The hosts read it too: what they write stays in this cluster.
+        self.config.write_text(default.replace('directory = "auto"', f'directory = "{pbs.directory}/registry"'))
         # What an installation must leave alone.
         pbs.qmgr("create resource licences type=long,flag=q", "create resource gpus type=long,flag=nh",
                  f"set node {pbs.host_names[0]} resources_available.gpus = 4", "set server resources_available.licences = 3")
