@@ -56,16 +56,8 @@ impl Book {
     pub fn started(&mut self, id: &str, now: f64) -> Result<(), BookError> {
         self.advance(check_seconds("now", now)?);
         let key = self.key_of(id)?;
-        let now = self.now;
         self.waiting.remove(&key);
-        let job = self.job_mut(key);
-        job.phase = Phase::Running;
-        job.changed = now;
-        for place in &mut job.places {
-            place.cput = 0.0;
-            place.reported = now;
-        }
-        self.refresh(key);
+        self.begin_anew(key, Phase::Running);
         Ok(())
     }
 
@@ -76,16 +68,8 @@ impl Book {
     pub fn requeued(&mut self, id: &str, now: f64) -> Result<(), BookError> {
         self.advance(check_seconds("now", now)?);
         let key = self.key_of(id)?;
-        let now = self.now;
-        let job = self.job_mut(key);
-        job.phase = Phase::Bound;
-        job.changed = now;
-        for place in &mut job.places {
-            place.cput = 0.0;
-            place.reported = now;
-        }
         self.waiting.insert(key);
-        self.refresh(key);
+        self.begin_anew(key, Phase::Bound);
         Ok(())
     }
 
@@ -103,6 +87,19 @@ impl Book {
             self.refresh(key);
         }
         Ok(())
+    }
+
+    /// Whatever the job had done does not count any more.
+    fn begin_anew(&mut self, key: usize, phase: Phase) {
+        let now = self.now;
+        let job = self.job_mut(key);
+        job.phase = phase;
+        job.changed = now;
+        for place in &mut job.places {
+            place.cput = 0.0;
+            place.reported = now;
+        }
+        self.refresh(key);
     }
 
     /// The batch system runs the job elsewhere than it was planned: on these nodes, so many chunks on
