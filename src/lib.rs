@@ -15,6 +15,8 @@ pub mod report;
 pub mod reproduce;
 #[cfg(feature = "simulate")]
 pub mod simulate;
+pub mod slurm;
+pub mod sold;
 pub mod text;
 #[cfg(feature = "simulate")]
 pub mod workload;

@@ -36,6 +36,8 @@ pub struct Config {
     pub agent: AgentConfig,
     /// The hooks of PBS.
     pub pbs: PbsConfig,
+    /// The plugins of Slurm.
+    pub slurm: SlurmConfig,
 }
 
 /// `[admission]`
@@ -151,6 +153,31 @@ pub struct PbsConfig {
     pub without_terms: WithoutTerms,
 }
 
+/// `[slurm]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct SlurmConfig {
+    /// What becomes of jobs with terms when the plugin cannot judge.
+    pub on_fault: OnFault,
+    /// Where jobs without terms may run.
+    pub without_terms: WithoutTerms,
+    /// Partitions whose processors jobs with terms share; none: all with `OverSubscribe=FORCE`.
+    pub partitions: Vec<String>,
+    /// Time between two looks at Slurm's own records.
+    pub interval: Duration,
+}
+
+impl Default for SlurmConfig {
+    fn default() -> Self {
+        SlurmConfig {
+            on_fault: OnFault::default(),
+            without_terms: WithoutTerms::default(),
+            partitions: Vec::new(),
+            interval: Duration(1.0),
+        }
+    }
+}
+
 impl Default for AdmissionConfig {
     fn default() -> Self {
         AdmissionConfig {
@@ -252,6 +279,12 @@ impl Config {
             return Err(invalid(format!(
                 "agent.interval is {} s, expected at least 10ms",
                 config.agent.interval.0
+            )));
+        }
+        if !(0.1..=60.0).contains(&config.slurm.interval.0) {
+            return Err(invalid(format!(
+                "slurm.interval is {} s, expected 100ms to 1m",
+                config.slurm.interval.0
             )));
         }
         let root = &config.cgroup.root;
@@ -396,6 +429,8 @@ mod tests {
             ("[admission]\nestimate-margin = '5'", "line 2", "%"),
             ("[pbs]\non-fault = 'admitt'", "line 2", "`admit`"),
             ("[pbs]\nwithout-terms = 'no'", "line 2", "`other-nodes`"),
+            ("[slurm]\ninterval = '10ms'", "", "100ms to 1m"),
+            ("[slurm]\npartitions = 'all'", "line 2", "partitions"),
             ("[colour]", "line 1", "colour"),
             ("[cgroup]\nperiod = '2s'", "", "1ms to 1s"),
             ("[cgroup]\nroot = '../x'", "", "without '..'"),

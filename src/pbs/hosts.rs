@@ -8,11 +8,11 @@
 
 use super::records::progress_line;
 use super::server::{accept, accept_and_log, refuse};
-use super::sold::Sold;
 use super::{BadEvent, exec_vnode, list, need, number, text};
 use crate::cgroup::VersionChoice;
 use crate::host::batch::BatchJob;
 use crate::host::{Host, HostError, clock};
+use crate::sold::Sold;
 use serde_json::{Map, Value, json};
 
 /// A job younger than this is not taken for a leftover, in seconds: PBS may just be starting it.

@@ -1,13 +1,12 @@
 //! An accepted job in PBS: it gets its id, starts, ends; and what may not be done to it.
 
-use super::queue::array_indices;
 use super::records::progress;
 use super::server::{Server, accept, accept_and_log, refuse};
-use super::sold::Sold;
 use super::{BadEvent, TERMS, exec_vnode, list, need, text};
 use crate::book::{BookError, JobRecord, Phase, PlaceRecord};
 use crate::decision::TOLERANCE;
-use crate::text::{credits, duration, processors};
+use crate::sold::Sold;
+use crate::text::{credits, duration, indices, processors};
 use serde_json::{Value, json};
 
 /// PBS's substates of a job that is being taken back into its queue (job.h: RERUN to RERUN3).
@@ -286,7 +285,7 @@ pub(super) fn ids(id: &str, sold: &Sold, array: Option<&str>) -> Result<Vec<Stri
     match id.split_once("[]") {
         None => Ok(vec![id.to_string()]),
         Some((before, after)) => {
-            let indices = array_indices(array.unwrap_or_default()).map_err(BadEvent)?;
+            let indices = indices::parse(array.unwrap_or_default()).map_err(BadEvent)?;
             if indices.len() != sold.count as usize {
                 return Err(BadEvent(format!(
                     "array {id} has {} subjobs, {} were sold",
@@ -315,7 +314,7 @@ pub(super) fn subjob_of(id: &str, sold: &Sold, array: Option<&str>) -> Result<us
         .next()
         .and_then(|index| index.parse::<u32>().ok());
     let indices = match array {
-        Some(array) => array_indices(array).map_err(BadEvent)?,
+        Some(array) => indices::parse(array).map_err(BadEvent)?,
         // PBS does not always say: then the order in the plan is of no matter, it is one share for all.
         None => return Ok((index.unwrap_or(0) as usize) % sold.count.max(1) as usize),
     };

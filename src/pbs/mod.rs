@@ -6,7 +6,7 @@
 //! ([`crate::ffi`]).
 //!
 //! PBS's own job records are the truth: every accepted job carries a line of what was sold
-//! ([`sold`]) in its resource `libra_terms`. After a restart of pbs_server the book is built from those
+//! ([`crate::sold`]) in its resource `libra_terms`. After a restart of pbs_server the book is built from those
 //! lines, and now and then it is compared with them ([`records`]).
 //!
 //! What PBS writes is read in one place each: [`select`] (what a job asks for), [`exec_vnode`] (where it
@@ -20,7 +20,6 @@ mod queue;
 pub mod records;
 pub mod select;
 pub mod server;
-pub mod sold;
 #[cfg(test)]
 mod tests;
 
@@ -28,9 +27,6 @@ use serde_json::Value;
 
 /// Resources that users set, in the order in which they are described.
 pub const TERMS: [&str; 5] = crate::text::terms::KEYS;
-
-/// Seconds of Unix time on which a job's deadline and the book's clock are.
-pub type Time = f64;
 
 /// An event that cannot be understood: a fault of a hook, not of a user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

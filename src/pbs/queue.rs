@@ -2,15 +2,16 @@
 
 use super::select::{self, Asked, Part, Plain};
 use super::server::{Server, accept, accept_with, refuse};
-use super::sold::{Sold, SoldPlace};
+
 use super::{BadEvent, TERMS, number, text};
 use crate::book::{Admitted, BookError};
 use crate::config::WithoutTerms;
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::refusal::Refusal;
+use crate::sold::{Sold, SoldPlace};
 use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
-use crate::text::{credits, duration, percent};
+use crate::text::{credits, duration, indices, percent};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -42,7 +43,7 @@ impl Server {
             .map_err(|error| error.to_string())?;
             waits(job)?;
             let count = match text(job, "array") {
-                Some(indices) => array_indices(indices)?.len() as u32,
+                Some(indices) => indices::parse(indices)?.len() as u32,
                 None => 1,
             };
             Ok((terms, asked, count))
@@ -307,26 +308,6 @@ fn waits(job: &Value) -> Result<(), String> {
     ))
 }
 
-/// The indices of a job array: `1-10`, `0-20:5`, `1,3,7-9`.
-pub(super) fn array_indices(text: &str) -> Result<Vec<u32>, String> {
-    let bad = || format!("'{text}' is no range of array indices");
-    let mut indices = Vec::new();
-    for range in text.split('%').next().unwrap_or_default().split(',') {
-        let (range, step) = match range.split_once(':') {
-            Some((range, step)) => (range, step.trim().parse().map_err(|_| bad())?),
-            None => (range, 1usize),
-        };
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let first: u32 = first.trim().parse().map_err(|_| bad())?;
-        let last: u32 = last.trim().parse().map_err(|_| bad())?;
-        if step == 0 || last < first || (last - first) as usize / step + indices.len() >= 65_536 {
-            return Err(bad());
-        }
-        indices.extend((first..=last).step_by(step));
-    }
-    Ok(indices)
-}
-
 /// What was sold, for the user.
 fn in_words(sold: &Sold, count: u32, price: f64, pinned: bool) -> String {
     let terms = &sold.request.terms;
@@ -368,20 +349,4 @@ fn clock(seconds: f64) -> String {
         seconds / 60 % 60,
         seconds % 60
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::array_indices;
-
-    #[test]
-    fn ranges_of_arrays() {
-        assert_eq!(array_indices("1-3"), Ok(vec![1, 2, 3]));
-        assert_eq!(array_indices("0-20:10"), Ok(vec![0, 10, 20]));
-        assert_eq!(array_indices("1,3,7-8"), Ok(vec![1, 3, 7, 8]));
-        assert_eq!(array_indices("1-4%2"), Ok(vec![1, 2, 3, 4]));
-        for bad in ["", "a", "3-1", "1-4:0", "0-70000", "1--3"] {
-            assert!(array_indices(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -9,10 +9,10 @@
 
 use super::life::{ids, in_judged_chunks, record, subjob_of};
 use super::server::Server;
-use super::sold::Sold;
 use super::{BadEvent, exec_vnode, list, need, number, text};
 use crate::book::{BookError, JobRecord, NodeRecord, Phase, Snapshot};
-use crate::text::memory;
+use crate::sold::Sold;
+use crate::text::{indices, memory};
 use serde_json::{Value, json};
 
 impl Server {
@@ -139,7 +139,7 @@ fn job_records(
         let all = ids(id, &sold, array)?;
         let waiting = match text(job, "remaining") {
             None | Some("-") => Vec::new(),
-            Some(indices) => super::queue::array_indices(indices).map_err(BadEvent)?,
+            Some(indices) => indices::parse(indices).map_err(BadEvent)?,
         };
         for (subjob, id) in all.iter().enumerate() {
             let index = id

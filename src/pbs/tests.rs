@@ -1,8 +1,8 @@
 //! The answers to events, as the hooks of a real PBS show them.
 
 use super::server::Server;
-use super::sold::Sold;
 use crate::config::Config;
+use crate::sold::Sold;
 use serde_json::{Value, json};
 
 /// Hand-worked numbers know no margin.

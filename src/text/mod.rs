@@ -3,6 +3,7 @@
 //! What is printed here can be typed in again.
 
 pub mod duration;
+pub mod indices;
 pub mod memory;
 pub mod terms;
 

@@ -1,8 +1,9 @@
-//! What was sold to a job, as one line of text: the resource `libra_terms`.
+//! What was sold to a job, as one line of text.
 //!
-//! The line travels with the job: into PBS's database, to the execution hosts, and back into the book
-//! after a restart. It is `key=value` pairs joined by ':', without blanks, commas and quotes, which PBS's
-//! own formats give a meaning to:
+//! The line travels with the job, in PBS as the resource `libra_terms`, in Slurm in its admin comment: into the
+//! batch system's records, to the execution hosts, and back into the book after a restart. It is
+//! `key=value` pairs joined by ':', without blanks, commas and quotes, which the batch systems' own formats
+//! give a meaning to; a key that is not known is passed over:
 //!
 //! `v=1:token=17:submitted=1700000000.25:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:`
 //! `chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525`
@@ -11,7 +12,6 @@
 //! `count` is the number of its subjobs, `chunks` those of one subjob, `price` the price of one, and `at` is
 //! the plan for all of them.
 
-use super::Time;
 use crate::decision::job::{DeadlineType, Request, Shape, Terms};
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub struct Sold {
     /// Of the first subjob, of an array.
     pub token: u64,
     /// When it was submitted, Unix time.
-    pub submitted: Time,
+    pub submitted: f64,
     /// Of one subjob, of an array.
     pub request: Request,
     /// Credits; of one subjob, of an array.
@@ -35,7 +35,7 @@ pub struct Sold {
 /// A part on one node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SoldPlace {
-    /// Name of the vnode.
+    /// Name of the node or vnode.
     pub node: String,
     /// Chunks there.
     pub chunks: u32,
@@ -45,8 +45,8 @@ pub struct SoldPlace {
 
 /// A line that is none of ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("libra_terms cannot be read: {0}")]
-pub struct NotSold(String);
+#[error("what was sold to it cannot be read: {0}")]
+pub struct NotSold(pub String);
 
 impl Sold {
     /// The line.

@@ -1,0 +1,46 @@
+//! Makes the Rust side of the site's own Slurm headers: structures differ from version to version, and slurmctld loads only
+//! what was built for it.
+
+use std::env;
+use std::path::PathBuf;
+
+fn main() {
+    println!("cargo:rerun-if-env-changed=SLURM_INCLUDE");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=wrapper.h");
+    let include = env::var("SLURM_INCLUDE").unwrap_or_else(|_| "/usr/include".to_string());
+    let header = format!("{include}/slurm/spank.h");
+    println!("cargo:rerun-if-changed={header}");
+    println!("cargo:rerun-if-changed={include}/slurm/slurm.h");
+    println!("cargo:rerun-if-changed={include}/slurm/slurm_version.h");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let made = bindgen::Builder::default()
+        .header("wrapper.h")
+        .clang_arg(format!("-I{include}"))
+        .allowlist_function("slurm_(load|free)_(jobs|job_info_msg|node|node_info_msg|partitions|partition_info_msg)")
+        .allowlist_function("slurm_(update_job2|free_job_array_resp|init_job_desc_msg)")
+        .allowlist_function("slurm_hostlist_(create|shift|destroy)")
+        .allowlist_function("slurm_(info|error|debug|verbose)|slurm_strerror|slurm_spank_log|spank_.*")
+        .allowlist_type("job_desc_msg_t|job_info_msg_t|node_info_msg_t|partition_info_msg_t|spank_.*")
+        .allowlist_type("job_states|node_states")
+        .allowlist_var("SLURM_VERSION_NUMBER|NO_VAL.*|INFINITE.*|JOB_.*|NODE_STATE_.*|PART_FLAG_.*|PARTITION_.*|SHARED_FORCE|MEM_PER_CPU|SHOW_.*|ESLURM_ACCESS_DENIED|SLURM_NO_CHANGE_IN_DATA|SLURM_(SUCCESS|ERROR)|ESPANK_.*|PRIORITY_.*")
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
+        // State flags are written as SLURM_BIT(n).
+        .clang_macro_fallback()
+        .clang_macro_fallback_build_dir(&out)
+        .size_t_is_usize(true)
+        .rust_edition(bindgen::RustEdition::Edition2024)
+        .merge_extern_blocks(true)
+        .derive_default(false)
+        .layout_tests(false)
+        .generate();
+    match made {
+        Ok(made) => made
+            .write_to_file(out.join("slurm.rs"))
+            .expect("OUT_DIR can be written"),
+        Err(error) => panic!(
+            "{include}/slurm cannot be read: {error}; it needs Slurm's headers (Debian: libslurm-dev; others: SLURM_INCLUDE=…) and libclang (Debian: libclang-dev)"
+        ),
+    }
+}

@@ -1,0 +1,58 @@
+//! What was sold to a Slurm job, in its admin comment, with the tasks of an array.
+//!
+//! `libra:` and the line of [`crate::sold`]; an array has `:tasks=1-3,7` behind it, so that every task finds its own part of
+//! the plan when others have left the array already.
+
+use crate::sold::{NotSold, Sold};
+use crate::text::indices;
+
+/// What the admin comment of a job begins with that was sold something.
+pub const PREFIX: &str = "libra:";
+
+/// Tasks of an array that one record stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArrayTasks {
+    /// Number of the array.
+    pub array: u32,
+    /// Indices, ascending: one, or all that wait.
+    pub tasks: Vec<u32>,
+}
+
+/// What was sold, and to which tasks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SoldJob {
+    /// What was sold.
+    pub sold: Sold,
+    /// Indices of an array, ascending; empty for a job that is none.
+    pub tasks: Vec<u32>,
+}
+
+impl SoldJob {
+    /// The text for the admin comment.
+    pub fn comment(&self) -> String {
+        let tasks = match self.tasks.is_empty() {
+            true => String::new(),
+            false => format!(":tasks={}", indices::show(&self.tasks)),
+        };
+        format!("{PREFIX}{}{tasks}", self.sold.line())
+    }
+
+    /// Reads an admin comment; none where it is not about a sale.
+    pub fn parse(comment: &str) -> Option<Result<SoldJob, NotSold>> {
+        let line = comment.strip_prefix(PREFIX)?;
+        let tasks = line.rsplit(':').next()?.strip_prefix("tasks=");
+        Some(Sold::parse(line).and_then(|sold| {
+            let tasks = match tasks {
+                None => Vec::new(),
+                Some(tasks) => indices::parse(tasks).map_err(NotSold)?,
+            };
+            Ok(SoldJob { sold, tasks })
+        }))
+    }
+
+    /// Which part of the plan is a task's, counted from 0.
+    pub fn number_of(&self, task: u32) -> u32 {
+        let found = self.tasks.binary_search(&task).unwrap_or(0);
+        u32::try_from(found).unwrap_or(0)
+    }
+}

@@ -1,0 +1,24 @@
+//! Libra inside Slurm: what its plugins ask, answered; plain Rust, without Slurm's own types.
+//!
+//! `controller` decides inside slurmctld, over a [`crate::book::Book`]. `node` begins, joins and ends jobs on a
+//! node, over the host's registry and cgroups. The plugins (`slurm-plugins/`) turn Slurm's structures into these
+//! modules' and back, and decide nothing.
+//!
+//! Slurm's own records are the truth: every accepted job carries what was sold to it in its admin comment
+//! ([`array`]), which users cannot change. The book is built from the records after a restart of slurmctld, and
+//! compared with them every second or so ([`records`]): Slurm tells a plugin neither a job's number nor its end.
+
+pub mod array;
+pub mod records;
+
+/// Name of the variable in a job's prolog environment that has what was sold. Slurm puts `SPANK_` before it on the node.
+pub const SOLD_VARIABLE: &str = "LIBRA_SOLD";
+
+/// Users' options, in the order in which they are described: the option, and the key of [`crate::text::terms`].
+pub const OPTIONS: [(&str, &str); 5] = [
+    ("estimate", "estimate"),
+    ("sla-deadline", "deadline"),
+    ("budget", "budget"),
+    ("deadline-type", "deadline_type"),
+    ("penalty-rate", "penalty_rate"),
+];
