@@ -150,10 +150,11 @@ fn what_slurm_says_becomes_two_tables() {
     let config = Config::from_toml("[admission]\nestimate-margin = '0%'").expect("a configuration");
     let (shown, problems) = report(&config, &records, &owners(&jobs), &states).expect("a report");
     assert_eq!(problems, Vec::<String>::new());
-    // Job 1: half a processor since 100 s, so 50 s of 600 s; 1000 s are left until 1795272200, of which 550 s are needed.
+    // Job 1: half a processor since 100 s, so 50 s of 600 s; 1000 s are left until 1795272200, of which 550 s are needed:
+    // 450 s of slack, and 55 % from now on.
     let text = shown.text(&[], "nothing");
     assert!(
-        text.contains("1    ann   n59-1  55 %   50 s of 10 min  16 min 40 s  7 min 30 s"),
+        text.contains("1    ann   n59-1  55 %   50 s of 10m00s  16m40s  7m30s  on track"),
         "{text}"
     );
     assert!(text.contains("n59-3  idle+drain  0 of 2"), "{text}");

@@ -67,11 +67,11 @@ pub fn find(which: Which, slurm: Version, places: &[PathBuf]) -> Result<PathBuf,
     fitting.map(|(_, file)| file).ok_or_else(|| {
         let shown: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
         let there = match there.is_empty() {
-            true => "none at all".to_string(),
-            false => format!("for {}", there.join(", ")),
+            true => "there is none at all".to_string(),
+            false => format!("there are some for {}", there.join(", ")),
         };
         format!(
-            "there is no {} for Slurm {slurm} in {}, but {there}; install the package libra-slurm that was built for {slurm}, or build it: \
+            "there is no {} for Slurm {slurm} in {}: {there}; install the package libra-slurm that was built for {slurm}, or build it: \
              scripts/slurm-plugins in Libra's sources, with Slurm's headers of this version ('libra slurm install --build DIR' does it)",
             which.file(),
             shown.join(", ")
@@ -134,7 +134,7 @@ mod tests {
         let file = find(Which::Spank, slurm, &places).expect("there");
         assert_eq!(file, root.path().join("22.05.8/libra_spank.so"));
         let error = find(Which::JobSubmit, slurm, &places).expect_err("none");
-        assert!(error.contains("for 23.11.1, 22.05.8, 22.05.2"), "{error}");
+        assert!(error.contains("some for 23.11.1, 22.05.8, 22.05.2"), "{error}");
     }
 
     #[test]
