@@ -36,6 +36,8 @@ pub struct Controller {
     pub(super) newest_job: u32,
     /// When the records that were read last were taken.
     pub(super) read: Option<f64>,
+    /// When it was made, Unix time.
+    pub(super) begun: f64,
 }
 
 struct SharedPartition {
@@ -88,17 +90,17 @@ pub struct Accepted {
 
 /// A change of a job that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Change<'a> {
+pub struct Change {
     /// Number of the job or array as it was given: `12`, `12_3`, `12_[1-3]`, `12+1`.
-    pub job: &'a str,
+    pub job: String,
     /// Is it Slurm's administrator?
     pub by_administrator: bool,
     /// What of it that was sold with the job: `TimeLimit`, `NodeList` and such; empty for a change of anything else.
     pub sold_with_it: Vec<&'static str>,
     /// The new admin comment.
-    pub admin_comment: Option<&'a str>,
+    pub admin_comment: Option<String>,
     /// The new comment.
-    pub comment: Option<&'a str>,
+    pub comment: Option<String>,
 }
 
 impl Controller {
@@ -116,6 +118,7 @@ impl Controller {
             sold_jobs: HashSet::new(),
             newest_job: 0,
             read: None,
+            begun: now,
         };
         // Microseconds: no earlier book of this cluster has come so far.
         controller
@@ -490,7 +493,7 @@ impl Controller {
     ///
     /// # Errors
     /// Why not, for whoever asked.
-    pub fn change(&self, change: &Change<'_>) -> Result<(), String> {
+    pub fn change(&self, change: &Change) -> Result<(), String> {
         let number: u32 = change
             .job
             .split(['_', '+'])
@@ -501,8 +504,9 @@ impl Controller {
         let unknown =
             number > self.newest_job && (self.book.has_provisional() || self.read.is_none());
         let sold = self.sold_jobs.contains(&number);
-        let begins = |text: Option<&str>| {
-            text.is_some_and(|text| text.trim().starts_with(super::array::PREFIX))
+        let begins = |text: &Option<String>| {
+            text.as_ref()
+                .is_some_and(|text| text.trim().starts_with(super::array::PREFIX))
         };
         if sold && change.admin_comment.is_some() {
             return Err(format!(
@@ -510,7 +514,7 @@ impl Controller {
                 change.job
             ));
         }
-        if begins(change.admin_comment) {
+        if begins(&change.admin_comment) {
             return Err(
                 "libra: an admin comment that begins with 'libra:' is Libra's own".to_string(),
             );
@@ -518,7 +522,7 @@ impl Controller {
         if change.by_administrator {
             return Ok(());
         }
-        if begins(change.comment) {
+        if begins(&change.comment) {
             return Err(
                 "libra: the terms are given when a job is submitted; cancel it and submit it anew"
                     .to_string(),

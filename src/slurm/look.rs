@@ -4,7 +4,7 @@
 
 use super::array::SoldJob;
 use super::controller::Controller;
-use super::records::{Job, Records, State, snapshot};
+use super::records::{Job, Node, Records, State, snapshot};
 use crate::book::{BookError, Snapshot};
 use crate::text::{credits, duration, indices};
 use crate::verdict;
@@ -12,6 +12,9 @@ use crate::verdict;
 /// An acceptance whose job is not in records that were taken so many seconds later has none: another plugin or Slurm itself
 /// refused it, or it was only a test.
 const UNNAMED: f64 = 2.0;
+
+/// So many seconds after a start nodes that have not answered are taken to be down.
+const NODES_ANSWER: f64 = 10.0;
 
 /// Tasks of an array that are to be told their node and let go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +48,11 @@ impl Controller {
         self.libra_nodes = libra_nodes;
         let (mut snapshot, problems) = snapshot(records, &|name| self.libra_nodes.contains(name));
         let first = self.read.is_none();
+        // Before the nodes have answered after a start of slurmctld every job would be refused.
+        let unknown = |node: &Node| node.unknown && self.libra_nodes.contains(&node.name);
+        if first && now - self.begun < NODES_ANSWER && records.nodes.iter().any(unknown) {
+            return Ok(look);
+        }
         let problems = match first {
             true => self.book.rebuild(&snapshot)?,
             false => {

@@ -10,7 +10,7 @@
 
 pub mod array;
 pub mod controller;
-mod look;
+pub mod look;
 pub mod records;
 pub mod submission;
 

@@ -68,6 +68,8 @@ pub struct Node {
     pub memory: u64,
     /// Does it take jobs: up, answering, not drained?
     pub up: bool,
+    /// Has it not been heard of since slurmctld started?
+    pub unknown: bool,
     /// Features that are active.
     pub features: Vec<String>,
 }
