@@ -4,25 +4,20 @@
 `host_names`, `users`, `mom_pid`. Every command returns `Result(rc, out, err)`; attributes of jobs and nodes are strings, as OpenPBS prints them.
 """
 
-import collections
 import os
 import pathlib
-import pwd
 import re
-import subprocess
-import time
+import sys
 
-Result = collections.namedtuple("Result", "rc out err")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
 
-
-class CommandFailed(RuntimeError):
-    """A command that was expected to work has not; the message says which, and what it printed."""
+import commands  # noqa: E402
+from commands import CommandFailed, Result  # noqa: E402
 
 
 def plain_environment(conf):
     """This process's environment without anything that concerns PBS, and then this cluster's."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("PBS_")}
-    return {**kept, "PBS_CONF_FILE": str(conf)}
+    return commands.environment_without("PBS_") | {"PBS_CONF_FILE": str(conf)}
 
 
 def attributes(text):
@@ -41,29 +36,12 @@ def attributes(text):
     return records
 
 
-class Commands:
+class Commands(commands.Programs):
     """The commands of one cluster."""
 
-    def run(self, *argv, user=None, stdin="", environment=None, timeout=60.0):
-        """Run a program as root or as `user`, in the user's home. PBS's own directories come first in PATH."""
-        environment = {**plain_environment(self.conf), **(environment or {})}
-        environment.setdefault("LANG", "C.UTF-8")
-        if not (environment.get("PATH") or "").startswith(str(self.exec)):
-            environment["PATH"] = f"{self.exec}/bin:{self.exec}/sbin:{environment['PATH']}"
-        options = {"cwd": "/"}
-        if user:
-            entry = pwd.getpwnam(user)
-            environment |= {"HOME": entry.pw_dir, "USER": user, "LOGNAME": user}
-            options = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": entry.pw_dir}
-        done = subprocess.run([str(a) for a in argv], env=environment, input=stdin, capture_output=True, text=True, timeout=timeout, check=False, **options)
-        return Result(done.returncode, done.stdout, done.stderr)
-
-    def must(self, *argv, **options):
-        """`run`, but a failure is an exception. The answer is what was printed."""
-        result = self.run(*argv, **options)
-        if result.rc != 0:
-            raise CommandFailed(f"{' '.join(map(str, argv))}: exit {result.rc}: {(result.err or result.out).strip()} {options.get('stdin', '')}")
-        return result.out
+    def environment(self):
+        """To speak to this cluster; PBS's own directories come first in PATH."""
+        return {**plain_environment(self.conf), "PATH": f"{self.exec}/bin:{self.exec}/sbin:{os.environ['PATH']}"}
 
     def qmgr(self, *commands, check=True):
         """Commands for qmgr, as root; with `check`, the first that fails is an exception."""
@@ -109,17 +87,6 @@ class Commands:
     def cycle(self):
         """Ask for a scheduling cycle now."""
         self.qmgr("set server scheduling = true")
-
-    def wait(self, what, question, patience=30.0):
-        """Ask until the answer is true; the answer. `what` is for the message if it never is."""
-        deadline = time.monotonic() + patience
-        while True:
-            answer = question()
-            if answer:
-                return answer
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"after {patience:.0f} s still not: {what}")
-            time.sleep(0.1)
 
     def wait_state(self, job, states, patience=30.0):
         """Wait until the job's state is one of the letters in `states`; its attributes."""

@@ -6,30 +6,20 @@ clusters do not meet. What is shared by all of them is changed under one lock.
 """
 
 import contextlib
-import fcntl
-import os
 import pathlib
-import pwd
 import re
 import signal
 import socket
 import subprocess
-import time
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
+
+# For the users of this module too.
+from processes import MARK, add_user, alive, end_marked, end_process, lock, marked_processes, remove_user  # noqa: E402, F401
 
 HOSTS_FILE = pathlib.Path("/etc/hosts")
-LOCK_FILE = "/run/libra-openpbs.lock"
-# In the environment of every daemon and job of a cluster, with the cluster's directory as value. Processes are ended
-# by this mark, looked up again at the moment of the signal: a process number may have been reused, a mark has not.
-MARK = "LIBRA_TEST_CLUSTER"
 FIRST_PORT, PORTS_EACH = 16000, 64  # below the ports that the kernel gives to outgoing connections
-
-
-@contextlib.contextmanager
-def lock():
-    """Hold the lock of everything that clusters share."""
-    with open(LOCK_FILE, "w", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def begin_line(subnet, directory):
@@ -102,70 +92,9 @@ def remove_names(subnet):
             subprocess.run(["ip", "addr", "del", f"{address}/32", "dev", "lo"], check=False)
 
 
-def add_user(name, home):
-    """An ordinary user with a group of the same name. Call it under the lock."""
-    subprocess.run(["useradd", "--no-create-home", "--user-group", "--home-dir", str(home), "--shell", "/bin/bash", name], check=True)
-    entry = pwd.getpwnam(name)
-    home.mkdir(parents=True)
-    home.chmod(0o755)
-    os.chown(home, entry.pw_uid, entry.pw_gid)
-
-
-def remove_user(name):
-    """Call it under the lock."""
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return
-    subprocess.run(["userdel", "--force", name], capture_output=True, check=True)
-
-
-def alive(pid):
-    """Whether this process exists and is more than a zombie."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (OSError, IndexError):
-        return False
-
-
-def end_process(pid, number=signal.SIGKILL, patience=20.0):
-    """Send a signal and wait until the process has ended."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
-    deadline = time.monotonic() + patience
-    while alive(pid):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"process {pid} still runs {patience:.0f} s after signal {int(number)}")
-        time.sleep(0.02)
-
-
-def marked_processes(directory, users=()):
-    """Numbers of all living processes that carry the mark of the cluster in `directory`, or belong to its users."""
-    mark = f"{MARK}={directory}".encode()
-    uids = {entry.pw_uid for entry in pwd.getpwall() if entry.pw_name in users}
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            marked = entry.stat().st_uid in uids or mark in (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if marked and alive(int(entry.name)):
-            found.append(int(entry.name))
-    return found
-
-
 def end_all(directory, users=()):
     """End every process of the cluster in `directory`: daemons, jobs (also those that dropped the mark), data service."""
-    deadline = time.monotonic() + 20
-    while remaining := marked_processes(directory, users):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"these processes of {directory} do not end: {remaining}")
-        for pid in remaining:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.05)
+    end_marked(directory, users)
     # The data service is started through `su -`, which drops the mark; its directory is in its command line.
     store = pathlib.Path(directory) / "server/datastore"
     with contextlib.suppress(OSError, ValueError, IndexError):

@@ -1,0 +1,52 @@
+"""Programs of a batch system, run as root or as ordinary users, and waiting for what they bring about."""
+
+import collections
+import os
+import pwd
+import subprocess
+import time
+
+Result = collections.namedtuple("Result", "rc out err")
+
+
+class CommandFailed(RuntimeError):
+    """A command that was expected to work has not; the message says which, and what it printed."""
+
+
+def environment_without(*prefixes):
+    """This process's environment without the variables that begin so: those of a batch system."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(prefixes)}
+
+
+class Programs:
+    """What the commands of every cluster are made of. Expects `environment()`: what a program needs to speak to this cluster."""
+
+    def run(self, *argv, user=None, stdin="", environment=None, timeout=60.0):
+        """Run a program as root or as `user`, in the user's home. The batch system's own directories come first in PATH."""
+        environment = {**self.environment(), **(environment or {})}
+        environment.setdefault("LANG", "C.UTF-8")
+        options = {"cwd": "/"}
+        if user:
+            entry = pwd.getpwnam(user)
+            environment |= {"HOME": entry.pw_dir, "USER": user, "LOGNAME": user}
+            options = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": entry.pw_dir}
+        done = subprocess.run([str(a) for a in argv], env=environment, input=stdin, capture_output=True, text=True, timeout=timeout, check=False, **options)
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def must(self, *argv, **options):
+        """`run`, but a failure is an exception. The answer is what was printed."""
+        result = self.run(*argv, **options)
+        if result.rc != 0:
+            raise CommandFailed(f"{' '.join(map(str, argv))}: exit {result.rc}: {(result.err or result.out).strip()} {options.get('stdin', '')}")
+        return result.out
+
+    def wait(self, what, question, patience=30.0):
+        """Ask until the answer is true; the answer. `what` is for the message if it never is."""
+        deadline = time.monotonic() + patience
+        while True:
+            answer = question()
+            if answer:
+                return answer
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"after {patience:.0f} s still not: {what}")
+            time.sleep(0.1)

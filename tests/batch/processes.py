@@ -1,0 +1,93 @@
+"""Processes and ordinary users of throw-away clusters, of whatever batch system (tests/openpbs, tests/slurm).
+
+A cluster's processes carry its directory as a mark in their environment, so they can be found and ended after a crash, and clusters
+do not meet. What is shared by all clusters is changed under one lock.
+"""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import pwd
+import signal
+import subprocess
+import time
+
+LOCK_FILE = "/run/libra-test-clusters.lock"
+# In the environment of every daemon and job of a cluster, with the cluster's directory as value. Processes are ended
+# by this mark, looked up again at the moment of the signal: a process number may have been reused, a mark has not.
+MARK = "LIBRA_TEST_CLUSTER"
+
+
+@contextlib.contextmanager
+def lock():
+    """Hold the lock of everything that clusters share."""
+    with open(LOCK_FILE, "w", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def add_user(name, home):
+    """An ordinary user with a group of the same name. Call it under the lock."""
+    subprocess.run(["useradd", "--no-create-home", "--user-group", "--home-dir", str(home), "--shell", "/bin/bash", name], check=True)
+    entry = pwd.getpwnam(name)
+    home.mkdir(parents=True)
+    home.chmod(0o755)
+    os.chown(home, entry.pw_uid, entry.pw_gid)
+
+
+def remove_user(name):
+    """Call it under the lock."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return
+    subprocess.run(["userdel", "--force", name], capture_output=True, check=True)
+
+
+def alive(pid):
+    """Whether this process exists and is more than a zombie."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (OSError, IndexError):
+        return False
+
+
+def end_process(pid, number=signal.SIGKILL, patience=20.0):
+    """Send a signal and wait until the process has ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+    deadline = time.monotonic() + patience
+    while alive(pid):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"process {pid} still runs {patience:.0f} s after signal {int(number)}")
+        time.sleep(0.02)
+
+
+def marked_processes(directory, users=()):
+    """Numbers of all living processes that carry the mark of the cluster in `directory`, or belong to its users."""
+    mark = f"{MARK}={directory}".encode()
+    uids = {entry.pw_uid for entry in pwd.getpwall() if entry.pw_name in users}
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            marked = entry.stat().st_uid in uids or mark in (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if marked and alive(int(entry.name)):
+            found.append(int(entry.name))
+    return found
+
+
+def end_marked(directory, users=()):
+    """End every process of the cluster in `directory`: daemons, and jobs, also those that dropped the mark."""
+    deadline = time.monotonic() + 20
+    while remaining := marked_processes(directory, users):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"these processes of {directory} do not end: {remaining}")
+        for pid in remaining:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)

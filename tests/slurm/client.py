@@ -1,0 +1,112 @@
+"""Slurm's commands, as methods: what a test says to a cluster and asks of it.
+
+`Commands` expects of its user: `conf` (slurm.conf), `directory`, `users`, `nodes`. Every command runs with a time limit, since clients ask a
+controller that does not answer for minutes, and returns `Result(rc, out, err)`.
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
+
+import commands  # noqa: E402
+import machine  # noqa: E402
+from commands import CommandFailed  # noqa: E402
+
+# What clients read from their environment, beside SLURM_*.
+VARIABLES = ("SLURM", "SBATCH", "SALLOC", "SRUN", "SPANK", "_SLURM", "SQUEUE", "SINFO", "SCANCEL", "SCONTROL", "LIBRA_")
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "PREEMPTED")
+
+
+def fields(line):
+    """A line of `scontrol show … -o` as {key: value}. Values may hold blanks; a word with `=` in one would be taken for a key."""
+    return {key: value.strip() for key, value in re.findall(r"(?:^|(?<= ))([A-Za-z][\w:/\-]*)=(.*?)(?= [A-Za-z][\w:/\-]*=|$)", line.strip())}
+
+
+class Commands(commands.Programs):
+    """The commands of one cluster."""
+
+    def environment(self):
+        """To speak to this cluster; what is started so carries its mark, jobs too."""
+        return commands.environment_without(*VARIABLES) | {"SLURM_CONF": str(self.conf), machine.MARK: str(self.directory)}
+
+    # ---- submitting
+
+    def sbatch(self, *args, user=None, script="#!/bin/sh\nsleep 1000\n", environment=None, timeout=60.0):
+        """Submit `script` (its text) as an ordinary user; `out` holds only the job's id."""
+        if not script.startswith("#!"):
+            script = "#!/bin/sh\n" + script
+        result = self.run("sbatch", "--parsable", *args, user=user or self.users[0], stdin=script, environment=environment, timeout=timeout)
+        return result._replace(out=result.out.strip())
+
+    def submit(self, *args, **options):
+        """`sbatch` that must be accepted: the job's id."""
+        result = self.sbatch(*args, **options)
+        if result.rc != 0:
+            raise CommandFailed(f"sbatch {' '.join(map(str, args))}: exit {result.rc}: {result.err.strip()}")
+        return result.out
+
+    def srun(self, *args, user=None, **options):
+        """`srun` as an ordinary user, to its end."""
+        return self.run("srun", *args, user=user or self.users[0], **options)
+
+    def salloc(self, *args, user=None, **options):
+        """`salloc` as an ordinary user; give the command that it is to run."""
+        return self.run("salloc", *args, user=user or self.users[0], **options)
+
+    def scancel(self, *args, user=None, **options):
+        return self.run("scancel", *args, user=user, **options)
+
+    def scontrol(self, *args, user=None, **options):
+        return self.run("scontrol", *args, user=user, **options)
+
+    def squeue(self, *args, user=None, **options):
+        return self.run("squeue", *args, user=user, **options)
+
+    def sinfo(self, *args, user=None, **options):
+        return self.run("sinfo", *args, user=user, **options)
+
+    # ---- asking
+
+    def job(self, job, user=None):
+        """A job's fields as `scontrol show job` prints them to root or to a user, {} if the controller does not know it."""
+        result = self.scontrol("show", "job", "-d", "-o", job, user=user, timeout=20)
+        if "Invalid job id" in result.err:
+            return {}
+        if result.rc != 0:
+            raise CommandFailed(f"scontrol show job {job}: exit {result.rc}: {result.err.strip()}")
+        return fields(result.out.splitlines()[0]) if result.out else {}
+
+    def jobs(self):
+        """All jobs as `squeue --json` prints them: {job_id: fields}. Ended ones are there for MinJobAge."""
+        return {str(job["job_id"]): job for job in json.loads(self.must("squeue", "--json", "--states=all", timeout=20))["jobs"]}
+
+    def state(self, job):
+        """A job's state, "" if the controller does not know it."""
+        return self.job(job).get("JobState", "")
+
+    def node(self, name):
+        """A node's fields as `scontrol show node` prints them."""
+        return fields(self.must("scontrol", "show", "node", "-o", name, timeout=20).splitlines()[0])
+
+    # ---- waiting
+
+    def wait_state(self, job, *states, patience=30.0):
+        """Wait until the job is in one of these states; its fields."""
+        def reached():
+            found = self.job(job)
+            return found if found.get("JobState") in states else None
+        try:
+            return self.wait(f"job {job} {' or '.join(states)}", reached, patience)
+        except TimeoutError as late:
+            found = self.job(job)
+            nodes = {name: self.node(name).get("State") for name in self.nodes}
+            raise TimeoutError(f"{late}: it is {found.get('JobState')}, reason {found.get('Reason')}, nodes {nodes}") from None
+
+    def wait_running(self, job, patience=30.0):
+        return self.wait_state(job, "RUNNING", patience=patience)
+
+    def wait_ended(self, job, patience=60.0):
+        return self.wait_state(job, *ENDED, patience=patience)

@@ -1,0 +1,69 @@
+"""What a throw-away Slurm borrows from the machine, and gives back.
+
+A number, which is in its directory (`/srv/libra-slurm-NUMBER`), its ports, its users and its nodes' names, so that clusters do not
+meet and what a killed run has left can be found. Everything listens on 127.0.0.1 only. Processes and users: tests/batch/processes.py.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import socket
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
+
+# For the users of this module too.
+from processes import MARK, add_user, alive, end_marked, end_process, lock, marked_processes, remove_user  # noqa: E402, F401
+
+PARENT = pathlib.Path("/srv")  # users must be able to enter it, and plugins to be executed from it
+PREFIX = "libra-slurm-"
+FIRST_PORT, PORTS_EACH = 10000, 96  # below those of tests/openpbs; numbers 1 to 60
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+
+
+def known_clusters():
+    """{number: directory} of the clusters on this machine, living or left behind."""
+    return {int(path.name.removeprefix(PREFIX)): path for path in PARENT.glob(f"{PREFIX}*") if re.fullmatch(r"\d+", path.name.removeprefix(PREFIX))}
+
+
+def take_number(wanted=None):
+    """A number that no cluster has, taken by making its directory: (number, directory). Call it under the lock."""
+    for number in [wanted] if wanted is not None else range(60, 0, -1):
+        directory = PARENT / f"{PREFIX}{number}"
+        try:
+            directory.mkdir(mode=0o755)
+        except FileExistsError:
+            continue
+        directory.chmod(0o755)
+        return number, directory
+    raise RuntimeError(f"there are clusters already: {sorted(known_clusters())}; `cluster.py down` removes what killed runs have left")
+
+
+def free_ports(number, count):
+    """`count` ports of this number's own range on which nobody listens."""
+    ports = []
+    for port in range(FIRST_PORT + number * PORTS_EACH, FIRST_PORT + (number + 1) * PORTS_EACH):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+        ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise RuntimeError(f"fewer than {count} free ports from {FIRST_PORT + number * PORTS_EACH}: fewer nodes, or another number")
+
+
+def cgroups_of(nodes):
+    """Slurm's own cgroups (v1) of these nodes, which it leaves behind: innermost first."""
+    tops = [top for node in nodes for top in CGROUPS.glob(f"*/slurm_{node}")]
+    return [pathlib.Path(where) for top in tops for where, _, _ in os.walk(top, topdown=False)]
+
+
+def remove_cgroups(nodes):
+    """Call it when the cluster's processes have ended."""
+    for group in cgroups_of(nodes):
+        with contextlib.suppress(FileNotFoundError):
+            group.rmdir()
