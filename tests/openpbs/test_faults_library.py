@@ -28,7 +28,7 @@ def faulty_library():
     """A library that panics when it is asked to."""
     built = os.environ.get("LIBRA_FAULTY_LIBRARY")
     if not built:
-        subprocess.run([TOP / "scripts/cargo", "build", "--locked", "--lib", "--no-default-features", "--features", "test-faults", "--target-dir", TOP / "target/faults"],
+        subprocess.run([TOP / "scripts/cargo", "build", "--locked", "--lib", "--no-default-features", "--features", "c-interface,test-faults", "--target-dir", TOP / "target/faults"],
                        check=True, capture_output=True)
         built = TOP / "target/faults/debug/liblibra.so"
     return pathlib.Path(built)

@@ -27,6 +27,9 @@ const AT_ONCE: Duration = Duration::from_millis(100);
 /// A look takes at most this part of the time: where it takes long, it is done more rarely.
 const SHARE_OF_TIME: u32 = 50;
 
+/// A look that took longer counts as this long.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+
 /// Submissions and times of a period, written to the log now and then.
 const PERIOD: Duration = Duration::from_secs(600);
 
@@ -249,7 +252,8 @@ impl Rounds {
                 Vec::new()
             }
         };
-        let took = begun.elapsed();
+        // The first answer of a slurmctld that is just starting takes a second, which says nothing of its cost.
+        let took = begun.elapsed().min(LONGEST_LOOK);
         let moved = !pins.is_empty();
         for pin in &pins {
             if let Err(error) = queue::pin(pin) {
@@ -273,11 +277,7 @@ impl Rounds {
             return wait(FIRST);
         }
         // Not at once again, whoever asks: a look costs slurmctld something.
-        std::thread::sleep(
-            AT_ONCE
-                .max(took * SHARE_OF_TIME / 10)
-                .min(Duration::from_secs(5)),
-        );
+        std::thread::sleep(AT_ONCE.max(took * SHARE_OF_TIME / 10));
         wait(self.interval.max(took * SHARE_OF_TIME));
     }
 

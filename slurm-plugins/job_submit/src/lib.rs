@@ -13,14 +13,18 @@ use libra::config::OnFault;
 use libra::slurm::controller::Answer;
 use libra_slurm_sys::job::{self, Job};
 use libra_slurm_sys::log;
-use libra_slurm_sys::slurm::{
-    ESLURM_ACCESS_DENIED, SLURM_ERROR, SLURM_SUCCESS, SLURM_VERSION_NUMBER, job_desc_msg_t,
-};
+use libra_slurm_sys::slurm::{ESLURM_ACCESS_DENIED, SLURM_VERSION_NUMBER, job_desc_msg_t};
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// sbatch, srun and salloc try again by themselves after it, one second later each time.
 const TRY_AGAIN: c_int = 11;
+
+/// Done.
+const SUCCESS: c_int = 0;
+
+/// Refused: `Access/permission denied`, after the reason.
+const DENIED: c_int = ESLURM_ACCESS_DENIED as c_int;
 
 /// As Slurm lists it.
 // SAFETY: Slurm looks these up by their names, and no other library of its has them.
@@ -44,8 +48,8 @@ pub extern "C" fn init() -> c_int {
         Keeper::start();
     });
     match begun {
-        Ok(()) => SLURM_SUCCESS,
-        Err(_) => SLURM_ERROR,
+        Ok(()) => SUCCESS,
+        Err(_) => -1,
     }
 }
 
@@ -54,7 +58,7 @@ pub extern "C" fn init() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fini() -> c_int {
     let _ = guard("fini", Keeper::stop);
-    SLURM_SUCCESS
+    SUCCESS
 }
 
 /// A job is submitted.
@@ -70,7 +74,7 @@ pub unsafe extern "C" fn job_submit(
 ) -> c_int {
     // SAFETY: Slurm's.
     let Some(mut job) = (unsafe { Job::new(description) }) else {
-        return SLURM_SUCCESS;
+        return SUCCESS;
     };
     let answered = guard("job_submit", || {
         // Whatever a client sent with it is not what was sold.
@@ -85,19 +89,19 @@ pub unsafe extern "C" fn job_submit(
         answer
     });
     let (code, words) = match answered {
-        Ok(Answer::Pass | Answer::PassWithout(_)) => return SLURM_SUCCESS,
-        Ok(Answer::Accept(accepted)) => (SLURM_SUCCESS, accepted.quote),
-        Ok(Answer::Refuse(reason)) => (ESLURM_ACCESS_DENIED as c_int, reason),
+        Ok(Answer::Pass | Answer::PassWithout(_)) => return SUCCESS,
+        Ok(Answer::Accept(accepted)) => (SUCCESS, accepted.quote),
+        Ok(Answer::Refuse(reason)) => (DENIED, reason),
         Ok(Answer::NotReady) => return TRY_AGAIN,
         Err(fault) => match Keeper::on_fault() {
             OnFault::Refuse => (
-                ESLURM_ACCESS_DENIED as c_int,
+                DENIED,
                 format!(
                     "libra: could not judge this job ({fault}); tell the administrators, the log of slurmctld says more"
                 ),
             ),
             OnFault::Admit => (
-                SLURM_SUCCESS,
+                SUCCESS,
                 "libra: could not judge this job; it runs without a promise".to_string(),
             ),
         },
@@ -132,8 +136,8 @@ pub unsafe extern "C" fn job_modify(
     user: u32,
 ) -> c_int {
     match modify(description, user) {
-        Ok(()) => SLURM_SUCCESS,
-        Err(_) => ESLURM_ACCESS_DENIED as c_int,
+        Ok(()) => SUCCESS,
+        Err(_) => DENIED,
     }
 }
 
@@ -151,11 +155,11 @@ pub unsafe extern "C" fn job_modify(
     error: *mut *mut c_char,
 ) -> c_int {
     match modify(description, user) {
-        Ok(()) => SLURM_SUCCESS,
+        Ok(()) => SUCCESS,
         Err(reason) => {
             // SAFETY: Slurm's.
             unsafe { job::tell_user(error, &reason) };
-            ESLURM_ACCESS_DENIED as c_int
+            DENIED
         }
     }
 }
