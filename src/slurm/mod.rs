@@ -11,6 +11,7 @@
 pub mod array;
 pub mod controller;
 pub mod look;
+pub mod node;
 pub mod records;
 pub mod submission;
 
