@@ -12,6 +12,7 @@ pub mod array;
 pub mod controller;
 pub mod look;
 pub mod node;
+pub mod options;
 pub mod records;
 pub mod submission;
 
