@@ -74,7 +74,8 @@ impl Plugin for Libra {
         match joined {
             Joined::Refused(problem) => Err(problem),
             Joined::Held(deadline) => {
-                call.set(DEADLINE, &format!("{deadline:.0}"));
+                // Whole seconds, and never later than it is.
+                call.set(DEADLINE, &format!("{:.0}", deadline.floor()));
                 Ok(())
             }
             Joined::BestEffort | Joined::LeftAlone => Ok(()),
