@@ -11,6 +11,8 @@
 pub mod array;
 pub mod controller;
 pub mod look;
+pub mod node;
+pub mod options;
 pub mod records;
 pub mod submission;
 

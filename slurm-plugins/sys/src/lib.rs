@@ -4,6 +4,7 @@
 pub mod job;
 pub mod log;
 pub mod queue;
+pub mod spank;
 pub mod text;
 
 #[allow(
