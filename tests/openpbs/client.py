@@ -13,6 +13,7 @@ import subprocess
 import time
 
 Result = collections.namedtuple("Result", "rc out err")
+STARTED = "42"  # the substate of a job whose first process its mom has heard of; before that it is 41
 
 
 class CommandFailed(RuntimeError):
@@ -44,7 +45,7 @@ def attributes(text):
 class Commands:
     """The commands of one cluster."""
 
-    def run(self, *argv, user=None, stdin="", environment=None, timeout=60.0):
+    def run(self, *argv, user=None, stdin="", environment=None, timeout=120.0):
         """Run a program as root or as `user`, in the user's home. PBS's own directories come first in PATH."""
         environment = {**plain_environment(self.conf), **(environment or {})}
         environment.setdefault("LANG", "C.UTF-8")
@@ -55,7 +56,12 @@ class Commands:
             entry = pwd.getpwnam(user)
             environment |= {"HOME": entry.pw_dir, "USER": user, "LOGNAME": user}
             options = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": entry.pw_dir}
-        done = subprocess.run([str(a) for a in argv], env=environment, input=stdin, capture_output=True, text=True, timeout=timeout, check=False, **options)
+        for _ in range(3):
+            done = subprocess.run([str(a) for a in argv], env=environment, input=stdin, capture_output=True, text=True, timeout=timeout, check=False, **options)
+            # Now and then, when many commands follow each other: a port is used again before the server has forgotten it. Nothing was done then.
+            if "Invalid credential" not in done.stderr:
+                break
+            time.sleep(0.2)
         return Result(done.returncode, done.stdout, done.stderr)
 
     def must(self, *argv, **options):
@@ -96,9 +102,6 @@ class Commands:
     def node(self, name):
         """A node's attributes."""
         result = self.run("pbsnodes", "-v", name)
-        if "Invalid credential" in result.err:
-            # Now and then, when many commands follow each other: a port is used again before the server has forgotten it.
-            result = Result(0, self.must("pbsnodes", "-v", name), "")
         if result.rc != 0:
             raise CommandFailed(f"pbsnodes -v {name}: exit {result.rc}: {result.err.strip()}")
         return attributes(result.out).get(name, {})
@@ -110,8 +113,8 @@ class Commands:
         """Ask for a scheduling cycle now."""
         self.qmgr("set server scheduling = true")
 
-    def wait(self, what, question, patience=30.0):
-        """Ask until the answer is true; the answer. `what` is for the message if it never is."""
+    def wait(self, what, question, patience=60.0):
+        """Ask until the answer is true; the answer. `what` is for the message if it never is. Patience costs nothing where the answer comes."""
         deadline = time.monotonic() + patience
         while True:
             answer = question()
@@ -121,17 +124,29 @@ class Commands:
                 raise TimeoutError(f"after {patience:.0f} s still not: {what}")
             time.sleep(0.1)
 
-    def wait_state(self, job, states, patience=30.0):
-        """Wait until the job's state is one of the letters in `states`; its attributes."""
+    def wait_job(self, job, what, is_so, patience=60.0):
+        """Wait until something is so of the job's attributes; its attributes."""
         def reached():
             found = self.qstat(job)
-            return found if found.get("job_state", "?") in states else None
+            return found if is_so(found) else None
         try:
-            return self.wait(f"job {job} in state {states}", reached, patience)
+            return self.wait(f"job {job} {what}", reached, patience)
         except TimeoutError as late:
             found = self.qstat(job)
             nodes = {host: self.node(host).get("state") for host in self.host_names}
-            raise TimeoutError(f"{late}: it is in state {found.get('job_state')}, comment {found.get('comment')!r}, nodes {nodes}") from None
+            raise TimeoutError(f"{late}: it is in state {found.get('job_state')}, substate {found.get('substate')}, comment {found.get('comment')!r}, nodes {nodes}") from None
+
+    def wait_state(self, job, states, patience=60.0):
+        """Wait until the job's state is one of the letters in `states`; its attributes. State R does not say that anything runs yet: see wait_started."""
+        return self.wait_job(job, f"in state {states}", lambda found: found.get("job_state", "?") in states, patience)
+
+    def wait_started(self, job, patience=60.0, runs=1):
+        """Wait until the job's processes run, for the `runs`th time at least, and its host has told the server so; its attributes.
+
+        A job is in state R as soon as the server sends it, and its first process is there a little before its mom has heard of it and written
+        that down. Meanwhile PBS loses things: a mom that is killed then knows of no process of this job afterwards, and the job stays in state R
+        for ever; a qdel's signal is sent to nobody, and the next one much later; a server that is killed then starts the job again."""
+        return self.wait_job(job, "started", lambda found: found.get("job_state") == "R" and found.get("substate") == STARTED and int(found["run_count"]) >= runs, patience)
 
     def hook(self, name, event, source, config=None, **settings):
         """Create (or replace) hook `name` for `event` with the Python text `source` and the text `config`; wait until hosts have it."""

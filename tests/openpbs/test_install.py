@@ -458,6 +458,7 @@ class Installation(unittest.TestCase):
     def test_on_one_server(self):
         words = os.environ.get("ONLY", "").split()
         with Cluster(hosts=2, processors=3, subnet=SUBNET) as pbs:
+            self.pbs = pbs
             site = Site(pbs)
             config, clean = site.config.read_text(), site.snapshot()
             for name, test in globals().items():
