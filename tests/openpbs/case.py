@@ -122,9 +122,11 @@ class SiteCase(unittest.TestCase):
         """The share of each slot that was sold, at the first place."""
         return float(self.terms(job)["at"].split("+")[0].split("*")[2])
 
-    def due(self, job, estimate, deadline):
-        """The share that a job needs on its plan if it starts now: a job that came to start late has less time left."""
-        return MARGIN * estimate / (deadline - (time.time() - float(self.terms(job)["submitted"])))
+    def due(self, job, used=0.0):
+        """The share that a job needs to be in time if it has used so many processor seconds by now: one that started late, or did not get on
+        because the machine was busy, needs more than it was sold, and is given it."""
+        terms = self.terms(job)
+        return (MARGIN * float(terms["estimate"]) - used) / (float(terms["deadline"]) - (time.time() - float(terms["submitted"])))
 
     # ---- measuring
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Daemons that are killed: no promise is lost or made twice, and what runs goes on in its share.
 
-Run as root: `tests/openpbs/run test_faults`. Takes about four minutes.
+Run as root: `tests/openpbs/run test_faults`. Takes about five minutes.
 """
 
 import contextlib
@@ -22,6 +22,12 @@ event = pbs.event()
 if str(event.job.Job_Name) == "stray":
     event.reject("not this one")
 event.accept()
+"""
+# A job begins late.
+SLOW = """import pbs
+import time
+time.sleep(5)
+pbs.event().accept()
 """
 
 
@@ -179,6 +185,32 @@ class HostsKilled(OneSite):
         self.assertFalse([pid for pid in members if machine.alive(pid)], "what ran before was ended")
         self.assertEqual(pbs.cgroups(), [f"{host} job-{job}"])
         self.expect_honest(job, file)
+        pbs.wait("its cgroup is gone", lambda: not pbs.cgroups())
+        expect_free(self, pbs, {host: 1})
+
+    def test_mom_killed_while_a_job_starts(self):
+        """PBS 23.06 leaves such a job in state R, with or without `-p`, whatever has become of its processes; forced to run again, it does."""
+        pbs = self.pbs
+        host = pbs.host_names[1]
+        # After Libra's own: the process is in its cgroup, and not the job's program yet.
+        pbs.hook("slow", "execjob_launch", SLOW, order=300)
+        self.addCleanup(pbs.delete_hook, "slow")
+        job = pbs.submit(*terms(0.3, host), script="sleep 1000\n")
+        members = pbs.wait("it has a process in its cgroup", lambda: processes(pbs, host, job))
+        self.assertEqual(pbs.qstat(job)["substate"], "41")
+        pbs.kill_mom(host)
+        pbs.start_mom(host)
+        free_nodes(pbs)
+        expect_free(self, pbs, {host: 0.7})
+        pbs.must("qrerun", "-W", "force", job)
+        again = started_in_cgroup(pbs, host, job, runs=2)
+        self.assertFalse(set(members) & set(again))
+        pbs.wait("what ran before was ended", lambda: not [pid for pid in members if machine.alive(pid)])
+        self.assertEqual(pbs.cgroups(), [f"{host} job-{job}"])
+        self.assertAlmostEqual(quota(pbs, host, job), 0.3, delta=0.02)
+        expect_free(self, pbs, {host: 0.7})
+        pbs.qdel(job)
+        pbs.wait_state(job, "F")
         pbs.wait("its cgroup is gone", lambda: not pbs.cgroups())
         expect_free(self, pbs, {host: 1})
 

@@ -27,7 +27,7 @@ class Submitting(SiteCase):
         job = self.sell(10, 20, budget=15)
         record = self.running(job)
         # It began before, so it was due no more than it would be now.
-        most = self.due(job, 10, 20)
+        most = self.due(job)
         host = self.pbs.host_names[0]
         self.assertEqual(record["Resource_List.libra_price"], "10.5")
         self.assertEqual(record["Resource_List.libra_info"],

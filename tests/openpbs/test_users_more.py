@@ -39,21 +39,23 @@ class Arrays(SiteCase):
         jobs = self.subjobs(array, (1, 2, 3))
         for job in jobs:
             self.running(job)
-        most = max(self.due(job, 4, 20) for job in jobs)
         host = pbs.host_names[0]
         self.assertEqual(self.places(jobs), [[host]] * 3)
         self.assertAlmostEqual(pbs.committed()[host], 0.63)
         # What is sold three times over is not there for others.
         self.refused(self.ask(45, 100, "-l", f"select=1:host={host}"), "refused (share)")
         time.sleep(0.5)
-        before = [self.quota(job, host) for job in jobs]
-        rates = self.rates(jobs, 4)
-        after = [self.quota(job, host) for job in jobs]
+        for attempt in (1, 2):
+            before, used = [self.quota(job, host) for job in jobs], [self.used(job) for job in jobs]
+            rates = self.rates(jobs, 4)
+            after, due = [self.quota(job, host) for job in jobs], [self.due(job, done) for job, done in zip(jobs, used)]
+            if min(rates) > 0.9 * 0.21:
+                break
         print(f"\n  sold 0.210 each, capped at {before} and then {after}, used {' '.join(f'{rate:.3f}' for rate in rates)}")
         # A job that started a little late is given a little more at the next round.
-        for rate, first, last in zip(rates, before, after):
+        for rate, first, last, most in zip(rates, before, after, due):
             self.assertGreaterEqual(min(first, last), 0.209)
-            self.assertLess(max(first, last), max(0.25, most + 0.03))
+            self.assertLess(max(first, last), max(0.25, most))
             self.assertGreater(rate, 0.9 * 0.21)
             self.assertLess(rate, 1.1 * max(first, last))
         for text in self.met(*jobs):
