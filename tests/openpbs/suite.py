@@ -2,8 +2,8 @@
 """Runs the tests of this directory, clusters beside each other: `suite.py [FILE or CLASS ...]`, as tests/openpbs/run calls it.
 
 Each test class is a process and has a cluster of its own. First those that measure nothing, several at a time, while the
-clusters of the others come up; then those that do, as many as do not disturb each other (`measures`, in case.py). One line per test, and what a
-failed one said.
+clusters of the others come up; then those that do, as many as do not disturb each other (`measures`, in case.py). One line per test; what a
+failed one said, and its jobs and the daemons' logs about them.
 """
 
 import concurrent.futures
@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import turns  # noqa: E402
+from evidence import evidence  # noqa: E402
 
 AT_A_TIME = 3
 
@@ -45,13 +46,19 @@ class Lines(unittest.TestResult):
         self.note("ok", test)
 
     def addFailure(self, test, error):
-        self.note("FAILED", test, self._exc_info_to_string(error, test))
+        self.fail(test, test, error)
 
     addError = addFailure
 
     def addSubTest(self, test, subtest, error):
         if error is not None:
-            self.note("FAILED", subtest, self._exc_info_to_string(error, test))
+            self.fail(subtest, test, error)
+
+    def fail(self, failed, test, error):
+        """The test still has its cluster: its jobs and the daemons' logs say what the failure itself does not."""
+        text = self._exc_info_to_string(error, test)
+        pbs = getattr(test, "pbs", None)
+        self.note("FAILED", failed, text + (evidence(pbs, text) if pbs else ""))
 
     def addSkip(self, test, reason):
         self.note("not run", test, reason)
