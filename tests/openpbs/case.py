@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "batch")]
 
 import machine  # noqa: E402
 import turns  # noqa: E402
@@ -25,7 +25,7 @@ class SiteCase(unittest.TestCase):
     # For Site().
     site = {}
     # How many processors the class keeps busy while it measures what its jobs get (0: it measures nothing). Such classes have them to
-    # themselves (tests/openpbs/turns.py).
+    # themselves (tests/batch/turns.py).
     measures = 0
 
     @classmethod
