@@ -18,5 +18,6 @@ pub mod simulate;
 pub mod slurm;
 pub mod sold;
 pub mod text;
+pub mod verdict;
 #[cfg(feature = "simulate")]
 pub mod workload;

@@ -13,6 +13,7 @@ fn main() {
     println!("cargo:rerun-if-changed={header}");
     println!("cargo:rerun-if-changed={include}/slurm/slurm.h");
     println!("cargo:rerun-if-changed={include}/slurm/slurm_version.h");
+    println!("cargo:VERSION_NUMBER={}", version(&include));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let made = bindgen::Builder::default()
         .header("wrapper.h")
@@ -43,4 +44,16 @@ fn main() {
             "{include}/slurm cannot be read: {error}; it needs Slurm's headers (Debian: libslurm-dev; others: SLURM_INCLUDE=…) and libclang (Debian: libclang-dev)"
         ),
     }
+}
+
+/// SLURM_VERSION_NUMBER of the headers, as a decimal number.
+fn version(include: &str) -> u32 {
+    let path = format!("{include}/slurm/slurm_version.h");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| {
+        panic!("{path} cannot be read: {error}; it needs Slurm's headers (Debian: libslurm-dev; others: SLURM_INCLUDE=…)")
+    });
+    (text.lines())
+        .filter_map(|line| line.strip_prefix("#define SLURM_VERSION_NUMBER"))
+        .find_map(|number| u32::from_str_radix(number.trim().trim_start_matches("0x"), 16).ok())
+        .unwrap_or_else(|| panic!("{path} has no SLURM_VERSION_NUMBER"))
 }

@@ -57,6 +57,52 @@ impl Book {
         admitted.map_err(BookError::Refused)
     }
 
+    /// Admits all jobs of an array or none: on one node together where one has room for all (then the flag is
+    /// true), else spread. `each` is the request of one job.
+    ///
+    /// All jobs of an array have one description in a batch system, so that a node can only be told for all of them.
+    ///
+    /// # Errors
+    /// As [`Book::admit_among`], for all of them together; where each of them is scattered over nodes itself.
+    pub fn admit_array(
+        &mut self,
+        each: &Request,
+        count: u32,
+        allowed: Option<&[bool]>,
+        now: f64,
+    ) -> Result<(Admitted, bool), BookError> {
+        let shape = &each.shape;
+        let mut all = *each;
+        let Some(chunks) = shape.chunks.checked_mul(count) else {
+            return Err(BookError::Unsound("the array has too many processors"));
+        };
+        all.shape.chunks = chunks;
+        if let (Some(processors), Some(memory), false) = (
+            chunks.checked_mul(shape.processors_per_chunk),
+            shape.memory_per_chunk.checked_mul(u64::from(chunks)),
+            shape.scatter,
+        ) {
+            let mut together = *each;
+            together.shape.chunks = 1;
+            together.shape.processors_per_chunk = processors;
+            together.shape.memory_per_chunk = memory;
+            if together.check().is_ok() {
+                if let Ok(mut admitted) = self.admit_set(&together, each, count, allowed, now) {
+                    for place in &mut admitted.places {
+                        place.chunks = chunks;
+                    }
+                    return Ok((admitted, true));
+                }
+            }
+        }
+        if shape.chunks > 1 && shape.scatter {
+            return Err(BookError::Unsound(
+                "an array whose jobs are scattered over nodes cannot have a deadline; submit its jobs one by one",
+            ));
+        }
+        Ok((self.admit_set(&all, each, count, allowed, now)?, false))
+    }
+
     /// Judges the jobs of an array together and, when all are accepted, reserves the shares of each under a
     /// token of its own. `together` is judged; it asks for the chunks of all of them, or for one chunk with
     /// the processors of all. Each of the `count` jobs is then `each`, and the tokens follow the first.

@@ -184,12 +184,16 @@ impl Book {
     pub(super) fn sum_up(&mut self, index: usize) {
         let mut committed = 0.0;
         let mut memory_committed = 0u64;
+        let mut held_slots = 0u64;
         for &(key, place) in &self.details[index].tenants {
             let job = self.job(key);
             let place = &job.places[place];
             committed += slots(&job.request, place.chunks) * place.counted();
             memory_committed = memory_committed.saturating_add(memory(&job.request, place.chunks));
+            held_slots +=
+                u64::from(place.chunks) * u64::from(job.request.shape.processors_per_chunk);
         }
+        self.nodes[index].slots = held_slots;
         self.nodes[index].committed = committed;
         self.nodes[index].memory_committed = memory_committed;
     }

@@ -210,6 +210,20 @@ impl Book {
         Ok(())
     }
 
+    /// Takes back acceptances from before `submitted` that have no id yet, for a caller that looked for their jobs in the
+    /// batch system and did not find them. Returns how many.
+    pub fn drop_unnamed(&mut self, submitted: f64) -> usize {
+        let keys: Vec<usize> = (self.jobs.iter().enumerate())
+            .filter_map(|(key, job)| Some((key, job.as_ref()?)))
+            .filter(|(_, job)| job.phase == Phase::Provisional && job.submitted < submitted)
+            .map(|(key, _)| key)
+            .collect();
+        for &key in &keys {
+            self.remove(key);
+        }
+        keys.len()
+    }
+
     /// Moves the book's time on: reservations that nobody bound expire, jobs past their deadline
     /// count a whole processor per slot. Every other call does this first.
     pub fn advance(&mut self, now: f64) {

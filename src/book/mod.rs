@@ -76,6 +76,8 @@ struct Node {
     spec: NodeSpec,
     committed: f64,
     memory_committed: u64,
+    /// Slots of its jobs, whatever their shares.
+    slots: u64,
     available: bool,
 }
 
@@ -274,6 +276,7 @@ impl Book {
                     spec,
                     committed: 0.0,
                     memory_committed: 0,
+                    slots: 0,
                     available,
                 });
                 self.details.push(NodeDetails {
@@ -305,6 +308,29 @@ impl Book {
     /// Has it a job of this id?
     pub fn contains(&self, id: &str) -> bool {
         self.by_id.contains_key(id)
+    }
+
+    /// Tokens that are given from now on are at least this. Beginning with a number that no earlier book of this cluster
+    /// came to keeps the batch system's records of then and reservations of now apart.
+    pub fn tokens_from(&mut self, first: u64) {
+        self.next_token = self.next_token.max(first);
+    }
+
+    /// Slots of the jobs on a node by its index, whatever their shares; 0 where there is no such node.
+    pub fn slots_on(&self, index: usize) -> u64 {
+        self.nodes.get(index).map_or(0, |node| node.slots)
+    }
+
+    /// Processors of a node by its index; 0 where there is no such node.
+    pub fn processors(&self, index: usize) -> f64 {
+        self.nodes
+            .get(index)
+            .map_or(0.0, |node| node.spec.processors)
+    }
+
+    /// Are there acceptances that have no id yet?
+    pub fn has_provisional(&self) -> bool {
+        self.by_token.len() > self.by_id.len()
     }
 
     /// Ids of the jobs that have one and do not run yet, in no order.

@@ -123,6 +123,17 @@ impl Enforcer {
             .clone()
     }
 
+    pub(super) fn note_made(&self, directory: DirectoryRecord) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.directories.push(directory);
+    }
+
+    /// The directory above jobs in the hierarchy that does this.
+    pub(super) fn root_of(&self, role: Role) -> Option<&Path> {
+        let hierarchy = self.hierarchies.iter().find(|h| h.roles.contains(&role));
+        hierarchy.map(|h| h.root.as_path())
+    }
+
     /// Makes a job's group and writes its limits. The name becomes the directory: 1 to 200 bytes, no "/",
     /// no control characters. A name that is in use is [`Error::Exists`]. After an error nothing is left.
     pub fn create(&self, name: &str, limits: &Limits) -> Result<Group, Error> {
@@ -222,11 +233,7 @@ impl Enforcer {
             at.push(component);
             match DirectoryRecord::make(&at, &hierarchy.roles) {
                 Ok(directory) => {
-                    self.made
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .directories
-                        .push(directory);
+                    self.note_made(directory);
                     self.furnish(&at, hierarchy)?;
                 }
                 Err(Error::Exists { .. }) => {}

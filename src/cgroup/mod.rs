@@ -7,8 +7,9 @@
 //!
 //! Rooms: `settings` what an administrator may choose; `detect` what the host offers; `limits` processors
 //! to numbers (pure); `v1`, `v2` the files of each version; `enforcer` the directory above jobs; `group` a
-//! job; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
+//! job; `best_effort` what was promised nothing; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
 
+mod best_effort;
 mod detect;
 mod enforcer;
 mod error;

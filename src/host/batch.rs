@@ -9,6 +9,7 @@ use super::ending::{Exit, Over, PATIENCE};
 use super::entry::{Entry, Phase, Process, VERSION};
 use super::submit::Terms;
 use super::{Host, HostError, clock, used};
+use crate::cgroup::VersionChoice;
 use crate::decision::job::{OutOfRange, Request};
 use crate::decision::share::Need;
 
@@ -139,14 +140,41 @@ impl Host {
     /// # Errors
     /// When there is no such job here, or the cgroup fails.
     pub fn attach(&self, id: &str, pid: i32) -> Result<usize, HostError> {
-        let mut entry = self.live(id)?;
+        let entry = self.live(id)?;
         let placed = match self.group_of(&entry)? {
             Some(group) => group.place_tree(pid)?,
             None => 0,
         };
+        self.note_start(entry, pid)?;
+        Ok(placed)
+    }
+
+    /// Puts one process that is about to become a task of the job into the job's cgroup, and nothing else with it. Returns
+    /// the job.
+    ///
+    /// # Errors
+    /// When there is no such job here, it has no cgroup although shares are to be enforced, or the cgroup fails.
+    pub fn join(&self, id: &str, pid: i32) -> Result<Entry, HostError> {
+        let entry = self.live(id)?;
+        match self.group_of(&entry)? {
+            Some(group) => {
+                group.place(pid)?;
+            }
+            None if self.config.cgroup.version == VersionChoice::Off => {}
+            None => {
+                return Err(HostError::NoCap {
+                    id: id.to_string(),
+                    reason: (self.unenforced().unwrap_or("its cgroup is not there")).to_string(),
+                });
+            }
+        }
+        self.note_start(entry, pid)
+    }
+
+    fn note_start(&self, mut entry: Entry, pid: i32) -> Result<Entry, HostError> {
         if entry.phase == Phase::Reserved {
             let _lock = self.registry.lock()?;
-            entry = self.live(id)?;
+            entry = self.live(&entry.id)?;
             if entry.phase == Phase::Reserved {
                 entry.phase = Phase::Running;
                 entry.started = Some(clock::since_boot());
@@ -154,7 +182,38 @@ impl Host {
                 self.registry.write(&entry)?;
             }
         }
+        Ok(entry)
+    }
+
+    /// Puts a process of a job that was promised nothing where it takes nothing from those that were. False where there
+    /// is no such place: nothing is enforced here, or its own group has little weight already
+    /// ([`crate::cgroup::Enforcer::place_best_effort`]).
+    ///
+    /// # Errors
+    /// When the cgroup or the registry fails.
+    pub fn place_best_effort(&self, pid: i32) -> Result<bool, HostError> {
+        let Some(enforcer) = self.enforcer() else {
+            return Ok(false);
+        };
+        let placed = enforcer.place_best_effort(pid)?;
+        if !enforcer.made_root().directories.is_empty() {
+            let _lock = self.registry.lock()?;
+            self.note_roots()?;
+        }
         Ok(placed)
+    }
+
+    /// Removes the directories above jobs, and that of jobs that were promised nothing, where they are empty and were made
+    /// here.
+    ///
+    /// # Errors
+    /// When the registry fails.
+    pub fn remove_unused(&self) -> Result<(), HostError> {
+        if !self.has_roots() {
+            return Ok(());
+        }
+        let _lock = self.registry.lock()?;
+        self.remove_roots()
     }
 
     /// How a job stands here.

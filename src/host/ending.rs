@@ -343,6 +343,10 @@ impl Host {
         self.registry.directory().join("roots.json")
     }
 
+    pub(super) fn has_roots(&self) -> bool {
+        self.roots_path().exists()
+    }
+
     fn read_roots(&self) -> RootRecord {
         fs::read(self.roots_path())
             .ok()

@@ -63,6 +63,14 @@ pub enum HostError {
         "job {0} is still there: its processes do not end even by SIGKILL (frozen, or waiting for a device); it ends when they do"
     )]
     StillThere(String),
+    /// It is here and not held to its share.
+    #[error("job {id} is not held to its share here: {reason}")]
+    NoCap {
+        /// The job.
+        id: String,
+        /// Why.
+        reason: String,
+    },
     /// The id cannot be one, or is taken.
     #[error("'{id}' cannot be the id of a new job: {problem}")]
     Id {

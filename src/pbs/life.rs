@@ -7,6 +7,7 @@ use crate::book::{BookError, JobRecord, Phase, PlaceRecord};
 use crate::decision::TOLERANCE;
 use crate::sold::Sold;
 use crate::text::{credits, duration, indices, processors};
+use crate::verdict;
 use serde_json::{Value, json};
 
 /// PBS's substates of a job that is being taken back into its queue (job.h: RERUN to RERUN3).
@@ -157,25 +158,17 @@ impl Server {
         };
         let terms = &sold.request.terms;
         let took = at - sold.submitted;
-        let delay = (took - terms.deadline).max(0.0);
         let used = measured
             .iter()
             .fold(0.0f64, |most, (_, cput, _)| most.max(*cput));
         let exit = job.get("exit").and_then(Value::as_i64).unwrap_or(0);
-        let verdict = match (exit, delay > 0.0) {
+        let verdict = match exit {
             // PBS ends jobs by these, on qdel and when their walltime is over.
-            (271 | 265, _) => "was deleted".to_string(),
-            (-29, _) => "was ended after its walltime".to_string(),
-            (_, false) => "met its deadline".to_string(),
-            (_, true) if delay < 1.0 => {
-                format!("missed its deadline by {:.0} ms", (delay * 1000.0).max(1.0))
-            }
-            (_, true) => format!("missed its deadline by {}", duration::show(delay)),
+            271 | 265 => "was deleted".to_string(),
+            -29 => "was ended after its walltime".to_string(),
+            _ => verdict::kept(&sold, took),
         };
-        let penalty = match delay * terms.penalty_rate {
-            paid if paid > 0.0 => format!(", of which {} are paid back", credits(paid)),
-            _ => String::new(),
-        };
+        let penalty = verdict::paid_back(&sold, took);
         Ok(accept_and_log(format!(
             "job {id} {verdict}: ended after {} of {}, used {} of the estimated {}, price {}{penalty}",
             duration::show(took),

@@ -11,9 +11,9 @@ use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::refusal::Refusal;
 use crate::sold::{Sold, SoldPlace};
 use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
-use crate::text::{credits, duration, indices, percent};
+use crate::text::{credits, indices};
+use crate::verdict;
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 /// Most jobs that one refusal asks PBS about, see [`Server::queue`].
 const MOST_CHECKED: usize = 100;
@@ -89,9 +89,6 @@ impl Server {
 
     /// Admits a job, or all subjobs of an array. Also returns whether PBS is told the nodes; where not, it
     /// may choose among Libra's.
-    ///
-    /// All subjobs of an array have one `select` in PBS. So they go to one node where that has room for all;
-    /// else PBS places them, and the book follows what it does.
     fn admit(
         &mut self,
         request: &Request,
@@ -102,43 +99,7 @@ impl Server {
         if count == 1 {
             return Ok((self.book.admit_among(request, allowed, now)?, true));
         }
-        let mut all = *request;
-        let Some(chunks) = request.shape.chunks.checked_mul(count) else {
-            return Err(BookError::Unsound("the array has too many processors"));
-        };
-        all.shape.chunks = chunks;
-        if let (Some(processors), Some(memory), false) = (
-            chunks.checked_mul(request.shape.processors_per_chunk),
-            request
-                .shape
-                .memory_per_chunk
-                .checked_mul(u64::from(chunks)),
-            request.shape.scatter,
-        ) {
-            let mut together = *request;
-            together.shape.chunks = 1;
-            together.shape.processors_per_chunk = processors;
-            together.shape.memory_per_chunk = memory;
-            if together.check().is_ok() {
-                if let Ok(mut admitted) =
-                    self.book.admit_set(&together, request, count, allowed, now)
-                {
-                    for place in &mut admitted.places {
-                        place.chunks = chunks;
-                    }
-                    return Ok((admitted, true));
-                }
-            }
-        }
-        if request.shape.chunks > 1 && request.shape.scatter {
-            return Err(BookError::Unsound(
-                "an array whose subjobs are scattered over nodes cannot have a deadline; submit its jobs one by one",
-            ));
-        }
-        Ok((
-            self.book.admit_set(&all, request, count, allowed, now)?,
-            false,
-        ))
+        self.book.admit_array(request, count, allowed, now)
     }
 
     fn accepted(
@@ -184,10 +145,7 @@ impl Server {
         let mut resources = asked.resources(&parts, self.shares_add_up);
         resources.insert("libra_terms".to_string(), sold.line().into());
         resources.insert("libra_price".to_string(), credits(admitted.price).into());
-        let info = format!(
-            "accepted: {}",
-            in_words(&sold, count, admitted.price, pinned)
-        );
+        let info = verdict::accepted(&sold, admitted.price, pinned);
         resources.insert("libra_info".to_string(), info.clone().into());
         let mut answer = accept_with(resources);
         answer["log"] = json!([info]);
@@ -195,33 +153,19 @@ impl Server {
     }
 
     fn refusal_text(&self, refusal: &Refusal, shape: &Shape, count: u32) -> String {
-        let mut text = format!(
-            "libra: refused ({}): {}",
-            refusal.reason.category(),
-            refusal.reason.text(|index| self.node_name(index))
-        );
-        if count > 1 {
-            let _ = write!(text, " (all {count} jobs of the array together)");
-        }
-        let offers: Vec<String> = (refusal.counter_offers.iter())
-            .filter_map(|offer| match count {
-                1 => Some(offer.to_string()),
-                _ => offer_to_array(offer, shape),
-            })
-            .collect();
-        if offers.is_empty() {
-            text.push_str(
-                "\nlibra: no other deadline, budget or number of processors by itself would be accepted now",
-            );
-        }
-        for (index, offer) in offers.iter().enumerate() {
-            let before = match index {
-                0 => "\nlibra: accepted now would be",
-                _ => "\nlibra:                   or",
-            };
-            let _ = write!(text, "{before}: {offer}");
-        }
-        text
+        let write = |offer: &CounterOffer| match (count, offer) {
+            (1, _) => Some(offer.to_string()),
+            (_, CounterOffer::Processors { .. }) => {
+                let (jobs, price) = verdict::jobs_left(offer, shape)?;
+                let what = if jobs == 1 { "job" } else { "jobs" };
+                Some(format!(
+                    "an array of {jobs} {what} (costs {})",
+                    credits(price)
+                ))
+            }
+            _ => Some(offer.to_string()),
+        };
+        verdict::refused(refusal, count, &|index| self.node_name(index), &write)
     }
 
     fn queue_without_terms(&self, job: &Value) -> Value {
@@ -247,26 +191,6 @@ impl Server {
             Ok(resources) => accept_with(resources),
             Err(problem) => refuse(format!("libra: {problem}")),
         }
-    }
-}
-
-/// A counter-offer to an array, which was judged as one job of all its chunks; none where fewer chunks are no
-/// whole number of its jobs.
-fn offer_to_array(offer: &CounterOffer, shape: &Shape) -> Option<String> {
-    match *offer {
-        CounterOffer::Processors {
-            chunks,
-            processors_per_chunk,
-            price,
-        } => {
-            let jobs = chunks / shape.chunks.max(1);
-            let whole = jobs > 0
-                && jobs * shape.chunks == chunks
-                && processors_per_chunk == shape.processors_per_chunk;
-            let what = if jobs == 1 { "job" } else { "jobs" };
-            whole.then(|| format!("an array of {jobs} {what} (costs {})", credits(price)))
-        }
-        _ => Some(offer.to_string()),
     }
 }
 
@@ -306,38 +230,6 @@ fn waits(job: &Value) -> Result<(), String> {
     Err(format!(
         "a job with a deadline starts at once, this one {what}; submit it when it can start"
     ))
-}
-
-/// What was sold, for the user.
-fn in_words(sold: &Sold, count: u32, price: f64, pinned: bool) -> String {
-    let terms = &sold.request.terms;
-    let slots = sold.request.shape.slots();
-    let each = match slots {
-        1 => "a processor".to_string(),
-        slots => format!("each of {slots} processors"),
-    };
-    let jobs = match count {
-        1 => String::new(),
-        count => format!("{count} jobs, each "),
-    };
-    let mut nodes: Vec<&str> = sold
-        .places
-        .iter()
-        .map(|place| place.node.as_str())
-        .collect();
-    nodes.dedup();
-    let shown = match nodes.len() {
-        0..=4 => nodes.join(" and "),
-        more => format!("{} and {} other nodes", nodes[0], more - 1),
-    };
-    let on = if pinned { "on" } else { "on nodes such as" };
-    format!(
-        "{jobs}{} of {each} {on} {shown}, finished in {} at the latest, for {} of {} credits",
-        percent(sold.share_on("")),
-        duration::show(terms.deadline),
-        credits(price),
-        credits(terms.budget),
-    )
 }
 
 /// Seconds as PBS writes a duration.

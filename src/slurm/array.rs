@@ -28,26 +28,39 @@ pub struct SoldJob {
 }
 
 impl SoldJob {
+    /// As one line, for the nodes.
+    pub fn line(&self) -> String {
+        match self.tasks.is_empty() {
+            true => self.sold.line(),
+            false => format!("{}:tasks={}", self.sold.line(), indices::show(&self.tasks)),
+        }
+    }
+
     /// The text for the admin comment.
     pub fn comment(&self) -> String {
-        let tasks = match self.tasks.is_empty() {
-            true => String::new(),
-            false => format!(":tasks={}", indices::show(&self.tasks)),
+        format!("{PREFIX}{}", self.line())
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is missing in it or cannot be read.
+    pub fn parse_line(line: &str) -> Result<SoldJob, NotSold> {
+        let tasks = line
+            .rsplit(':')
+            .next()
+            .and_then(|last| last.strip_prefix("tasks="));
+        let tasks = match tasks {
+            None => Vec::new(),
+            Some(tasks) => indices::parse(tasks).map_err(NotSold)?,
         };
-        format!("{PREFIX}{}{tasks}", self.sold.line())
+        let sold = Sold::parse(line)?;
+        Ok(SoldJob { sold, tasks })
     }
 
     /// Reads an admin comment; none where it is not about a sale.
     pub fn parse(comment: &str) -> Option<Result<SoldJob, NotSold>> {
-        let line = comment.strip_prefix(PREFIX)?;
-        let tasks = line.rsplit(':').next()?.strip_prefix("tasks=");
-        Some(Sold::parse(line).and_then(|sold| {
-            let tasks = match tasks {
-                None => Vec::new(),
-                Some(tasks) => indices::parse(tasks).map_err(NotSold)?,
-            };
-            Ok(SoldJob { sold, tasks })
-        }))
+        comment.strip_prefix(PREFIX).map(SoldJob::parse_line)
     }
 
     /// Which part of the plan is a task's, counted from 0.

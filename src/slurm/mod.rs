@@ -1,6 +1,6 @@
 //! Libra inside Slurm: what its plugins ask, answered; plain Rust, without Slurm's own types.
 //!
-//! `controller` decides inside slurmctld, over a [`crate::book::Book`]. `node` begins, joins and ends jobs on a
+//! [`controller`] decides inside slurmctld, over a [`crate::book::Book`]. `node` begins, joins and ends jobs on a
 //! node, over the host's registry and cgroups. The plugins (`slurm-plugins/`) turn Slurm's structures into these
 //! modules' and back, and decide nothing.
 //!
@@ -9,7 +9,14 @@
 //! compared with them every second or so ([`records`]): Slurm tells a plugin neither a job's number nor its end.
 
 pub mod array;
+pub mod controller;
+pub mod look;
+pub mod node;
+pub mod options;
 pub mod records;
+pub mod submission;
+#[cfg(test)]
+mod tests;
 
 /// Name of the variable in a job's prolog environment that has what was sold. Slurm puts `SPANK_` before it on the node.
 pub const SOLD_VARIABLE: &str = "LIBRA_SOLD";

@@ -45,6 +45,8 @@ pub struct Job {
     pub nodes: Vec<String>,
     /// Priority 0.
     pub held: bool,
+    /// Was it told its nodes?
+    pub pinned: bool,
     /// Unix time; 0 where it has not started.
     pub started: f64,
     /// Unix time; 0 or an estimate where it has not ended.
@@ -66,6 +68,8 @@ pub struct Node {
     pub memory: u64,
     /// Does it take jobs: up, answering, not drained?
     pub up: bool,
+    /// Has it not been heard of since slurmctld started?
+    pub unknown: bool,
     /// Features that are active.
     pub features: Vec<String>,
 }
@@ -177,12 +181,7 @@ fn job_records(job: &Job, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {
         }
         JobRecord {
             id: Some(id),
-            // Tasks of an array are known by their names; each has a token of its own in the book that judged it.
-            token: if sold.sold.count > 1 {
-                0
-            } else {
-                sold.sold.token
-            },
+            token: sold.sold.token + u64::from(number),
             request,
             price: sold.sold.price,
             submitted: sold.sold.submitted,
@@ -194,7 +193,7 @@ fn job_records(job: &Job, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {
 }
 
 /// Which nodes have how many chunks: all on one node, or one on each. None where Slurm's nodes are neither.
-pub(super) fn placed(nodes: &[String], chunks: u32) -> Option<Vec<(String, u32)>> {
+fn placed(nodes: &[String], chunks: u32) -> Option<Vec<(String, u32)>> {
     match nodes {
         [one] => Some(vec![(one.clone(), chunks)]),
         several if several.len() == chunks as usize => {

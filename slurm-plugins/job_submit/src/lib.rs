@@ -1,1 +1,176 @@
-//! In the making.
+//! Slurm's job_submit plugin: slurmctld asks it about every submission and every change of a job.
+//!
+//! Entry points only: [`keeper`] has the book and the thread that keeps it true, `libra::slurm` decides. Nothing of ours
+//! may end slurmctld: no panic leaves an entry point, and nothing here waits for anything but the book's lock.
+//!
+//! The version of Slurm is part of a plugin: slurmctld does not start with one that was built for another.
+#![allow(unsafe_code)]
+
+mod keeper;
+
+use keeper::Keeper;
+use libra::config::OnFault;
+use libra::slurm::controller::Answer;
+use libra_slurm_sys::job::{self, Job};
+use libra_slurm_sys::log;
+use libra_slurm_sys::slurm::{ESLURM_ACCESS_DENIED, SLURM_VERSION_NUMBER, job_desc_msg_t};
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// sbatch, srun and salloc try again by themselves after it, one second later each time.
+const TRY_AGAIN: c_int = 11;
+
+/// Done.
+const SUCCESS: c_int = 0;
+
+/// Refused: `Access/permission denied`, after the reason.
+const DENIED: c_int = ESLURM_ACCESS_DENIED as c_int;
+
+/// As Slurm lists it.
+// SAFETY: Slurm looks these up by their names, and no other library of its has them.
+#[unsafe(no_mangle)]
+pub static plugin_name: [u8; 34] = *b"Libra: deadlines, budgets, shares\0";
+/// What `JobSubmitPlugins=libra` looks for.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub static plugin_type: [u8; 17] = *b"job_submit/libra\0";
+/// The Slurm this was built for.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub static plugin_version: u32 = SLURM_VERSION_NUMBER;
+
+/// slurmctld loads the plugin, before it has read its jobs.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn init() -> c_int {
+    let begun = guard("init", || {
+        log::install();
+        Keeper::start();
+    });
+    match begun {
+        Ok(()) => SUCCESS,
+        Err(_) => -1,
+    }
+}
+
+/// slurmctld ends, or another set of plugins was configured.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn fini() -> c_int {
+    let _ = guard("fini", Keeper::stop);
+    SUCCESS
+}
+
+/// A job is submitted.
+///
+/// # Safety
+/// Slurm's: both are null or valid, and nobody else uses them meanwhile.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn job_submit(
+    description: *mut job_desc_msg_t,
+    _user: u32,
+    error: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: Slurm's.
+    let Some(mut job) = (unsafe { Job::new(description) }) else {
+        return SUCCESS;
+    };
+    let answered = guard("job_submit", || {
+        // Whatever a client sent with it is not what was sold.
+        job.strip();
+        let submission = job.submission();
+        let answer = Keeper::submit(&submission);
+        match &answer {
+            Answer::Accept(accepted) => job.accept(accepted),
+            Answer::PassWithout(nodes) => job.exclude(nodes),
+            Answer::Pass | Answer::Refuse(_) | Answer::NotReady => {}
+        }
+        answer
+    });
+    let (code, words) = match answered {
+        Ok(Answer::Pass | Answer::PassWithout(_)) => return SUCCESS,
+        Ok(Answer::Accept(accepted)) => (SUCCESS, accepted.quote),
+        Ok(Answer::Refuse(reason)) => (DENIED, reason),
+        Ok(Answer::NotReady) => return TRY_AGAIN,
+        Err(fault) => match Keeper::on_fault() {
+            OnFault::Refuse => (
+                DENIED,
+                format!(
+                    "libra: could not judge this job ({fault}); tell the administrators, the log of slurmctld says more"
+                ),
+            ),
+            OnFault::Admit => (
+                SUCCESS,
+                "libra: could not judge this job; it runs without a promise".to_string(),
+            ),
+        },
+    };
+    // SAFETY: Slurm's.
+    unsafe { job::tell_user(error, &words) };
+    code
+}
+
+fn modify(description: *mut job_desc_msg_t, user: u32) -> Result<(), String> {
+    // SAFETY: Slurm's.
+    let Some(job) = (unsafe { Job::new(description) }) else {
+        return Ok(());
+    };
+    match guard("job_modify", || Keeper::change(&job, user)) {
+        Ok(done) => done,
+        // A change that nobody looked at does no harm to what was sold: the book follows the queue.
+        Err(_) => Ok(()),
+    }
+}
+
+/// A job is changed. Slurm before 23.02 has no place for a text; the reason is in the log.
+///
+/// # Safety
+/// Slurm's, as for [`job_submit`].
+#[cfg(slurm_modify_without_text)]
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn job_modify(
+    description: *mut job_desc_msg_t,
+    _job: *mut c_void,
+    user: u32,
+) -> c_int {
+    match modify(description, user) {
+        Ok(()) => SUCCESS,
+        Err(_) => DENIED,
+    }
+}
+
+/// A job is changed.
+///
+/// # Safety
+/// Slurm's, as for [`job_submit`].
+#[cfg(not(slurm_modify_without_text))]
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn job_modify(
+    description: *mut job_desc_msg_t,
+    _job: *mut c_void,
+    user: u32,
+    error: *mut *mut c_char,
+) -> c_int {
+    match modify(description, user) {
+        Ok(()) => SUCCESS,
+        Err(reason) => {
+            // SAFETY: Slurm's.
+            unsafe { job::tell_user(error, &reason) };
+            DENIED
+        }
+    }
+}
+
+/// Runs `call` so that no panic leaves it.
+fn guard<T>(what: &str, call: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let said = (panic.downcast_ref::<&str>().map(ToString::to_string))
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "a panic".to_string());
+        log::write(::log::Level::Error, &format!("fault in {what}: {said}"));
+        "a fault of its own".to_string()
+    })
+}

@@ -1,1 +1,150 @@
-//! In the making.
+//! The SPANK plugin: users' options, and jobs held to their shares on the nodes.
+//!
+//! One line in plugstack.conf of every host of the cluster: `optional libra_spank.so config=/etc/libra/libra.toml`. `%n` in it is
+//! the node's name, for several slurmd on one machine. What is decided is decided in [`libra::slurm`].
+
+use libra::config::{Config, ConfigError, OnFault};
+use libra::host::{Host, clock};
+use libra::slurm::node::{self, Joined, Starting};
+use libra::slurm::{SOLD_VARIABLE, options};
+use libra_slurm_sys::spank::{Call, Plugin, UserOption};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+libra_slurm_sys::export_spank!(Libra, "libra");
+
+/// Where the configuration is when plugstack.conf says nothing else.
+const CONFIG: &str = "/etc/libra/libra.toml";
+
+/// What tasks find of their job's terms in their environment: when it is to be finished, Unix time.
+const DEADLINE: &str = "LIBRA_DEADLINE";
+
+/// This job was submitted with options of ours: that much is known of it in slurmstepd, whatever becomes of the registry.
+static HAS_TERMS: AtomicBool = AtomicBool::new(false);
+
+struct Libra;
+
+impl Plugin for Libra {
+    fn options() -> Vec<UserOption> {
+        let option = |described: options::Described| UserOption {
+            name: described.option,
+            value: described.value,
+            usage: described.usage,
+        };
+        options::DESCRIBED.map(option).to_vec()
+    }
+
+    fn given(option: usize, value: &str, remote: bool) -> Result<(), String> {
+        if remote {
+            HAS_TERMS.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        options::check(option, value)
+    }
+
+    fn prolog(call: &Call<'_>) {
+        let began = clock::since_boot();
+        let sold = std::env::var(format!("SPANK_{SOLD_VARIABLE}")).ok();
+        let nodes = variable("SLURM_JOB_NUM_NODES").and_then(|count| count.parse().ok());
+        let done = open(call).and_then(|host| {
+            let starting = Starting {
+                name: &job(call)?,
+                user: call.user().unwrap_or(0),
+                sold: sold.as_deref(),
+                node: &node_name(),
+                nodes: nodes.unwrap_or(1),
+            };
+            node::prolog(&host, &starting, clock::unix_time())
+        });
+        say_how("prolog", call, done, began);
+    }
+
+    fn task(call: &Call<'_>) -> Result<(), String> {
+        let began = clock::since_boot();
+        for name in options::inherited() {
+            call.unset(&name);
+        }
+        let name = job(call)?;
+        let host = match open(call) {
+            Ok(host) => host,
+            Err(problem) => return without_host(call, &name, problem),
+        };
+        let joined = node::join(&host, &name, std::process::id() as i32);
+        log::debug!("task of job {name}: {joined:?}, {:.1} ms", since(began));
+        match joined {
+            Joined::Refused(problem) => Err(problem),
+            Joined::Held(deadline) => {
+                // Whole seconds, and never later than it is.
+                call.set(DEADLINE, &format!("{:.0}", deadline.floor()));
+                Ok(())
+            }
+            Joined::BestEffort | Joined::LeftAlone => Ok(()),
+        }
+    }
+
+    fn epilog(call: &Call<'_>) {
+        let began = clock::since_boot();
+        let done = open(call).and_then(|host| {
+            let name = job(call)?;
+            match node::epilog(&host, &name).map_err(|error| error.to_string())? {
+                Some(used) => log::info!("job {name} used {used:.1} processor seconds here"),
+                None => log::debug!("job {name} was not here"),
+            }
+            Ok(())
+        });
+        say_how("epilog", call, done, began);
+    }
+}
+
+fn since(began: f64) -> f64 {
+    (clock::since_boot() - began) * 1e3
+}
+
+fn say_how(hook: &str, call: &Call<'_>, done: Result<(), String>, began: f64) {
+    match done {
+        Ok(()) => log::debug!("{hook} of job {:?}: {:.1} ms", call.job(), since(began)),
+        Err(problem) => log::error!("{hook}: {problem}"),
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Slurm's name for this node: with `slurmd -N` not the machine's.
+fn node_name() -> String {
+    variable("SLURMD_NODENAME").unwrap_or_default()
+}
+
+fn job(call: &Call<'_>) -> Result<String, String> {
+    (call.job().map(|job| job.to_string()))
+        .or_else(|| variable("SLURM_JOB_ID"))
+        .ok_or_else(|| "Slurm does not say which job it is".to_string())
+}
+
+fn configuration(call: &Call<'_>) -> Result<Config, String> {
+    let path = call.argument("config").unwrap_or(CONFIG);
+    match Config::from_file(Path::new(&path.replace("%n", &node_name()))) {
+        Err(ConfigError::Unreadable { error, .. })
+            if error.kind() == std::io::ErrorKind::NotFound =>
+        {
+            Ok(Config::default())
+        }
+        other => other.map_err(|error| error.to_string()),
+    }
+}
+
+fn open(call: &Call<'_>) -> Result<Host, String> {
+    Host::open(configuration(call)?).map_err(|error| error.to_string())
+}
+
+/// The registry cannot be used, so whether this job was sold something is not known here, but by its options.
+fn without_host(call: &Call<'_>, name: &str, problem: String) -> Result<(), String> {
+    let refuse =
+        configuration(call).map_or(true, |config| config.slurm.on_fault == OnFault::Refuse);
+    if refuse && HAS_TERMS.load(Ordering::Relaxed) {
+        return Err(format!("job {name} is not held to its share: {problem}"));
+    }
+    log::error!("a task of job {name} runs as Slurm started it: {problem}");
+    Ok(())
+}

@@ -15,7 +15,7 @@ impl From<HostError> for Fault {
     fn from(error: HostError) -> Fault {
         let code = match &error {
             HostError::Registry(_) => c::LIBRA_E_REGISTRY,
-            HostError::Cgroup(_) => c::LIBRA_E_CGROUP,
+            HostError::Cgroup(_) | HostError::NoCap { .. } => c::LIBRA_E_CGROUP,
             HostError::System { .. } | HostError::StillThere(_) => c::LIBRA_E_SYSTEM,
             HostError::UnknownJob(_) => c::LIBRA_E_UNKNOWN_JOB,
             HostError::Id { .. } => c::LIBRA_E_NAME,

@@ -1,0 +1,345 @@
+//! The book of this slurmctld, and the thread that keeps it true.
+//!
+//! The thread asks slurmctld for its jobs, nodes and partitions, as squeue does, and never holds the book's lock while it
+//! asks: slurmctld may be waiting for that lock in a submission.
+
+use ::log::Level;
+use libra::book::OLDEST_RECORDS;
+use libra::config::{Config, ConfigError, OnFault};
+use libra::slurm::controller::{Answer, Controller};
+use libra::slurm::look::Pin;
+use libra::slurm::submission::Submission;
+use libra_slurm_sys::job::{Job, version};
+use libra_slurm_sys::{log, queue};
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Where the configuration is, unless slurmctld's environment says otherwise (`LIBRA_CONFIG`).
+const CONFIG: &str = "/etc/libra/libra.toml";
+
+/// Until the queue was read for the first time, it is asked so often.
+const FIRST: Duration = Duration::from_millis(100);
+
+/// After a look that was asked for the next one is at the earliest so much later.
+const AT_ONCE: Duration = Duration::from_millis(100);
+
+/// A look takes at most this part of the time: where it takes long, it is done more rarely.
+const SHARE_OF_TIME: u32 = 50;
+
+/// A look that took longer counts as this long.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+
+/// Submissions and times of a period, written to the log now and then.
+const PERIOD: Duration = Duration::from_secs(600);
+
+/// What submissions and the thread share.
+struct State {
+    controller: Option<Controller>,
+    on_fault: OnFault,
+    /// Microseconds that each submission of this period took.
+    times: Vec<u32>,
+    looks_wanted: bool,
+    /// Which thread is the one to go on: counts up whenever one starts or is to stop.
+    generation: u64,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    controller: None,
+    on_fault: OnFault::Refuse,
+    times: Vec::new(),
+    looks_wanted: false,
+    generation: 0,
+});
+static WAKE: Condvar = Condvar::new();
+
+/// Most times that are kept of a period.
+const MOST_TIMES: usize = 100_000;
+
+/// What there is of it is behind [`STATE`].
+pub struct Keeper;
+
+fn state() -> MutexGuard<'static, State> {
+    // A panic under the lock left whole values: the book is changed by single steps that each hold.
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Seconds of Unix time.
+fn now() -> f64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_micros() as f64 / 1e6)
+}
+
+impl Keeper {
+    /// Starts the thread. A book of before is not taken over: between two starts nobody told it anything.
+    pub fn start() {
+        let generation = {
+            let mut state = state();
+            state.controller = None;
+            state.generation += 1;
+            state.generation
+        };
+        let begun = std::thread::Builder::new()
+            .name("libra".to_string())
+            .spawn(move || {
+                let mut rounds = Rounds {
+                    generation,
+                    ..Rounds::default()
+                };
+                // A panic ends one round, not the thread.
+                while state().generation == generation {
+                    let round = std::panic::AssertUnwindSafe(|| rounds.round());
+                    if std::panic::catch_unwind(round).is_err() {
+                        log::write(Level::Error, "fault while reading the queue; going on");
+                        rounds.wait(Duration::from_secs(1));
+                    }
+                }
+            });
+        match begun {
+            Ok(_) => log::write(
+                Level::Info,
+                &format!(
+                    "version {}, for Slurm {}",
+                    env!("CARGO_PKG_VERSION"),
+                    version()
+                ),
+            ),
+            Err(error) => log::write(
+                Level::Error,
+                &format!("no thread: {error}; no job with terms will be judged"),
+            ),
+        }
+    }
+
+    /// Tells the thread to end. It is not waited for: it may be asking slurmctld something, which answers only after this.
+    /// Its code stays loaded.
+    pub fn stop() {
+        let mut state = state();
+        state.generation += 1;
+        say_times(&mut state.times);
+        WAKE.notify_all();
+    }
+
+    /// Answers a submission.
+    pub fn submit(submission: &Submission) -> Answer {
+        let begun = Instant::now();
+        let mut state = state();
+        if cfg!(feature = "test-faults")
+            && submission.options.iter().any(|(_, value)| value == "666")
+        {
+            panic!("a test asked for it");
+        }
+        let now = now();
+        let state = &mut *state;
+        let Some(controller) = &mut state.controller else {
+            // Without a configuration that can be read there are no rules yet; the thread says so in the log.
+            return match (submission.has_terms(), state.on_fault) {
+                (false, _) => Answer::Pass,
+                (true, _) => Answer::NotReady,
+            };
+        };
+        let old = controller
+            .read_at()
+            .is_some_and(|read| now - read > OLDEST_RECORDS);
+        let answer = match (old && submission.has_terms(), state.on_fault) {
+            (true, OnFault::Refuse) => Answer::Refuse(
+                "libra: the queue could not be read for ten minutes, so nothing can be promised; tell the administrators, the log of slurmctld says more".to_string(),
+            ),
+            (true, OnFault::Admit) => Answer::Pass,
+            (false, _) => controller.submit(submission, now),
+        };
+        if matches!(&answer, Answer::Accept(accepted) if accepted.hold) {
+            state.looks_wanted = true;
+            WAKE.notify_all();
+        }
+        if matches!(answer, Answer::Refuse(_)) && controller.book().job_count() > 0 {
+            // What has ended since the last look is to be noticed before the next try.
+            state.looks_wanted = true;
+            WAKE.notify_all();
+        }
+        if state.times.len() < MOST_TIMES {
+            let took = u32::try_from(begun.elapsed().as_nanos() / 100).unwrap_or(u32::MAX);
+            state.times.push(took);
+        }
+        answer
+    }
+
+    /// May this change be made?
+    pub fn change(job: &Job<'_>, user: u32) -> Result<(), String> {
+        // SlurmUser is who slurmctld runs as.
+        let administrator = user == 0 || user == libra_slurm_sys::this_user();
+        let change = job.change(administrator);
+        let state = state();
+        let Some(controller) = &state.controller else {
+            return Ok(());
+        };
+        let answer = controller.change(&change);
+        if let Err(reason) = &answer {
+            ::log::info!("user {user}: {reason}");
+        }
+        answer
+    }
+
+    /// The site's rule for faults.
+    pub fn on_fault() -> OnFault {
+        state().on_fault
+    }
+}
+
+/// Tenths of a microsecond of a period, as a line of the log.
+fn say_times(times: &mut Vec<u32>) {
+    if times.is_empty() {
+        return;
+    }
+    times.sort_unstable();
+    let at = |part: usize| f64::from(times[(times.len() * part / 100).min(times.len() - 1)]) / 10.0;
+    log::write(
+        Level::Info,
+        &format!(
+            "{} submissions judged, median {:.1} us, 99 of 100 within {:.1} us, longest {:.1} us",
+            times.len(),
+            at(50),
+            at(99),
+            f64::from(times[times.len() - 1]) / 10.0
+        ),
+    );
+    times.clear();
+}
+
+/// What the thread remembers from round to round.
+#[derive(Default)]
+struct Rounds {
+    config: Option<(PathBuf, Option<(SystemTime, u64)>)>,
+    interval: Duration,
+    /// The last problem that was written to the log: one line for each, not one for each round.
+    problem: Option<String>,
+    period: Option<Instant>,
+    generation: u64,
+}
+
+impl Rounds {
+    /// Waits, unless somebody asks for a look or the end comes.
+    fn wait(&self, time: Duration) {
+        let awaited = WAKE.wait_timeout_while(state(), time, |state| {
+            !state.looks_wanted && state.generation == self.generation
+        });
+        drop(awaited);
+    }
+
+    fn round(&mut self) {
+        self.follow_config();
+        let begun = Instant::now();
+        let pins = match self.look() {
+            Ok(pins) => {
+                if self.problem.take().is_some() {
+                    log::write(Level::Info, "the queue is read again");
+                }
+                pins
+            }
+            Err(problem) => {
+                if self.problem.as_ref() != Some(&problem) {
+                    log::write(
+                        Level::Error,
+                        &format!("the queue cannot be read: {problem}; trying on"),
+                    );
+                    self.problem = Some(problem);
+                }
+                Vec::new()
+            }
+        };
+        // The first answer of a slurmctld that is just starting takes a second, which says nothing of its cost.
+        let took = begun.elapsed().min(LONGEST_LOOK);
+        let moved = !pins.is_empty();
+        for pin in &pins {
+            if let Err(error) = queue::pin(pin) {
+                log::write(Level::Error, &error.to_string());
+            }
+        }
+        let ready = {
+            let mut state = state();
+            state.looks_wanted = moved;
+            let period = *self.period.get_or_insert(begun);
+            if period.elapsed() > PERIOD {
+                self.period = Some(begun);
+                say_times(&mut state.times);
+            }
+            state
+                .controller
+                .as_ref()
+                .is_some_and(|controller| controller.read_at().is_some())
+        };
+        if !ready {
+            return self.wait(FIRST);
+        }
+        // Not at once again, whoever asks: a look costs slurmctld something.
+        std::thread::sleep(AT_ONCE.max(took * SHARE_OF_TIME / 10));
+        self.wait(self.interval.max(took * SHARE_OF_TIME));
+    }
+
+    fn look(&mut self) -> Result<Vec<Pin>, String> {
+        let records = queue::read(now()).map_err(|error| error.to_string())?;
+        let looked = {
+            let mut state = state();
+            let Some(controller) = &mut state.controller else {
+                return Ok(Vec::new());
+            };
+            controller.look(&records, now())
+        };
+        let look = looked.map_err(|error| error.to_string())?;
+        for line in &look.log {
+            log::write(Level::Info, line);
+        }
+        Ok(look.pins)
+    }
+
+    /// Takes a changed configuration; one that cannot be taken is no reason to stop deciding by the last.
+    fn follow_config(&mut self) {
+        let path =
+            std::env::var_os("LIBRA_CONFIG").map_or_else(|| PathBuf::from(CONFIG), PathBuf::from);
+        let found = std::fs::metadata(&path).ok();
+        let stamp = found.and_then(|found| Some((found.modified().ok()?, found.len())));
+        let now_there = Some((path.clone(), stamp));
+        if self.config == now_there {
+            return;
+        }
+        let first = self.config.is_none();
+        self.config = now_there;
+        let config = match Config::from_file(&path) {
+            Err(ConfigError::Unreadable { error, .. })
+                if error.kind() == std::io::ErrorKind::NotFound =>
+            {
+                Ok(Config::default())
+            }
+            other => other,
+        };
+        let mut state = state();
+        match (config, &mut state.controller) {
+            (Ok(config), known) => {
+                match known {
+                    Some(controller) => controller.configure(&config),
+                    none => *none = Some(Controller::new(&config, now())),
+                }
+                self.interval = Duration::from_secs_f64(config.slurm.interval.0);
+                state.on_fault = config.slurm.on_fault;
+                drop(state);
+                if !first {
+                    log::write(Level::Info, &format!("{} was read anew", path.display()));
+                }
+            }
+            (Err(error), None) => {
+                drop(state);
+                log::write(
+                    Level::Error,
+                    &format!("no job with terms is judged: {error}"),
+                );
+            }
+            (Err(error), Some(_)) => {
+                drop(state);
+                log::write(
+                    Level::Error,
+                    &format!("the rules stay as they were: {error}"),
+                );
+            }
+        }
+    }
+}

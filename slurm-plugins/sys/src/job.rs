@@ -1,0 +1,272 @@
+//! A job as it is being submitted or changed: Slurm's `job_desc_msg_t`.
+
+use crate::slurm::{
+    INFINITE, MEM_PER_CPU, NO_VAL, NO_VAL16, NO_VAL64, SLURM_VERSION_NUMBER, job_desc_msg_t,
+};
+use crate::text;
+use libra::slurm::SOLD_VARIABLE;
+use libra::slurm::controller::{Accepted, Change};
+use libra::slurm::submission::{Memory, Submission, is_option};
+use std::ffi::c_char;
+
+/// Before the name of an option in a job's SPANK environment.
+const OPTION: &str = "_SLURM_SPANK_OPTION_libra_";
+
+/// Variables of the prolog's environment that only Libra sets begin so.
+const OURS: &str = "LIBRA_";
+
+/// A job that slurmctld shows.
+pub struct Job<'a>(&'a mut job_desc_msg_t);
+
+fn set32(value: u32) -> Option<u32> {
+    (value != NO_VAL && value != INFINITE).then_some(value)
+}
+
+fn set16(value: u16) -> Option<u32> {
+    let value = u32::from(value);
+    (value != NO_VAL16 && value != u32::from(u16::MAX)).then_some(value)
+}
+
+#[allow(clippy::unnecessary_cast)]
+fn seconds(time: i64) -> Option<f64> {
+    (time > 0 && time != i64::from(NO_VAL)).then_some(time as f64)
+}
+
+impl<'a> Job<'a> {
+    /// A job that Slurm hands over.
+    ///
+    /// # Safety
+    /// `job` is null or a whole `job_desc_msg_t` of the Slurm this was built for, and nobody else uses it meanwhile.
+    pub unsafe fn new(job: *mut job_desc_msg_t) -> Option<Job<'a>> {
+        // SAFETY: the caller's.
+        unsafe { job.as_mut() }.map(Job)
+    }
+
+    fn text(&self, field: *const c_char) -> Option<String> {
+        // SAFETY: a field of this structure: null or a text.
+        unsafe { text::read(field) }
+    }
+
+    /// What it asks for.
+    pub fn submission(&self) -> Submission {
+        let job = &*self.0;
+        let hosts = |field| {
+            self.text(field)
+                .map_or_else(Vec::new, |list| text::hosts(&list))
+        };
+        Submission {
+            user: job.user_id,
+            options: self.options(),
+            comment: self.text(job.comment),
+            deadline: seconds(job.deadline),
+            time_limit: set32(job.time_limit),
+            partition: self.text(job.partition),
+            least_nodes: set32(job.min_nodes),
+            most_nodes: set32(job.max_nodes),
+            tasks: set32(job.num_tasks),
+            tasks_per_node: set16(job.ntasks_per_node).filter(|tasks| *tasks > 0),
+            processors_per_task: set16(job.cpus_per_task),
+            memory: memory(job.pn_min_memory),
+            required_nodes: hosts(job.req_nodes),
+            excluded_nodes: hosts(job.exc_nodes),
+            features: self.text(job.features),
+            array: self.text(job.array_inx),
+            begin: seconds(job.begin_time),
+            dependency: self.text(job.dependency),
+            held: job.priority == 0,
+            not_judged: self.not_judged(),
+        }
+    }
+
+    fn options(&self) -> Vec<(String, String)> {
+        // SAFETY: Slurm counts its own list.
+        let list = unsafe { text::list(self.0.spank_job_env, self.0.spank_job_env_size) };
+        (list.iter())
+            .filter_map(|entry| entry.strip_prefix(OPTION)?.split_once('='))
+            .filter(|(name, _)| is_option(name))
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect()
+    }
+
+    /// Options that ask for what has a queue of its own.
+    fn not_judged(&self) -> Vec<&'static str> {
+        let job = &*self.0;
+        let generic =
+            |field: *mut c_char| self.text(field).is_some_and(|text| text.contains("gres"));
+        let mut found = Vec::new();
+        let mut add = |asked: bool, option| {
+            if asked {
+                found.push(option);
+            }
+        };
+        add(
+            [
+                job.tres_per_job,
+                job.tres_per_node,
+                job.tres_per_socket,
+                job.tres_per_task,
+            ]
+            .into_iter()
+            .any(generic),
+            "--gres or --gpus",
+        );
+        add(self.text(job.licenses).is_some(), "--licenses");
+        add(self.text(job.reservation).is_some(), "--reservation");
+        add(self.text(job.burst_buffer).is_some(), "--bb");
+        add(
+            set16(job.core_spec).is_some_and(|spec| spec > 0),
+            "--core-spec",
+        );
+        add(
+            set16(job.pn_min_cpus).is_some_and(|least| least > 1),
+            "--mincpus",
+        );
+        add(
+            set32(job.pn_min_tmp_disk).is_some_and(|disk| disk > 0),
+            "--tmp",
+        );
+        found
+    }
+
+    /// Takes out what only Libra may say to a job's prolog.
+    pub fn strip(&mut self) {
+        let ours = |entry: &str| entry.starts_with(OURS);
+        // SAFETY: Slurm counts its own list, of its own allocator.
+        unsafe { text::take_out(self.0.spank_job_env, &mut self.0.spank_job_env_size, &ours) };
+    }
+
+    /// Changes the job to what was accepted.
+    pub fn accept(&mut self, accepted: &Accepted) {
+        let job = &mut *self.0;
+        // SAFETY: fields of this structure, of Slurm's allocator.
+        unsafe {
+            text::replace(&mut job.partition, &accepted.partition);
+            text::replace(&mut job.admin_comment, &accepted.admin_comment);
+            if !accepted.nodes.is_empty() {
+                text::replace(&mut job.req_nodes, &accepted.nodes.join(","));
+            }
+            text::append(
+                &mut job.spank_job_env,
+                &mut job.spank_job_env_size,
+                &format!("{SOLD_VARIABLE}={}", accepted.sold),
+            );
+        }
+        job.min_nodes = accepted.node_count;
+        job.max_nodes = accepted.node_count;
+        if let Some(tasks) = accepted
+            .tasks_per_node
+            .and_then(|tasks| u16::try_from(tasks).ok())
+        {
+            job.ntasks_per_node = tasks;
+        }
+        job.time_limit = accepted.time_limit;
+        // Slurm would end the job at it, or shorten its time.
+        job.deadline = 0;
+        if accepted.hold {
+            job.priority = 0;
+        }
+    }
+
+    /// Keeps the job off these nodes.
+    pub fn exclude(&mut self, nodes: &[String]) {
+        let before = self.text(self.0.exc_nodes);
+        let all: Vec<&str> = (before.iter().map(String::as_str))
+            .chain(nodes.iter().map(String::as_str))
+            .collect();
+        // SAFETY: a field of this structure, of Slurm's allocator.
+        unsafe { text::replace(&mut self.0.exc_nodes, &all.join(",")) };
+    }
+
+    /// The change that somebody asks for, where this is one.
+    pub fn change(&self, by_administrator: bool) -> Change {
+        let job = &*self.0;
+        let mut sold_with_it = Vec::new();
+        let mut add = |asked: bool, what| {
+            if asked {
+                sold_with_it.push(what);
+            }
+        };
+        let some = |field: *mut c_char| !field.is_null();
+        add(
+            job.time_limit != NO_VAL || job.time_min != NO_VAL,
+            "TimeLimit",
+        );
+        add(seconds(job.deadline).is_some(), "Deadline");
+        add(seconds(job.end_time).is_some(), "EndTime");
+        add(some(job.partition), "Partition");
+        add(some(job.req_nodes) || some(job.exc_nodes), "NodeList");
+        add(
+            job.min_nodes != NO_VAL || job.max_nodes != NO_VAL,
+            "NumNodes",
+        );
+        add(job.num_tasks != NO_VAL, "NumTasks");
+        add(
+            job.min_cpus != NO_VAL
+                || job.max_cpus != NO_VAL
+                || set16(job.cpus_per_task).is_some()
+                || set16(job.pn_min_cpus).is_some(),
+            "NumCPUs",
+        );
+        add(set16(job.ntasks_per_node).is_some(), "NtasksPerNode");
+        add(memory(job.pn_min_memory).is_some(), "MinMemory");
+        add(some(job.features) || some(job.cluster_features), "Features");
+        add(
+            some(job.tres_per_job)
+                || some(job.tres_per_node)
+                || some(job.tres_per_socket)
+                || some(job.tres_per_task),
+            "Gres",
+        );
+        add(some(job.licenses), "Licenses");
+        add(some(job.reservation), "ReservationName");
+        add(some(job.dependency), "Dependency");
+        add(seconds(job.begin_time).is_some(), "StartTime");
+        // Hold and release are nothing else.
+        add(job.priority != NO_VAL, "Priority");
+        add(some(job.array_inx), "ArrayTaskThrottle");
+        Change {
+            job: self
+                .text(job.job_id_str)
+                .unwrap_or_else(|| job.job_id.to_string()),
+            by_administrator,
+            sold_with_it,
+            admin_comment: self.text(job.admin_comment),
+            comment: self.text(job.comment),
+        }
+    }
+}
+
+#[allow(clippy::cast_sign_loss)]
+fn memory(value: u64) -> Option<Memory> {
+    let (unset, per_processor) = (NO_VAL64 as u64, MEM_PER_CPU as u64);
+    if value == unset || value == u64::MAX || value & !per_processor == 0 {
+        return None;
+    }
+    Some(match value & per_processor {
+        0 => Memory::PerNode(value),
+        _ => Memory::PerProcessor(value & !per_processor),
+    })
+}
+
+/// Hands a text to Slurm for the user, where there is a place for it.
+///
+/// # Safety
+/// `place` is null or a place for a text of Slurm's allocator.
+pub unsafe fn tell_user(place: *mut *mut c_char, words: &str) {
+    // SAFETY: the caller's.
+    if let Some(place) = unsafe { place.as_mut() } {
+        // SAFETY: the caller's.
+        unsafe { text::replace(place, words) };
+    }
+}
+
+/// The version of Slurm that this was built for: 22.5.8.
+pub fn version() -> String {
+    let number = SLURM_VERSION_NUMBER;
+    format!(
+        "{}.{:02}.{}",
+        number >> 16,
+        number >> 8 & 0xff,
+        number & 0xff
+    )
+}

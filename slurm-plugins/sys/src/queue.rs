@@ -1,0 +1,257 @@
+//! Slurm's own records, read by the same remote calls as squeue and sinfo use.
+
+use crate::slurm::{self as c, NO_VAL};
+use crate::text;
+use libra::slurm::array::ArrayTasks;
+use libra::slurm::look::Pin;
+use libra::slurm::records::{Job, Node, Partition, Records, State};
+use std::ffi::{CStr, c_int};
+use std::ptr::null_mut;
+
+unsafe extern "C" {
+    // Of libslurm's plugin interface; slurm.h does not declare them.
+    fn slurm_bit_test(bits: *mut c::bitstr_t, bit: i64) -> c_int;
+    fn slurm_bit_size(bits: *mut c::bitstr_t) -> i64;
+}
+
+/// Nodes in these states take no jobs.
+const CLOSED: u32 = c::NODE_STATE_DRAIN
+    | c::NODE_STATE_NO_RESPOND
+    | c::NODE_STATE_FAIL
+    | c::NODE_STATE_MAINT
+    | c::NODE_STATE_RES
+    | c::NODE_STATE_POWERED_DOWN
+    | c::NODE_STATE_POWERING_DOWN
+    | c::NODE_STATE_POWERING_UP
+    | c::NODE_STATE_POWER_DOWN
+    | c::NODE_STATE_REBOOT_ISSUED
+    | c::NODE_STATE_INVALID_REG;
+
+/// Why Slurm could not be read or told something.
+#[derive(Debug, Clone)]
+pub struct CallFailed(pub String);
+
+impl std::fmt::Display for CallFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn failed(what: &str) -> CallFailed {
+    let number = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    // SAFETY: Slurm answers with a text that stays, for any number.
+    let text = unsafe { c::slurm_strerror(number) };
+    let text = match text.is_null() {
+        true => format!("error {number}"),
+        // SAFETY: it ends with a NUL.
+        false => unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned(),
+    };
+    CallFailed(format!("{what}: {text}"))
+}
+
+/// Reads everything. `taken`: Unix time, of just before the call.
+///
+/// # Errors
+/// When slurmctld does not answer.
+pub fn read(taken: f64) -> Result<Records, CallFailed> {
+    Ok(Records {
+        taken,
+        jobs: jobs()?,
+        nodes: nodes()?,
+        partitions: partitions()?,
+    })
+}
+
+fn jobs() -> Result<Vec<Job>, CallFailed> {
+    let mut message = null_mut();
+    // SAFETY: on success Slurm hands over a message that is ours to free.
+    unsafe {
+        if c::slurm_load_jobs(0, &mut message, c::SHOW_ALL as u16) != 0 || message.is_null() {
+            return Err(failed("the jobs"));
+        }
+        let count = (*message).record_count as usize;
+        let jobs = (0..count)
+            .filter_map(|place| job(&*(*message).job_array.add(place)))
+            .collect();
+        c::slurm_free_job_info_msg(message);
+        Ok(jobs)
+    }
+}
+
+/// # Safety
+/// A record that Slurm filled in.
+unsafe fn job(job: &c::slurm_job_info_t) -> Option<Job> {
+    let base = job.job_state & c::JOB_STATE_BASE;
+    let again = job.job_state & (c::JOB_REQUEUE | c::JOB_REQUEUE_HOLD) != 0;
+    let state = match base {
+        c::JOB_PENDING => State::Pending,
+        c::JOB_RUNNING | c::JOB_SUSPENDED => State::Running,
+        _ if again => State::Pending,
+        _ => State::Ended,
+    };
+    let array = match (job.array_job_id, job.array_task_id) {
+        (0, _) => None,
+        (array, NO_VAL) => Some(ArrayTasks {
+            array,
+            // SAFETY: null or Slurm's own.
+            tasks: unsafe { bits(job.array_bitmap) },
+        }),
+        (array, task) => Some(ArrayTasks {
+            array,
+            tasks: vec![task],
+        }),
+    };
+    // SAFETY: fields are null or texts.
+    let (comment, nodes, required) = unsafe {
+        (
+            text::read(job.admin_comment).unwrap_or_default(),
+            text::read(job.nodes),
+            text::read(job.req_nodes),
+        )
+    };
+    let ours = comment.starts_with(libra::slurm::array::PREFIX);
+    Some(Job {
+        id: job.job_id,
+        array,
+        state,
+        // Of jobs that are not ours only the number matters.
+        nodes: match (ours && state == State::Running, nodes) {
+            (true, Some(nodes)) => text::hosts(&nodes),
+            _ => Vec::new(),
+        },
+        admin_comment: if ours { comment } else { String::new() },
+        held: job.priority == 0,
+        pinned: required.is_some(),
+        started: job.start_time as f64,
+        ended: job.end_time as f64,
+        cut_short: !matches!(base, c::JOB_COMPLETE | c::JOB_FAILED),
+        user: job.user_id,
+    })
+}
+
+/// # Safety
+/// Null or a bit string of Slurm's.
+unsafe fn bits(set: *mut c::bitstr_t) -> Vec<u32> {
+    if set.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the caller's; every bit is below the size.
+    let size = unsafe { slurm_bit_size(set) };
+    (0..size)
+        // SAFETY: the caller's; the bit is below the size.
+        .filter(|bit| unsafe { slurm_bit_test(set, *bit) } != 0)
+        .filter_map(|bit| u32::try_from(bit).ok())
+        .collect()
+}
+
+fn nodes() -> Result<Vec<Node>, CallFailed> {
+    let mut message = null_mut();
+    // SAFETY: as in `jobs`.
+    unsafe {
+        if c::slurm_load_node(0, &mut message, c::SHOW_ALL as u16) != 0 || message.is_null() {
+            return Err(failed("the nodes"));
+        }
+        let count = (*message).record_count as usize;
+        let nodes = (0..count)
+            .filter_map(|place| node(&*(*message).node_array.add(place)))
+            .collect();
+        c::slurm_free_node_info_msg(message);
+        Ok(nodes)
+    }
+}
+
+/// # Safety
+/// A record that Slurm filled in.
+unsafe fn node(node: &c::node_info_t) -> Option<Node> {
+    let base = node.node_state & c::NODE_STATE_BASE;
+    let open = matches!(
+        base,
+        c::NODE_STATE_IDLE | c::NODE_STATE_ALLOCATED | c::NODE_STATE_MIXED
+    );
+    let processors = match node.cpus_efctv {
+        0 => node.cpus,
+        effective => effective,
+    };
+    // SAFETY: fields are null or texts.
+    let (name, active, features) = unsafe {
+        (
+            text::read(node.name)?,
+            text::read(node.features_act),
+            text::read(node.features),
+        )
+    };
+    Some(Node {
+        name,
+        processors: u32::from(processors),
+        memory: node.real_memory.saturating_sub(node.mem_spec_limit),
+        up: open && node.node_state & CLOSED == 0,
+        unknown: base == c::NODE_STATE_UNKNOWN,
+        features: (active.or(features).unwrap_or_default().split(','))
+            .filter(|feature| !feature.is_empty())
+            .map(str::to_string)
+            .collect(),
+    })
+}
+
+fn partitions() -> Result<Vec<Partition>, CallFailed> {
+    let mut message = null_mut();
+    // SAFETY: as in `jobs`.
+    unsafe {
+        if c::slurm_load_partitions(0, &mut message, c::SHOW_ALL as u16) != 0 || message.is_null() {
+            return Err(failed("the partitions"));
+        }
+        let count = (*message).record_count as usize;
+        let partitions = (0..count)
+            .filter_map(|place| partition(&*(*message).partition_array.add(place)))
+            .collect();
+        c::slurm_free_partition_info_msg(message);
+        Ok(partitions)
+    }
+}
+
+/// # Safety
+/// A record that Slurm filled in.
+unsafe fn partition(partition: &c::partition_info_t) -> Option<Partition> {
+    let share = u32::from(partition.max_share);
+    // SAFETY: fields are null or texts.
+    let (name, nodes) = unsafe { (text::read(partition.name)?, text::read(partition.nodes)) };
+    Some(Partition {
+        name,
+        nodes: nodes.map_or_else(Vec::new, |nodes| text::hosts(&nodes)),
+        shared: share & c::SHARED_FORCE != 0,
+        jobs_per_processor: (share & !c::SHARED_FORCE).max(1),
+        longest: (partition.max_time != c::INFINITE && partition.max_time != NO_VAL)
+            .then_some(partition.max_time),
+        default: u64::from(partition.flags) & u64::from(c::PART_FLAG_DEFAULT) != 0,
+        up: u32::from(partition.state_up) & c::PARTITION_UP == c::PARTITION_UP,
+    })
+}
+
+/// Tells tasks of an array their node, and lets them go.
+///
+/// # Errors
+/// What slurmctld answers.
+pub fn pin(pin: &Pin) -> Result<(), CallFailed> {
+    let (tasks, node) = (text::c_string(&pin.tasks), text::c_string(&pin.node));
+    // SAFETY: zeroes are a valid structure, which Slurm's own initialisation then fills; it borrows the texts only for
+    // the call, and what it answers is freed.
+    unsafe {
+        let mut message: c::job_desc_msg_t = std::mem::zeroed();
+        c::slurm_init_job_desc_msg(&mut message);
+        message.job_id_str = tasks.as_ptr().cast_mut();
+        message.req_nodes = node.as_ptr().cast_mut();
+        // A priority that Slurm chooses: it releases what is held.
+        message.priority = c::INFINITE;
+        let mut answer = null_mut();
+        let done = c::slurm_update_job2(&mut message, &mut answer);
+        if !answer.is_null() {
+            c::slurm_free_job_array_resp(answer);
+        }
+        match done {
+            0 => Ok(()),
+            _ => Err(failed(&format!("tasks {} to node {}", pin.tasks, pin.node))),
+        }
+    }
+}

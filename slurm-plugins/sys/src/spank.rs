@@ -1,0 +1,358 @@
+//! SPANK's side: the hooks that Slurm calls, and what they may ask of it.
+//!
+//! Slurm loads a SPANK plugin into srun, sbatch, salloc, slurmd and slurmstepd, and hands every hook a handle that is good
+//! for that call. [`export_spank`](crate::export_spank) makes the symbols that it looks for out of a [`Plugin`].
+//!
+//! Invariants: no panic leaves a hook, and every hook returns 0. What a prolog, an epilog or `init` returns else drains the
+//! node, and what `task_init_privileged` returns counts only where plugstack.conf calls the plugin `required`. A task that must
+//! not run ends itself instead ([`task`]), as Slurm's own do before their program begins.
+
+#![allow(unsafe_code)]
+
+use crate::slurm::{
+    self, S_CTX_ALLOCATOR, S_CTX_LOCAL, S_CTX_REMOTE, S_JOB_ID, S_JOB_UID, spank_option, spank_t,
+};
+use std::any::Any;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+/// An option that users have.
+#[derive(Debug, Clone, Copy)]
+pub struct UserOption {
+    /// Without its dashes.
+    pub name: &'static str,
+    /// What its value is, in a word.
+    pub value: &'static str,
+    /// For `--help`; at most 4 kB.
+    pub usage: &'static str,
+}
+
+/// What a plugin does.
+pub trait Plugin {
+    /// Options of sbatch, salloc and srun.
+    fn options() -> Vec<UserOption>;
+
+    /// A user gave an option, by its place in [`Plugin::options`]. `remote`: it has come to the node with the job, and nothing
+    /// is to be refused any more.
+    ///
+    /// # Errors
+    /// Why the client is to stop.
+    fn given(option: usize, value: &str, remote: bool) -> Result<(), String>;
+
+    /// A job begins on this node.
+    fn prolog(call: &Call<'_>);
+
+    /// This process is about to become a task.
+    ///
+    /// # Errors
+    /// Why it must not.
+    fn task(call: &Call<'_>) -> Result<(), String>;
+
+    /// A job has ended on this node.
+    fn epilog(call: &Call<'_>);
+}
+
+/// One call of a hook.
+pub struct Call<'a> {
+    handle: spank_t,
+    arguments: Vec<String>,
+    /// The handle is Slurm's, and good for this call.
+    lives: PhantomData<&'a ()>,
+}
+
+impl Call<'_> {
+    /// # Safety
+    /// `handle` is what Slurm gave this call, or null; `av` has `ac` entries, each null or a text.
+    unsafe fn new(handle: spank_t, ac: c_int, av: *mut *mut c_char) -> Self {
+        let count = if av.is_null() { 0 } else { ac.max(0) };
+        let arguments = (0..count as usize).filter_map(|index| {
+            // SAFETY: `index` is below `ac`, and `av` is not null.
+            unsafe { text(*av.add(index)) }
+        });
+        Self {
+            arguments: arguments.collect(),
+            handle,
+            lives: PhantomData,
+        }
+    }
+
+    /// The value of `key=value` behind the plugin's name in plugstack.conf.
+    pub fn argument(&self, key: &str) -> Option<&str> {
+        (self.arguments.iter()).find_map(|argument| argument.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    /// Slurm's number of the job.
+    pub fn job(&self) -> Option<u32> {
+        let mut job = 0u32;
+        // SAFETY: the handle is this call's; the item takes a pointer to 32 bits, which it fills in before it returns.
+        let code = unsafe { slurm::spank_get_item(self.handle, S_JOB_ID, &raw mut job) };
+        (code == 0).then_some(job)
+    }
+
+    /// User number of the job's owner.
+    pub fn user(&self) -> Option<u32> {
+        let mut user = 0u32;
+        // SAFETY: as above; uid_t has 32 bits.
+        let code = unsafe { slurm::spank_get_item(self.handle, S_JOB_UID, &raw mut user) };
+        (code == 0).then_some(user)
+    }
+
+    /// Takes a variable out of the task's environment; fine where there is none.
+    pub fn unset(&self, name: &str) {
+        if let Ok(name) = CString::new(name) {
+            // SAFETY: the handle is this call's; the name is a text, which is only read.
+            unsafe { slurm::spank_unsetenv(self.handle, name.as_ptr()) };
+        }
+    }
+
+    /// Puts a variable into the task's environment.
+    pub fn set(&self, name: &str, value: &str) {
+        if let (Ok(name), Ok(value)) = (CString::new(name), CString::new(value)) {
+            // SAFETY: the handle is this call's; name and value are texts, which are copied.
+            unsafe { slurm::spank_setenv(self.handle, name.as_ptr(), value.as_ptr(), 1) };
+        }
+    }
+
+    fn register<P: Plugin>(&self, number: usize, option: UserOption) -> Result<(), String> {
+        let copy = |text: &str| CString::new(text).map_err(|error| error.to_string());
+        let (name, value, usage) = (copy(option.name)?, copy(option.value)?, copy(option.usage)?);
+        let mut made = spank_option {
+            name: name.as_ptr().cast_mut(),
+            arginfo: value.as_ptr().cast_mut(),
+            usage: usage.as_ptr().cast_mut(),
+            has_arg: 1,
+            val: c_int::try_from(number).unwrap_or(c_int::MAX),
+            cb: Some(given::<P>),
+        };
+        // SAFETY: the handle is this call's, and this is `init`; Slurm copies the option with its texts, and writes nothing.
+        match unsafe { slurm::spank_option_register(self.handle, &raw mut made) } {
+            0 => Ok(()),
+            code => Err(format!("--{} is not known here: {code}", option.name)),
+        }
+    }
+}
+
+/// # Safety
+/// `at` is null or a text that nobody changes meanwhile.
+unsafe fn text(at: *const c_char) -> Option<String> {
+    if at.is_null() {
+        return None;
+    }
+    // SAFETY: not null, and a text by this function's own contract.
+    let text = unsafe { CStr::from_ptr(at) };
+    Some(text.to_string_lossy().into_owned())
+}
+
+/// Where Slurm logs, and where a client prints. Never a format of its own: `%` in a text stays what it is.
+fn say(level: log::Level, line: &str) {
+    let line = CString::new(line.replace('\0', " ")).unwrap_or_default();
+    // SAFETY: the format takes one text, and that is what it gets; all of these copy it.
+    unsafe {
+        match level {
+            log::Level::Error => slurm::slurm_error(c"libra: %s".as_ptr(), line.as_ptr()),
+            log::Level::Warn | log::Level::Info => {
+                slurm::slurm_info(c"libra: %s".as_ptr(), line.as_ptr());
+            }
+            log::Level::Debug | log::Level::Trace => {
+                slurm::slurm_debug(c"libra: %s".as_ptr(), line.as_ptr());
+            }
+        }
+    }
+}
+
+/// Tells the user of a client, without the word `error`.
+fn tell(line: &str) {
+    let line = CString::new(line.replace('\0', " ")).unwrap_or_default();
+    // SAFETY: as in `say`.
+    unsafe { slurm::slurm_spank_log(c"libra: %s".as_ptr(), line.as_ptr()) };
+}
+
+struct ToSlurm;
+
+impl log::Log for ToSlurm {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Debug
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            say(record.level(), &record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Runs the work; a panic is logged, and what to do in its stead is done.
+fn contain<T>(hook: &str, instead: impl FnOnce(String) -> T, work: impl FnOnce() -> T) -> T {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // This library has a std of its own: neither is the hook or the log of the program around it.
+        std::panic::set_hook(Box::new(|info| say(log::Level::Error, &info.to_string())));
+        let _ = log::set_logger(&ToSlurm);
+        log::set_max_level(log::LevelFilter::Debug);
+    });
+    // Unwind safety: nothing outlives a call.
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|payload| instead(format!("fault in {hook}: {}", said(payload))))
+}
+
+fn said(payload: Box<dyn Any + Send>) -> String {
+    let text = (payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_string()))
+    .or_else(|| payload.downcast_ref::<String>().cloned());
+    // Dropping something unknown could panic once more, outside of the boundary.
+    std::mem::forget(payload);
+    text.unwrap_or_else(|| "panic".to_string())
+}
+
+fn only_log(problem: String) {
+    say(log::Level::Error, &problem);
+}
+
+/// `slurm_spank_init`.
+///
+/// # Safety
+/// Called by Slurm, with its own arguments.
+pub unsafe fn init<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) -> c_int {
+    contain("init", only_log, || {
+        // SAFETY: Slurm's own arguments.
+        let call = unsafe { Call::new(handle, ac, av) };
+        // SAFETY: it takes nothing and only reads what Slurm set before it called.
+        let context = unsafe { slurm::spank_context() };
+        // slurmstepd must know them too, or it complains of options that it finds with a job.
+        if ![S_CTX_ALLOCATOR, S_CTX_LOCAL, S_CTX_REMOTE].contains(&context) {
+            return;
+        }
+        for (number, option) in P::options().into_iter().enumerate() {
+            if let Err(problem) = call.register::<P>(number, option) {
+                log::error!("{problem}");
+            }
+        }
+    });
+    0
+}
+
+/// An option's callback.
+unsafe extern "C" fn given<P: Plugin>(option: c_int, value: *const c_char, remote: c_int) -> c_int {
+    let checked = contain("an option", Err, || {
+        // SAFETY: Slurm gives the value as a text, or null.
+        let value = unsafe { text(value) }.unwrap_or_default();
+        P::given(
+            usize::try_from(option).unwrap_or(usize::MAX),
+            &value,
+            remote != 0,
+        )
+    });
+    match checked {
+        Ok(()) => 0,
+        Err(problem) if remote != 0 => {
+            log::error!("{problem}");
+            0
+        }
+        Err(problem) => {
+            tell(&problem);
+            -1
+        }
+    }
+}
+
+/// `slurm_spank_job_prolog`.
+///
+/// # Safety
+/// As [`init`].
+pub unsafe fn prolog<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) -> c_int {
+    contain("the prolog", only_log, || {
+        // SAFETY: Slurm's own arguments.
+        P::prolog(&unsafe { Call::new(handle, ac, av) });
+    });
+    0
+}
+
+/// `slurm_spank_job_epilog`.
+///
+/// # Safety
+/// As [`init`].
+pub unsafe fn epilog<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) -> c_int {
+    contain("the epilog", only_log, || {
+        // SAFETY: Slurm's own arguments.
+        P::epilog(&unsafe { Call::new(handle, ac, av) });
+    });
+    0
+}
+
+unsafe extern "C" {
+    /// Ends the process at once: it shares what `exit` would flush and close with its parent.
+    fn _exit(status: c_int) -> !;
+}
+
+/// `slurm_spank_task_init_privileged`. Does not return for a task that must not run: it ends with status 1, its job fails,
+/// and the node goes on.
+///
+/// # Safety
+/// As [`init`], in the process that is to be the task.
+pub unsafe fn task<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) -> c_int {
+    // A fault of ours is no reason to end somebody's job.
+    let fault = |problem| {
+        only_log(problem);
+        Ok(())
+    };
+    let may = contain("the start of a task", fault, || {
+        // SAFETY: Slurm's own arguments.
+        P::task(&unsafe { Call::new(handle, ac, av) })
+    });
+    if let Err(problem) = may {
+        say(log::Level::Error, &problem);
+        // SAFETY: it takes a number; this process is a child that has begun no program yet.
+        unsafe { _exit(1) };
+    }
+    0
+}
+
+/// Exports a [`Plugin`] under the name that Slurm knows it by, with the version of the headers it was built with.
+#[macro_export]
+macro_rules! export_spank {
+    ($plugin:ty, $name:literal) => {
+        #[allow(unsafe_code, non_upper_case_globals, missing_docs)]
+        mod exported {
+            use super::*;
+            use std::ffi::{c_char, c_int, c_uint};
+            use $crate::slurm::spank_t;
+
+            const NAME: &[u8] = concat!($name, "\0").as_bytes();
+
+            #[unsafe(no_mangle)]
+            pub static plugin_name: [u8; NAME.len()] = match NAME.first_chunk() {
+                Some(name) => *name,
+                None => unreachable!(),
+            };
+            #[unsafe(no_mangle)]
+            pub static plugin_type: [u8; 6] = *b"spank\0";
+            #[unsafe(no_mangle)]
+            pub static plugin_version: c_uint = $crate::slurm::SLURM_VERSION_NUMBER;
+            #[unsafe(no_mangle)]
+            pub static spank_plugin_version: c_uint = 1;
+
+            $crate::export_spank!(@hook $plugin, slurm_spank_init, init);
+            $crate::export_spank!(@hook $plugin, slurm_spank_job_prolog, prolog);
+            $crate::export_spank!(@hook $plugin, slurm_spank_task_init_privileged, task);
+            $crate::export_spank!(@hook $plugin, slurm_spank_job_epilog, epilog);
+        }
+    };
+    (@hook $plugin:ty, $symbol:ident, $hook:ident) => {
+        /// # Safety
+        /// For Slurm alone.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $symbol(
+            handle: spank_t,
+            ac: c_int,
+            av: *mut *mut c_char,
+        ) -> c_int {
+            // SAFETY: Slurm calls this, as it calls every plugin's.
+            unsafe { $crate::spank::$hook::<$plugin>(handle, ac, av) }
+        }
+    };
+}

@@ -1,0 +1,69 @@
+//! The group of what was promised nothing: the least weight there is, beside the directory above jobs.
+//!
+//! Beside it, not in it: that directory has the most weight there is, and what is in it alone would take that from the
+//! rest of the host, daemons too.
+//!
+//! On version 1 alone. There the cpu hierarchy is used by nobody else, and many processes at its top together outweigh
+//! jobs. On version 2 a process is in one group for everything: moving it would take it from the group in which its
+//! batch system counts and ends it, and that group's weight is a hundredth of ours already.
+
+use std::path::{Path, PathBuf};
+
+use super::detect::Role;
+use super::enforcer::Enforcer;
+use super::error::Error;
+use super::file::write_once;
+use super::limits::V1_SHARES;
+use super::processes::{self, PROCS};
+use super::record::DirectoryRecord;
+use super::settings::Version;
+use super::v1;
+
+/// What its name adds to that of the directory above jobs.
+const SUFFIX: &str = "-best-effort";
+
+impl Enforcer {
+    /// Puts one process into the group of the least weight, which is made where it is missing and is one of
+    /// [`Enforcer::made_root`]. False where there is no such group (version 2).
+    ///
+    /// # Errors
+    /// When the group cannot be made or written to.
+    pub fn place_best_effort(&self, pid: i32) -> Result<bool, Error> {
+        let Some(at) = self.best_effort() else {
+            return Ok(false);
+        };
+        let mut last = None;
+        // Another process may remove the empty directory between our making it and our writing.
+        for _ in 0..8 {
+            match self.try_place(&at, pid) {
+                Err(e) if e.is_gone() => last = Some(e),
+                other => return other.map(|()| true),
+            }
+        }
+        Err(last.unwrap_or(Error::Gone { path: at }))
+    }
+
+    fn best_effort(&self) -> Option<PathBuf> {
+        if self.version() != Version::V1 {
+            return None;
+        }
+        let root = self.root_of(Role::Cpu)?;
+        let mut name = root.file_name()?.to_owned();
+        name.push(SUFFIX);
+        Some(root.with_file_name(name))
+    }
+
+    fn try_place(&self, at: &Path, pid: i32) -> Result<(), Error> {
+        match DirectoryRecord::make(at, &[Role::Cpu]) {
+            Ok(made) => self.note_made(made),
+            Err(Error::Exists { .. }) => {}
+            Err(e) => return Err(e),
+        }
+        // Each time: whoever made it may have been killed before it wrote.
+        write_once(&at.join(v1::SHARES), &V1_SHARES.0.to_string())?;
+        match write_once(&at.join(PROCS), &pid.to_string()) {
+            Err(e) if processes::has_ended(&e) => Ok(()),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A look at Slurm's own records: acceptances find their jobs, and what started, moved, was requeued or ended is noticed.
+//!
+//! The records are taken as the truth about everything but acceptances that are younger than they are.
+
+use super::array::SoldJob;
+use super::controller::Controller;
+use super::records::{Job, Node, Records, State, snapshot};
+use crate::book::{BookError, Snapshot};
+use crate::text::{credits, duration, indices};
+use crate::verdict;
+
+/// An acceptance whose job is not in records that were taken so many seconds later has none: another plugin or Slurm itself
+/// refused it, or it was only a test.
+const UNNAMED: f64 = 2.0;
+
+/// So many seconds after a start nodes that have not answered are taken to be down.
+const NODES_ANSWER: f64 = 10.0;
+
+/// Tasks of an array that are to be told their node and let go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// As Slurm wants it: `12_[1-3]`.
+    pub tasks: String,
+    /// The node.
+    pub node: String,
+}
+
+/// What a look has brought.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Look {
+    /// Lines for the log.
+    pub log: Vec<String>,
+    /// Tasks to be told their nodes.
+    pub pins: Vec<Pin>,
+}
+
+impl Controller {
+    /// Takes records of jobs, nodes and partitions. The first ones make the book, later ones are compared with it.
+    ///
+    /// # Errors
+    /// When the records are too old or contradict themselves; the book is as it was then.
+    pub fn look(&mut self, records: &Records, now: f64) -> Result<Look, BookError> {
+        let mut look = Look::default();
+        let libra_nodes = (records.partitions.iter())
+            .filter(|partition| self.is_shared(partition))
+            .flat_map(|partition| partition.nodes.iter().cloned())
+            .collect();
+        self.libra_nodes = libra_nodes;
+        let (mut snapshot, problems) = snapshot(records, &|name| self.libra_nodes.contains(name));
+        let first = self.read.is_none();
+        // Before the nodes have answered after a start of slurmctld every job would be refused.
+        let unknown = |node: &Node| node.unknown && self.libra_nodes.contains(&node.name);
+        if first && now - self.begun < NODES_ANSWER && records.nodes.iter().any(unknown) {
+            return Ok(look);
+        }
+        let problems = match first {
+            true => self.book.rebuild(&snapshot)?,
+            false => {
+                self.name_accepted(&snapshot, now, &mut look);
+                self.end(records, now, &mut look);
+                self.follow(&snapshot, now, &mut look);
+                // What the book knows of their progress is as good as what the records would say.
+                for job in &mut snapshot.jobs {
+                    let known = job.id.as_ref().is_some_and(|id| self.book.contains(id));
+                    for place in job.places.iter_mut().filter(|_| known) {
+                        place.cput = 0.0;
+                    }
+                }
+                let differences = self.book.reconcile(&snapshot, now)?;
+                let dropped = self.book.drop_unnamed(records.taken - UNNAMED);
+                if dropped > 0 {
+                    look.log
+                        .push(format!("{dropped} acceptances have no job, taken back"));
+                }
+                look.log
+                    .extend((differences.vanished.iter()).map(|id| format!("job {id} is gone")));
+                look.log.extend(
+                    differences
+                        .found
+                        .iter()
+                        .map(|id| format!("job {id} was found")),
+                );
+                differences.problems
+            }
+        }
+        .into_iter()
+        .chain(problems);
+        look.log
+            .extend(problems.map(|problem| format!("not taken: {problem}")));
+        self.set_partitions(&records.partitions, &records.nodes);
+        self.number(records);
+        look.pins = pins(records);
+        if first {
+            look.log.push(format!(
+                "{} nodes, {} jobs with terms",
+                self.book.node_count(),
+                self.book.job_count()
+            ));
+        }
+        self.read = Some(records.taken);
+        Ok(look)
+    }
+
+    /// Acceptances get the numbers of their jobs.
+    fn name_accepted(&mut self, snapshot: &Snapshot, now: f64, look: &mut Look) {
+        for job in &snapshot.jobs {
+            let Some(id) = &job.id else { continue };
+            if job.token != 0
+                && !self.book.contains(id)
+                && self.book.bind(job.token, id, now).is_ok()
+            {
+                look.log.push(format!(
+                    "job {id}: {} of a processor for {} credits, due in {}",
+                    crate::text::percent(job.places.first().map_or(0.0, |place| place.share)),
+                    credits(job.price),
+                    duration::show(job.submitted + job.request.terms.deadline - now),
+                ));
+            }
+        }
+    }
+
+    /// Jobs that have ended leave the book, and their deadlines are judged.
+    fn end(&mut self, records: &Records, now: f64, look: &mut Look) {
+        for job in records.jobs.iter().filter(|job| job.state == State::Ended) {
+            let name = job.name();
+            if !self.book.contains(&name) {
+                continue;
+            }
+            let Some(Ok(SoldJob { sold, .. })) = SoldJob::parse(&job.admin_comment) else {
+                continue;
+            };
+            let ended = if job.ended > sold.submitted {
+                job.ended.min(now)
+            } else {
+                now
+            };
+            let took = ended - sold.submitted;
+            // Slurm's times are whole seconds, cut off.
+            let kept = match job.cut_short {
+                true => "was ended before it was done".to_string(),
+                false => verdict::kept(&sold, took),
+            };
+            // It is in the book, so this cannot fail.
+            let _ = self.book.ended(&name, now);
+            look.log.push(format!(
+                "job {name} {kept}: ended after {} of {}, price {}{}",
+                duration::show(took),
+                duration::show(sold.request.terms.deadline),
+                credits(sold.price),
+                verdict::paid_back(&sold, took),
+            ));
+        }
+    }
+
+    /// Jobs that Slurm runs elsewhere than planned count there.
+    fn follow(&mut self, snapshot: &Snapshot, now: f64, look: &mut Look) {
+        for job in &snapshot.jobs {
+            let Some(id) = job.id.as_ref().filter(|id| self.book.contains(id)) else {
+                continue;
+            };
+            let given: Vec<(String, u32)> = (job.places.iter())
+                .map(|place| (place.node.clone(), place.chunks))
+                .collect();
+            let Ok(planned) = self.book.places(id) else {
+                continue;
+            };
+            let same = planned.len() == given.len()
+                && (planned.iter()).all(|p| {
+                    given
+                        .iter()
+                        .any(|(node, n)| p.node == node && p.chunks == *n)
+                });
+            if same || job.phase != crate::book::Phase::Running {
+                continue;
+            }
+            match self.book.moved(id, &given, now) {
+                Ok(()) => look.log.push(format!(
+                    "job {id} runs on {}, not where it was planned",
+                    (given
+                        .iter()
+                        .map(|(node, _)| node.as_str())
+                        .collect::<Vec<_>>())
+                    .join(" and ")
+                )),
+                Err(error) => look
+                    .log
+                    .push(format!("job {id} runs elsewhere than planned: {error}")),
+            }
+        }
+    }
+
+    fn number(&mut self, records: &Records) {
+        self.sold_jobs.clear();
+        for job in &records.jobs {
+            let array = job.array.as_ref().map(|array| array.array);
+            self.newest_job = self.newest_job.max(job.id).max(array.unwrap_or(0));
+            if job.state != State::Ended && job.admin_comment.starts_with(super::array::PREFIX) {
+                self.sold_jobs.insert(job.id);
+                self.sold_jobs.extend(array);
+            }
+        }
+    }
+}
+
+/// Waiting tasks of arrays that were planned for several nodes and not told them yet.
+fn pins(records: &Records) -> Vec<Pin> {
+    let mut pins = Vec::new();
+    for job in &records.jobs {
+        let Job {
+            array: Some(array),
+            state: State::Pending,
+            held: true,
+            pinned: false,
+            ..
+        } = job
+        else {
+            continue;
+        };
+        let Some(Ok(sold)) = SoldJob::parse(&job.admin_comment) else {
+            continue;
+        };
+        let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+        for &task in &array.tasks {
+            let plan = sold.sold.plan(sold.number_of(task));
+            let Some(place) = plan.first() else { continue };
+            match groups.iter_mut().find(|(node, _)| *node == place.node) {
+                Some((_, tasks)) => tasks.push(task),
+                None => groups.push((place.node.clone(), vec![task])),
+            }
+        }
+        pins.extend(groups.into_iter().map(|(node, tasks)| Pin {
+            tasks: format!("{}_[{}]", array.array, indices::show(&tasks)),
+            node,
+        }));
+    }
+    pins
+}

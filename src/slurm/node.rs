@@ -1,0 +1,229 @@
+//! A node's side: a job begins, its tasks come, it ends.
+//!
+//! Each call is a process of its own that opens the host anew: what there is to know is in the registry and in the kernel's
+//! cgroups.
+//!
+//! Here a job is called by Slurm's number alone, also a task of an array: a prolog is told of no array. What was sold
+//! to an array is the same for all its tasks, and a node has one share for them.
+//!
+//! Invariants: a job that was sold something is in the registry from its prolog to its epilog, or a refusal of its
+//! tasks is on record, or the site admits without a promise. Nothing here ends a job that has a process.
+
+use crate::cgroup::VersionChoice;
+use crate::config::{OnFault, WithoutTerms};
+use crate::host::batch::BatchJob;
+use crate::host::{Host, HostError, clock};
+use crate::sold::Sold;
+use std::path::PathBuf;
+
+/// Seconds beyond its longest time in Slurm after which a job without processes is taken for left over: for Slurm's
+/// OverTimeLimit and KillWait, and a slurmd that is slow.
+const LEFT_OVER: f64 = 600.0;
+
+/// Where it is on record that tasks of a job are refused: one file per job, with the reason, below the registry's directory.
+const REFUSED: &str = "refused";
+
+/// A job that Slurm is about to start on this node.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Starting<'a> {
+    /// Slurm's number for it.
+    pub name: &'a str,
+    /// User number of its owner.
+    pub user: u32,
+    /// What was sold to it ([`crate::sold`]); none for a job without terms.
+    pub sold: Option<&'a str>,
+    /// Slurm's name for this node.
+    pub node: &'a str,
+    /// Nodes that the job has, at least 1.
+    pub nodes: u32,
+}
+
+/// What becomes of a process that is about to be a task.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Joined {
+    /// It is held to its job's share. The job's deadline, Unix time.
+    Held(f64),
+    /// It is where jobs are that were promised nothing.
+    BestEffort,
+    /// It was left where it is.
+    LeftAlone,
+    /// It must not run: why.
+    Refused(String),
+}
+
+/// A job begins here: its cgroup is made, and all shares are taken anew.
+///
+/// # Errors
+/// Why it is not held to what was sold to it, in words for slurmd's log. Whether its tasks run all the same says `[slurm]
+/// on-fault`, to [`join`].
+pub fn prolog(host: &Host, job: &Starting<'_>, now: f64) -> Result<(), String> {
+    end_leftovers(host);
+    forgive(host, job.name);
+    let Some(line) = job.sold else {
+        return Ok(());
+    };
+    let begun = begin(host, job, line, now);
+    adjust(host);
+    let Err(problem) = begun else {
+        return Ok(());
+    };
+    let problem = format!("job {} is not held to its share: {problem}", job.name);
+    // One that is in the registry without a cgroup needs no further record.
+    if host.config().slurm.on_fault == OnFault::Refuse && host.usage(job.name).is_err() {
+        if let Err(error) = refuse(host, job.name, &problem) {
+            return Err(format!("{problem}; its tasks run all the same: {error}"));
+        }
+    }
+    Err(problem)
+}
+
+fn begin(host: &Host, job: &Starting<'_>, line: &str, now: f64) -> Result<(), String> {
+    let sold = Sold::parse(line).map_err(|error| error.to_string())?;
+    let slots = u64::from(chunks_here(&sold, job))
+        .saturating_mul(u64::from(sold.request.shape.processors_per_chunk));
+    let batch = BatchJob {
+        id: job.name.to_string(),
+        request: sold.request,
+        slots: u32::try_from(slots.max(1)).unwrap_or(u32::MAX),
+        share: sold.share_on(job.node),
+        price: sold.price,
+        elapsed: (now - sold.submitted).clamp(0.0, 1e10),
+        user: job.user,
+    };
+    let unenforced = match host.begin(&batch) {
+        // It began here before and Slurm starts it anew, without an epilog in between.
+        Err(HostError::Id { .. }) if host.usage(job.name).is_ok() => {
+            host.end(job.name).and_then(|_| host.begin(&batch))
+        }
+        other => other,
+    };
+    match unenforced.map_err(|error| error.to_string())? {
+        Some(reason) if host.config().cgroup.version != VersionChoice::Off => Err(reason),
+        _ => Ok(()),
+    }
+}
+
+/// Chunks of the job on this node: as planned, or evenly over its nodes where Slurm has put it elsewhere, or it is one task of
+/// an array, and the plan does not say which.
+fn chunks_here(sold: &Sold, job: &Starting<'_>) -> u32 {
+    let even = sold.request.shape.chunks.div_ceil(job.nodes.max(1));
+    let plan = sold.plan(0);
+    if sold.count != 1 || plan.len() != job.nodes as usize {
+        return even;
+    }
+    (plan.iter().find(|place| place.node == job.node)).map_or(even, |place| place.chunks)
+}
+
+/// A process becomes a task of a job that began here, or of one that was sold nothing.
+pub fn join(host: &Host, name: &str, pid: i32) -> Joined {
+    let refuse = host.config().slurm.on_fault == OnFault::Refuse;
+    if let (true, Some(problem)) = (refuse, refusal(host, name)) {
+        return Joined::Refused(problem);
+    }
+    let joined = match host.join(name, pid) {
+        Ok(entry) => {
+            return Joined::Held(entry.submitted_unix + entry.request.terms.deadline);
+        }
+        Err(HostError::UnknownJob(_)) => without_terms(host, pid),
+        Err(error) if refuse => return Joined::Refused(error.to_string()),
+        Err(error) => Err(error),
+    };
+    joined.unwrap_or_else(|error| {
+        log::error!("a task of job {name} runs as Slurm started it: {error}");
+        Joined::LeftAlone
+    })
+}
+
+fn without_terms(host: &Host, pid: i32) -> Result<Joined, HostError> {
+    let rule = host.config().slurm.without_terms;
+    let placed = rule == WithoutTerms::BestEffort && host.place_best_effort(pid)?;
+    Ok(match placed {
+        true => Joined::BestEffort,
+        false => Joined::LeftAlone,
+    })
+}
+
+/// A job ends here: what is left of it is killed, its cgroup removed, and all shares are taken anew. Returns the processor
+/// seconds that it used here; none where it was not here.
+///
+/// # Errors
+/// When its processes do not go or the registry fails.
+pub fn epilog(host: &Host, name: &str) -> Result<Option<f64>, HostError> {
+    forgive(host, name);
+    let used = match host.end(name) {
+        Ok(entry) => {
+            adjust(host);
+            Some(entry.ending.map_or(0.0, |ending| ending.used))
+        }
+        Err(HostError::UnknownJob(_)) => None,
+        Err(error) => return Err(error),
+    };
+    host.remove_unused()?;
+    Ok(used)
+}
+
+/// Where no agent runs, nobody else would make room for a job that comes, or give on what one leaves.
+fn adjust(host: &Host) {
+    if let Err(error) = host.adjust() {
+        log::error!("shares were not taken anew: {error}");
+    }
+}
+
+/// Ends jobs whose epilog never came, because slurmd was killed meanwhile: they have no process, and their time in Slurm is up.
+///
+/// That time is at most the deadline and the estimate, from the prolog on. A job may be without a process before: it
+/// runs its steps elsewhere, or it is between two of them.
+fn end_leftovers(host: &Host) {
+    let known = host.registry().all().unwrap_or_else(|error| {
+        log::error!("leftovers were not looked for: {error}");
+        Vec::new()
+    });
+    for entry in known.iter().filter(|entry| entry.is_live()) {
+        let Some(begun) = entry.begun else { continue };
+        let terms = &entry.request.terms;
+        let longest = terms.deadline + terms.estimate + LEFT_OVER;
+        let lives = entry.leader.is_some_and(|leader| leader.is_alive());
+        if lives || clock::since_boot() - begun < longest {
+            continue;
+        }
+        if !host
+            .usage(&entry.id)
+            .is_ok_and(|usage| usage.processes == 0)
+        {
+            continue;
+        }
+        match host.end(&entry.id) {
+            Ok(_) => log::warn!("job {} was left over without an epilog, ended", entry.id),
+            Err(error) => log::error!("job {} is left over: {error}", entry.id),
+        }
+    }
+}
+
+/// None for what cannot be a job of Slurm's.
+fn refusal_path(host: &Host, name: &str) -> Option<PathBuf> {
+    let number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+    number.then(|| host.registry().directory().join(REFUSED).join(name))
+}
+
+fn refuse(host: &Host, name: &str, problem: &str) -> std::io::Result<()> {
+    let path = refusal_path(host, name).ok_or(std::io::ErrorKind::InvalidInput)?;
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(path, problem)
+}
+
+fn refusal(host: &Host, name: &str) -> Option<String> {
+    std::fs::read_to_string(refusal_path(host, name)?).ok()
+}
+
+fn forgive(host: &Host, name: &str) {
+    if let Some(path) = refusal_path(host, name) {
+        // Mostly there is none.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+#[path = "node_tests.rs"]
+mod tests;

@@ -1,0 +1,266 @@
+//! A node on a registry of its own; with cgroups (version 1) where this process may make them.
+
+use super::*;
+use crate::config::Config;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const LINE: &str = "v=1:token=17:submitted=1000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+                    chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525";
+
+fn open(directory: &Path, more: &str) -> Host {
+    let text = format!(
+        "[node]\nprocessors = 1\n[registry]\ndirectory = '{}'\n{more}",
+        directory.join("registry").display()
+    );
+    Host::open(Config::from_toml(&text).expect("our own text")).expect("a registry")
+}
+
+const OFF: &str = "[cgroup]\nversion = 'off'\n";
+
+fn job(sold: Option<&str>) -> Starting<'_> {
+    Starting {
+        name: "12",
+        user: 1000,
+        sold,
+        node: "n1",
+        nodes: 1,
+    }
+}
+
+/// Sold to several chunks, or several tasks of an array, at these places.
+fn line(chunks: u32, processors: u32, count: u32, at: &str) -> String {
+    LINE.replace(
+        "chunks=1:processors=1",
+        &format!("chunks={chunks}:processors={processors}"),
+    )
+    .replace("count=1", &format!("count={count}"))
+    .replace("n1*1*0.525", at)
+}
+
+/// A child that sleeps and is killed at the end.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Sleeper {
+        Sleeper(Command::new("sleep").arg("60").spawn().expect("sleep"))
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.id() as i32
+    }
+
+    fn is_in(&self, group: &str) -> bool {
+        let text = std::fs::read_to_string(format!("/proc/{}/cgroup", self.pid()));
+        text.expect("it lives")
+            .lines()
+            .any(|line| line.ends_with(group) && line.contains(":cpu"))
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Configuration for cgroups of this test alone; none where there are none to be made.
+fn groups(more: &str) -> Option<(String, String)> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let cpu = Path::new("/sys/fs/cgroup/cpu/cpu.shares");
+    if !cpu.exists() || !nix::unistd::geteuid().is_root() {
+        eprintln!("not run: needs root and cgroup version 1 with its own cpu hierarchy");
+        return None;
+    }
+    let root = format!(
+        "libra-node-test-{}-{}",
+        std::process::id(),
+        NUMBER.fetch_add(1, Ordering::Relaxed)
+    );
+    Some((
+        format!("[cgroup]\nversion = 'v1'\nroot = '{root}'\n{more}"),
+        root,
+    ))
+}
+
+#[test]
+fn a_job_from_prolog_to_epilog() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    prolog(&host, &job(Some(LINE)), 1005.0).expect("begun");
+    let entry = host.registry().read("12").expect("read").expect("there");
+    assert_eq!((entry.slots, entry.share, entry.user), (1, 0.525, 1000));
+    // It was submitted five seconds before.
+    let age = clock::since_boot() - entry.submitted;
+    assert!((5.0..6.0).contains(&age), "{age}");
+    let task = Sleeper::new();
+    let Joined::Held(deadline) = join(&host, "12", task.pid()) else {
+        panic!("not held");
+    };
+    // 15 of its 20 seconds are left.
+    let left = deadline - clock::unix_time();
+    assert!((14.0..=15.0).contains(&left), "{left}");
+    assert_eq!(epilog(&host, "12").expect("ended"), Some(0.0));
+    assert_eq!(epilog(&host, "12").expect("again"), None);
+}
+
+#[test]
+fn slots_are_those_on_this_node() {
+    // (line, nodes of the job, this node, slots, share)
+    for (line, nodes, node, slots, share) in [
+        // As planned: two chunks of three processors here, one there.
+        (line(3, 3, 1, "n1*2*0.5+n2*1*0.25"), 2, "n1", 6, 0.5),
+        (line(3, 3, 1, "n1*2*0.5+n2*1*0.25"), 2, "n2", 3, 0.25),
+        // Put elsewhere, all on one node, or one on each: the largest share that was sold.
+        (line(2, 1, 1, "n1*1*0.5+n2*1*0.25"), 1, "n9", 2, 0.5),
+        (line(2, 1, 1, "n1*1*0.5+n2*1*0.25"), 1, "n1", 2, 0.5),
+        (line(2, 1, 1, "n1*1*0.5+n2*1*0.25"), 2, "n9", 1, 0.5),
+        // A task of an array of four, two on each node.
+        (line(1, 2, 4, "n1*2*0.5+n2*2*0.25"), 1, "n1", 2, 0.5),
+        (line(1, 2, 4, "n1*2*0.5+n2*2*0.25"), 1, "n2", 2, 0.25),
+        // A task of two chunks on a node each.
+        (line(2, 1, 2, "n1*2*0.5+n2*2*0.25"), 2, "n2", 1, 0.25),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let host = open(directory.path(), OFF);
+        let starting = Starting {
+            nodes,
+            node,
+            ..job(Some(&line))
+        };
+        prolog(&host, &starting, 1000.0).expect("begun");
+        let entry = host.registry().read("12").expect("read").expect("there");
+        assert_eq!((entry.slots, entry.share), (slots, share), "{line} {node}");
+    }
+}
+
+#[test]
+fn a_requeued_job_begins_anew() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    prolog(&host, &job(Some(LINE)), 1001.0).expect("begun");
+    let first = Sleeper::new();
+    assert!(matches!(join(&host, "12", first.pid()), Joined::Held(_)));
+    prolog(&host, &job(Some(LINE)), 1008.0).expect("begun again");
+    let entry = host.registry().read("12").expect("read").expect("there");
+    assert_eq!(entry.started, None);
+    let age = clock::since_boot() - entry.submitted;
+    assert!((8.0..9.0).contains(&age), "{age}");
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_or_admitted() {
+    for (rule, refused) in [("refuse", true), ("admit", false)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let host = open(
+            directory.path(),
+            &format!("{OFF}[slurm]\non-fault = '{rule}'\n"),
+        );
+        let newer = LINE.replace("v=1", "v=2");
+        let said = prolog(&host, &job(Some(&newer)), 1000.0).expect_err("of another version");
+        assert!(said.contains("another version of Libra"), "{said}");
+        let task = Sleeper::new();
+        match join(&host, "12", task.pid()) {
+            Joined::Refused(text) if refused => assert_eq!(text, said),
+            Joined::LeftAlone if !refused => {}
+            other => panic!("{rule}: {other:?}"),
+        }
+        // Others are not meant, and the same job may be better next time.
+        assert_eq!(join(&host, "13", task.pid()), Joined::LeftAlone);
+        prolog(&host, &job(Some(LINE)), 1000.0).expect("begun");
+        assert!(matches!(join(&host, "12", task.pid()), Joined::Held(_)));
+    }
+}
+
+#[test]
+fn a_job_without_its_cap_is_refused_or_admitted() {
+    // There is no cgroup below a mount table without any.
+    for (rule, refused) in [("refuse", true), ("admit", false)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text =
+            format!("[slurm]\non-fault = '{rule}'\n[cgroup]\nversion = 'v2'\nroot = 'nowhere'\n");
+        let host = open(directory.path(), &text);
+        if host.unenforced().is_none() {
+            eprintln!("not run: cgroup version 2 has the cpu controller here");
+            return;
+        }
+        let said = prolog(&host, &job(Some(LINE)), 1000.0).expect_err("no cap");
+        assert!(said.contains("job 12 is not held to its share"), "{said}");
+        let task = Sleeper::new();
+        match join(&host, "12", task.pid()) {
+            Joined::Refused(text) if refused => {
+                assert!(text.contains("job 12 is not held"), "{text}");
+            }
+            Joined::LeftAlone if !refused => {}
+            other => panic!("{rule}: {other:?}"),
+        }
+        assert!(epilog(&host, "12").expect("ended").is_some());
+    }
+}
+
+#[test]
+fn leftovers_end_when_their_time_is_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    for (name, back) in [("1", 629.0), ("2", 631.0), ("3", 631.0)] {
+        let starting = Starting {
+            name,
+            ..job(Some(LINE))
+        };
+        prolog(&host, &starting, 1000.0).expect("begun");
+        let mut entry = host.registry().read(name).expect("read").expect("there");
+        // 20 s and 10 s of its own, and ten minutes.
+        entry.begun = entry.begun.map(|begun| begun - back);
+        host.registry().write(&entry).expect("written");
+    }
+    let task = Sleeper::new();
+    assert!(matches!(join(&host, "3", task.pid()), Joined::Held(_)));
+    prolog(&host, &job(None), 1000.0).expect("no terms");
+    let live = |name: &str| {
+        let entry = host.registry().read(name).expect("read");
+        entry.is_some_and(|entry| entry.is_live())
+    };
+    assert_eq!([live("1"), live("2"), live("3")], [true, false, true]);
+}
+
+#[test]
+fn tasks_are_in_their_groups() {
+    let Some((text, root)) = groups("") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), &text);
+    prolog(&host, &job(Some(LINE)), 1000.0).expect("begun");
+    let (with, without) = (Sleeper::new(), Sleeper::new());
+    assert!(matches!(join(&host, "12", with.pid()), Joined::Held(_)));
+    assert_eq!(join(&host, "13", without.pid()), Joined::BestEffort);
+    assert!(with.is_in(&format!("/{root}/job-12")));
+    assert!(without.is_in(&format!("/{root}-best-effort")));
+    let beside = Path::new("/sys/fs/cgroup/cpu").join(format!("{root}-best-effort"));
+    let shares = std::fs::read_to_string(beside.join("cpu.shares")).expect("there");
+    assert_eq!(shares.trim(), "2");
+    // Another job's epilog leaves it; the last one takes it away.
+    epilog(&host, "12").expect("ended");
+    assert!(beside.exists());
+    drop(without);
+    epilog(&host, "13").expect("nothing to end");
+    assert!(!beside.exists());
+    assert!(!Path::new("/sys/fs/cgroup/cpu").join(&root).exists());
+}
+
+#[test]
+fn jobs_without_terms_are_left_where_the_site_says_so() {
+    for rule in ["refuse", "other-nodes", "leave-alone"] {
+        let Some((text, _)) = groups(&format!("[slurm]\nwithout-terms = '{rule}'\n")) else {
+            return;
+        };
+        let directory = tempfile::tempdir().expect("a directory");
+        let host = open(directory.path(), &text);
+        let task = Sleeper::new();
+        prolog(&host, &job(None), 1000.0).expect("nothing to do");
+        assert_eq!(join(&host, "12", task.pid()), Joined::LeftAlone);
+        assert!(task.is_in("/"));
+    }
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""The throw-away Slurm itself: does it do what its users build on, and does it leave the machine as it was?
+
+Run as root: `python3 tests/slurm/test_cluster.py`. Takes about half a minute.
+"""
+
+import json
+import os
+import pathlib
+import pwd
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import machine  # noqa: E402
+from cluster import Cluster  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def traces_of(number, nodes, owner):
+    """What is left on the machine of the cluster with this number that process `owner` has started."""
+    directory = machine.PARENT / f"{machine.PREFIX}{number}"
+    plan = directory / "cluster.json"
+    if directory.exists() and not (plan.exists() and json.loads(plan.read_text())["owner"] == owner):
+        return []  # somebody else has taken the number meanwhile
+    left = [str(directory)] if directory.exists() else []
+    left += [f"process {pid}" for pid in machine.marked_processes(directory)]
+    left += [entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith(f"libra-slurm-{number}-")]
+    return left + [str(group) for group in machine.cgroups_of(nodes)]
+
+
+class TwoClusters(unittest.TestCase):
+    """Two at a time, daemons killed, and nothing left."""
+
+    def test_life(self):
+        with Cluster(nodes=2, jobcomp=True) as slurm, Cluster(nodes=1, cpus=3, cgroups=True) as other:
+            first, second = slurm.users
+            out = slurm.home(first) / "out"
+            job = slurm.submit("--time=5", "-o", out, script="id -un; echo $SLURMD_NODENAME; sleep 1\n")
+            elsewhere = other.submit("-n3", script="env -i setsid sleep 1000 & echo $! > stray; sleep 1000\n")
+            ended = slurm.wait_ended(job)
+            self.assertEqual((ended["JobState"], ended["TimeLimit"]), ("COMPLETED", "00:05:00"))
+            self.assertEqual(out.read_text(), f"{first}\n{ended['NodeList']}\n")
+            self.assertIn(f"JobId={job}", (slurm.directory / "log/jobcomp").read_text())
+            self.assertEqual(sorted(slurm.srun("-N2", "printenv", "SLURMD_NODENAME").out.split()), slurm.nodes)
+            self.assertEqual(slurm.salloc("true", user=second).rc, 0)
+
+            node = slurm.nodes[1]
+            shared = [slurm.submit("-w", node, user=user) for user in slurm.users]
+            for one in shared:
+                self.assertEqual(slurm.wait_running(one)["NodeList"], node, "two jobs share its one processor")
+            self.assertNotEqual(slurm.scancel(shared[0], user=second).rc, 0, "another user's job")
+            time.sleep(6)  # the controller saves its state within five seconds
+            slurm.kill_controller()
+            self.assertIsNone(slurm.daemon_pid("slurmctld"))
+            slurm.start_controller()
+            self.assertEqual([slurm.state(one) for one in shared], ["RUNNING", "RUNNING"])
+            slurm.kill_slurmd(node)
+            slurm.start_slurmd(node)
+            slurm.scancel(*shared)
+            self.assertEqual(slurm.wait_ended(shared[0])["JobState"], "CANCELLED")
+            slurm.wait_idle()
+
+            self.assertEqual(other.wait_running(elsewhere)["NumCPUs"], "3")
+            self.assertEqual(slurm.job("999"), {})
+            self.assertEqual(other.jobs()[elsewhere]["user_name"], other.users[0])
+            file = other.home(other.users[0]) / "stray"
+            stray = int(other.wait("the job has begun", lambda: file.exists() and file.read_text().strip()))
+            clusters = [(one.plan["number"], one.nodes) for one in (slurm, other)]
+            for number, nodes in clusters:
+                self.assertNotEqual(traces_of(number, nodes, os.getpid()), [])
+        for number, nodes in clusters:
+            self.assertEqual(traces_of(number, nodes, os.getpid()), [])
+        self.assertFalse(machine.alive(stray), "a job that has left its session and its environment")
+
+    def test_ended_by_signals(self):
+        """`hold` gives everything back after Ctrl-C and SIGTERM; what a killed run leaves is removed by `down`."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            with subprocess.Popen([sys.executable, HERE / "cluster.py", "hold", "--nodes", "1"], stdout=subprocess.PIPE, text=True) as run:
+                which = int(run.stdout.readline().split()[1])
+                self.assertNotEqual(traces_of(which, [], run.pid), [])
+                os.kill(run.pid, number)
+            if number == signal.SIGKILL:
+                self.assertNotEqual(traces_of(which, [], run.pid), [])
+                subprocess.run([sys.executable, HERE / "cluster.py", "down"], check=True, capture_output=True)
+            self.assertEqual(traces_of(which, [], run.pid), [], number)
+
+
+if __name__ == "__main__":
+    unittest.main()
