@@ -157,10 +157,9 @@ pub struct SlurmUninstallArgs {
     pub settings: SlurmSettings,
 }
 
-fn absolute(text: &str) -> Result<PathBuf, &'static str> {
-    let path = PathBuf::from(text);
-    if !path.is_absolute() || text.contains(|c: char| c.is_whitespace() || c == '\'' || c == '"') {
-        return Err("expected an absolute path without spaces and quotes");
+fn absolute(text: &str) -> Result<PathBuf, String> {
+    if text.contains(|c: char| c.is_whitespace() || "'\"#:=".contains(c)) {
+        return Err("expected a path without blanks, quotes and #:=".to_string());
     }
-    Ok(path)
+    std::path::absolute(text).map_err(|error| error.to_string())
 }

@@ -47,17 +47,28 @@ pub fn examine(settings: &SlurmSettings, args: &Args) -> Site {
     programs(&mut basis, &slurm);
     configuration_of_slurm(&mut basis, &slurm);
     let sources = plugins(&mut basis, &slurm, settings);
-    let named = named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"));
-    let config_file = named
-        .or_else(|| stack_config(&slurm))
-        .unwrap_or_else(|| CONFIG_FILE.into());
-    let config = configuration(&mut basis, &slurm, &config_file);
+    let config_file = node_config(&slurm, args);
+    let mut config = Config::default();
+    if slurm.roles.controller {
+        let file = controller_config(&slurm, args);
+        config = configuration(&mut basis, "slurmctld's configuration", &file);
+        slurm_user(&mut basis, &slurm, &file);
+    }
+    let mut of_node = config.clone();
+    for file in expanded(&slurm, &config_file) {
+        if !slurm.roles.controller || file != controller_config(&slurm, args) {
+            of_node = configuration(&mut basis, "configuration", &file);
+        }
+    }
+    if !slurm.roles.controller {
+        config.clone_from(&of_node);
+    }
     if let Some(conf) = &slurm.conf {
         let version = slurm.version().map(|(version, _)| version);
         judge::settings(&mut basis, conf, &config, version);
     }
     if slurm.roles.node {
-        node(&mut basis, &config);
+        node(&mut basis, &of_node);
     }
     clock(&mut basis);
     unseen(&mut basis, &slurm);
@@ -72,15 +83,43 @@ pub fn examine(settings: &SlurmSettings, args: &Args) -> Site {
     }
 }
 
-/// The configuration that plugstack.conf names; `%n` in it is a node's name.
-fn stack_config(slurm: &Slurm) -> Option<PathBuf> {
-    let named = slurm
-        .stack
-        .iter()
-        .find(|entry| entry.is_libra())?
-        .config()?;
-    let node = slurm.node_names.first().map_or("%n", String::as_str);
-    Some(named.replace("%n", node).into())
+/// The configuration that was named, or else the site's.
+fn named(args: &Args) -> Option<PathBuf> {
+    named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"))
+}
+
+/// What plugstack.conf names, or would; `%n` in it is a node's name.
+fn node_config(slurm: &Slurm, args: &Args) -> PathBuf {
+    let entry = slurm.stack.iter().find(|entry| entry.is_libra());
+    match entry {
+        Some(entry) => entry.config().unwrap_or(CONFIG_FILE).into(),
+        None => named(args).unwrap_or_else(|| CONFIG_FILE.into()),
+    }
+}
+
+/// The files that a name with `%n` stands for on this machine.
+fn expanded(slurm: &Slurm, file: &Path) -> Vec<PathBuf> {
+    let text = file.to_string_lossy();
+    match text.contains("%n") {
+        false => vec![file.to_path_buf()],
+        true => (slurm.node_names.iter())
+            .map(|name| text.replace("%n", name).into())
+            .collect(),
+    }
+}
+
+/// What slurmctld reads, or is to read: the file that its environment names, where it runs, or the one that was named here.
+fn controller_config(slurm: &Slurm, args: &Args) -> PathBuf {
+    let named = controller_environment(slurm).or_else(|| named(args));
+    named.unwrap_or_else(|| CONFIG_FILE.into())
+}
+
+fn controller_environment(slurm: &Slurm) -> Option<PathBuf> {
+    let pid = slurm.controller_process()?;
+    let variables = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = variables.split(|b| *b == 0);
+    let found = variables.find_map(|v| v.strip_prefix(b"LIBRA_CONFIG="))?;
+    Some(String::from_utf8_lossy(found).into_owned().into())
 }
 
 fn programs(findings: &mut Findings, slurm: &Slurm) {
@@ -237,46 +276,56 @@ fn wrong(slurm: &Slurm, which: Which, file: &Path) -> Vec<String> {
     }
 }
 
-/// Libra's own configuration.
-fn configuration(findings: &mut Findings, slurm: &Slurm, file: &Path) -> Config {
+/// Libra's own configuration, of slurmctld or of nodes.
+fn configuration(findings: &mut Findings, what: &str, file: &Path) -> Config {
     let shown = file.display();
     if !file.exists() {
         findings.problem(format!(
-            "configuration: no file {shown}; 'libra config default' prints one, --config names another"
+            "{what}: no file {shown}; 'libra config default' prints one, --config names another"
         ));
         return Config::default();
     }
     let read = Config::from_file(file);
     match &read {
         Ok(config) => findings.ok(format!(
-            "configuration: {shown} is valid, on-fault is {}",
+            "{what}: {shown} is valid, on-fault is {}",
             config.slurm.on_fault.name()
         )),
-        Err(error) => findings.problem(format!("configuration: {error}")),
-    }
-    if slurm.roles.controller {
-        let name = slurm.get("SlurmUser").unwrap_or("root");
-        match Reader::user(name) {
-            None => findings.problem(format!("SlurmUser: there is no user '{name}' here")),
-            Some(user) => match user.barred(file) {
-                Some(bar) => findings.problem(format!(
-                    "configuration: {} keeps {} (SlurmUser) from reading {shown}: chmod a+r a file, a+rx a directory",
-                    bar.display(),
-                    user.name
-                )),
-                None => findings.ok(format!(
-                    "configuration: {} (SlurmUser) can read it",
-                    user.name
-                )),
-            },
-        }
+        Err(error) => findings.problem(format!("{what}: {error}")),
     }
     if writable_by_others(file, &[]) {
         findings.problem(format!(
-            "configuration: {shown} can be written by others than root: chown root {shown} && chmod go-w {shown}"
+            "{what}: {shown} can be written by others than root: chown root {shown} && chmod go-w {shown}"
         ));
     }
     read.unwrap_or_default()
+}
+
+/// slurmctld does not run as root.
+fn slurm_user(findings: &mut Findings, slurm: &Slurm, file: &Path) {
+    let name = slurm.get("SlurmUser").unwrap_or("root");
+    let Some(user) = Reader::user(name) else {
+        findings.problem(format!("SlurmUser: there is no user '{name}' here"));
+        return;
+    };
+    match user.barred(file) {
+        Some(bar) => findings.problem(format!(
+            "slurmctld's configuration: {} keeps {} (SlurmUser) from reading {}: chmod a+r a file, a+rx a directory",
+            bar.display(),
+            user.name,
+            file.display()
+        )),
+        None if file.exists() => {
+            findings.ok(format!("slurmctld's configuration: {} (SlurmUser) can read it", user.name));
+        }
+        None => {}
+    }
+    if file != Path::new(CONFIG_FILE) && controller_environment(slurm).is_none() {
+        findings.warning(format!(
+            "slurmctld's configuration: it reads {CONFIG_FILE}, unless LIBRA_CONFIG={} is in its environment (systemctl edit slurmctld)",
+            file.display()
+        ));
+    }
 }
 
 /// What only a node has.

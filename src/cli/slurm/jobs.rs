@@ -43,6 +43,13 @@ fn job_of_json(job: &Value) -> Result<Owned, String> {
     let text = |key: &str| job[key].as_str().unwrap_or_default();
     // A word, or since 23.02 a list with flags behind it.
     let state = match &job["job_state"] {
+        Value::Array(list)
+            if list
+                .iter()
+                .any(|flag| flag == "REQUEUED" || flag == "REQUEUE_HOLD") =>
+        {
+            "PENDING"
+        }
         Value::Array(list) => list.first().and_then(Value::as_str).unwrap_or_default(),
         word => word.as_str().unwrap_or_default(),
     };
@@ -57,6 +64,7 @@ fn job_of_json(job: &Value) -> Result<Owned, String> {
             admin_comment: text("admin_comment").to_string(),
             nodes: hostlist::names(text("nodes")).map_err(|why| format!("job {id}: {why}"))?,
             held: number(&job["priority"]) == Some(0.0),
+            pinned: !text("required_nodes").is_empty(),
             started: number(&job["start_time"]).unwrap_or(0.0),
             ended: number(&job["end_time"]).unwrap_or(0.0),
             cut_short: cut_short(state),
@@ -153,6 +161,7 @@ fn job_of_text(line: &str) -> Result<Owned, String> {
             nodes: hostlist::names(get("NodeList").unwrap_or_default())
                 .map_err(|why| format!("job {id}: {why}"))?,
             held: get("Priority") == Some("0"),
+            pinned: get("ReqNodeList").is_some(),
             started: number("StartTime"),
             ended: number("EndTime"),
             cut_short: cut_short(state),
@@ -181,10 +190,15 @@ pub fn nodes(text: &str) -> Vec<Named> {
                 processors: u32::try_from(processors).unwrap_or(u32::MAX),
                 memory: memory.saturating_sub(number("MemSpecLimit").unwrap_or(0)),
                 up: is_up(state),
-                features: words(get("ActiveFeatures").unwrap_or_default())
-                    .into_iter()
-                    .map(str::to_string)
-                    .collect(),
+                unknown: state.starts_with("UNKNOWN"),
+                features: words(
+                    get("ActiveFeatures")
+                        .or(get("AvailableFeatures"))
+                        .unwrap_or_default(),
+                )
+                .into_iter()
+                .map(str::to_string)
+                .collect(),
             };
             (node, state.to_lowercase())
         })

@@ -16,7 +16,7 @@ fn squeue() -> String {
          "admin_comment": format!("libra:{SOLD}:count=1:at=n59-1*1*0.5")},
         {"job_id": 7, "array_job_id": 6, "array_task_id": 1, "array_task_string": "", "job_state": "RUNNING", "nodes": "n59-2",
          "priority": 4294901757_u32, "start_time": 1795271100, "end_time": 1826807830, "user_name": "ben", "user_id": 1010,
-         "admin_comment": array},
+         "required_nodes": "n59-2", "admin_comment": array},
         {"job_id": 6, "array_job_id": 6, "array_task_id": null, "array_task_string": "2-5%1", "job_state": "PENDING", "nodes": "",
          "priority": 0, "start_time": 0, "end_time": 0, "user_name": "ben", "user_id": 1010, "admin_comment": array},
         {"job_id": 3, "array_job_id": 0, "array_task_id": null, "array_task_string": "", "job_state": "CANCELLED", "nodes": "n59-1",

@@ -134,7 +134,10 @@ mod tests {
         let file = find(Which::Spank, slurm, &places).expect("there");
         assert_eq!(file, root.path().join("22.05.8/libra_spank.so"));
         let error = find(Which::JobSubmit, slurm, &places).expect_err("none");
-        assert!(error.contains("some for 23.11.1, 22.05.8, 22.05.2"), "{error}");
+        assert!(
+            error.contains("some for 23.11.1, 22.05.8, 22.05.2"),
+            "{error}"
+        );
     }
 
     #[test]
