@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The longest that one of Slurm's commands may take.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest that one of Slurm's commands may take: 22.05's give a missing controller up after 9 s by themselves, if they are
+/// allowed to.
+pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Where slurm.conf is, when nobody says so.
 const PLACES: [&str; 5] = [

@@ -18,9 +18,18 @@ pub struct Owned {
 /// Jobs from `squeue --json`.
 ///
 /// # Errors
-/// It is no JSON, or has no jobs.
+/// It is no JSON, has no jobs, or says that they could not be read.
 pub fn from_json(text: &str) -> Result<Vec<Owned>, String> {
     let json: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    // With the controller down squeue ends well, with no jobs, and says so only here.
+    if let Some(error) = json["errors"].as_array().and_then(|errors| errors.first()) {
+        let words = ["description", "error"].map(|key| error[key].as_str());
+        let words: Vec<&str> = words.into_iter().flatten().collect();
+        return Err(format!(
+            "{}; slurmctld may be down (scontrol ping)",
+            words.join(": ")
+        ));
+    }
     let jobs = json["jobs"].as_array().ok_or("there are no 'jobs' in it")?;
     jobs.iter().map(job_of_json).collect()
 }

@@ -55,6 +55,14 @@ fn squeue_s_json_becomes_records() {
     assert!(job(3).state == State::Ended && job(3).cut_short);
     assert_eq!(jobs[0].user, "ann");
     assert!(from_json("{}").is_err() && from_json("squeue: error").is_err());
+    // What 22.05.8 printed with its controller down, and ended well.
+    let down = r#"{"errors": [{"description": "Failed while looking for jobs", "error_number": -1, "error": "Unspecified error",
+                 "source": "slurm_load_jobs"}], "jobs": []}"#;
+    let error = from_json(down).expect_err("no answer");
+    assert!(
+        error.contains("looking for jobs") && error.contains("slurmctld may be down"),
+        "{error}"
+    );
 }
 
 #[test]
