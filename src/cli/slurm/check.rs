@@ -416,7 +416,10 @@ fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, PathB
     if judge::prolog_at_once(&conf) {
         findings.ok("installed: PrologFlags runs prologs when a job gets its nodes");
     } else {
-        findings.problem(
+        // Before its plugin is named, Libra has sold nothing.
+        let level = named.map_or(Level::Warning, |_| Level::Problem);
+        findings.add(
+            level,
             "installed: PrologFlags has no Alloc, so jobs of srun and salloc run without their shares; write PrologFlags=Alloc and restart slurmctld and slurmd",
         );
     }
