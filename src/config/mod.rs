@@ -165,6 +165,8 @@ pub struct SlurmConfig {
     pub partitions: Vec<String>,
     /// Time between two looks at Slurm's own records.
     pub interval: Duration,
+    /// Time that Slurm may take to start an accepted job.
+    pub start_delay: Duration,
 }
 
 impl Default for SlurmConfig {
@@ -174,6 +176,7 @@ impl Default for SlurmConfig {
             without_terms: WithoutTerms::default(),
             partitions: Vec::new(),
             interval: Duration(1.0),
+            start_delay: Duration(4.0),
         }
     }
 }

@@ -131,6 +131,7 @@ impl Controller {
     /// Decides by these rules from now on; other partitions count from the next records on.
     pub fn configure(&mut self, config: &Config) {
         self.book.set_admission(config.admission());
+        self.book.starts_within(config.slurm.start_delay.0);
         self.without_terms = config.slurm.without_terms;
         self.wanted = config.slurm.partitions.clone();
     }
