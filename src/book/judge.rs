@@ -208,7 +208,9 @@ impl Book {
     pub(super) fn begun_late(&self, request: &Request) -> Request {
         let mut judged = *request;
         if self.start_delay > 0.0 && request.terms.check().is_ok() {
-            judged.terms.deadline = (request.terms.deadline - self.start_delay).max(SHORTEST);
+            // A deadline below this cannot be met anyway, and prices divide by it.
+            let least = (request.terms.estimate / 10.0).clamp(SHORTEST, request.terms.deadline);
+            judged.terms.deadline = (request.terms.deadline - self.start_delay).max(least);
         }
         judged
     }
