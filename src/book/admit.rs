@@ -56,7 +56,9 @@ impl Book {
         });
         self.scratch = scratch;
         admitted.map_err(|mut refusal| {
-            refusal.later_by(request.terms.deadline - judged.terms.deadline);
+            if judged != *request {
+                refusal.later_by(self.start_delay, request.terms.deadline);
+            }
             BookError::Refused(refusal)
         })
     }

@@ -19,11 +19,12 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Counts the times in it from so many seconds earlier: what was judged was what is left then.
-    pub fn later_by(&mut self, seconds: f64) {
+    /// Counts the times in it from so many seconds earlier: what was judged was what is left then of a deadline of
+    /// `asked` seconds.
+    pub fn later_by(&mut self, seconds: f64, asked: f64) {
         if let Reason::Deadline { fastest, deadline } = &mut self.reason {
             *fastest += seconds;
-            *deadline += seconds;
+            *deadline = asked;
         }
         for offer in &mut self.counter_offers {
             if let CounterOffer::Deadline { deadline, .. } = offer {
