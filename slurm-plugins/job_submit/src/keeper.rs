@@ -40,7 +40,8 @@ struct State {
     /// Microseconds that each submission of this period took.
     times: Vec<u32>,
     looks_wanted: bool,
-    stopping: bool,
+    /// Which thread is the one to go on: counts up whenever one starts or is to stop.
+    generation: u64,
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
@@ -48,10 +49,9 @@ static STATE: Mutex<State> = Mutex::new(State {
     on_fault: OnFault::Refuse,
     times: Vec::new(),
     looks_wanted: false,
-    stopping: false,
+    generation: 0,
 });
 static WAKE: Condvar = Condvar::new();
-static THREAD: Mutex<Option<std::thread::JoinHandle<()>>> = Mutex::new(None);
 
 /// Most times that are kept of a period.
 const MOST_TIMES: usize = 100_000;
@@ -71,38 +71,39 @@ fn now() -> f64 {
 }
 
 impl Keeper {
-    /// Starts the thread.
+    /// Starts the thread. A book of before is not taken over: between two starts nobody told it anything.
     pub fn start() {
-        let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread.is_some() {
-            return;
-        }
-        state().stopping = false;
+        let generation = {
+            let mut state = state();
+            state.controller = None;
+            state.generation += 1;
+            state.generation
+        };
         let begun = std::thread::Builder::new()
             .name("libra".to_string())
-            .spawn(|| {
+            .spawn(move || {
+                let mut rounds = Rounds {
+                    generation,
+                    ..Rounds::default()
+                };
                 // A panic ends one round, not the thread.
-                let mut rounds = Rounds::default();
-                while !state().stopping {
+                while state().generation == generation {
                     let round = std::panic::AssertUnwindSafe(|| rounds.round());
                     if std::panic::catch_unwind(round).is_err() {
                         log::write(Level::Error, "fault while reading the queue; going on");
-                        wait(Duration::from_secs(1));
+                        rounds.wait(Duration::from_secs(1));
                     }
                 }
             });
         match begun {
-            Ok(begun) => {
-                *thread = Some(begun);
-                log::write(
-                    Level::Info,
-                    &format!(
-                        "version {}, for Slurm {}",
-                        env!("CARGO_PKG_VERSION"),
-                        version()
-                    ),
-                );
-            }
+            Ok(_) => log::write(
+                Level::Info,
+                &format!(
+                    "version {}, for Slurm {}",
+                    env!("CARGO_PKG_VERSION"),
+                    version()
+                ),
+            ),
             Err(error) => log::write(
                 Level::Error,
                 &format!("no thread: {error}; no job with terms will be judged"),
@@ -110,20 +111,13 @@ impl Keeper {
         }
     }
 
-    /// Stops the thread. It is not waited for longer than a moment: it may be asking a slurmctld that does not answer any
-    /// more, and its code stays loaded.
+    /// Tells the thread to end. It is not waited for: it may be asking slurmctld something, which answers only after this.
+    /// Its code stays loaded.
     pub fn stop() {
-        state().stopping = true;
-        WAKE.notify_all();
-        let thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let begun = Instant::now();
-        while thread.as_ref().is_some_and(|thread| !thread.is_finished())
-            && begun.elapsed() < Duration::from_millis(300)
-        {
-            std::thread::sleep(Duration::from_millis(5));
-        }
         let mut state = state();
+        state.generation += 1;
         say_times(&mut state.times);
+        WAKE.notify_all();
     }
 
     /// Answers a submission.
@@ -192,14 +186,6 @@ impl Keeper {
     }
 }
 
-/// Waits, unless somebody asks for a look or the end comes.
-fn wait(time: Duration) {
-    let state = state();
-    let awaited =
-        WAKE.wait_timeout_while(state, time, |state| !state.looks_wanted && !state.stopping);
-    drop(awaited);
-}
-
 /// Tenths of a microsecond of a period, as a line of the log.
 fn say_times(times: &mut Vec<u32>) {
     if times.is_empty() {
@@ -228,9 +214,18 @@ struct Rounds {
     /// The last problem that was written to the log: one line for each, not one for each round.
     problem: Option<String>,
     period: Option<Instant>,
+    generation: u64,
 }
 
 impl Rounds {
+    /// Waits, unless somebody asks for a look or the end comes.
+    fn wait(&self, time: Duration) {
+        let awaited = WAKE.wait_timeout_while(state(), time, |state| {
+            !state.looks_wanted && state.generation == self.generation
+        });
+        drop(awaited);
+    }
+
     fn round(&mut self) {
         self.follow_config();
         let begun = Instant::now();
@@ -274,11 +269,11 @@ impl Rounds {
                 .is_some_and(|controller| controller.read_at().is_some())
         };
         if !ready {
-            return wait(FIRST);
+            return self.wait(FIRST);
         }
         // Not at once again, whoever asks: a look costs slurmctld something.
         std::thread::sleep(AT_ONCE.max(took * SHARE_OF_TIME / 10));
-        wait(self.interval.max(took * SHARE_OF_TIME));
+        self.wait(self.interval.max(took * SHARE_OF_TIME));
     }
 
     fn look(&mut self) -> Result<Vec<Pin>, String> {
