@@ -440,8 +440,14 @@ impl Controller {
         };
         let what = if count > 1 { "jobs" } else { "nodes" };
         text.replacen(
-            &format!("refused ({}): {}", refusal.reason.category(), refusal.reason.text(name)),
-            &format!("refused ({what}): it asks for {asked} {what} and there is room for {fit} now"),
+            &format!(
+                "refused ({}): {}",
+                refusal.reason.category(),
+                refusal.reason.text(name)
+            ),
+            &format!(
+                "refused ({what}): it asks for {asked} {what} and there is room for {fit} now"
+            ),
             1,
         )
     }
@@ -587,8 +593,7 @@ fn write_offer(
         } => {
             let each = submission.processors_per_task.unwrap_or(1).max(1);
             // Fewer nodes than --nodelist names are not accepted.
-            if processors_per_chunk % each != 0
-                || submission.required_nodes.len() > chunks as usize
+            if processors_per_chunk % each != 0 || submission.required_nodes.len() > chunks as usize
             {
                 return None;
             }
