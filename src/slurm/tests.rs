@@ -564,3 +564,36 @@ fn counter_offers_are_accepted_as_they_are_written() {
         "{reason}"
     );
 }
+
+#[test]
+fn fewer_nodes_are_offered_as_slurm_takes_them() {
+    let mut queue = Queue::new(EXACT);
+    for node in ["n1", "n2", "n3"] {
+        let mut there = asks("16", "20", "100");
+        there.required_nodes = vec![node.to_string()];
+        queue.accept(&there, START);
+    }
+    let mut wide = asks("10", "20", "1000");
+    wide.least_nodes = Some(2);
+    let reason = queue.refuse(&wide, START);
+    assert!(
+        reason.starts_with(
+            "libra: refused (nodes): it asks for 2 nodes and there is room for 1 now\n"
+        ),
+        "{reason}"
+    );
+    // Without -N it would still be for two nodes.
+    assert!(reason.contains("-N 1 -n 1 (costs"), "{reason}");
+    wide.required_nodes = vec!["n3".to_string(), "n4".to_string()];
+    let reason = queue.refuse(&wide, START);
+    assert!(!reason.contains("-n 1"), "{reason}");
+    let mut array = asks("10", "20", "1000");
+    array.array = Some("1-3".to_string());
+    let reason = queue.refuse(&array, START);
+    assert!(
+        reason.starts_with(
+            "libra: refused (jobs): it asks for 3 jobs and there is room for 2 now (all 3 jobs"
+        ),
+        "{reason}"
+    );
+}

@@ -79,8 +79,14 @@ class Site(Cluster):
 
     def up(self):
         super().up()
+        if self.with_controller:
+            self.wait_judging()
         for node in self.nodes if self.with_agents else []:
             self.start_agent(node)
+
+    def wait_judging(self, times=1):
+        """Wait until slurmctld has read its queue so many times anew: before that, clients are told to try again."""
+        self.wait("slurmctld judges", lambda: self.log().count(" jobs with terms") >= times)
 
     def down(self):
         roots = self.cgroup_roots() if self.directory is not None else []
