@@ -30,15 +30,10 @@ const SHARE_OF_TIME: u32 = 50;
 /// A look that took longer counts as this long.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
-/// Submissions and times of a period, written to the log now and then.
-const PERIOD: Duration = Duration::from_secs(600);
-
 /// What submissions and the thread share.
 struct State {
     controller: Option<Controller>,
     on_fault: OnFault,
-    /// Microseconds that each submission of this period took.
-    times: Vec<u32>,
     looks_wanted: bool,
     stopping: bool,
 }
@@ -46,12 +41,24 @@ struct State {
 static STATE: Mutex<State> = Mutex::new(State {
     controller: None,
     on_fault: OnFault::Refuse,
-    times: Vec::new(),
     looks_wanted: false,
     stopping: false,
 });
 static WAKE: Condvar = Condvar::new();
 static THREAD: Mutex<Option<std::thread::JoinHandle<()>>> = Mutex::new(None);
+
+/// How long things took since it was last written to the log.
+struct Times {
+    /// Tenths of a microsecond that each submission took in all, whatever became of it.
+    submissions: Vec<u32>,
+    /// The longest that the thread has kept the book to itself.
+    look: Duration,
+}
+
+static TIMES: Mutex<Times> = Mutex::new(Times {
+    submissions: Vec::new(),
+    look: Duration::ZERO,
+});
 
 /// Most times that are kept of a period.
 const MOST_TIMES: usize = 100_000;
@@ -122,13 +129,20 @@ impl Keeper {
         {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let mut state = state();
-        say_times(&mut state.times);
+        say_times();
+    }
+
+    /// A submission was answered, from this moment to now.
+    pub fn took(begun: Instant) {
+        let took = u32::try_from(begun.elapsed().as_nanos() / 100).unwrap_or(u32::MAX);
+        let mut times = times();
+        if times.submissions.len() < MOST_TIMES {
+            times.submissions.push(took);
+        }
     }
 
     /// Answers a submission.
     pub fn submit(submission: &Submission) -> Answer {
-        let begun = Instant::now();
         let mut state = state();
         if cfg!(feature = "test-faults")
             && submission.options.iter().any(|(_, value)| value == "666")
@@ -163,10 +177,6 @@ impl Keeper {
             state.looks_wanted = true;
             WAKE.notify_all();
         }
-        if state.times.len() < MOST_TIMES {
-            let took = u32::try_from(begun.elapsed().as_nanos() / 100).unwrap_or(u32::MAX);
-            state.times.push(took);
-        }
         answer
     }
 
@@ -200,24 +210,35 @@ fn wait(time: Duration) {
     drop(awaited);
 }
 
-/// Tenths of a microsecond of a period, as a line of the log.
-fn say_times(times: &mut Vec<u32>) {
-    if times.is_empty() {
+fn times() -> MutexGuard<'static, Times> {
+    TIMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes the period's times to the log, and begins the next.
+fn say_times() {
+    let (mut submissions, look) = {
+        let mut times = times();
+        let look = std::mem::take(&mut times.look);
+        (std::mem::take(&mut times.submissions), look)
+    };
+    if submissions.is_empty() {
         return;
     }
-    times.sort_unstable();
-    let at = |part: usize| f64::from(times[(times.len() * part / 100).min(times.len() - 1)]) / 10.0;
+    submissions.sort_unstable();
+    let last = submissions.len() - 1;
+    let at =
+        |part: usize| f64::from(submissions[(submissions.len() * part / 100).min(last)]) / 10.0;
     log::write(
         Level::Info,
         &format!(
-            "{} submissions judged, median {:.1} us, 99 of 100 within {:.1} us, longest {:.1} us",
-            times.len(),
+            "{} submissions, median {:.1} us, 99 of 100 within {:.1} us, longest {:.1} us; a look at the queue kept the book for at most {:.1} us",
+            submissions.len(),
             at(50),
             at(99),
-            f64::from(times[times.len() - 1]) / 10.0
+            at(100),
+            look.as_secs_f64() * 1e6,
         ),
     );
-    times.clear();
 }
 
 /// What the thread remembers from round to round.
@@ -227,7 +248,8 @@ struct Rounds {
     interval: Duration,
     /// The last problem that was written to the log: one line for each, not one for each round.
     problem: Option<String>,
-    period: Option<Instant>,
+    report_interval: Duration,
+    reported: Option<Instant>,
 }
 
 impl Rounds {
@@ -263,16 +285,15 @@ impl Rounds {
         let ready = {
             let mut state = state();
             state.looks_wanted = moved;
-            let period = *self.period.get_or_insert(begun);
-            if period.elapsed() > PERIOD {
-                self.period = Some(begun);
-                say_times(&mut state.times);
-            }
             state
                 .controller
                 .as_ref()
                 .is_some_and(|controller| controller.read_at().is_some())
         };
+        if self.reported.get_or_insert(begun).elapsed() >= self.report_interval {
+            self.reported = Some(begun);
+            say_times();
+        }
         if !ready {
             return wait(FIRST);
         }
@@ -288,7 +309,11 @@ impl Rounds {
             let Some(controller) = &mut state.controller else {
                 return Ok(Vec::new());
             };
-            controller.look(&records, now())
+            let begun = Instant::now();
+            let looked = controller.look(&records, now());
+            let mut times = times();
+            times.look = times.look.max(begun.elapsed());
+            looked
         };
         let look = looked.map_err(|error| error.to_string())?;
         for line in &look.log {
@@ -325,6 +350,7 @@ impl Rounds {
                     none => *none = Some(Controller::new(&config, now())),
                 }
                 self.interval = Duration::from_secs_f64(config.slurm.interval.0);
+                self.report_interval = Duration::from_secs_f64(config.slurm.report_interval.0);
                 state.on_fault = config.slurm.on_fault;
                 drop(state);
                 if !first {
