@@ -40,8 +40,8 @@ class Programs:
             raise CommandFailed(f"{' '.join(map(str, argv))}: exit {result.rc}: {(result.err or result.out).strip()} {options.get('stdin', '')}")
         return result.out
 
-    def wait(self, what, question, patience=30.0):
-        """Ask until the answer is true; the answer. `what` is for the message if it never is."""
+    def wait(self, what, question, patience=60.0):
+        """Ask until the answer is true; the answer. `what` is for the message if it never is. Patience costs nothing where the answer comes."""
         deadline = time.monotonic() + patience
         while True:
             answer = question()

@@ -9,13 +9,14 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "batch")]
 
 import machine  # noqa: E402
 import turns  # noqa: E402
 from libra_site import Site  # noqa: E402
 
 REFUSED = 32  # qsub's exit status after a hook's reject
+MARGIN = 1.05  # what Libra puts on every estimate, by default
 
 
 class SiteCase(unittest.TestCase):
@@ -24,7 +25,7 @@ class SiteCase(unittest.TestCase):
     # For Site().
     site = {}
     # How many processors the class keeps busy while it measures what its jobs get (0: it measures nothing). Such classes have them to
-    # themselves (tests/openpbs/turns.py).
+    # themselves (tests/batch/turns.py).
     measures = 0
 
     @classmethod
@@ -66,6 +67,8 @@ class SiteCase(unittest.TestCase):
         self.pbs.qmgr("set server scheduling = true")
         self.clear()
         self.assertEqual(self.pbs.cgroups(), [], "cgroups of jobs that are gone")
+        with contextlib.suppress(TimeoutError):
+            self.pbs.wait("nothing registered", lambda: not self.registered())
         self.assertEqual(self.registered(), {}, "registered on a host, and gone")
 
     def clear(self):
@@ -77,7 +80,7 @@ class SiteCase(unittest.TestCase):
         pbs.wait("all jobs gone", lambda: not [job for job, record in pbs.jobs().items() if record.get("job_state") != "F"])
         left = lambda: [*pbs.cgroups(), *(f"{host} {taken}" for host, taken in pbs.committed().items() if taken)]  # noqa: E731
         try:
-            pbs.wait("all shares free and all cgroups gone", lambda: not left(), 15)
+            pbs.wait("all shares free and all cgroups gone", lambda: not left())
         except TimeoutError:
             self.fail(f"all jobs are deleted, and there is still {left()}")
 
@@ -107,8 +110,9 @@ class SiteCase(unittest.TestCase):
             self.assertIn(part, answer.err)
         return answer.err
 
-    def running(self, job, patience=30.0):
-        return self.pbs.wait_state(job, "R", patience)
+    def running(self, job):
+        """Wait until its processes run; its attributes."""
+        return self.pbs.wait_started(job)
 
     def terms(self, job):
         """{key: value} of what was sold."""
@@ -117,6 +121,12 @@ class SiteCase(unittest.TestCase):
     def share(self, job):
         """The share of each slot that was sold, at the first place."""
         return float(self.terms(job)["at"].split("+")[0].split("*")[2])
+
+    def due(self, job, used=0.0):
+        """The share that a job needs to be in time if it has used so many processor seconds by now: one that started late, or did not get on
+        because the machine was busy, needs more than it was sold, and is given it."""
+        terms = self.terms(job)
+        return (MARGIN * float(terms["estimate"]) - used) / (float(terms["deadline"]) - (time.time() - float(terms["submitted"])))
 
     # ---- measuring
 
@@ -142,14 +152,14 @@ class SiteCase(unittest.TestCase):
         took, after = time.monotonic() - began, [self.used(job) for job in jobs]
         return [(b - a) / took for a, b in zip(before, after)]
 
-    def ending(self, job, patience=60.0):
+    def ending(self, job, patience=120.0):
         """(seconds from submission to end, as the library judged it in the server's log; did it meet its deadline?)"""
         self.pbs.wait_state(job, "F", patience)
         pattern = re.compile(rf"job {re.escape(job)} (met|missed) its deadline.*?: ended after (\S+(?: \S+)*?) of (.*)")
-        found = self.pbs.wait(f"the verdict on {job}", lambda: pattern.search(self.pbs.log()), 10)
+        found = self.pbs.wait(f"the verdict on {job}", lambda: pattern.search(self.pbs.log()))
         return found[0], found[1] == "met"
 
-    def met(self, *jobs, patience=60.0):
+    def met(self, *jobs, patience=120.0):
         """All end in time; what the log says of each."""
         said = [self.ending(job, patience) for job in jobs]
         for text, in_time in said:

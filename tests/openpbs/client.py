@@ -8,11 +8,14 @@ import os
 import pathlib
 import re
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
 
 import commands  # noqa: E402
-from commands import CommandFailed, Result  # noqa: E402
+from commands import CommandFailed, Result  # noqa: E402, F401
+
+STARTED = "42"  # the substate of a job whose first process its mom has heard of; before that it is 41
 
 
 def plain_environment(conf):
@@ -42,6 +45,15 @@ class Commands(commands.Programs):
     def environment(self):
         """To speak to this cluster; PBS's own directories come first in PATH."""
         return {**plain_environment(self.conf), "PATH": f"{self.exec}/bin:{self.exec}/sbin:{os.environ['PATH']}"}
+
+    def run(self, *argv, timeout=120.0, **options):
+        for _ in range(3):
+            done = super().run(*argv, timeout=timeout, **options)
+            # Now and then, when many commands follow each other: a port is used again before the server has forgotten it. Nothing was done then.
+            if "Invalid credential" not in done.err:
+                break
+            time.sleep(0.2)
+        return done
 
     def qmgr(self, *commands, check=True):
         """Commands for qmgr, as root; with `check`, the first that fails is an exception."""
@@ -74,9 +86,6 @@ class Commands(commands.Programs):
     def node(self, name):
         """A node's attributes."""
         result = self.run("pbsnodes", "-v", name)
-        if "Invalid credential" in result.err:
-            # Now and then, when many commands follow each other: a port is used again before the server has forgotten it.
-            result = Result(0, self.must("pbsnodes", "-v", name), "")
         if result.rc != 0:
             raise CommandFailed(f"pbsnodes -v {name}: exit {result.rc}: {result.err.strip()}")
         return attributes(result.out).get(name, {})
@@ -88,17 +97,29 @@ class Commands(commands.Programs):
         """Ask for a scheduling cycle now."""
         self.qmgr("set server scheduling = true")
 
-    def wait_state(self, job, states, patience=30.0):
-        """Wait until the job's state is one of the letters in `states`; its attributes."""
+    def wait_job(self, job, what, is_so, patience=60.0):
+        """Wait until something is so of the job's attributes; its attributes."""
         def reached():
             found = self.qstat(job)
-            return found if found.get("job_state", "?") in states else None
+            return found if is_so(found) else None
         try:
-            return self.wait(f"job {job} in state {states}", reached, patience)
+            return self.wait(f"job {job} {what}", reached, patience)
         except TimeoutError as late:
             found = self.qstat(job)
             nodes = {host: self.node(host).get("state") for host in self.host_names}
-            raise TimeoutError(f"{late}: it is in state {found.get('job_state')}, comment {found.get('comment')!r}, nodes {nodes}") from None
+            raise TimeoutError(f"{late}: it is in state {found.get('job_state')}, substate {found.get('substate')}, comment {found.get('comment')!r}, nodes {nodes}") from None
+
+    def wait_state(self, job, states, patience=60.0):
+        """Wait until the job's state is one of the letters in `states`; its attributes. State R does not say that anything runs yet: see wait_started."""
+        return self.wait_job(job, f"in state {states}", lambda found: found.get("job_state", "?") in states, patience)
+
+    def wait_started(self, job, patience=60.0, runs=1):
+        """Wait until the job's processes run, for the `runs`th time at least, and its host has told the server so; its attributes.
+
+        A job is in state R as soon as the server sends it, and its first process is there a little before its mom has heard of it and written
+        that down. Meanwhile PBS loses things: a mom that is killed then knows of no process of this job afterwards, and the job stays in state R
+        for ever; a qdel's signal is sent to nobody, and the next one much later; a server that is killed then starts the job again."""
+        return self.wait_job(job, "started", lambda found: found.get("job_state") == "R" and found.get("substate") == STARTED and int(found["run_count"]) >= runs, patience)
 
     def hook(self, name, event, source, config=None, **settings):
         """Create (or replace) hook `name` for `event` with the Python text `source` and the text `config`; wait until hosts have it."""

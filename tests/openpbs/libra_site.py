@@ -53,18 +53,27 @@ class Site(Cluster):
         self.own.mkdir()
         self.write_config()
         self.install()
-        for host in self.host_names:
-            self.wait(f"{host} has hooks and resources", lambda host=host: self.is_told(host))
         if self.with_agents:
             for host in self.host_names:
                 self.start_agent(host)
 
-    def is_told(self, host):
-        """Whether the server has sent a host everything. Until then PBS tries a job on it again and again."""
+    def wait_told(self):
+        """Wait until the server has sent its hosts everything. Until then PBS tries a job on them again and again, or runs it by the old rules."""
+        hooks, wanted = self.own / "hooks", {}
+        hooks.mkdir(exist_ok=True)
+        exports = [(event, part, kind) for event in HOST_EVENTS for part, kind in (("PY", "x-python"), ("CF", "x-config"))]
+        self.qmgr(*(f"export hook libra_{event} application/{kind} default {hooks}/{event}.{part}" for event, part, kind in exports))
+        for event, part, _ in exports:
+            wanted[f"libra_{event}.{part}"] = (hooks / f"{event}.{part}").read_text()
+        for host in self.host_names:
+            self.wait(f"{host} has hooks and resources", lambda host=host: self.is_told(host, wanted))
+
+    def is_told(self, host, wanted):
+        """Whether a host has these hooks, switched on, and the resources."""
         hooks = self.directory / host / "mom_priv/hooks"
         try:
-            told = [(hooks / f"libra_{event}.{part}").read_text() for event in HOST_EVENTS for part in ("PY", "CF", "HK")]
-            return "libra_terms" in (hooks / "resourcedef").read_text() and not any("enabled=false" in text.lower() for text in told)
+            return ("libra_terms" in (hooks / "resourcedef").read_text() and all((hooks / name).read_text() == text for name, text in wanted.items())
+                    and not any("enabled=false" in (hooks / f"libra_{event}.HK").read_text().lower() for event in HOST_EVENTS))
         except OSError:
             return False
 
@@ -96,8 +105,10 @@ class Site(Cluster):
         return ["--library", self.library, "--config", self.own / "server.toml", "--host-config", self.own / "%h.toml", "--state", self.own / "record"]
 
     def install(self, *more):
-        """`libra pbs install`; what it printed."""
-        return self.must(self.libra, "pbs", "install", *self.install_arguments(), *more, timeout=300)
+        """`libra pbs install`; what it printed. The hosts have it."""
+        said = self.must(self.libra, "pbs", "install", *self.install_arguments(), *more, timeout=300)
+        self.wait_told()
+        return said
 
     def uninstall(self, *more):
         return self.must(self.libra, "pbs", "uninstall", "--state", self.own / "record", *more, timeout=300)

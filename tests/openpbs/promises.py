@@ -81,6 +81,12 @@ def pause(pbs, host, job, on=True):
             os.kill(pid, signal.SIGSTOP if on else signal.SIGCONT)
 
 
+def started_in_cgroup(pbs, host, job, runs=1):
+    """Wait until a job's processes run in its cgroup, and PBS knows it (see wait_started); their numbers."""
+    pbs.wait_started(job, runs=runs)
+    return pbs.wait(f"{job} has processes in its cgroup", lambda: processes(pbs, host, job))
+
+
 def free_nodes(pbs):
     """Wait until all nodes are up."""
     for host in pbs.host_names:

@@ -42,8 +42,9 @@ class TwoClusters(unittest.TestCase):
             pbs.wait_state(job, "F")
             pbs.wait("output delivered", output.exists)
             self.assertEqual(output.read_text(), f"{first}\n")
-            pbs.wait_state(kept, "R")
+            pbs.wait_started(kept)
             number = pbs.directory / "home" / first / "stray"
+            pbs.wait_started(stray)
             stray_pid = int(pbs.wait("the job runs", lambda: number.exists() and number.read_text().strip()))
             self.assertEqual(pbs.run("pbsnodes", "-o", f"{host}:{pbs.host_port(host)}").rc, 0)
             self.assertIn("offline", pbs.node(host)["state"])
@@ -66,7 +67,7 @@ class TwoClusters(unittest.TestCase):
             self.assertEqual(pbs.qstat(kept)["run_count"], "1")
             self.assertEqual(pbs.qdel(kept, user=first).rc, 159, "another user's job")
             self.assertEqual(pbs.qdel(kept, user=second).rc, 0)
-            self.assertEqual(other.wait_state(elsewhere, "R")["Job_Owner"], f"{other.users[0]}@{other.server_name}")
+            self.assertEqual(other.wait_started(elsewhere)["Job_Owner"], f"{other.users[0]}@{other.server_name}")
             self.assertTrue(machine.alive(stray_pid), stray)
             directories, numbers = [pbs.directory, other.directory], [pbs.plan["subnet"], other.plan["subnet"]]
             self.assertNotEqual(traces_of(*numbers), [])

@@ -12,9 +12,10 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from promises import expect_free, libra_log, processes, terms  # noqa: E402
+from promises import expect_free, libra_log, started_in_cgroup, terms  # noqa: E402
 from test_faults import OneSite  # noqa: E402
 
+TWENTY_ATTEMPTS = 300  # seconds; half a second each where nothing else is to be done
 # Does not let a job begin that its user has called so.
 REFUSING = """import pbs
 event = pbs.event()
@@ -63,7 +64,7 @@ class HostFaults(OneSite):
         """PBS tries again some twenty times, then holds the job; the user sees why."""
         pbs = self.pbs
         job = pbs.submit(*terms(0.2, host))
-        has = pbs.wait("held by PBS", lambda: pbs.qstat(job)["job_state"] == "H" and pbs.qstat(job), 90)
+        has = pbs.wait("held by PBS", lambda: pbs.qstat(job)["job_state"] == "H" and pbs.qstat(job), TWENTY_ATTEMPTS)
         self.assertIn("too many failed attempts", has["comment"])
         self.assertEqual(pbs.node(host)["state"], "free")
         told = [line for line in libra_log(pbs, host) if "fault in libra_execjob_begin" in line]
@@ -76,8 +77,8 @@ class HostFaults(OneSite):
     def expect_uncapped(self, host, said):
         """It runs, without a cap, and the log says so."""
         pbs = self.pbs
-        job = pbs.submit(*terms(0.2, host), script="sleep 3\n")
-        pbs.wait_state(job, "R")
+        job = pbs.submit(*terms(0.2, host), script="sleep 5\n")
+        pbs.wait_started(job)
         self.assertEqual(pbs.cgroups(), [])
         self.assertEqual(pbs.wait_state(job, "F")["Exit_status"], "0")
         self.assertTrue([line for line in libra_log(pbs, host) if said in line], libra_log(pbs, host))
@@ -86,7 +87,7 @@ class HostFaults(OneSite):
     def expect_as_usual(self, host):
         pbs = self.pbs
         job = pbs.submit(*terms(0.2, host))
-        pbs.wait("it runs in its cgroup", lambda: processes(pbs, host, job))
+        started_in_cgroup(pbs, host, job)
         pbs.qdel(job)
         pbs.wait("no cgroup left", lambda: not pbs.cgroups())
 
@@ -101,8 +102,7 @@ class HostFaults(OneSite):
         # Its share is still its own; released, it runs.
         expect_free(self, pbs, {n1: 0.8, n2: 0.8})
         pbs.must("qrls", "-h", "s", job)
-        pbs.wait("it runs in its cgroup", lambda: processes(pbs, n1, job), 60)
-        self.assertTrue(self.pbs.qstat(job))
+        started_in_cgroup(pbs, n1, job)
 
     def test_admit(self):
         n1, n2 = self.pbs.host_names
@@ -127,11 +127,10 @@ class HostFaults(OneSite):
         n1, n2 = pbs.host_names
         pbs.hook("unwilling", "execjob_begin", REFUSING, order=300)
         self.addCleanup(pbs.delete_hook, "unwilling")
-        pbs.wait("the hosts have it", lambda: all((pbs.directory / host / "mom_priv/hooks/unwilling.PY").exists() for host in pbs.host_names))
         job = pbs.submit("-N", "unwanted", *terms(0.3, n1))
-        pbs.wait("held by PBS", lambda: pbs.qstat(job)["job_state"] == "H", 90)
+        pbs.wait("held by PBS", lambda: pbs.qstat(job)["job_state"] == "H", TWENTY_ATTEMPTS)
         expect_free(self, pbs, {n1: 0.7})
-        pbs.wait("nothing is left on the host", lambda: not pbs.cgroups(), 90)
+        pbs.wait("nothing is left on the host", lambda: not pbs.cgroups(), 120)
         expect_free(self, pbs, {n1: 0.7})
         pbs.qdel(job)
         expect_free(self, pbs, {n1: 1})
@@ -145,8 +144,16 @@ class ManyAtOnce(OneSite):
     def test_parallel(self):
         pbs = self.pbs
         ask = terms(0.195)  # a job that waits for its start needs a little more every second
+
+        def asking(number):
+            """One answer of Libra's; with many at a time PBS itself loses some on the way, before they come to it."""
+            for _ in range(5):
+                answer = pbs.qsub(*ask, user=pbs.users[number % 2])
+                if answer.rc in (0, 32):
+                    break
+            return answer
         with concurrent.futures.ThreadPoolExecutor(20) as pool:
-            asked = list(pool.map(lambda number: pbs.qsub(*ask, user=pbs.users[number % 2]), range(20)))
+            asked = list(pool.map(asking, range(20)))
         accepted = [job.out for job in asked if job.rc == 0]
         refused = [job for job in asked if job.rc != 0]
         self.assertEqual(len(accepted), 15)
@@ -154,15 +161,15 @@ class ManyAtOnce(OneSite):
         for job in refused:
             self.assertIn("refused (share)", job.err)
         for job in accepted:
-            pbs.wait_state(job, "R", 60)
+            pbs.wait_started(job, 120)
         for share in pbs.committed().values():
             self.assertAlmostEqual(share, 0.975, places=4)
         self.assertEqual(len(pbs.cgroups()), 15)
         pbs.qdel(*accepted[:5])
         for job in accepted[:5]:
-            pbs.wait_state(job, "F", 60)
+            pbs.wait_state(job, "F", 120)
         with concurrent.futures.ThreadPoolExecutor(20) as pool:
-            again = list(pool.map(lambda number: pbs.qsub(*ask, user=pbs.users[number % 2]), range(20)))
+            again = list(pool.map(asking, range(20)))
         self.assertEqual(sum(job.rc == 0 for job in again), 5)
         self.assertLessEqual(max(pbs.committed().values()), 1.0001)
 

@@ -46,7 +46,7 @@ class FaultySite(OneSite):
 
     def said(self, text):
         """Wait for a line of Libra's in the server's log."""
-        self.pbs.wait(f"'{text}' in the log", lambda: [line for line in libra_log(self.pbs) if text in line], 10)
+        self.pbs.wait(f"'{text}' in the log", lambda: [line for line in libra_log(self.pbs) if text in line])
 
     def expect_fault(self, *reasons):
         """A job with terms is refused, with a text that says why; one without is not."""
@@ -77,7 +77,7 @@ class Panics(FaultySite):
         n1, n2 = pbs.host_names
         server = pbs.server_pid()
         kept = pbs.submit(*terms(0.4, n1))
-        pbs.wait_state(kept, "R")
+        pbs.wait_started(kept)
         for _ in range(3):
             refused = pbs.qsub(*DEADLY)
             self.assertEqual(refused.rc, 32)
@@ -88,7 +88,7 @@ class Panics(FaultySite):
         pbs.write_config('[pbs]\non-fault = "admit"\n')
         pbs.install()
         admitted = pbs.submit(*DEADLY, "-l", f"select=1:ncpus=1:host={n2}")
-        has = pbs.wait_state(admitted, "R")
+        has = pbs.wait_started(admitted)
         self.assertEqual(has["Resource_List.libra_info"], "admitted without a promise: Libra could not judge it")
         self.assertNotIn("Resource_List.libra_terms", has)
         self.assertEqual([name for name in pbs.cgroups() if name.endswith(f" job-{admitted}")], [], "it runs without a cap")
@@ -122,7 +122,7 @@ class BadFiles(FaultySite):
         pbs = self.pbs
         n1, n2 = pbs.host_names
         runs = pbs.submit(*terms(0.4, n1))
-        pbs.wait_state(runs, "R")
+        pbs.wait_started(runs)
 
         def put(source):
             self.library.unlink(missing_ok=True)
@@ -174,11 +174,13 @@ class BadFiles(FaultySite):
         n1, n2 = pbs.host_names
         pbs.qmgr("set hook libra_periodic enabled = false")
         self.addCleanup(pbs.qmgr, "set hook libra_periodic enabled = true")
-        pbs.wait_state(pbs.submit(*terms(0.4, n1)), "R")
+        pbs.wait_started(pbs.submit(*terms(0.4, n1)))
         pbs.qmgr("set server scheduling = false")
         pbs.submit(*terms(0.3, n2))
         left = {n1: 0.6, n2: 0.7}
+        began = time.monotonic()
         expect_free(self, pbs, left)
+        usual = time.monotonic() - began
         record = pbs.home / "server_priv/libra/records.json"
         record.parent.mkdir(exist_ok=True)
         nodes = [{"name": host, "share": "1", "up": True, "resources": {"host": host}} for host in pbs.host_names]
@@ -193,7 +195,8 @@ class BadFiles(FaultySite):
             file.truncate(300 << 20)
         began = time.monotonic()
         expect_free(self, pbs, left)
-        self.assertLess(time.monotonic() - began, 5)
+        # Reading 300 MB as text, in each of these seven events, takes much longer.
+        self.assertLess(time.monotonic() - began, 5 + 2 * usual)
         self.said("too large, not read")
         record.unlink()
         expect_free(self, pbs, left)

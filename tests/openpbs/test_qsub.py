@@ -149,21 +149,23 @@ class Front(unittest.TestCase):
                                 extra_groups=[], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def test_waiting_for_the_end(self):
-        waiting = self.start("-W", "block=true,deadline=60,budget=9", "--", "/bin/sh", "-c", "sleep 4; exit 9")
-        start = time.monotonic()
+        end = self.home / "end"
+        waiting = self.start("-W", "block=true,deadline=60,budget=9", "--", "/bin/sh", "-c", f"while [ ! -e {end} ]; do sleep 0.2; done; exit 9")
         job = waiting.stdout.readline().strip()
         self.assertIn("accepted", waiting.stderr.readline())
-        self.assertLess(time.monotonic() - start, 3)
+        self.pbs.wait_started(job)
         self.assertIsNone(waiting.poll())
-        waiting.communicate(timeout=60)
+        end.touch()
+        waiting.communicate(timeout=120)
         self.assertEqual(waiting.returncode, 9)
         self.assertEqual(self.pbs.qstat(job)["Exit_status"], "9")
 
         waiting = self.start("-W", "block=true,deadline=60,budget=9", "--", "/bin/sleep", "600")
         job = waiting.stdout.readline().strip()
         waiting.stderr.readline()
+        self.pbs.wait_started(job)
         waiting.send_signal(signal.SIGTERM)
-        _, errors = waiting.communicate(timeout=60)
+        _, errors = waiting.communicate(timeout=120)
         # qsub's own way: it deletes the job and ends with 2.
         self.assertEqual((waiting.returncode, errors), (2, f"qsub: wait for job {job} interrupted by signal 15\n"))
         self.pbs.wait_state(job, "F")
@@ -183,7 +185,7 @@ class Front(unittest.TestCase):
 
         def read_until(text):
             nonlocal said
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while text not in said:
                 self.assertLess(time.monotonic(), deadline, said)
                 if not select.select([terminal], [], [], 1)[0]:
@@ -229,10 +231,11 @@ class Front(unittest.TestCase):
         times = {}
         for name, program, terms in (("the real qsub", "qsub", []), ("through Libra's, no terms", self.front, []),
                                      ("with terms", self.front, ["-W", "deadline=60,budget=7,estimate=5"])) * 2:
-            start = time.monotonic()
             for _ in range(40):
+                start = time.monotonic()
                 self.job_free(program, *terms)
-            times[name] = (time.monotonic() - start) / 40 * 1000
+                # The best of all: what it costs, without what else the machine has to do.
+                times[name] = min(times.get(name, 1e9), (time.monotonic() - start) * 1000)
         print("milliseconds per submission:", {name: round(time, 1) for name, time in times.items()}, file=sys.stderr)
         self.assertLess(times["through Libra's, no terms"], times["the real qsub"] + 20)
 

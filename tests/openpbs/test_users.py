@@ -7,15 +7,13 @@ Run as root: `python3 tests/openpbs/test_users.py`. Nothing here needs much proc
 import pathlib
 import re
 import sys
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from case import REFUSED, SiteCase  # noqa: E402
+from case import MARGIN, REFUSED, SiteCase  # noqa: E402
 
 # Every estimate is planned with a margin of 5 % (the default), so an estimate of 10 s and a deadline of 20 s take 10.5 / 20.
-MARGIN = 1.05
 
 
 class Submitting(SiteCase):
@@ -28,6 +26,8 @@ class Submitting(SiteCase):
     def test_accepted_with_price_and_node(self):
         job = self.sell(10, 20, budget=15)
         record = self.running(job)
+        # It began before, so it was due no more than it would be now.
+        most = self.due(job)
         host = self.pbs.host_names[0]
         self.assertEqual(record["Resource_List.libra_price"], "10.5")
         self.assertEqual(record["Resource_List.libra_info"],
@@ -42,7 +42,7 @@ class Submitting(SiteCase):
         # The kernel holds it: 52.5 ms of each 100 ms (and the registry's minimum for a job just begun is no less).
         quota = int((self.pbs.cgroup(host, job) / "cpu.cfs_quota_us").read_text()) / int((self.pbs.cgroup(host, job) / "cpu.cfs_period_us").read_text())
         self.assertGreaterEqual(quota, 0.525)
-        self.assertLess(quota, 0.6)
+        self.assertLess(quota, max(0.6, most + 0.01))
 
     def test_nobody_else_writes_what_was_sold(self):
         forged = self.pbs.qsub("-l", "libra_terms=v=1", "-l", "estimate=1,deadline=9,budget=9")
@@ -73,6 +73,8 @@ class Submitting(SiteCase):
     def test_refused_for_other_peoples_shares(self):
         """All three hosts are sold to 70 %; what the refusal offers is what is left."""
         first = [self.sell(200, 300) for _ in self.pbs.host_names]
+        for job in first:  # until they run, they need more with every second, and what is offered is soon too much
+            self.running(job)
         shares = [self.share(job) for job in first]
         text = self.refused(self.ask(100, 200), "libra: refused (share)")
         job = self.take(self.offer(text), 100, 200, 1000)
@@ -164,8 +166,6 @@ class Submitting(SiteCase):
         # Running.
         first = self.sell(60, 70, *there)
         self.running(first)
-        # PBS sends its signal once: a shell that is not there yet does not get it, and PBS waits long before the next.
-        time.sleep(1.5)
         self.refused(self.ask(60, 70, *there), "refused (share)")
         self.assertEqual(pbs.qdel(first, user=user).rc, 0)
         pbs.wait_state(first, "F")

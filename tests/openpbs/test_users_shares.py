@@ -2,7 +2,7 @@
 """What becomes of accepted jobs on a PBS with Libra: their shares, their deadlines, their processes, measured in their cgroups.
 
 Run as root: `python3 tests/openpbs/test_users_shares.py`. All hosts are on this machine, so no test keeps more than two processors' worth of shares busy.
-Where the machine is too busy for a measurement it is repeated once, and both are printed.
+Where the machine is too busy for a measurement it is repeated, and all are printed.
 """
 
 import pathlib
@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import machine  # noqa: E402
 from case import SiteCase  # noqa: E402
 from libra_site import busy  # noqa: E402
 
@@ -34,14 +35,14 @@ class Sharing(OnItsHost):
     def test_two_jobs_on_one_processor(self):
         """Shares of 0.6 and 0.3, both always busy, are used 2 : 1 within 3 %; both end in time."""
         jobs, said = [], []
-        # 0.63 and 0.315 of the processor, with the margin; what they are sold is in the ratio of 2 : 1.
-        for estimate, deadline in ((7.2, 12), (7.2, 24)):
-            jobs.append(self.sell(estimate, deadline, *self.on(1), script=busy(estimate)))
+        # 0.63 and 0.315 of the processor, with the margin; what they are sold is in the ratio of 2 : 1. Half a second for starting.
+        for estimate, deadline in ((12, 20), (12, 40)):
+            jobs.append(self.sell(estimate, deadline, *self.on(1), script=busy(estimate - 0.5)))
         for job in jobs:
             self.running(job)
         sold = [self.share(job) for job in jobs]
         time.sleep(1)  # both have started their work
-        for attempt in (1, 2):
+        for attempt in (1, 2, 3):
             rates = self.rates(jobs, 4)
             # Shares are taken anew as work gets done; what counts is what was sold.
             error = (rates[0] / rates[1]) / (sold[0] / sold[1]) - 1
@@ -53,19 +54,23 @@ class Sharing(OnItsHost):
         self.assertLessEqual(abs(error), 0.03, said)
 
     def test_a_job_that_needs_more_than_its_estimate(self):
-        """Estimate 3 s, work 8 s: it goes on at its share, then late with what is free; its neighbour has what it was sold, and ends in time."""
-        late = self.sell(3, 10, "-l", "walltime=120", *self.on(2), script=busy(8))
-        neighbour = self.sell(6, 10, *self.on(2), script=busy(6))
+        """Estimate 4.5 s, work 11 s: it goes on at its share, then late with what is free; its neighbour has what it was sold, and ends in time."""
+        late = self.sell(4.5, 15, "-l", "walltime=120", *self.on(2), script=busy(11))
+        neighbour = self.sell(9, 15, *self.on(2), script=busy(8.6))
         for job in (late, neighbour):
             self.running(job)
         time.sleep(1)
+        host = self.pbs.host_names[1]
+        used, quota = self.used(late), self.quota(late, host)
         rate, _ = self.rates([late, neighbour], 4)
+        quota, most = max(quota, self.quota(late, host)), self.due(late, used)
         endings = self.met(neighbour)
         self.assertEqual(self.pbs.qstat(late)["job_state"], "R", "it was not ended for its estimate")
         text, in_time = self.ending(late)
-        print(f"\n  it was sold {self.share(late):.3f} and used {rate:.3f}\n  {text}\n  {endings[0]}")
+        print(f"\n  it was sold {self.share(late):.3f}, capped at {quota:.3f} and used {rate:.3f}\n  {text}\n  {endings[0]}")
         self.assertFalse(in_time, text)
-        self.assertLess(rate, 1.1 * self.share(late))
+        self.assertLess(rate, 1.1 * quota)
+        self.assertLess(quota, max(1.01 * self.share(late), most))
         self.assertEqual(self.pbs.qstat(late)["Exit_status"], "0", text)
 
 
@@ -74,61 +79,67 @@ class Ending(OnItsHost):
 
     def test_a_job_past_its_deadline(self):
         """It goes on with all that is free, its node sells nothing over it, and the log says that it was late."""
-        job = self.sell(2, 4, "-l", "walltime=120", *self.on(3), script=busy(9))
+        job = self.sell(2, 4, "-l", "walltime=120", *self.on(3), script=busy(16))
         self.running(job)
         time.sleep(5)
         # Late, it may need the whole processor.
         self.refused(self.ask(10, 100, *self.on(3)), "refused (share)")
         self.pbs.wait("the quota of a whole processor", lambda: self.quota(job, self.pbs.host_names[2]) > 0.99)
-        self.assertAlmostEqual(self.rates([job], 2)[0], 1.0, delta=0.1)
+        for attempt in (1, 2, 3):
+            rate = self.rates([job], 2)[0]
+            if rate > 0.9:
+                break
+        self.assertAlmostEqual(rate, 1.0, delta=0.1)
         text, in_time = self.ending(job)
-        print(f"\n  {text}")
+        print(f"\n  it used {rate:.3f} at last; {text}")
         self.assertFalse(in_time, text)
         self.assertEqual(self.pbs.qstat(job)["Exit_status"], "0", text)
 
     def test_children_that_leave_the_session(self):
         """They are of the job: they end with it, and no cgroup is left."""
-        job = self.sell(2, 100, *self.on(1), script=SETSID + "sleep 3\n")
+        job = self.sell(2, 100, *self.on(1), script=SETSID + "sleep 8\n")
         self.running(job)
         host = self.pbs.host_names[0]
         # The shell, sleep, python.
         self.pbs.wait("three processes in the cgroup", lambda: len(self.group_processes(job, host)) >= 3)
         pids = self.group_processes(job, host)
         self.pbs.wait_state(job, "F")
-        self.assertFalse(self.pbs.cgroup(host, job).exists())
-        self.assertEqual([pid for pid in pids if pathlib.Path(f"/proc/{pid}").exists()], [])
+        self.pbs.wait("its cgroup is gone", lambda: not self.pbs.cgroup(host, job).exists())
+        self.assertEqual([pid for pid in pids if machine.alive(pid)], [])
 
     def test_two_hosts(self):
         """A job of two chunks is capped on both hosts, also what pbsdsh and pbs_tmrsh start there and pbs_attach brings in."""
         pbs = self.pbs
         first, second = pbs.host_names[:2]
         spinner = pbs.directory / "home" / pbs.users[0] / "spin.py"
-        spinner.write_text("import time\nend = time.time() + 9\nwhile time.time() < end: pass\n")
+        spinner.write_text("import time\nend = time.time() + 18\nwhile time.time() < end: pass\n")
         script = (f"{pbs.exec}/bin/pbsdsh -n 1 -- /usr/bin/env python3 {spinner} &\n"
-                  + f"{pbs.exec}/bin/pbs_tmrsh {second} sleep 8 &\n"
-                  + f"setsid {pbs.exec}/bin/pbs_attach -j $PBS_JOBID sleep 7 &\n"
+                  + f"{pbs.exec}/bin/pbs_tmrsh {second} sleep 17 &\n"
+                  + f"setsid {pbs.exec}/bin/pbs_attach -j $PBS_JOBID sleep 16 &\n"
                   + f"python3 {spinner}\nwait\n")
-        job = self.sell(5, 12.5, "-l", "select=2:ncpus=1", "-l", "place=scatter", script=script)
+        job = self.sell(10, 25, "-l", "select=2:ncpus=1", "-l", "place=scatter", script=script)
         self.running(job)
         nodes = pbs.node_of(job)
         self.assertEqual(nodes, [first, second])
         here = lambda host, word: [pid for pid in self.group_processes(job, host) if word in self.command(pid)]  # noqa: E731
         pbs.wait("pbsdsh's process in the cgroup there", lambda: here(second, "spin.py"))
-        pbs.wait("pbs_tmrsh's process in the cgroup there", lambda: here(second, "sleep 8"))
-        pbs.wait("pbs_attach's process in the cgroup here", lambda: here(first, "sleep 7"))
-        quotas = [int((pbs.cgroup(host, job) / "cpu.cfs_quota_us").read_text()) for host in nodes]
+        pbs.wait("pbs_tmrsh's process in the cgroup there", lambda: here(second, "sleep 17"))
+        pbs.wait("pbs_attach's process in the cgroup here", lambda: here(first, "sleep 16"))
         time.sleep(0.5)
         began, before = time.monotonic(), [self.used(job, host) for host in nodes]
         time.sleep(3)
         took = time.monotonic() - began
         rates = [(self.used(job, host) - used) / took for host, used in zip(nodes, before)]
+        quotas = [self.quota(job, host) for host in nodes]
+        most = self.due(job, min(before))
         print(f"\n  sold {self.share(job):.3f} on each of two hosts, used {rates[0]:.3f} and {rates[1]:.3f}; quotas {quotas}")
-        for rate in rates:
-            self.assertLessEqual(rate, self.share(job) * 1.1)
+        for rate, quota in zip(rates, quotas):
+            self.assertLessEqual(rate, quota * 1.1)
+            self.assertLessEqual(quota, max(1.01 * self.share(job), most))
             self.assertGreater(rate, self.share(job) * 0.5)
         self.met(job)
         for host in nodes:
-            self.assertFalse(pbs.cgroup(host, job).exists())
+            pbs.wait(f"its cgroup on {host} is gone", lambda host=host: not pbs.cgroup(host, job).exists())
 
     @staticmethod
     def command(pid):

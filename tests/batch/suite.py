@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the tests of this directory, clusters beside each other: `suite.py [FILE or CLASS ...]`, as tests/openpbs/run calls it.
+"""Runs the tests on a batch system, clusters beside each other: `suite.py DIRECTORY [FILE or CLASS ...]`, as tests/openpbs/run and tests/slurm/run call it.
 
 Each test class is a process and has a cluster of its own. First those that measure nothing, several at a time, while the
-clusters of the others come up; then those that do, as many as do not disturb each other (`measures`, in case.py). One line per test, and what a
-failed one said.
+clusters of the others come up; then those that do, as many as do not disturb each other (`measures`, in case.py of the directory). One line per test; what a
+failed one said, and its jobs and the daemons' logs about them (`evidence` of the directory).
 """
 
 import concurrent.futures
@@ -16,10 +16,11 @@ import tempfile
 import time
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+DIRECTORY = pathlib.Path(sys.argv[1]).resolve()
+sys.path[:0] = [str(DIRECTORY), str(pathlib.Path(__file__).resolve().parent)]
 
 import turns  # noqa: E402
+from evidence import evidence  # noqa: E402
 
 AT_A_TIME = 3
 
@@ -45,13 +46,19 @@ class Lines(unittest.TestResult):
         self.note("ok", test)
 
     def addFailure(self, test, error):
-        self.note("FAILED", test, self._exc_info_to_string(error, test))
+        self.fail(test, test, error)
 
     addError = addFailure
 
     def addSubTest(self, test, subtest, error):
         if error is not None:
-            self.note("FAILED", subtest, self._exc_info_to_string(error, test))
+            self.fail(subtest, test, error)
+
+    def fail(self, failed, test, error):
+        """The test still has its cluster: its jobs and the daemons' logs say what the failure itself does not."""
+        text = self._exc_info_to_string(error, test)
+        cluster = getattr(test, "pbs", None) or getattr(test, "slurm", None)
+        self.note("FAILED", failed, text + (evidence(cluster, text) if cluster else ""))
 
     def addSkip(self, test, reason):
         self.note("not run", test, reason)
@@ -69,7 +76,7 @@ def run_class(module, name):
 
 def in_process(module, name):
     """One class in a process of its own; its counts. What it printed is printed at its end."""
-    done = subprocess.run([sys.executable, __file__, "--class", module, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run([sys.executable, __file__, DIRECTORY, "--class", module, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     lines = done.stdout.splitlines()
     if done.returncode == 0 and lines and lines[-1].startswith("counts "):
         print("\n".join(lines[:-1]), flush=True)
@@ -80,7 +87,7 @@ def in_process(module, name):
 
 def main(wanted):
     classes = []
-    for file in sorted(HERE.glob("test_*.py")):
+    for file in sorted(DIRECTORY.glob("test_*.py")):
         module = importlib.import_module(file.stem)
         for name, found in sorted(vars(module).items()):
             if not (isinstance(found, type) and issubclass(found, unittest.TestCase) and found.__module__ == file.stem):
@@ -104,7 +111,7 @@ def main(wanted):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--class"]:
-        run_class(*sys.argv[2:4])
+    if sys.argv[2:3] == ["--class"]:
+        run_class(*sys.argv[3:5])
     else:
-        sys.exit(0 if main(sys.argv[1:]) else 1)
+        sys.exit(0 if main(sys.argv[2:]) else 1)

@@ -1,4 +1,4 @@
-"""Whose turn it is to measure processor time, between the processes of tests/openpbs/suite.py.
+"""Whose turn it is to measure processor time, between the processes of tests/batch/suite.py.
 
 The suite makes a directory with three files and names it in LIBRA_TEST_TURNS; their locks go with the processes that hold them.
 Without the variable a class runs alone, and nothing is waited for.

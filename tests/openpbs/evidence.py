@@ -1,0 +1,38 @@
+"""What is needed to understand a test that failed: its jobs as PBS knows them, and what the daemons have written about them.
+
+Asked while the cluster is still there, before the test takes down what it made.
+"""
+
+import re
+
+MOST_JOBS, MOST_LINES = 3, 40
+# Of a daemon that was started anew meanwhile, or a host that was not there.
+ALWAYS = re.compile(r"initialization type|ReplyHello|node (?:up|down)|Server@\S+;(?:Starting|Server Ready)|Restarting Python")
+
+
+def evidence(pbs, text):
+    """What the cluster can say to the failure `text`; never an exception, since whatever failed may be the cluster itself."""
+    try:
+        return "\n".join(said(pbs, text))
+    except Exception as fault:  # pylint: disable=broad-except
+        return f"(nothing from the cluster: {type(fault).__name__}: {fault})"
+
+
+def said(pbs, text):
+    """Lines about the jobs that the failure names, else about those that have not ended, else about the last one."""
+    if pbs.directory is None or not pbs.directory.exists():
+        return []
+    known = pbs.jobs()
+    chosen = [job for job in dict.fromkeys(re.findall(r"\b\d+(?:\[\d*\])?\.[\w-]+", text)) if job in known or "[" in job]
+    chosen = chosen or [job for job, has in known.items() if has.get("job_state") not in ("F", "X")] or list(known)[-1:]
+    logs = {what: pbs.log(what).splitlines() for what in ("server", *pbs.host_names, "sched")}
+    lines = []
+    for job in chosen[-MOST_JOBS:]:
+        lines.append(f"---- {job}: qstat -f")
+        lines += [line for line in pbs.run("qstat", "-x", "-f", "-w", job).out.splitlines() if "Variable_List" not in line]
+        for what, all_lines in logs.items():
+            about = [line for line in all_lines if job in line]
+            if about:
+                lines.append(f"---- {job}: log of {what}")
+                lines += [line[:400] for line in all_lines if job in line or (line >= about[0] and ALWAYS.search(line))][-MOST_LINES:]
+    return lines
