@@ -207,12 +207,17 @@ class Cluster(client.Commands):
     def start(self, name, *args, node=None):
         """Start a daemon, which stays in the foreground. Slurm looks at argv[0]: it is the bare name."""
         # Nothing from this process's environment: daemons hand theirs on to jobs.
-        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "SLURM_CONF": str(self.conf), machine.MARK: str(self.directory)}
+        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "SLURM_CONF": str(self.conf), machine.MARK: str(self.directory),
+                       **self.daemon_environment(name)}
         with open(self.directory / "log" / f"{node or name}.out", "ab") as output:
             child = subprocess.Popen([name, *map(str, args)], executable=PROGRAMS[name], env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=output,
                                      stderr=output, start_new_session=True)
         self.children.append(child)
         (self.directory / "run" / f"{node or name}.started").write_text(f"{child.pid}\n")
+
+    def daemon_environment(self, _name):
+        """For those who build on this: more variables for a daemon."""
+        return {}
 
     def reap(self):
         self.children = [child for child in self.children if child.poll() is None]

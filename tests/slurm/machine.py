@@ -67,3 +67,11 @@ def remove_cgroups(nodes):
     for group in cgroups_of(nodes):
         with contextlib.suppress(FileNotFoundError):
             group.rmdir()
+
+
+def remove_directories(roots):
+    """Cgroups below these directories, and the directories themselves; no process is in them."""
+    for root in roots:
+        for where, _, _ in os.walk(root, topdown=False):
+            with contextlib.suppress(FileNotFoundError):
+                pathlib.Path(where).rmdir()

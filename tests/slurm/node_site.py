@@ -1,12 +1,6 @@
-"""A throw-away Slurm whose nodes hold jobs to their shares, with nothing of Libra in slurmctld: the tests themselves say what was sold.
+"""A throw-away Slurm whose nodes hold jobs to their shares, with nothing of Libra in slurmctld: the tests themselves say what was sold."""
 
-LIBRA_SPANK says which plugin; without it, it is built. Each node has a registry and a directory for cgroups of its own (`cgroup_root`).
-"""
-
-import json
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import time
@@ -14,18 +8,10 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from cluster import Cluster  # noqa: E402
+import libra_site  # noqa: E402
+from libra_site import ACCOUNTING, CPU  # noqa: E402, F401
 
 HERE = pathlib.Path(__file__).resolve().parent
-CPU, ACCOUNTING = pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup/cpuacct")
-
-
-def plugin():
-    """The SPANK plugin."""
-    if "LIBRA_SPANK" in os.environ:
-        return pathlib.Path(os.environ["LIBRA_SPANK"])
-    subprocess.run(["cargo", "build", "--quiet", "--package", "libra-slurm-spank"], cwd=HERE.parent.parent, check=True)
-    return HERE.parent.parent / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/liblibra_spank.so"
 
 
 def busy(processors="0"):
@@ -33,52 +19,15 @@ def busy(processors="0"):
     return f"exec taskset -c {processors} python3 -c 'while True: pass'\n"
 
 
-class Site(Cluster):
-    """`Cluster` with the plugin; `more` is added to every node's configuration."""
+class Site(libra_site.Site):
+    """Two nodes, and sold.so before Libra's plugin."""
 
-    def __init__(self, more="", **options):
-        stack = ["optional sold.so", lambda site: f"optional libra_spank.so config={site.directory}/etc/libra-%n.toml"]
-        super().__init__(**{"nodes": 2, "cpus": 1, "plugstack": stack, **options})
-        self.more = more
+    def __init__(self, **options):
+        super().__init__(**{"nodes": 2, "controller": False, "plugstack": ["optional sold.so"], **options})
 
     def before_start(self):
-        shutil.copy(plugin(), self.plugins / "libra_spank.so")
         subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self.plugins / "sold.so"), str(HERE / "sold.c")], check=True)
-        self.configure(self.more)
-
-    def configure(self, more=""):
-        """Write every node's configuration; it is read anew at every prolog, task and epilog."""
-        for node in self.nodes:
-            self.registry(node).parent.mkdir(mode=0o755, exist_ok=True)
-            (self.directory / f"etc/libra-{node}.toml").write_text(
-                f"[node]\nprocessors = 1\n[cgroup]\nroot = '{self.cgroup_root(node)}'\n[registry]\ndirectory = '{self.registry(node)}'\n{more}")
-
-    def registry(self, node):
-        return self.directory / "registry" / node
-
-    def cgroup_root(self, node):
-        return f"libra-slurm-{node}"
-
-    def group(self, node, job, where=CPU):
-        """The directory of a job's cgroup."""
-        return where / self.cgroup_root(node) / f"job-{job}"
-
-    def best_effort(self, node):
-        return CPU / f"{self.cgroup_root(node)}-best-effort"
-
-    def cgroups(self):
-        """All that is there of this cluster's."""
-        return [str(path) for node in self.nodes for where in (CPU, ACCOUNTING) for path in where.glob(f"{self.cgroup_root(node)}*")]
-
-    def entry(self, node, job):
-        """What a node's registry has of a job."""
-        file = self.registry(node) / f"jobs/{job}.json"
-        return json.loads(file.read_text()) if file.exists() else {}
-
-    def live(self):
-        """Jobs that a registry has and that have not ended."""
-        files = [file for node in self.nodes for file in self.registry(node).glob("jobs/*.json")]
-        return [f"{file.parent.parent.name} {file.stem}" for file in files if json.loads(file.read_text())["phase"] != "ended"]
+        super().before_start()
 
     def sold(self, *places, estimate=5, deadline=100, count=1, chunks=None):
         """The environment of a client whose job was sold these places: (node, share) or (node, share, chunks)."""
@@ -87,11 +36,6 @@ class Site(Cluster):
         line = {"v": 1, "token": 17, "submitted": time.time(), "estimate": estimate, "deadline": deadline, "budget": 15, "type": "hard", "penalty": 0,
                 "price": 10.5, "chunks": each, "processors": 1, "memory": 0, "scatter": 0, "count": count, "at": "+".join("{}*{}*{}".format(*place) for place in at)}
         return {"TEST_SOLD": ":".join(f"{key}={value}" for key, value in line.items())}
-
-    def output(self, job, user=None):
-        """What a batch script has printed so far."""
-        file = self.home(user or self.users[0]) / f"slurm-{job}.out"
-        return file.read_text() if file.exists() else ""
 
 
 class NodeCase(unittest.TestCase):
@@ -107,10 +51,9 @@ class NodeCase(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         slurm = cls.slurm
-        groups = slurm.cgroups
         slurm.__exit__(None, None, None)
-        if groups():
-            raise AssertionError(f"left on the machine: {groups()}")
+        if slurm.cgroups():
+            raise AssertionError(f"left on the machine: {slurm.cgroups()}")
 
     def tearDown(self):
         slurm = self.slurm

@@ -1,0 +1,164 @@
+"""What test cases on a throw-away Slurm with Libra have in common: one cluster for a class, taken down and looked after at its end."""
+
+import contextlib
+import pathlib
+import pwd
+import re
+import sys
+import time
+import unittest
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "batch")]
+
+import machine  # noqa: E402
+import turns  # noqa: E402
+from libra_site import ACCOUNTING, Site  # noqa: E402
+
+REFUSED, BAD_OPTION = 1, 255  # exit status of sbatch, srun and salloc: after the plugin's refusal, and after one of the client's own
+MARGIN = 1.05  # what Libra puts on every estimate, by default
+
+
+class SiteCase(unittest.TestCase):
+    """A class is a cluster: `slurm`. After each test its jobs are cancelled, and nothing of them may be left."""
+
+    # For Site().
+    site = {}
+    # How many processors the class keeps busy while it measures what its jobs get (0: it measures nothing). Such classes have them to
+    # themselves (tests/batch/turns.py).
+    measures = 0
+
+    @classmethod
+    def setUpClass(cls):
+        cls.slurm = Site(**{"nodes": 3, "cpus": 1, **cls.site})
+        cls.turn = contextlib.ExitStack()
+        with turns.held(turns.START) if cls.measures else contextlib.nullcontext():
+            cls.slurm.__enter__()
+        try:
+            if cls.measures:
+                turns.take(cls.measures, cls.turn)
+            cls.prepare()
+        except BaseException:
+            cls.turn.close()
+            cls.slurm.__exit__(None, None, None)
+            raise
+
+    @classmethod
+    def prepare(cls):
+        """More for the whole class."""
+
+    @classmethod
+    def tearDownClass(cls):
+        slurm = cls.slurm
+        cls.turn.close()
+        directory, number, roots = slurm.directory, slurm.plan["number"], slurm.cgroup_roots()
+        slurm.__exit__(None, None, None)
+        left = [f"process {pid}" for pid in machine.marked_processes(directory)]
+        if number not in machine.known_clusters():  # else the next cluster has taken the number over
+            left += [str(path) for path in [*roots, *machine.cgroups_of(slurm.nodes)] if path.exists()]
+            left += [entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith(f"libra-slurm-{number}-")]
+        if left:
+            raise AssertionError(f"left on the machine: {left}")
+
+    def tearDown(self):
+        slurm = self.slurm
+        self.clear()
+        slurm.configure(slurm.more)
+        slurm.rule(slurm.rules)
+        for node in slurm.nodes:
+            self.assertNotIn("DRAIN", slurm.node(node)["State"], "whatever went wrong, no node may be drained for it")
+
+    def clear(self):
+        """Cancel all jobs, and wait until nodes and slurmctld are rid of them."""
+        slurm = self.slurm
+        for user in slurm.users:
+            slurm.scancel("--quiet", f"--user={user}")
+        slurm.wait("all jobs gone", lambda: not slurm.must("squeue", "-h", "-t", "all", "-t", "PD,R,CG,S,CF,SO,ST"))
+        self.nothing_left()
+
+    def nothing_left(self):
+        """No cgroup, no live entry in a registry, no job in the book."""
+        slurm = self.slurm
+        left = lambda: [*slurm.job_groups(), *slurm.live(), *(f"booked {job}" for job in slurm.booked())]  # noqa: E731
+        try:
+            slurm.wait("nothing left", lambda: not left())
+        except TimeoutError:
+            self.fail(f"all jobs are gone, and there is still {left()}")
+
+    # ---- submitting
+
+    @staticmethod
+    def terms_of(estimate, deadline, budget=1000):
+        return [f"--estimate={estimate}", f"--sla-deadline={deadline}", f"--budget={budget}"]
+
+    def sell(self, estimate, deadline, *more, budget=1000, **options):
+        """Submit a job that must be accepted; its number."""
+        return self.slurm.submit(*self.terms_of(estimate, deadline, budget), *more, **options)
+
+    def ask(self, estimate, deadline, *more, budget=1000, **options):
+        """Submit a job; sbatch's answer."""
+        return self.slurm.sbatch(*self.terms_of(estimate, deadline, budget), *more, **options)
+
+    def refused(self, answer, *parts, status=REFUSED):
+        """It was refused, and these parts are in what was said. What was said."""
+        self.assertEqual((answer.rc, answer.out), (status, ""), answer.err)
+        for part in parts:
+            self.assertIn(part, answer.err)
+        return answer.err
+
+    def running(self, job):
+        """Wait until it runs; its fields."""
+        return self.slurm.wait_running(job, patience=60)
+
+    def started(self, job):
+        """Wait until its first task is in its cgroup, on every node that has one; its fields."""
+        found = self.running(job)
+        node = self.slurm.nodes_of(job)[0]
+        self.slurm.wait(f"the first process of {job}", lambda: self.processes(job, node))
+        return found
+
+    def sold(self, job):
+        """{key: value} of what was sold."""
+        return dict(pair.split("=", 1) for pair in self.slurm.job(job)["AdminComment"].removeprefix("libra:").split(":"))
+
+    def share(self, job):
+        """The share of each slot that was sold, at the first place."""
+        return float(self.sold(job)["at"].split("+")[0].split("*")[2])
+
+    # ---- measuring
+
+    def used(self, job, node=None):
+        """Processor seconds that a job's cgroup has used on a node."""
+        node = node or self.slurm.nodes_of(job)[0]
+        file = self.slurm.group(node, job, ACCOUNTING) / "cpuacct.usage"
+        return int(self.slurm.wait(f"cgroup of {job} on {node}", lambda: file.exists() and file.read_text())) / 1e9
+
+    def quota(self, job, node):
+        """Processors that a job's cgroup may use; inf without a cap."""
+        quota, period = (int((self.slurm.group(node, job) / f"cpu.cfs_{what}_us").read_text()) for what in ("quota", "period"))
+        return quota / period if quota > 0 else float("inf")
+
+    def processes(self, job, node):
+        """Numbers of the processes in a job's cgroup."""
+        with contextlib.suppress(FileNotFoundError):
+            return [int(pid) for pid in (self.slurm.group(node, job) / "cgroup.procs").read_text().split()]
+        return []
+
+    def rates(self, places, seconds):
+        """Processors that each (job, node) uses over so many seconds."""
+        began, before = time.monotonic(), [self.used(*place) for place in places]
+        time.sleep(seconds)
+        took, after = time.monotonic() - began, [self.used(*place) for place in places]
+        return [(b - a) / took for a, b in zip(before, after)]
+
+    def ending(self, job, patience=60.0):
+        """(what slurmctld's log says of the job's end, did it meet its deadline?)"""
+        pattern = re.compile(rf"job {re.escape(str(job))} (met|missed|was ended)\b.*: ended after .*")
+        found = self.slurm.wait(f"the verdict on {job}", lambda: pattern.search(self.slurm.log()), patience)
+        return found[0], found[1] == "met"
+
+    def met(self, *jobs, patience=60.0):
+        """All end in time; what the log says of each."""
+        said = [self.ending(job, patience) for job in jobs]
+        for text, in_time in said:
+            self.assertTrue(in_time, text)
+        return [text for text, _ in said]
