@@ -141,7 +141,7 @@ fn asks(estimate: &str, deadline: &str, budget: &str) -> Submission {
 }
 
 /// Half a processor, without a margin.
-const EXACT: &str = "[admission]\nestimate-margin = '0%'\n";
+const EXACT: &str = "[admission]\nestimate-margin = '0%'\n[slurm]\nstart-delay = '0s'\n";
 
 #[test]
 fn nothing_is_judged_before_the_queue_was_read() {
@@ -236,6 +236,36 @@ fn the_life_of_a_job() {
     assert_eq!(queue.committed()["n1"], 0.0);
     // Slurm shows it for some minutes more.
     assert!(queue.look(START + 21.0).log.is_empty());
+}
+
+#[test]
+fn a_job_may_start_late() {
+    let mut queue =
+        Queue::new("[admission]\nestimate-margin = '0%'\n[slurm]\nstart-delay = '4s'\n");
+    // Sixteen seconds are left when it starts.
+    let accepted = queue.accept(&asks("8", "20", "100"), START);
+    assert!(
+        accepted
+            .quote
+            .contains("50 % of a processor on n1, finished in 20 s"),
+        "{}",
+        accepted.quote
+    );
+    let id = queue.enqueue(&accepted);
+    queue.look(START + 3.0);
+    assert_eq!(queue.committed()["n1"], 0.5);
+    queue.run(id, &["n1"], START + 3.5);
+    queue.look(START + 3.6);
+    assert!(queue.committed()["n1"] < 0.49);
+    let reason = queue.refuse(&asks("8", "11", "100"), START + 4.0);
+    assert!(
+        reason.contains("would need 12 s and the deadline is 11 s"),
+        "{reason}"
+    );
+    assert!(reason.contains("--sla-deadline=12 "), "{reason}");
+    queue.accept(&asks("8", "12", "100"), START + 4.0);
+    let reason = queue.refuse(&asks("8", "3", "100"), START + 4.0);
+    assert!(reason.contains("--sla-deadline=12 "), "{reason}");
 }
 
 #[test]
@@ -446,8 +476,10 @@ fn jobs_without_terms() {
         .partitions
         .push(partition("all", &["n1", "n2", "n3", "n4", "x1"]));
     queue.look(START);
-    let mut everywhere = Submission::default();
-    everywhere.partition = Some("all".into());
+    let everywhere = Submission {
+        partition: Some("all".into()),
+        ..Submission::default()
+    };
     let off = ["n1", "n2", "n3", "n4"].map(str::to_string).to_vec();
     assert_eq!(
         queue.controller.submit(&everywhere, START),
@@ -531,6 +563,39 @@ fn counter_offers_are_accepted_as_they_are_written() {
     let reason = queue.refuse(&array, START);
     assert!(
         reason.contains("(all 3 jobs of the array together)"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn fewer_nodes_are_offered_as_slurm_takes_them() {
+    let mut queue = Queue::new(EXACT);
+    for node in ["n1", "n2", "n3"] {
+        let mut there = asks("16", "20", "100");
+        there.required_nodes = vec![node.to_string()];
+        queue.accept(&there, START);
+    }
+    let mut wide = asks("10", "20", "1000");
+    wide.least_nodes = Some(2);
+    let reason = queue.refuse(&wide, START);
+    assert!(
+        reason.starts_with(
+            "libra: refused (nodes): it asks for 2 nodes and there is room for 1 now\n"
+        ),
+        "{reason}"
+    );
+    // Without -N it would still be for two nodes.
+    assert!(reason.contains("-N 1 -n 1 (costs"), "{reason}");
+    wide.required_nodes = vec!["n3".to_string(), "n4".to_string()];
+    let reason = queue.refuse(&wide, START);
+    assert!(!reason.contains("-n 1"), "{reason}");
+    let mut array = asks("10", "20", "1000");
+    array.array = Some("1-3".to_string());
+    let reason = queue.refuse(&array, START);
+    assert!(
+        reason.starts_with(
+            "libra: refused (jobs): it asks for 3 jobs and there is room for 2 now (all 3 jobs"
+        ),
         "{reason}"
     );
 }
