@@ -416,8 +416,11 @@ fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, PathB
     if judge::prolog_at_once(&conf) {
         findings.ok("installed: PrologFlags runs prologs when a job gets its nodes");
     } else {
-        findings.problem(
-            "installed: PrologFlags has no Alloc, so jobs of srun and salloc run without their shares; write PrologFlags=Alloc and 'scontrol reconfigure'",
+        // Before its plugin is named, Libra has sold nothing.
+        let level = named.map_or(Level::Warning, |_| Level::Problem);
+        findings.add(
+            level,
+            "installed: PrologFlags has no Alloc, so jobs of srun and salloc run without their shares; write PrologFlags=Alloc and restart slurmctld and slurmd",
         );
     }
     match stack[..] {
@@ -437,6 +440,9 @@ fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, PathB
     }
     if slurm.roles.controller {
         running(findings, slurm, files.get(&Which::JobSubmit));
+    }
+    if slurm.roles.node {
+        running_nodes(findings, slurm, files.get(&Which::Spank));
     }
 }
 
@@ -513,23 +519,54 @@ fn running(findings: &mut Findings, slurm: &Slurm, file: Option<&PathBuf>) {
         findings.ok("slurmctld: not seen running here (SlurmctldPidFile), so not asked which plugin it has loaded");
         return;
     };
-    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else {
-        return;
-    };
+    match mapped(pid, file, Which::JobSubmit) {
+        None => {}
+        Some(Mapped::This) => findings.ok("slurmctld: runs with this plugin"),
+        Some(Mapped::No) => {
+            findings.warning("slurmctld: runs without Libra's plugin; restart it (jobs run on)");
+        }
+        Some(Mapped::Other) => findings.warning(
+            "slurmctld: runs with another job_submit_libra.so, loaded before this one was installed; restart it (jobs run on)",
+        ),
+    }
+}
+
+/// slurmd asks at its start whether a SPANK plugin has a prolog, and calls none that came later. Which file it was does not
+/// matter: prologs and tasks load it anew.
+fn running_nodes(findings: &mut Findings, slurm: &Slurm, file: Option<&PathBuf>) {
+    let without: Vec<String> = (slurm.node_processes().into_iter())
+        .filter(|(_, pid)| matches!(mapped(*pid, file, Which::Spank), Some(Mapped::No)))
+        .map(|(node, _)| node)
+        .collect();
+    if without.is_empty() {
+        findings.ok("slurmd: none is seen that runs without Libra's plugin");
+    } else {
+        findings.warning(format!(
+            "slurmd: of {} runs without Libra's plugin, so NO JOB IS HELD TO ITS SHARE there; restart it (jobs run on)",
+            without.join(", ")
+        ));
+    }
+}
+
+enum Mapped {
+    No,
+    This,
+    Other,
+}
+
+/// Which file of a plugin a process has loaded; none where that cannot be seen.
+fn mapped(pid: i32, file: Option<&PathBuf>, which: Which) -> Option<Mapped> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let inode = file
         .and_then(|file| fs::metadata(file).ok())
         .map(|m| m.ino());
-    let mapped: Vec<Option<u64>> = (maps.lines())
-        .filter(|line| line.contains("/job_submit_libra.so"))
+    let inodes: Vec<Option<u64>> = (maps.lines())
+        .filter(|line| line.contains(which.file()))
         .map(|line| line.split_whitespace().nth(4).and_then(|n| n.parse().ok()))
         .collect();
-    if mapped.is_empty() {
-        findings.warning("slurmctld: runs without Libra's plugin; restart it (jobs run on)");
-    } else if mapped.iter().any(|mapped| *mapped != inode) {
-        findings.warning(
-            "slurmctld: runs with another job_submit_libra.so, loaded before this one was installed; restart it (jobs run on)",
-        );
-    } else {
-        findings.ok("slurmctld: runs with this plugin");
-    }
+    Some(match inodes.is_empty() {
+        true => Mapped::No,
+        false if inodes.iter().all(|mapped| *mapped == inode) => Mapped::This,
+        false => Mapped::Other,
+    })
 }
