@@ -344,8 +344,13 @@ impl Controller {
                 &|| format!("has {}", asked.features.join(" and ")),
             )?;
         }
-        // Slurm itself lets only so many jobs on a processor; one more would wait.
+        // Slurm gives a job no processor of a node twice.
         let wanted = u64::from(shape.processors_per_chunk);
+        keep(
+            &|index| wanted as f64 <= self.book.processors(index),
+            &|| format!("has {wanted} processors"),
+        )?;
+        // Slurm itself lets only so many jobs on a processor; one more would wait.
         let most = f64::from(partition.jobs_per_processor);
         keep(
             &|index| {

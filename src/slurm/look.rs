@@ -8,6 +8,7 @@ use super::records::{Job, Node, Records, State, snapshot};
 use crate::book::{BookError, Snapshot};
 use crate::text::{credits, duration, indices};
 use crate::verdict;
+use std::collections::HashSet;
 
 /// An acceptance whose job is not in records that were taken so many seconds later has none: another plugin or Slurm itself
 /// refused it, or it was only a test.
@@ -122,13 +123,15 @@ impl Controller {
     /// Jobs that have ended leave the book, and their deadlines are judged.
     fn end(&mut self, records: &Records, now: f64, look: &mut Look) {
         for job in records.jobs.iter().filter(|job| job.state == State::Ended) {
+            let Some(Ok(sold_job)) = SoldJob::parse(&job.admin_comment) else {
+                continue;
+            };
+            self.name_ended(job, &sold_job, records, now);
             let name = job.name();
             if !self.book.contains(&name) {
                 continue;
             }
-            let Some(Ok(SoldJob { sold, .. })) = SoldJob::parse(&job.admin_comment) else {
-                continue;
-            };
+            let sold = sold_job.sold;
             let ended = if job.ended > sold.submitted {
                 job.ended.min(now)
             } else {
@@ -149,6 +152,35 @@ impl Controller {
                 credits(sold.price),
                 verdict::paid_back(&sold, took),
             ));
+        }
+    }
+
+    /// A job that came and went between two looks has its share still under the token alone.
+    fn name_ended(&mut self, job: &Job, sold: &SoldJob, records: &Records, now: f64) {
+        let token = sold.sold.token;
+        let array = match &job.array {
+            Some(array) if array.tasks.is_empty() => array.array,
+            _ => {
+                for (name, number) in job.parts(sold) {
+                    if !self.book.contains(&name) {
+                        // Mostly it is long gone, and the token with it.
+                        let _ = self.book.bind(token + u64::from(number), &name, now);
+                    }
+                }
+                return;
+            }
+        };
+        // An array of which tasks were cancelled before they had records of their own; Slurm does not say any more which.
+        let own: HashSet<u32> = (records.jobs.iter())
+            .filter_map(|other| other.array.as_ref())
+            .filter(|other| other.array == array)
+            .flat_map(|other| other.tasks.iter().copied())
+            .collect();
+        for task in sold.tasks.iter().filter(|task| !own.contains(task)) {
+            if !self.book.contains(&format!("{array}_{task}")) {
+                let number = u64::from(sold.number_of(*task));
+                let _ = self.book.cancel_token(token + number, now);
+            }
         }
     }
 
