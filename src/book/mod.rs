@@ -66,6 +66,7 @@ pub struct Book {
     waiting_refreshed: f64,
     scratch: Vec<Placement>,
     count_sold: bool,
+    start_delay: f64,
     /// Ids of jobs that left the book and when, oldest first: older records may still show them.
     left: VecDeque<(String, f64)>,
     now: f64,
@@ -243,6 +244,7 @@ impl Book {
             waiting_refreshed: 0.0,
             scratch: Vec::new(),
             count_sold: false,
+            start_delay: 0.0,
             left: VecDeque::new(),
             now: 0.0,
         }
@@ -303,6 +305,12 @@ impl Book {
     /// that this book takes by its better knowledge.
     pub fn count_sold(&mut self, count: bool) {
         self.count_sold = count;
+    }
+
+    /// So many seconds the batch system may take to start what was accepted. A job is judged, and holds what it needs, as if
+    /// it did nothing for so long; once it runs it needs what is left of it.
+    pub fn starts_within(&mut self, seconds: f64) {
+        self.start_delay = seconds.max(0.0);
     }
 
     /// Has it a job of this id?

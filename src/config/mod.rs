@@ -167,6 +167,8 @@ pub struct SlurmConfig {
     pub interval: Duration,
     /// So often a line of slurmctld's log says how long submissions took.
     pub report_interval: Duration,
+    /// Time that Slurm may take to start an accepted job.
+    pub start_delay: Duration,
 }
 
 impl Default for SlurmConfig {
@@ -177,6 +179,7 @@ impl Default for SlurmConfig {
             partitions: Vec::new(),
             interval: Duration(1.0),
             report_interval: Duration(600.0),
+            start_delay: Duration(4.0),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::book::{Admitted, Book, BookError};
 use crate::config::{Config, WithoutTerms};
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{Request, Shape};
+use crate::decision::refusal::Reason;
 use crate::sold::{Sold, SoldPlace};
 use crate::text::{credits, duration};
 use crate::verdict;
@@ -131,6 +132,7 @@ impl Controller {
     /// Decides by these rules from now on; other partitions count from the next records on.
     pub fn configure(&mut self, config: &Config) {
         self.book.set_admission(config.admission());
+        self.book.starts_within(config.slurm.start_delay.0);
         self.without_terms = config.slurm.without_terms;
         self.wanted = config.slurm.partitions.clone();
     }
@@ -432,7 +434,23 @@ impl Controller {
         };
         let write = |offer: &CounterOffer| write_offer(offer, submission, request, count);
         let name = |index: usize| self.book.node_name(index).to_string();
-        verdict::refused(refusal, count, &name, &write)
+        let text = verdict::refused(refusal, count, &name, &write);
+        // Slurm's users know nodes and jobs; chunks are PBS's word.
+        let Reason::Chunks { asked, fit } = refusal.reason else {
+            return text;
+        };
+        let what = if count > 1 { "jobs" } else { "nodes" };
+        text.replacen(
+            &format!(
+                "refused ({}): {}",
+                refusal.reason.category(),
+                refusal.reason.text(name)
+            ),
+            &format!(
+                "refused ({what}): it asks for {asked} {what} and there is room for {fit} now"
+            ),
+            1,
+        )
     }
 
     fn submit_without_terms(&self, submission: &Submission) -> Answer {
@@ -575,13 +593,15 @@ fn write_offer(
             price,
         } => {
             let each = submission.processors_per_task.unwrap_or(1).max(1);
-            if processors_per_chunk % each != 0 {
+            // Fewer nodes than --nodelist names are not accepted.
+            if processors_per_chunk % each != 0 || submission.required_nodes.len() > chunks as usize
+            {
                 return None;
             }
             let tasks = chunks.checked_mul(processors_per_chunk / each)?;
-            let nodes = match chunks {
-                1 => String::new(),
-                nodes => format!("-N {nodes} "),
+            let nodes = match (chunks, submission.least_nodes) {
+                (1, None | Some(..=1)) => String::new(),
+                (nodes, _) => format!("-N {nodes} "),
             };
             Some(format!("{nodes}-n {tasks} (costs {})", credits(price)))
         }

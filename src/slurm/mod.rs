@@ -15,6 +15,8 @@ pub mod node;
 pub mod options;
 pub mod records;
 pub mod submission;
+#[cfg(test)]
+mod tests;
 
 /// Name of the variable in a job's prolog environment that has what was sold. Slurm puts `SPANK_` before it on the node.
 pub const SOLD_VARIABLE: &str = "LIBRA_SOLD";

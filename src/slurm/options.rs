@@ -70,9 +70,16 @@ pub fn check(number: usize, value: &str) -> Result<(), String> {
         Err(other) => Err(other.to_string()),
     };
     problem.map_err(|problem| {
-        let shown: String = value.chars().filter(|c| !c.is_control()).take(64).collect();
+        let plain = |text: &str, most| -> String {
+            text.chars()
+                .filter(|c| !c.is_control())
+                .take(most)
+                .collect()
+        };
         format!(
-            "--{option}={shown}: {problem}; for example {}",
+            "--{option}={}: {}; for example {}",
+            plain(value, 64),
+            plain(&problem, 400),
             described.example
         )
     })
@@ -127,7 +134,7 @@ mod tests {
             (
                 0,
                 "soon",
-                "--estimate=soon: 'soon' is not a duration: a number without a unit; write seconds (90), HH:MM:SS (00:01:30) or units (1h30m, 2d); for example --estimate=1h30m",
+                "--estimate=soon: 'soon' is not a duration: not a number; write seconds (90), HH:MM:SS (00:01:30) or units (1h30m, 2d); for example --estimate=1h30m",
             ),
             (
                 0,

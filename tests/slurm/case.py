@@ -21,15 +21,16 @@ MARGIN = 1.05  # what Libra puts on every estimate, by default
 class SiteCase(unittest.TestCase):
     """A class is a cluster: `slurm`. After each test its jobs are cancelled, and nothing of them may be left."""
 
-    # For Site().
+    # For kind().
     site = {}
+    kind = Site
     # How many processors the class keeps busy while it measures what its jobs get (0: it measures nothing). Such classes have them to
     # themselves (tests/batch/turns.py).
     measures = 0
 
     @classmethod
     def setUpClass(cls):
-        cls.slurm = Site(**{"nodes": 3, "cpus": 1, **cls.site})
+        cls.slurm = cls.kind(**{"nodes": 3, "cpus": 1, **cls.site})
         cls.turn = contextlib.ExitStack()
         with turns.held(turns.START) if cls.measures else contextlib.nullcontext():
             cls.slurm.__enter__()

@@ -35,17 +35,17 @@ struct State {
     controller: Option<Controller>,
     on_fault: OnFault,
     looks_wanted: bool,
-    stopping: bool,
+    /// Which thread is the one to go on: counts up whenever one starts or is to stop.
+    generation: u64,
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
     controller: None,
     on_fault: OnFault::Refuse,
     looks_wanted: false,
-    stopping: false,
+    generation: 0,
 });
 static WAKE: Condvar = Condvar::new();
-static THREAD: Mutex<Option<std::thread::JoinHandle<()>>> = Mutex::new(None);
 
 /// How long things took since it was last written to the log.
 struct Times {
@@ -78,38 +78,39 @@ fn now() -> f64 {
 }
 
 impl Keeper {
-    /// Starts the thread.
+    /// Starts the thread. A book of before is not taken over: between two starts nobody told it anything.
     pub fn start() {
-        let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread.is_some() {
-            return;
-        }
-        state().stopping = false;
+        let generation = {
+            let mut state = state();
+            state.controller = None;
+            state.generation += 1;
+            state.generation
+        };
         let begun = std::thread::Builder::new()
             .name("libra".to_string())
-            .spawn(|| {
+            .spawn(move || {
+                let mut rounds = Rounds {
+                    generation,
+                    ..Rounds::default()
+                };
                 // A panic ends one round, not the thread.
-                let mut rounds = Rounds::default();
-                while !state().stopping {
+                while state().generation == generation {
                     let round = std::panic::AssertUnwindSafe(|| rounds.round());
                     if std::panic::catch_unwind(round).is_err() {
                         log::write(Level::Error, "fault while reading the queue; going on");
-                        wait(Duration::from_secs(1));
+                        rounds.wait(Duration::from_secs(1));
                     }
                 }
             });
         match begun {
-            Ok(begun) => {
-                *thread = Some(begun);
-                log::write(
-                    Level::Info,
-                    &format!(
-                        "version {}, for Slurm {}",
-                        env!("CARGO_PKG_VERSION"),
-                        version()
-                    ),
-                );
-            }
+            Ok(_) => log::write(
+                Level::Info,
+                &format!(
+                    "version {}, for Slurm {}",
+                    env!("CARGO_PKG_VERSION"),
+                    version()
+                ),
+            ),
             Err(error) => log::write(
                 Level::Error,
                 &format!("no thread: {error}; no job with terms will be judged"),
@@ -117,18 +118,11 @@ impl Keeper {
         }
     }
 
-    /// Stops the thread. It is not waited for longer than a moment: it may be asking a slurmctld that does not answer any
-    /// more, and its code stays loaded.
+    /// Tells the thread to end. It is not waited for: it may be asking slurmctld something, which answers only after this.
+    /// Its code stays loaded.
     pub fn stop() {
-        state().stopping = true;
+        state().generation += 1;
         WAKE.notify_all();
-        let thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let begun = Instant::now();
-        while thread.as_ref().is_some_and(|thread| !thread.is_finished())
-            && begun.elapsed() < Duration::from_millis(300)
-        {
-            std::thread::sleep(Duration::from_millis(5));
-        }
         say_times();
     }
 
@@ -202,14 +196,6 @@ impl Keeper {
     }
 }
 
-/// Waits, unless somebody asks for a look or the end comes.
-fn wait(time: Duration) {
-    let state = state();
-    let awaited =
-        WAKE.wait_timeout_while(state, time, |state| !state.looks_wanted && !state.stopping);
-    drop(awaited);
-}
-
 fn times() -> MutexGuard<'static, Times> {
     TIMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -250,9 +236,18 @@ struct Rounds {
     problem: Option<String>,
     report_interval: Duration,
     reported: Option<Instant>,
+    generation: u64,
 }
 
 impl Rounds {
+    /// Waits, unless somebody asks for a look or the end comes.
+    fn wait(&self, time: Duration) {
+        let awaited = WAKE.wait_timeout_while(state(), time, |state| {
+            !state.looks_wanted && state.generation == self.generation
+        });
+        drop(awaited);
+    }
+
     fn round(&mut self) {
         self.follow_config();
         let begun = Instant::now();
@@ -295,11 +290,11 @@ impl Rounds {
             say_times();
         }
         if !ready {
-            return wait(FIRST);
+            return self.wait(FIRST);
         }
         // Not at once again, whoever asks: a look costs slurmctld something.
         std::thread::sleep(AT_ONCE.max(took * SHARE_OF_TIME / 10));
-        wait(self.interval.max(took * SHARE_OF_TIME));
+        self.wait(self.interval.max(took * SHARE_OF_TIME));
     }
 
     fn look(&mut self) -> Result<Vec<Pin>, String> {

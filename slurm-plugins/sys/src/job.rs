@@ -117,8 +117,11 @@ impl<'a> Job<'a> {
             set16(job.core_spec).is_some_and(|spec| spec > 0),
             "--core-spec",
         );
+        // Clients set it by themselves for what each node needs by --cpus-per-task and --ntasks-per-node.
+        let of_tasks = set16(job.cpus_per_task).unwrap_or(1).max(1)
+            * set16(job.ntasks_per_node).unwrap_or(1).max(1);
         add(
-            set16(job.pn_min_cpus).is_some_and(|least| least > 1),
+            set16(job.pn_min_cpus).is_some_and(|least| least > of_tasks),
             "--mincpus",
         );
         add(
