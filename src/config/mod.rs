@@ -442,7 +442,7 @@ mod tests {
             ("[pbs]\non-fault = 'admitt'", "line 2", "`admit`"),
             ("[pbs]\nwithout-terms = 'no'", "line 2", "`other-nodes`"),
             ("[slurm]\ninterval = '10ms'", "", "100ms to 1m"),
-            ("[slurm]\nreport-interval = 0", "", "1s to 1d"),
+            ("[slurm]\nreport-interval = '10ms'", "", "1s to 1d"),
             ("[slurm]\npartitions = 'all'", "line 2", "partitions"),
             ("[colour]", "line 1", "colour"),
             ("[cgroup]\nperiod = '2s'", "", "1ms to 1s"),
