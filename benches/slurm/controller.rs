@@ -4,6 +4,7 @@
 
 use libra::config::Config;
 use libra::slurm::controller::{Answer, Controller};
+use libra::slurm::look::Prepared;
 use libra::slurm::records::{Job, Node, Partition, Records, State};
 use libra::slurm::submission::Submission;
 use std::hint::black_box;
@@ -78,7 +79,9 @@ fn main() {
     let mut controller = Controller::new(&Config::default(), START);
     let mut records = records(nodes, START);
     controller.look(&records, START).expect("nodes");
-    let (mut now, mut submits, mut looks, mut plain) = (START, Vec::new(), Vec::new(), Vec::new());
+    let mut now = START;
+    let (mut submits, mut plain) = (Vec::new(), Vec::new());
+    let (mut prepares, mut looks) = (Vec::new(), Vec::new());
     let asked = submission();
     for number in 0..jobs + 1000 {
         now += 0.01;
@@ -118,8 +121,9 @@ fn main() {
             // What has no job is forgotten again.
             now += 3.0;
             records.taken = now;
+            let mut prepared = timed(&mut prepares, || Prepared::new(&records, &[]));
             timed(&mut looks, || {
-                controller.look(&records, now).expect("a look")
+                controller.take(&mut prepared, now).expect("a look")
             });
         }
         timed(&mut plain, || {
@@ -132,6 +136,8 @@ fn main() {
     );
     show("a submission with terms", submits);
     show("a submission without", plain);
-    let later = looks.split_off(jobs as usize / 50);
-    show("a look at the queue", later);
+    // With all jobs in it.
+    let from = jobs as usize / 50;
+    show("a look at the queue, prepared", prepares.split_off(from));
+    show("a look at the queue, taken", looks.split_off(from));
 }

@@ -599,3 +599,55 @@ fn fewer_nodes_are_offered_as_slurm_takes_them() {
         "{reason}"
     );
 }
+
+#[test]
+fn a_job_that_comes_and_goes_between_two_looks() {
+    let mut queue = Queue::new(EXACT);
+    let accepted = queue.accept(&asks("16", "20", "100"), START);
+    let id = queue.enqueue(&accepted);
+    let job = queue.job(id);
+    (job.state, job.cut_short, job.ended) = (State::Ended, true, START + 0.5);
+    let look = queue.look(START + 1.0);
+    assert_eq!(queue.controller.book().job_count(), 0);
+    assert!(
+        look.log.iter().any(|line| line
+            .starts_with("job 1 was ended before it was done: ended after 0.5 s of 20 s")),
+        "{:?}",
+        look.log
+    );
+    // An array that was cancelled as a whole; one task of it had begun.
+    let mut array = asks("5", "20", "100");
+    array.array = Some("1-3".to_string());
+    let accepted = queue.accept(&array, START + 1.0);
+    let id = queue.enqueue(&accepted);
+    let mut task = queue.job(id).clone();
+    queue.job(id).state = State::Ended;
+    queue.job(id).array = Some(ArrayTasks {
+        array: id,
+        tasks: Vec::new(),
+    });
+    task.id = 99;
+    task.array = Some(ArrayTasks {
+        array: id,
+        tasks: vec![2],
+    });
+    task.state = State::Running;
+    task.nodes = vec!["n1".to_string()];
+    task.started = START + 1.0;
+    queue.records.jobs.push(task);
+    queue.look(START + 2.0);
+    assert_eq!(queue.controller.book().job_count(), 1);
+    assert!(queue.controller.book().contains(&format!("{id}_2")));
+}
+
+#[test]
+fn a_node_gives_a_job_no_processor_twice() {
+    let mut queue = Queue::new(EXACT);
+    let mut wide = asks("1", "20", "100");
+    wide.processors_per_task = Some(2);
+    let reason = queue.refuse(&wide, START);
+    assert!(
+        reason.contains("refused (no-node): none of the nodes of partition main has 2 processors"),
+        "{reason}"
+    );
+}

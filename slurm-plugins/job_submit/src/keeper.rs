@@ -8,7 +8,7 @@ use ::log::Level;
 use libra::book::OLDEST_RECORDS;
 use libra::config::{Config, ConfigError, OnFault};
 use libra::slurm::controller::{Answer, Controller};
-use libra::slurm::look::Pin;
+use libra::slurm::look::{Pin, Prepared};
 use libra::slurm::submission::Submission;
 use libra_slurm_sys::job::{Job, version};
 use libra_slurm_sys::{log, queue};
@@ -181,6 +181,8 @@ struct Rounds {
     interval: Duration,
     /// The last problem that was written to the log: one line for each, not one for each round.
     problem: Option<String>,
+    /// As configured.
+    partitions: Vec<String>,
     report_interval: Duration,
     reported: Option<Instant>,
     generation: u64,
@@ -246,13 +248,14 @@ impl Rounds {
 
     fn look(&mut self) -> Result<Vec<Pin>, String> {
         let records = queue::read(now()).map_err(|error| error.to_string())?;
+        let mut prepared = Prepared::new(&records, &self.partitions);
         let looked = {
             let mut state = state();
             let Some(controller) = &mut state.controller else {
                 return Ok(Vec::new());
             };
             let begun = Instant::now();
-            let looked = controller.look(&records, now());
+            let looked = controller.take(&mut prepared, now());
             times::look(begun);
             looked
         };
@@ -291,6 +294,7 @@ impl Rounds {
                     none => *none = Some(Controller::new(&config, now())),
                 }
                 self.interval = Duration::from_secs_f64(config.slurm.interval.0);
+                self.partitions = config.slurm.partitions.clone();
                 self.report_interval = Duration::from_secs_f64(config.slurm.report_interval.0);
                 state.on_fault = config.slurm.on_fault;
                 drop(state);
