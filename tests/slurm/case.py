@@ -75,9 +75,27 @@ class SiteCase(unittest.TestCase):
         slurm.wait("all jobs gone", lambda: not slurm.must("squeue", "-h", "-t", "all", "-t", "PD,R,CG,S,CF,SO,ST"))
         self.nothing_left()
 
+    def look(self):
+        """Have slurmctld's plugin look at the queue: it does so after a refusal."""
+        self.slurm.sbatch("--budget=1", "--estimate=1")
+
+    def unjudged(self):
+        """Jobs that have ended, and that Libra has not noticed."""
+        unknown = []
+        for number, job in self.slurm.jobs().items():
+            task = job["array_task_id"]
+            name = number if not job["array_job_id"] else f"{job['array_job_id']}_{task}" if task is not None else None
+            if name and (job["admin_comment"] or "").startswith("libra:") and not re.search(rf"job {name} (met|missed|was ended)\b", self.slurm.log()):
+                unknown.append(name)
+        if unknown:
+            self.look()
+        return unknown
+
     def nothing_left(self):
         """No cgroup, no live entry in a registry, no job in the book."""
         slurm = self.slurm
+        with contextlib.suppress(TimeoutError):  # what ended while slurmctld was down is noticed by nobody
+            slurm.wait("all ends noticed", lambda: not self.unjudged(), 10)
         left = lambda: [*slurm.job_groups(), *slurm.live(), *(f"booked {job}" for job in slurm.booked())]  # noqa: E731
         try:
             slurm.wait("nothing left", lambda: not left())
