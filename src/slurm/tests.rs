@@ -619,3 +619,25 @@ fn a_node_gives_a_job_no_processor_twice() {
         "{reason}"
     );
 }
+
+#[test]
+fn components_of_a_job_are_kept_apart() {
+    let mut queue = Queue::new(EXACT);
+    let mut component = asks("1", "20", "100");
+    component.user = 7;
+    let mut nodes = Vec::new();
+    for number in 0..4 {
+        component.component = Some(number);
+        nodes.push(queue.accept(&component, START).nodes[0].clone());
+    }
+    assert_eq!(nodes, ["n1", "n2", "n3", "n4"]);
+    component.component = Some(4);
+    let reason = queue.refuse(&component, START);
+    assert!(
+        reason.contains("is free of the other components of this job"),
+        "{reason}"
+    );
+    // The next job is another one.
+    component.component = Some(0);
+    assert_eq!(queue.accept(&component, START).nodes, ["n1"]);
+}

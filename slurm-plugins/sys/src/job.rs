@@ -74,6 +74,7 @@ impl<'a> Job<'a> {
             begin: seconds(job.begin_time),
             dependency: self.text(job.dependency),
             held: job.priority == 0,
+            component: set32(job.het_job_offset),
             not_judged: self.not_judged(),
         }
     }
