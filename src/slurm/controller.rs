@@ -557,6 +557,12 @@ impl Controller {
                 change.job
             ));
         }
+        if unknown && change.admin_comment.is_some() {
+            return Err(format!(
+                "libra: job {} was only just submitted; try again in some seconds",
+                change.job
+            ));
+        }
         if begins(&change.admin_comment) {
             return Err(
                 "libra: an admin comment that begins with 'libra:' is Libra's own".to_string(),

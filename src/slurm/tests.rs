@@ -489,6 +489,16 @@ fn what_was_sold_stays() {
     let answer = ask(&queue, "2", &["TimeLimit"]);
     assert!(answer.is_err_and(|reason| reason.contains("only just submitted")));
     assert_eq!(ask(&queue, "1", &["TimeLimit"]), Ok(()));
+    let root_wipes = |queue: &Queue, job: &str| {
+        queue.controller.change(&Change {
+            job: job.to_string(),
+            by_administrator: true,
+            admin_comment: Some(String::new()),
+            ..Change::default()
+        })
+    };
+    assert!(root_wipes(&queue, "2").is_err());
+    assert_eq!(root_wipes(&queue, "1"), Ok(()));
     let id = queue.enqueue(&accepted);
     assert_eq!(id, 2);
     queue.look(START + 0.2);
@@ -508,6 +518,7 @@ fn what_was_sold_stays() {
     };
     assert_eq!(root(None, Some("libra:budget=1")), Ok(()));
     assert!(root(Some("mine"), None).is_err());
+    assert!(root(Some(""), None).is_err());
     let comment = Change {
         job: "1".to_string(),
         comment: Some("libra:budget=1".to_string()),

@@ -21,7 +21,8 @@ MARGIN = 1.05  # what Libra puts on every estimate, by default
 class SiteCase(unittest.TestCase):
     """A class is a cluster: `slurm`. After each test its jobs are cancelled, and nothing of them may be left."""
 
-    # For Site().
+    # The cluster, and what it is made with.
+    kind = Site
     site = {}
     # How many processors the class keeps busy while it measures what its jobs get (0: it measures nothing). Such classes have them to
     # themselves (tests/batch/turns.py).
@@ -29,7 +30,7 @@ class SiteCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.slurm = Site(**{"nodes": 3, "cpus": 1, **cls.site})
+        cls.slurm = cls.kind(**{"nodes": 3, "cpus": 1, **cls.site})
         cls.turn = contextlib.ExitStack()
         with turns.held(turns.START) if cls.measures else contextlib.nullcontext():
             cls.slurm.__enter__()
@@ -84,8 +85,9 @@ class SiteCase(unittest.TestCase):
         unknown = []
         for number, job in self.slurm.jobs().items():
             task = job["array_task_id"]
-            name = number if not job["array_job_id"] else f"{job['array_job_id']}_{task}" if task is not None else None
-            if name and (job["admin_comment"] or "").startswith("libra:") and not re.search(rf"job {name} (met|missed|was ended)\b", self.slurm.log()):
+            # What is left of an array that was cancelled has the array's number.
+            name = number if not job["array_job_id"] else f"{job['array_job_id']}_{task}" if task is not None else rf"{number}(?:_\d+)?"
+            if (job["admin_comment"] or "").startswith("libra:") and not re.search(rf"job {name} (met|missed|was ended|is gone)\b", self.slurm.log()):
                 unknown.append(name)
         if unknown:
             self.look()
@@ -126,6 +128,10 @@ class SiteCase(unittest.TestCase):
     def running(self, job):
         """Wait until it runs; its fields."""
         return self.slurm.wait_running(job, patience=60)
+
+    def booked(self, job):
+        """Wait until slurmctld's plugin knows its number."""
+        self.slurm.wait(f"job {job} in the book", lambda: str(job) in self.slurm.booked())
 
     def started(self, job):
         """Wait until its first task is in its cgroup, on every node that has one; its fields."""

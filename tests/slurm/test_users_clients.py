@@ -7,6 +7,7 @@ Run as root: `python3 tests/slurm/test_users_clients.py`.
 import pathlib
 import re
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -69,6 +70,7 @@ class Clients(SiteCase):
         for node in (one, two):
             task = re.search(rf"^(\d): {node} ", done.out, re.M)[1]
             self.in_group("".join(line[3:] + "\n" for line in done.out.splitlines() if line.startswith(f"{task}: ")), node, job)
+        self.clear()
         job = self.sell(10, 20, "-N2", script="srun sh -c 'echo $SLURMD_NODENAME; exec sleep 100'\n")
         self.running(job)
         self.assertEqual(slurm.nodes_of(job), [one, two])
@@ -83,6 +85,7 @@ class Clients(SiteCase):
         slurm = self.slurm
         done = slurm.srun(*self.terms_of(10, 20), "-n3", "sh", "-c", "echo $SLURMD_NODENAME")
         self.assertEqual((done.rc, sorted(done.out.split())), (0, slurm.nodes), done.err)
+        self.clear()
         job = self.sell(10, 20, "-n3", script="srun sh -c 'echo $SLURMD_NODENAME'\n")
         slurm.wait_ended(job)
         self.assertEqual(sorted(slurm.output(job).split()), slurm.nodes)
@@ -98,7 +101,7 @@ class Clients(SiteCase):
         self.assertEqual([self.sold(own)[key] for key in ("estimate", "deadline", "budget")], ["7", "70", "99"])
 
     def test_heterogeneous_jobs(self):
-        """Terms for both components: both are sold. One refused: nothing is submitted, and nothing stays reserved."""
+        """Terms for both components: both are sold, on nodes of their own. One refused: nothing is submitted, and nothing stays reserved."""
         slurm = self.slurm
         job = slurm.submit(*self.terms_of(10, 100), "-n1", ":", *self.terms_of(60, 100), "-n1")
         slurm.wait("both run", lambda: [slurm.job(f"{job}+{part}").get("JobState") for part in (0, 1)] == ["RUNNING"] * 2)
@@ -106,11 +109,13 @@ class Clients(SiteCase):
         self.clear()
         answer = slurm.sbatch(*self.terms_of(90, 100), "-n1", ":", *self.terms_of(60, 20), "-n1")
         self.refused(answer, "0: libra: accepted", "1: libra: refused (deadline)")
-        self.free_again([answer], "-w", slurm.nodes[0])
+        self.free_again(slurm.nodes[0])
 
-    def free_again(self, _, *options):
+    def free_again(self, node):
         """Within seconds a node can be sold as a whole."""
-        self.running(self.slurm.wait("it is free", lambda: (answer := self.ask(95, 100, *options)).rc == 0 and answer, 10).out)
+        began = time.monotonic()
+        self.running(self.slurm.wait("it is free", lambda: (answer := self.ask(95, 100, "-w", node)).rc == 0 and answer, 10).out)
+        print(f"\n  free after {time.monotonic() - began:.1f} s")
 
     def test_a_test_only(self):
         """It says what would be, and nothing stays reserved."""
@@ -122,7 +127,7 @@ class Clients(SiteCase):
         self.assertNotEqual(refused.rc, 0)
         self.assertIn("refused (deadline)", refused.err)
         self.assertEqual(slurm.must("squeue", "-h"), "")
-        self.free_again([answer], "-w", node)
+        self.free_again(node)
 
 
 if __name__ == "__main__":

@@ -234,7 +234,9 @@ impl<'a> Job<'a> {
                 .unwrap_or_else(|| job.job_id.to_string()),
             by_administrator,
             sold_with_it,
-            admin_comment: self.text(job.admin_comment),
+            // An empty one would wipe out what was sold.
+            admin_comment: some(job.admin_comment)
+                .then(|| self.text(job.admin_comment).unwrap_or_default()),
             comment: self.text(job.comment),
         }
     }
