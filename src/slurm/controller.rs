@@ -41,6 +41,8 @@ pub struct Controller {
     pub(super) read: Option<f64>,
     /// When it was made, Unix time.
     pub(super) begun: f64,
+    /// Nodes that were taken by the components so far of each user's last heterogeneous job.
+    components: HashMap<u32, Vec<String>>,
 }
 
 struct SharedPartition {
@@ -123,6 +125,7 @@ impl Controller {
             newest_job: 0,
             read: None,
             begun: now,
+            components: HashMap::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.
         controller
@@ -202,6 +205,9 @@ impl Controller {
         if self.read.is_none() {
             return Answer::NotReady;
         }
+        if matches!(submission.component, None | Some(0)) {
+            self.components.remove(&submission.user);
+        }
         if !submission.has_terms() {
             return self.submit_without_terms(submission);
         }
@@ -210,7 +216,13 @@ impl Controller {
             .and_then(|asked| Ok((asked, submission.shape(self.largest)?)))
             .and_then(|(asked, shape)| self.judge(submission, &asked, shape, now));
         match judged {
-            Ok(accepted) => Answer::Accept(Box::new(accepted)),
+            Ok(accepted) => {
+                if submission.component.is_some() {
+                    let taken = self.components.entry(submission.user).or_default();
+                    taken.extend(accepted.nodes.iter().cloned());
+                }
+                Answer::Accept(Box::new(accepted))
+            }
             Err(problem) => {
                 let text = problem.to_string();
                 match text.starts_with("libra:") {
@@ -348,6 +360,15 @@ impl Controller {
                         .is_some_and(|has| asked.features.iter().all(|f| has.contains(f)))
                 },
                 &|| format!("has {}", asked.features.join(" and ")),
+            )?;
+        }
+        // Slurm never starts a job two components of which share a processor.
+        if let (Some(1..), Some(taken)) =
+            (submission.component, self.components.get(&submission.user))
+        {
+            keep(
+                &|index| !taken.iter().any(|node| node == name(index)),
+                &|| "is free of the other components of this job".to_string(),
             )?;
         }
         // Slurm gives a job no processor of a node twice.
@@ -540,6 +561,12 @@ impl Controller {
         if sold && change.admin_comment.is_some() {
             return Err(format!(
                 "libra: the admin comment of job {} says what was sold to it; use its comment (Comment=…) instead",
+                change.job
+            ));
+        }
+        if unknown && change.admin_comment.is_some() {
+            return Err(format!(
+                "libra: job {} was only just submitted; try again in some seconds",
                 change.job
             ));
         }

@@ -189,7 +189,13 @@ impl Controller {
             let Some(Ok(sold_job)) = SoldJob::parse(&job.admin_comment) else {
                 continue;
             };
-            self.name_ended(job, &sold_job, records, now);
+            let never_began = self.name_ended(job, &sold_job, records, now);
+            if never_began > 0 {
+                look.log.push(format!(
+                    "job {} was ended before it was done: {never_began} of its tasks never began",
+                    job.name()
+                ));
+            }
             let name = job.name();
             if !self.book.contains(&name) {
                 continue;
@@ -218,8 +224,9 @@ impl Controller {
         }
     }
 
-    /// A job that came and went between two looks has its share still under the token alone.
-    fn name_ended(&mut self, job: &Job, sold: &SoldJob, records: &Records, now: f64) {
+    /// A job that came and went between two looks has its share still under the token alone. Returns how many tasks of an
+    /// array were taken back that never began.
+    fn name_ended(&mut self, job: &Job, sold: &SoldJob, records: &Records, now: f64) -> usize {
         let token = sold.sold.token;
         let array = match &job.array {
             Some(array) if array.tasks.is_empty() => array.array,
@@ -230,7 +237,7 @@ impl Controller {
                         let _ = self.book.bind(token + u64::from(number), &name, now);
                     }
                 }
-                return;
+                return 0;
             }
         };
         // An array of which tasks were cancelled before they had records of their own; Slurm does not say any more which.
@@ -239,12 +246,16 @@ impl Controller {
             .filter(|other| other.array == array)
             .flat_map(|other| other.tasks.iter().copied())
             .collect();
+        let mut taken_back = 0;
         for task in sold.tasks.iter().filter(|task| !own.contains(task)) {
-            if !self.book.contains(&format!("{array}_{task}")) {
-                let number = u64::from(sold.number_of(*task));
-                let _ = self.book.cancel_token(token + number, now);
+            let number = u64::from(sold.number_of(*task));
+            if !self.book.contains(&format!("{array}_{task}"))
+                && self.book.cancel_token(token + number, now).is_ok()
+            {
+                taken_back += 1;
             }
         }
+        taken_back
     }
 
     /// Jobs that Slurm runs elsewhere than planned count there. What the book knows of their progress is as good as what

@@ -521,6 +521,16 @@ fn what_was_sold_stays() {
     let answer = ask(&queue, "2", &["TimeLimit"]);
     assert!(answer.is_err_and(|reason| reason.contains("only just submitted")));
     assert_eq!(ask(&queue, "1", &["TimeLimit"]), Ok(()));
+    let root_wipes = |queue: &Queue, job: &str| {
+        queue.controller.change(&Change {
+            job: job.to_string(),
+            by_administrator: true,
+            admin_comment: Some(String::new()),
+            ..Change::default()
+        })
+    };
+    assert!(root_wipes(&queue, "2").is_err());
+    assert_eq!(root_wipes(&queue, "1"), Ok(()));
     let id = queue.enqueue(&accepted);
     assert_eq!(id, 2);
     queue.look(START + 0.2);
@@ -540,6 +550,7 @@ fn what_was_sold_stays() {
     };
     assert_eq!(root(None, Some("libra:budget=1")), Ok(()));
     assert!(root(Some("mine"), None).is_err());
+    assert!(root(Some(""), None).is_err());
     let comment = Change {
         job: "1".to_string(),
         comment: Some("libra:budget=1".to_string()),
@@ -650,4 +661,26 @@ fn a_node_gives_a_job_no_processor_twice() {
         reason.contains("refused (no-node): none of the nodes of partition main has 2 processors"),
         "{reason}"
     );
+}
+
+#[test]
+fn components_of_a_job_are_kept_apart() {
+    let mut queue = Queue::new(EXACT);
+    let mut component = asks("1", "20", "100");
+    component.user = 7;
+    let mut nodes = Vec::new();
+    for number in 0..4 {
+        component.component = Some(number);
+        nodes.push(queue.accept(&component, START).nodes[0].clone());
+    }
+    assert_eq!(nodes, ["n1", "n2", "n3", "n4"]);
+    component.component = Some(4);
+    let reason = queue.refuse(&component, START);
+    assert!(
+        reason.contains("is free of the other components of this job"),
+        "{reason}"
+    );
+    // The next job is another one.
+    component.component = Some(0);
+    assert_eq!(queue.accept(&component, START).nodes, ["n1"]);
 }

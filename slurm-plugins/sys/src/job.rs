@@ -74,6 +74,7 @@ impl<'a> Job<'a> {
             begin: seconds(job.begin_time),
             dependency: self.text(job.dependency),
             held: job.priority == 0,
+            component: set32(job.het_job_offset),
             not_judged: self.not_judged(),
         }
     }
@@ -232,7 +233,9 @@ impl<'a> Job<'a> {
             job: self.text(job.job_id_str).unwrap_or_default(),
             by_administrator,
             sold_with_it,
-            admin_comment: self.text(job.admin_comment),
+            // An empty one would wipe out what was sold.
+            admin_comment: some(job.admin_comment)
+                .then(|| self.text(job.admin_comment).unwrap_or_default()),
             comment: self.text(job.comment),
         }
     }
