@@ -328,7 +328,7 @@ class OddJobs(SiteCase):
         for node, count in on.items():
             self.assertLessEqual(count * 0.0035, 1 + 1e-6, on)
         expect_free(self, slurm, {node: 1 - count * 0.0035 for node, count in on.items()})
-        self.refused(slurm.sbatch("--array=1-1000", *terms(0.0035)), "refused (share)")
+        self.refused(slurm.sbatch("--array=1-1000", *terms(0.0035)), "refused (jobs)")
 
 
 if __name__ == "__main__":
