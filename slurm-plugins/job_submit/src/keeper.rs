@@ -178,6 +178,7 @@ impl Keeper {
 #[derive(Default)]
 struct Rounds {
     config: Option<(PathBuf, Option<(SystemTime, u64)>)>,
+    config_problem: Option<String>,
     interval: Duration,
     /// The last problem that was written to the log: one line for each, not one for each round.
     problem: Option<String>,
@@ -273,7 +274,8 @@ impl Rounds {
         let found = std::fs::metadata(&path).ok();
         let stamp = found.and_then(|found| Some((found.modified().ok()?, found.len())));
         let now_there = Some((path.clone(), stamp));
-        if self.config == now_there {
+        // What could not be read may be readable now, without having changed.
+        if self.config == now_there && self.config_problem.is_none() {
             return;
         }
         let first = self.config.is_none();
@@ -286,36 +288,35 @@ impl Rounds {
             }
             other => other,
         };
-        let mut state = state();
-        match (config, &mut state.controller) {
-            (Ok(config), known) => {
-                match known {
-                    Some(controller) => controller.configure(&config),
-                    none => *none = Some(Controller::new(&config, now())),
+        let config = match config {
+            Ok(config) => config,
+            Err(error) => {
+                let then = match state().controller {
+                    Some(_) => "the rules stay as they were",
+                    None => "no job with terms is judged",
+                };
+                let problem = format!("{then}: {error}");
+                if self.config_problem.as_ref() != Some(&problem) {
+                    log::write(Level::Error, &problem);
+                    self.config_problem = Some(problem);
                 }
-                self.interval = Duration::from_secs_f64(config.slurm.interval.0);
-                self.partitions = config.slurm.partitions.clone();
-                self.report_interval = Duration::from_secs_f64(config.slurm.report_interval.0);
-                state.on_fault = config.slurm.on_fault;
-                drop(state);
-                if !first {
-                    log::write(Level::Info, &format!("{} was read anew", path.display()));
-                }
+                return;
             }
-            (Err(error), None) => {
-                drop(state);
-                log::write(
-                    Level::Error,
-                    &format!("no job with terms is judged: {error}"),
-                );
+        };
+        self.config_problem = None;
+        self.interval = Duration::from_secs_f64(config.slurm.interval.0);
+        self.partitions = config.slurm.partitions.clone();
+        self.report_interval = Duration::from_secs_f64(config.slurm.report_interval.0);
+        {
+            let mut state = state();
+            match &mut state.controller {
+                Some(controller) => controller.configure(&config),
+                none => *none = Some(Controller::new(&config, now())),
             }
-            (Err(error), Some(_)) => {
-                drop(state);
-                log::write(
-                    Level::Error,
-                    &format!("the rules stay as they were: {error}"),
-                );
-            }
+            state.on_fault = config.slurm.on_fault;
+        }
+        if !first {
+            log::write(Level::Info, &format!("{} was read anew", path.display()));
         }
     }
 }
