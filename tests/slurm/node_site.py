@@ -4,11 +4,11 @@ import pathlib
 import subprocess
 import sys
 import time
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import libra_site  # noqa: E402
+from case import SiteCase  # noqa: E402
 from libra_site import ACCOUNTING, CPU  # noqa: E402, F401
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -20,10 +20,10 @@ def busy(processors="0"):
 
 
 class Site(libra_site.Site):
-    """Two nodes, and sold.so before Libra's plugin."""
+    """sold.so before Libra's plugin."""
 
     def __init__(self, **options):
-        super().__init__(**{"nodes": 2, "controller": False, "plugstack": ["optional sold.so"], **options})
+        super().__init__(**{"controller": False, "plugstack": ["optional sold.so"], **options})
 
     def before_start(self):
         subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self.plugins / "sold.so"), str(HERE / "sold.c")], check=True)
@@ -38,22 +38,11 @@ class Site(libra_site.Site):
         return {"TEST_SOLD": ":".join(f"{key}={value}" for key, value in line.items())}
 
 
-class NodeCase(unittest.TestCase):
+class NodeCase(SiteCase):
     """A class is a cluster, `slurm`. After each test its jobs are cancelled, and nothing of them may be left."""
 
-    site = {}
-
-    @classmethod
-    def setUpClass(cls):
-        cls.slurm = Site(**cls.site)
-        cls.slurm.__enter__()
-
-    @classmethod
-    def tearDownClass(cls):
-        slurm = cls.slurm
-        slurm.__exit__(None, None, None)
-        if slurm.cgroups():
-            raise AssertionError(f"left on the machine: {slurm.cgroups()}")
+    kind = Site
+    site = {"nodes": 2}
 
     def tearDown(self):
         slurm = self.slurm

@@ -21,9 +21,9 @@ SETSID = "setsid python3 -c 'import signal, time\nsignal.signal(signal.SIGTERM, 
 
 
 class Sharing(SiteCase):
-    """Jobs beside each other on one processor."""
+    """Jobs beside each other on one processor; `libra agent` runs, without which a late job keeps the share that it has."""
 
-    site = {"nodes": 2}
+    site = {"nodes": 2, "agents": True}
     measures = 1
 
     def working(self, *jobs):
