@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""A stream of jobs by chance, with `libra agent` on every node: whoever is accepted and keeps the estimate ends in time, whatever the others do.
+
+Run as root: `python3 tests/slurm/test_promises.py`. LIBRA_TEST_SEED repeats a stream.
+"""
+
+import os
+import pathlib
+import random
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import promises  # noqa: E402
+from case import SiteCase  # noqa: E402
+from stream import stream  # noqa: E402
+
+
+class Promises(SiteCase):
+    """Two nodes of one processor each, which are this machine's."""
+
+    site = {"nodes": 2, "agents": True}
+    measures = 2
+
+    def test_whoever_keeps_the_estimate_ends_in_time(self):
+        seed = int(os.environ.get("LIBRA_TEST_SEED", random.randrange(1_000_000)))
+        accepted, refused = stream(self, random.Random(seed), seconds=25, pause=0.5)
+        endings = [(job, honest, *self.ending(job)) for job, honest in accepted]
+        late = [text for _, honest, text, in_time in endings if honest and not in_time]
+        over = [text for _, honest, text, _ in endings if not honest]
+        print(f"\n  seed {seed}: {len(accepted)} accepted ({len(over)} of them need twice their estimate), {refused} refused, {len(late)} of those that kept their estimate late")
+        self.assertGreater(len(accepted), 5)
+        self.assertGreater(refused, 0)
+        self.assertEqual(late, [], f"seed {seed}")
+
+    def test_what_is_free(self):
+        """Neither more nor less than what is left of a node is sold."""
+        one, two = self.slurm.nodes
+        job = self.slurm.submit(*promises.terms(0.4, one))
+        self.running(job)
+        promises.expect_free(self, self.slurm, {one: 0.6, two: 1.0})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""What becomes of accepted jobs on a Slurm with Libra: their shares, their deadlines, their processes, measured in their cgroups.
+
+Run as root: `python3 tests/slurm/test_users_shares.py`. All nodes are on this machine, so no test keeps more than two processors' worth of shares busy.
+Where the machine is too busy for a measurement it is repeated, and all are printed.
+"""
+
+import pathlib
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import machine  # noqa: E402
+from case import SiteCase  # noqa: E402
+from libra_site import busy  # noqa: E402
+
+# A child that leaves the session and the process group, and does not heed SIGTERM.
+SETSID = "setsid python3 -c 'import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor n in range(1000): time.sleep(1)' </dev/null >/dev/null 2>&1 &\n"
+
+
+class Sharing(SiteCase):
+    """Jobs beside each other on one processor; `libra agent` runs, without which a late job keeps the share that it has."""
+
+    site = {"nodes": 2, "agents": True}
+    measures = 1
+
+    def working(self, *jobs):
+        """Wait until each has used some processor time."""
+        for job in jobs:
+            self.started(job)
+        for job in jobs:
+            self.slurm.wait(f"job {job} works", lambda job=job: self.used(job) > 0.2)
+
+    def test_two_jobs_on_one_processor(self):
+        """Shares of 0.6 and 0.3, both always busy, are used 2 : 1 within 3 %; both end in time."""
+        node, said, endings = self.slurm.nodes[0], [], []
+        for _ in (1, 2, 3):
+            # 0.63 and 0.315 of the processor, with the margin; what they are sold is in the ratio of 2 : 1. Half a second for starting.
+            jobs = [self.sell(12, deadline, "-w", node, script=busy(11.5)) for deadline in (20, 40)]
+            self.working(*jobs)
+            sold = [self.share(job) for job in jobs]
+            rates = self.rates([(job, node) for job in jobs], 4)
+            # Shares are taken anew as work gets done; what counts is what was sold.
+            error = (rates[0] / rates[1]) / (sold[0] / sold[1]) - 1
+            endings = [self.ending(job) for job in jobs]
+            said.append(f"sold {sold[0]:.3f} : {sold[1]:.3f}, used {rates[0]:.3f} : {rates[1]:.3f}, off by {100 * error:+.1f} %")
+            if abs(error) <= 0.03 and all(in_time for _, in_time in endings):
+                break
+        print("\n  " + "; ".join(said) + "".join(f"\n  {text}" for text, _ in endings))
+        self.assertLessEqual(abs(error), 0.03, said)
+        self.assertTrue(all(in_time for _, in_time in endings), endings)
+
+    def test_a_job_that_needs_more_than_its_estimate(self):
+        """Estimate 4.5 s, work 11 s: it goes on at its share, then late with what is free; its neighbour has what it was sold, and ends in time."""
+        slurm, node = self.slurm, self.slurm.nodes[1]
+        late = self.sell(4.5, 15, "-w", node, script=busy(11))
+        neighbour = self.sell(9, 15, "-w", node, script=busy(8.3))
+        self.working(late, neighbour)
+        rate, _ = self.rates([(late, node), (neighbour, node)], 4)
+        quota = self.quota(late, node)
+        endings = self.met(neighbour)
+        self.assertEqual(slurm.state(late), "RUNNING", "it was not ended for its estimate")
+        text, in_time = self.ending(late)
+        print(f"\n  it was sold {self.share(late):.3f}, capped at {quota:.3f} and used {rate:.3f}\n  {text}\n  {endings[0]}")
+        self.assertFalse(in_time, text)
+        self.assertLess(rate, 0.45)
+        self.assertEqual(slurm.job(late)["JobState"], "COMPLETED", text)
+
+    def test_two_nodes(self):
+        """A job of two nodes is capped on both, also what srun starts there."""
+        slurm = self.slurm
+        spin = "python3 -c 'import time\nend = time.time() + 6\nwhile time.time() < end: pass'"
+        job = self.sell(5, 12.5, "-N2", script=f"srun {spin}\n")
+        self.running(job)
+        nodes = slurm.nodes_of(job)
+        self.assertEqual(nodes, slurm.nodes)
+        for node in nodes:
+            slurm.wait(f"its task on {node}", lambda node=node: self.processes(job, node) and self.used(job, node) > 0.2)
+        rates = self.rates([(job, node) for node in nodes], 3)
+        quotas = [self.quota(job, node) for node in nodes]
+        print(f"\n  sold {self.share(job):.3f} on each of two nodes, capped at {quotas[0]:.3f} and {quotas[1]:.3f}, used {rates[0]:.3f} and {rates[1]:.3f}")
+        for rate, quota in zip(rates, quotas):
+            self.assertLess(quota, 0.6)
+            self.assertLess(rate, max(quota, 0.42) * 1.15)
+            self.assertGreater(rate, self.share(job) * 0.5)
+        self.met(job)
+
+    def test_children_that_leave_the_session(self):
+        """They are of the job: they end with it, and no cgroup is left."""
+        slurm, node = self.slurm, self.slurm.nodes[0]
+        job = self.sell(2, 100, "-w", node, script=SETSID + "sleep 3\n")
+        self.running(job)
+        # The shell, sleep, python.
+        pids = slurm.wait("three processes in the cgroup", lambda: len(found := self.processes(job, node)) >= 3 and found)
+        self.assertEqual(slurm.wait_ended(job)["JobState"], "COMPLETED")
+        slurm.wait("they are gone", lambda: not [pid for pid in pids if machine.alive(pid)], 20)
+        slurm.wait("its cgroup is gone", lambda: not slurm.group(node, job).exists(), 20)
+
+
+class BesideOthers(SiteCase):
+    """Jobs with terms among jobs without."""
+
+    site = {"nodes": 2}
+    measures = 2  # and more: the point is that others take what they get
+
+    def test_a_job_is_not_slowed_down_by_jobs_without_terms(self):
+        """Three of them spin on all processors; the accepted one ends in time."""
+        slurm, node = self.slurm, self.slurm.nodes[0]
+        others = [slurm.submit(user=slurm.users[1], script=busy(1000, 2)) for _ in range(3)]
+        for job in others:
+            self.running(job)
+        slurm.wait("they spin", lambda: any(len((slurm.best_effort(one) / "cgroup.procs").read_text().split()) >= 4 for one in slurm.nodes if slurm.best_effort(one).exists()))
+        said = []
+        for _ in (1, 2):
+            job = self.sell(9, 15, "-w", node, script=busy(8.3))
+            self.started(job)
+            text, in_time = self.ending(job)
+            said.append(f"sold {self.share(job):.3f} beside three jobs without terms; {text}")
+            if in_time:
+                break
+        print("".join(f"\n  {line}" for line in said))
+        self.assertTrue(in_time, said)
+        self.assertEqual({slurm.state(job) for job in others}, {"RUNNING"})
+
+
+if __name__ == "__main__":
+    unittest.main()
