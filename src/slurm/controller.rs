@@ -41,6 +41,8 @@ pub struct Controller {
     pub(super) read: Option<f64>,
     /// When it was made, Unix time.
     pub(super) begun: f64,
+    /// Nodes that were taken by the components so far of each user's last heterogeneous job.
+    components: HashMap<u32, Vec<String>>,
 }
 
 struct SharedPartition {
@@ -123,6 +125,7 @@ impl Controller {
             newest_job: 0,
             read: None,
             begun: now,
+            components: HashMap::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.
         controller
@@ -202,6 +205,9 @@ impl Controller {
         if self.read.is_none() {
             return Answer::NotReady;
         }
+        if matches!(submission.component, None | Some(0)) {
+            self.components.remove(&submission.user);
+        }
         if !submission.has_terms() {
             return self.submit_without_terms(submission);
         }
@@ -210,9 +216,15 @@ impl Controller {
             .and_then(|asked| Ok((asked, submission.shape(self.largest)?)))
             .and_then(|(asked, shape)| self.judge(submission, &asked, shape, now));
         match judged {
-            Ok(accepted) => Answer::Accept(Box::new(accepted)),
+            Ok(accepted) => {
+                if submission.component.is_some() {
+                    let taken = self.components.entry(submission.user).or_default();
+                    taken.extend(accepted.nodes.iter().cloned());
+                }
+                Answer::Accept(Box::new(accepted))
+            }
             Err(problem) => {
-                let text = problem.to_string();
+                let text = in_few_words(problem.to_string());
                 match text.starts_with("libra:") {
                     true => Answer::Refuse(text),
                     false => Answer::Refuse(format!("libra: {text}")),
@@ -350,8 +362,22 @@ impl Controller {
                 &|| format!("has {}", asked.features.join(" and ")),
             )?;
         }
-        // Slurm itself lets only so many jobs on a processor; one more would wait.
+        // Slurm never starts a job two components of which share a processor.
+        if let (Some(1..), Some(taken)) =
+            (submission.component, self.components.get(&submission.user))
+        {
+            keep(
+                &|index| !taken.iter().any(|node| node == name(index)),
+                &|| "is free of the other components of this job".to_string(),
+            )?;
+        }
+        // Slurm gives a job no processor of a node twice.
         let wanted = u64::from(shape.processors_per_chunk);
+        keep(
+            &|index| wanted as f64 <= self.book.processors(index),
+            &|| format!("has {wanted} processors"),
+        )?;
+        // Slurm itself lets only so many jobs on a processor; one more would wait.
         let most = f64::from(partition.jobs_per_processor);
         keep(
             &|index| {
@@ -538,6 +564,12 @@ impl Controller {
                 change.job
             ));
         }
+        if unknown && change.admin_comment.is_some() {
+            return Err(format!(
+                "libra: job {} was only just submitted; try again in some seconds",
+                change.job
+            ));
+        }
         if begins(&change.admin_comment) {
             return Err(
                 "libra: an admin comment that begins with 'libra:' is Libra's own".to_string(),
@@ -569,6 +601,18 @@ impl Controller {
         }
         Ok(())
     }
+}
+
+/// Longest text that a user is told, in bytes: what was asked for may be in it.
+const LONGEST_TEXT: usize = 2000;
+
+fn in_few_words(mut text: String) -> String {
+    if text.len() > LONGEST_TEXT {
+        let end = (0..=LONGEST_TEXT).rfind(|&end| text.is_char_boundary(end));
+        text.truncate(end.unwrap_or(0));
+        text.push('…');
+    }
+    text
 }
 
 /// A counter-offer as options of sbatch.

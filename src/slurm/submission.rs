@@ -47,6 +47,8 @@ pub struct Submission {
     pub dependency: Option<String>,
     /// `--hold`
     pub held: bool,
+    /// Which component of a heterogeneous job it is, from 0.
+    pub component: Option<u32>,
     /// Options that ask for what is not judged here, such as `--gres`.
     pub not_judged: Vec<&'static str>,
 }

@@ -2,6 +2,7 @@
 
 use super::array::{ArrayTasks, SoldJob};
 use super::controller::{Accepted, Answer, Change, Controller};
+use super::look::Prepared;
 use super::records::{Job, Node, Partition, Records, State};
 use super::submission::Submission;
 use crate::config::Config;
@@ -519,6 +520,16 @@ fn what_was_sold_stays() {
     let answer = ask(&queue, "2", &["TimeLimit"]);
     assert!(answer.is_err_and(|reason| reason.contains("only just submitted")));
     assert_eq!(ask(&queue, "1", &["TimeLimit"]), Ok(()));
+    let root_wipes = |queue: &Queue, job: &str| {
+        queue.controller.change(&Change {
+            job: job.to_string(),
+            by_administrator: true,
+            admin_comment: Some(String::new()),
+            ..Change::default()
+        })
+    };
+    assert!(root_wipes(&queue, "2").is_err());
+    assert_eq!(root_wipes(&queue, "1"), Ok(()));
     let id = queue.enqueue(&accepted);
     assert_eq!(id, 2);
     queue.look(START + 0.2);
@@ -538,6 +549,7 @@ fn what_was_sold_stays() {
     };
     assert_eq!(root(None, Some("libra:budget=1")), Ok(()));
     assert!(root(Some("mine"), None).is_err());
+    assert!(root(Some(""), None).is_err());
     let comment = Change {
         job: "1".to_string(),
         comment: Some("libra:budget=1".to_string()),
@@ -596,4 +608,105 @@ fn fewer_nodes_are_offered_as_slurm_takes_them() {
         ),
         "{reason}"
     );
+}
+
+#[test]
+fn a_job_that_comes_and_goes_between_two_looks() {
+    let mut queue = Queue::new(EXACT);
+    let accepted = queue.accept(&asks("16", "20", "100"), START);
+    let id = queue.enqueue(&accepted);
+    let job = queue.job(id);
+    (job.state, job.cut_short, job.ended) = (State::Ended, true, START + 0.5);
+    let look = queue.look(START + 1.0);
+    assert_eq!(queue.controller.book().job_count(), 0);
+    assert!(
+        look.log.iter().any(|line| line
+            .starts_with("job 1 was ended before it was done: ended after 0.5 s of 20 s")),
+        "{:?}",
+        look.log
+    );
+    // An array that was cancelled as a whole; one task of it had begun.
+    let mut array = asks("5", "20", "100");
+    array.array = Some("1-3".to_string());
+    let accepted = queue.accept(&array, START + 1.0);
+    let id = queue.enqueue(&accepted);
+    let mut task = queue.job(id).clone();
+    queue.job(id).state = State::Ended;
+    queue.job(id).array = Some(ArrayTasks {
+        array: id,
+        tasks: Vec::new(),
+    });
+    task.id = 99;
+    task.array = Some(ArrayTasks {
+        array: id,
+        tasks: vec![2],
+    });
+    task.state = State::Running;
+    task.nodes = vec!["n1".to_string()];
+    task.started = START + 1.0;
+    queue.records.jobs.push(task);
+    queue.look(START + 2.0);
+    assert_eq!(queue.controller.book().job_count(), 1);
+    assert!(queue.controller.book().contains(&format!("{id}_2")));
+}
+
+#[test]
+fn a_node_gives_a_job_no_processor_twice() {
+    let mut queue = Queue::new(EXACT);
+    let mut wide = asks("1", "20", "100");
+    wide.processors_per_task = Some(2);
+    let reason = queue.refuse(&wide, START);
+    assert!(
+        reason.contains("refused (no-node): none of the nodes of partition main has 2 processors"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn components_of_a_job_are_kept_apart() {
+    let mut queue = Queue::new(EXACT);
+    let mut component = asks("1", "20", "100");
+    component.user = 7;
+    let mut nodes = Vec::new();
+    for number in 0..4 {
+        component.component = Some(number);
+        nodes.push(queue.accept(&component, START).nodes[0].clone());
+    }
+    assert_eq!(nodes, ["n1", "n2", "n3", "n4"]);
+    component.component = Some(4);
+    let reason = queue.refuse(&component, START);
+    assert!(
+        reason.contains("is free of the other components of this job"),
+        "{reason}"
+    );
+    // The next job is another one.
+    component.component = Some(0);
+    assert_eq!(queue.accept(&component, START).nodes, ["n1"]);
+}
+
+#[test]
+fn what_is_said_stays_short() {
+    let mut queue = Queue::new(EXACT);
+    let mut odd = asks("1", "20", "100");
+    odd.features = Some("é".repeat(10_000));
+    let reason = queue.refuse(&odd, START);
+    assert!(reason.len() < 2100 && reason.ends_with('…'), "{reason}");
+}
+
+#[test]
+fn a_look_can_be_prepared_apart() {
+    let mut queue = Queue::new(EXACT);
+    let accepted = queue.accept(&asks("10", "20", "100"), START);
+    queue.enqueue(&accepted);
+    queue.records.taken = START + 1.0;
+    // Other partitions were wanted when it was prepared: the next look puts it right.
+    let mut prepared = Prepared::new(&queue.records, &["other".to_string()]);
+    queue
+        .controller
+        .take(&mut prepared, START + 1.0)
+        .expect("a look");
+    queue.look(START + 2.0);
+    assert_eq!(queue.controller.book().job_count(), 1);
+    assert!(queue.committed()["n1"] > 0.49);
+    queue.accept(&asks("10", "20", "100"), START + 2.0);
 }

@@ -21,9 +21,9 @@ MARGIN = 1.05  # what Libra puts on every estimate, by default
 class SiteCase(unittest.TestCase):
     """A class is a cluster: `slurm`. After each test its jobs are cancelled, and nothing of them may be left."""
 
-    # For kind().
-    site = {}
+    # The cluster, and what it is made with.
     kind = Site
+    site = {}
     # How many processors the class keeps busy while it measures what its jobs get (0: it measures nothing). Such classes have them to
     # themselves (tests/batch/turns.py).
     measures = 0
@@ -76,9 +76,28 @@ class SiteCase(unittest.TestCase):
         slurm.wait("all jobs gone", lambda: not slurm.must("squeue", "-h", "-t", "all", "-t", "PD,R,CG,S,CF,SO,ST"))
         self.nothing_left()
 
+    def look(self):
+        """Have slurmctld's plugin look at the queue: it does so after a refusal."""
+        self.slurm.sbatch("--budget=1", "--estimate=1")
+
+    def unjudged(self):
+        """Jobs that have ended, and that Libra has not noticed."""
+        unknown = []
+        for number, job in self.slurm.jobs().items():
+            task = job["array_task_id"]
+            # What is left of an array that was cancelled has the array's number.
+            name = number if not job["array_job_id"] else f"{job['array_job_id']}_{task}" if task is not None else rf"{number}(?:_\d+)?"
+            if (job["admin_comment"] or "").startswith("libra:") and not re.search(rf"job {name} (met|missed|was ended|is gone)\b", self.slurm.log()):
+                unknown.append(name)
+        if unknown:
+            self.look()
+        return unknown
+
     def nothing_left(self):
         """No cgroup, no live entry in a registry, no job in the book."""
         slurm = self.slurm
+        with contextlib.suppress(TimeoutError):  # what ended while slurmctld was down is noticed by nobody
+            slurm.wait("all ends noticed", lambda: not self.unjudged(), 10)
         left = lambda: [*slurm.job_groups(), *slurm.live(), *(f"booked {job}" for job in slurm.booked())]  # noqa: E731
         try:
             slurm.wait("nothing left", lambda: not left())
@@ -109,6 +128,10 @@ class SiteCase(unittest.TestCase):
     def running(self, job):
         """Wait until it runs; its fields."""
         return self.slurm.wait_running(job, patience=60)
+
+    def booked(self, job):
+        """Wait until slurmctld's plugin knows its number."""
+        self.slurm.wait(f"job {job} in the book", lambda: str(job) in self.slurm.booked())
 
     def started(self, job):
         """Wait until its first task is in its cgroup, on every node that has one; its fields."""

@@ -5,7 +5,9 @@ Asked while the cluster is still there, before the test takes down what it made.
 
 import re
 
-MOST_JOBS, MOST_LINES = 3, 40
+MOST_JOBS, MOST_LINES = 3, 12
+SHOWN = ("JobState", "Reason", "Restarts", "ExitCode", "RunTime", "TimeLimit", "SubmitTime", "StartTime", "EndTime", "Partition", "ReqNodeList", "NodeList", "NumCPUs", "NumTasks",
+         "ArrayJobId", "ArrayTaskId", "HetJobId", "Comment", "AdminComment")
 
 
 def evidence(slurm, text):
@@ -25,7 +27,8 @@ def said(slurm, text):
     chosen = chosen or [job for job, has in known.items() if has["job_state"] in ("PENDING", "RUNNING")] or list(known)[-1:]
     lines = []
     for job in chosen[-MOST_JOBS:]:
-        lines += [f"---- {job}: scontrol show job", *slurm.run("scontrol", "show", "job", "-d", job).out.splitlines()]
+        has = slurm.job(job)
+        lines.append(f"---- {job}: " + " ".join(f"{key}={has[key]}" for key in SHOWN if key in has))
         for what in ("slurmctld", *slurm.nodes):
             about = [line for line in slurm.log(what).splitlines() if re.search(rf"(JobId=|job |Job ){job}\b", line)]
             if about:

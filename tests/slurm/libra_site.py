@@ -191,8 +191,8 @@ class Site(Cluster):
         """Jobs that slurmctld's book has, as far as its log says."""
         known = set()
         for line in self.said():
-            if line.endswith("jobs with terms"):
-                known.clear()  # a book that was made anew does not say which
+            if line.endswith(" jobs with terms"):
+                known = set()  # slurmctld has begun anew, and does not list what it has found
             elif found := re.match(r"job (\S+?):? (.*)", line):
                 if re.match(r"\S+ % of a processor for|was found", found[2]):
                     known.add(found[1])

@@ -50,9 +50,13 @@ impl<'a> Job<'a> {
     /// What it asks for.
     pub fn submission(&self) -> Submission {
         let job = &*self.0;
-        let hosts = |field| {
-            self.text(field)
-                .map_or_else(Vec::new, |list| text::hosts(&list))
+        // What is no list of hosts is the name of none.
+        let hosts = |field| match self.text(field) {
+            None => Vec::new(),
+            Some(list) => match text::hosts(&list) {
+                none if none.is_empty() => vec![list],
+                some => some,
+            },
         };
         Submission {
             user: job.user_id,
@@ -74,6 +78,7 @@ impl<'a> Job<'a> {
             begin: seconds(job.begin_time),
             dependency: self.text(job.dependency),
             held: job.priority == 0,
+            component: set32(job.het_job_offset),
             not_judged: self.not_judged(),
         }
     }
@@ -233,7 +238,9 @@ impl<'a> Job<'a> {
                 .unwrap_or_else(|| job.job_id.to_string()),
             by_administrator,
             sold_with_it,
-            admin_comment: self.text(job.admin_comment),
+            // An empty one would wipe out what was sold.
+            admin_comment: some(job.admin_comment)
+                .then(|| self.text(job.admin_comment).unwrap_or_default()),
             comment: self.text(job.comment),
         }
     }

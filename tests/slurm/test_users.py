@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""What users see when they submit to a Slurm with Libra: price and node, refusals and counter-offers, where a job goes.
+
+Run as root: `python3 tests/slurm/test_users.py`. Nothing here needs much processor time; that is in test_users_shares.py.
+"""
+
+import pathlib
+import re
+import shlex
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from case import BAD_OPTION, MARGIN, SiteCase  # noqa: E402
+
+
+class Submitting(SiteCase):
+    """Four nodes of one processor each."""
+
+    site = {"nodes": 4}
+
+    def test_accepted_with_price_and_node(self):
+        """The quote is on standard error, the number alone on standard output; the kernel holds the job to its share."""
+        slurm, node = self.slurm, self.slurm.nodes[0]
+        answer = self.ask(10, 20, budget=15, script="echo due $LIBRA_DEADLINE\nsleep 1000\n")
+        quote = f"sbatch: libra: accepted: 52.5 % of a processor on {node}, finished in 20 s at the latest, for 10.5 of 15 credits\n"
+        self.assertRegex(answer.out, r"^\d+$")
+        self.assertEqual((answer.rc, answer.err), (0, quote))
+        job = answer.out
+        record = self.started(job)
+        self.assertEqual((record["NodeList"], record["ReqNodeList"], record["TimeLimit"], record["Deadline"]), (node, node, "00:01:00", "N/A"))
+        sold = self.sold(job)
+        self.assertEqual((sold["price"], sold["estimate"], sold["deadline"], sold["budget"]), ("10.5", "10", "20", "15"))
+        # The kernel holds it: 52.5 ms of each 100 ms, and a little more for each moment that it has lost.
+        quota = self.quota(job, node)
+        self.assertGreaterEqual(quota, 0.525)
+        self.assertLess(quota, 0.6)
+        due = int(slurm.wait("its output", lambda: re.search(r"due (\d+)", slurm.output(job)))[1])
+        self.assertAlmostEqual(due, float(sold["submitted"]) + 20, delta=1)
+        # Without --parsable.
+        job_file = slurm.home(slurm.users[0]) / "job.sh"
+        job_file.write_text("#!/bin/sh\nsleep 1000\n")
+        answer = slurm.run("sbatch", *self.terms_of(10, 20), job_file, user=slurm.users[0])
+        self.assertRegex(answer.out, r"^Submitted batch job \d+\n$")
+        self.assertIn("for 10.5 of 1000 credits", answer.err)
+
+    # ---- refusals, and what is accepted instead
+
+    def offers(self, text):
+        """What the refusal says would be accepted: a list of options for each line."""
+        lines = re.findall(r"libra: (?:accepted now would be| +or): ([^(\n]+)", text)
+        return [shlex.split(line) for line in lines]
+
+    def take(self, text, kind, *terms):
+        """Submit as before, and behind that the offer of this kind as it was printed; the job runs. The offer."""
+        offer = next(words for words in self.offers(text) if words[0].startswith(kind))
+        self.running(self.slurm.submit(*terms, *offer))
+        return offer
+
+    def test_refused_for_its_budget(self):
+        text = self.refused(self.ask(10, 20, budget=9), "sbatch: error: libra: refused (budget): the job costs 10.5 credits and the budget is 9")
+        self.assertEqual(self.take(text, "--budget", *self.terms_of(10, 20, 9)), ["--budget=10.5"])
+
+    def test_refused_for_its_deadline(self):
+        text = self.refused(self.ask(30, 20), "libra: refused (deadline)", "31.5 s and the deadline is 20 s")
+        self.assertEqual(self.take(text, "--sla-deadline", *self.terms_of(30, 20)), ["--sla-deadline=31.5"])
+
+    def test_refused_for_other_peoples_shares(self):
+        """All four nodes are sold to 70 %; what the refusal offers is what is left."""
+        for _ in self.slurm.nodes:
+            self.sell(200, 300)
+        text = self.refused(self.ask(100, 200), "libra: refused (share): it needs 0.525 processors", " left")
+        offer = self.take(text, "--sla-deadline", *self.terms_of(100, 200))
+        self.assertGreater(float(offer[0].split("=")[1]), 200)
+
+    def test_refused_for_its_tasks(self):
+        """Six tasks on four nodes of one processor; two nodes where one has room."""
+        text = self.refused(self.ask(10, 100, "-n6"), "libra: refused (nodes): it asks for 6 nodes and there is room for 4 now")
+        self.assertEqual(self.take(text, "-N", *self.terms_of(10, 100), "-n6"), ["-N", "4", "-n", "4"])
+        self.clear()
+        for node in self.slurm.nodes[1:]:
+            self.sell(90, 100, "-w", node)
+        terms = [*self.terms_of(50, 100), "-N2"]
+        text = self.refused(self.slurm.sbatch(*terms), "libra: refused (nodes)")
+        self.assertEqual(self.take(text, "-N", *terms), ["-N", "1", "-n", "1"])
+
+    def test_refused_for_its_array(self):
+        """Five of 0.63 on four nodes: four would be accepted, and as many as the budget is for."""
+        text = self.refused(self.ask(60, 100, "--array=1-5"), "libra: refused (jobs): it asks for 5 jobs and there is room for 4 now (all 5 jobs of the array together)",
+                            "an array of 4 jobs (costs 242.4)")
+        self.running(self.slurm.submit(*self.terms_of(60, 100), "--array=1-4") + "_4")
+        self.clear()
+        self.take(text, "--sla-deadline", *self.terms_of(60, 100), "--array=1-5")
+        self.clear()
+        text = self.refused(self.ask(10, 20, "--array=1-3", budget=30), "libra: refused (budget): the job costs 31.5 credits", "an array of 2 jobs (costs 21)")
+        self.take(text, "--budget", *self.terms_of(10, 20, 30), "--array=1-3")
+
+    # ---- values
+
+    def test_bad_values(self):
+        """In an option: the client itself, exit 255. In a comment: the controller, exit 1."""
+        slurm = self.slurm
+        self.refused(slurm.sbatch("--estimate=abc", "--sla-deadline=20", "--budget=9"), "libra: --estimate=abc: 'abc' is not a duration", "HH:MM:SS", status=BAD_OPTION)
+        for comment, parts in (("estimate=abc,deadline=20,budget=9", ["--comment: estimate: 'abc' is not a duration"]),
+                               ("estimate=1,deadline=20,bugdet=9", ["--comment: there is no 'bugdet'"]),
+                               ("estimate=1,deadline=20", ["the budget is missing", "--budget=…"])):
+            with self.subTest(comment):
+                self.refused(slurm.sbatch(f"--comment=libra:{comment}"), "sbatch: error: libra: ", *parts)
+        self.assertEqual(slurm.must("squeue", "-h"), "")
+
+    def test_missing_values(self):
+        """One missing is said by its name; --time stands in for the estimate."""
+        for given, said in ((["--budget=5", "--sla-deadline=20"], "the estimate is missing; give it as --estimate=…, or as --time in minutes"),
+                            (["--budget=5", "--estimate=5"], "the deadline is missing; give it as --sla-deadline=…"),
+                            (["--sla-deadline=50", "--estimate=5"], "the budget is missing; give it as --budget=…"),
+                            (["--penalty-rate=1"], "the estimate is missing")):
+            with self.subTest(given):
+                self.refused(self.slurm.sbatch(*given), f"sbatch: error: libra: {said}")
+
+    def test_lines_in_the_script(self):
+        """#SBATCH lines are options; the command line wins."""
+        script = "#!/bin/sh\n#SBATCH --estimate=10 --sla-deadline=20\n#SBATCH --budget=9\nsleep 1000\n"
+        self.refused(self.slurm.sbatch(script=script), "refused (budget): the job costs 10.5 credits and the budget is 9")
+        answer = self.slurm.sbatch("--budget=11", script=script)
+        self.assertEqual(answer.rc, 0, answer.err)
+        self.assertIn("for 10.5 of 11 credits", answer.err)
+        self.assertEqual(self.sold(answer.out)["budget"], "11")
+
+    def test_terms_in_the_comment(self):
+        job = self.slurm.submit("--comment=libra:estimate=10,deadline=20,budget=15,deadline_type=soft,penalty_rate=0.1")
+        sold = self.sold(job)
+        self.assertEqual([sold[key] for key in ("estimate", "deadline", "budget", "type", "penalty")], ["10", "20", "15", "soft", "0.1"])
+        self.refused(self.slurm.sbatch("--comment=libra:budget=5,estimate=1,deadline=9", "--budget=6"), "budget is given twice, as --budget and in --comment")
+        # The rest in options; and a comment that is only one.
+        self.running(self.slurm.submit("--comment=libra:budget=15", "--estimate=10", "--sla-deadline=20"))
+        self.assertNotIn("AdminComment", self.slurm.job(self.slurm.submit("--comment=librarian: budget=15")))
+
+    def test_slurms_own_deadline_and_time(self):
+        """--deadline as deadline, --time as estimate; Slurm itself no longer ends the job at the deadline."""
+        slurm = self.slurm
+        began = time.time()
+        job = slurm.submit("--budget=500", "--time=1", "--deadline=now+120")
+        took = time.time() - began
+        sold, record = self.sold(job), slurm.job(job)
+        self.assertEqual((sold["estimate"], record["Deadline"], record["TimeLimit"]), ("60", "N/A", "00:03:00"))
+        # A clock time, in whole seconds.
+        self.assertTrue(118.9 - took <= float(sold["deadline"]) <= 120.1, sold)
+        self.refused(slurm.sbatch("--budget=500", "--estimate=5", "--deadline=now-60"), "libra: --deadline was ", " ago")
+        # Both: the option counts, and what is longer of --time and the sum of deadline and estimate is the time limit.
+        job = slurm.submit(*self.terms_of(5, 30), "--time=10", "--deadline=now+3600")
+        self.assertEqual((self.sold(job)["deadline"], self.sold(job)["estimate"], slurm.job(job)["TimeLimit"]), ("30", "5", "00:10:00"))
+        # Alone it is Slurm's.
+        plain = slurm.job(slurm.submit("--time=1", "--deadline=now+3600"))
+        self.assertNotIn("AdminComment", plain)
+        self.assertNotEqual(plain["Deadline"], "N/A")
+
+    def test_nothing_that_waits(self):
+        """A job that may not start would hold a share for nothing."""
+        for options, said in ((["--hold"], "this one is held (--hold)"), (["--begin=now+60"], "this one is to start later (--begin)"),
+                              (["--dependency=afterany:1"], "this one waits for others (--dependency)"), (["--array=1-4%2"], "leave out the limit of --array=1-4%2"),
+                              (["--licenses=x"], "cannot ask for --licenses")):
+            with self.subTest(options):
+                self.refused(self.ask(1, 9, *options), f"{said}")
+        # One that may start is no such job.
+        self.running(self.ask(1, 9, "--begin=now").out)
+
+    def test_nobody_else_says_what_was_sold(self):
+        """A user's environment does not reach the prolog, and only Libra writes the admin comment."""
+        slurm, node = self.slurm, self.slurm.nodes[0]
+        forged = f"v=1:token=1:submitted={time.time()}:estimate=10:deadline=10:budget=1:type=hard:penalty=0:price=1:chunks=1:processors=1:memory=0:scatter=0:count=1:at={node}*1*1"
+        job = slurm.submit("-w", node, environment={"LIBRA_SOLD": forged, "SPANK_LIBRA_SOLD": forged, "SLURM_SPANK_LIBRA_SOLD": forged, "_SLURM_SPANK_OPTION_libra_LIBRA_SOLD": forged})
+        slurm.wait_running(job)
+        slurm.wait("its processes", lambda: slurm.best_effort(node).exists() and (slurm.best_effort(node) / "cgroup.procs").read_text())
+        self.assertEqual((slurm.live(), slurm.job_groups()), ([], []))
+        answer = slurm.scontrol("update", f"jobid={job}", f"admincomment=libra:{forged}", user=slurm.users[0])
+        self.assertNotEqual(answer.rc, 0)
+
+
+class Placing(SiteCase):
+    """Four nodes of one processor, two of which have a feature."""
+
+    site = {"nodes": 4}
+
+    def test_best_fit(self):
+        """Each job goes where it leaves least. Slurm alone puts each on an idle node."""
+        slurm = self.slurm
+        n1, n2, n3, n4 = slurm.nodes
+        for node, taken in zip(slurm.nodes, (0.1, 0.5, 0.3, 0.7)):
+            self.sell(round(taken * 1000 / MARGIN, 3), 1000, "-w", node, budget="unlimited")
+        # Left: 0.9, 0.5, 0.7, 0.3. 0.6 fits n1 and n3, n3 is tighter (0.1 left); 0.4 fits n1 and n2, n2 is tighter (0.1); 0.25 fits n1 and n4, n4 is tighter
+        # (0.05); 0.08 fits n1 (0.9), n2 (0.1) and n3 (0.1), of which two are alike; 0.8 then fits n1 only.
+        chosen = [slurm.nodes_of(self.placed(share))[0] for share in (0.6, 0.4, 0.25, 0.08, 0.8)]
+        self.assertEqual((chosen[:3], chosen[4]), ([n3, n2, n4], n1))
+        self.assertIn(chosen[3], (n2, n3))
+        self.clear()
+        # Four small ones go to one node, and leave the others whole for a large one. Slurm would have used all four.
+        self.assertEqual({slurm.nodes_of(self.placed(0.2))[0] for _ in range(4)}, {n1})
+        self.running(self.sell(950, 1000))
+        self.clear()
+        plain = [slurm.submit() for _ in range(4)]
+        self.assertEqual({self.running(job)["NodeList"] for job in plain}, set(slurm.nodes))
+
+    def placed(self, share):
+        job = self.sell(round(share * 1000 / MARGIN, 3), 1000, budget="unlimited")
+        self.running(job)
+        return job
+
+    def test_nodes_that_the_user_names(self):
+        """--nodelist, --exclude, --constraint."""
+        slurm = self.slurm
+        n1, n2, n3, n4 = slurm.nodes
+        self.assertEqual(self.running(self.sell(1, 100, "-w", n3))["NodeList"], n3)
+        self.assertEqual(self.running(self.sell(1, 100, "-x", f"{n1},{n3}"))["NodeList"] in (n2, n4), True)
+        both = self.sell(1, 100, "-w", f"{n2},{n4}")
+        self.assertEqual(sorted(self.running(both) and slurm.nodes_of(both)), [n2, n4])
+        for kind in ("availablefeatures", "activefeatures"):
+            slurm.must("scontrol", "update", f"nodename={n2},{n4}", f"{kind}=big,fast")
+        try:
+            self.assertIn(self.running(self.eventually("-C", "big").out)["NodeList"], (n2, n4))
+            self.assertEqual(self.running(self.sell(1, 100, "-C", "big&fast", "-x", n2))["NodeList"], n4)
+            self.refused(self.ask(1, 100, "-C", "big&slow"), "refused (no-node): none of the nodes of partition main has big and slow")
+            self.refused(self.ask(1, 100, "-C", "big|fast"), "can only name features that all its nodes have")
+        finally:
+            for kind in ("activefeatures", "availablefeatures"):
+                slurm.must("scontrol", "update", f"nodename={n2},{n4}", f"{kind}=")
+        self.refused(self.ask(1, 100, "-w", "nowhere"), "none of the nodes of partition main is one of nowhere")
+        self.refused(self.ask(1, 100, "-x", ",".join(slurm.nodes)), "is left by --exclude=")
+        # Fewer nodes than are named would not be what was asked for: they are not offered.
+        for node in (n1, n2):
+            self.sell(90, 100, "-w", node)
+        text = self.refused(self.ask(50, 100, "-w", f"{n1},{n3}"), "refused (nodes): it asks for 2 nodes and there is room for 1 now")
+        self.assertNotIn("-n 1", text)
+
+    def eventually(self, *options, accepted=True):
+        """A change of the nodes is known with the next look. sbatch's answer."""
+        def asked():
+            self.look()
+            time.sleep(0.3)
+            answer = self.ask(1, 100, *options)
+            return answer if (answer.rc == 0) == accepted else None
+        return self.slurm.wait(f"{options} {'accepted' if accepted else 'refused'}", asked)
+
+    def test_an_urgent_job_is_refused_rather_than_an_accepted_one_made_late(self):
+        node = self.slurm.nodes[1]
+        first = self.sell(60, 100, "-w", node)
+        self.running(first)
+        before = self.sold(first)
+        # It alone would need the whole processor, and would pay for it.
+        self.refused(self.ask(10, 10.6, "-w", node, budget=1e6), "libra: refused (share)", node)
+        self.assertEqual(self.sold(first), before)
+        self.assertEqual(self.slurm.state(first), "RUNNING")
+        self.running(self.sell(10, 10.6))  # elsewhere
+
+    def test_a_node_that_is_drained(self):
+        """It gets no new job; the one on it goes on."""
+        slurm, node = self.slurm, self.slurm.nodes[2]
+        job = self.sell(10, 100, "-w", node)
+        self.running(job)
+        slurm.must("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
+        try:
+            self.assertIn("refused (no-node)", self.eventually("-w", node, accepted=False).err)
+            self.assertNotEqual(self.running(self.sell(1, 100))["NodeList"], node)
+            self.assertEqual(slurm.state(job), "RUNNING")
+        finally:
+            slurm.must("scontrol", "update", f"nodename={node}", "state=resume")
+        self.eventually("-w", node)
+
+
+class Large(SiteCase):
+    """Two nodes of four processors and 1,000 MiB, of which memory is handed out too."""
+
+    site = {"nodes": 2, "cpus": 4, "settings": {"SelectTypeParameters": "CR_CPU_Memory", "DefMemPerCPU": 1}}
+
+    def test_processors_of_a_node(self):
+        """-n and -c within a node, --ntasks-per-node and -N over two; each is pinned, capped, and what is sold is its share of all of them."""
+        slurm = self.slurm
+        n1, n2 = slurm.nodes
+        for options, nodes, processors in ((["-n4"], [n1], 4), (["-c2"], [n1], 2), (["-n2", "-c2"], [n1], 4), (["-N2", "-n4"], [n1, n2], 2), (["-N2", "--ntasks-per-node=3"], [n1, n2], 3),
+                                           (["-n8"], [n1, n2], 4), (["-n2", "--ntasks-per-node=1", "-c4"], [n1, n2], 4)):
+            with self.subTest(options):
+                job = self.sell(10, 100, *options)
+                self.started(job)
+                self.assertEqual(slurm.nodes_of(job), nodes)
+                self.assertEqual((self.sold(job)["processors"], self.share(job)), (str(processors), 0.105))
+                self.assertAlmostEqual(self.quota(job, n1), 0.105 * processors, delta=0.05 * processors)
+                self.clear()
+        self.refused(self.ask(10, 100, "-c5"), "refused (no-node): none of the nodes of partition main has 5 processors")
+        self.refused(self.ask(10, 100, "-N2", "-n3"), "3 tasks cannot be spread evenly over 2 nodes")
+        self.refused(self.ask(10, 100, "--mincpus=3"), "--mincpus")
+
+    def test_tasks_run_where_they_were_planned(self):
+        slurm = self.slurm
+        done = slurm.srun(*self.terms_of(10, 100), "-n8", "-l", "sh", "-c", "echo $SLURMD_NODENAME")
+        self.assertEqual(done.rc, 0, done.err)
+        self.assertEqual(sorted(line.split()[1] for line in done.out.splitlines()), [slurm.nodes[0]] * 4 + [slurm.nodes[1]] * 4)
+
+    def test_memory(self):
+        """A node's memory is sold as well."""
+        there = ("-w", self.slurm.nodes[0])
+        self.running(self.sell(1, 100, *there, "--mem=600"))
+        self.refused(self.ask(1, 100, *there, "--mem=600"), "refused (memory): it needs 600 MiB of memory and ", "has 400 MiB left")
+        self.refused(self.ask(1, 100, "--mem=20G"), "refused (memory)")
+        self.refused(self.ask(1, 100, *there, "-n2", "--mem-per-cpu=300"), "refused (memory)")
+        self.running(self.sell(1, 100, *there, "-n2", "--mem-per-cpu=150"))
+        self.running(self.sell(1, 100, "--mem=600"))
+
+
+if __name__ == "__main__":
+    unittest.main()
