@@ -33,7 +33,7 @@ bench: ## benchmarks
 lint: ## formatting, clippy, shellcheck
 	@BOOTSTRAP=build scripts/test fmt clippy shell
 
-package: ## libra and libra-pbs, .deb and .rpm, in target/packages
+package: ## libra, libra-pbs and libra-slurm, .deb and .rpm, in target/packages
 	@scripts/package
 
 install: ## into DESTDIR/PREFIX (PREFIX=/usr/local)

@@ -165,10 +165,10 @@ pub struct SlurmConfig {
     pub partitions: Vec<String>,
     /// Time between two looks at Slurm's own records.
     pub interval: Duration,
-    /// So often a line of slurmctld's log says how long submissions took.
-    pub report_interval: Duration,
     /// Time that Slurm may take to start an accepted job.
     pub start_delay: Duration,
+    /// So often a line of slurmctld's log says how long submissions took.
+    pub report_interval: Duration,
 }
 
 impl Default for SlurmConfig {
@@ -178,8 +178,8 @@ impl Default for SlurmConfig {
             without_terms: WithoutTerms::default(),
             partitions: Vec::new(),
             interval: Duration(1.0),
-            report_interval: Duration(600.0),
             start_delay: Duration(4.0),
+            report_interval: Duration(600.0),
         }
     }
 }

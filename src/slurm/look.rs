@@ -14,6 +14,9 @@ use std::collections::{HashMap, HashSet};
 /// refused it, or it was only a test.
 const UNNAMED: f64 = 2.0;
 
+/// Slurm's times are whole seconds, and a job may be written down a moment after its end.
+const SECONDS_CUT: f64 = 2.0;
+
 /// So many seconds after a start nodes that have not answered are taken to be down.
 const NODES_ANSWER: f64 = 10.0;
 
@@ -204,7 +207,10 @@ impl Controller {
 
     /// Jobs that have ended leave the book, and their deadlines are judged.
     fn end(&mut self, all: &[Ended<'_>], records: &Records, now: f64, look: &mut Look) {
-        for ended in all {
+        // Slurm shows them for minutes, and the look before has seen to those that had ended then.
+        let seen = self.read.unwrap_or(0.0) - SECONDS_CUT;
+        let is_new = |ended: &&Ended<'_>| !(0.0 < ended.job.ended && ended.job.ended < seen);
+        for ended in all.iter().filter(is_new) {
             let never_began = self.name_ended(ended, records, now);
             let Ended { job, name, .. } = ended;
             if never_began > 0 {

@@ -477,8 +477,10 @@ fn jobs_without_terms() {
         .partitions
         .push(partition("all", &["n1", "n2", "n3", "n4", "x1"]));
     queue.look(START);
-    let mut everywhere = Submission::default();
-    everywhere.partition = Some("all".into());
+    let everywhere = Submission {
+        partition: Some("all".into()),
+        ..Submission::default()
+    };
     let off = ["n1", "n2", "n3", "n4"].map(str::to_string).to_vec();
     assert_eq!(
         queue.controller.submit(&everywhere, START),

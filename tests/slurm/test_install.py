@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -78,6 +79,13 @@ class Bare(Cluster):
         self.start_controller()
         self.wait_idle()
 
+    def restart_nodes(self):
+        """slurmd looks for plugins that have a prolog when it starts."""
+        for node in self.nodes:
+            self.end(node, signal.SIGTERM)
+            self.start_slurmd(node)
+        self.wait_idle()
+
     def files(self):
         """All that a site's administrator has here: names, contents, modes."""
         found = [path for name in ("etc", "plugins") for path in sorted((self.directory / name).rglob("*"))]
@@ -99,7 +107,7 @@ class Installation(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.slurm = Bare(nodes=2, cpus=1)
+        cls.slurm = Bare(nodes=2, cpus=1, settings={"PrologFlags": "NoHold"})
         cls.slurm.__enter__()
 
     @classmethod
@@ -123,12 +131,16 @@ class Installation(unittest.TestCase):
         # The plugins first, the lines by hand or later.
         self.said(slurm.libra("install"), 0, "To be written", "systemctl restart slurmctld")
         self.said(slurm.libra("check"), 0, "NOTHING IS JUDGED", "plugstack.conf does not name")
-        self.said(slurm.libra("install", "--edit"), 0, "-jobSubmitPlugins = logging   # keep", "+jobSubmitPlugins = logging,libra   # keep", "+optional libra_spank.so config=")
+        self.said(slurm.libra("install", "--edit"), 0, "-jobSubmitPlugins = logging   # keep", "+jobSubmitPlugins = logging,libra   # keep", "+PrologFlags=NoHold,Alloc", "+optional libra_spank.so config=")
         self.said(slurm.libra("install", "--edit"), 0, "nothing to do")
         self.assertEqual((slurm.directory / "etc/submit.conf").read_text(), "# ours\njobSubmitPlugins = logging,libra   # keep\n")
         self.said(slurm.libra("check"), 0, "runs without Libra's plugin; restart it")
         slurm.restart()
-        self.said(slurm.libra("check"), 0, "slurmctld: runs with this plugin", "has libra")
+        self.said(slurm.libra("check"), 0, "slurmctld: runs with this plugin", "has libra", f"slurmd: of {', '.join(slurm.nodes)} runs without Libra's plugin")
+        slurm.restart_nodes()
+        self.said(slurm.libra("check"), 0, "slurmd: none is seen that runs without")
+        held = slurm.srun(*TERMS, "cat", "/proc/self/cgroup")
+        self.assertRegex(held.out, rf":cpu:/{slurm.cgroup_root}/job-\d+\n", held.err)
 
         # It judges, and status shows what it knows.
         self.assertIn("--sla-deadline", slurm.must("sbatch", "--help", user=slurm.users[0]))
@@ -153,6 +165,8 @@ class Installation(unittest.TestCase):
         self.assertEqual(slurm.files(), before, "byte for byte, and no file more")
         self.assertFalse((slurm.directory / "libra-state").exists())
         slurm.restart()
+        slurm.wait_running(slurm.submit("--time=1", script="sleep 1\n"))
+        slurm.restart_nodes()
         self.said(slurm.libra("check"), 0, "installed: no")
         self.said(slurm.sbatch(*TERMS), 255, "unrecognized option")
         slurm.wait_running(slurm.submit("--time=1", script="sleep 1\n"))

@@ -3,6 +3,7 @@
 //! The thread asks slurmctld for its jobs, nodes and partitions, as squeue does, and never holds the book's lock while it
 //! asks: slurmctld may be waiting for that lock in a submission.
 
+use crate::times;
 use ::log::Level;
 use libra::book::OLDEST_RECORDS;
 use libra::config::{Config, ConfigError, OnFault};
@@ -46,22 +47,6 @@ static STATE: Mutex<State> = Mutex::new(State {
     generation: 0,
 });
 static WAKE: Condvar = Condvar::new();
-
-/// How long things took since it was last written to the log.
-struct Times {
-    /// Tenths of a microsecond that each submission took in all, whatever became of it.
-    submissions: Vec<u32>,
-    /// The longest that the thread has kept the book to itself.
-    look: Duration,
-}
-
-static TIMES: Mutex<Times> = Mutex::new(Times {
-    submissions: Vec::new(),
-    look: Duration::ZERO,
-});
-
-/// Most times that are kept of a period.
-const MOST_TIMES: usize = 100_000;
 
 /// What there is of it is behind [`STATE`].
 pub struct Keeper;
@@ -121,18 +106,11 @@ impl Keeper {
     /// Tells the thread to end. It is not waited for: it may be asking slurmctld something, which answers only after this.
     /// Its code stays loaded.
     pub fn stop() {
-        state().generation += 1;
+        let mut state = state();
+        state.generation += 1;
         WAKE.notify_all();
-        say_times();
-    }
-
-    /// A submission was answered, from this moment to now.
-    pub fn took(begun: Instant) {
-        let took = u32::try_from(begun.elapsed().as_nanos() / 100).unwrap_or(u32::MAX);
-        let mut times = times();
-        if times.submissions.len() < MOST_TIMES {
-            times.submissions.push(took);
-        }
+        drop(state);
+        times::report();
     }
 
     /// Answers a submission.
@@ -194,37 +172,6 @@ impl Keeper {
     pub fn on_fault() -> OnFault {
         state().on_fault
     }
-}
-
-fn times() -> MutexGuard<'static, Times> {
-    TIMES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Writes the period's times to the log, and begins the next.
-fn say_times() {
-    let (mut submissions, look) = {
-        let mut times = times();
-        let look = std::mem::take(&mut times.look);
-        (std::mem::take(&mut times.submissions), look)
-    };
-    if submissions.is_empty() {
-        return;
-    }
-    submissions.sort_unstable();
-    let last = submissions.len() - 1;
-    let at =
-        |part: usize| f64::from(submissions[(submissions.len() * part / 100).min(last)]) / 10.0;
-    log::write(
-        Level::Info,
-        &format!(
-            "{} submissions, median {:.1} us, 99 of 100 within {:.1} us, longest {:.1} us; a look at the queue kept the book for at most {:.1} us",
-            submissions.len(),
-            at(50),
-            at(99),
-            at(100),
-            look.as_secs_f64() * 1e6,
-        ),
-    );
 }
 
 /// What the thread remembers from round to round.
@@ -290,7 +237,7 @@ impl Rounds {
         };
         if self.reported.get_or_insert(begun).elapsed() >= self.report_interval {
             self.reported = Some(begun);
-            say_times();
+            times::report();
         }
         if !ready {
             return self.wait(FIRST);
@@ -310,8 +257,7 @@ impl Rounds {
             };
             let begun = Instant::now();
             let looked = controller.take(&mut prepared, now());
-            let mut times = times();
-            times.look = times.look.max(begun.elapsed());
+            times::look(begun);
             looked
         };
         let look = looked.map_err(|error| error.to_string())?;

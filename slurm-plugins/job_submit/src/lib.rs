@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod keeper;
+mod times;
 
 use keeper::Keeper;
 use libra::config::OnFault;
@@ -80,7 +81,7 @@ pub unsafe extern "C" fn job_submit(
     };
     // SAFETY: Slurm's.
     let code = unsafe { answer(job, error) };
-    Keeper::took(begun);
+    times::submission(begun);
     code
 }
 

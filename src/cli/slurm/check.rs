@@ -1,10 +1,10 @@
 //! `libra slurm check`: looks, and changes nothing.
 
 use super::found::{Roles, Slurm};
-use super::host::{self, Reader, runs, uid, writable_by_others};
+use super::host::{self, Reader, runs, writable_by_others};
+use super::installed;
 use super::judge;
 use super::plugin::{Binary, Version, Which, faults};
-use super::plugstack::Entry;
 use super::{NOT_DONE, sources};
 use crate::cli::args::{Args, SlurmSettings};
 use crate::cli::findings::{Findings, Level};
@@ -13,7 +13,6 @@ use libra::cgroup::{self, Enforcement};
 use libra::config::Config;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What was looked at.
@@ -73,7 +72,7 @@ pub fn examine(settings: &SlurmSettings, args: &Args) -> Site {
     clock(&mut basis);
     unseen(&mut basis, &slurm);
     let mut installed = Findings::default();
-    state(&mut installed, &slurm, &sources);
+    installed::state(&mut installed, &slurm, &sources);
     Site {
         slurm,
         config_file,
@@ -262,7 +261,7 @@ fn plugins(
 }
 
 /// What is wrong with a plugin's file.
-fn wrong(slurm: &Slurm, which: Which, file: &Path) -> Vec<String> {
+pub fn wrong(slurm: &Slurm, which: Which, file: &Path) -> Vec<String> {
     let version = slurm.version().map(|(version, _)| version);
     match Binary::read(file) {
         Err(error) => vec![error],
@@ -382,154 +381,5 @@ fn unseen(findings: &mut Findings, slurm: &Slurm) {
             "not checked, as it is elsewhere: {}; 'libra slurm check' there does",
             elsewhere.join("; ")
         ));
-    }
-}
-
-/// How far it is installed, and whether that is sound.
-fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, PathBuf>) {
-    let conf = slurm.conf.clone().unwrap_or_default();
-    let named = judge::names_plugin(&conf);
-    let stack: Vec<&Entry> = slurm
-        .stack
-        .iter()
-        .filter(|entry| entry.is_libra())
-        .collect();
-    let files: BTreeMap<Which, PathBuf> = (slurm.roles.plugins().into_iter())
-        .filter_map(|which| Some((which, slurm.place(which).filter(|file| file.exists())?)))
-        .collect();
-    if named.is_none() && stack.is_empty() && files.is_empty() {
-        findings.ok("installed: no");
-        return;
-    }
-    for which in slurm.roles.plugins() {
-        match files.get(&which) {
-            None => absent(findings, which, named.is_some(), !stack.is_empty()),
-            Some(file) => present(findings, slurm, which, file, sources.get(&which)),
-        }
-    }
-    match named {
-        Some(line) => findings.ok(format!("installed: JobSubmitPlugins has libra ({})", line.place())),
-        None => findings.warning(
-            "installed: JobSubmitPlugins in slurm.conf has no libra, so NOTHING IS JUDGED; 'libra slurm install' says the line",
-        ),
-    }
-    if judge::prolog_at_once(&conf) {
-        findings.ok("installed: PrologFlags runs prologs when a job gets its nodes");
-    } else {
-        findings.problem(
-            "installed: PrologFlags has no Alloc, so jobs of srun and salloc run without their shares; write PrologFlags=Alloc and 'scontrol reconfigure'",
-        );
-    }
-    match stack[..] {
-        [] => findings.warning(
-            "installed: plugstack.conf does not name libra_spank.so: --budget and the other options are unknown, and nodes hold no job to its share; 'libra slurm install' says the line",
-        ),
-        [entry] if entry.required => findings.problem(format!(
-            "installed: {}: 'required', so one host without a fitting plugin refuses every job there; write 'optional'",
-            entry.place()
-        )),
-        [entry] => findings.ok(format!("installed: plugstack.conf loads it, as optional ({})", entry.place())),
-        [first, second, ..] => findings.warning(format!(
-            "installed: {} and {} both load it; Slurm takes the first",
-            first.place(),
-            second.place()
-        )),
-    }
-    if slurm.roles.controller {
-        running(findings, slurm, files.get(&Which::JobSubmit));
-    }
-}
-
-fn absent(findings: &mut Findings, which: Which, in_conf: bool, in_stack: bool) {
-    match which {
-        Which::JobSubmit if in_conf => findings.problem(
-            "installed: slurm.conf names libra in JobSubmitPlugins and job_submit_libra.so is in no PluginDir: slurmctld would not start. 'libra slurm install' copies it",
-        ),
-        Which::Spank if in_stack => findings.problem(
-            "installed: plugstack.conf names libra_spank.so, which is in no PluginDir: its options are unknown here, and no job is held to its share. 'libra slurm install' copies it",
-        ),
-        _ => findings.warning(format!(
-            "installed: in part, {} is not in PluginDir; run 'libra slurm install' to go on or 'libra slurm uninstall' to undo",
-            which.file()
-        )),
-    }
-}
-
-fn present(
-    findings: &mut Findings,
-    slurm: &Slurm,
-    which: Which,
-    file: &Path,
-    source: Option<&PathBuf>,
-) {
-    let shown = file.display();
-    let wrong = wrong(slurm, which, file);
-    for fault in &wrong {
-        findings.problem(format!(
-            "installed: {shown}: {fault}; 'libra slurm install' replaces it"
-        ));
-    }
-    let reader = match which {
-        Which::Spank => Some(Reader::anybody()),
-        Which::JobSubmit => Reader::user(slurm.get("SlurmUser").unwrap_or("root")),
-    };
-    let bar = reader
-        .as_ref()
-        .and_then(|reader| Some((reader, reader.barred(file)?)));
-    if let Some((reader, bar)) = &bar {
-        findings.problem(format!(
-            "installed: {} keeps {} from loading {shown}: chmod a+r a file, a+rx a directory",
-            bar.display(),
-            reader.name
-        ));
-    }
-    let allowed: Vec<u32> = slurm.get("SlurmUser").and_then(uid).into_iter().collect();
-    let loose = writable_by_others(file, &allowed)
-        || file
-            .parent()
-            .is_some_and(|dir| writable_by_others(dir, &allowed));
-    if loose {
-        findings.problem(format!(
-            "installed: {shown} or its directory can be written by others than root, and root's programs load it: chown root, chmod go-w"
-        ));
-    }
-    if !wrong.is_empty() || bar.is_some() || loose {
-        return;
-    }
-    let same = source.is_none_or(|source| fs::read(source).ok() == fs::read(file).ok());
-    if same {
-        findings.ok(format!("installed: {shown}"));
-    } else {
-        findings.warning(format!(
-            "installed: {shown} is another one than {}; 'libra slurm install' replaces it",
-            source.map(|s| s.display().to_string()).unwrap_or_default()
-        ));
-    }
-}
-
-/// Whether the running slurmctld has the plugin that is there.
-fn running(findings: &mut Findings, slurm: &Slurm, file: Option<&PathBuf>) {
-    let Some(pid) = slurm.controller_process() else {
-        findings.ok("slurmctld: not seen running here (SlurmctldPidFile), so not asked which plugin it has loaded");
-        return;
-    };
-    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else {
-        return;
-    };
-    let inode = file
-        .and_then(|file| fs::metadata(file).ok())
-        .map(|m| m.ino());
-    let mapped: Vec<Option<u64>> = (maps.lines())
-        .filter(|line| line.contains("/job_submit_libra.so"))
-        .map(|line| line.split_whitespace().nth(4).and_then(|n| n.parse().ok()))
-        .collect();
-    if mapped.is_empty() {
-        findings.warning("slurmctld: runs without Libra's plugin; restart it (jobs run on)");
-    } else if mapped.iter().any(|mapped| *mapped != inode) {
-        findings.warning(
-            "slurmctld: runs with another job_submit_libra.so, loaded before this one was installed; restart it (jobs run on)",
-        );
-    } else {
-        findings.ok("slurmctld: runs with this plugin");
     }
 }

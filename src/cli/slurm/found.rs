@@ -330,13 +330,29 @@ impl Slurm {
     /// The running slurmctld of this configuration.
     pub fn controller_process(&self) -> Option<i32> {
         self.conf.as_ref()?;
-        let file = self
-            .get("SlurmctldPidFile")
-            .unwrap_or("/var/run/slurmctld.pid");
-        let pid: i32 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        (pid > 1 && name.trim() == "slurmctld").then_some(pid)
+        let file = self.get("SlurmctldPidFile");
+        running(file.unwrap_or("/var/run/slurmctld.pid"), "slurmctld")
     }
+
+    /// The running slurmd of each of this machine's nodes.
+    pub fn node_processes(&self) -> Vec<(String, i32)> {
+        let file = self.get("SlurmdPidFile").unwrap_or("/var/run/slurmd.pid");
+        let host = nix::unistd::gethostname().unwrap_or_default();
+        let process = |node: &String| {
+            let file = file
+                .replace("%n", node)
+                .replace("%h", &host.to_string_lossy());
+            Some((node.clone(), running(&file, "slurmd")?))
+        };
+        self.node_names.iter().filter_map(process).collect()
+    }
+}
+
+/// The process whose number a file has, if it is still this program.
+fn running(file: &str, program: &str) -> Option<i32> {
+    let pid: i32 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    (pid > 1 && name.trim() == program).then_some(pid)
 }
 
 /// Names of the controller's hosts, the first one and its backups.

@@ -321,31 +321,30 @@ fn to_write(site: &Site, wanted: &[Wanted]) -> String {
 
 /// What to do afterwards.
 fn then(site: &Site, copies: &[Copy], wanted: &[Wanted]) -> String {
-    let mut lines = vec!["Then:".to_string()];
     let submit = copies.iter().any(|copy| copy.which == Which::JobSubmit);
-    let named = |key| {
-        wanted
-            .iter()
-            .any(|w| matches!(w.change, Change::Word(k, _) if k == key))
-    };
-    if site.slurm.roles.controller && !submit && !named("JobSubmitPlugins") && wanted.is_empty() {
-        lines.push("    nothing: clients and nodes load the plugin anew each time".to_string());
-        return lines.join("\n");
-    }
-    if submit || named("JobSubmitPlugins") {
+    let mut lines = vec!["Then:".to_string()];
+    if submit || !wanted.is_empty() {
         lines.push(
             "    systemctl restart slurmctld     on the controller: it loads job_submit plugins when it starts; jobs run on"
                 .to_string(),
         );
     }
+    if !wanted.is_empty()
+        && (site.slurm.configless() || site.slurm.get("SlurmctldParameters").is_some())
+    {
+        lines.push(
+            "    scontrol reconfigure            hosts without files of their own get the new ones"
+                .to_string(),
+        );
+    }
     if !wanted.is_empty() {
         lines.push(
-            "    scontrol reconfigure            nodes (and hosts without files of their own) read the files again"
+            "    systemctl restart slurmd        on every node: it asks for plugins with a prolog when it starts; jobs run on"
                 .to_string(),
         );
     }
     if lines.len() == 1 {
-        lines.push("    nothing: clients and nodes load the plugin anew each time".to_string());
+        lines.push("    nothing, where slurmd runs with the plugin already: prologs, tasks and clients load it anew each time".to_string());
     }
     lines.join("\n")
 }

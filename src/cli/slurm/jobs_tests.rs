@@ -9,7 +9,9 @@ const SOLD: &str = "v=1:token=1:submitted=1795271000:estimate=600:deadline=1200:
                     chunks=1:processors=1:memory=0:scatter=0";
 
 fn squeue() -> String {
-    let array = format!("libra:{SOLD}:count=5:at=n59-2*5*0.3:tasks=1-5");
+    // Every task has a token of its own, from this one on.
+    let array = SOLD.replace("token=1:", "token=11:");
+    let array = format!("libra:{array}:count=5:at=n59-2*5*0.3:tasks=1-5");
     serde_json::json!({"meta": {"Slurm": {"release": "22.05.8"}}, "errors": [], "jobs": [
         {"job_id": 1, "array_job_id": 0, "array_task_id": null, "array_task_string": "", "job_state": "RUNNING", "nodes": "n59-1",
          "priority": 4294901759_u32, "start_time": 1795271100, "end_time": 1795273609, "user_name": "ann", "user_id": 1009,
@@ -92,11 +94,12 @@ fn numbers_and_states_of_later_versions_are_read() {
 
 #[test]
 fn scontrol_s_lines_say_the_same() {
+    let array = SOLD.replace("token=1:", "token=11:");
     let line = format!(
         "JobId=7 ArrayJobId=6 ArrayTaskId=1 ArrayTaskThrottle=1 JobName=a b UserId=ben(1010) GroupId=ben(1010) Priority=4294901757 \
          JobState=RUNNING Reason=None StartTime=1795271100 EndTime=1826807830 Partition=main AllocNode:Sid=localhost:22657 ReqNodeList=n59-2 \
          NodeList=n59-2 BatchHost=n59-2 NumNodes=1 ReqB:S:C:T=0:0:*:* TRES=cpu=1,mem=1000M,node=1 Command=(null) WorkDir=/home/ben \
-         AdminComment=libra:{SOLD}:count=5:at=n59-2*5*0.3:tasks=1-5  StdErr=/home/ben/slurm-6_1.out Power= \n\
+         AdminComment=libra:{array}:count=5:at=n59-2*5*0.3:tasks=1-5  StdErr=/home/ben/slurm-6_1.out Power= \n\
          JobId=8 JobName=x UserId=ann(1009) Priority=0 JobState=PENDING StartTime=Unknown EndTime=Unknown NodeList=(null) WorkDir=/home/ann \
          Comment=x AdminComment=libra:y  StdErr=/x Power= \n"
     );

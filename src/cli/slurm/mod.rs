@@ -1,7 +1,7 @@
 //! `libra slurm`: installation into the Slurm of this machine.
 //!
 //! [`conf`], [`plugstack`], [`hostlist`], [`plugin`] and [`jobs`] read what Slurm has, [`edit`] changes texts, [`judge`] says what
-//! settings mean: plain data. [`found`] looks at the machine, [`check`] puts it together, [`sources`] knows where plugins come
+//! settings mean: plain data. [`found`] and [`host`] look at the machine, [`check`] and [`installed`] put it together, [`sources`] knows where plugins come
 //! from, [`install`] and [`uninstall`] carry out what they have printed.
 
 mod check;
@@ -11,6 +11,7 @@ mod found;
 mod host;
 mod hostlist;
 mod install;
+mod installed;
 mod jobs;
 mod judge;
 mod plugin;

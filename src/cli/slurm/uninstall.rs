@@ -97,14 +97,8 @@ pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
     if lock.is_some() {
         kept.clear();
     }
-    let text = match slurm.controller_process() {
-        Some(_) if slurm.roles.controller => {
-            "uninstalled\nThen:\n    systemctl restart slurmctld     it has the plugin loaded until then; jobs run on\n    scontrol reconfigure            nodes read the files again"
-        }
-        _ => {
-            "uninstalled; 'systemctl restart slurmctld' on the controller, 'scontrol reconfigure' for the nodes"
-        }
-    };
+    let text = "uninstalled\nThen:\n    systemctl restart slurmctld     on the controller: it has the plugin loaded until then; jobs run on\n    \
+                systemctl restart slurmd        on every node, when it suits; jobs run on";
     answer(&note(args, text), 0)
 }
 
