@@ -322,6 +322,11 @@ impl Book {
         self.by_id.contains_key(id)
     }
 
+    /// Has it a job of this token, with or without an id?
+    pub fn has_token(&self, token: u64) -> bool {
+        self.by_token.contains_key(&token)
+    }
+
     /// Tokens that are given from now on are at least this. Beginning with a number that no earlier book of this cluster
     /// came to keeps the batch system's records of then and reservations of now apart.
     pub fn tokens_from(&mut self, first: u64) {

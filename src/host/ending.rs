@@ -334,6 +334,8 @@ impl Host {
         }
         self.clean()?;
         match self.registry.read(id)? {
+            // A batch system's, whose own end of it never came.
+            Some(entry) if entry.is_live() && over() => self.end(id).map(|_| ()),
             Some(entry) if entry.is_live() => Err(HostError::StillThere(id.to_string())),
             _ => Ok(()),
         }

@@ -224,7 +224,7 @@ impl Controller {
                 Answer::Accept(Box::new(accepted))
             }
             Err(problem) => {
-                let text = problem.to_string();
+                let text = in_few_words(problem.to_string());
                 match text.starts_with("libra:") {
                     true => Answer::Refuse(text),
                     false => Answer::Refuse(format!("libra: {text}")),
@@ -601,6 +601,18 @@ impl Controller {
         }
         Ok(())
     }
+}
+
+/// Longest text that a user is told, in bytes: what was asked for may be in it.
+const LONGEST_TEXT: usize = 2000;
+
+fn in_few_words(mut text: String) -> String {
+    if text.len() > LONGEST_TEXT {
+        let end = (0..=LONGEST_TEXT).rfind(|&end| text.is_char_boundary(end));
+        text.truncate(end.unwrap_or(0));
+        text.push('…');
+    }
+    text
 }
 
 /// A counter-offer as options of sbatch.

@@ -52,6 +52,31 @@ pub struct Prepared<'a> {
     sold_jobs: HashSet<u32>,
     newest_job: u32,
     pins: Vec<Pin>,
+    ended: Vec<Ended<'a>>,
+}
+
+/// A job that was sold something and has ended.
+struct Ended<'a> {
+    job: &'a Job,
+    name: String,
+    sold: SoldJob,
+    /// The jobs of the book that it is, each with the number of its plan.
+    parts: Vec<(String, u32)>,
+}
+
+impl Ended<'_> {
+    fn new(job: &Job) -> Option<Ended<'_>> {
+        let sold = match SoldJob::parse(&job.admin_comment) {
+            Some(Ok(sold)) if job.state == State::Ended => sold,
+            _ => return None,
+        };
+        Some(Ended {
+            job,
+            name: job.name(),
+            parts: job.parts(&sold),
+            sold,
+        })
+    }
 }
 
 impl<'a> Prepared<'a> {
@@ -86,6 +111,7 @@ impl<'a> Prepared<'a> {
             sold_jobs,
             newest_job,
             pins: pins(records),
+            ended: records.jobs.iter().filter_map(Ended::new).collect(),
         }
     }
 }
@@ -118,7 +144,7 @@ impl Controller {
             false => {
                 let snapshot = &mut prepared.snapshot;
                 self.name_accepted(snapshot, now, &mut look);
-                self.end(records, now, &mut look);
+                self.end(&prepared.ended, records, now, &mut look);
                 self.follow(snapshot, now, &mut look);
                 let differences = self.book.reconcile(snapshot, now)?;
                 let dropped = self.book.drop_unnamed(records.taken - UNNAMED);
@@ -180,27 +206,22 @@ impl Controller {
     }
 
     /// Jobs that have ended leave the book, and their deadlines are judged.
-    fn end(&mut self, records: &Records, now: f64, look: &mut Look) {
+    fn end(&mut self, all: &[Ended<'_>], records: &Records, now: f64, look: &mut Look) {
         // Slurm shows them for minutes, and the look before has seen to those that had ended then.
         let seen = self.read.unwrap_or(0.0) - SECONDS_CUT;
-        let ended =
-            |job: &&Job| job.state == State::Ended && !(0.0 < job.ended && job.ended < seen);
-        for job in records.jobs.iter().filter(ended) {
-            let Some(Ok(sold_job)) = SoldJob::parse(&job.admin_comment) else {
-                continue;
-            };
-            let never_began = self.name_ended(job, &sold_job, records, now);
+        let is_new = |ended: &&Ended<'_>| !(0.0 < ended.job.ended && ended.job.ended < seen);
+        for ended in all.iter().filter(is_new) {
+            let never_began = self.name_ended(ended, records, now);
+            let Ended { job, name, .. } = ended;
             if never_began > 0 {
                 look.log.push(format!(
-                    "job {} was ended before it was done: {never_began} of its tasks never began",
-                    job.name()
+                    "job {name} was ended before it was done: {never_began} of its tasks never began"
                 ));
             }
-            let name = job.name();
-            if !self.book.contains(&name) {
+            if !self.book.contains(name) {
                 continue;
             }
-            let sold = sold_job.sold;
+            let sold = &ended.sold.sold;
             let ended = if job.ended > sold.submitted {
                 job.ended.min(now)
             } else {
@@ -210,31 +231,37 @@ impl Controller {
             // Slurm's times are whole seconds, cut off.
             let kept = match job.cut_short {
                 true => "was ended before it was done".to_string(),
-                false => verdict::kept(&sold, took),
+                false => verdict::kept(sold, took),
             };
             // It is in the book, so this cannot fail.
-            let _ = self.book.ended(&name, now);
+            let _ = self.book.ended(name, now);
             look.log.push(format!(
                 "job {name} {kept}: ended after {} of {}, price {}{}",
                 duration::show(took),
                 duration::show(sold.request.terms.deadline),
                 credits(sold.price),
-                verdict::paid_back(&sold, took),
+                verdict::paid_back(sold, took),
             ));
         }
     }
 
     /// A job that came and went between two looks has its share still under the token alone. Returns how many tasks of an
     /// array were taken back that never began.
-    fn name_ended(&mut self, job: &Job, sold: &SoldJob, records: &Records, now: f64) -> usize {
+    fn name_ended(&mut self, ended: &Ended<'_>, records: &Records, now: f64) -> usize {
+        let Ended { job, sold, .. } = ended;
         let token = sold.sold.token;
+        // Mostly it is long gone, and the tokens with it.
+        let tokens = token..token.saturating_add(u64::from(sold.sold.count));
+        if !tokens.into_iter().any(|token| self.book.has_token(token)) {
+            return 0;
+        }
         let array = match &job.array {
             Some(array) if array.tasks.is_empty() => array.array,
             _ => {
-                for (name, number) in job.parts(sold) {
-                    if !self.book.contains(&name) {
-                        // Mostly it is long gone, and the token with it.
-                        let _ = self.book.bind(token + u64::from(number), &name, now);
+                for (name, number) in &ended.parts {
+                    if !self.book.contains(name) {
+                        // Its own share may be gone already.
+                        let _ = self.book.bind(token + u64::from(*number), name, now);
                     }
                 }
                 return 0;

@@ -219,6 +219,18 @@ fn a_job_without_its_cap_is_refused_or_admitted() {
 }
 
 #[test]
+fn what_is_left_over_can_be_cancelled() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    let starting = job(Some(LINE));
+    prolog(&host, &starting, 1000.0).expect("begun");
+    // No task has come, and no epilog will.
+    host.cancel(starting.name).expect("cancelled");
+    let entry = host.registry().read(starting.name).expect("read");
+    assert!(entry.is_none_or(|entry| !entry.is_live()));
+}
+
+#[test]
 fn leftovers_end_when_their_time_is_up() {
     let directory = tempfile::tempdir().expect("a directory");
     let host = open(directory.path(), OFF);

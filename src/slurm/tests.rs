@@ -2,6 +2,7 @@
 
 use super::array::{ArrayTasks, SoldJob};
 use super::controller::{Accepted, Answer, Change, Controller};
+use super::look::Prepared;
 use super::records::{Job, Node, Partition, Records, State};
 use super::submission::Submission;
 use crate::config::Config;
@@ -683,4 +684,31 @@ fn components_of_a_job_are_kept_apart() {
     // The next job is another one.
     component.component = Some(0);
     assert_eq!(queue.accept(&component, START).nodes, ["n1"]);
+}
+
+#[test]
+fn what_is_said_stays_short() {
+    let mut queue = Queue::new(EXACT);
+    let mut odd = asks("1", "20", "100");
+    odd.features = Some("é".repeat(10_000));
+    let reason = queue.refuse(&odd, START);
+    assert!(reason.len() < 2100 && reason.ends_with('…'), "{reason}");
+}
+
+#[test]
+fn a_look_can_be_prepared_apart() {
+    let mut queue = Queue::new(EXACT);
+    let accepted = queue.accept(&asks("10", "20", "100"), START);
+    queue.enqueue(&accepted);
+    queue.records.taken = START + 1.0;
+    // Other partitions were wanted when it was prepared: the next look puts it right.
+    let mut prepared = Prepared::new(&queue.records, &["other".to_string()]);
+    queue
+        .controller
+        .take(&mut prepared, START + 1.0)
+        .expect("a look");
+    queue.look(START + 2.0);
+    assert_eq!(queue.controller.book().job_count(), 1);
+    assert!(queue.committed()["n1"] > 0.49);
+    queue.accept(&asks("10", "20", "100"), START + 2.0);
 }

@@ -146,7 +146,7 @@ class ControllerKilled(SiteCase):
                     slurm.start_controller()
                 else:
                     slurm.reconfigure(JobSubmitPlugins=None)
-                plain = slurm.wait("jobs with terms are not judged", lambda: self.nobody_judges(n3), 30)
+                plain = slurm.wait("jobs with terms are not judged", lambda: self.without_libra(n3), 30)
                 self.assertEqual(slurm.job(plain).get("AdminComment"), None)
                 slurm.scancel(plain)
                 if way == "restart":
@@ -168,7 +168,7 @@ class ControllerKilled(SiteCase):
         self.assertEqual(slurm.state(job), "RUNNING")
         slurm.scancel(without)
 
-    def nobody_judges(self, node):
+    def without_libra(self, node):
         asked = self.slurm.sbatch("--estimate=10", "--sla-deadline=20", "--budget=1", "-w", node, timeout=120)
         return asked.out if asked.rc == 0 else None
 

@@ -9,7 +9,6 @@ import pathlib
 import random
 import statistics
 import sys
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -61,23 +60,22 @@ class Many(SiteCase):
         print(f"{len(accepted)} of 500 accepted; sold: {' '.join(f'{total:.4f}' for total in taken.values())}", file=sys.stderr)
 
     def test_memory(self):
-        """Refusals, and jobs that come and go: slurmctld's own memory comes to rest."""
+        """Refusals alone, so that slurmctld itself has nothing to keep: its own memory comes to rest."""
         slurm = self.slurm
         controller = slurm.daemon_pid("slurmctld")
-        poor = ["--estimate=10", "--sla-deadline=100", "--budget=1"]
+        slurm.submit(*terms(0.5, slurm.nodes[0]))
+        refusals = [["--estimate=10", "--sla-deadline=100", "--budget=1"], terms(0.9, slurm.nodes[0]), ["--array=1-500", *terms(0.5)], ["--comment=libra:estimate=1"], ["-C", "x" * 3000, *terms(0.1)]]
         points = []
-        for number in range(24):
+        for number in range(30):
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
-                answers = list(pool.map(lambda n: slurm.sbatch(*(poor if n % 2 else terms(0.001))), range(50)))
-            slurm.must("scancel", *[answer.out for answer in answers if answer.rc == 0])
-            self.assertEqual({answer.rc for answer in answers[1::2]}, {1})
-            if number >= 8:
-                time.sleep(0.5)
+                answers = list(pool.map(lambda n: slurm.sbatch(*refusals[n % len(refusals)]), range(50)))
+            self.assertEqual({answer.rc for answer in answers}, {1})
+            if number >= 10:
                 points.append((50 * number, resident(controller)))
         slope = statistics.linear_regression(*zip(*points)).slope
-        print(f"{slope * 1000:.0f} bytes a submission; {points[0][1]} kB after {points[0][0]}, {points[-1][1]} kB after {points[-1][0]}", file=sys.stderr)
-        # Ids of jobs that left are remembered for ten minutes.
-        self.assertLess(slope, 1.0, points)
+        print(f"{slope * 1024:.0f} bytes a refusal; {points[0][1]} kB after {points[0][0]}, {points[-1][1]} kB after {points[-1][0]}", file=sys.stderr)
+        # One job's text that was forgotten would be more. Threads' arenas make it jump now and then.
+        self.assertLess(slope, 0.5, points)
 
 
 if __name__ == "__main__":

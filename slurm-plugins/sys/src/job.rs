@@ -50,9 +50,13 @@ impl<'a> Job<'a> {
     /// What it asks for.
     pub fn submission(&self) -> Submission {
         let job = &*self.0;
-        let hosts = |field| {
-            self.text(field)
-                .map_or_else(Vec::new, |list| text::hosts(&list))
+        // What is no list of hosts is the name of none.
+        let hosts = |field| match self.text(field) {
+            None => Vec::new(),
+            Some(list) => match text::hosts(&list) {
+                none if none.is_empty() => vec![list],
+                some => some,
+            },
         };
         Submission {
             user: job.user_id,
