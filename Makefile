@@ -3,10 +3,10 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= lib
 
-.PHONY: help demo test build lib bench lint package install
+.PHONY: help demo test build lib slurm-plugins bench lint package install
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## build, then show what it does on this machine
 	@scripts/demo
@@ -22,6 +22,10 @@ lib: ## the library alone: target/lib/small/liblibra.so
 	@scripts/bootstrap build
 	@scripts/lib
 
+slurm-plugins: ## for the Slurm whose headers are here: target/slurm/VERSION
+	@scripts/bootstrap build
+	@scripts/slurm-plugins
+
 bench: ## benchmarks
 	@scripts/bootstrap build
 	@scripts/cargo bench
@@ -29,7 +33,7 @@ bench: ## benchmarks
 lint: ## formatting, clippy, shellcheck
 	@BOOTSTRAP=build scripts/test fmt clippy shell
 
-package: ## libra and libra-pbs, .deb and .rpm, in target/packages
+package: ## libra, libra-pbs and libra-slurm, .deb and .rpm, in target/packages
 	@scripts/package
 
 install: ## into DESTDIR/PREFIX (PREFIX=/usr/local)

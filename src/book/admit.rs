@@ -38,12 +38,13 @@ impl Book {
             padded.resize(self.nodes.len(), false);
             padded.as_slice()
         });
+        let judged = self.begun_late(request);
         let room = placement::room(request, self.nodes.len());
         let mut scratch = std::mem::take(&mut self.scratch);
         if scratch.len() < room {
             scratch.resize(room, Placement::EMPTY);
         }
-        let verdict = (self.admission).judge(&Nodes(self, allowed), request, &mut scratch);
+        let verdict = (self.admission).judge(&Nodes(self, allowed), &judged, &mut scratch);
         let admitted = verdict.map(|acceptance| {
             let places = &scratch[..acceptance.nodes];
             let token = self.enter(request, acceptance.price, places);
@@ -54,7 +55,12 @@ impl Book {
             }
         });
         self.scratch = scratch;
-        admitted.map_err(BookError::Refused)
+        admitted.map_err(|mut refusal| {
+            if judged != *request {
+                refusal.later_by(self.start_delay, request.terms.deadline);
+            }
+            BookError::Refused(refusal)
+        })
     }
 
     /// Admits all jobs of an array or none: on one node together where one has room for all (then the flag is

@@ -200,7 +200,19 @@ impl Book {
 
     /// What a request would cost now if its budget were no matter, credits.
     pub fn price_now(&self, request: &Request) -> f64 {
-        self.admission.price_now(&Nodes(self, None), request)
+        self.admission
+            .price_now(&Nodes(self, None), &self.begun_late(request))
+    }
+
+    /// A request as it is judged: with the time that passes before it starts taken off its deadline.
+    pub(super) fn begun_late(&self, request: &Request) -> Request {
+        let mut judged = *request;
+        if self.start_delay > 0.0 && request.terms.check().is_ok() {
+            // A deadline below this cannot be met anyway, and prices divide by it.
+            let least = (request.terms.estimate / 10.0).clamp(SHORTEST, request.terms.deadline);
+            judged.terms.deadline = (request.terms.deadline - self.start_delay).max(least);
+        }
+        judged
     }
 
     /// What a job would cost under these terms, on the nodes where it is.
@@ -343,7 +355,12 @@ impl Book {
                 .chunks
                 .saturating_mul(job.request.shape.processors_per_chunk),
             cput: job.cput(place, self.now),
-            walltime: self.now - job.submitted,
+            walltime: match job.phase {
+                Phase::Running => self.now - job.submitted,
+                Phase::Provisional | Phase::Bound => {
+                    (self.now - job.submitted).max(self.start_delay)
+                }
+            },
             held_share: place.share,
             memory: memory(&job.request, place.chunks),
             delay: place.delay,

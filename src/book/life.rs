@@ -4,8 +4,8 @@ use super::{Alarm, Book, BookError, Job, Phase, Place, check_name, check_seconds
 use crate::decision::policy::Policy;
 use std::cmp::Reverse;
 
-/// Seconds between two looks at the jobs that wait to be started.
-const WAITING_REFRESH: f64 = 1.0;
+/// Seconds between two looks at the jobs that wait to be started, unless set otherwise.
+pub(super) const WAITING_REFRESH: f64 = 1.0;
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -247,11 +247,24 @@ impl Book {
                 self.refresh(key);
             }
         }
-        if self.now - self.waiting_refreshed >= WAITING_REFRESH {
-            self.waiting_refreshed = self.now;
-            let waiting: Vec<usize> = self.waiting.iter().copied().collect();
-            self.refresh_all(&waiting);
+        if self.now - self.waiting_refreshed >= self.waiting_every {
+            self.refresh_waiting(self.now);
         }
+    }
+
+    /// Takes the shares of jobs that wait to be started anew. Otherwise the first call that comes later than a second after the
+    /// last time does it.
+    pub fn refresh_waiting(&mut self, now: f64) {
+        self.now = self.now.max(now);
+        self.waiting_refreshed = self.now;
+        let waiting: Vec<usize> = self.waiting.iter().copied().collect();
+        self.refresh_all(&waiting);
+    }
+
+    /// For a caller that has [`Book::refresh_waiting`] called regularly, when nobody is waiting for an answer: other calls do it
+    /// only so many seconds after the last time, at least 1.
+    pub fn refresh_waiting_every(&mut self, seconds: f64) {
+        self.waiting_every = seconds.max(WAITING_REFRESH);
     }
 
     pub(super) fn remove(&mut self, key: usize) -> Job {

@@ -10,7 +10,8 @@
 //! - Between two reports a running job is taken to run at its share. Then the share it needs is a constant
 //!   (see [`crate::decision::share`]) and the sums need no refreshing; only a deadline that passes
 //!   and a reservation that expires change them by themselves, and both wait in `alarms`. A job that
-//!   does not run yet needs more with every second; those in `waiting` are refreshed once a second.
+//!   does not run yet needs more with every second; those in `waiting` are refreshed once a second (see
+//!   [`Book::refresh_waiting_every`]).
 //! - Where the batch system itself counts what was sold (see [`Book::count_sold`]), a job's part in the sum
 //!   never falls below that: what this book accepts, the batch system has room for as well.
 //! - `now` never goes back: an earlier one counts as the latest seen.
@@ -64,8 +65,11 @@ pub struct Book {
     waiting: BTreeSet<usize>,
     /// When their shares were last taken anew.
     waiting_refreshed: f64,
+    /// Seconds after which that is done anew.
+    waiting_every: f64,
     scratch: Vec<Placement>,
     count_sold: bool,
+    start_delay: f64,
     /// Ids of jobs that left the book and when, oldest first: older records may still show them.
     left: VecDeque<(String, f64)>,
     now: f64,
@@ -241,8 +245,10 @@ impl Book {
             alarms: BinaryHeap::new(),
             waiting: BTreeSet::new(),
             waiting_refreshed: 0.0,
+            waiting_every: life::WAITING_REFRESH,
             scratch: Vec::new(),
             count_sold: false,
+            start_delay: 0.0,
             left: VecDeque::new(),
             now: 0.0,
         }
@@ -303,6 +309,12 @@ impl Book {
     /// that this book takes by its better knowledge.
     pub fn count_sold(&mut self, count: bool) {
         self.count_sold = count;
+    }
+
+    /// So many seconds the batch system may take to start what was accepted. A job is judged, and holds what it needs, as if
+    /// it did nothing for so long; once it runs it needs what is left of it.
+    pub fn starts_within(&mut self, seconds: f64) {
+        self.start_delay = seconds.max(0.0);
     }
 
     /// Has it a job of this id?

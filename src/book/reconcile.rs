@@ -58,18 +58,15 @@ impl Book {
             self.remove(key);
         }
         differences.vanished = vanished;
-        let left: HashMap<&str, f64> = (self.left.iter())
-            .map(|(id, at)| (id.as_str(), *at))
+        let mut unknown: Vec<&JobRecord> = (records.jobs.iter())
+            .filter(|record| (record.id.as_ref()).is_some_and(|id| !self.by_id.contains_key(id)))
             .collect();
-        let mut unknown = Vec::new();
-        for record in &records.jobs {
-            let Some(id) = &record.id else { continue };
-            if self.by_id.contains_key(id) {
-                continue;
-            }
-            if left.get(id.as_str()).is_none_or(|at| *at < taken) {
-                unknown.push(record);
-            }
+        if !unknown.is_empty() {
+            let left: HashMap<&str, f64> = (self.left.iter())
+                .map(|(id, at)| (id.as_str(), *at))
+                .collect();
+            let gone_before = |id: &str| left.get(id).is_none_or(|at| *at < taken);
+            unknown.retain(|record| record.id.as_deref().is_some_and(gone_before));
         }
         for record in unknown {
             let id = record.id.clone().unwrap_or_default();

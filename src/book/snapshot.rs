@@ -170,6 +170,8 @@ impl Book {
         }
         let mut book = Book::new(self.admission, self.provisional);
         book.count_sold = self.count_sold;
+        book.start_delay = self.start_delay;
+        book.waiting_every = self.waiting_every;
         book.left = self.left.clone();
         book.now = check_seconds("now", snapshot.now)?;
         // A token never names two jobs, not even across a rebuild.

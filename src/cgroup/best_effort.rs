@@ -7,7 +7,7 @@
 //! jobs. On version 2 a process is in one group for everything: moving it would take it from the group in which its
 //! batch system counts and ends it, and that group's weight is a hundredth of ours already.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::detect::Role;
 use super::enforcer::Enforcer;
@@ -23,24 +23,38 @@ use super::v1;
 const SUFFIX: &str = "-best-effort";
 
 impl Enforcer {
-    /// Puts one process into the group of the least weight, which is made where it is missing and is one of
-    /// [`Enforcer::made_root`]. False where there is no such group (version 2).
+    /// Makes the group of the least weight where it is missing; then it is one of [`Enforcer::made_root`]. False where there is no such
+    /// group (version 2).
     ///
     /// # Errors
-    /// When the group cannot be made or written to.
+    /// When it cannot be made or written to.
+    pub fn make_best_effort(&self) -> Result<bool, Error> {
+        let Some(at) = self.best_effort() else {
+            return Ok(false);
+        };
+        match DirectoryRecord::make(&at, &[Role::Cpu]) {
+            Ok(made) => self.note_made(made),
+            Err(Error::Exists { .. }) => {}
+            Err(e) => return Err(e),
+        }
+        // Each time: whoever made it may have been killed before it wrote.
+        write_once(&at.join(v1::SHARES), &V1_SHARES.0.to_string())?;
+        Ok(true)
+    }
+
+    /// Puts one process into it. False where it is not there: an empty one is removed at any time.
+    ///
+    /// # Errors
+    /// When it cannot be written to.
     pub fn place_best_effort(&self, pid: i32) -> Result<bool, Error> {
         let Some(at) = self.best_effort() else {
             return Ok(false);
         };
-        let mut last = None;
-        // Another process may remove the empty directory between our making it and our writing.
-        for _ in 0..8 {
-            match self.try_place(&at, pid) {
-                Err(e) if e.is_gone() => last = Some(e),
-                other => return other.map(|()| true),
-            }
+        match write_once(&at.join(PROCS), &pid.to_string()) {
+            Err(e) if processes::has_ended(&e) => Ok(true),
+            Err(e) if e.is_gone() => Ok(false),
+            other => other.map(|()| true),
         }
-        Err(last.unwrap_or(Error::Gone { path: at }))
     }
 
     fn best_effort(&self) -> Option<PathBuf> {
@@ -51,19 +65,5 @@ impl Enforcer {
         let mut name = root.file_name()?.to_owned();
         name.push(SUFFIX);
         Some(root.with_file_name(name))
-    }
-
-    fn try_place(&self, at: &Path, pid: i32) -> Result<(), Error> {
-        match DirectoryRecord::make(at, &[Role::Cpu]) {
-            Ok(made) => self.note_made(made),
-            Err(Error::Exists { .. }) => {}
-            Err(e) => return Err(e),
-        }
-        // Each time: whoever made it may have been killed before it wrote.
-        write_once(&at.join(v1::SHARES), &V1_SHARES.0.to_string())?;
-        match write_once(&at.join(PROCS), &pid.to_string()) {
-            Err(e) if processes::has_ended(&e) => Ok(()),
-            other => other,
-        }
     }
 }

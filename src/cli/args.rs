@@ -3,11 +3,13 @@
 mod pbs;
 mod reproduce;
 mod simulate;
+mod slurm;
 mod workload;
 
 pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
 pub use reproduce::{Paper, ReproduceArgs};
 pub use simulate::{Format, SimulateArgs, Spare};
+pub use slurm::{Role, SlurmCommand, SlurmInstallArgs, SlurmSettings, SlurmUninstallArgs};
 pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -207,6 +209,12 @@ pub enum Command {
     Pbs {
         #[command(subcommand)]
         command: PbsCommand,
+    },
+
+    /// Let a Slurm cluster admit jobs by Libra
+    Slurm {
+        #[command(subcommand)]
+        command: SlurmCommand,
     },
 
     /// Check a configuration or print the default one

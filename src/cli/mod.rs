@@ -5,15 +5,21 @@
 mod agent;
 mod args;
 mod cancel;
+mod command;
 mod config;
+mod findings;
 mod generate;
+mod kept;
 mod pbs;
 mod qsub;
 mod quote;
+mod replace;
 mod reproduce;
 mod run;
 mod show;
 mod simulate;
+mod slurm;
+mod standing;
 mod status;
 mod table;
 mod terms;
@@ -56,6 +62,8 @@ enum Failure {
     Host(#[from] HostError),
     #[error(transparent)]
     Pbs(#[from] pbs::PbsError),
+    #[error(transparent)]
+    Slurm(#[from] slurm::SlurmError),
     #[error("cannot write to standard output: {0}")]
     Output(#[from] std::io::Error),
     #[error("cannot write into {directory}: {error}; name a directory that can be written")]
@@ -94,6 +102,7 @@ impl Failure {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
             Failure::Host(_)
             | Failure::Pbs(_)
+            | Failure::Slurm(_)
             | Failure::Output(_)
             | Failure::Generate { .. }
             | Failure::Script(_)
@@ -133,6 +142,7 @@ pub fn main() -> ExitCode {
         Command::Workload(workload) => workload::workload(workload, &args),
         Command::Trace { command } => trace::trace(command, &args),
         Command::Pbs { command } => pbs::pbs(command, &args),
+        Command::Slurm { command } => slurm::slurm(command, &args),
         Command::Config { command } => config::config(command, &args),
         Command::Generate(generate) => generate::generate(generate),
     };
@@ -163,6 +173,21 @@ fn answer(text: &str, code: u8) -> Done {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::from(code)),
+    }
+}
+
+/// Prints at once: a step is to be read before it is run.
+fn tell(text: &str) -> Result<(), std::io::Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// A line about what was done.
+fn note(args: &Args, text: &str) -> String {
+    match args.json {
+        true => format!("{}\n", serde_json::json!({"text": text})),
+        false => format!("{text}\n"),
     }
 }
 

@@ -165,6 +165,10 @@ pub struct SlurmConfig {
     pub partitions: Vec<String>,
     /// Time between two looks at Slurm's own records.
     pub interval: Duration,
+    /// Time that Slurm may take to start an accepted job.
+    pub start_delay: Duration,
+    /// So often a line of slurmctld's log says how long submissions took.
+    pub report_interval: Duration,
 }
 
 impl Default for SlurmConfig {
@@ -174,6 +178,8 @@ impl Default for SlurmConfig {
             without_terms: WithoutTerms::default(),
             partitions: Vec::new(),
             interval: Duration(1.0),
+            start_delay: Duration(4.0),
+            report_interval: Duration(600.0),
         }
     }
 }
@@ -285,6 +291,12 @@ impl Config {
             return Err(invalid(format!(
                 "slurm.interval is {} s, expected 100ms to 1m",
                 config.slurm.interval.0
+            )));
+        }
+        if !(1.0..=86_400.0).contains(&config.slurm.report_interval.0) {
+            return Err(invalid(format!(
+                "slurm.report-interval is {} s, expected 1s to 1d",
+                config.slurm.report_interval.0
             )));
         }
         let root = &config.cgroup.root;
@@ -430,6 +442,7 @@ mod tests {
             ("[pbs]\non-fault = 'admitt'", "line 2", "`admit`"),
             ("[pbs]\nwithout-terms = 'no'", "line 2", "`other-nodes`"),
             ("[slurm]\ninterval = '10ms'", "", "100ms to 1m"),
+            ("[slurm]\nreport-interval = '10ms'", "", "1s to 1d"),
             ("[slurm]\npartitions = 'all'", "line 2", "partitions"),
             ("[colour]", "line 1", "colour"),
             ("[cgroup]\nperiod = '2s'", "", "1ms to 1s"),

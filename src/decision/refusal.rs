@@ -18,6 +18,23 @@ pub struct Refusal {
     pub counter_offers: Vec<CounterOffer>,
 }
 
+impl Refusal {
+    /// Counts the times in it from so many seconds earlier: what was judged was what is left then of a deadline of
+    /// `asked` seconds.
+    pub fn later_by(&mut self, seconds: f64, asked: f64) {
+        if let Reason::Deadline { fastest, deadline } = &mut self.reason {
+            *fastest += seconds;
+            *deadline = asked;
+        }
+        for offer in &mut self.counter_offers {
+            if let CounterOffer::Deadline { deadline, .. } = offer {
+                // In the steps of counter-offers, upwards.
+                *deadline = ((*deadline + seconds) * 10.0 - 1e-6).ceil() / 10.0;
+            }
+        }
+    }
+}
+
 /// Category and evidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reason {

@@ -158,17 +158,17 @@ impl Host {
         let entry = self.live(id)?;
         match self.group_of(&entry)? {
             Some(group) => {
+                let entry = self.note_start(entry, pid)?;
+                // Last of all: from then on this process waits for its share, and would hold the lock meanwhile.
                 group.place(pid)?;
+                Ok(entry)
             }
-            None if self.config.cgroup.version == VersionChoice::Off => {}
-            None => {
-                return Err(HostError::NoCap {
-                    id: id.to_string(),
-                    reason: (self.unenforced().unwrap_or("its cgroup is not there")).to_string(),
-                });
-            }
+            None if self.config.cgroup.version == VersionChoice::Off => self.note_start(entry, pid),
+            None => Err(HostError::NoCap {
+                id: id.to_string(),
+                reason: (self.unenforced().unwrap_or("its cgroup is not there")).to_string(),
+            }),
         }
-        self.note_start(entry, pid)
     }
 
     fn note_start(&self, mut entry: Entry, pid: i32) -> Result<Entry, HostError> {
@@ -187,7 +187,7 @@ impl Host {
 
     /// Puts a process of a job that was promised nothing where it takes nothing from those that were. False where there
     /// is no such place: nothing is enforced here, or its own group has little weight already
-    /// ([`crate::cgroup::Enforcer::place_best_effort`]).
+    /// ([`crate::cgroup::Enforcer::make_best_effort`]).
     ///
     /// # Errors
     /// When the cgroup or the registry fails.
@@ -195,12 +195,24 @@ impl Host {
         let Some(enforcer) = self.enforcer() else {
             return Ok(false);
         };
-        let placed = enforcer.place_best_effort(pid)?;
-        if !enforcer.made_root().directories.is_empty() {
-            let _lock = self.registry.lock()?;
-            self.note_roots()?;
+        // Another process may remove the empty group between our making it and our entering it.
+        for _ in 0..8 {
+            match enforcer.make_best_effort() {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(error) if error.is_gone() => continue,
+                Err(error) => return Err(error.into()),
+            }
+            if !enforcer.made_root().directories.is_empty() {
+                let _lock = self.registry.lock()?;
+                self.note_roots()?;
+            }
+            // Last of all: from then on this process has next to no time, and would hold the lock meanwhile.
+            if enforcer.place_best_effort(pid)? {
+                return Ok(true);
+            }
         }
-        Ok(placed)
+        Ok(false)
     }
 
     /// Removes the directories above jobs, and that of jobs that were promised nothing, where they are empty and were made

@@ -26,6 +26,8 @@ pub struct Controller {
     wanted: Vec<String>,
     /// Partitions that take jobs with terms.
     shared: Vec<SharedPartition>,
+    /// How many nodes the book had when `shared` was made, and which partitions were wanted.
+    shared_for: (usize, Vec<String>),
     pub(super) partitions: Vec<Partition>,
     /// Nodes of Libra's partitions.
     pub(super) libra_nodes: HashSet<String>,
@@ -114,6 +116,7 @@ impl Controller {
             without_terms: WithoutTerms::default(),
             wanted: Vec::new(),
             shared: Vec::new(),
+            shared_for: (0, Vec::new()),
             partitions: Vec::new(),
             libra_nodes: HashSet::new(),
             features: HashMap::new(),
@@ -135,8 +138,12 @@ impl Controller {
     /// Decides by these rules from now on; other partitions count from the next records on.
     pub fn configure(&mut self, config: &Config) {
         self.book.set_admission(config.admission());
+        self.book.starts_within(config.slurm.start_delay.0);
         self.without_terms = config.slurm.without_terms;
         self.wanted = config.slurm.partitions.clone();
+        // Every look does it, so that no submission has to wait for it.
+        self.book
+            .refresh_waiting_every(3.0 * config.slurm.interval.0);
     }
 
     /// The book.
@@ -149,24 +156,33 @@ impl Controller {
         self.read
     }
 
-    /// Is this partition one whose processors jobs with terms share?
-    pub fn is_shared(&self, partition: &Partition) -> bool {
-        match self.wanted.is_empty() {
-            true => partition.shared,
-            false => self.wanted.contains(&partition.name),
-        }
+    /// Partitions whose processors jobs with terms share, as configured; none: all that Slurm shares.
+    pub fn wanted(&self) -> &[String] {
+        &self.wanted
     }
 
-    /// Takes partitions and nodes as Slurm has them; the book has its nodes already.
+    /// Takes partitions and nodes as Slurm has them; the book has its nodes already. What was there before is handed back.
     pub(super) fn set_partitions(
         &mut self,
-        partitions: &[Partition],
+        partitions: &mut Vec<Partition>,
+        features: &mut HashMap<String, Vec<String>>,
         nodes: &[super::records::Node],
     ) {
-        self.partitions = partitions.to_vec();
+        std::mem::swap(&mut self.features, features);
+        self.largest = (nodes.iter())
+            .filter(|node| self.libra_nodes.contains(&node.name))
+            .map(|node| node.processors)
+            .max()
+            .unwrap_or(1);
+        let made_for = (self.book.node_count(), self.wanted.clone());
+        if self.partitions == *partitions && self.shared_for == made_for {
+            return;
+        }
+        self.shared_for = made_for;
+        std::mem::swap(&mut self.partitions, partitions);
         self.shared = Vec::new();
-        for partition in partitions.iter().filter(|partition| partition.up) {
-            if !self.is_shared(partition) {
+        for partition in self.partitions.iter().filter(|partition| partition.up) {
+            if !partition.is_shared(&self.wanted) {
                 continue;
             }
             let names: HashSet<&str> = partition.nodes.iter().map(String::as_str).collect();
@@ -182,15 +198,6 @@ impl Controller {
                 jobs_per_processor: partition.jobs_per_processor.max(1),
             });
         }
-        self.features = (nodes.iter())
-            .filter(|node| !node.features.is_empty())
-            .map(|node| (node.name.clone(), node.features.clone()))
-            .collect();
-        self.largest = (nodes.iter())
-            .filter(|node| self.libra_nodes.contains(&node.name))
-            .map(|node| node.processors)
-            .max()
-            .unwrap_or(1);
     }
 
     /// Judges a submission. `now`: Unix time.

@@ -4,15 +4,18 @@
 
 use super::array::SoldJob;
 use super::controller::Controller;
-use super::records::{Job, Node, Records, State, snapshot};
-use crate::book::{BookError, Snapshot};
+use super::records::{Job, Partition, Records, State, snapshot};
+use crate::book::{BookError, Phase, Snapshot};
 use crate::text::{credits, duration, indices};
 use crate::verdict;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// An acceptance whose job is not in records that were taken so many seconds later has none: another plugin or Slurm itself
 /// refused it, or it was only a test.
 const UNNAMED: f64 = 2.0;
+
+/// Slurm's times are whole seconds, and a job may be written down a moment after its end.
+const SECONDS_CUT: f64 = 2.0;
 
 /// So many seconds after a start nodes that have not answered are taken to be down.
 const NODES_ANSWER: f64 = 10.0;
@@ -35,39 +38,89 @@ pub struct Look {
     pub pins: Vec<Pin>,
 }
 
+/// Records, with all that can be made of them without the book: who shares the book with others keeps it to himself only
+/// while they are taken.
+pub struct Prepared<'a> {
+    records: &'a Records,
+    snapshot: Snapshot,
+    problems: Vec<String>,
+    /// Has a node of Libra's not been heard of yet?
+    unknown: bool,
+    libra_nodes: HashSet<String>,
+    partitions: Vec<Partition>,
+    features: HashMap<String, Vec<String>>,
+    sold_jobs: HashSet<u32>,
+    newest_job: u32,
+    pins: Vec<Pin>,
+}
+
+impl<'a> Prepared<'a> {
+    /// `wanted`: partitions whose processors jobs with terms share; none: those with `OverSubscribe=FORCE`.
+    pub fn new(records: &'a Records, wanted: &[String]) -> Prepared<'a> {
+        let libra_nodes: HashSet<String> = (records.partitions.iter())
+            .filter(|partition| partition.is_shared(wanted))
+            .flat_map(|partition| partition.nodes.iter().cloned())
+            .collect();
+        let (mut sold_jobs, mut newest_job) = (HashSet::new(), 0);
+        for job in &records.jobs {
+            let array = job.array.as_ref().map(|array| array.array);
+            newest_job = newest_job.max(job.id).max(array.unwrap_or(0));
+            if job.state != State::Ended && job.admin_comment.starts_with(super::array::PREFIX) {
+                sold_jobs.insert(job.id);
+                sold_jobs.extend(array);
+            }
+        }
+        let (snapshot, problems) = snapshot(records, &|name| libra_nodes.contains(name));
+        Prepared {
+            records,
+            snapshot,
+            problems,
+            unknown: (records.nodes.iter())
+                .any(|node| node.unknown && libra_nodes.contains(&node.name)),
+            libra_nodes,
+            partitions: records.partitions.clone(),
+            features: (records.nodes.iter())
+                .filter(|node| !node.features.is_empty())
+                .map(|node| (node.name.clone(), node.features.clone()))
+                .collect(),
+            sold_jobs,
+            newest_job,
+            pins: pins(records),
+        }
+    }
+}
+
 impl Controller {
     /// Takes records of jobs, nodes and partitions. The first ones make the book, later ones are compared with it.
     ///
     /// # Errors
     /// When the records are too old or contradict themselves; the book is as it was then.
     pub fn look(&mut self, records: &Records, now: f64) -> Result<Look, BookError> {
+        let mut prepared = Prepared::new(records, self.wanted());
+        self.take(&mut prepared, now)
+    }
+
+    /// As [`Controller::look`]. What was taken before is in `prepared` then, to be dropped by the caller when it likes.
+    ///
+    /// # Errors
+    /// As [`Controller::look`].
+    pub fn take(&mut self, prepared: &mut Prepared<'_>, now: f64) -> Result<Look, BookError> {
+        let records = prepared.records;
         let mut look = Look::default();
-        let libra_nodes = (records.partitions.iter())
-            .filter(|partition| self.is_shared(partition))
-            .flat_map(|partition| partition.nodes.iter().cloned())
-            .collect();
-        self.libra_nodes = libra_nodes;
-        let (mut snapshot, problems) = snapshot(records, &|name| self.libra_nodes.contains(name));
+        std::mem::swap(&mut self.libra_nodes, &mut prepared.libra_nodes);
         let first = self.read.is_none();
         // Before the nodes have answered after a start of slurmctld every job would be refused.
-        let unknown = |node: &Node| node.unknown && self.libra_nodes.contains(&node.name);
-        if first && now - self.begun < NODES_ANSWER && records.nodes.iter().any(unknown) {
+        if first && now - self.begun < NODES_ANSWER && prepared.unknown {
             return Ok(look);
         }
         let problems = match first {
-            true => self.book.rebuild(&snapshot)?,
+            true => self.book.rebuild(&prepared.snapshot)?,
             false => {
-                self.name_accepted(&snapshot, now, &mut look);
+                let snapshot = &mut prepared.snapshot;
+                self.name_accepted(snapshot, now, &mut look);
                 self.end(records, now, &mut look);
-                self.follow(&snapshot, now, &mut look);
-                // What the book knows of their progress is as good as what the records would say.
-                for job in &mut snapshot.jobs {
-                    let known = job.id.as_ref().is_some_and(|id| self.book.contains(id));
-                    for place in job.places.iter_mut().filter(|_| known) {
-                        place.cput = 0.0;
-                    }
-                }
-                let differences = self.book.reconcile(&snapshot, now)?;
+                self.follow(snapshot, now, &mut look);
+                let differences = self.book.reconcile(snapshot, now)?;
                 let dropped = self.book.drop_unnamed(records.taken - UNNAMED);
                 if dropped > 0 {
                     look.log
@@ -85,12 +138,18 @@ impl Controller {
             }
         }
         .into_iter()
-        .chain(problems);
+        .chain(std::mem::take(&mut prepared.problems));
         look.log
             .extend(problems.map(|problem| format!("not taken: {problem}")));
-        self.set_partitions(&records.partitions, &records.nodes);
-        self.number(records);
-        look.pins = pins(records);
+        self.set_partitions(
+            &mut prepared.partitions,
+            &mut prepared.features,
+            &records.nodes,
+        );
+        std::mem::swap(&mut self.sold_jobs, &mut prepared.sold_jobs);
+        self.newest_job = self.newest_job.max(prepared.newest_job);
+        self.book.refresh_waiting(now);
+        look.pins = std::mem::take(&mut prepared.pins);
         if first {
             look.log.push(format!(
                 "{} nodes, {} jobs with terms",
@@ -122,7 +181,11 @@ impl Controller {
 
     /// Jobs that have ended leave the book, and their deadlines are judged.
     fn end(&mut self, records: &Records, now: f64, look: &mut Look) {
-        for job in records.jobs.iter().filter(|job| job.state == State::Ended) {
+        // Slurm shows them for minutes, and the look before has seen to those that had ended then.
+        let seen = self.read.unwrap_or(0.0) - SECONDS_CUT;
+        let ended =
+            |job: &&Job| job.state == State::Ended && !(0.0 < job.ended && job.ended < seen);
+        for job in records.jobs.iter().filter(ended) {
             let Some(Ok(sold_job)) = SoldJob::parse(&job.admin_comment) else {
                 continue;
             };
@@ -195,27 +258,33 @@ impl Controller {
         taken_back
     }
 
-    /// Jobs that Slurm runs elsewhere than planned count there.
-    fn follow(&mut self, snapshot: &Snapshot, now: f64, look: &mut Look) {
-        for job in &snapshot.jobs {
+    /// Jobs that Slurm runs elsewhere than planned count there. What the book knows of their progress is as good as what
+    /// the records would say, so that is taken out of them.
+    fn follow(&mut self, snapshot: &mut Snapshot, now: f64, look: &mut Look) {
+        for job in &mut snapshot.jobs {
             let Some(id) = job.id.as_ref().filter(|id| self.book.contains(id)) else {
                 continue;
             };
-            let given: Vec<(String, u32)> = (job.places.iter())
-                .map(|place| (place.node.clone(), place.chunks))
-                .collect();
+            for place in &mut job.places {
+                place.cput = 0.0;
+            }
+            if job.phase != Phase::Running {
+                continue;
+            }
             let Ok(planned) = self.book.places(id) else {
                 continue;
             };
-            let same = planned.len() == given.len()
+            let same = planned.len() == job.places.len()
                 && (planned.iter()).all(|p| {
-                    given
-                        .iter()
-                        .any(|(node, n)| p.node == node && p.chunks == *n)
+                    (job.places.iter())
+                        .any(|given| p.node == given.node && p.chunks == given.chunks)
                 });
-            if same || job.phase != crate::book::Phase::Running {
+            if same {
                 continue;
             }
+            let given: Vec<(String, u32)> = (job.places.iter())
+                .map(|place| (place.node.clone(), place.chunks))
+                .collect();
             match self.book.moved(id, &given, now) {
                 Ok(()) => look.log.push(format!(
                     "job {id} runs on {}, not where it was planned",
@@ -228,18 +297,6 @@ impl Controller {
                 Err(error) => look
                     .log
                     .push(format!("job {id} runs elsewhere than planned: {error}")),
-            }
-        }
-    }
-
-    fn number(&mut self, records: &Records) {
-        self.sold_jobs.clear();
-        for job in &records.jobs {
-            let array = job.array.as_ref().map(|array| array.array);
-            self.newest_job = self.newest_job.max(job.id).max(array.unwrap_or(0));
-            if job.state != State::Ended && job.admin_comment.starts_with(super::array::PREFIX) {
-                self.sold_jobs.insert(job.id);
-                self.sold_jobs.extend(array);
             }
         }
     }

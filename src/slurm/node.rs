@@ -60,6 +60,8 @@ pub fn prolog(host: &Host, job: &Starting<'_>, now: f64) -> Result<(), String> {
     end_leftovers(host);
     forgive(host, job.name);
     let Some(line) = job.sold else {
+        // Numbers are given again one day; this one's tasks are not those of the job that had it.
+        forget(host, job.name).unwrap_or_else(|error| log::error!("job {}: {error}", job.name));
         return Ok(());
     };
     let begun = begin(host, job, line, now);
@@ -120,7 +122,16 @@ pub fn join(host: &Host, name: &str, pid: i32) -> Joined {
     if let (true, Some(problem)) = (refuse, refusal(host, name)) {
         return Joined::Refused(problem);
     }
-    let joined = match host.join(name, pid) {
+    let joined = match host
+        .join(name, pid)
+        .or_else(|error| match again(host, name) {
+            Some(job) => match host.begin(&job) {
+                // Another task has begun it meanwhile.
+                Ok(_) | Err(HostError::Id { .. }) => host.join(name, pid),
+                Err(error) => Err(error),
+            },
+            None => Err(error),
+        }) {
         Ok(entry) => {
             return Joined::Held(entry.submitted_unix + entry.request.terms.deadline);
         }
@@ -132,6 +143,34 @@ pub fn join(host: &Host, name: &str, pid: i32) -> Joined {
         log::error!("a task of job {name} runs as Slurm started it: {error}");
         Joined::LeftAlone
     })
+}
+
+/// A job that was here, had its epilog, and has a task again: Slurm has started it anew without a prolog. It does so when a
+/// requeued job is let go before its credentials have expired, as `scontrol update … starttime=now` does.
+fn again(host: &Host, name: &str) -> Option<BatchJob> {
+    let known = host.registry().read(name).ok()??;
+    let ended = !known.is_live() && known.begun.is_some() && known.boot == clock::boot_id();
+    ended.then(|| BatchJob {
+        id: known.id.clone(),
+        request: known.request,
+        slots: known.slots,
+        share: known.share,
+        price: known.price,
+        elapsed: (clock::since_boot() - known.submitted).max(0.0),
+        user: known.user,
+    })
+}
+
+fn forget(host: &Host, name: &str) -> Result<(), HostError> {
+    if host
+        .registry()
+        .read(name)?
+        .is_some_and(|known| !known.is_live())
+    {
+        let _lock = host.registry().lock()?;
+        host.registry().remove(name)?;
+    }
+    Ok(())
 }
 
 fn without_terms(host: &Host, pid: i32) -> Result<Joined, HostError> {

@@ -151,6 +151,24 @@ fn a_requeued_job_begins_anew() {
 }
 
 #[test]
+fn a_job_that_slurm_starts_anew_without_a_prolog() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    prolog(&host, &job(Some(LINE)), 1005.0).expect("begun");
+    epilog(&host, "12").expect("ended");
+    let task = Sleeper::new();
+    let Joined::Held(deadline) = join(&host, "12", task.pid()) else {
+        panic!("not held");
+    };
+    let left = deadline - clock::unix_time();
+    assert!((14.0..=15.0).contains(&left), "{left}");
+    epilog(&host, "12").expect("ended again");
+    // Another job of the same number, without terms.
+    prolog(&host, &job(None), 2000.0).expect("no terms");
+    assert_eq!(join(&host, "12", task.pid()), Joined::LeftAlone);
+}
+
+#[test]
 fn what_cannot_be_read_is_refused_or_admitted() {
     for (rule, refused) in [("refuse", true), ("admit", false)] {
         let directory = tempfile::tempdir().expect("a directory");

@@ -93,6 +93,16 @@ pub struct Partition {
     pub up: bool,
 }
 
+impl Partition {
+    /// Do jobs with terms share its processors? `wanted`: names of such partitions; none: those where Slurm shares them.
+    pub fn is_shared(&self, wanted: &[String]) -> bool {
+        match wanted.is_empty() {
+            true => self.shared,
+            false => wanted.contains(&self.name),
+        }
+    }
+}
+
 impl Job {
     /// The name that this job has in the book, and on its nodes: `12`, or `12_3` for task 3 of an array.
     pub fn name(&self) -> String {

@@ -141,7 +141,7 @@ fn asks(estimate: &str, deadline: &str, budget: &str) -> Submission {
 }
 
 /// Half a processor, without a margin.
-const EXACT: &str = "[admission]\nestimate-margin = '0%'\n";
+const EXACT: &str = "[admission]\nestimate-margin = '0%'\n[slurm]\nstart-delay = '0s'\n";
 
 #[test]
 fn nothing_is_judged_before_the_queue_was_read() {
@@ -236,6 +236,36 @@ fn the_life_of_a_job() {
     assert_eq!(queue.committed()["n1"], 0.0);
     // Slurm shows it for some minutes more.
     assert!(queue.look(START + 21.0).log.is_empty());
+}
+
+#[test]
+fn a_job_may_start_late() {
+    let mut queue =
+        Queue::new("[admission]\nestimate-margin = '0%'\n[slurm]\nstart-delay = '4s'\n");
+    // Sixteen seconds are left when it starts.
+    let accepted = queue.accept(&asks("8", "20", "100"), START);
+    assert!(
+        accepted
+            .quote
+            .contains("50 % of a processor on n1, finished in 20 s"),
+        "{}",
+        accepted.quote
+    );
+    let id = queue.enqueue(&accepted);
+    queue.look(START + 3.0);
+    assert_eq!(queue.committed()["n1"], 0.5);
+    queue.run(id, &["n1"], START + 3.5);
+    queue.look(START + 3.6);
+    assert!(queue.committed()["n1"] < 0.49);
+    let reason = queue.refuse(&asks("8", "11", "100"), START + 4.0);
+    assert!(
+        reason.contains("would need 12 s and the deadline is 11 s"),
+        "{reason}"
+    );
+    assert!(reason.contains("--sla-deadline=12 "), "{reason}");
+    queue.accept(&asks("8", "12", "100"), START + 4.0);
+    let reason = queue.refuse(&asks("8", "3", "100"), START + 4.0);
+    assert!(reason.contains("--sla-deadline=12 "), "{reason}");
 }
 
 #[test]
@@ -446,8 +476,10 @@ fn jobs_without_terms() {
         .partitions
         .push(partition("all", &["n1", "n2", "n3", "n4", "x1"]));
     queue.look(START);
-    let mut everywhere = Submission::default();
-    everywhere.partition = Some("all".into());
+    let everywhere = Submission {
+        partition: Some("all".into()),
+        ..Submission::default()
+    };
     let off = ["n1", "n2", "n3", "n4"].map(str::to_string).to_vec();
     assert_eq!(
         queue.controller.submit(&everywhere, START),

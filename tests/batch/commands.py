@@ -30,7 +30,7 @@ class Programs:
             entry = pwd.getpwnam(user)
             environment |= {"HOME": entry.pw_dir, "USER": user, "LOGNAME": user}
             options = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": entry.pw_dir}
-        done = subprocess.run([str(a) for a in argv], env=environment, input=stdin, capture_output=True, text=True, timeout=timeout, check=False, **options)
+        done = subprocess.run([str(a) for a in argv], env=environment, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, **options)
         return Result(done.returncode, done.stdout, done.stderr)
 
     def must(self, *argv, **options):

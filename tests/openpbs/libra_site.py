@@ -12,6 +12,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -29,6 +30,28 @@ def busy(seconds, processes=1):
     """A script that uses so many seconds of processor time, in each of its processes."""
     work = ("python3 -c 'import time\nwhile time.process_time() < %s: pass'" % seconds)
     return "\n".join([f"{work} &"] * processes) + "\nwait\n"
+
+
+def wait_told(pbs):
+    """Wait until the server has sent its hosts all of Libra. Until then they reject jobs, some ten in a second, and PBS holds a job after twenty; or a
+    job is run by the rules of an older installation."""
+    wanted = {}
+    with tempfile.TemporaryDirectory(dir=pbs.directory) as directory:
+        exported = [(f"libra_{event}", part, kind) for event in HOST_EVENTS for part, kind in (("PY", "x-python"), ("CF", "x-config"))]
+        pbs.qmgr(*(f"export hook {hook} application/{kind} default {directory}/{hook}.{part}" for hook, part, kind in exported))
+        for hook, part, _ in exported:
+            wanted[f"{hook}.{part}"] = (pathlib.Path(directory) / f"{hook}.{part}").read_text()
+    for host in pbs.host_names:
+        pbs.wait(f"{host} has hooks and resources", lambda host=host: is_told(pbs.directory / host / "mom_priv/hooks", wanted))
+
+
+def is_told(hooks, wanted):
+    """Whether a host has these hooks in its directory, switched on, and the resources."""
+    try:
+        return ("libra_terms" in (hooks / "resourcedef").read_text() and all((hooks / name).read_text() == text for name, text in wanted.items())
+                and not any("enabled=false" in (hooks / f"libra_{event}.HK").read_text().lower() for event in HOST_EVENTS))
+    except OSError:
+        return False
 
 
 class Site(Cluster):
@@ -56,26 +79,6 @@ class Site(Cluster):
         if self.with_agents:
             for host in self.host_names:
                 self.start_agent(host)
-
-    def wait_told(self):
-        """Wait until the server has sent its hosts everything. Until then PBS tries a job on them again and again, or runs it by the old rules."""
-        hooks, wanted = self.own / "hooks", {}
-        hooks.mkdir(exist_ok=True)
-        exports = [(event, part, kind) for event in HOST_EVENTS for part, kind in (("PY", "x-python"), ("CF", "x-config"))]
-        self.qmgr(*(f"export hook libra_{event} application/{kind} default {hooks}/{event}.{part}" for event, part, kind in exports))
-        for event, part, _ in exports:
-            wanted[f"libra_{event}.{part}"] = (hooks / f"{event}.{part}").read_text()
-        for host in self.host_names:
-            self.wait(f"{host} has hooks and resources", lambda host=host: self.is_told(host, wanted))
-
-    def is_told(self, host, wanted):
-        """Whether a host has these hooks, switched on, and the resources."""
-        hooks = self.directory / host / "mom_priv/hooks"
-        try:
-            return ("libra_terms" in (hooks / "resourcedef").read_text() and all((hooks / name).read_text() == text for name, text in wanted.items())
-                    and not any("enabled=false" in (hooks / f"libra_{event}.HK").read_text().lower() for event in HOST_EVENTS))
-        except OSError:
-            return False
 
     def down(self):
         hosts = self.host_names if self.plan["subnet"] is not None else []
@@ -107,7 +110,7 @@ class Site(Cluster):
     def install(self, *more):
         """`libra pbs install`; what it printed. The hosts have it."""
         said = self.must(self.libra, "pbs", "install", *self.install_arguments(), *more, timeout=300)
-        self.wait_told()
+        wait_told(self)
         return said
 
     def uninstall(self, *more):

@@ -22,6 +22,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from cluster import Cluster  # noqa: E402
+from evidence import evidence  # noqa: E402
+from libra_site import wait_told  # noqa: E402
 
 ROOT = HERE.parent.parent
 LIBRA = pathlib.Path(os.environ.get("LIBRA", ROOT / "target/debug/libra")).resolve()
@@ -183,6 +185,7 @@ def test_hooks_get_their_files(site):
 
 def test_the_scheduler_counts_shares(site):
     site.do("install", "--nodes", site.pbs.host_names[1], "--share", "1")
+    wait_told(site.pbs)
     # By itself, without Libra's admission before it.
     site.pbs.qmgr("set hook libra_queuejob enabled = false")
     select = ["-l", "select=1:ncpus=0:mpiprocs=1:libra_share=0.75"]
@@ -392,6 +395,7 @@ def test_an_upgrade_replaces_hooks(site):
 def test_jobs_with_terms_hold_what_they_have(site):
     pbs, before = site.pbs, site.snapshot()
     site.do("install")
+    wait_told(pbs)
     terms = ("-l", "deadline=100,budget=1000,estimate=50")
     running = pbs.submit(*terms)
     pbs.wait_started(running)
@@ -446,6 +450,7 @@ def test_a_select_that_names_a_resource(site):
     pbs, before = site.pbs, site.snapshot()
     site.config.write_text(site.config.read_text().replace('without-terms = "best-effort"', 'without-terms = "other-nodes"'))
     site.do("install", "--nodes", pbs.host_names[0])
+    wait_told(pbs)
     job = pbs.submit("-l", "select=1:ncpus=1")
     pbs.wait_started(job)
     pbs.qdel("-W", "force", job)
@@ -472,7 +477,8 @@ class Installation(unittest.TestCase):
                     try:
                         test(site)
                         same(clean, site.snapshot())
-                    except BaseException:
+                    except BaseException as failure:
+                        failure.add_note(evidence(pbs, str(failure)))
                         # For the tests that follow.
                         pbs.qdel("-x", *pbs.jobs())
                         site.libra("uninstall", "--force", "--delete-history")

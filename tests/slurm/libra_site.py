@@ -51,6 +51,14 @@ def busy(seconds, processes=1):
     return "\n".join([f"{work} &"] * processes) + "\nwait\n"
 
 
+def with_start(rules):
+    """Rules of slurmctld, with no time for a late start where they say nothing of it: what a job gets can be worked out by hand then."""
+    if "start-delay" in rules:
+        return rules
+    line = "start-delay = '0s'\n"
+    return rules.replace("[slurm]\n", f"[slurm]\n{line}", 1) if "[slurm]\n" in rules else f"{rules}\n[slurm]\n{line}"
+
+
 class Site(Cluster):
     """A cluster with Libra. rules: TOML for slurmctld. more: TOML for every node, without [cgroup], [registry] and [node], which are given. agents: run
     `libra agent` on every node. controller: with False slurmctld has nothing of Libra's. The options are those of `Cluster`."""
@@ -66,7 +74,7 @@ class Site(Cluster):
         machine.remove_directories(self.cgroup_roots())  # a killed run with the same number may have left some
         for name in PLUGINS if self.with_controller else ["libra_spank.so"]:
             shutil.copy(plugin(name), self.plugins / name)
-        self.rules_file.write_text(self.rules)
+        self.rules_file.write_text(with_start(self.rules))
         self.configure(self.more)
 
     def up(self):
@@ -110,6 +118,7 @@ class Site(Cluster):
 
     def rule(self, rules):
         """Give slurmctld another configuration; when it has taken it."""
+        rules = with_start(rules)
         before = self.log().count("was read anew")
         if rules != self.rules_file.read_text():
             self.rules_file.write_text(rules)

@@ -1,58 +1,98 @@
-"""What a test of Libra in Slurm asks again and again: how much is still to be had on a node, and a stream of jobs that are all to end in time.
+"""What the tests of faults ask again and again: how much is still to be had on a node, what slurmctld has, and where a job stands.
 
-The book is inside slurmctld and shows itself only by what it admits. So what is left on a node is found by asking for a little more, which must be refused, and
-for a little less, which must be accepted.
+The book is inside slurmctld and shows itself only by what it admits. So what is left on a node is found by asking for a little more, which must be
+refused, and for a little less, which must be accepted.
 """
 
-import time
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import re
+import signal
 
-from case import MARGIN
-from libra_site import busy
-
-LONG = 100_000  # a deadline of which a minute is next to nothing
+MARGIN = 1.05  # what Libra puts on every estimate, by default
+# A waiting job needs more the longer it waits: of a deadline this long a minute is next to nothing.
+LONG = 100_000
 SLACK = 0.003
+# Nothing is started: what was accepted stays in the queue.
+STILL = "defer,sched_interval=-1,bf_interval=-1"
+GONE = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 
 
 def terms(share, node=None, deadline=LONG):
-    """Arguments for sbatch: a job that needs this share of its processor."""
+    """Arguments of sbatch: a job that needs this share of each of its processors."""
     where = ["-w", node] if node else []
-    return [f"--sla-deadline={deadline}", f"--estimate={share * deadline / MARGIN:.6f}", "--budget=unlimited", *where]
+    return [f"--estimate={share * deadline / MARGIN:.6f}", f"--sla-deadline={deadline}", "--budget=1000000000", *where]
 
 
-def expect_free(test, slurm, free, patience=20.0):
-    """free: {node: processors that nobody was promised}. Neither more nor less is to be had, at the latest after the next looks at the queue."""
-    for node, share in free.items():
-        def more_is_refused(node=node, share=share):
-            more = slurm.sbatch(*terms(share + SLACK, node))
-            if more.rc == 0:
-                slurm.scancel(more.out)
-            return more.rc != 0 and more
-        more = slurm.wait(f"no more than {share} free on {node}", more_is_refused, patience)
+def expect_free(test, slurm, free):
+    """free: {node: processors that nobody was promised}. Neither more nor less is to be had."""
+    def more(node, share):
+        asked = slurm.sbatch(*terms(share + SLACK, node))
+        test.assertEqual(asked.rc, 1, f"{node} was to have {share} free, and more was accepted ({asked.out}, {holding(slurm)})")
         # More than a whole processor is more than any deadline allows.
-        test.assertIn("refused (share)" if share + SLACK < 1 else "refused (deadline)", more.err)
-        if share > SLACK:
-            less = slurm.wait(f"{share} free on {node}", lambda node=node, share=share: (answer := slurm.sbatch(*terms(share - SLACK, node))).rc == 0 and answer, patience)
-            test.assertEqual(slurm.scancel(less.out).rc, 0)
+        test.assertIn("refused (share)" if share + SLACK < 1 else "refused (deadline)", asked.err)
+
+    def less(node, share):
+        if share <= SLACK:
+            return None
+        asked = slurm.sbatch(*terms(share - SLACK, node))
+        test.assertEqual(asked.rc, 0, f"{node} was to have {share} free: {asked.err} ({holding(slurm)})")
+        return asked.out
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(more, *zip(*free.items())))
+        accepted = [job for job in pool.map(less, *zip(*free.items())) if job]
+    # The book must have had each of them before it can notice that they are gone.
+    slurm.wait("the book has them", lambda: set(accepted) <= set(slurm.booked()))
+    slurm.must("scancel", *accepted)
+    slurm.wait("the book is rid of them", lambda: not set(accepted) & set(slurm.booked()))
 
 
-def stream(test, chance, seconds, pause):
-    """Submit jobs for so many seconds, of all sorts, some of which need more than they said: [(job, does it keep its estimate?)] of those that were accepted, and how many were refused.
+def holding(slurm):
+    """What slurmctld has that was sold something and has not ended: {name: its line}, by the name that it has in the book."""
+    found = {}
+    for job, has in slurm.jobs().items():
+        if has["admin_comment"].startswith("libra:") and has["job_state"] not in GONE:
+            found[job] = has["admin_comment"].removeprefix("libra:")
+    return found
 
-    Most work needs clearly less than its estimate: programs start, and the machine is not theirs alone.
-    """
-    accepted, refused, end = [], 0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        estimate = round(chance.uniform(2, 5), 2)
-        deadline = round(estimate * chance.uniform(2, 6) + 1, 2)
-        honest = chance.random() < 0.8
-        options = chance.choice([[], [], ["--array=1-2"], ["-N2"]])
-        work = busy(round(estimate * (0.7 if honest else 2.0), 2))
-        answer = test.ask(estimate, deadline, *options, script=work, budget=chance.choice([8, 20, 1000]))
-        if answer.rc == 0:
-            jobs = [f"{answer.out}_{task}" for task in (1, 2)] if "--array=1-2" in options else [answer.out]
-            accepted += [(job, honest) for job in jobs]
-        else:
-            test.refused(answer, "libra: refused (")
-            refused += 1
-        time.sleep(chance.uniform(0, 2 * pause))
-    return accepted, refused
+
+def sold(line):
+    """{key: value} of a line of what was sold."""
+    return dict(pair.split("=", 1) for pair in line.split(":"))
+
+
+def sold_on(slurm):
+    """{node: processors that were sold}, of all jobs that have not ended."""
+    total = dict.fromkeys(slurm.nodes, 0.0)
+    for line in holding(slurm).values():
+        has = sold(line)
+        for place in has["at"].split("+"):
+            node, chunks, share = place.split("*")
+            total[node] += int(chunks) * int(has["processors"]) * float(share)
+    return total
+
+
+def tokens(slurm):
+    """Tokens of what has not ended, sorted: each once, or something was doubled."""
+    return sorted(int(sold(line)["token"]) for line in holding(slurm).values())
+
+
+def is_saved(slurm, *jobs):
+    """slurmctld has written down these jobs: a kill does not lose them."""
+    state = (slurm.directory / "state/job_state").read_bytes() if (slurm.directory / "state/job_state").exists() else b""
+    return all(f"token={sold(line)['token']}:".encode() in state for job, line in holding(slurm).items() if job in jobs)
+
+
+def resident(pid):
+    """kB of a process's own memory; pages of files do not count."""
+    return int(re.search(r"RssAnon:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1])
+
+
+def pause(test, job, node, on=True):
+    """Stop a job's processes, or let them go on."""
+    for pid in test.processes(job, node):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP if on else signal.SIGCONT)

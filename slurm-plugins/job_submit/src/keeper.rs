@@ -3,11 +3,12 @@
 //! The thread asks slurmctld for its jobs, nodes and partitions, as squeue does, and never holds the book's lock while it
 //! asks: slurmctld may be waiting for that lock in a submission.
 
+use crate::times;
 use ::log::Level;
 use libra::book::OLDEST_RECORDS;
 use libra::config::{Config, ConfigError, OnFault};
 use libra::slurm::controller::{Answer, Controller};
-use libra::slurm::look::Pin;
+use libra::slurm::look::{Pin, Prepared};
 use libra::slurm::submission::Submission;
 use libra_slurm_sys::job::{Job, version};
 use libra_slurm_sys::{log, queue};
@@ -30,15 +31,10 @@ const SHARE_OF_TIME: u32 = 50;
 /// A look that took longer counts as this long.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
-/// Submissions and times of a period, written to the log now and then.
-const PERIOD: Duration = Duration::from_secs(600);
-
 /// What submissions and the thread share.
 struct State {
     controller: Option<Controller>,
     on_fault: OnFault,
-    /// Microseconds that each submission of this period took.
-    times: Vec<u32>,
     looks_wanted: bool,
     /// Which thread is the one to go on: counts up whenever one starts or is to stop.
     generation: u64,
@@ -47,14 +43,10 @@ struct State {
 static STATE: Mutex<State> = Mutex::new(State {
     controller: None,
     on_fault: OnFault::Refuse,
-    times: Vec::new(),
     looks_wanted: false,
     generation: 0,
 });
 static WAKE: Condvar = Condvar::new();
-
-/// Most times that are kept of a period.
-const MOST_TIMES: usize = 100_000;
 
 /// What there is of it is behind [`STATE`].
 pub struct Keeper;
@@ -116,13 +108,13 @@ impl Keeper {
     pub fn stop() {
         let mut state = state();
         state.generation += 1;
-        say_times(&mut state.times);
         WAKE.notify_all();
+        drop(state);
+        times::report();
     }
 
     /// Answers a submission.
     pub fn submit(submission: &Submission) -> Answer {
-        let begun = Instant::now();
         let mut state = state();
         if cfg!(feature = "test-faults")
             && submission.options.iter().any(|(_, value)| value == "666")
@@ -157,10 +149,6 @@ impl Keeper {
             state.looks_wanted = true;
             WAKE.notify_all();
         }
-        if state.times.len() < MOST_TIMES {
-            let took = u32::try_from(begun.elapsed().as_nanos() / 100).unwrap_or(u32::MAX);
-            state.times.push(took);
-        }
         answer
     }
 
@@ -186,34 +174,18 @@ impl Keeper {
     }
 }
 
-/// Tenths of a microsecond of a period, as a line of the log.
-fn say_times(times: &mut Vec<u32>) {
-    if times.is_empty() {
-        return;
-    }
-    times.sort_unstable();
-    let at = |part: usize| f64::from(times[(times.len() * part / 100).min(times.len() - 1)]) / 10.0;
-    log::write(
-        Level::Info,
-        &format!(
-            "{} submissions judged, median {:.1} us, 99 of 100 within {:.1} us, longest {:.1} us",
-            times.len(),
-            at(50),
-            at(99),
-            f64::from(times[times.len() - 1]) / 10.0
-        ),
-    );
-    times.clear();
-}
-
 /// What the thread remembers from round to round.
 #[derive(Default)]
 struct Rounds {
     config: Option<(PathBuf, Option<(SystemTime, u64)>)>,
+    config_problem: Option<String>,
     interval: Duration,
     /// The last problem that was written to the log: one line for each, not one for each round.
     problem: Option<String>,
-    period: Option<Instant>,
+    /// As configured.
+    partitions: Vec<String>,
+    report_interval: Duration,
+    reported: Option<Instant>,
     generation: u64,
 }
 
@@ -258,16 +230,15 @@ impl Rounds {
         let ready = {
             let mut state = state();
             state.looks_wanted = moved;
-            let period = *self.period.get_or_insert(begun);
-            if period.elapsed() > PERIOD {
-                self.period = Some(begun);
-                say_times(&mut state.times);
-            }
             state
                 .controller
                 .as_ref()
                 .is_some_and(|controller| controller.read_at().is_some())
         };
+        if self.reported.get_or_insert(begun).elapsed() >= self.report_interval {
+            self.reported = Some(begun);
+            times::report();
+        }
         if !ready {
             return self.wait(FIRST);
         }
@@ -278,12 +249,16 @@ impl Rounds {
 
     fn look(&mut self) -> Result<Vec<Pin>, String> {
         let records = queue::read(now()).map_err(|error| error.to_string())?;
+        let mut prepared = Prepared::new(&records, &self.partitions);
         let looked = {
             let mut state = state();
             let Some(controller) = &mut state.controller else {
                 return Ok(Vec::new());
             };
-            controller.look(&records, now())
+            let begun = Instant::now();
+            let looked = controller.take(&mut prepared, now());
+            times::look(begun);
+            looked
         };
         let look = looked.map_err(|error| error.to_string())?;
         for line in &look.log {
@@ -299,7 +274,8 @@ impl Rounds {
         let found = std::fs::metadata(&path).ok();
         let stamp = found.and_then(|found| Some((found.modified().ok()?, found.len())));
         let now_there = Some((path.clone(), stamp));
-        if self.config == now_there {
+        // What could not be read may be readable now, without having changed.
+        if self.config == now_there && self.config_problem.is_none() {
             return;
         }
         let first = self.config.is_none();
@@ -312,34 +288,35 @@ impl Rounds {
             }
             other => other,
         };
-        let mut state = state();
-        match (config, &mut state.controller) {
-            (Ok(config), known) => {
-                match known {
-                    Some(controller) => controller.configure(&config),
-                    none => *none = Some(Controller::new(&config, now())),
+        let config = match config {
+            Ok(config) => config,
+            Err(error) => {
+                let then = match state().controller {
+                    Some(_) => "the rules stay as they were",
+                    None => "no job with terms is judged",
+                };
+                let problem = format!("{then}: {error}");
+                if self.config_problem.as_ref() != Some(&problem) {
+                    log::write(Level::Error, &problem);
+                    self.config_problem = Some(problem);
                 }
-                self.interval = Duration::from_secs_f64(config.slurm.interval.0);
-                state.on_fault = config.slurm.on_fault;
-                drop(state);
-                if !first {
-                    log::write(Level::Info, &format!("{} was read anew", path.display()));
-                }
+                return;
             }
-            (Err(error), None) => {
-                drop(state);
-                log::write(
-                    Level::Error,
-                    &format!("no job with terms is judged: {error}"),
-                );
+        };
+        self.config_problem = None;
+        self.interval = Duration::from_secs_f64(config.slurm.interval.0);
+        self.partitions = config.slurm.partitions.clone();
+        self.report_interval = Duration::from_secs_f64(config.slurm.report_interval.0);
+        {
+            let mut state = state();
+            match &mut state.controller {
+                Some(controller) => controller.configure(&config),
+                none => *none = Some(Controller::new(&config, now())),
             }
-            (Err(error), Some(_)) => {
-                drop(state);
-                log::write(
-                    Level::Error,
-                    &format!("the rules stay as they were: {error}"),
-                );
-            }
+            state.on_fault = config.slurm.on_fault;
+        }
+        if !first {
+            log::write(Level::Info, &format!("{} was read anew", path.display()));
         }
     }
 }

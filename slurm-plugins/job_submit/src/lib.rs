@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod keeper;
+mod times;
 
 use keeper::Keeper;
 use libra::config::OnFault;
@@ -16,6 +17,7 @@ use libra_slurm_sys::log;
 use libra_slurm_sys::slurm::{ESLURM_ACCESS_DENIED, SLURM_VERSION_NUMBER, job_desc_msg_t};
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
 /// sbatch, srun and salloc try again by themselves after it, one second later each time.
 const TRY_AGAIN: c_int = 11;
@@ -72,10 +74,20 @@ pub unsafe extern "C" fn job_submit(
     _user: u32,
     error: *mut *mut c_char,
 ) -> c_int {
+    let begun = Instant::now();
     // SAFETY: Slurm's.
-    let Some(mut job) = (unsafe { Job::new(description) }) else {
+    let Some(job) = (unsafe { Job::new(description) }) else {
         return SUCCESS;
     };
+    // SAFETY: Slurm's.
+    let code = unsafe { answer(job, error) };
+    times::submission(begun);
+    code
+}
+
+/// # Safety
+/// `error` is null or a place for a text of Slurm's allocator.
+unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char) -> c_int {
     let answered = guard("job_submit", || {
         // Whatever a client sent with it is not what was sold.
         job.strip();
@@ -106,7 +118,7 @@ pub unsafe extern "C" fn job_submit(
             ),
         },
     };
-    // SAFETY: Slurm's.
+    // SAFETY: the caller's.
     unsafe { job::tell_user(error, &words) };
     code
 }

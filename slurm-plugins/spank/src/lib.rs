@@ -43,7 +43,6 @@ impl Plugin for Libra {
     }
 
     fn prolog(call: &Call<'_>) {
-        let began = clock::since_boot();
         let sold = std::env::var(format!("SPANK_{SOLD_VARIABLE}")).ok();
         let nodes = variable("SLURM_JOB_NUM_NODES").and_then(|count| count.parse().ok());
         let done = open(call).and_then(|host| {
@@ -56,11 +55,10 @@ impl Plugin for Libra {
             };
             node::prolog(&host, &starting, clock::unix_time())
         });
-        say_how("prolog", call, done, began);
+        say("prolog", done);
     }
 
     fn task(call: &Call<'_>) -> Result<(), String> {
-        let began = clock::since_boot();
         for name in options::inherited() {
             call.unset(&name);
         }
@@ -70,7 +68,6 @@ impl Plugin for Libra {
             Err(problem) => return without_host(call, &name, problem),
         };
         let joined = node::join(&host, &name, std::process::id() as i32);
-        log::debug!("task of job {name}: {joined:?}, {:.1} ms", since(began));
         match joined {
             Joined::Refused(problem) => Err(problem),
             Joined::Held(deadline) => {
@@ -83,27 +80,21 @@ impl Plugin for Libra {
     }
 
     fn epilog(call: &Call<'_>) {
-        let began = clock::since_boot();
         let done = open(call).and_then(|host| {
             let name = job(call)?;
-            match node::epilog(&host, &name).map_err(|error| error.to_string())? {
-                Some(used) => log::info!("job {name} used {used:.1} processor seconds here"),
-                None => log::debug!("job {name} was not here"),
+            let used = node::epilog(&host, &name).map_err(|error| error.to_string())?;
+            if let Some(used) = used {
+                log::info!("job {name} used {used:.1} processor seconds here");
             }
             Ok(())
         });
-        say_how("epilog", call, done, began);
+        say("epilog", done);
     }
 }
 
-fn since(began: f64) -> f64 {
-    (clock::since_boot() - began) * 1e3
-}
-
-fn say_how(hook: &str, call: &Call<'_>, done: Result<(), String>, began: f64) {
-    match done {
-        Ok(()) => log::debug!("{hook} of job {:?}: {:.1} ms", call.job(), since(began)),
-        Err(problem) => log::error!("{hook}: {problem}"),
+fn say(hook: &str, done: Result<(), String>) {
+    if let Err(problem) = done {
+        log::error!("{hook}: {problem}");
     }
 }
 

@@ -229,9 +229,8 @@ impl<'a> Job<'a> {
         add(job.priority != NO_VAL, "Priority");
         add(some(job.array_inx), "ArrayTaskThrottle");
         Change {
-            job: self
-                .text(job.job_id_str)
-                .unwrap_or_else(|| job.job_id.to_string()),
+            // slurmctld writes it even where a number was given.
+            job: self.text(job.job_id_str).unwrap_or_default(),
             by_administrator,
             sold_with_it,
             // An empty one would wipe out what was sold.

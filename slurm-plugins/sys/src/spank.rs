@@ -7,13 +7,14 @@
 //! node, and what `task_init_privileged` returns counts only where plugstack.conf calls the plugin `required`. A task that must
 //! not run ends itself instead ([`task`]), as Slurm's own do before their program begins.
 
-#![allow(unsafe_code)]
-
+use crate::log::{self, write};
 use crate::slurm::{
     self, S_CTX_ALLOCATOR, S_CTX_LOCAL, S_CTX_REMOTE, S_JOB_ID, S_JOB_UID, spank_option, spank_t,
 };
+use crate::text::{self, c_string};
+use ::log::Level;
 use std::any::Any;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -69,7 +70,7 @@ impl Call<'_> {
         let count = if av.is_null() { 0 } else { ac.max(0) };
         let arguments = (0..count as usize).filter_map(|index| {
             // SAFETY: `index` is below `ac`, and `av` is not null.
-            unsafe { text(*av.add(index)) }
+            unsafe { text::read(*av.add(index)) }
         });
         Self {
             arguments: arguments.collect(),
@@ -101,23 +102,21 @@ impl Call<'_> {
 
     /// Takes a variable out of the task's environment; fine where there is none.
     pub fn unset(&self, name: &str) {
-        if let Ok(name) = CString::new(name) {
-            // SAFETY: the handle is this call's; the name is a text, which is only read.
-            unsafe { slurm::spank_unsetenv(self.handle, name.as_ptr()) };
-        }
+        let name = c_string(name);
+        // SAFETY: the handle is this call's; the name is a text, which is only read.
+        unsafe { slurm::spank_unsetenv(self.handle, name.as_ptr()) };
     }
 
     /// Puts a variable into the task's environment.
     pub fn set(&self, name: &str, value: &str) {
-        if let (Ok(name), Ok(value)) = (CString::new(name), CString::new(value)) {
-            // SAFETY: the handle is this call's; name and value are texts, which are copied.
-            unsafe { slurm::spank_setenv(self.handle, name.as_ptr(), value.as_ptr(), 1) };
-        }
+        let (name, value) = (c_string(name), c_string(value));
+        // SAFETY: the handle is this call's; name and value are texts, which are copied.
+        unsafe { slurm::spank_setenv(self.handle, name.as_ptr(), value.as_ptr(), 1) };
     }
 
     fn register<P: Plugin>(&self, number: usize, option: UserOption) -> Result<(), String> {
-        let copy = |text: &str| CString::new(text).map_err(|error| error.to_string());
-        let (name, value, usage) = (copy(option.name)?, copy(option.value)?, copy(option.usage)?);
+        let (name, value) = (c_string(option.name), c_string(option.value));
+        let usage = c_string(option.usage);
         let mut made = spank_option {
             name: name.as_ptr().cast_mut(),
             arginfo: value.as_ptr().cast_mut(),
@@ -134,55 +133,11 @@ impl Call<'_> {
     }
 }
 
-/// # Safety
-/// `at` is null or a text that nobody changes meanwhile.
-unsafe fn text(at: *const c_char) -> Option<String> {
-    if at.is_null() {
-        return None;
-    }
-    // SAFETY: not null, and a text by this function's own contract.
-    let text = unsafe { CStr::from_ptr(at) };
-    Some(text.to_string_lossy().into_owned())
-}
-
-/// Where Slurm logs, and where a client prints. Never a format of its own: `%` in a text stays what it is.
-fn say(level: log::Level, line: &str) {
-    let line = CString::new(line.replace('\0', " ")).unwrap_or_default();
-    // SAFETY: the format takes one text, and that is what it gets; all of these copy it.
-    unsafe {
-        match level {
-            log::Level::Error => slurm::slurm_error(c"libra: %s".as_ptr(), line.as_ptr()),
-            log::Level::Warn | log::Level::Info => {
-                slurm::slurm_info(c"libra: %s".as_ptr(), line.as_ptr());
-            }
-            log::Level::Debug | log::Level::Trace => {
-                slurm::slurm_debug(c"libra: %s".as_ptr(), line.as_ptr());
-            }
-        }
-    }
-}
-
 /// Tells the user of a client, without the word `error`.
 fn tell(line: &str) {
-    let line = CString::new(line.replace('\0', " ")).unwrap_or_default();
-    // SAFETY: as in `say`.
+    let line = c_string(line);
+    // SAFETY: a constant format for one text that ends with a NUL; Slurm copies it.
     unsafe { slurm::slurm_spank_log(c"libra: %s".as_ptr(), line.as_ptr()) };
-}
-
-struct ToSlurm;
-
-impl log::Log for ToSlurm {
-    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        metadata.level() <= log::Level::Debug
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        if self.enabled(record.metadata()) {
-            say(record.level(), &record.args().to_string());
-        }
-    }
-
-    fn flush(&self) {}
 }
 
 /// Runs the work; a panic is logged, and what to do in its stead is done.
@@ -190,9 +145,8 @@ fn contain<T>(hook: &str, instead: impl FnOnce(String) -> T, work: impl FnOnce()
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // This library has a std of its own: neither is the hook or the log of the program around it.
-        std::panic::set_hook(Box::new(|info| say(log::Level::Error, &info.to_string())));
-        let _ = log::set_logger(&ToSlurm);
-        log::set_max_level(log::LevelFilter::Debug);
+        std::panic::set_hook(Box::new(|info| write(Level::Error, &info.to_string())));
+        log::install();
     });
     // Unwind safety: nothing outlives a call.
     catch_unwind(AssertUnwindSafe(work))
@@ -210,7 +164,7 @@ fn said(payload: Box<dyn Any + Send>) -> String {
 }
 
 fn only_log(problem: String) {
-    say(log::Level::Error, &problem);
+    write(Level::Error, &problem);
 }
 
 /// `slurm_spank_init`.
@@ -229,7 +183,7 @@ pub unsafe fn init<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) 
         }
         for (number, option) in P::options().into_iter().enumerate() {
             if let Err(problem) = call.register::<P>(number, option) {
-                log::error!("{problem}");
+                write(Level::Error, &problem);
             }
         }
     });
@@ -240,7 +194,7 @@ pub unsafe fn init<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) 
 unsafe extern "C" fn given<P: Plugin>(option: c_int, value: *const c_char, remote: c_int) -> c_int {
     let checked = contain("an option", Err, || {
         // SAFETY: Slurm gives the value as a text, or null.
-        let value = unsafe { text(value) }.unwrap_or_default();
+        let value = unsafe { text::read(value) }.unwrap_or_default();
         P::given(
             usize::try_from(option).unwrap_or(usize::MAX),
             &value,
@@ -250,7 +204,7 @@ unsafe extern "C" fn given<P: Plugin>(option: c_int, value: *const c_char, remot
     match checked {
         Ok(()) => 0,
         Err(problem) if remote != 0 => {
-            log::error!("{problem}");
+            write(Level::Error, &problem);
             0
         }
         Err(problem) => {
@@ -305,7 +259,7 @@ pub unsafe fn task<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) 
         P::task(&unsafe { Call::new(handle, ac, av) })
     });
     if let Err(problem) = may {
-        say(log::Level::Error, &problem);
+        write(Level::Error, &problem);
         // SAFETY: it takes a number; this process is a child that has begun no program yet.
         unsafe { _exit(1) };
     }

@@ -1,17 +1,17 @@
 //! `libra pbs check`: looks, and changes nothing.
 
 use super::found::Found;
-use super::judge::{self, Findings, Level};
+use super::judge;
 use super::plan;
 use super::record::{Options, Record, Records};
 use super::server::Pbs;
 use super::wanted::{HOOKS, Wanted};
 use super::{NOT_DONE, site};
 use crate::cli::args::{Args, PbsInstallArgs, PbsSettings};
+use crate::cli::findings::{Findings, Level};
 use crate::cli::{Done, Failure, answer};
 use libra::config::Config;
 use serde::Deserialize;
-use serde_json::json;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -32,22 +32,7 @@ pub fn check(settings: &PbsSettings, args: &Args) -> Done {
         Level::Problem => NOT_DONE,
         _ => 0,
     };
-    answer(&shown(&findings, args.json, Level::Ok), code)
-}
-
-/// The findings from a level on, a line each.
-pub fn shown(findings: &Findings, json: bool, least: Level) -> String {
-    let mut text = String::new();
-    for finding in findings.0.iter().filter(|finding| finding.level >= least) {
-        let line = if json {
-            json!({"level": finding.level.to_string(), "text": finding.text}).to_string()
-        } else {
-            format!("{:8} {}", finding.level, finding.text)
-        };
-        text.push_str(&line);
-        text.push('\n');
-    }
-    text
+    answer(&findings.shown(args.json, Level::Ok), code)
 }
 
 /// Looks at everything. No site comes back where PBS cannot be asked.

@@ -2,19 +2,18 @@
 
 use super::check;
 use super::found::{SchedulerFound, with_line};
-use super::judge::Level;
 use super::plan::{self, Holders};
-use super::record::{Entry, Record, Records, beside, rename, replace};
+use super::record::{Entry, Record, Records};
 use super::server::Pbs;
 use super::session::Session;
 use super::step::{Note, Planned, Step};
 use super::{NOT_DONE, PbsError};
 use crate::cli::args::{Args, PbsInstallArgs, PbsUninstallArgs};
-use crate::cli::{Done, answer};
+use crate::cli::findings::Level;
+use crate::cli::replace::{beside, replace, rewrite};
+use crate::cli::{Done, answer, note, tell};
 use serde_json::json;
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -22,7 +21,7 @@ use std::time::{Duration, Instant};
 pub fn install(install: &PbsInstallArgs, args: &Args) -> Done {
     let (findings, site) = check::examine(&install.settings, Some(install), args)?;
     let worst = findings.worst();
-    tell(&check::shown(&findings, args.json, Level::Warning))?;
+    tell(&findings.shown(args.json, Level::Warning))?;
     let Some(site) = site.filter(|_| worst < Level::Problem) else {
         tell(&note(
             args,
@@ -187,26 +186,11 @@ fn some(jobs: &[String]) -> String {
     }
 }
 
-/// Prints at once: a step is to be read before it is run.
-fn tell(text: &str) -> Result<(), std::io::Error> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
-}
-
 fn line(args: &Args, step: &Step) -> String {
     if args.json {
         format!("{}\n", json!({"step": step.to_string()}))
     } else {
         format!("{step}\n")
-    }
-}
-
-fn note(args: &Args, text: &str) -> String {
-    if args.json {
-        format!("{}\n", json!({"text": text}))
-    } else {
-        format!("{text}\n")
     }
 }
 
@@ -338,25 +322,13 @@ fn sched_config(file: &Path, from: &str, to: &str) -> Result<(), PbsError> {
         file: file.to_path_buf(),
         line: from.to_string(),
     })?;
-    let old = fs::metadata(file).map_err(failed)?;
-    let new = beside(file);
-    let written = || {
-        let mut writing = fs::File::create(&new)?;
-        writing.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
-        chown(&new, Some(old.uid()), Some(old.gid()))?;
-        writing.write_all(changed.as_bytes())?;
-        writing.sync_all()?;
-        rename(&new, file)
-    };
-    written().map_err(|error| {
-        let _ = fs::remove_file(&new);
-        failed(error)
-    })
+    rewrite(file, changed.as_bytes()).map_err(failed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
     fn sched_config_keeps_owner_mode_and_all_other_bytes() {

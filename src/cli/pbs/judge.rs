@@ -3,63 +3,9 @@
 use super::found::{Found, resources_line, shown, texts};
 use super::record::Record;
 use super::wanted::{COUNTED, HOOKS, LAST_ON_SERVER, RESOURCES};
+use crate::cli::findings::Findings;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt;
-
-/// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Ok,
-    Warning,
-    /// An installation stops here.
-    Problem,
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Level::Ok => "ok",
-            Level::Warning => "warning",
-            Level::Problem => "problem",
-        })
-    }
-}
-
-/// One line of a check.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Finding {
-    pub level: Level,
-    pub text: String,
-}
-
-/// What a check found, in the order in which it looked.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Findings(pub Vec<Finding>);
-
-impl Findings {
-    pub fn add(&mut self, level: Level, text: impl Into<String>) {
-        let text = text.into();
-        self.0.push(Finding { level, text });
-    }
-
-    pub fn ok(&mut self, text: impl Into<String>) {
-        self.add(Level::Ok, text);
-    }
-
-    pub fn warning(&mut self, text: impl Into<String>) {
-        self.add(Level::Warning, text);
-    }
-
-    pub fn problem(&mut self, text: impl Into<String>) {
-        self.add(Level::Problem, text);
-    }
-
-    pub fn worst(&self) -> Level {
-        let levels = self.0.iter().map(|finding| finding.level);
-        levels.max().unwrap_or(Level::Ok)
-    }
-}
 
 /// The oldest version whose hooks have the events that Libra needs.
 const OLDEST: u32 = 20;

@@ -18,6 +18,7 @@ mod step;
 mod wanted;
 
 use super::args::{Args, PbsCommand, PbsSettings};
+use super::kept::KeptError;
 use super::{Done, answer};
 use record::Records;
 use server::Pbs;
@@ -46,13 +47,8 @@ pub enum PbsError {
         file: PathBuf,
         error: std::io::Error,
     },
-    #[error("{file}: {error}; 'libra pbs install' keeps there what was before, see --state")]
-    State {
-        file: PathBuf,
-        error: std::io::Error,
-    },
-    #[error("another 'libra pbs install' or 'uninstall' is at work ({0} is locked); wait for it")]
-    Busy(PathBuf),
+    #[error(transparent)]
+    Kept(#[from] KeptError),
     #[error("{error}\nWhat was done before this stays. {next}")]
     Step {
         error: Box<PbsError>,

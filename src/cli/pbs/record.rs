@@ -4,12 +4,11 @@
 //! can be continued and undone.
 
 use super::PbsError;
-use nix::fcntl::{Flock, FlockArg};
+use crate::cli::kept::Kept;
+use nix::fcntl::Flock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// What was changed.
@@ -133,141 +132,57 @@ fn insert(names: &mut Vec<String>, name: &str) {
     }
 }
 
-/// The file whose lock a run holds.
-const LOCK: &str = "lock";
-
 /// The directory with the records.
-pub struct Records {
-    directory: PathBuf,
-    file: PathBuf,
-}
+pub struct Records(Kept);
 
 impl Records {
     /// The record of a server; nothing is made yet.
     pub fn of(directory: &Path, server: &str) -> Records {
-        Records {
-            directory: directory.to_path_buf(),
-            file: directory.join(format!("{server}.json")),
-        }
+        Records(Kept::of(directory, server, "pbs"))
     }
 
     /// Where the record is.
     pub fn file(&self) -> &Path {
-        &self.file
+        self.0.file()
     }
 
     /// Where hooks are written to, to be imported.
     pub fn hooks(&self) -> PathBuf {
-        self.file.with_extension("hooks")
+        self.file().with_extension("hooks")
     }
 
     /// Makes the directory and keeps other installations out while the value lives.
     pub fn lock(&self) -> Result<Flock<File>, PbsError> {
-        let failed = |error| PbsError::State {
-            file: self.directory.clone(),
-            error,
-        };
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.directory)
-            .map_err(failed)?;
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(self.directory.join(LOCK))
-            .map_err(failed)?;
-        Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            .map_err(|_| PbsError::Busy(self.directory.clone()))
+        Ok(self.0.lock()?)
     }
 
     /// Reads the record; none where nothing is installed.
     pub fn read(&self) -> Result<Option<Record>, PbsError> {
-        let failed = |error| PbsError::State {
-            file: self.file.clone(),
-            error,
-        };
-        match fs::read(&self.file) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map(Some)
-                .map_err(|error| failed(std::io::Error::other(error))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(error)),
-        }
+        Ok(self.0.read()?)
     }
 
     /// Writes the record; an empty one is removed, and the directory with it where that is empty.
     pub fn write(&self, record: &Record) -> Result<(), PbsError> {
-        let written = if record.is_empty() && !record.complete {
-            self.remove()
-        } else {
-            let text = serde_json::to_string_pretty(record).map_err(std::io::Error::other);
-            text.and_then(|text| replace(&self.file, format!("{text}\n").as_bytes(), 0o600))
-        };
-        written.map_err(|error| PbsError::State {
-            file: self.file.clone(),
-            error,
-        })
-    }
-
-    fn remove(&self) -> std::io::Result<()> {
-        match fs::remove_file(&self.file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        let kept = !record.is_empty() || record.complete;
+        Ok(self.0.write(kept.then_some(record))?)
     }
 
     /// Takes away what a run that was killed may have left half made. Needs the lock.
     pub fn tidy(&self) {
-        let _ = fs::remove_file(beside(&self.file));
+        self.0.tidy();
         let _ = fs::remove_dir_all(self.hooks());
     }
 
     /// Takes the directory away where no record is left in it. Needs the lock.
     pub fn clear(&self) {
-        let others = fs::read_dir(&self.directory).map(|files| {
-            let names = files.flatten().map(|file| file.file_name());
-            names.filter(|name| name != LOCK).count()
-        });
-        if others.is_ok_and(|others| others == 0) {
-            let _ = fs::remove_file(self.directory.join(LOCK));
-            let _ = fs::remove_dir(&self.directory);
-        }
+        self.0.clear();
     }
-}
-
-/// Writes a file beside the old one and puts it in its place when all of it is on the disk.
-pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
-    let temporary = beside(path);
-    let _ = fs::remove_file(&temporary);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    rename(&temporary, path)
-}
-
-/// The name that [`replace`] writes to.
-pub fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".libra-new");
-    path.with_file_name(name)
-}
-
-/// Renames, and has the directory written to the disk.
-pub fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::rename(from, to)?;
-    to.parent()
-        .map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::kept::KeptError;
 
     fn value(before: Option<&str>, set: &str) -> Entry {
         Entry::Node {
@@ -303,7 +218,10 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let records = Records::of(&directory.path().join("pbs"), "srv");
         let lock = records.lock().expect("free");
-        assert!(matches!(records.lock(), Err(PbsError::Busy(_))));
+        assert!(matches!(
+            records.lock(),
+            Err(PbsError::Kept(KeptError::Busy { .. }))
+        ));
         assert_eq!(records.read().expect("nothing there"), None);
         let mut record = Record {
             server: "srv".to_string(),

@@ -6,17 +6,15 @@ use super::plan::Holders;
 use super::session::{Session, errors, no_answer};
 use super::step::Part;
 use super::wanted::{PROGRESS, RESOURCES, TERMS};
+use crate::cli::command::{self, NoOutput, Output};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 /// The longest that a command of PBS may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time between two looks whether a command has ended.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// Where PBS is.
 #[derive(Debug, Clone)]
@@ -73,52 +71,21 @@ impl Pbs {
             command: shown(),
             answer,
         };
-        let mut child = Command::new(&path)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed(format!("{}: {error}", path.display())))?;
-        let stdin = child.stdin.take();
-        let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-        let read = |from: Option<&mut dyn Read>| {
-            let mut bytes = Vec::new();
-            let _ = from.map(|from| from.read_to_end(&mut bytes));
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
-        std::thread::scope(|scope| {
-            scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
-            let out = scope.spawn(|| read(out.as_mut().map(|o| o as &mut dyn Read)));
-            let err = scope.spawn(|| read(err.as_mut().map(|e| e as &mut dyn Read)));
-            let end = Instant::now() + PATIENCE;
-            let status = loop {
-                match child.try_wait() {
-                    Ok(Some(status)) => break Ok(status),
-                    Err(error) => break Err(error.to_string()),
-                    Ok(None) if Instant::now() > end => {
-                        let _ = child.kill();
-                        let _ = child.wait();
-                        break Err(no_answer(PATIENCE));
-                    }
-                    Ok(None) => std::thread::sleep(LOOK),
-                }
-            };
-            let out = out.join().unwrap_or_default();
-            let err = err.join().unwrap_or_default();
-            match status {
-                Err(error) => Err(failed(error)),
-                Ok(status) => {
-                    // Reading directives from its input, qmgr ends well whatever they came to.
-                    let said: Vec<String> = err.lines().map(str::to_string).collect();
-                    match errors(&said, !status.success()) {
-                        none if none.is_empty() && status.success() => Ok(out),
-                        none if none.is_empty() => Err(failed(status.to_string())),
-                        answer => Err(failed(answer)),
-                    }
+        let mut command = Command::new(&path);
+        match command::run(command.args(arguments), input, PATIENCE) {
+            Err(NoOutput::Start(error)) => Err(failed(format!("{}: {error}", path.display()))),
+            Err(NoOutput::Wait(error)) => Err(failed(error.to_string())),
+            Err(NoOutput::Late) => Err(failed(no_answer(PATIENCE))),
+            Ok(Output { status, out, err }) => {
+                // Reading directives from its input, qmgr ends well whatever they came to.
+                let said: Vec<String> = err.lines().map(str::to_string).collect();
+                match errors(&said, !status.success()) {
+                    none if none.is_empty() && status.success() => Ok(out),
+                    none if none.is_empty() => Err(failed(status.to_string())),
+                    answer => Err(failed(answer)),
                 }
             }
-        })
+        }
     }
 
     /// What qmgr prints for some directives.

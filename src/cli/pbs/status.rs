@@ -7,18 +7,12 @@ use super::PbsError;
 use super::found::shown;
 use super::server::Pbs;
 use crate::cli::args::Args;
-use crate::cli::show::percent;
+use crate::cli::standing::Report;
 use crate::cli::{Done, answer, load_config};
-use libra::book::{Book, Phase};
-use libra::decision::share::Standing;
+use libra::book::Book;
 use libra::host::clock;
 use libra::pbs::server::Server;
-use libra::text::{duration, processors};
 use serde_json::{Map, Value, json};
-use std::fmt::Write;
-
-/// Cells of the bar of a node.
-const BAR: usize = 20;
 
 pub fn status(args: &Args) -> Done {
     let pbs = Pbs::find()?;
@@ -38,10 +32,10 @@ pub fn status(args: &Args) -> Done {
         .filter_map(Value::as_str)
         .filter(|line| line.starts_with("not taken"))
         .collect();
-    let report = Report::of(server.book(), &nodes, &jobs);
+    let report = report(server.book(), &nodes, &jobs);
     let text = match args.json {
         true => format!("{}\n", report.json(&problems)),
-        false => report.text(&problems),
+        false => report.text(&problems, NOTHING),
     };
     answer(&text, 0)
 }
@@ -74,241 +68,26 @@ fn job_record(id: &str, job: &Value) -> Value {
     })
 }
 
-struct NodeLine {
-    name: String,
-    state: String,
-    committed: f64,
-    processors: f64,
-    jobs: usize,
-}
+const NOTHING: &str =
+    "no node of this PBS server shares its processors; 'libra pbs install' declares them";
 
-struct JobLine {
-    id: String,
-    user: String,
-    nodes: String,
-    share: f64,
-    used: f64,
-    estimate: f64,
-    /// Until the deadline, seconds; negative after it.
-    left: f64,
-    /// For so long it could stand still and, on processors of its own from then on, still end in time.
-    slack: f64,
-    state: &'static str,
-}
-
-struct Report {
-    nodes: Vec<NodeLine>,
-    jobs: Vec<JobLine>,
-}
-
-impl Report {
-    fn of(book: &Book, nodes: &Map<String, Value>, jobs: &Map<String, Value>) -> Report {
-        let snapshot = book.snapshot();
-        let on = |name: &str| {
-            let is_on = |job: &&libra::book::JobRecord| job.places.iter().any(|p| p.node == name);
-            snapshot.jobs.iter().filter(is_on).count()
-        };
-        let nodes = (snapshot.nodes.iter())
-            .map(|node| NodeLine {
-                name: node.name.clone(),
-                state: nodes
-                    .get(&node.name)
-                    .and_then(|node| node["state"].as_str())
-                    .unwrap_or("gone")
-                    .to_string(),
-                committed: node.committed,
-                processors: node.processors,
-                jobs: on(&node.name),
-            })
-            .collect();
-        let mut lines: Vec<JobLine> = (snapshot.jobs.iter())
-            .filter_map(|job| {
-                let id = job.id.clone()?;
-                let standing = book
-                    .places(&id)
-                    .ok()?
-                    .iter()
-                    .map(|p| p.standing)
-                    .max_by_key(worse);
-                let terms = &job.request.terms;
-                let used = job
-                    .places
-                    .iter()
-                    .fold(f64::INFINITY, |least, p| p.cput.min(least));
-                let left = job.submitted + terms.deadline - snapshot.now;
-                let parent = id.split('[').next().unwrap_or_default();
-                let of_pbs = jobs.get(&id).or_else(|| {
-                    let parent = |known: &&String| known.split('[').next() == Some(parent);
-                    jobs.keys().find(parent).and_then(|known| jobs.get(known))
-                });
-                let owner = of_pbs.and_then(|job| job["Job_Owner"].as_str());
-                let names: Vec<&str> = job.places.iter().map(|p| p.node.as_str()).collect();
-                Some(JobLine {
-                    user: owner
-                        .and_then(|o| o.split('@').next())
-                        .unwrap_or("-")
-                        .to_string(),
-                    nodes: names.join(" "),
-                    share: job.places.iter().fold(0.0, |most, p| p.share.max(most)),
-                    used,
-                    estimate: terms.estimate,
-                    left,
-                    slack: left - (terms.estimate - used).max(0.0),
-                    state: state(job.phase, standing),
-                    id,
-                })
-            })
-            .collect();
-        // Those in danger first.
-        lines.sort_by(|a, b| a.slack.total_cmp(&b.slack));
-        Report { nodes, jobs: lines }
-    }
-
-    fn text(&self, problems: &[&str]) -> String {
-        if self.nodes.is_empty() {
-            return "no node of this PBS server shares its processors; 'libra pbs install' declares them\n"
-                .to_string();
-        }
-        let mut rows = vec![
-            ["NODE", "STATE", "COMMITTED", "", "JOBS"]
-                .map(str::to_string)
-                .to_vec(),
-        ];
-        for node in &self.nodes {
-            rows.push(vec![
-                node.name.clone(),
-                node.state.clone(),
-                format!(
-                    "{} of {}",
-                    processors(node.committed),
-                    processors(node.processors)
-                ),
-                bar(node.committed / node.processors.max(f64::MIN_POSITIVE)),
-                node.jobs.to_string(),
-            ]);
-        }
-        let mut text = aligned(&rows);
-        text.push('\n');
-        if self.jobs.is_empty() {
-            text.push_str("no jobs with terms\n");
-        } else {
-            let heading = [
-                "JOB", "USER", "NODE", "SHARE", "USED", "LEFT", "SLACK", "STATE",
-            ];
-            let mut rows = vec![heading.map(str::to_string).to_vec()];
-            for job in &self.jobs {
-                rows.push(vec![
-                    job.id.clone(),
-                    job.user.clone(),
-                    job.nodes.clone(),
-                    percent(job.share),
-                    format!(
-                        "{} of {}",
-                        duration::show(job.used),
-                        duration::show(job.estimate)
-                    ),
-                    signed(job.left),
-                    signed(job.slack),
-                    job.state.to_string(),
-                ]);
-            }
-            text.push_str(&aligned(&rows));
-        }
-        for problem in problems {
-            // Writing to a String does not fail.
-            let _ = writeln!(text, "{problem}");
-        }
-        text
-    }
-
-    fn json(&self, problems: &[&str]) -> Value {
-        let nodes: Vec<Value> = (self.nodes.iter())
-            .map(|node| {
-                json!({
-                    "node": node.name,
-                    "state": node.state,
-                    "committed": node.committed,
-                    "processors": node.processors,
-                    "jobs": node.jobs,
-                })
-            })
-            .collect();
-        let jobs: Vec<Value> = (self.jobs.iter())
-            .map(|job| {
-                json!({
-                    "job": job.id,
-                    "user": job.user,
-                    "nodes": job.nodes.split(' ').collect::<Vec<_>>(),
-                    "share": job.share,
-                    "used_seconds": job.used,
-                    "estimate_seconds": job.estimate,
-                    "left_seconds": job.left,
-                    "slack_seconds": job.slack,
-                    "state": job.state,
-                })
-            })
-            .collect();
-        json!({"nodes": nodes, "jobs": jobs, "problems": problems})
-    }
-}
-
-/// A job on several nodes is as bad as its worst part.
-fn worse(standing: &Standing) -> u8 {
-    match standing {
-        Standing::OnTrack => 0,
-        Standing::AtRisk => 1,
-        Standing::Overrun => 2,
-        Standing::Late => 3,
-    }
-}
-
-fn state(phase: Phase, standing: Option<Standing>) -> &'static str {
-    match (phase, standing) {
-        (_, Some(Standing::Late)) => "late",
-        (Phase::Provisional | Phase::Bound, Some(Standing::AtRisk)) => "waits, at risk",
-        (Phase::Provisional | Phase::Bound, _) => "waits",
-        (Phase::Running, Some(Standing::AtRisk)) => "at risk",
-        (Phase::Running, Some(Standing::Overrun)) => "overrun",
-        (Phase::Running, _) => "on track",
-    }
-}
-
-fn signed(seconds: f64) -> String {
-    match seconds < 0.0 {
-        true => format!("-{}", duration::show(-seconds)),
-        false => duration::show(seconds),
-    }
-}
-
-fn bar(part: f64) -> String {
-    let filled = (part.clamp(0.0, 1.0) * BAR as f64).round() as usize;
-    format!(
-        "[{}{}] {:>3.0} %",
-        "#".repeat(filled),
-        "-".repeat(BAR - filled),
-        part * 100.0
-    )
-}
-
-/// Columns as wide as their widest entry, two blanks between them.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
+fn report(book: &Book, nodes: &Map<String, Value>, jobs: &Map<String, Value>) -> Report {
+    let state = |name: &str| {
+        let state = nodes.get(name).and_then(|node| node["state"].as_str());
+        state.unwrap_or("gone").to_string()
     };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells: Vec<String> = (row.iter().zip(&widths))
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
+    let owner = |id: &str| {
+        let parent = id.split('[').next().unwrap_or_default();
+        let job = jobs.get(id).or_else(|| {
+            let of_parent = |known: &&String| known.split('[').next() == Some(parent);
+            jobs.keys()
+                .find(of_parent)
+                .and_then(|known| jobs.get(known))
+        })?;
+        let owner = job["Job_Owner"].as_str()?.split('@').next()?;
+        Some(owner.to_string())
+    };
+    Report::of(book, &state, &owner)
 }
 
 #[cfg(test)]
@@ -343,10 +122,10 @@ mod tests {
             .expect("a configuration");
         let mut server = Server::new(&config);
         server.answer(&event).expect("an answer");
-        let report = Report::of(server.book(), nodes, jobs);
+        let report = report(server.book(), nodes, jobs);
         // 6 of 10 s are left to do in 10 s: 60 %, and 4 s of slack.
         assert_eq!(
-            report.text(&[]),
+            report.text(&[], NOTHING),
             "NODE  STATE         COMMITTED                                JOBS\n\
              n1    free          0.6 of 2   [######--------------]  30 %  1\n\
              n2    down,offline  0 of 1.5   [--------------------]   0 %  0\n\

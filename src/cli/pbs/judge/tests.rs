@@ -1,6 +1,7 @@
 //! Findings from plain data.
 
 use super::*;
+use crate::cli::findings::Level;
 use crate::cli::pbs::found::{HookFound, NodeFound, ResourceFound, SchedulerFound};
 use serde_json::json;
 

@@ -1,0 +1,57 @@
+//! `libra slurm`: installation into the Slurm of this machine.
+//!
+//! [`conf`], [`plugstack`], [`hostlist`], [`plugin`] and [`jobs`] read what Slurm has, [`edit`] changes texts, [`judge`] says what
+//! settings mean: plain data. [`found`] and [`host`] look at the machine, [`check`] and [`installed`] put it together, [`sources`] knows where plugins come
+//! from, [`install`] and [`uninstall`] carry out what they have printed.
+
+mod check;
+mod conf;
+mod edit;
+mod found;
+mod host;
+mod hostlist;
+mod install;
+mod installed;
+mod jobs;
+mod judge;
+mod plugin;
+mod plugstack;
+mod record;
+mod sources;
+mod status;
+mod uninstall;
+
+use super::Done;
+use super::args::{Args, SlurmCommand};
+use super::kept::KeptError;
+use std::path::PathBuf;
+
+/// Exit code of a check that found a problem, and of what was not done for a reason that was said.
+const NOT_DONE: u8 = 1;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum SlurmError {
+    #[error("{command}: {answer}")]
+    Command { command: String, answer: String },
+    #[error("{file}: {error}")]
+    File {
+        file: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("{file}: {why}; write the line by hand, 'libra slurm install --dry-run' shows it")]
+    Edit { file: PathBuf, why: String },
+    #[error(transparent)]
+    Kept(#[from] KeptError),
+    #[error("{program}: {why}")]
+    Build { program: PathBuf, why: String },
+}
+
+pub fn slurm(command: &SlurmCommand, args: &Args) -> Done {
+    match command {
+        SlurmCommand::Install(install) => install::install(install, args),
+        SlurmCommand::Uninstall(uninstall) => uninstall::uninstall(uninstall, args),
+        SlurmCommand::Check(settings) => check::check(settings, args),
+        SlurmCommand::Status => status::status(args),
+    }
+}

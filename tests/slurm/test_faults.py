@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""slurmctld is killed: no promise is lost or made twice, and what slurmctld itself loses keeps no share.
+
+Run as root: `tests/slurm/run test_faults`. Takes about four minutes.
+"""
+
+import concurrent.futures
+import pathlib
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from case import SiteCase  # noqa: E402
+from libra_site import program  # noqa: E402
+from promises import expect_free, holding, is_saved, sold_on, terms, tokens  # noqa: E402
+
+
+class ControllerKilled(SiteCase):
+    """The book is made anew from what slurmctld has saved."""
+
+    site = {"nodes": 4}
+
+    def restart(self):
+        self.slurm.kill_controller()
+        self.slurm.start_controller()
+
+    def saved(self):
+        self.slurm.wait("slurmctld has saved its jobs", lambda: is_saved(self.slurm, *holding(self.slurm)))
+
+    def test_ten_jobs(self):
+        slurm = self.slurm
+        n1, n2, n3, n4 = slurm.nodes
+        array = slurm.submit("--array=1-3", *terms(0.1, n1))
+        two = slurm.submit("-N2", *terms(0.3, f"{n3},{n4}"))
+        jobs = [slurm.submit(*terms(share, node)) for share, node in [(0.2, n1), (0.1, n2), (0.1, n1), (0.2, n2), (0.15, n2), (0.4, n3), (0.05, n3), (0.25, n4)]]
+        for job in [two, *jobs]:
+            self.started(job)
+        # One that does not run.
+        slurm.must("scontrol", "requeuehold", jobs[2])
+        slurm.wait("held", lambda: slurm.state(jobs[2]) in ("PENDING", "REQUEUE_HOLD"))
+        left = {n1: 1 - 0.3 - 0.2 - 0.1, n2: 1 - 0.1 - 0.2 - 0.15, n3: 1 - 0.3 - 0.4 - 0.05, n4: 1 - 0.3 - 0.25}
+        expect_free(self, slurm, left)
+        self.saved()
+        before = tokens(slurm)
+        self.assertEqual(len(before), 3 + 1 + len(jobs))
+        self.restart()
+        expect_free(self, slurm, left)
+        self.assertEqual(tokens(slurm), before)
+        # One right after it was accepted, twice in a row.
+        last = slurm.submit(*terms(0.05, n2))
+        self.saved()
+        self.restart()
+        self.restart()
+        self.assertIn(last, holding(slurm))
+        self.assertEqual(len(tokens(slurm)), len(before) + 1)
+        left[n2] -= 0.05
+        expect_free(self, slurm, left)
+        for job in [two, *jobs[:2], *jobs[3:], last]:
+            self.assertEqual((slurm.state(job), slurm.job(job)["Restarts"]), ("RUNNING", "0"), "it runs on")
+        # What ends now is free, as if nothing had been: one task of three, the held one, and the one on two nodes.
+        slurm.must("scancel", f"{array}_2", jobs[2], two)
+        slurm.wait("their cgroups are gone", lambda: not [name for name in slurm.job_groups() if name.endswith(f" job-{two}")])
+        expect_free(self, slurm, {n1: 0.6, n2: 0.5, n3: 0.55, n4: 0.75})
+
+    def test_array_over_nodes(self):
+        """Killed while the tasks of an array are told their nodes: all of them come to run where they were planned, none twice."""
+        slurm = self.slurm
+        array = slurm.submit("--array=0-23", *terms(0.12))
+        slurm.wait("saved", lambda: is_saved(slurm, array))
+        self.restart()
+        slurm.wait("all its tasks run", lambda: len([1 for has in slurm.jobs().values() if has["job_state"] == "RUNNING"]) == 24, 90)
+        on = sold_tasks(slurm)
+        for node in slurm.nodes:
+            self.assertLessEqual(on[node] * 0.12, 1, on)
+        expect_free(self, slurm, {node: 1 - on[node] * 0.12 for node in slurm.nodes})
+
+    def test_right_after_a_burst(self):
+        """slurmctld itself loses what it has not saved: then no share stays reserved, and the numbers that are given again confuse nobody."""
+        slurm = self.slurm
+        for number in range(2):
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                asked = list(pool.map(lambda n: slurm.sbatch(*terms(0.03, slurm.nodes[n % 4])), range(60)))
+            self.assertEqual([one.err for one in asked if one.rc and "no-node" not in one.err], [])
+            self.restart()
+            self.settled()
+            kept = holding(slurm)
+            print(f"burst {number + 1}: {len(asked)} accepted, {len(kept)} kept by slurmctld", file=sys.stderr)
+            expect_free(self, slurm, {node: 1 - taken for node, taken in sold_on(slurm).items()})
+            self.assertEqual(len(set(tokens(slurm))), len(kept), "none twice")
+            again = [slurm.submit(*terms(0.02, node)) for node in slurm.nodes]
+            for job in again:
+                self.assertEqual(sum(one == job for one in holding(slurm)), 1)
+            expect_free(self, slurm, {node: 1 - taken for node, taken in sold_on(slurm).items()})
+            self.clear()
+
+    def settled(self):
+        """All nodes have ended what slurmctld does not know. What was lost between its prolog and its first process slurmd knows nothing of,
+        so no epilog comes: the administrator's `libra cancel` is tried on that."""
+        slurm = self.slurm
+        unknown = lambda: [name.split(" job-") for name in slurm.job_groups() if name.split(" job-")[1] not in holding(slurm)]  # noqa: E731
+        for node in slurm.nodes:  # slurmd says at its start what runs; without, some minutes later
+            slurm.kill_slurmd(node)
+            slurm.start_slurmd(node)
+        slurm.wait("no process of a job that slurmctld does not know", lambda: not [job for node, job in unknown() if self.processes(job, node)], 90)
+        time.sleep(3)
+        for node, job in unknown():
+            print(f"left on {node} without an epilog: job {job}", file=sys.stderr)
+            slurm.must(program(), "--config", slurm.node_file(node), "cancel", job)
+        self.assertEqual(unknown(), [])
+
+    def test_submissions_meanwhile(self):
+        """Clients wait by themselves for a slurmctld that starts, and for its book."""
+        slurm = self.slurm
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            slurm.kill_controller()
+            asked = [pool.submit(slurm.sbatch, *terms(0.02, slurm.nodes[number % 4]), timeout=120) for number in range(4)]
+            time.sleep(1.5)
+            starting = pool.submit(slurm.start_controller)
+            for number in range(20):
+                asked.append(pool.submit(slurm.sbatch, *terms(0.02, slurm.nodes[number % 4]), timeout=120))
+                time.sleep(0.1)
+            starting.result()
+            answers = [one.result() for one in asked]
+        self.assertEqual([one.err for one in answers if one.rc], [])
+        self.assertEqual(len({one.out for one in answers}), 24)
+        self.assertEqual(set(holding(slurm)), {one.out for one in answers})
+        expect_free(self, slurm, dict.fromkeys(slurm.nodes, 1 - 6 * 0.02))
+        print(f"{sum('sleeping and retrying' in one.err for one in answers)} of 24 were asked to try again", file=sys.stderr)
+
+    def test_taken_out_and_put_back(self):
+        """A slurmctld without the plugin keeps what was sold; with it again the book is as before."""
+        slurm = self.slurm
+        n1, n2, n3, n4 = slurm.nodes
+        job = slurm.submit(*terms(0.4, n1))
+        self.started(job)
+        without = slurm.submit("-w", n2)  # nobody judges it
+        controller = slurm.daemon_pid("slurmctld")
+        for way in ("reconfigure", "restart"):
+            with self.subTest(way):
+                if way == "restart":
+                    slurm.stop_controller()
+                    slurm.plan["settings"]["JobSubmitPlugins"] = None
+                    slurm.write_conf()
+                    slurm.start_controller()
+                else:
+                    slurm.reconfigure(JobSubmitPlugins=None)
+                plain = slurm.wait("jobs with terms are not judged", lambda: self.unjudged(n3), 30)
+                self.assertEqual(slurm.job(plain).get("AdminComment"), None)
+                slurm.scancel(plain)
+                if way == "restart":
+                    slurm.stop_controller()
+                    slurm.plan["settings"]["JobSubmitPlugins"] = "libra"
+                    slurm.write_conf()
+                    slurm.start_controller()
+                else:
+                    slurm.reconfigure(JobSubmitPlugins="libra")
+                slurm.wait("judged again", lambda: "refused (budget)" in slurm.sbatch("--estimate=10", "--sla-deadline=20", "--budget=1", timeout=120).err)
+                expect_free(self, slurm, {n1: 0.6, n3: 1, n4: 1})
+                if way == "reconfigure":
+                    self.assertEqual(slurm.daemon_pid("slurmctld"), controller, "the same slurmctld")
+        # Nothing but a reread.
+        for _ in range(5):
+            slurm.must("scontrol", "reconfigure")
+            self.assertEqual(slurm.sbatch(*terms(0.9, n1)).rc, 1)
+        expect_free(self, slurm, {n1: 0.6, n4: 1})
+        self.assertEqual(slurm.state(job), "RUNNING")
+        slurm.scancel(without)
+
+    def unjudged(self, node):
+        asked = self.slurm.sbatch("--estimate=10", "--sla-deadline=20", "--budget=1", "-w", node, timeout=120)
+        return asked.out if asked.rc == 0 else None
+
+
+def sold_tasks(slurm):
+    """{node: tasks of arrays and other jobs that run there}."""
+    nodes = [has["nodes"] for has in slurm.jobs().values() if has["job_state"] == "RUNNING"]
+    return {node: nodes.count(node) for node in slurm.nodes}
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Hundreds of submissions at once: nothing is sold twice, nothing is lost, and slurmctld does not grow.
+
+Run as root: `tests/slurm/run test_faults_many`. Takes about three minutes.
+"""
+
+import concurrent.futures
+import pathlib
+import random
+import statistics
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from case import SiteCase  # noqa: E402
+from promises import LONG, STILL, expect_free, holding, resident, sold, sold_on, terms, tokens  # noqa: E402
+
+
+class Many(SiteCase):
+    """Nothing is started, so that all that was accepted stays to be counted."""
+
+    site = {"nodes": 4, "users": 4, "settings": {"SchedulerParameters": STILL, "MinJobAge": 2}, "partition": {"OverSubscribe": "FORCE:1000"}}
+
+    def submit(self, asked, at_a_time=8):
+        """(share, nodes, user) each; the answers."""
+        def one(what):
+            share, nodes, user = what
+            return self.slurm.sbatch(f"-N{nodes}", *terms(share), user=self.slurm.users[user], timeout=180)
+        with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
+            return list(pool.map(one, asked))
+
+    def test_five_hundred(self):
+        slurm = self.slurm
+        dice = random.Random(7)
+        asked = [(dice.uniform(0.002, 0.03), dice.choice([1, 1, 1, 2, 4]), dice.randrange(4)) for _ in range(500)]
+        self.assertGreater(sum(share * nodes for share, nodes, _ in asked), 6, "far more than there is")
+        answers = self.submit(asked)
+        odd = [answer.err for answer in answers if answer.rc not in (0, 1) or (answer.rc == 1 and "libra: refused (" not in answer.err)]
+        self.assertEqual(odd, [])
+        accepted = {answer.out: what for answer, what in zip(answers, asked) if answer.rc == 0}
+        self.assertGreater(len(accepted), 100)
+        self.assertLess(len(accepted), 500)
+        known = holding(slurm)
+        self.assertEqual(set(known), set(accepted), "every accepted job is there, and no other")
+        self.assertEqual(len(set(tokens(slurm))), len(accepted), "each was sold once")
+        for job, (share, nodes, _) in accepted.items():
+            has = sold(known[job])
+            places = [place.split("*") for place in has["at"].split("+")]
+            self.assertEqual(len({node for node, _, _ in places}), nodes)
+            for _, _, was_sold in places:
+                self.assertAlmostEqual(float(was_sold), share, delta=1e-4)
+        taken = sold_on(slurm)
+        for node, total in taken.items():
+            # A waiting job needs a little more with every second, which was true of those before it when the last one came.
+            self.assertLessEqual(total, 1 + 120 / LONG, taken)
+        slurm.wait("the book knows all of them", lambda: set(slurm.booked()) == set(accepted))
+        expect_free(self, slurm, {node: 1 - total for node, total in taken.items()})
+        self.assertEqual([line for line in slurm.said() if "fault" in line or "not taken" in line or "taken back" in line], [])
+        print(f"{len(accepted)} of 500 accepted; sold: {' '.join(f'{total:.4f}' for total in taken.values())}", file=sys.stderr)
+
+    def test_memory(self):
+        """Refusals, and jobs that come and go: slurmctld's own memory comes to rest."""
+        slurm = self.slurm
+        controller = slurm.daemon_pid("slurmctld")
+        poor = ["--estimate=10", "--sla-deadline=100", "--budget=1"]
+        points = []
+        for number in range(24):
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                answers = list(pool.map(lambda n: slurm.sbatch(*(poor if n % 2 else terms(0.001))), range(50)))
+            slurm.must("scancel", *[answer.out for answer in answers if answer.rc == 0])
+            self.assertEqual({answer.rc for answer in answers[1::2]}, {1})
+            if number >= 8:
+                time.sleep(0.5)
+                points.append((50 * number, resident(controller)))
+        slope = statistics.linear_regression(*zip(*points)).slope
+        print(f"{slope * 1000:.0f} bytes a submission; {points[0][1]} kB after {points[0][0]}, {points[-1][1]} kB after {points[-1][0]}", file=sys.stderr)
+        # Ids of jobs that left are remembered for ten minutes.
+        self.assertLess(slope, 1.0, points)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""`libra slurm` on a real Slurm: installed, used, taken out again; plugins of another version, found before slurmctld finds them.
+
+    tests/slurm/run test_install.py
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import machine  # noqa: E402
+from cluster import Cluster  # noqa: E402
+from libra_site import ACCOUNTING, CPU, plugin, program  # noqa: E402
+
+TERMS = ["--estimate=20", "--sla-deadline=200", "--budget=1000"]
+# A plugin that slurmctld would ask, built for VERSION, which calls what Slurm may not have.
+OTHER = """
+#include <stdint.h>
+const char plugin_name[] = "other"; const char plugin_type[] = "job_submit/libra"; const uint32_t plugin_version = VERSION;
+extern void CALLED(const char *, ...);
+int init(void) { CALLED("here"); return 0; }
+int fini(void) { return 0; }
+int job_submit(void *job, uint32_t uid, char **message) { return 0; }
+int job_modify(void *job, void *record, uint32_t uid) { return 0; }
+"""
+
+
+class Bare(Cluster):
+    """A Slurm that a site may have, without Libra: a plugin of its own, files that include others, an old way to write."""
+
+    def before_start(self):
+        (self.directory / "libra-plugins").mkdir()
+        machine.remove_directories(self.cgroup_roots())
+        self.rules.write_text(f"[cgroup]\nroot = '{self.cgroup_root}'\n[registry]\ndirectory = '{self.directory}/registry'\n")
+        for name in ("job_submit_libra.so", "libra_spank.so"):
+            shutil.copy(plugin(name), self.directory / "libra-plugins" / name)
+
+    def write_conf(self):
+        super().write_conf()
+        (self.directory / "etc/submit.conf").write_text("# ours\njobSubmitPlugins = logging   # keep\n")
+        with self.conf.open("a") as conf:
+            conf.write("Include submit.conf\nSchedulerTimeSlice=\\\n30\n# the end, without a line end")
+
+    def down(self):
+        roots = self.cgroup_roots() if self.directory is not None else []
+        super().down()
+        machine.remove_directories(roots)
+
+    @property
+    def cgroup_root(self):
+        return f"libra-slurm-install-{self.plan['number']}"
+
+    def cgroup_roots(self):
+        return [where / f"{self.cgroup_root}{more}" for where in (CPU, ACCOUNTING) for more in ("", "-best-effort")]
+
+    @property
+    def rules(self):
+        return self.directory / "etc/libra.toml"
+
+    def daemon_environment(self, name):
+        return {"LIBRA_CONFIG": str(self.rules)} if name == "slurmctld" else {}
+
+    def libra(self, *words, plugins="libra-plugins", json_too=False):
+        """`libra slurm …` as root, with the plugins of a directory of the cluster."""
+        where = [] if words[0] == "status" else ["--plugins", self.directory / plugins, "--state", self.directory / "libra-state"]
+        return self.run(program(), *(["--json"] if json_too else []), "--config", self.rules, "slurm", *words, *where)
+
+    def restart(self):
+        self.stop_controller()
+        self.start_controller()
+        self.wait_idle()
+
+    def restart_nodes(self):
+        """slurmd looks for plugins that have a prolog when it starts."""
+        for node in self.nodes:
+            self.end(node, signal.SIGTERM)
+            self.start_slurmd(node)
+        self.wait_idle()
+
+    def files(self):
+        """All that a site's administrator has here: names, contents, modes."""
+        found = [path for name in ("etc", "plugins") for path in sorted((self.directory / name).rglob("*"))]
+        return {str(path): (path.read_bytes(), path.stat().st_mode, path.stat().st_uid) for path in found if path.is_file()}
+
+    def build(self, directory, version, called="slurm_info"):
+        """A job_submit plugin in C."""
+        where = self.directory / directory
+        where.mkdir(exist_ok=True)
+        source = where / "other.c"
+        source.write_text(OTHER.replace("VERSION", version).replace("CALLED", called))
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-Wl,-z,now", "-o", where / "job_submit_libra.so", source], check=True)
+        shutil.copy(plugin("libra_spank.so"), where)
+        return where / "job_submit_libra.so"
+
+
+class Installation(unittest.TestCase):
+    measures = 0
+
+    @classmethod
+    def setUpClass(cls):
+        cls.slurm = Bare(nodes=2, cpus=1, settings={"PrologFlags": "NoHold"})
+        cls.slurm.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.slurm.__exit__(None, None, None)
+
+    def said(self, result, code, *parts):
+        text = result.out + result.err
+        self.assertEqual(result.rc, code, text)
+        for part in parts:
+            self.assertIn(part, text)
+        return text
+
+    def test_installed_used_and_taken_out_again(self):
+        slurm = self.slurm
+        before = slurm.files()
+        self.said(slurm.libra("check"), 0, "Slurm 22.05", "controller and node", "installed: no")
+        self.said(slurm.libra("install", "--dry-run"), 0, "etc/submit.conf, in line 2:\n    JobSubmitPlugins=logging,libra", "nothing was changed")
+        self.assertEqual(slurm.files(), before)
+
+        # The plugins first, the lines by hand or later.
+        self.said(slurm.libra("install"), 0, "To be written", "systemctl restart slurmctld")
+        self.said(slurm.libra("check"), 0, "NOTHING IS JUDGED", "plugstack.conf does not name")
+        self.said(slurm.libra("install", "--edit"), 0, "-jobSubmitPlugins = logging   # keep", "+jobSubmitPlugins = logging,libra   # keep", "+PrologFlags=NoHold,Alloc", "+optional libra_spank.so config=")
+        self.said(slurm.libra("install", "--edit"), 0, "nothing to do")
+        self.assertEqual((slurm.directory / "etc/submit.conf").read_text(), "# ours\njobSubmitPlugins = logging,libra   # keep\n")
+        self.said(slurm.libra("check"), 0, "runs without Libra's plugin; restart it")
+        slurm.restart()
+        self.said(slurm.libra("check"), 0, "slurmctld: runs with this plugin", "has libra", f"slurmd: of {', '.join(slurm.nodes)} runs without Libra's plugin")
+        slurm.restart_nodes()
+        self.said(slurm.libra("check"), 0, "slurmd: none is seen that runs without")
+        held = slurm.srun(*TERMS, "cat", "/proc/self/cgroup")
+        self.assertRegex(held.out, rf":cpu:/{slurm.cgroup_root}/job-\d+\n", held.err)
+
+        # It judges, and status shows what it knows.
+        self.assertIn("--sla-deadline", slurm.must("sbatch", "--help", user=slurm.users[0]))
+        job = slurm.submit(*TERMS)
+        self.said(slurm.sbatch("--estimate=500", "--sla-deadline=10", "--budget=1000"), 1, "libra: refused")
+        slurm.wait_running(job)
+        report = json.loads(self.said(slurm.libra("status", json_too=True), 0))
+        self.assertEqual([(one["job"], one["user"], one["nodes"]) for one in report["jobs"]], [(job, slurm.users[0], [slurm.job(job)["NodeList"]])])
+        self.assertEqual((sorted(one["node"] for one in report["nodes"]), report["problems"]), (slurm.nodes, []))
+        self.assertGreater(report["jobs"][0]["slack_seconds"], 100)
+        self.said(slurm.libra("status"), 0, "COMMITTED", job)
+
+        # Out again: not under a job's feet, not while slurm.conf names it.
+        self.said(slurm.libra("uninstall", "--edit"), 1, f"queued or running: {job}", "--force")
+        slurm.must("scancel", job)
+        slurm.wait_ended(job)
+        self.said(slurm.libra("uninstall"), 1, "etc/submit.conf:2: libra in JobSubmitPlugins=logging,libra", "plugstack.conf:1")
+        installed = slurm.files()
+        self.said(slurm.libra("uninstall", "--edit", "--dry-run"), 0, "nothing was changed")
+        self.assertEqual(slurm.files(), installed)
+        self.said(slurm.libra("uninstall", "--edit"), 0, "-jobSubmitPlugins = logging,libra   # keep", "uninstalled")
+        self.assertEqual(slurm.files(), before, "byte for byte, and no file more")
+        self.assertFalse((slurm.directory / "libra-state").exists())
+        slurm.restart()
+        slurm.wait_running(slurm.submit("--time=1", script="sleep 1\n"))
+        slurm.restart_nodes()
+        self.said(slurm.libra("check"), 0, "installed: no")
+        self.said(slurm.sbatch(*TERMS), 255, "unrecognized option")
+        slurm.wait_running(slurm.submit("--time=1", script="sleep 1\n"))
+        self.said(slurm.libra("uninstall"), 0, "nothing to do")
+
+    def test_what_others_changed_since_stays(self):
+        slurm = self.slurm
+        before = slurm.files()
+        self.said(slurm.libra("install", "--edit"), 0)
+        submit = slurm.directory / "etc/submit.conf"
+        submit.write_text(submit.read_text().replace("# ours", "# theirs"))
+        with (slurm.directory / "etc/plugstack.conf").open("a") as stack:
+            stack.write("# optional other.so\n")
+        self.said(slurm.libra("uninstall", "--edit"), 0)
+        self.assertEqual(submit.read_text(), "# theirs\njobSubmitPlugins = logging   # keep\n")
+        self.assertEqual((slurm.directory / "etc/plugstack.conf").read_text(), "# optional other.so\n")
+        for name in ("submit.conf", "plugstack.conf"):
+            (slurm.directory / f"etc/{name}.before-libra").unlink()  # kept: it is what was before, and no longer there
+        slurm.write_conf()
+        self.assertEqual(slurm.files(), before)
+
+    def test_a_plugin_of_another_version_is_found_before_slurmctld_finds_it(self):
+        slurm = self.slurm
+        before = slurm.files()
+        slurm.build("older", "0x160507")
+        self.said(slurm.libra("check", plugins="older"), 1, "there is no job_submit_libra.so for Slurm 22.05.8", "some for 22.05.7")
+        self.said(slurm.libra("install", "--edit", plugins="older"), 1, "nothing was changed")
+        self.assertEqual(slurm.files(), before)
+        self.said(slurm.libra("install", "--edit"), 0)
+        shutil.copy(slurm.directory / "older/job_submit_libra.so", slurm.plugins)
+        text = self.said(slurm.libra("check"), 1, "it was built for Slurm 22.05.7, and this is 22.05.8: slurmctld would not start with it")
+        self.refuses_to_start("Incompatible Slurm plugin")
+        # What to do about it is what check says.
+        self.assertIn("'libra slurm install' replaces it", text)
+        self.said(slurm.libra("install"), 0)
+        slurm.start_controller()
+        self.said(slurm.libra("check"), 0, "runs with this plugin")
+        self.take_out(before)
+
+    def test_a_plugin_that_needs_what_slurm_has_not_is_found(self):
+        slurm = self.slurm
+        before = slurm.files()
+        slurm.build("lacking", "0x160508", "slurm_from_the_future")
+        self.said(slurm.libra("install", "--edit", plugins="lacking"), 1, "it needs what this Slurm does not have: slurm_from_the_future", "nothing was changed")
+        self.assertEqual(slurm.files(), before)
+        self.said(slurm.libra("install", "--edit"), 0)
+        shutil.copy(slurm.directory / "lacking/job_submit_libra.so", slurm.plugins)
+        self.said(slurm.libra("check"), 1, "slurm_from_the_future")
+        self.refuses_to_start("undefined symbol: slurm_from_the_future")
+        (slurm.plugins / "job_submit_libra.so").unlink()
+        self.said(slurm.libra("check"), 1, "job_submit_libra.so is in no PluginDir: slurmctld would not start")
+        self.refuses_to_start("job_submit/libra", stop=False)
+        self.said(slurm.libra("install"), 0)
+        slurm.start_controller()
+        self.take_out(before)
+
+    def test_a_running_slurmctld_keeps_the_plugin_that_it_has(self):
+        slurm = self.slurm
+        before = slurm.files()
+        self.said(slurm.libra("install", "--edit"), 0)
+        slurm.restart()
+        newer = slurm.directory / "newer"
+        newer.mkdir()
+        for name in ("job_submit_libra.so", "libra_spank.so"):
+            # Behind its end a file may have more: the same plugin, and another file.
+            (newer / name).write_bytes((slurm.directory / "libra-plugins" / name).read_bytes() + b"newer")
+        self.said(slurm.libra("install", plugins="newer"), 0, "by rename", "systemctl restart slurmctld")
+        self.said(slurm.libra("check", plugins="newer"), 0, "loaded before this one was installed; restart it")
+        pid = slurm.daemon_pid("slurmctld")
+        job = slurm.submit(*TERMS, script="true\n")
+        slurm.wait_ended(job)
+        self.assertEqual(slurm.daemon_pid("slurmctld"), pid)
+        slurm.restart()
+        self.said(slurm.libra("check", plugins="newer"), 0, "runs with this plugin")
+        self.take_out(before)
+
+    def test_check_works_while_the_controller_is_down(self):
+        slurm = self.slurm
+        slurm.stop_controller()
+        try:
+            began = time.monotonic()
+            self.said(slurm.libra("check"), 0, "slurmctld: Slurm 22.05")
+            self.assertLess(time.monotonic() - began, 5)
+            self.said(slurm.libra("status"), 125, "squeue --json")
+            self.said(slurm.libra("uninstall"), 0, "nothing to do")
+            self.assertLess(time.monotonic() - began, 40)
+        finally:
+            slurm.start_controller()
+            slurm.wait_idle()
+
+    def test_a_login_host_and_a_configuration_that_nobody_may_read(self):
+        slurm = self.slurm
+        text = self.said(slurm.libra("check", "--role", "login"), 0, "this machine: login host", "not checked, as it is elsewhere")
+        self.assertNotIn("job_submit_libra.so is for", text)
+        slurm.rules.chmod(0o600)
+        self.said(slurm.libra("check"), 1, "keeps slurm (SlurmUser) from reading")
+        slurm.rules.chmod(0o644)
+        with tempfile.TemporaryDirectory() as empty:
+            away = slurm.run(program(), "slurm", "check", environment={"SLURM_CONF": f"{empty}/slurm.conf", "LIBRA_CONFIG": str(slurm.rules)})
+            self.said(away, 1, f"slurm.conf: {empty}/slurm.conf: No such file")
+
+    # ----
+
+    def refuses_to_start(self, words, stop=True):
+        """slurmctld does not start, and its log says why."""
+        slurm = self.slurm
+        if stop:
+            slurm.stop_controller()
+        known = len(slurm.log())
+        with self.assertRaisesRegex(RuntimeError, "slurmctld has ended"):
+            slurm.start_controller()
+        self.assertIn(words, slurm.log()[known:])
+
+    def take_out(self, before):
+        slurm = self.slurm
+        self.said(slurm.libra("uninstall", "--edit"), 0)
+        self.assertEqual(slurm.files(), before)
+        slurm.restart()
+
+
+if __name__ == "__main__":
+    unittest.main()
