@@ -20,6 +20,9 @@ use std::path::PathBuf;
 /// OverTimeLimit and KillWait, and a slurmd that is slow.
 const LEFT_OVER: f64 = 600.0;
 
+/// So many seconds after its prolog nobody asks whether Slurm has given a job up.
+const JUST_BEGUN: f64 = 10.0;
+
 /// Where it is on record that tasks of a job are refused: one file per job, with the reason, below the registry's directory.
 const REFUSED: &str = "refused";
 
@@ -230,6 +233,36 @@ fn end_leftovers(host: &Host) {
             .is_ok_and(|usage| usage.processes == 0)
         {
             continue;
+        }
+        match host.end(&entry.id) {
+            Ok(_) => log::warn!("job {} was left over without an epilog, ended", entry.id),
+            Err(error) => log::error!("job {} is left over: {error}", entry.id),
+        }
+    }
+}
+
+/// Ends jobs that have no process here and that Slurm has given up, so that no epilog will come: it lost them before they began
+/// to run, or their epilog was killed. What stays of them would take its share from others. `given_up`: has slurmctld, by the
+/// job's number, nothing of it on this node? None where it does not say.
+pub fn end_given_up(host: &Host, given_up: &dyn Fn(u32) -> Option<bool>) {
+    let known = host.registry().all().unwrap_or_default();
+    for entry in known.iter().filter(|entry| entry.is_live()) {
+        let age = (entry.begun).map_or(0.0, |begun| clock::since_boot() - begun);
+        if age < JUST_BEGUN || entry.leader.is_some_and(|leader| leader.is_alive()) {
+            continue;
+        }
+        // Without a cgroup there is nothing that could have a process.
+        if (host.usage(&entry.id)).is_ok_and(|usage| usage.processes > 0) {
+            continue;
+        }
+        let Ok(number) = entry.id.parse() else {
+            continue;
+        };
+        match given_up(number) {
+            Some(true) => {}
+            Some(false) => continue,
+            // It will not say more about the next one.
+            None => return,
         }
         match host.end(&entry.id) {
             Ok(_) => log::warn!("job {} was left over without an epilog, ended", entry.id),

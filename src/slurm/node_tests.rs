@@ -231,6 +231,43 @@ fn what_is_left_over_can_be_cancelled() {
 }
 
 #[test]
+fn what_slurm_has_given_up_is_ended() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    for (name, back) in [
+        ("1", 11.0),
+        ("2", 11.0),
+        ("3", 11.0),
+        ("4", 9.0),
+        ("5", 11.0),
+    ] {
+        let starting = Starting {
+            name,
+            ..job(Some(LINE))
+        };
+        prolog(&host, &starting, 1000.0).expect("begun");
+        let mut entry = host.registry().read(name).expect("read").expect("there");
+        entry.begun = entry.begun.map(|begun| begun - back);
+        host.registry().write(&entry).expect("written");
+    }
+    let task = Sleeper::new();
+    assert!(matches!(join(&host, "3", task.pid()), Joined::Held(_)));
+    let live = || {
+        let entries = host.registry().all().expect("all");
+        let mut live: Vec<String> = (entries.into_iter().filter(|entry| entry.is_live()))
+            .map(|entry| entry.id)
+            .collect();
+        live.sort();
+        live.concat()
+    };
+    end_given_up(&host, &|_| None);
+    assert_eq!(live(), "12345");
+    // 2 is still Slurm's, 3 has a process, 4 has only just begun.
+    end_given_up(&host, &|number| Some(number != 2));
+    assert_eq!(live(), "234");
+}
+
+#[test]
 fn leftovers_end_when_their_time_is_up() {
     let directory = tempfile::tempdir().expect("a directory");
     let host = open(directory.path(), OFF);

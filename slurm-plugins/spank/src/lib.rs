@@ -7,6 +7,7 @@ use libra::config::{Config, ConfigError, OnFault};
 use libra::host::{Host, clock};
 use libra::slurm::node::{self, Joined, Starting};
 use libra::slurm::{SOLD_VARIABLE, options};
+use libra_slurm_sys::queue;
 use libra_slurm_sys::spank::{Call, Plugin, UserOption};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,11 +47,13 @@ impl Plugin for Libra {
         let sold = std::env::var(format!("SPANK_{SOLD_VARIABLE}")).ok();
         let nodes = variable("SLURM_JOB_NUM_NODES").and_then(|count| count.parse().ok());
         let done = open(call).and_then(|host| {
+            let here = node_name();
+            node::end_given_up(&host, &|job| queue::given_up(job, &here));
             let starting = Starting {
                 name: &job(call)?,
                 user: call.user().unwrap_or(0),
                 sold: sold.as_deref(),
-                node: &node_name(),
+                node: &here,
                 nodes: nodes.unwrap_or(1),
             };
             node::prolog(&host, &starting, clock::unix_time())

@@ -64,6 +64,33 @@ pub fn read(taken: f64) -> Result<Records, CallFailed> {
     })
 }
 
+/// Has slurmctld nothing of this job on this node: it does not know it, or has it elsewhere, waiting or ended? None where it does
+/// not say.
+pub fn given_up(number: u32, here: &str) -> Option<bool> {
+    let mut message = null_mut();
+    // SAFETY: on success Slurm hands over a message that is ours to free.
+    unsafe {
+        if c::slurm_load_job(&mut message, number, c::SHOW_ALL as u16) != 0 || message.is_null() {
+            let error = std::io::Error::last_os_error().raw_os_error();
+            return (error == Some(c::ESLURM_INVALID_JOB_ID as i32)).then_some(true);
+        }
+        let count = (*message).record_count as usize;
+        let is_here = (0..count)
+            .map(|place| &*(*message).job_array.add(place))
+            // Of an array Slurm may answer with all tasks.
+            .filter(|job| job.job_id == number)
+            .any(|job| {
+                let base = job.job_state & c::JOB_STATE_BASE;
+                let over = base > c::JOB_SUSPENDED || base == c::JOB_PENDING;
+                let nodes = text::read(job.nodes).map(|nodes| text::hosts(&nodes));
+                (!over || job.job_state & c::JOB_COMPLETING != 0)
+                    && nodes.is_some_and(|nodes| nodes.iter().any(|node| node == here))
+            });
+        c::slurm_free_job_info_msg(message);
+        Some(!is_here)
+    }
+}
+
 fn jobs() -> Result<Vec<Job>, CallFailed> {
     let mut message = null_mut();
     // SAFETY: on success Slurm hands over a message that is ours to free.
