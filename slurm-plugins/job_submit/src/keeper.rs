@@ -26,7 +26,7 @@ const FIRST: Duration = Duration::from_millis(100);
 const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// A look takes at most this part of the time: where it takes long, it is done more rarely.
-const SHARE_OF_TIME: u32 = 50;
+const SHARE_OF_TIME: u32 = 20;
 
 /// A look that took longer counts as this long.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
