@@ -5,7 +5,8 @@
 //!
 //! On version 1 alone. There the cpu hierarchy is used by nobody else, and many processes at its top together outweigh
 //! jobs. On version 2 a process is in one group for everything: moving it would take it from the group in which its
-//! batch system counts and ends it, and that group's weight is a hundredth of ours already.
+//! batch system counts and ends it. Where that is one for the job, it gets the least weight itself
+//! ([`Enforcer::weigh_least`]); elsewhere its weight is a hundredth of ours already.
 
 use std::path::PathBuf;
 

@@ -18,7 +18,7 @@ use super::file::write_once;
 use super::group::{self, Group};
 use super::limits::{Limits, Policy, Spare, V1_SHARES, V2_WEIGHT};
 use super::processes::{self, PROCS};
-use super::record::{self, DirectoryRecord, GroupRecord, RootRecord};
+use super::record::{DirectoryRecord, GroupRecord, RootRecord};
 use super::settings::{Settings, Version};
 use super::{v1, v2};
 
@@ -134,6 +134,11 @@ impl Enforcer {
         hierarchy.map(|h| h.root.as_path())
     }
 
+    /// Where the hierarchy with the cpu controller is mounted.
+    pub(super) fn mount(&self) -> Option<&Path> {
+        self.hierarchies.first().map(|h| h.mount.as_path())
+    }
+
     /// Makes a job's group and writes its limits. The name becomes the directory: 1 to 200 bytes, no "/",
     /// no control characters. A name that is in use is [`Error::Exists`]. After an error nothing is left.
     pub fn create(&self, name: &str, limits: &Limits) -> Result<Group, Error> {
@@ -164,6 +169,7 @@ impl Enforcer {
                     version: self.version,
                     capacity: limits.capacity,
                     directories,
+                    borrowed: None,
                 };
                 let mut group = Group::open(record, self.policy)?;
                 group.set(limits)?;
@@ -266,16 +272,11 @@ impl Enforcer {
 
     /// Gives the children of `at` the controllers.
     fn hand_on(&self, at: &Path, hierarchy: &Hierarchy) -> Result<(), Error> {
-        // Processes may live only in leaves. The kernel does not say so for cpu: it accepts the write,
-        // makes `at` the root of a threaded tree, and its children take no process from then on. Only
-        // the very top, which has no type, may hold processes beside its children.
-        let has_type = at.join(v2::TYPE).exists();
-        if has_type && !v2::hands_on(at, "cpu") && !processes::listed(at)?.is_empty() {
-            if self.delegated.as_deref() != Some(at) {
-                let source = std::io::Error::from(Errno::EBUSY);
-                return Err(Error::io("make groups in", at, None, source));
+        match v2::refuse_occupied(at, "cpu") {
+            Err(e) if e.errno() == Some(Errno::EBUSY) && self.delegated.as_deref() == Some(at) => {
+                move_to_leaf(at)?;
             }
-            move_to_leaf(at)?;
+            other => other?,
         }
         v2::hand_on(at, "cpu")?;
         if hierarchy.roles.contains(&Role::Cpuset) {
@@ -329,8 +330,14 @@ impl Enforcer {
                 return Ok(None);
             }
         }
-        for hierarchy in &self.hierarchies {
-            self.ensure_root(hierarchy)?;
+        if record.borrowed.is_some() {
+            for directory in &record.directories {
+                self.furnish_borrowed(directory)?;
+            }
+        } else {
+            for hierarchy in &self.hierarchies {
+                self.ensure_root(hierarchy)?;
+            }
         }
         let at = record.directories.first().map(|d| d.path.clone());
         Group::open(record, policy).map(Some).map_err(|e| match at {
@@ -365,11 +372,15 @@ impl Enforcer {
             version: self.version,
             capacity: 1.0,
             directories,
+            borrowed: None,
         }))
     }
 
     /// Removes the directories of a group that nothing was ever placed in; kills nothing.
     pub fn remove_unused(&self, record: &GroupRecord) -> Result<bool, Error> {
+        if record.borrowed.is_some() {
+            return Ok(false);
+        }
         let mut all_gone = true;
         for directory in &record.directories {
             all_gone &= directory.remove_if_empty()?;
@@ -377,10 +388,9 @@ impl Enforcer {
         Ok(all_gone)
     }
 
-    /// Kills and removes whatever of a recorded group is still there and ours, within `patience`.
+    /// Kills and removes whatever of a recorded group is still there and ours, within `patience`. A borrowed one is given back.
     pub fn discard(&self, record: &GroupRecord, patience: Duration) -> Result<(), Error> {
-        group::kill_at_once(record)?;
-        record::discard(&record.directories, patience)
+        group::discard(record, patience)
     }
 
     /// Removes the directories above jobs which `made` says were made here, once no job is in them.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
+use super::borrowed;
 use super::detect::Role;
 use super::error::Error;
 use super::file::{ControlFile, write_once};
@@ -211,13 +212,18 @@ impl Group {
     /// Processor seconds by the kernel's own count alone; `None` where it has none. Cheap, and short of
     /// [`Group::usage`] where somebody has moved processes to another accounting group.
     pub fn counted(&self) -> Result<Option<f64>, Error> {
-        each!(&self.controls, c => c.usage())
+        let counted = each!(&self.controls, c => c.usage());
+        match (self.record.borrowed, counted) {
+            (Some(borrowed), Ok(Some(seconds))) => Ok(Some(seconds + borrowed.offset)),
+            // Its maker has removed it; the job may go on in another one.
+            (Some(borrowed), Err(e)) if e.is_gone() => Ok(Some(borrowed.seen)),
+            (_, counted) => counted,
+        }
     }
 
     /// Processor time used so far by everything that ever ran in here.
     pub fn usage(&self) -> Result<Usage, Error> {
-        let counted = each!(&self.controls, c => c.usage())?;
-        usage::complete(counted, &self.record)
+        usage::complete(self.counted()?, &self.record)
     }
 
     /// Seconds in which processes of this job could have run but had used up their quota, summed over
@@ -273,9 +279,18 @@ impl Group {
         self.record.directories.iter().map(open).collect()
     }
 
-    /// Processes inside, in any hierarchy and in groups the job made below.
+    /// Processes inside, in any hierarchy and in groups the job made below; of a borrowed group without its maker's own.
     pub fn pids(&self) -> Result<Vec<i32>, Error> {
-        processes::listed_below(self.paths())
+        if self.record.borrowed.is_none() {
+            return processes::listed_below(self.paths());
+        }
+        let mut pids = BTreeSet::new();
+        for nested in self.paths().flat_map(processes::with_nested) {
+            if !borrowed::is_its_makers(&nested) {
+                pids.extend(processes::listed(&nested)?);
+            }
+        }
+        Ok(pids.into_iter().collect())
     }
 
     /// True while a process lives inside, or in a group below.
@@ -295,9 +310,15 @@ impl Group {
         Ok(processes::send(&self.pids()?, signal))
     }
 
-    /// Kills everything inside and waits, at most `patience`, until it is dead.
+    /// Kills everything inside and waits, at most `patience`, until it is dead. Kills nothing in a borrowed group.
     pub fn kill(&self, patience: Duration) -> Result<Killed, Error> {
         let start = Instant::now();
+        if self.record.borrowed.is_some() {
+            return Ok(Killed {
+                left: self.pids()?,
+                took: start.elapsed(),
+            });
+        }
         kill_at_once(&self.record)?;
         let paths: Vec<&Path> = self.paths().collect();
         let left = processes::kill_until_empty(&paths, patience)?;
@@ -308,10 +329,9 @@ impl Group {
     }
 
     /// Kills what is left and removes the directories, nested ones first, within `patience`. On
-    /// [`Error::Busy`] the record serves for another try with `Enforcer::discard`.
+    /// [`Error::Busy`] the record serves for another try with `Enforcer::discard`. A borrowed group is given back instead.
     pub fn remove(self, patience: Duration) -> Result<(), Error> {
-        kill_at_once(&self.record)?;
-        record::discard(&self.record.directories, patience)
+        discard(&self.record, patience)
     }
 
     /// Our directories, without those whose place another one of the same name has taken: a job that
@@ -326,8 +346,17 @@ impl Group {
     }
 }
 
+/// Kills what is left of a group that was made here and removes it; gives a borrowed one back.
+pub(crate) fn discard(record: &GroupRecord, patience: Duration) -> Result<(), Error> {
+    if record.borrowed.is_some() {
+        return borrowed::give_back(record);
+    }
+    kill_at_once(record)?;
+    record::discard(&record.directories, patience)
+}
+
 /// The kernel's own kill, where there is one: no fork escapes it.
-pub(crate) fn kill_at_once(record: &GroupRecord) -> Result<(), Error> {
+fn kill_at_once(record: &GroupRecord) -> Result<(), Error> {
     let (Version::V2, Some(directory)) = (record.version, record.directories.first()) else {
         return Ok(());
     };
@@ -373,6 +402,7 @@ mod tests {
             version,
             capacity: 2.0,
             directories: vec![made],
+            borrowed: None,
         };
         (dir, Group::open(record, policy).unwrap())
     }

@@ -7,9 +7,10 @@
 //!
 //! Rooms: `settings` what an administrator may choose; `detect` what the host offers; `limits` processors
 //! to numbers (pure); `v1`, `v2` the files of each version; `enforcer` the directory above jobs; `group` a
-//! job; `best_effort` what was promised nothing; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
+//! job; `borrowed` one that a batch system made; `best_effort` what was promised nothing; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
 
 mod best_effort;
+mod borrowed;
 mod detect;
 mod enforcer;
 mod error;
@@ -23,6 +24,7 @@ mod usage;
 mod v1;
 mod v2;
 
+pub use borrowed::Borrowed;
 pub use detect::Role;
 pub use enforcer::{Enforcer, Orphan};
 pub use error::Error;

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::borrowed::Borrowed;
 use super::detect::Role;
 use super::error::Error;
 use super::processes;
 use super::settings::Version;
 
-/// A directory made here.
+/// A directory made here, or found in place of one ([`Borrowed`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct DirectoryRecord {
@@ -41,6 +42,9 @@ pub struct GroupRecord {
     pub capacity: f64,
     /// The cpu directory first.
     pub directories: Vec<DirectoryRecord>,
+    /// Another made them, and removes them: none where they were made here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub borrowed: Option<Borrowed>,
 }
 
 /// The directories above all jobs that were made here, outermost first; empty where they were there before.
@@ -198,5 +202,9 @@ mod tests {
         let text = r#"{"name":"1.h","version":"v2","capacity":2.0,"directories":[{"path":"/x/1.h","inode":7,"roles":["cpu","accounting"]}]}"#;
         let record: GroupRecord = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&record).unwrap(), text);
+        let borrowed = text.replace("]}]}", r#"]}],"borrowed":{"offset":-0.5,"seen":2.0}}"#);
+        let record: GroupRecord = serde_json::from_str(&borrowed).unwrap();
+        assert_eq!(record.borrowed.unwrap().seen, 2.0);
+        assert_eq!(serde_json::to_string(&record).unwrap(), borrowed);
     }
 }

@@ -5,9 +5,12 @@
 
 use std::path::Path;
 
+use nix::errno::Errno;
+
 use super::error::Error;
 use super::file::{ControlFile, write_once};
 use super::limits::{Bandwidth, Held};
+use super::processes;
 
 const MAX: &str = "cpu.max";
 const BURST: &str = "cpu.max.burst";
@@ -167,6 +170,21 @@ pub(crate) fn hand_on(directory: &Path, controller: &str) -> Result<(), Error> {
         return Ok(());
     }
     write_once(&directory.join(SUBTREE), &format!("+{controller}"))
+}
+
+/// Processes may live only in leaves. The kernel does not say so for cpu: it accepts the write, makes the directory the root of a
+/// threaded tree, and its children take no process from then on. Only the very top, which has no type, may hold
+/// processes beside its children.
+///
+/// # Errors
+/// Where handing the controller on would do that.
+pub(crate) fn refuse_occupied(directory: &Path, controller: &str) -> Result<(), Error> {
+    let is_top = !directory.join(TYPE).exists();
+    if is_top || hands_on(directory, controller) || processes::listed(directory)?.is_empty() {
+        return Ok(());
+    }
+    let source = std::io::Error::from(Errno::EBUSY);
+    Err(Error::io("make groups in", directory, None, source))
 }
 
 #[cfg(test)]

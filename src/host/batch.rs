@@ -9,9 +9,10 @@ use super::ending::{Exit, Over, PATIENCE};
 use super::entry::{Entry, Phase, Process, VERSION};
 use super::submit::Terms;
 use super::{Host, HostError, clock, used};
-use crate::cgroup::VersionChoice;
+use crate::cgroup::{self, DirectoryRecord, Enforcer, Group, GroupRecord, VersionChoice};
 use crate::decision::job::{OutOfRange, Request};
 use crate::decision::share::Need;
+use std::time::Duration;
 
 /// Longest id of a job, in bytes: it becomes part of a file's and a directory's name.
 pub const LONGEST_ID: usize = 180;
@@ -149,13 +150,18 @@ impl Host {
         Ok(placed)
     }
 
-    /// Puts one process that is about to become a task of the job into the job's cgroup, and nothing else with it. Returns
-    /// the job.
+    /// Puts one process that is about to become a task of the job into the job's cgroup, and nothing else with it; or
+    /// holds the group to the job's share that the batch system has put it into ([`Enforcer::lent`]). Returns the job.
     ///
     /// # Errors
     /// When there is no such job here, it has no cgroup although shares are to be enforced, or the cgroup fails.
     pub fn join(&self, id: &str, pid: i32) -> Result<Entry, HostError> {
         let entry = self.live(id)?;
+        if let Some(enforcer) = self.enforcer() {
+            if let Some(directory) = enforcer.lent(id, pid)? {
+                return self.borrow(enforcer, entry, directory, pid);
+            }
+        }
         match self.group_of(&entry)? {
             Some(group) => {
                 let entry = self.note_start(entry, pid)?;
@@ -169,6 +175,84 @@ impl Host {
                 reason: (self.unenforced().unwrap_or("its cgroup is not there")).to_string(),
             }),
         }
+    }
+
+    /// The group that the batch system made becomes the job's, in place of the one made here, which holds nothing yet, or of
+    /// one that went with an earlier step.
+    fn borrow(
+        &self,
+        enforcer: &Enforcer,
+        entry: Entry,
+        directory: DirectoryRecord,
+        pid: i32,
+    ) -> Result<Entry, HostError> {
+        let id = entry.id.clone();
+        let no_cap = |error: cgroup::Error| HostError::NoCap {
+            id: id.clone(),
+            reason: error.to_string(),
+        };
+        let is_borrowed = |entry: &Entry| {
+            let record = entry.group.as_ref().filter(|r| r.borrowed.is_some());
+            record.is_some_and(|record| record.directories.contains(&directory))
+        };
+        let mut entry = entry;
+        if !is_borrowed(&entry) {
+            let lock = self.registry.lock()?;
+            entry = self.live(&id)?;
+            // Several tasks come at once, and one of them does it.
+            if !is_borrowed(&entry) {
+                let before = self.group_of(&entry)?;
+                let limits = (before.as_ref())
+                    .and_then(|group| group.limits().ok())
+                    .unwrap_or_else(|| self.limits(entry.share * f64::from(entry.slots)));
+                let taken = enforcer.borrow(directory, used(&entry, before.as_ref()));
+                let old = entry.group.take();
+                entry.group = taken.as_ref().ok().map(Group::record);
+                self.registry.write(&entry)?;
+                self.part_with(enforcer, &id, old.as_ref());
+                // This process is in the group already: once it is held to its share it must not hold the lock.
+                drop(lock);
+                taken
+                    .and_then(|mut group| group.set(&limits))
+                    .map_err(no_cap)?;
+            }
+        }
+        self.note_start(entry, pid)
+    }
+
+    /// The group that a job had before it borrowed another one.
+    fn part_with(&self, enforcer: &Enforcer, id: &str, old: Option<&GroupRecord>) {
+        let Some(old) = old else { return };
+        let parted = match old.borrowed {
+            Some(_) => enforcer.discard(old, Duration::ZERO).map(|()| true),
+            None => enforcer.remove_unused(old),
+        };
+        match parted {
+            Ok(true) => {}
+            Ok(false) => log::warn!("job {id}: its own cgroup still holds processes"),
+            Err(error) => log::warn!("job {id}: {error}"),
+        }
+    }
+
+    /// Writes down what a job has used so far, where its group may go before its end: a borrowed one.
+    ///
+    /// # Errors
+    /// When there is no such job here, or the registry fails.
+    pub fn note_usage(&self, id: &str) -> Result<(), HostError> {
+        let is_borrowed =
+            |entry: &Entry| entry.group.as_ref().is_some_and(|g| g.borrowed.is_some());
+        if !is_borrowed(&self.live(id)?) {
+            return Ok(());
+        }
+        let _lock = self.registry.lock()?;
+        let mut entry = self.live(id)?;
+        let group = self.group_of(&entry)?;
+        let seen = used(&entry, group.as_ref());
+        if let Some(borrowed) = entry.group.as_mut().and_then(|g| g.borrowed.as_mut()) {
+            borrowed.seen = seen;
+            self.registry.write(&entry)?;
+        }
+        Ok(())
     }
 
     fn note_start(&self, mut entry: Entry, pid: i32) -> Result<Entry, HostError> {
@@ -185,16 +269,20 @@ impl Host {
         Ok(entry)
     }
 
-    /// Puts a process of a job that was promised nothing where it takes nothing from those that were. False where there
-    /// is no such place: nothing is enforced here, or its own group has little weight already
-    /// ([`crate::cgroup::Enforcer::make_best_effort`]).
+    /// Puts a process of a job that was promised nothing where it takes nothing from those that were, or sees to that in
+    /// the group that the batch system made for it. False where there is no such place: nothing is enforced here, or its
+    /// own group has little weight already ([`Enforcer::make_best_effort`]).
     ///
     /// # Errors
     /// When the cgroup or the registry fails.
-    pub fn place_best_effort(&self, pid: i32) -> Result<bool, HostError> {
+    pub fn place_best_effort(&self, id: &str, pid: i32) -> Result<bool, HostError> {
         let Some(enforcer) = self.enforcer() else {
             return Ok(false);
         };
+        if let Some(directory) = enforcer.lent(id, pid)? {
+            enforcer.weigh_least(&directory)?;
+            return Ok(true);
+        }
         // Another process may remove the empty group between our making it and our entering it.
         for _ in 0..8 {
             match enforcer.make_best_effort() {

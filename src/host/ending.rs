@@ -50,8 +50,10 @@ impl Host {
             return true;
         }
         let Some(supervisor) = entry.supervisor else {
-            // A batch system's: it may have no process between two tasks, and it is ended by name.
-            return group.is_none() && entry.group.is_some();
+            // A batch system's: it may have no process between two tasks, nor a group where that is the batch system's own, and
+            // it is ended by name.
+            let ours = (entry.group.as_ref()).is_some_and(|record| record.borrowed.is_none());
+            return group.is_none() && ours;
         };
         let leader_ended = entry.leader.is_some_and(|process| !process.is_alive());
         if supervisor.is_alive() {
@@ -137,6 +139,13 @@ impl Host {
         if !entry.making_group || entry.group.is_some() || alive {
             return Ok(());
         }
+        self.remove_unused_group(entry)?;
+        entry.making_group = false;
+        Ok(())
+    }
+
+    /// Removes a cgroup of the job's name that was made for it and is not on record.
+    fn remove_unused_group(&self, entry: &Entry) -> Result<(), HostError> {
         if let Some(enforcer) = self.enforcer() {
             // A second of doubt for clocks of different grain.
             let since = UNIX_EPOCH + Duration::from_secs_f64((entry.submitted_unix - 1.0).max(0.0));
@@ -144,7 +153,6 @@ impl Host {
                 enforcer.remove_unused(&record)?;
             }
         }
-        entry.making_group = false;
         Ok(())
     }
 
@@ -186,8 +194,14 @@ impl Host {
         Ok(())
     }
 
-    /// Kills what is left of a job and removes its cgroup. Returns whether all of it is gone.
+    /// Kills what is left of a job and removes its cgroup; gives a borrowed one back. Returns whether nothing of ours is left.
     pub(super) fn release(&self, entry: &Entry, group: Option<Group>, patience: Duration) -> bool {
+        if entry.group.as_ref().is_some_and(|g| g.borrowed.is_some()) {
+            // Whoever borrowed may have been killed before it parted with the job's own.
+            if let Err(error) = self.remove_unused_group(entry) {
+                log::warn!("job {}: {error}", entry.id);
+            }
+        }
         let removed = match (group, self.enforcer(), &entry.group) {
             (Some(group), _, _) => group.remove(patience),
             // The cpu directory is gone; other hierarchies may still have theirs.

@@ -164,11 +164,15 @@ fn used(entry: &Entry, group: Option<&Group>) -> f64 {
             log::debug!("job {}: {error}", entry.id);
             0.0
         }
-        None => entry
-            .leader
-            .filter(entry::Process::is_alive)
-            .and_then(|leader| process_seconds(leader.pid))
-            .unwrap_or(0.0),
+        // Between two steps a batch system's own group is gone; what was used by then is on record.
+        None => match entry.group.as_ref().and_then(|record| record.borrowed) {
+            Some(borrowed) => borrowed.seen,
+            None => entry
+                .leader
+                .filter(entry::Process::is_alive)
+                .and_then(|leader| process_seconds(leader.pid))
+                .unwrap_or(0.0),
+        },
     }
 }
 

@@ -255,6 +255,7 @@ fn a_process_that_cannot_look_at_cgroups_ends_no_job_that_has_one() {
         version: crate::cgroup::Version::V1,
         capacity: 1.0,
         directories: Vec::new(),
+        borrowed: None,
     });
     {
         let _lock = host.registry().lock().expect("free");

@@ -138,7 +138,7 @@ pub fn join(host: &Host, name: &str, pid: i32) -> Joined {
         Ok(entry) => {
             return Joined::Held(entry.submitted_unix + entry.request.terms.deadline);
         }
-        Err(HostError::UnknownJob(_)) => without_terms(host, pid),
+        Err(HostError::UnknownJob(_)) => without_terms(host, name, pid),
         Err(error) if refuse => return Joined::Refused(error.to_string()),
         Err(error) => Err(error),
     };
@@ -176,16 +176,28 @@ fn forget(host: &Host, name: &str) -> Result<(), HostError> {
     Ok(())
 }
 
-fn without_terms(host: &Host, pid: i32) -> Result<Joined, HostError> {
+fn without_terms(host: &Host, name: &str, pid: i32) -> Result<Joined, HostError> {
     let rule = host.config().slurm.without_terms;
-    let placed = rule == WithoutTerms::BestEffort && host.place_best_effort(pid)?;
+    let placed = rule == WithoutTerms::BestEffort && host.place_best_effort(name, pid)?;
     Ok(match placed {
         true => Joined::BestEffort,
         false => Joined::LeftAlone,
     })
 }
 
-/// A job ends here: what is left of it is killed, its cgroup removed, and all shares are taken anew. Returns the processor
+/// A task of a job has ended. What the job has used by now is written down: the group that Slurm made for it goes with its
+/// last step, before the epilog.
+///
+/// # Errors
+/// When the registry fails.
+pub fn left(host: &Host, name: &str) -> Result<(), HostError> {
+    match host.note_usage(name) {
+        Err(HostError::UnknownJob(_)) => Ok(()),
+        other => other,
+    }
+}
+
+/// A job ends here: what is left of it in a cgroup made here is killed, that cgroup removed, and all shares are taken anew. Returns the processor
 /// seconds that it used here; none where it was not here.
 ///
 /// # Errors
@@ -299,3 +311,6 @@ fn forgive(host: &Host, name: &str) {
 #[cfg(test)]
 #[path = "node_tests.rs"]
 mod tests;
+#[cfg(test)]
+#[path = "node_v2_tests.rs"]
+mod v2_tests;

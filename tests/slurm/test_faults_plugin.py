@@ -109,7 +109,7 @@ class BadConfiguration(SiteCase):
             slurm.wait("it is read", lambda: [line for line in slurm.said()[before:] if "was read anew" in line])
 
     def test_at_its_start(self):
-        """Nothing with terms is judged: clients wait. When it can be read, they are accepted."""
+        """Nothing with terms is judged, and users are told why; jobs without terms run. When it can be read, all is as it was."""
         slurm = self.slurm
         job = slurm.submit(*terms(0.4, slurm.nodes[0]))
         self.started(job)
@@ -120,17 +120,14 @@ class BadConfiguration(SiteCase):
         before = len(slurm.said())
         slurm.start_controller()
         slurm.wait("it is said", lambda: [line for line in slurm.said()[before:] if "no job with terms is judged" in line])
-        asked = slurm.sbatch("--test-only", *terms(0.1), timeout=60)
-        self.assertNotEqual(asked.rc, 0)
-        self.assertIn("temporarily unavailable", asked.err)
-        with subprocess.Popen(["sbatch", "--parsable", *terms(0.1, slurm.nodes[0]), "--wrap=sleep 1000"], env=slurm.environment(), user=slurm.users[0], group=slurm.users[0],
-                              cwd=slurm.home(slurm.users[0]), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waits:
-            time.sleep(2)
-            self.assertIsNone(waits.poll(), "it waits")
-            self.write(slurm.rules)
-            out, err = waits.communicate(timeout=120)
-            self.assertEqual(waits.returncode, 0, err)
-        self.assertEqual(set(holding(slurm)), {job, out.strip()})
+        for options in ([], ["--test-only"]):
+            self.refused(slurm.sbatch(*options, *terms(0.1), timeout=60), "its configuration cannot be read")
+        plain = slurm.submit(script="sleep 1000\n")
+        slurm.scancel(plain)
+        self.write(slurm.rules)
+        slurm.wait("there are rules again", lambda: "cannot be read" not in slurm.sbatch("--estimate=1", "--sla-deadline=20", "--budget=0.1").err)
+        out = slurm.submit(*terms(0.1, slurm.nodes[0]))
+        self.assertEqual(set(holding(slurm)), {job, out})
         expect_free(self, slurm, {slurm.nodes[0]: 0.5})
 
 

@@ -69,8 +69,13 @@ class Submitting(SiteCase):
 
     def test_refused_for_other_peoples_shares(self):
         """All four nodes are sold to 70 %; what the refusal offers is what is left."""
-        for _ in self.slurm.nodes:
-            self.sell(200, 300)
+        jobs = [self.sell(200, 300) for _ in self.slurm.nodes]
+        for job in jobs:
+            self.running(job)
+            self.booked(job)
+        # A job needs more the longer it waits, until the plugin has seen that it runs: an offer made before is soon too little.
+        self.look()
+        time.sleep(0.5)
         text = self.refused(self.ask(100, 200), "libra: refused (share): it needs 0.525 processors", " left")
         offer = self.take(text, "--sla-deadline", *self.terms_of(100, 200))
         self.assertGreater(float(offer[0].split("=")[1]), 200)

@@ -35,6 +35,8 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 struct State {
     controller: Option<Controller>,
     on_fault: OnFault,
+    /// There is a configuration, and it cannot be taken: nobody knows the site's rules, not even the one for faults.
+    no_rules: bool,
     looks_wanted: bool,
     /// Which thread is the one to go on: counts up whenever one starts or is to stop.
     generation: u64,
@@ -43,6 +45,7 @@ struct State {
 static STATE: Mutex<State> = Mutex::new(State {
     controller: None,
     on_fault: OnFault::Refuse,
+    no_rules: false,
     looks_wanted: false,
     generation: 0,
 });
@@ -124,10 +127,12 @@ impl Keeper {
         let now = now();
         let state = &mut *state;
         let Some(controller) = &mut state.controller else {
-            // Without a configuration that can be read there are no rules yet; the thread says so in the log.
-            return match (submission.has_terms(), state.on_fault) {
+            return match (submission.has_terms(), state.no_rules) {
                 (false, _) => Answer::Pass,
-                (true, _) => Answer::NotReady,
+                (true, false) => Answer::NotReady,
+                (true, true) => Answer::Refuse(
+                    "libra: its configuration cannot be read, so nothing is judged; tell the administrators, the log of slurmctld says more".to_string(),
+                ),
             };
         };
         let old = controller
@@ -291,9 +296,13 @@ impl Rounds {
         let config = match config {
             Ok(config) => config,
             Err(error) => {
-                let then = match state().controller {
-                    Some(_) => "the rules stay as they were",
-                    None => "no job with terms is judged",
+                let then = {
+                    let mut state = state();
+                    state.no_rules = state.controller.is_none();
+                    match state.no_rules {
+                        false => "the rules stay as they were",
+                        true => "no job with terms is judged",
+                    }
                 };
                 let problem = format!("{then}: {error}");
                 if self.config_problem.as_ref() != Some(&problem) {
@@ -314,6 +323,7 @@ impl Rounds {
                 none => *none = Some(Controller::new(&config, now())),
             }
             state.on_fault = config.slurm.on_fault;
+            state.no_rules = false;
         }
         if !first {
             log::write(Level::Info, &format!("{} was read anew", path.display()));

@@ -82,6 +82,12 @@ impl Plugin for Libra {
         }
     }
 
+    fn left(call: &Call<'_>) {
+        let done = open(call)
+            .and_then(|host| node::left(&host, &job(call)?).map_err(|error| error.to_string()));
+        say("the end of a task", done);
+    }
+
     fn epilog(call: &Call<'_>) {
         let done = open(call).and_then(|host| {
             let name = job(call)?;

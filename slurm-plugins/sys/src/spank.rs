@@ -51,6 +51,9 @@ pub trait Plugin {
     /// Why it must not.
     fn task(call: &Call<'_>) -> Result<(), String>;
 
+    /// A task has ended, and its step is still there.
+    fn left(call: &Call<'_>);
+
     /// A job has ended on this node.
     fn epilog(call: &Call<'_>);
 }
@@ -226,6 +229,18 @@ pub unsafe fn prolog<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char
     0
 }
 
+/// `slurm_spank_task_exit`.
+///
+/// # Safety
+/// As [`init`].
+pub unsafe fn left<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) -> c_int {
+    contain("the end of a task", only_log, || {
+        // SAFETY: Slurm's own arguments.
+        P::left(&unsafe { Call::new(handle, ac, av) });
+    });
+    0
+}
+
 /// `slurm_spank_job_epilog`.
 ///
 /// # Safety
@@ -293,6 +308,7 @@ macro_rules! export_spank {
             $crate::export_spank!(@hook $plugin, slurm_spank_init, init);
             $crate::export_spank!(@hook $plugin, slurm_spank_job_prolog, prolog);
             $crate::export_spank!(@hook $plugin, slurm_spank_task_init_privileged, task);
+            $crate::export_spank!(@hook $plugin, slurm_spank_task_exit, left);
             $crate::export_spank!(@hook $plugin, slurm_spank_job_epilog, epilog);
         }
     };

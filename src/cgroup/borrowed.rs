@@ -1,0 +1,288 @@
+//! Groups that a batch system made for its jobs, held to a share where they are.
+//!
+//! On version 2 a process is in one group for everything. A batch system that keeps its jobs' processes in groups of its
+//! own finds, signals and counts them there, so taking them away would leave it unable to end a job. Such a group
+//! is borrowed: its limits are written and nothing else; no process is put in, killed or moved, and whoever made it
+//! removes it.
+//!
+//! Slurm's (its plugin cgroup/v2) are `…/slurmstepd.scope/job_12/step_0/user/task_0`, and the one borrowed is `job_12`. It goes
+//! with the job's last step, before the epilog, and another of the same name may come with the next: what was
+//! used in it is noted while it is there.
+//!
+//! Invariants: the path must name this very job; a group that is gone is no error; given back, a group has no limit.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::detect::Role;
+use super::enforcer::Enforcer;
+use super::error::Error;
+use super::file::write_once;
+use super::group::Group;
+use super::limits::{Bandwidth, Held};
+use super::record::{DirectoryRecord, GroupRecord};
+use super::settings::Version;
+use super::v2;
+
+/// What is remembered of a group that another made. Its count may have begun before it was borrowed, and ends before
+/// the job does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Borrowed {
+    /// To be added to the kernel's count for what the job has used in all, processor seconds.
+    pub offset: f64,
+    /// What the job had used in all when somebody last looked, processor seconds.
+    pub seen: f64,
+}
+
+/// How a new group is: no quota, the usual period, no burst, the usual weight.
+const UNSET: Held = Held {
+    bandwidth: Bandwidth {
+        quota_us: None,
+        period_us: 100_000,
+        burst_us: 0,
+    },
+    weight: 100,
+};
+
+/// Where Slurm keeps its own processes of a step, beside those of its user.
+const SLURMS_OWN: &str = "slurm";
+
+impl Enforcer {
+    /// The group that Slurm made for this job, where this process is in one; none on version 1, where a process may be
+    /// in a group of ours beside.
+    ///
+    /// # Errors
+    /// When the process says that it is in one, and it is not there.
+    pub fn lent(&self, job: &str, pid: i32) -> Result<Option<DirectoryRecord>, Error> {
+        if self.version() != Version::V2 {
+            return Ok(None);
+        }
+        let path = PathBuf::from(format!("/proc/{pid}/cgroup"));
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) => {
+                return match Error::io("read", &path, None, e) {
+                    // It has ended.
+                    Error::Gone { .. } => Ok(None),
+                    error => Err(error),
+                };
+            }
+        };
+        let (Some(below), Some(mount)) = (job_directory(&text, job), self.mount()) else {
+            return Ok(None);
+        };
+        DirectoryRecord::find(&mount.join(below), &[Role::Cpu, Role::Accounting]).map(Some)
+    }
+
+    /// Borrows a group for a job that has used so many processor seconds elsewhere. Nothing is written into it yet.
+    ///
+    /// # Errors
+    /// When it is gone, or has no cpu controller and its parents cannot safely be given it.
+    pub fn borrow(&self, directory: DirectoryRecord, used: f64) -> Result<Group, Error> {
+        let path = directory.path.clone();
+        let name = path.file_name().unwrap_or_default();
+        let mut record = GroupRecord {
+            name: name.to_string_lossy().into_owned(),
+            version: Version::V2,
+            capacity: 1.0,
+            directories: vec![directory],
+            borrowed: Some(Borrowed {
+                offset: 0.0,
+                seen: used,
+            }),
+        };
+        let open = |record: &GroupRecord| {
+            let group = self.reopen(record)?;
+            group.ok_or_else(|| Error::Gone { path: path.clone() })
+        };
+        let counted = open(&record)?.counted()?.unwrap_or(0.0);
+        record.borrowed = Some(Borrowed {
+            offset: used - counted,
+            seen: used,
+        });
+        open(&record)
+    }
+
+    /// Gives a group the least weight there is, for a job that was promised nothing.
+    ///
+    /// # Errors
+    /// As for [`Enforcer::borrow`].
+    pub fn weigh_least(&self, directory: &DirectoryRecord) -> Result<(), Error> {
+        self.furnish_borrowed(directory)?;
+        let least = super::limits::V2_WEIGHT.0;
+        write_once(&directory.path.join(v2::WEIGHT), &least.to_string())
+    }
+
+    /// Gives it the files of the cpu controller where they are missing, from the top down.
+    pub(super) fn furnish_borrowed(&self, directory: &DirectoryRecord) -> Result<(), Error> {
+        if directory.path.join(v2::WEIGHT).exists() {
+            return Ok(());
+        }
+        let Some(mount) = self.mount() else {
+            return Ok(());
+        };
+        let mut above: Vec<&Path> = (directory.path.ancestors().skip(1))
+            .take_while(|a| a.starts_with(mount))
+            .collect();
+        above.reverse();
+        for at in above {
+            v2::refuse_occupied(at, "cpu")?;
+            v2::hand_on(at, "cpu")?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes all limits off a borrowed group, if it is still there and the same one.
+pub(crate) fn give_back(record: &GroupRecord) -> Result<(), Error> {
+    for directory in &record.directories {
+        if !directory.matches()? {
+            continue;
+        }
+        let unset = v2::Controls::open(&directory.path).and_then(|controls| {
+            let mut held = controls.read()?;
+            controls.write(&mut held, &UNSET)
+        });
+        match unset {
+            Err(e) if !e.is_gone() => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// True for a directory with processes of the batch system's own, which are no business of ours.
+pub(crate) fn is_its_makers(directory: &Path) -> bool {
+    directory.file_name().is_some_and(|n| n == SLURMS_OWN)
+}
+
+/// The directory of this job below the mount, from /proc/PID/cgroup. The innermost one counts: a Slurm may run in a job of
+/// another.
+fn job_directory(text: &str, job: &str) -> Option<PathBuf> {
+    if job.is_empty() || !job.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let path = Path::new(text.lines().find_map(|l| l.strip_prefix("0::/"))?);
+    let mut names = Vec::new();
+    for component in path.components() {
+        // A path that leads up is one of another namespace and means nothing here.
+        let Component::Normal(name) = component else {
+            return None;
+        };
+        names.push(name.to_str()?);
+    }
+    let wanted = format!("job_{job}");
+    let at = names
+        .windows(2)
+        .rposition(|pair| pair[0] == wanted && pair[1].starts_with("step_"))?;
+    Some(names[..=at].iter().collect())
+}
+
+impl DirectoryRecord {
+    /// A directory that another made.
+    fn find(path: &Path, roles: &[Role]) -> Result<Self, Error> {
+        use std::os::unix::fs::MetadataExt;
+        let data = fs::symlink_metadata(path).map_err(|e| Error::io("look at", path, None, e))?;
+        if !data.is_dir() {
+            let source = io::Error::from(io::ErrorKind::NotADirectory);
+            return Err(Error::io("use", path, None, source));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            inode: data.ino(),
+            roles: roles.to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_directory_of_this_very_job_is_taken() {
+        let scope = "system.slice/n1_slurmstepd.scope";
+        for (path, job, expected) in [
+            // A task, one that is about to be one, and a batch script, as Slurm 22.05 to 26.05 place them.
+            (format!("/{scope}/job_12/step_0/user/task_0"), "12", true),
+            (format!("/{scope}/job_12/step_0/slurm"), "12", true),
+            (
+                format!("/{scope}/job_12/step_batch/user/task_special"),
+                "12",
+                true,
+            ),
+            // Another job, and numbers that only look alike.
+            (format!("/{scope}/job_12/step_0/user/task_0"), "1", false),
+            (format!("/{scope}/job_12/step_0/user/task_0"), "2", false),
+            (format!("/{scope}/job_123/step_0/user/task_0"), "12", false),
+            (format!("/{scope}/job_012/step_0/user/task_0"), "12", false),
+            (format!("/{scope}/xjob_12/step_0/user/task_0"), "12", false),
+            (format!("/{scope}/job_12 (deleted)/step_0"), "12", false),
+            // No step in it, or no job at all.
+            (format!("/{scope}/job_12"), "12", false),
+            (format!("/{scope}/job_12/user/task_0"), "12", false),
+            ("/system.slice/slurmd.service".to_string(), "12", false),
+            ("/".to_string(), "12", false),
+            (format!("/../{scope}/job_12/step_0"), "12", false),
+            (format!("/{scope}/job_/step_0"), "", false),
+            (format!("/{scope}/job_a/step_0"), "a", false),
+        ] {
+            let text = format!("0::{path}\n");
+            let found = job_directory(&text, job);
+            let wanted = expected.then(|| Path::new(scope).join("job_12"));
+            assert_eq!(found, wanted, "{path} {job}");
+        }
+    }
+
+    #[test]
+    fn other_hierarchies_say_nothing_and_the_innermost_job_counts() {
+        let old = "4:freezer:/slurm/uid_0/job_12/step_0\n0::/user.slice\n";
+        assert_eq!(job_directory(old, "12"), None);
+        assert_eq!(job_directory("", "12"), None);
+        let nested = "0::/a/job_12/step_0/user/task_0/b/job_12/step_1/slurm\n";
+        let inner = Path::new("a/job_12/step_0/user/task_0/b/job_12");
+        assert_eq!(job_directory(nested, "12").as_deref(), Some(inner));
+    }
+
+    #[test]
+    fn given_back_it_stays_without_limits() {
+        let dir = tempfile::tempdir().unwrap();
+        v2::fixture(dir.path());
+        let record = GroupRecord {
+            name: "12".into(),
+            version: Version::V2,
+            capacity: 2.0,
+            directories: vec![DirectoryRecord::find(dir.path(), &[Role::Cpu]).unwrap()],
+            borrowed: Some(Borrowed {
+                offset: 0.0,
+                seen: 0.0,
+            }),
+        };
+        let controls = v2::Controls::open(dir.path()).unwrap();
+        let mut held = controls.read().unwrap();
+        let sold = Held {
+            bandwidth: Bandwidth {
+                quota_us: Some(50_000),
+                period_us: 200_000,
+                burst_us: 25_000,
+            },
+            weight: 2_500,
+        };
+        controls.write(&mut held, &sold).unwrap();
+        give_back(&record).unwrap();
+        assert_eq!(controls.read().unwrap(), UNSET);
+        // Another one has taken its place, or none.
+        let mut held = controls.read().unwrap();
+        controls.write(&mut held, &sold).unwrap();
+        let mut other = record.clone();
+        other.directories[0].inode += 1;
+        give_back(&other).unwrap();
+        assert_eq!(controls.read().unwrap(), sold);
+        drop(dir);
+        give_back(&record).unwrap();
+    }
+}
