@@ -21,6 +21,11 @@ class ControllerKilled(SiteCase):
 
     site = {"nodes": 4}
 
+    def setUp(self):
+        # Ended in its own time, slurmctld saves what the test before has cancelled; killed too early, it would have those jobs again.
+        self.slurm.stop_controller()
+        self.slurm.start_controller()
+
     def restart(self):
         self.slurm.kill_controller()
         self.slurm.start_controller()
