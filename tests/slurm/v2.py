@@ -26,11 +26,14 @@ BUSY = "echo runs\nwhile :; do :; done\n"
 
 def prepare():
     """What a machine has that has been started by more than a kernel."""
-    # 192.0.2.1 is nobody's: without an address beside 127.0.0.1 no name has one for Slurm.
-    for command in ("ip link set lo up", "ip address add 192.0.2.1/32 dev lo", "hostname localhost", "mount -t tmpfs tmpfs /srv", "cp -a /etc /run/etc", "mount --bind /run/etc /etc",
-                    # Users of clusters that run on the machine meanwhile.
-                    "sed -i /^libra-slurm-/d /etc/passwd /etc/group /etc/shadow /etc/gshadow", f"mkdir {TOP}/system.slice"):
-        subprocess.run(command.split(), check=True)
+    # 192.0.2.1 is nobody's: without an address beside 127.0.0.1 no name has one for Slurm. Users are those of the machine without those of
+    # clusters that run there meanwhile, which may be coming and going.
+    script = f"""set -e
+        ip link set lo up; ip address add 192.0.2.1/32 dev lo; hostname localhost
+        mount -t tmpfs tmpfs /srv; mkdir {TOP}/system.slice
+        cp -a /etc /run/etc 2>/dev/null || true
+        mount --bind /run/etc /etc; rm -f /etc/*.lock; sed -i /^libra-slurm-/d /etc/passwd /etc/group /etc/shadow /etc/gshadow"""
+    subprocess.run(["sh", "-c", script], check=True)
 
 
 class V2Site(NodeSite):
