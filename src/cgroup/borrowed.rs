@@ -22,7 +22,7 @@ use super::enforcer::Enforcer;
 use super::error::Error;
 use super::file::write_once;
 use super::group::Group;
-use super::limits::{Bandwidth, Held};
+use super::limits::{Bandwidth, Held, Limits};
 use super::record::{DirectoryRecord, GroupRecord};
 use super::settings::Version;
 use super::v2;
@@ -47,6 +47,10 @@ const UNSET: Held = Held {
     },
     weight: 100,
 };
+
+/// The least cap of a borrowed group, in processors: its maker's own processes live of it too. Slurmstepd needs some 20 ms to begin
+/// and to end a step, ten times that on a slow machine; held to a thousandth, it ends no job in time.
+const ROOM: f64 = 0.05;
 
 /// Where Slurm keeps its own processes of a step, beside those of its user.
 const SLURMS_OWN: &str = "slurm";
@@ -153,6 +157,14 @@ pub(crate) fn give_back(record: &GroupRecord) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The limits that a borrowed group is capped by, so that its maker has room.
+pub(crate) fn with_room(limits: &Limits) -> Limits {
+    Limits::new(
+        limits.processors.max(ROOM.min(limits.capacity)),
+        limits.capacity,
+    )
 }
 
 /// True for a directory with processes of the batch system's own, which are no business of ours.

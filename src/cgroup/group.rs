@@ -130,9 +130,12 @@ impl Group {
     pub fn set(&mut self, limits: &Limits) -> Result<usize, Error> {
         limits.check()?;
         self.record.capacity = limits.capacity;
-        let wanted = self
-            .policy
-            .held(limits, each!(&self.controls, c => c.has_burst()));
+        let burst = each!(&self.controls, c => c.has_burst());
+        let mut wanted = self.policy.held(limits, burst);
+        if self.record.borrowed.is_some() {
+            let least = borrowed::with_room(limits);
+            wanted.bandwidth = self.policy.held(&least, burst).bandwidth;
+        }
         let mut written = match each!(&self.controls, c => c.write(&mut self.held, &wanted)) {
             // Someone else's write may have made our order of steps invalid: look, then try once more.
             Err(e) if e.errno() == Some(Errno::EINVAL) => {

@@ -189,6 +189,19 @@ fn a_job_is_held_where_slurm_keeps_it() {
 }
 
 #[test]
+fn slurmstepd_has_room_however_little_was_sold() {
+    let Some((_directory, host, mut slurm, _)) = node("", true) else {
+        return;
+    };
+    let little = LINE.replace("*0.525", "*0.001").replace("=20:", "=20000:");
+    prolog(&host, &job(Some(&little)), 1000.0).expect("begun");
+    let task = slurm.task("step_0", IDLE);
+    assert!(matches!(join(&host, "12", task), Joined::Held(_)));
+    assert_eq!(slurm.read("cpu.max"), "5000 100000");
+    assert_eq!(slurm.read("cpu.weight"), "10");
+}
+
+#[test]
 fn between_two_steps_slurms_group_is_gone_and_the_job_is_not() {
     let Some((_directory, host, mut slurm, root)) = node("", true) else {
         return;
