@@ -114,6 +114,7 @@ fn main() {
                 started: now,
                 ended: 0.0,
                 cut_short: false,
+                failed: false,
                 user: 1000,
             });
         }

@@ -210,6 +210,18 @@ impl Book {
         Ok(())
     }
 
+    /// Takes back an acceptance, if it has no id yet. Returns whether there was one.
+    pub fn drop_token(&mut self, token: u64) -> bool {
+        let unnamed = |book: &Book, key: usize| book.job(key).phase == Phase::Provisional;
+        match self.key_of_token(token) {
+            Ok(key) if unnamed(self, key) => {
+                self.remove(key);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Takes back acceptances from before `submitted` that have no id yet, for a caller that looked for their jobs in the
     /// batch system and did not find them. Returns how many.
     pub fn drop_unnamed(&mut self, submitted: f64) -> usize {

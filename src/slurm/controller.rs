@@ -37,6 +37,8 @@ pub struct Controller {
     pub(super) sold_jobs: HashSet<u32>,
     /// The largest number of a job that was seen.
     pub(super) newest_job: u32,
+    /// Acceptances of submissions that most likely were tests: token and when.
+    pub(super) tests: Vec<(u64, f64)>,
     /// When the records that were read last were taken.
     pub(super) read: Option<f64>,
     /// When it was made, Unix time.
@@ -123,6 +125,7 @@ impl Controller {
             largest: 1,
             sold_jobs: HashSet::new(),
             newest_job: 0,
+            tests: Vec::new(),
             read: None,
             begun: now,
             components: HashMap::new(),
@@ -272,6 +275,10 @@ impl Controller {
             };
             match admitted {
                 Ok((admitted, pinned)) => {
+                    if submission.without_session {
+                        let tokens = admitted.token..admitted.token + u64::from(count);
+                        self.tests.extend(tokens.map(|token| (token, now)));
+                    }
                     return Ok(self.accepted(
                         submission, asked, &request, partition, &admitted, pinned, now,
                     ));

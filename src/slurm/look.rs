@@ -14,6 +14,9 @@ use std::collections::{HashMap, HashSet};
 /// refused it, or it was only a test.
 const UNNAMED: f64 = 2.0;
 
+/// The same, for one that most likely was a test.
+const UNNAMED_TEST: f64 = 0.1;
+
 /// Slurm's times are whole seconds, and a job may be written down a moment after its end.
 const SECONDS_CUT: f64 = 2.0;
 
@@ -147,6 +150,15 @@ impl Controller {
                 self.end(&prepared.ended, records, now, &mut look);
                 self.follow(snapshot, now, &mut look);
                 let differences = self.book.reconcile(snapshot, now)?;
+                let mut tests = std::mem::take(&mut self.tests);
+                tests.retain(|&(token, submitted)| {
+                    let looked_for = submitted < records.taken - UNNAMED_TEST;
+                    if looked_for {
+                        self.book.drop_token(token);
+                    }
+                    !looked_for
+                });
+                self.tests = tests;
                 let dropped = self.book.drop_unnamed(records.taken - UNNAMED);
                 if dropped > 0 {
                     look.log
@@ -229,9 +241,11 @@ impl Controller {
             };
             let took = ended - sold.submitted;
             // Slurm's times are whole seconds, cut off.
-            let kept = match job.cut_short {
-                true => "was ended before it was done".to_string(),
-                false => verdict::kept(sold, took),
+            let kept = match (job.cut_short, job.failed) {
+                (true, _) => "was ended before it was done".to_string(),
+                // A task that its node refused looks the same as a program that did not succeed.
+                (false, true) => format!("{}, and failed", verdict::kept(sold, took)),
+                (false, false) => verdict::kept(sold, took),
             };
             // It is in the book, so this cannot fail.
             let _ = self.book.ended(name, now);

@@ -53,6 +53,8 @@ pub struct Job {
     pub ended: f64,
     /// Was it deleted, or ended by its time limit?
     pub cut_short: bool,
+    /// Did it end with another exit status than 0?
+    pub failed: bool,
     /// User number of its owner.
     pub user: u32,
 }

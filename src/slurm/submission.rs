@@ -49,6 +49,8 @@ pub struct Submission {
     pub held: bool,
     /// Which component of a heterogeneous job it is, from 0.
     pub component: Option<u32>,
+    /// Comes from no session, as `--test-only` does: most likely there will be no job.
+    pub without_session: bool,
     /// Options that ask for what is not judged here, such as `--gres`.
     pub not_judged: Vec<&'static str>,
 }

@@ -98,6 +98,7 @@ impl Queue {
             started: 0.0,
             ended: 0.0,
             cut_short: false,
+            failed: false,
             user: 1,
         });
         id
@@ -278,6 +279,21 @@ fn an_acceptance_without_a_job_is_taken_back() {
     let look = queue.look(START + 2.1);
     assert_eq!(look.log, ["1 acceptances have no job, taken back"]);
     assert_eq!(queue.committed()["n1"], 0.0);
+}
+
+#[test]
+fn a_test_holds_its_share_for_a_moment_only() {
+    let mut queue = Queue::new(EXACT);
+    let mut test = asks("10", "20", "100");
+    test.without_session = true;
+    queue.accept(&test, START);
+    let from_elsewhere = queue.accept(&test, START);
+    queue.enqueue(&from_elsewhere);
+    assert_eq!(queue.committed()["n1"], 1.0);
+    let look = queue.look(START + 0.2);
+    assert_eq!(look.log.len(), 1, "{:?}", look.log);
+    // The one that has a job after all keeps its share.
+    assert_eq!(queue.controller.book().job_count(), 1);
 }
 
 #[test]
@@ -507,6 +523,7 @@ fn what_was_sold_stays() {
         started: START,
         ended: 0.0,
         cut_short: false,
+        failed: false,
         user: 1,
     });
     queue.next = 2;

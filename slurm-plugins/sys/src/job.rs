@@ -79,6 +79,7 @@ impl<'a> Job<'a> {
             dependency: self.text(job.dependency),
             held: job.priority == 0,
             component: set32(job.het_job_offset),
+            without_session: job.alloc_sid == NO_VAL,
             not_judged: self.not_judged(),
         }
     }

@@ -154,6 +154,7 @@ unsafe fn job(job: &c::slurm_job_info_t) -> Option<Job> {
         started: job.start_time as f64,
         ended: job.end_time as f64,
         cut_short: !matches!(base, c::JOB_COMPLETE | c::JOB_FAILED),
+        failed: base == c::JOB_FAILED,
         user: job.user_id,
     })
 }

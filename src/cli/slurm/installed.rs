@@ -146,6 +146,10 @@ fn running(findings: &mut Findings, slurm: &Slurm, file: Option<&PathBuf>) {
         findings.ok("slurmctld: not seen running here (SlurmctldPidFile), so not asked which plugin it has loaded");
         return;
     };
+    if file.is_some_and(|file| !file.exists()) {
+        // Said before; a restart would only bring it down.
+        return;
+    }
     match mapped(pid, file, Which::JobSubmit) {
         None => {}
         Some(Mapped::This) => findings.ok("slurmctld: runs with this plugin"),
