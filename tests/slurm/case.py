@@ -118,6 +118,20 @@ class SiteCase(unittest.TestCase):
         """Submit a job; sbatch's answer."""
         return self.slurm.sbatch(*self.terms_of(estimate, deadline, budget), *more, **options)
 
+    def runs_again(self, job, where=lambda: True, patience=120):
+        """A requeued job runs: Slurm itself lets it wait for two minutes, so it is told to start now."""
+        slurm, asked = self.slurm, [0.0]
+
+        def again():
+            if slurm.state(job) == "RUNNING" and where():
+                return True
+            if slurm.state(job) == "PENDING" and time.monotonic() - asked[0] > 3:
+                slurm.scontrol("update", f"jobid={job}", "starttime=now")
+                asked[0] = time.monotonic()
+            return False
+
+        slurm.wait("it runs again", again, patience)
+
     def refused(self, answer, *parts, status=REFUSED):
         """It was refused, and these parts are in what was said. What was said."""
         self.assertEqual((answer.rc, answer.out), (status, ""), answer.err)

@@ -98,7 +98,7 @@ class NodesLost(SiteCase):
         slurm.wait("requeued", lambda: slurm.job(job)["Restarts"] == "1", 60)
         self.assertEqual(slurm.state(job), "PENDING")
         slurm.start_slurmd(down)
-        slurm.wait("it runs anew, where it was", lambda: slurm.state(job) == "RUNNING" and slurm.nodes_of(job) == [down], 240)
+        self.runs_again(job, lambda: slurm.nodes_of(job) == [down])
         slurm.wait("in its cgroup", lambda: set(self.processes(job, down)) - set(members))
         slurm.wait("what ran before was ended", lambda: not [pid for pid in members if machine.alive(pid)])
         self.assertEqual(slurm.job_groups(), sorted([f"{down} job-{job}", f"{other} job-{elsewhere}"]))
@@ -128,7 +128,7 @@ class NodesLost(SiteCase):
         self.started(job)
         sold = self.sold(job)
         slurm.must("scontrol", "requeue", job)
-        slurm.wait("it runs again", lambda: slurm.job(job)["Restarts"] == "1" and slurm.state(job) == "RUNNING", 240)
+        self.runs_again(job, lambda: slurm.job(job)["Restarts"] == "1")
         self.started(job)
         self.assertEqual(self.sold(job), sold)
         self.assertEqual(slurm.job_groups(), [f"{node} job-{job}"])
@@ -147,7 +147,7 @@ class NodesLost(SiteCase):
         expect_free(self, slurm, {other: 1})
         slurm.start_slurmd(down)
         slurm.wait("it is taken again", lambda: "refused (share)" in slurm.sbatch(*terms(0.75, down)).err, 120)
-        slurm.wait("it runs", lambda: slurm.state(job) == "RUNNING", 240)
+        self.runs_again(job)
         expect_free(self, slurm, {down: 0.7, other: 1})
 
 
