@@ -93,7 +93,8 @@ class ControllerKilled(SiteCase):
             print(f"burst {number + 1}: {len(asked)} accepted, {len(kept)} kept by slurmctld", file=sys.stderr)
             expect_free(self, slurm, {node: 1 - taken for node, taken in sold_on(slurm).items()})
             self.assertEqual(len(set(tokens(slurm))), len(kept), "none twice")
-            again = [slurm.submit(*terms(0.02, node)) for node in slurm.nodes]
+            # What has just been tried out is free again with the next look.
+            again = [slurm.wait(f"sold again on {node}", lambda node=node: slurm.sbatch(*terms(0.02, node)).out or None) for node in slurm.nodes]
             for job in again:
                 self.assertEqual(sum(one == job for one in holding(slurm)), 1)
             expect_free(self, slurm, {node: 1 - taken for node, taken in sold_on(slurm).items()})
