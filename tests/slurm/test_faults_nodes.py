@@ -98,7 +98,8 @@ class NodesLost(SiteCase):
         slurm.wait("requeued", lambda: slurm.job(job)["Restarts"] == "1", 60)
         self.assertEqual(slurm.state(job), "PENDING")
         slurm.start_slurmd(down)
-        self.runs_again(job, lambda: slurm.nodes_of(job) == [down])
+        # Told to start at once, after its node was lost, Slurm would end it: "Job credential revoked". So its two minutes are waited for.
+        slurm.wait("it runs anew, where it was", lambda: slurm.state(job) == "RUNNING" and slurm.nodes_of(job) == [down], 240)
         slurm.wait("in its cgroup", lambda: set(self.processes(job, down)) - set(members))
         slurm.wait("what ran before was ended", lambda: not [pid for pid in members if machine.alive(pid)])
         self.assertEqual(slurm.job_groups(), sorted([f"{down} job-{job}", f"{other} job-{elsewhere}"]))
