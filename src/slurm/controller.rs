@@ -9,20 +9,19 @@
 use super::array::SoldJob;
 use super::records::Partition;
 use super::submission::{Asked, NotJudged, Submission};
-use crate::book::{Admitted, Book, BookError};
+use super::words::in_few_words;
+use crate::book::{Admitted, Book};
 use crate::config::{Config, WithoutTerms};
-use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{Request, Shape};
-use crate::decision::refusal::Reason;
 use crate::sold::{Sold, SoldPlace};
-use crate::text::{credits, duration};
+use crate::text::duration;
 use crate::verdict;
 use std::collections::{HashMap, HashSet};
 
 /// One slurmctld's book.
 pub struct Controller {
     pub(super) book: Book,
-    without_terms: WithoutTerms,
+    pub(super) without_terms: WithoutTerms,
     wanted: Vec<String>,
     /// Partitions that take jobs with terms.
     shared: Vec<SharedPartition>,
@@ -93,21 +92,6 @@ pub struct Accepted {
     pub time_limit: u32,
     /// For the user.
     pub quote: String,
-}
-
-/// A change of a job that somebody asks for.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Change {
-    /// Number of the job or array as it was given: `12`, `12_3`, `12_[1-3]`, `12+1`.
-    pub job: String,
-    /// Is it Slurm's administrator?
-    pub by_administrator: bool,
-    /// What of it that was sold with the job: `TimeLimit`, `NodeList` and such; empty for a change of anything else.
-    pub sold_with_it: Vec<&'static str>,
-    /// The new admin comment.
-    pub admin_comment: Option<String>,
-    /// The new comment.
-    pub comment: Option<String>,
 }
 
 impl Controller {
@@ -460,209 +444,6 @@ impl Controller {
             sold: sold_job.line(),
             time_limit: (longest / 60.0).ceil().max(1.0) as u32,
             quote: format!("libra: {quote}"),
-        }
-    }
-
-    fn refusal_text(
-        &self,
-        error: &BookError,
-        submission: &Submission,
-        request: &Request,
-        count: u32,
-    ) -> String {
-        let BookError::Refused(refusal) = error else {
-            return error.to_string();
-        };
-        let write = |offer: &CounterOffer| write_offer(offer, submission, request, count);
-        let name = |index: usize| self.book.node_name(index).to_string();
-        let text = verdict::refused(refusal, count, &name, &write);
-        // Slurm's users know nodes and jobs; chunks are PBS's word.
-        let Reason::Chunks { asked, fit } = refusal.reason else {
-            return text;
-        };
-        let what = if count > 1 { "jobs" } else { "nodes" };
-        text.replacen(
-            &format!(
-                "refused ({}): {}",
-                refusal.reason.category(),
-                refusal.reason.text(name)
-            ),
-            &format!(
-                "refused ({what}): it asks for {asked} {what} and there is room for {fit} now"
-            ),
-            1,
-        )
-    }
-
-    fn submit_without_terms(&self, submission: &Submission) -> Answer {
-        match self.without_terms {
-            WithoutTerms::BestEffort | WithoutTerms::LeaveAlone => Answer::Pass,
-            WithoutTerms::Refuse => Answer::Refuse(
-                "libra: jobs on this cluster need a deadline, a budget and an estimate: \
-                 sbatch --sla-deadline=1h --budget=5000 --estimate=30m"
-                    .to_string(),
-            ),
-            WithoutTerms::OtherNodes => self.keep_off(submission),
-        }
-    }
-
-    /// Jobs without terms on other nodes than Libra's.
-    fn keep_off(&self, submission: &Submission) -> Answer {
-        let goes_to: Vec<&Partition> = match &submission.partition {
-            Some(names) => (names.split(','))
-                .filter_map(|name| self.partitions.iter().find(|p| p.name == name.trim()))
-                .collect(),
-            None => self.partitions.iter().filter(|p| p.default).collect(),
-        };
-        // One that Slurm does not know it refuses itself.
-        if goes_to.is_empty() {
-            return Answer::Pass;
-        }
-        let (mut off, mut others) = (Vec::new(), false);
-        for node in goes_to.iter().flat_map(|partition| &partition.nodes) {
-            match self.libra_nodes.contains(node) {
-                true => off.push(node.clone()),
-                false => others = true,
-            }
-        }
-        if off.is_empty() {
-            return Answer::Pass;
-        }
-        if others {
-            off.sort();
-            off.dedup();
-            return Answer::PassWithout(off);
-        }
-        let free: Vec<&str> = (self.partitions.iter())
-            .filter(|p| p.nodes.iter().any(|node| !self.libra_nodes.contains(node)))
-            .map(|p| p.name.as_str())
-            .collect();
-        let elsewhere = match free.is_empty() {
-            true => String::new(),
-            false => format!(", or submit to {}", free.join(" or ")),
-        };
-        Answer::Refuse(format!(
-            "libra: the nodes of partition {} are for jobs with a deadline: \
-             sbatch --sla-deadline=1h --budget=5000 --estimate=30m{elsewhere}",
-            goes_to[0].name
-        ))
-    }
-
-    /// May this change be made?
-    ///
-    /// # Errors
-    /// Why not, for whoever asked.
-    pub fn change(&self, change: &Change) -> Result<(), String> {
-        let number: u32 = change
-            .job
-            .split(['_', '+'])
-            .next()
-            .and_then(|number| number.parse().ok())
-            .unwrap_or(0);
-        // What was just accepted has no number here yet.
-        let unknown =
-            number > self.newest_job && (self.book.has_provisional() || self.read.is_none());
-        let sold = self.sold_jobs.contains(&number);
-        let begins = |text: &Option<String>| {
-            text.as_ref()
-                .is_some_and(|text| text.trim().starts_with(super::array::PREFIX))
-        };
-        if sold && change.admin_comment.is_some() {
-            return Err(format!(
-                "libra: the admin comment of job {} says what was sold to it; use its comment (Comment=…) instead",
-                change.job
-            ));
-        }
-        if unknown && change.admin_comment.is_some() {
-            return Err(format!(
-                "libra: job {} was only just submitted; try again in some seconds",
-                change.job
-            ));
-        }
-        if begins(&change.admin_comment) {
-            return Err(
-                "libra: an admin comment that begins with 'libra:' is Libra's own".to_string(),
-            );
-        }
-        if change.by_administrator {
-            return Ok(());
-        }
-        if begins(&change.comment) {
-            return Err(
-                "libra: the terms are given when a job is submitted; cancel it and submit it anew"
-                    .to_string(),
-            );
-        }
-        let Some(what) = change.sold_with_it.first() else {
-            return Ok(());
-        };
-        if sold {
-            return Err(format!(
-                "libra: {what} belongs to what was sold to job {}; cancel it and submit it anew",
-                change.job
-            ));
-        }
-        if unknown {
-            return Err(format!(
-                "libra: job {} was only just submitted; try again in some seconds",
-                change.job
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// Longest text that a user is told, in bytes: what was asked for may be in it.
-const LONGEST_TEXT: usize = 2000;
-
-fn in_few_words(mut text: String) -> String {
-    if text.len() > LONGEST_TEXT {
-        let end = (0..=LONGEST_TEXT).rfind(|&end| text.is_char_boundary(end));
-        text.truncate(end.unwrap_or(0));
-        text.push('…');
-    }
-    text
-}
-
-/// A counter-offer as options of sbatch.
-fn write_offer(
-    offer: &CounterOffer,
-    submission: &Submission,
-    request: &Request,
-    count: u32,
-) -> Option<String> {
-    match *offer {
-        CounterOffer::Deadline { deadline, price } => Some(format!(
-            "--sla-deadline={} (costs {})",
-            duration::exact(deadline),
-            credits(price)
-        )),
-        CounterOffer::Budget { budget } => Some(format!("--budget={}", credits(budget))),
-        CounterOffer::Processors { .. } if count > 1 => {
-            let (jobs, price) = verdict::jobs_left(offer, &request.shape)?;
-            let what = if jobs == 1 { "job" } else { "jobs" };
-            Some(format!(
-                "an array of {jobs} {what} (costs {})",
-                credits(price)
-            ))
-        }
-        CounterOffer::Processors {
-            chunks,
-            processors_per_chunk,
-            price,
-        } => {
-            let each = submission.processors_per_task.unwrap_or(1).max(1);
-            // Fewer nodes than --nodelist names are not accepted.
-            if processors_per_chunk % each != 0 || submission.required_nodes.len() > chunks as usize
-            {
-                return None;
-            }
-            let tasks = chunks.checked_mul(processors_per_chunk / each)?;
-            let nodes = match (chunks, submission.least_nodes) {
-                (1, None | Some(..=1)) => String::new(),
-                (nodes, _) => format!("-N {nodes} "),
-            };
-            Some(format!("{nodes}-n {tasks} (costs {})", credits(price)))
         }
     }
 }

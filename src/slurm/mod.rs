@@ -14,9 +14,13 @@ pub mod look;
 pub mod node;
 pub mod options;
 pub mod records;
+mod rules;
 pub mod submission;
 #[cfg(test)]
 mod tests;
+mod words;
+
+pub use rules::Change;
 
 /// Name of the variable in a job's prolog environment that has what was sold. Slurm puts `SPANK_` before it on the node.
 pub const SOLD_VARIABLE: &str = "LIBRA_SOLD";

@@ -1,7 +1,8 @@
 //! What Slurm's submissions and records do to the book, on four nodes of one processor.
 
+use super::Change;
 use super::array::{ArrayTasks, SoldJob};
-use super::controller::{Accepted, Answer, Change, Controller};
+use super::controller::{Accepted, Answer, Controller};
 use super::look::Prepared;
 use super::records::{Job, Node, Partition, Records, State};
 use super::submission::Submission;

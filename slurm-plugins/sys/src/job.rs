@@ -4,8 +4,9 @@ use crate::slurm::{
     INFINITE, MEM_PER_CPU, NO_VAL, NO_VAL16, NO_VAL64, SLURM_VERSION_NUMBER, job_desc_msg_t,
 };
 use crate::text;
+use libra::slurm::Change;
 use libra::slurm::SOLD_VARIABLE;
-use libra::slurm::controller::{Accepted, Change};
+use libra::slurm::controller::Accepted;
 use libra::slurm::submission::{Memory, Submission, is_option};
 use std::ffi::c_char;
 

@@ -1,0 +1,98 @@
+//! A refusal in the words of Slurm's users: nodes, jobs, and options of sbatch.
+
+use super::controller::Controller;
+use super::submission::Submission;
+use crate::book::BookError;
+use crate::decision::counter_offer::CounterOffer;
+use crate::decision::job::Request;
+use crate::decision::refusal::Reason;
+use crate::text::{credits, duration};
+use crate::verdict;
+
+/// Longest text that a user is told, in bytes: what was asked for may be in it.
+const LONGEST_TEXT: usize = 2000;
+
+impl Controller {
+    pub(super) fn refusal_text(
+        &self,
+        error: &BookError,
+        submission: &Submission,
+        request: &Request,
+        count: u32,
+    ) -> String {
+        let BookError::Refused(refusal) = error else {
+            return error.to_string();
+        };
+        let write = |offer: &CounterOffer| write_offer(offer, submission, request, count);
+        let name = |index: usize| self.book.node_name(index).to_string();
+        let text = verdict::refused(refusal, count, &name, &write);
+        // Slurm's users know nodes and jobs; chunks are PBS's word.
+        let Reason::Chunks { asked, fit } = refusal.reason else {
+            return text;
+        };
+        let what = if count > 1 { "jobs" } else { "nodes" };
+        text.replacen(
+            &format!(
+                "refused ({}): {}",
+                refusal.reason.category(),
+                refusal.reason.text(name)
+            ),
+            &format!(
+                "refused ({what}): it asks for {asked} {what} and there is room for {fit} now"
+            ),
+            1,
+        )
+    }
+}
+
+pub(super) fn in_few_words(mut text: String) -> String {
+    if text.len() > LONGEST_TEXT {
+        let end = (0..=LONGEST_TEXT).rfind(|&end| text.is_char_boundary(end));
+        text.truncate(end.unwrap_or(0));
+        text.push('…');
+    }
+    text
+}
+
+/// A counter-offer as options of sbatch.
+fn write_offer(
+    offer: &CounterOffer,
+    submission: &Submission,
+    request: &Request,
+    count: u32,
+) -> Option<String> {
+    match *offer {
+        CounterOffer::Deadline { deadline, price } => Some(format!(
+            "--sla-deadline={} (costs {})",
+            duration::exact(deadline),
+            credits(price)
+        )),
+        CounterOffer::Budget { budget } => Some(format!("--budget={}", credits(budget))),
+        CounterOffer::Processors { .. } if count > 1 => {
+            let (jobs, price) = verdict::jobs_left(offer, &request.shape)?;
+            let what = if jobs == 1 { "job" } else { "jobs" };
+            Some(format!(
+                "an array of {jobs} {what} (costs {})",
+                credits(price)
+            ))
+        }
+        CounterOffer::Processors {
+            chunks,
+            processors_per_chunk,
+            price,
+        } => {
+            let each = submission.processors_per_task.unwrap_or(1).max(1);
+            // Fewer nodes than --nodelist names are not accepted.
+            if processors_per_chunk % each != 0 || submission.required_nodes.len() > chunks as usize
+            {
+                return None;
+            }
+            let tasks = chunks.checked_mul(processors_per_chunk / each)?;
+            let nodes = match (chunks, submission.least_nodes) {
+                (1, None | Some(..=1)) => String::new(),
+                (nodes, _) => format!("-N {nodes} "),
+            };
+            Some(format!("{nodes}-n {tasks} (costs {})", credits(price)))
+        }
+    }
+}
