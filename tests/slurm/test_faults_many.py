@@ -70,7 +70,7 @@ class Many(SiteCase):
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
                 answers = list(pool.map(lambda n: slurm.sbatch(*refusals[n % len(refusals)]), range(50)))
             self.assertEqual({answer.rc for answer in answers}, {1})
-            if number >= 10:
+            if number >= 20:  # arenas of malloc's grow for some hundred of them
                 points.append((50 * number, resident(controller)))
         slope = statistics.linear_regression(*zip(*points)).slope
         print(f"{slope * 1024:.0f} bytes a refusal; {points[0][1]} kB after {points[0][0]}, {points[-1][1]} kB after {points[-1][0]}", file=sys.stderr)
