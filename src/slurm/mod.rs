@@ -1,12 +1,12 @@
 //! Libra inside Slurm: what its plugins ask, answered; plain Rust, without Slurm's own types.
 //!
-//! [`controller`] decides inside slurmctld, over a [`crate::book::Book`]. `node` begins, joins and ends jobs on a
+//! [`controller`] decides inside slurmctld, over a [`crate::book::Book`]. [`node`] begins, joins and ends jobs on a
 //! node, over the host's registry and cgroups. The plugins (`slurm-plugins/`) turn Slurm's structures into these
 //! modules' and back, and decide nothing.
 //!
 //! Slurm's own records are the truth: every accepted job carries what was sold to it in its admin comment
 //! ([`array`]), which users cannot change. The book is built from the records after a restart of slurmctld, and
-//! compared with them every second or so ([`records`]): Slurm tells a plugin neither a job's number nor its end.
+//! compared with them every second or so ([`records`], [`look`]): Slurm tells a plugin neither a job's number nor its end.
 
 pub mod array;
 pub mod controller;

@@ -23,8 +23,6 @@ pub struct Submission {
     pub partition: Option<String>,
     /// `--nodes`, the least.
     pub least_nodes: Option<u32>,
-    /// `--nodes`, the most.
-    pub most_nodes: Option<u32>,
     /// `--ntasks`
     pub tasks: Option<u32>,
     /// `--ntasks-per-node`

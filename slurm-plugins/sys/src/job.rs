@@ -67,7 +67,6 @@ impl<'a> Job<'a> {
             time_limit: set32(job.time_limit),
             partition: self.text(job.partition),
             least_nodes: set32(job.min_nodes),
-            most_nodes: set32(job.max_nodes),
             tasks: set32(job.num_tasks),
             tasks_per_node: set16(job.ntasks_per_node).filter(|tasks| *tasks > 0),
             processors_per_task: set16(job.cpus_per_task),
