@@ -2,6 +2,8 @@
 //!
 //! ARCHITECTURE.md at the top of the tree is the map.
 
+#[cfg(feature = "accounts")]
+pub mod accounts;
 pub mod book;
 pub mod cgroup;
 pub mod config;

@@ -8,7 +8,7 @@
 //! `v=1:token=17:submitted=1700000000.25:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:`
 //! `chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525`
 //!
-//! `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
+//! `payer` is there where the site has accounts: `payer=user/alice`. `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
 //! `count` is the number of its subjobs, `chunks` those of one subjob, `price` the price of one, and `at` is
 //! the plan for all of them.
 
@@ -28,6 +28,8 @@ pub struct Sold {
     pub price: f64,
     /// Subjobs; 1 for a job that is no array.
     pub count: u32,
+    /// The account that pays, as `user:alice`; none where the site has no accounts.
+    pub payer: Option<String>,
     /// Where, in the order of the plan.
     pub places: Vec<SoldPlace>,
 }
@@ -56,9 +58,13 @@ impl Sold {
             DeadlineType::Hard => "hard",
             DeadlineType::Soft => "soft",
         };
+        // In a line of pairs the name's own colon cannot stay.
+        let payer = (self.payer.as_ref()).map_or_else(String::new, |name| {
+            format!(":payer={}", name.replacen(':', "/", 1))
+        });
         let mut line = format!(
             "v=1:token={}:submitted={}:estimate={}:deadline={}:budget={}:type={kind}:penalty={}:price={}:\
-             chunks={}:processors={}:memory={}:scatter={}:count={}:at=",
+             chunks={}:processors={}:memory={}:scatter={}:count={}{payer}:at=",
             self.token,
             self.submitted,
             terms.estimate,
@@ -125,6 +131,7 @@ impl Sold {
             request,
             price: read(value("price")?)?,
             count: read(value("count")?)?,
+            payer: value("payer").ok().map(|name| name.replacen('/', ":", 1)),
             places: value("at")?
                 .split('+')
                 .map(place)

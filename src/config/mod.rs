@@ -34,6 +34,8 @@ pub struct Config {
     pub registry: RegistryConfig,
     /// The control loop.
     pub agent: AgentConfig,
+    /// Where the money of budgets comes from.
+    pub accounts: AccountsConfig,
     /// The hooks of PBS.
     pub pbs: PbsConfig,
     /// The plugins of Slurm.
@@ -141,6 +143,56 @@ pub struct AgentConfig {
     pub interval: Duration,
     /// Time between SIGTERM and SIGKILL when a job is cancelled.
     pub grace: Duration,
+}
+
+/// `[accounts]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct AccountsConfig {
+    /// Are budgets taken from accounts?
+    pub mode: AccountsMode,
+    /// The durable history.
+    pub ledger: PathBuf,
+    /// Directory of the present state, in memory.
+    pub live: PathBuf,
+    /// Members of this group may do what root may; empty: nobody.
+    pub administrators: String,
+    /// What use beyond the estimate costs.
+    pub overrun: Overrun,
+}
+
+/// Are there accounts?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccountsMode {
+    /// A budget is a limit only.
+    #[default]
+    Off,
+    /// A budget is taken from an account.
+    On,
+}
+
+/// What a job used beyond its estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overrun {
+    /// The price is all that is ever charged.
+    #[default]
+    Free,
+    /// A second costs what one of the estimate did.
+    Charged,
+}
+
+impl Default for AccountsConfig {
+    fn default() -> Self {
+        AccountsConfig {
+            mode: AccountsMode::Off,
+            ledger: PathBuf::from("/var/lib/libra/ledger.sqlite"),
+            live: PathBuf::from("/dev/shm/libra-accounts"),
+            administrators: String::new(),
+            overrun: Overrun::Free,
+        }
+    }
 }
 
 /// `[pbs]`
@@ -305,6 +357,17 @@ impl Config {
                 "cgroup.root is '{root}', expected 'auto' or a path below the cgroup mount, without '..'"
             )));
         }
+        for (key, path) in [
+            ("ledger", &config.accounts.ledger),
+            ("live", &config.accounts.live),
+        ] {
+            if !path.is_absolute() {
+                return Err(invalid(format!(
+                    "accounts.{key} is '{}', expected an absolute path",
+                    path.display()
+                )));
+            }
+        }
         if config.registry.directory != "auto" && !config.registry.directory.starts_with('/') {
             return Err(invalid(format!(
                 "registry.directory is '{}', expected 'auto' or an absolute path",
@@ -448,6 +511,8 @@ mod tests {
             ("[cgroup]\nperiod = '2s'", "", "1ms to 1s"),
             ("[cgroup]\nroot = '../x'", "", "without '..'"),
             ("[registry]\ndirectory = 'run'", "", "absolute"),
+            ("[accounts]\nledger = 'x'", "", "absolute"),
+            ("[accounts]\nmode = 'yes'", "line 2", "`off`"),
             ("[", "line 1", ""),
         ] {
             let error = Config::from_toml(text).expect_err(text).to_string();

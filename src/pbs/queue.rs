@@ -118,6 +118,7 @@ impl Server {
             request: *request,
             price: each,
             count,
+            payer: None,
             places: (admitted.places.iter())
                 .map(|place| SoldPlace {
                     node: self.node_name(place.node),

@@ -405,6 +405,7 @@ impl Controller {
             request: *request,
             price: admitted.price / f64::from(count),
             count,
+            payer: None,
             places: (admitted.places.iter())
                 .map(|place| SoldPlace {
                     node: self.book.node_name(place.node).to_string(),

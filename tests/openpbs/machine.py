@@ -6,6 +6,7 @@ clusters do not meet. What is shared by all of them is changed under one lock.
 """
 
 import contextlib
+import os
 import pathlib
 import re
 import signal
@@ -60,33 +61,43 @@ def free_ports(subnet, count):
     raise RuntimeError(f"fewer than {count} free ports from {FIRST_PORT + subnet * PORTS_EACH}: fewer hosts, or another subnet")
 
 
-def replace_hosts(text):
-    """In place, not by rename: in containers /etc/hosts is often a mount of its own. Never empty meanwhile, since other clusters look
-    names up in it: what is common stays as it is."""
-    with open(HOSTS_FILE, "r+", encoding="utf-8") as file:
-        file.write(text)
-        file.truncate()
+def gone_line(size):
+    """What stands in the place of a cluster's lines when it is gone, of the same size."""
+    return "# libra-openpbs gone ".ljust(size - 1, "#") + "\n"
+
+
+def overwrite_hosts(offset, text):
+    """Only what changes, in place: in containers /etc/hosts is often a mount of its own and takes no rename, and whoever looks a name up
+    while lines move sees some of them twice and others not at all (a mom gives up an interactive job for that)."""
+    with open(HOSTS_FILE, "r+b", buffering=0) as file:
+        file.seek(offset)
+        file.write(text.encode())
 
 
 def add_names(subnet, directory, names):
     """Put {address: name} on `lo` and into /etc/hosts. Call it under the lock."""
     if subnet in known_clusters():
         raise RuntimeError(f"subnet {subnet} is taken by {known_clusters()[subnet]}: choose another, or `cluster.py down` that one")
-    text = HOSTS_FILE.read_text()
+    text = HOSTS_FILE.read_bytes().decode()
     lines = [begin_line(subnet, directory), *(f"{address} {name}" for address, name in names.items()), f"# libra-openpbs {subnet} end"]
     if not text.endswith("\n"):
         lines.insert(0, "")
-    replace_hosts(text + "\n".join(lines) + "\n")
+    overwrite_hosts(len(text.encode()), "\n".join(lines) + "\n")
     for address in names:
         subprocess.run(["ip", "addr", "add", f"{address}/32", "dev", "lo"], check=True)
 
 
 def remove_names(subnet):
     """Take this subnet's addresses off `lo` and its lines out of /etc/hosts. Call it under the lock."""
-    text = HOSTS_FILE.read_text()
-    without = re.sub(rf"^# libra-openpbs {subnet} begin .*?^# libra-openpbs {subnet} end\n", "", text, flags=re.MULTILINE | re.DOTALL)
-    if without != text:
-        replace_hosts(without)
+    text = HOSTS_FILE.read_bytes().decode()
+    found = re.search(rf"^# libra-openpbs {subnet} begin .*?^# libra-openpbs {subnet} end\n", text, flags=re.MULTILINE | re.DOTALL)
+    if found:
+        overwrite_hosts(len(text[: found.start()].encode()), gone_line(len(found[0].encode())))
+    if not known_clusters():
+        # Nobody looks any more: now the file may become what it was.
+        rest = re.sub(r"^# libra-openpbs gone #*\n", "", HOSTS_FILE.read_bytes().decode(), flags=re.MULTILINE)
+        overwrite_hosts(0, rest)
+        os.truncate(HOSTS_FILE, len(rest.encode()))
     for address in addresses_on_lo():
         if address.startswith(f"10.77.{subnet}."):
             subprocess.run(["ip", "addr", "del", f"{address}/32", "dev", "lo"], check=False)

@@ -171,6 +171,17 @@ class Front(unittest.TestCase):
         self.pbs.wait_state(job, "F")
 
     def test_interactive(self):
+        # A mom that cannot reach the waiting qsub gives the job up at once, with and without Libra; then once more.
+        for attempt in (1, 2, 3):
+            try:
+                return self.interactive()
+            except AssertionError:
+                moms = "".join(self.pbs.log(host) for host in self.pbs.host_names)
+                if attempt == 3 or moms.count("cannot open qsub sock") < attempt:
+                    raise
+                print("a mom could not reach the waiting qsub; once more", file=sys.stderr)
+
+    def interactive(self):
         (self.home / "job.sh").write_text("#PBS -W deadline=60,budget=7\n")
         group = self.home.stat().st_gid
         pid, terminal = pty.fork()

@@ -1,0 +1,401 @@
+//! The admitting side's dealings with accounts: who pays, is a budget covered, hold, settle, and comparing with the batch system's jobs.
+//!
+//! A hold's key is of what was sold ([`Sold`], which travels with the job): system, time of submission and token. So whoever
+//! sees the job can find its hold, open it again where a power failure lost it, and settle it once.
+
+use super::AccountsError;
+use super::flush::is_outdated;
+use super::ledger::Ledger;
+use super::live::{Act, Live, Payout};
+use super::money::Money;
+use super::names::AccountName;
+use super::settlement::{End, HowEnded, Settlement, settle};
+use super::writer::Writer;
+use crate::config::{Config, Overrun};
+use crate::sold::Sold;
+use crate::text::credits;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Another process's transaction is waited for so long: somebody waits for an answer meanwhile.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A hold whose job is not in records that are so much younger has none, in seconds.
+const UNSEEN: f64 = 60.0;
+
+/// The accounts, as one admitting process has them.
+pub struct Payments {
+    live: Live,
+    _writer: Option<Writer>,
+    ledger: Ledger,
+    paths: (PathBuf, PathBuf),
+    /// `slurm`, `pbs` or `run`.
+    system: &'static str,
+    overrun: Overrun,
+    margin: f64,
+}
+
+/// Who pays for a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payer {
+    /// The account.
+    pub name: String,
+    id: i64,
+    /// What it can spend; none: without limit.
+    pub available: Option<Money>,
+}
+
+/// What came of a job's end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// The account.
+    pub payer: String,
+    /// What was charged, beyond the hold as well.
+    pub charged: Money,
+    /// What was paid out.
+    pub compensation: Money,
+    /// Why.
+    pub reason: &'static str,
+}
+
+impl std::fmt::Display for Settled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is charged {}", self.payer, self.charged)?;
+        if self.compensation > Money::ZERO {
+            write!(f, " and paid {}", self.compensation)?;
+        }
+        write!(f, " ({})", self.reason)
+    }
+}
+
+impl Payments {
+    /// Opens the accounts where the site has them. `system`: first part of the keys of this process's holds. `writes`: start a thread
+    /// that writes down; a process that does not live long flushes itself.
+    ///
+    /// # Errors
+    /// When they cannot be opened.
+    pub fn open(
+        config: &Config,
+        system: &'static str,
+        writes: bool,
+    ) -> Result<Option<Payments>, AccountsError> {
+        let accounts = &config.accounts;
+        if accounts.mode == crate::config::AccountsMode::Off {
+            return Ok(None);
+        }
+        let (live, ledger) = (accounts.live.clone(), accounts.ledger.clone());
+        let writer = match writes {
+            true => Some(
+                Writer::start(live.clone(), ledger.clone()).map_err(|error| {
+                    AccountsError::Unsound(format!("no thread to write accounts down: {error}"))
+                })?,
+            ),
+            false => None,
+        };
+        Ok(Some(Payments {
+            live: Live::open(&live, &ledger, PATIENCE)?,
+            ledger: Ledger::open(&ledger)?,
+            _writer: writer,
+            paths: (live, ledger),
+            system,
+            overrun: accounts.overrun,
+            margin: config.admission.estimate_margin.0,
+        }))
+    }
+
+    /// The live state.
+    pub fn live(&mut self) -> &mut Live {
+        &mut self.live
+    }
+
+    /// Writes down what waits.
+    ///
+    /// # Errors
+    /// As [`super::flush::flush`].
+    pub fn flush(&self) -> Result<(), AccountsError> {
+        super::flush::flush(&self.live, &self.ledger).map(|_| ())
+    }
+
+    /// To be called now and then, where nobody waits: takes another live state where one was made since.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn refresh(&mut self) -> Result<(), AccountsError> {
+        if is_outdated(&self.live, &self.ledger)? || !self.live.path.exists() {
+            self.live = Live::open(&self.paths.0, &self.paths.1, PATIENCE)?;
+        }
+        Ok(())
+    }
+
+    /// The hold's key.
+    pub fn key(&self, sold: &Sold) -> String {
+        format!(
+            "{}:{}-{}",
+            self.system,
+            (sold.submitted * 1e6).round() as i64,
+            sold.token
+        )
+    }
+
+    /// Who pays for a job of this user: the project that it names, where there is an account of it, else the user.
+    ///
+    /// # Errors
+    /// When there is no such account, or the user may not use it.
+    pub fn payer(
+        &self,
+        user: &str,
+        project: Option<&str>,
+        now: f64,
+    ) -> Result<Payer, AccountsError> {
+        let at = millis(now);
+        if let Some(project) =
+            project.and_then(|project| AccountName::parse(&format!("project:{project}")).ok())
+        {
+            match self.live.account(&project, at) {
+                Err(AccountsError::NoAccount(_)) => {}
+                Err(error) => return Err(error),
+                Ok(account) => {
+                    if !self.live.is_member(account.id, user)? {
+                        return Err(AccountsError::NotMember {
+                            user: user.to_string(),
+                            account: account.name,
+                        });
+                    }
+                    return payer(account);
+                }
+            }
+        }
+        payer(
+            self.live
+                .account(&AccountName::parse(&format!("user:{user}"))?, at)?,
+        )
+    }
+
+    /// Is a budget covered? An unlimited one is what the account has.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn covers(&self, payer: &Payer, budget: f64) -> Result<(), AccountsError> {
+        match payer.available {
+            Some(available) if budget.is_finite() && Money::up(budget) > available => {
+                Err(AccountsError::Short {
+                    account: payer.name.clone(),
+                    available,
+                    wanted: Money::up(budget),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets aside what was sold can cost.
+    ///
+    /// # Errors
+    /// When the account has not enough.
+    pub fn hold(&mut self, payer: &Payer, sold: &Sold, now: f64) -> Result<(), AccountsError> {
+        let act = Act {
+            at: millis(now),
+            by: self.system,
+            note: "",
+        };
+        let amount = Money(each(sold).0.saturating_mul(i64::from(sold.count)));
+        self.live
+            .hold(&self.key(sold), payer.id, amount, act)
+            .map(|_| ())
+    }
+
+    /// The job has its id. For statements only.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn named(&mut self, sold: &Sold, id: &str) -> Result<(), AccountsError> {
+        match sold.payer {
+            Some(_) => self.live.name_job(&self.key(sold), id),
+            None => Ok(()),
+        }
+    }
+
+    /// A job that is there has a hold, whatever happened to it. Returns whether one had to be made; where the account has not
+    /// enough any more, of what it has.
+    ///
+    /// # Errors
+    /// When there is no such account any more.
+    pub fn ensure(&mut self, sold: &Sold, now: f64) -> Result<bool, AccountsError> {
+        let key = self.key(sold);
+        let Some(name) = &sold.payer else {
+            return Ok(false);
+        };
+        if self.live.knows(&key)? {
+            return Ok(false);
+        }
+        let account = self.live.account(&AccountName::parse(name)?, millis(now))?;
+        let wanted = Money(each(sold).0.saturating_mul(i64::from(sold.count)));
+        let amount = account
+            .available()
+            .map_or(wanted, |available| available.min(wanted));
+        self.live.hold(
+            &key,
+            account.id,
+            amount,
+            Act {
+                at: millis(now),
+                by: self.system,
+                note: "found again",
+            },
+        )
+    }
+
+    /// A job, or one subjob of an array, has ended. Nothing comes of one that nobody pays for, or that was settled before.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn ended(
+        &mut self,
+        sold: &Sold,
+        part: u32,
+        end: &End,
+        now: f64,
+    ) -> Result<Option<Settled>, AccountsError> {
+        let Some(payer) = sold.payer.clone() else {
+            return Ok(None);
+        };
+        self.ensure(sold, now)?;
+        let Settlement {
+            charge,
+            overrun,
+            compensation,
+            reason,
+        } = settle(
+            sold.price,
+            &sold.request.terms,
+            self.margin,
+            end,
+            self.overrun,
+        );
+        let of = each(sold);
+        let payout = Payout {
+            of: (sold.count > 1).then_some(of),
+            charge: Money::near(charge).min(of),
+            overrun: Money::near(overrun),
+            compensation: Money::near(compensation),
+        };
+        let act = Act {
+            at: millis(now),
+            by: self.system,
+            note: reason,
+        };
+        let paid = self.live.settle(&self.key(sold), part, payout, act)?;
+        Ok(paid.map(|paid| Settled {
+            payer,
+            charged: Money(paid.charge.0 + paid.overrun.0),
+            compensation: paid.compensation,
+            reason,
+        }))
+    }
+
+    /// What was sold will not run: refused by somebody else, or cancelled before it began.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn never_began(&mut self, sold: &Sold, now: f64) -> Result<(), AccountsError> {
+        let none = Payout {
+            of: None,
+            charge: Money::ZERO,
+            overrun: Money::ZERO,
+            compensation: Money::ZERO,
+        };
+        let act = Act {
+            at: millis(now),
+            by: self.system,
+            note: "never began",
+        };
+        self.live.settle(&self.key(sold), 0, none, act).map(|_| ())
+    }
+
+    /// Compares the holds with the jobs that the batch system had at `taken`. Holds without a job are released, jobs without a hold get
+    /// one. Returns lines for the log.
+    ///
+    /// # Errors
+    /// When the accounts cannot be read or written.
+    pub fn reconcile<'a>(
+        &mut self,
+        jobs: impl Iterator<Item = &'a Sold>,
+        taken: f64,
+        now: f64,
+    ) -> Result<Vec<String>, AccountsError> {
+        let mut log = Vec::new();
+        let mut present = HashSet::new();
+        for sold in jobs.filter(|sold| sold.payer.is_some()) {
+            if !present.insert(self.key(sold)) {
+                continue;
+            }
+            match self.ensure(sold, now) {
+                Ok(true) => log.push(format!(
+                    "accounts: hold {} was found again, {} credits",
+                    self.key(sold),
+                    credits(sold.price)
+                )),
+                Ok(false) => {}
+                Err(error) if error.is_refusal() => {
+                    log.push(format!("accounts: hold {}: {error}", self.key(sold)))
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        for hold in self.live.holds(&format!("{}:", self.system))? {
+            if present.contains(&hold.key) || hold.at as f64 / 1000.0 > taken - UNSEEN {
+                continue;
+            }
+            let none = Payout {
+                of: None,
+                charge: Money::ZERO,
+                overrun: Money::ZERO,
+                compensation: Money::ZERO,
+            };
+            let act = Act {
+                at: millis(now),
+                by: self.system,
+                note: "its job is gone",
+            };
+            self.live.settle(&hold.key, u32::MAX, none, act)?;
+            log.push(format!(
+                "accounts: hold {} has no job any more, {} credits are free again",
+                hold.key, hold.amount
+            ));
+        }
+        Ok(log)
+    }
+}
+
+/// What one job of it can cost.
+fn each(sold: &Sold) -> Money {
+    Money::up(sold.price)
+}
+
+fn payer(account: super::live::Account) -> Result<Payer, AccountsError> {
+    match account.closed {
+        true => Err(AccountsError::Closed(account.name)),
+        false => Ok(Payer {
+            id: account.id,
+            available: account.available(),
+            name: account.name,
+        }),
+    }
+}
+
+/// Unix milliseconds.
+pub fn millis(now: f64) -> i64 {
+    (now * 1000.0) as i64
+}
+
+/// How a job ended, of what batch systems say of it.
+pub fn how_ended(began: bool, cancelled: bool, time_limit: bool, node_failed: bool) -> HowEnded {
+    match (began, node_failed, time_limit, cancelled) {
+        (false, ..) => HowEnded::NeverBegan,
+        (_, true, ..) => HowEnded::NodeFailure,
+        (_, _, true, _) => HowEnded::TimeLimit,
+        (.., true) => HowEnded::Cancelled,
+        _ => HowEnded::Itself,
+    }
+}
