@@ -25,6 +25,10 @@ def facts(job):
         hold=string(job.Hold_Types) if str(job.Hold_Types or "n") != "n" else None,
         start=string(job.Execution_Time),
         depend=string(job.depend),
+        # Who pays, where the site has accounts.
+        user=string(pbs.event().requestor),
+        account=string(job.Account_Name),
+        project=string(job.project),
     )
     return asked
 

@@ -2,7 +2,6 @@
 //!
 //! ARCHITECTURE.md at the top of the tree is the map.
 
-#[cfg(feature = "accounts")]
 pub mod accounts;
 pub mod book;
 pub mod cgroup;

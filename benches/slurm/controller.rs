@@ -115,6 +115,8 @@ fn main() {
                 ended: 0.0,
                 cut_short: false,
                 failed: false,
+                how: libra::accounts::settlement::HowEnded::Itself,
+                ran: 0.0,
                 user: 1000,
             });
         }

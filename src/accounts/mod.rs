@@ -14,6 +14,7 @@
 //! - A power failure loses the live state: it is made anew of the ledger, and the batch system's own job records bring back holds that
 //!   had not been written down ([`payments`]).
 
+pub mod desk;
 pub mod flush;
 pub mod ledger;
 pub mod live;

@@ -59,6 +59,19 @@ impl fmt::Display for AccountName {
     }
 }
 
+/// Name of a user by the number, and the number by the name, as the system knows them. May take long where a directory service
+/// is asked.
+pub fn user_name(number: u32) -> Option<String> {
+    let found = nix::unistd::User::from_uid(number.into());
+    found.ok().flatten().map(|user| user.name)
+}
+
+/// See [`user_name`].
+pub fn user_number(name: &str) -> Option<u32> {
+    let found = nix::unistd::User::from_name(name);
+    found.ok().flatten().map(|user| user.uid.as_raw())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

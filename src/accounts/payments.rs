@@ -138,6 +138,14 @@ impl Payments {
         )
     }
 
+    /// All holds of this system that are open.
+    ///
+    /// # Errors
+    /// When the accounts cannot be read.
+    pub fn open_holds(&self) -> Result<Vec<super::live::OpenHold>, AccountsError> {
+        self.live.holds(&format!("{}:", self.system))
+    }
+
     /// Who pays for a job of this user: the project that it names, where there is an account of it, else the user.
     ///
     /// # Errors
@@ -170,23 +178,6 @@ impl Payments {
             self.live
                 .account(&AccountName::parse(&format!("user:{user}"))?, at)?,
         )
-    }
-
-    /// Is a budget covered? An unlimited one is what the account has.
-    ///
-    /// # Errors
-    /// When it is not.
-    pub fn covers(&self, payer: &Payer, budget: f64) -> Result<(), AccountsError> {
-        match payer.available {
-            Some(available) if budget.is_finite() && Money::up(budget) > available => {
-                Err(AccountsError::Short {
-                    account: payer.name.clone(),
-                    available,
-                    wanted: Money::up(budget),
-                })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Sets aside what was sold can cost.
@@ -343,7 +334,7 @@ impl Payments {
                 Err(error) => return Err(error),
             }
         }
-        for hold in self.live.holds(&format!("{}:", self.system))? {
+        for hold in self.open_holds()? {
             if present.contains(&hold.key) || hold.at as f64 / 1000.0 > taken - UNSEEN {
                 continue;
             }

@@ -223,17 +223,14 @@ impl Book {
     }
 
     /// Takes back acceptances from before `submitted` that have no id yet, for a caller that looked for their jobs in the
-    /// batch system and did not find them. Returns how many.
-    pub fn drop_unnamed(&mut self, submitted: f64) -> usize {
+    /// batch system and did not find them. Returns their tokens.
+    pub fn drop_unnamed(&mut self, submitted: f64) -> Vec<u64> {
         let keys: Vec<usize> = (self.jobs.iter().enumerate())
             .filter_map(|(key, job)| Some((key, job.as_ref()?)))
             .filter(|(_, job)| job.phase == Phase::Provisional && job.submitted < submitted)
             .map(|(key, _)| key)
             .collect();
-        for &key in &keys {
-            self.remove(key);
-        }
-        keys.len()
+        keys.into_iter().map(|key| self.remove(key).token).collect()
     }
 
     /// Moves the book's time on: reservations that nobody bound expire, jobs past their deadline

@@ -281,6 +281,10 @@ pub struct RunArgs {
     #[arg(short, long)]
     pub quiet: bool,
 
+    /// Let this project pay, where the site has accounts
+    #[arg(long, value_name = "NAME")]
+    pub project: Option<String>,
+
     /// The command and its arguments, after --
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -17,7 +17,12 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let accepted = match host.submit(&request, &command.join(" "), Process::this())? {
+    let accepted = match host.submit_for(
+        &request,
+        &command.join(" "),
+        Process::this(),
+        run.project.as_deref(),
+    )? {
         Ok(accepted) => accepted,
         Err(refusal) => {
             if args.json {

@@ -47,6 +47,13 @@ pub enum Reason {
         /// What was offered, credits.
         budget: f64,
     },
+    /// The account that pays has less than the budget. Said by who asks accounts, never by a decision over nodes.
+    Funds {
+        /// What was offered, credits.
+        budget: f64,
+        /// What the account has, credits.
+        available: f64,
+    },
     /// Even a processor of its own for every slot would end it after its deadline.
     Deadline {
         /// Seconds that the job takes on a whole processor of the fastest node, margin included.
@@ -109,12 +116,13 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// A word for machines, stable: `invalid`, `budget`, `deadline`, `share`, `memory`, `time`,
+    /// A word for machines, stable: `invalid`, `budget`, `funds`, `deadline`, `share`, `memory`, `time`,
     /// `risk`, `return`, `chunks`, `no-node`.
     pub fn category(&self) -> &'static str {
         match self {
             Reason::Invalid(_) => "invalid",
             Reason::Budget { .. } => "budget",
+            Reason::Funds { .. } => "funds",
             Reason::Deadline { .. } => "deadline",
             Reason::Share { .. } => "share",
             Reason::Memory { .. } => "memory",
@@ -232,6 +240,11 @@ impl Reason {
                 "the job costs {} credits and the budget is {}",
                 credits(price),
                 credits(budget)
+            ),
+            Reason::Funds { budget, available } => format!(
+                "the budget is {} credits and the account has {} available",
+                credits(budget),
+                credits(available)
             ),
             Reason::Deadline { fastest, deadline } => format!(
                 "a processor of its own would need {} and the deadline is {}",

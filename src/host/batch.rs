@@ -113,6 +113,7 @@ impl Host {
             slots: job.slots,
             estimate_margin: self.config.admission().estimate_margin,
             delay: 0.0,
+            payer: None,
             price: job.price,
             share: job.share,
             submitted: now - job.elapsed,

@@ -250,6 +250,7 @@ impl Host {
             found: over.exit.is_none(),
         });
         self.registry.write(&entry)?;
+        self.settle_payment(&entry, clock::unix_time());
         self.remove_roots()?;
         Ok(entry)
     }

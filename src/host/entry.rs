@@ -142,6 +142,9 @@ pub struct Entry {
     pub delay: f64,
     /// Credits.
     pub price: f64,
+    /// The account that pays; none where nobody does here.
+    #[serde(default)]
+    pub payer: Option<String>,
     /// Share per slot that was sold, in processors.
     pub share: f64,
     /// Seconds since boot.

@@ -14,6 +14,7 @@ pub mod control;
 pub mod ending;
 pub mod entry;
 pub mod machine;
+mod payment;
 pub mod registry;
 pub mod report;
 pub mod submit;
@@ -79,6 +80,9 @@ pub enum HostError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// Nobody can pay for it; as the user is told.
+    #[error("{0}")]
+    Account(String),
     /// A value is out of range.
     #[error(transparent)]
     OutOfRange(#[from] crate::decision::job::OutOfRange),

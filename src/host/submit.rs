@@ -76,9 +76,29 @@ impl Host {
         command: &str,
         supervisor: Option<Process>,
     ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+        self.submit_for(request, command, supervisor, None)
+    }
+
+    /// As [`Host::submit`]; where the site has accounts, this project pays.
+    ///
+    /// # Errors
+    /// As [`Host::submit`], and [`HostError::Account`] where nobody can pay.
+    pub fn submit_for(
+        &self,
+        request: &Request,
+        command: &str,
+        supervisor: Option<Process>,
+        project: Option<&str>,
+    ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
         let lock = self.registry.lock()?;
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
+        let unix = clock::unix_time();
+        let judge = |request: &Request| self.judge(request, &entries, now).is_ok();
+        let mut till = match self.open_till(request, project, &entries, unix, &judge)? {
+            Ok(till) => till,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         let terms = match self.judge(request, &entries, now) {
             Ok(terms) => terms,
             Err(refusal) => return Ok(Err(refusal)),
@@ -95,9 +115,10 @@ impl Host {
             estimate_margin: self.config.admission().estimate_margin,
             delay: 0.0,
             price: terms.price,
+            payer: None,
             share: terms.share,
             submitted: now,
-            submitted_unix: clock::unix_time(),
+            submitted_unix: unix,
             phase: Phase::Reserved,
             begun: None,
             started: None,
@@ -118,8 +139,14 @@ impl Host {
         if self.config.admission().policy.accepts_delays() {
             self.accept_delays(&lock, &mut entry, &entries, now)?;
         }
-        let accepted = self.reserve(&lock, entry, terms)?;
-        Ok(Ok(Box::new(accepted)))
+        till.hold(&mut entry, unix)?;
+        match self.reserve(&lock, entry.clone(), terms) {
+            Ok(accepted) => Ok(Ok(Box::new(accepted))),
+            Err(error) => {
+                till.give_back(&entry, unix);
+                Err(error)
+            }
+        }
     }
 
     /// Writes down the delays that are accepted with a new job, its own among them.

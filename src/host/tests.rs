@@ -32,6 +32,7 @@ fn entry(host: &Host, id: &str) -> Entry {
         slots: 1,
         estimate_margin: 0.0,
         delay: 0.0,
+        payer: None,
         price: 1.0,
         share: 0.5,
         submitted: super::clock::since_boot(),

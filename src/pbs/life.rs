@@ -3,6 +3,7 @@
 use super::records::progress;
 use super::server::{Server, accept, accept_and_log, refuse};
 use super::{BadEvent, TERMS, exec_vnode, list, need, text};
+use crate::accounts::settlement::{End, HowEnded};
 use crate::book::{BookError, JobRecord, Phase, PlaceRecord};
 use crate::decision::TOLERANCE;
 use crate::sold::Sold;
@@ -41,6 +42,7 @@ impl Server {
                 self.take_back(&id, subjob, &sold, Phase::Bound)?;
             }
         }
+        self.desk.named(&sold, id);
         Ok(accept())
     }
 
@@ -143,7 +145,8 @@ impl Server {
             return Ok(accept());
         }
         let sold = read(line)?;
-        if self.book.ended(id, now).is_err() {
+        let known = self.book.ended(id, now).is_ok();
+        if !known && sold.payer.is_none() {
             return Ok(accept());
         }
         // The hosts saw it end; PBS collects its files before it says so here.
@@ -168,9 +171,23 @@ impl Server {
             -29 => "was ended after its walltime".to_string(),
             _ => verdict::kept(&sold, took),
         };
-        let penalty = verdict::paid_back(&sold, took);
+        let subjob = subjob_of(id, &sold, text(job, "array"))?;
+        let end = End {
+            how: how_ended(exit, text(job, "exec_vnode").is_some()),
+            took,
+            used: (!measured.is_empty()).then_some(used),
+        };
+        let part = u32::try_from(subjob).unwrap_or(0);
+        let settled = self.desk.ended(&sold, part, &end, now);
+        if !known && settled.is_none() {
+            return Ok(accept());
+        }
+        let paid = match settled {
+            Some(settled) => format!("; {settled}"),
+            None => verdict::paid_back(&sold, took),
+        };
         Ok(accept_and_log(format!(
-            "job {id} {verdict}: ended after {} of {}, used {} of the estimated {}, price {}{penalty}",
+            "job {id} {verdict}: ended after {} of {}, used {} of the estimated {}, price {}{paid}",
             duration::show(took),
             duration::show(terms.deadline),
             duration::show(used),
@@ -245,6 +262,19 @@ impl Server {
     ) -> Result<(), BadEvent> {
         let record = record(id, subjob, sold, phase, self.shares_add_up);
         self.book.restore(&record).map_err(internal)
+    }
+}
+
+/// Of PBS's exit status (Exit_status in pbs_job_attributes(7B)).
+fn how_ended(exit: i64, began: bool) -> HowEnded {
+    match exit {
+        -29 => HowEnded::TimeLimit,
+        // Deleted or killed by the server's order.
+        271 | 265 if began => HowEnded::Cancelled,
+        271 | 265 => HowEnded::NeverBegan,
+        // Its host could not start it, or gave it back.
+        ..0 => HowEnded::NodeFailure,
+        _ => HowEnded::Itself,
     }
 }
 

@@ -3,14 +3,18 @@
 
 use super::server::Server;
 use super::{BadEvent, hosts, need, number, text};
+use crate::accounts::desk::Desk;
 use crate::config::{Config, ConfigError};
 use crate::host::{Host, HostError};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Largest file of records that is read, in bytes: some hundred thousand jobs.
 const LARGEST_RECORDS: u64 = 256 << 20;
+
+/// Accounts that are out of order are opened again after so long.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// A file as it was when it was read.
 type Stamp = Option<(SystemTime, u64)>;
@@ -20,6 +24,10 @@ type Stamp = Option<(SystemTime, u64)>;
 pub struct Process {
     server: Option<Server>,
     config: Option<(PathBuf, Stamp)>,
+    /// What was read of it.
+    rules: Config,
+    /// When accounts that are out of order were last tried.
+    accounts_tried: Option<Instant>,
     /// Which installation of the hooks it answers.
     installed: Option<String>,
     records: Stamp,
@@ -54,6 +62,7 @@ impl Process {
             let mut log = Vec::new();
             self.follow_installation(&event);
             self.follow_config(&config, &mut log)?;
+            self.follow_accounts();
             self.follow_records(&event, &mut log);
             let server = self
                 .server
@@ -88,11 +97,21 @@ impl Process {
             return Ok(());
         }
         match (read_config(path), &mut self.server) {
-            (Ok(config), Some(server)) => {
-                server.configure(&config);
-                log.push(format!("{} was read anew", path.display()).into());
+            (Ok(config), server) => {
+                let mut changed = true;
+                match server {
+                    Some(server) => {
+                        changed = Desk::is_changed(&self.rules, &config);
+                        server.configure(&config);
+                        log.push(format!("{} was read anew", path.display()).into());
+                    }
+                    none => *none = Some(Server::new(&config)),
+                }
+                self.rules = config;
+                if changed {
+                    self.open_accounts();
+                }
             }
-            (Ok(config), none) => *none = Some(Server::new(&config)),
             (Err(error), Some(_)) => {
                 log.push(format!("the rules stay as they were: {error}").into());
             }
@@ -100,6 +119,29 @@ impl Process {
         }
         self.config = Some(now);
         Ok(())
+    }
+
+    fn open_accounts(&mut self) {
+        self.accounts_tried = Some(Instant::now());
+        let desk = Desk::open(&self.rules, "pbs", self.rules.pbs.on_fault, true);
+        if let Some(server) = &mut self.server {
+            server.take_accounts(desk);
+        }
+    }
+
+    /// Accounts that are out of order are tried again, not at every event.
+    fn follow_accounts(&mut self) {
+        let broken = self
+            .server
+            .as_mut()
+            .is_some_and(|server| server.desk().is_broken());
+        if broken
+            && self
+                .accounts_tried
+                .is_none_or(|tried| tried.elapsed() >= TRY_AGAIN)
+        {
+            self.open_accounts();
+        }
     }
 
     /// Takes the records that the periodic hook writes, when there are new ones.

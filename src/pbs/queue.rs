@@ -4,6 +4,8 @@ use super::select::{self, Asked, Part, Plain};
 use super::server::{Server, accept, accept_with, refuse};
 
 use super::{BadEvent, TERMS, number, text};
+use crate::accounts::desk::{Denied, coverable};
+use crate::accounts::payments::Payer;
 use crate::book::{Admitted, BookError};
 use crate::config::WithoutTerms;
 use crate::decision::counter_offer::CounterOffer;
@@ -56,6 +58,10 @@ impl Server {
             terms,
             shape: asked.shape,
         };
+        let payer = match self.payer(job, &request, now) {
+            Ok(payer) => payer,
+            Err(denied) => return Ok(self.deny(&denied, &request, count, now)),
+        };
         let allowed = self.meeting(&asked.conditions);
         if allowed
             .as_ref()
@@ -71,7 +77,14 @@ impl Server {
         }
         match self.admit(&request, count, allowed.as_deref(), now) {
             Ok((admitted, pinned)) => {
-                let mut answer = self.accepted(&request, &asked, count, &admitted, pinned, now);
+                let sold = self.sold(&request, count, &admitted, payer.as_ref(), now);
+                if let Some(payer) = &payer {
+                    if let Err(denied) = self.desk.hold(payer, &sold, now) {
+                        self.take_off(&admitted, count);
+                        return Ok(refuse(format!("libra: {}", denied.text())));
+                    }
+                }
+                let mut answer = self.accepted(&sold, &asked, &admitted, pinned);
                 answer["resources"]["walltime"] = clock(longest(&request.terms, job)).into();
                 Ok(answer)
             }
@@ -102,23 +115,58 @@ impl Server {
         self.book.admit_array(request, count, allowed, now)
     }
 
-    fn accepted(
+    /// Who pays for it: the user that submits, or the project or account that the job names.
+    fn payer(&self, job: &Value, request: &Request, now: f64) -> Result<Option<Payer>, Denied> {
+        if !self.desk.is_on() {
+            return Ok(None);
+        }
+        let user = text(job, "user").unwrap_or_default();
+        let project = text(job, "account").or_else(|| text(job, "project"));
+        self.desk.payer(user, project, request.terms.budget, now)
+    }
+
+    /// A refusal by accounts; where it is for the budget alone, with a budget that would do.
+    fn deny(&mut self, denied: &Denied, request: &Request, count: u32, now: f64) -> Value {
+        if let Denied::Funds { reason, available } = denied {
+            let budget = coverable(*available);
+            let mut covered = *request;
+            covered.terms.budget = budget;
+            let mut counter_offers = Vec::new();
+            if let Ok((admitted, _)) = self.admit(&covered, count, None, now) {
+                self.take_off(&admitted, count);
+                counter_offers.push(CounterOffer::Budget { budget });
+            }
+            let refusal = Refusal {
+                reason: *reason,
+                counter_offers,
+            };
+            return refuse(self.refusal_text(&refusal, &request.shape, count));
+        }
+        refuse(format!("libra: {}", denied.text()))
+    }
+
+    /// Out of the book again: what was admitted and not sold.
+    fn take_off(&mut self, admitted: &Admitted, count: u32) {
+        for token in admitted.token..admitted.token + u64::from(count) {
+            self.book.drop_token(token);
+        }
+    }
+
+    fn sold(
         &self,
         request: &Request,
-        asked: &Asked,
         count: u32,
         admitted: &Admitted,
-        pinned: bool,
+        payer: Option<&Payer>,
         now: f64,
-    ) -> Value {
-        let each = admitted.price / f64::from(count);
-        let sold = Sold {
+    ) -> Sold {
+        Sold {
             token: admitted.token,
             submitted: now,
             request: *request,
-            price: each,
+            price: admitted.price / f64::from(count),
             count,
-            payer: None,
+            payer: payer.map(|payer| payer.name.clone()),
             places: (admitted.places.iter())
                 .map(|place| SoldPlace {
                     node: self.node_name(place.node),
@@ -126,8 +174,12 @@ impl Server {
                     share: place.share,
                 })
                 .collect(),
-        };
-        let parts: Vec<Part<'_>> = if pinned && count == 1 {
+        }
+    }
+
+    fn accepted(&self, sold: &Sold, asked: &Asked, admitted: &Admitted, pinned: bool) -> Value {
+        let request = &sold.request;
+        let parts: Vec<Part<'_>> = if pinned && sold.count == 1 {
             (sold.places.iter())
                 .map(|place| Part {
                     node: Some(&place.node),
@@ -146,7 +198,7 @@ impl Server {
         let mut resources = asked.resources(&parts, self.shares_add_up);
         resources.insert("libra_terms".to_string(), sold.line().into());
         resources.insert("libra_price".to_string(), credits(admitted.price).into());
-        let info = verdict::accepted(&sold, admitted.price, pinned);
+        let info = verdict::accepted(sold, admitted.price, pinned);
         resources.insert("libra_info".to_string(), info.clone().into());
         let mut answer = accept_with(resources);
         answer["log"] = json!([info]);

@@ -50,6 +50,15 @@ impl Server {
                 .into_iter()
                 .map(|problem| format!("not taken: {problem}")),
         );
+        let accounts = self.desk.tried(|payments| {
+            payments.refresh()?;
+            let sold: Vec<Sold> = (list(event, "jobs").iter())
+                .filter(|job| !matches!(text(job, "state"), Some("F" | "M" | "X")))
+                .filter_map(|job| Sold::parse(text(job, "sold")?).ok())
+                .collect();
+            payments.reconcile(sold.iter(), taken, now)
+        });
+        log.extend(accounts.unwrap_or_default());
         Ok(json!({"verdict": "accept", "log": log}))
     }
 

@@ -7,6 +7,7 @@
 //! - A job that is in PBS with a line of what was sold is in the book, or will be after the next records.
 
 use super::{BadEvent, need, number, text};
+use crate::accounts::desk::Desk;
 use crate::book::Book;
 use crate::config::{Config, PolicyName, WithoutTerms};
 use serde_json::{Map, Value, json};
@@ -24,6 +25,7 @@ pub struct Server {
     pub(super) shares_add_up: bool,
     pub(super) has_records: bool,
     pub(super) resources: HashMap<String, NodeResources>,
+    pub(super) desk: Desk,
 }
 
 impl Server {
@@ -35,6 +37,7 @@ impl Server {
             shares_add_up: true,
             has_records: false,
             resources: HashMap::new(),
+            desk: Desk::off(),
         };
         server.configure(config);
         server
@@ -46,6 +49,16 @@ impl Server {
         self.without_terms = config.pbs.without_terms;
         self.shares_add_up = config.admission.policy == PolicyName::Libra;
         self.book.count_sold(self.shares_add_up);
+    }
+
+    /// Budgets are taken from these accounts from now on.
+    pub fn take_accounts(&mut self, desk: Desk) {
+        self.desk = desk;
+    }
+
+    /// Its accounts.
+    pub fn desk(&mut self) -> &mut Desk {
+        &mut self.desk
     }
 
     /// Has it read PBS's records?

@@ -1,7 +1,8 @@
 //! The admitting side: one book for one slurmctld, and the site's rules.
 //!
 //! Invariants:
-//! - A submission is answered from memory alone; clocks, files and Slurm itself belong to the caller.
+//! - A submission is answered from memory alone, accounts included (their live state is memory, see [`crate::accounts`]); clocks, files and
+//!   Slurm itself belong to the caller.
 //! - Until Slurm's records have been read once nothing is judged, and the answer is [`Answer::NotReady`]: clients try again
 //!   by themselves.
 //! - An acceptance holds its share until a later look at the queue either shows its job or does not.
@@ -10,9 +11,13 @@ use super::array::SoldJob;
 use super::records::Partition;
 use super::submission::{Asked, NotJudged, Submission};
 use super::words::in_few_words;
-use crate::book::{Admitted, Book};
+use crate::accounts::desk::{Denied, Desk, coverable};
+use crate::accounts::payments::Payer;
+use crate::book::{Admitted, Book, BookError};
 use crate::config::{Config, WithoutTerms};
+use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{Request, Shape};
+use crate::decision::refusal::Refusal;
 use crate::sold::{Sold, SoldPlace};
 use crate::text::duration;
 use crate::verdict;
@@ -44,6 +49,13 @@ pub struct Controller {
     pub(super) begun: f64,
     /// Nodes that were taken by the components so far of each user's last heterogeneous job.
     components: HashMap<u32, Vec<String>>,
+    pub(super) desk: Desk,
+    /// Names of users, where the site has accounts; none for a number without a name.
+    users: HashMap<u32, Option<String>>,
+    /// Numbers of users whose names somebody has to look up.
+    unknown_users: Vec<u32>,
+    /// Acceptances that are paid for and have no job yet, by their first tokens.
+    pub(super) unnamed: HashMap<u64, Sold>,
 }
 
 struct SharedPartition {
@@ -113,6 +125,10 @@ impl Controller {
             read: None,
             begun: now,
             components: HashMap::new(),
+            desk: Desk::off(),
+            users: HashMap::new(),
+            unknown_users: Vec::new(),
+            unnamed: HashMap::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.
         controller
@@ -187,6 +203,28 @@ impl Controller {
         }
     }
 
+    /// Budgets are taken from these accounts from now on.
+    pub fn take_accounts(&mut self, desk: Desk) {
+        self.desk = desk;
+    }
+
+    /// Its accounts.
+    pub fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// Users whose names are wanted: looking one up may take long, so the caller does it and says so by [`Controller::take_users`].
+    pub fn unknown_users(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.unknown_users)
+    }
+
+    /// Names of users; none for a number that has no name.
+    pub fn take_users(&mut self, users: impl IntoIterator<Item = (u32, Option<String>)>) {
+        // Names change rarely; whoever was not known is asked for anew.
+        self.users.retain(|_, name| name.is_some());
+        self.users.extend(users);
+    }
+
     /// Judges a submission. `now`: Unix time.
     pub fn submit(&mut self, submission: &Submission, now: f64) -> Answer {
         // Only the rule that looks at nodes has to wait for them.
@@ -199,6 +237,10 @@ impl Controller {
         }
         if !submission.has_terms() {
             return self.submit_without_terms(submission);
+        }
+        if self.desk.is_on() && !self.users.contains_key(&submission.user) {
+            self.unknown_users.push(submission.user);
+            return Answer::NotReady;
         }
         let judged = submission
             .read(now)
@@ -234,6 +276,16 @@ impl Controller {
             shape,
         };
         let count = u32::try_from(asked.array.len()).unwrap_or(u32::MAX).max(1);
+        let (payer, request, denied) = match self.payer(submission, &request, now) {
+            Ok(payer) => (payer, request, None),
+            // Judged with what the account covers, to say whether that would do.
+            Err(Denied::Funds { reason, available }) => {
+                let mut covered = request;
+                covered.terms.budget = coverable(available);
+                (None, covered, Some(reason))
+            }
+            Err(denied) => return Err(NotJudged::Other(denied.text())),
+        };
         let mut refusal = None;
         for partition in self.candidates(submission)? {
             if asked.terms.deadline > self.shared[partition].longest {
@@ -258,22 +310,103 @@ impl Controller {
                 _ => self.book.admit_array(&request, count, Some(&allowed), now),
             };
             match admitted {
+                Ok((admitted, _)) if denied.is_some() => {
+                    self.take_off(&admitted, count);
+                    break;
+                }
                 Ok((admitted, pinned)) => {
+                    let sold = self.sold(&request, count, &admitted, payer.as_ref(), now);
+                    if let Some(payer) = &payer {
+                        if let Err(denied) = self.desk.hold(payer, &sold, now) {
+                            self.take_off(&admitted, count);
+                            return Err(NotJudged::Other(denied.text()));
+                        }
+                        self.unnamed.insert(sold.token, sold.clone());
+                    }
                     if submission.without_session {
                         let tokens = admitted.token..admitted.token + u64::from(count);
                         self.tests.extend(tokens.map(|token| (token, now)));
                     }
-                    return Ok(self.accepted(
-                        submission, asked, &request, partition, &admitted, pinned, now,
-                    ));
+                    return Ok(self.accepted(submission, asked, sold, partition, &admitted, pinned));
                 }
+                Err(_) if denied.is_some() => refusal = Some(NotJudged::Other(String::new())),
                 Err(error) => {
                     let text = self.refusal_text(&error, submission, &request, count);
                     refusal.get_or_insert(NotJudged::Other(text));
                 }
             }
         }
+        if let Some(reason) = denied {
+            let budget = request.terms.budget;
+            let counter_offers = match refusal {
+                None => vec![CounterOffer::Budget { budget }],
+                Some(_) => Vec::new(),
+            };
+            let refused = BookError::Refused(Box::new(Refusal {
+                reason,
+                counter_offers,
+            }));
+            return Err(NotJudged::Other(
+                self.refusal_text(&refused, submission, &request, count),
+            ));
+        }
         Err(refusal.unwrap_or_else(|| NotJudged::Other("there is no partition for it".to_string())))
+    }
+
+    /// Who pays for it: the user that submits, or the project that is the job's account in Slurm.
+    fn payer(
+        &self,
+        submission: &Submission,
+        request: &Request,
+        now: f64,
+    ) -> Result<Option<Payer>, Denied> {
+        if !self.desk.is_on() {
+            return Ok(None);
+        }
+        match self.users.get(&submission.user) {
+            Some(Some(user)) => (self.desk).payer(
+                user,
+                submission.account.as_deref(),
+                request.terms.budget,
+                now,
+            ),
+            _ => Err(Denied::Account(format!(
+                "user {} has no name on the host of slurmctld",
+                submission.user
+            ))),
+        }
+    }
+
+    /// Out of the book again: what was admitted and not sold.
+    fn take_off(&mut self, admitted: &Admitted, count: u32) {
+        for token in admitted.token..admitted.token + u64::from(count) {
+            self.book.drop_token(token);
+        }
+    }
+
+    fn sold(
+        &self,
+        request: &Request,
+        count: u32,
+        admitted: &Admitted,
+        payer: Option<&Payer>,
+        now: f64,
+    ) -> Sold {
+        Sold {
+            token: admitted.token,
+            submitted: now,
+            request: *request,
+            price: admitted.price / f64::from(count),
+            count,
+            payer: payer.map(|payer| payer.name.clone()),
+            places: (admitted.places.iter())
+                .map(|place| SoldPlace {
+                    node: self.book.node_name(place.node).to_string(),
+                    chunks: place.chunks,
+                    share: place.share,
+                })
+                .collect(),
+        }
     }
 
     /// Partitions to be tried, by their index, in the user's order.
@@ -387,33 +520,16 @@ impl Controller {
         Ok(allowed)
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn accepted(
         &self,
         submission: &Submission,
         asked: &Asked,
-        request: &Request,
+        sold: Sold,
         partition: usize,
         admitted: &Admitted,
         pinned: bool,
-        now: f64,
     ) -> Accepted {
-        let count = u32::try_from(asked.array.len()).unwrap_or(u32::MAX).max(1);
-        let sold = Sold {
-            token: admitted.token,
-            submitted: now,
-            request: *request,
-            price: admitted.price / f64::from(count),
-            count,
-            payer: None,
-            places: (admitted.places.iter())
-                .map(|place| SoldPlace {
-                    node: self.book.node_name(place.node).to_string(),
-                    chunks: place.chunks,
-                    share: place.share,
-                })
-                .collect(),
-        };
+        let request = sold.request;
         let partition = &self.shared[partition];
         let terms = &request.terms;
         // It shares its processor, so it takes longer than its estimate; past its deadline it gets whole ones. Whoever

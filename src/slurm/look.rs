@@ -6,6 +6,7 @@ use super::array::SoldJob;
 use super::controller::Controller;
 use super::records::{Job, Partition, Records, State, snapshot};
 use crate::book::{BookError, Phase, Snapshot};
+use crate::sold::Sold;
 use crate::text::{credits, duration, indices};
 use crate::verdict;
 use std::collections::{HashMap, HashSet};
@@ -39,6 +40,8 @@ pub struct Look {
     pub log: Vec<String>,
     /// Tasks to be told their nodes.
     pub pins: Vec<Pin>,
+    /// What was sold and has no job: what is held for it is free again.
+    pub dropped: Vec<Sold>,
 }
 
 /// Records, with all that can be made of them without the book: who shares the book with others keeps it to himself only
@@ -153,14 +156,19 @@ impl Controller {
                 let mut tests = std::mem::take(&mut self.tests);
                 tests.retain(|&(token, submitted)| {
                     let looked_for = submitted < records.taken - UNNAMED_TEST;
-                    if looked_for {
-                        self.book.drop_token(token);
+                    if looked_for && self.book.drop_token(token) {
+                        look.dropped.extend(self.unnamed.remove(&token));
                     }
                     !looked_for
                 });
                 self.tests = tests;
                 let dropped = self.book.drop_unnamed(records.taken - UNNAMED);
-                if dropped > 0 {
+                // Of an array the first token stands for all.
+                for token in &dropped {
+                    look.dropped.extend(self.unnamed.remove(token));
+                }
+                if !dropped.is_empty() {
+                    let dropped = dropped.len();
                     look.log
                         .push(format!("{dropped} acceptances have no job, taken back"));
                 }
@@ -207,6 +215,7 @@ impl Controller {
                 && !self.book.contains(id)
                 && self.book.bind(job.token, id, now).is_ok()
             {
+                self.unnamed.remove(&job.token);
                 look.log.push(format!(
                     "job {id}: {} of a processor for {} credits, due in {}",
                     crate::text::percent(job.places.first().map_or(0.0, |place| place.share)),

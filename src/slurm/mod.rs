@@ -13,6 +13,7 @@ pub mod controller;
 pub mod look;
 pub mod node;
 pub mod options;
+pub mod payment;
 pub mod records;
 mod rules;
 pub mod submission;

@@ -4,6 +4,7 @@
 //! `squeue` and `sinfo` print.
 
 use super::array::{ArrayTasks, SoldJob};
+use crate::accounts::settlement::HowEnded;
 use crate::book::{JobRecord, NodeRecord, Phase, PlaceRecord, Snapshot};
 
 /// Everything, as it was at one moment.
@@ -55,6 +56,10 @@ pub struct Job {
     pub cut_short: bool,
     /// Did it end with another exit status than 0?
     pub failed: bool,
+    /// How it ended, where it has.
+    pub how: HowEnded,
+    /// Seconds that it has run, suspended ones not counted; since its last start.
+    pub ran: f64,
     /// User number of its owner.
     pub user: u32,
 }

@@ -19,6 +19,8 @@ pub struct Submission {
     pub deadline: Option<f64>,
     /// `--time` in minutes.
     pub time_limit: Option<u32>,
+    /// `--account`
+    pub account: Option<String>,
     /// `--partition`: one, or several.
     pub partition: Option<String>,
     /// `--nodes`, the least.

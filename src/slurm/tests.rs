@@ -100,6 +100,8 @@ impl Queue {
             ended: 0.0,
             cut_short: false,
             failed: false,
+            how: crate::accounts::settlement::HowEnded::Itself,
+            ran: 0.0,
             user: 1,
         });
         id
@@ -525,6 +527,8 @@ fn what_was_sold_stays() {
         ended: 0.0,
         cut_short: false,
         failed: false,
+        how: crate::accounts::settlement::HowEnded::Itself,
+        ran: 0.0,
         user: 1,
     });
     queue.next = 2;

@@ -5,11 +5,17 @@
 
 use crate::times;
 use ::log::Level;
+use libra::accounts::desk::Desk;
+use libra::accounts::names::{AccountName, user_name, user_number};
+use libra::accounts::payments::Payments;
 use libra::book::OLDEST_RECORDS;
 use libra::config::{Config, ConfigError, OnFault};
 use libra::slurm::controller::{Answer, Controller};
 use libra::slurm::look::{Pin, Prepared};
+use libra::slurm::payment::Settler;
+use libra::slurm::records::Records;
 use libra::slurm::submission::Submission;
+use libra::sold::Sold;
 use libra_slurm_sys::job::{Job, version};
 use libra_slurm_sys::{log, queue};
 use std::path::PathBuf;
@@ -30,6 +36,9 @@ const SHARE_OF_TIME: u32 = 20;
 
 /// A look that took longer counts as this long.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
+
+/// Accounts that are out of order are opened again after so long.
+const OPEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// What submissions and the thread share.
 struct State {
@@ -145,6 +154,11 @@ impl Keeper {
             (true, OnFault::Admit) => Answer::Pass,
             (false, _) => controller.submit(submission, now),
         };
+        if matches!(answer, Answer::NotReady) {
+            // Somebody's name is to be looked up.
+            state.looks_wanted = true;
+            WAKE.notify_all();
+        }
         // An array waits for its nodes, and what a test holds is missed by others.
         if matches!(&answer, Answer::Accept(accepted) if accepted.hold || submission.without_session)
         {
@@ -195,6 +209,12 @@ struct Rounds {
     report_interval: Duration,
     reported: Option<Instant>,
     generation: u64,
+    /// As read last.
+    rules: Config,
+    accounts: Option<Settler>,
+    /// When accounts were last opened, or tried.
+    opened: Option<Instant>,
+    accounts_problem: Option<String>,
 }
 
 impl Rounds {
@@ -208,6 +228,7 @@ impl Rounds {
 
     fn round(&mut self) {
         self.follow_config();
+        self.follow_accounts();
         let begun = Instant::now();
         let pins = match self.look() {
             Ok(pins) => {
@@ -269,10 +290,81 @@ impl Rounds {
             looked
         };
         let look = looked.map_err(|error| error.to_string())?;
+        self.settle(&records, &look.dropped);
         for line in &look.log {
             log::write(Level::Info, line);
         }
         Ok(look.pins)
+    }
+
+    /// Charges what has ended. The book is not kept meanwhile.
+    fn settle(&mut self, records: &Records, dropped: &[Sold]) {
+        let Some(settler) = &mut self.accounts else {
+            return;
+        };
+        let problem = match settler.round(records, dropped, now()) {
+            Ok(lines) => {
+                for line in lines {
+                    log::write(Level::Info, &line);
+                }
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        if problem != self.accounts_problem {
+            if let Some(problem) = &problem {
+                log::write(Level::Error, &format!("accounts: {problem}; trying on"));
+            }
+            self.accounts_problem = problem;
+        }
+    }
+
+    /// Opens accounts again that are out of order, and looks up the names of users who are waiting for it.
+    fn follow_accounts(&mut self) {
+        let (broken, wanted) = {
+            let mut state = state();
+            let Some(controller) = &mut state.controller else {
+                return;
+            };
+            (controller.desk().is_broken(), controller.unknown_users())
+        };
+        if broken
+            && self
+                .opened
+                .is_none_or(|opened| opened.elapsed() >= OPEN_AGAIN)
+        {
+            self.open_accounts();
+        }
+        if !wanted.is_empty() {
+            let named: Vec<_> = wanted
+                .into_iter()
+                .map(|user| (user, user_name(user)))
+                .collect();
+            if let Some(controller) = &mut state().controller {
+                controller.take_users(named);
+            }
+        }
+    }
+
+    fn open_accounts(&mut self) {
+        self.opened = Some(Instant::now());
+        let desk = Desk::open(&self.rules, "slurm", self.rules.slurm.on_fault, true);
+        let mut payments = Payments::open(&self.rules, "slurm", false).ok().flatten();
+        // Those who will most likely ask: nobody waits for a name meanwhile.
+        let accounts = payments
+            .as_mut()
+            .and_then(|payments| payments.live().accounts(0).ok());
+        let known: Vec<_> = (accounts.into_iter().flatten())
+            .filter_map(|account| match AccountName::parse(&account.name) {
+                Ok(AccountName::User(name)) => Some((user_number(&name)?, Some(name))),
+                _ => None,
+            })
+            .collect();
+        self.accounts = payments.map(Settler::new);
+        if let Some(controller) = &mut state().controller {
+            controller.take_users(known);
+            controller.take_accounts(desk);
+        }
     }
 
     /// Takes a changed configuration; one that cannot be taken is no reason to stop deciding by the last.
@@ -327,6 +419,12 @@ impl Rounds {
             }
             state.on_fault = config.slurm.on_fault;
             state.no_rules = false;
+        }
+        if first || Desk::is_changed(&self.rules, &config) || self.opened.is_none() {
+            self.rules = config;
+            self.open_accounts();
+        } else {
+            self.rules = config;
         }
         if !first {
             log::write(Level::Info, &format!("{} was read anew", path.display()));

@@ -65,6 +65,7 @@ impl<'a> Job<'a> {
             comment: self.text(job.comment),
             deadline: seconds(job.deadline),
             time_limit: set32(job.time_limit),
+            account: self.text(job.account),
             partition: self.text(job.partition),
             least_nodes: set32(job.min_nodes),
             tasks: set32(job.num_tasks),

@@ -2,6 +2,7 @@
 
 use crate::slurm::{self as c, NO_VAL};
 use crate::text;
+use libra::accounts::settlement::HowEnded;
 use libra::slurm::array::ArrayTasks;
 use libra::slurm::look::Pin;
 use libra::slurm::records::{Job, Node, Partition, Records, State};
@@ -58,7 +59,7 @@ fn failed(what: &str) -> CallFailed {
 pub fn read(taken: f64) -> Result<Records, CallFailed> {
     Ok(Records {
         taken,
-        jobs: jobs()?,
+        jobs: jobs(taken)?,
         nodes: nodes()?,
         partitions: partitions()?,
     })
@@ -91,7 +92,7 @@ pub fn given_up(number: u32, here: &str) -> Option<bool> {
     }
 }
 
-fn jobs() -> Result<Vec<Job>, CallFailed> {
+fn jobs(taken: f64) -> Result<Vec<Job>, CallFailed> {
     let mut message = null_mut();
     // SAFETY: on success Slurm hands over a message that is ours to free.
     unsafe {
@@ -100,7 +101,7 @@ fn jobs() -> Result<Vec<Job>, CallFailed> {
         }
         let count = (*message).record_count as usize;
         let jobs = (0..count)
-            .filter_map(|place| job(&*(*message).job_array.add(place)))
+            .filter_map(|place| job(&*(*message).job_array.add(place), taken))
             .collect();
         c::slurm_free_job_info_msg(message);
         Ok(jobs)
@@ -109,7 +110,7 @@ fn jobs() -> Result<Vec<Job>, CallFailed> {
 
 /// # Safety
 /// A record that Slurm filled in.
-unsafe fn job(job: &c::slurm_job_info_t) -> Option<Job> {
+unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<Job> {
     let base = job.job_state & c::JOB_STATE_BASE;
     let again = job.job_state & (c::JOB_REQUEUE | c::JOB_REQUEUE_HOLD) != 0;
     let state = match base {
@@ -138,6 +139,7 @@ unsafe fn job(job: &c::slurm_job_info_t) -> Option<Job> {
             text::read(job.req_nodes),
         )
     };
+    let has_nodes = nodes.is_some();
     let ours = comment.starts_with(libra::slurm::array::PREFIX);
     Some(Job {
         id: job.job_id,
@@ -155,8 +157,33 @@ unsafe fn job(job: &c::slurm_job_info_t) -> Option<Job> {
         ended: job.end_time as f64,
         cut_short: !matches!(base, c::JOB_COMPLETE | c::JOB_FAILED),
         failed: base == c::JOB_FAILED,
+        how: match (has_nodes, base) {
+            (false, _) => HowEnded::NeverBegan,
+            (_, c::JOB_TIMEOUT | c::JOB_DEADLINE) => HowEnded::TimeLimit,
+            (_, c::JOB_NODE_FAIL | c::JOB_BOOT_FAIL | c::JOB_PREEMPTED) => HowEnded::NodeFailure,
+            (_, c::JOB_CANCELLED) => HowEnded::Cancelled,
+            _ => HowEnded::Itself,
+        },
+        ran: ran(job, taken),
         user: job.user_id,
     })
+}
+
+/// Seconds since its start in which it was not suspended. `pre_sus_time` is what it had run when it was last suspended or
+/// went on, `suspend_time` when that was.
+fn ran(job: &c::slurm_job_info_t, taken: f64) -> f64 {
+    let base = job.job_state & c::JOB_STATE_BASE;
+    let until = match base {
+        c::JOB_PENDING => return 0.0,
+        c::JOB_SUSPENDED => return job.pre_sus_time as f64,
+        c::JOB_RUNNING => taken,
+        _ => job.end_time as f64,
+    };
+    let (before, since) = match job.suspend_time {
+        0 => (0.0, job.start_time as f64),
+        changed => (job.pre_sus_time as f64, changed as f64),
+    };
+    (before + until - since).max(0.0)
 }
 
 /// # Safety

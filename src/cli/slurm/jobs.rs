@@ -78,6 +78,9 @@ fn job_of_json(job: &Value) -> Result<Owned, String> {
             ended: number(&job["end_time"]).unwrap_or(0.0),
             cut_short: cut_short(state),
             failed: state == "FAILED",
+            // Nothing is paid by what is only shown.
+            how: libra::accounts::settlement::HowEnded::Itself,
+            ran: 0.0,
             user: number(&job["user_id"]).unwrap_or(0.0) as u32,
         },
         user: text("user_name").to_string(),
@@ -176,6 +179,9 @@ fn job_of_text(line: &str) -> Result<Owned, String> {
             ended: number("EndTime"),
             cut_short: cut_short(state),
             failed: state == "FAILED",
+            // Nothing is paid by what is only shown.
+            how: libra::accounts::settlement::HowEnded::Itself,
+            ran: 0.0,
             user: uid.trim_end_matches(')').parse().unwrap_or(0),
         },
         user: user.to_string(),

@@ -258,6 +258,8 @@ fn evidence(reason: &Reason) -> Result<(u32, f64, f64, usize), Fault> {
         // Callers check the values before they judge.
         Reason::Invalid(error) => return Err(error.into()),
         Reason::Budget { price, budget } => (c::LIBRA_REASON_BUDGET, price, budget, NONE),
+        // No function of this interface asks accounts.
+        Reason::Funds { budget, available } => (c::LIBRA_REASON_BUDGET, budget, available, NONE),
         Reason::Deadline { fastest, deadline } => {
             (c::LIBRA_REASON_DEADLINE, fastest, deadline, NONE)
         }

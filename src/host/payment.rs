@@ -1,0 +1,148 @@
+//! Who pays for this host's own jobs (`libra run`), where the site has accounts.
+//!
+//! There is no server here: whoever submits or ends a job opens the accounts, under the registry's lock, and writes down what
+//! waits. Jobs of batch systems are paid for where they were admitted.
+
+use super::entry::Entry;
+use super::{Host, HostError};
+use crate::accounts::desk::{Denied, Desk, coverable};
+use crate::accounts::payments::{Payer, Payments};
+use crate::accounts::settlement::{End, HowEnded};
+use crate::config::OnFault;
+use crate::decision::counter_offer::CounterOffer;
+use crate::decision::job::Request;
+use crate::decision::refusal::Refusal;
+use crate::sold::Sold;
+
+/// First part of the keys of this host's holds.
+const SYSTEM: &str = "run";
+
+/// The accounts while one job is submitted.
+pub(super) struct Till {
+    desk: Desk,
+    payer: Option<Payer>,
+}
+
+impl Host {
+    /// Opens the accounts and finds out who pays. `judge`: would the job be accepted with this request?
+    pub(super) fn open_till(
+        &self,
+        request: &Request,
+        project: Option<&str>,
+        entries: &[Entry],
+        now: f64,
+        judge: &dyn Fn(&Request) -> bool,
+    ) -> Result<Result<Till, Box<Refusal>>, HostError> {
+        let mut desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
+        if !desk.is_on() {
+            return Ok(Ok(Till { desk, payer: None }));
+        }
+        desk.tried(|payments| compare(payments, entries, now));
+        let uid = nix::unistd::getuid().as_raw();
+        let user = crate::accounts::names::user_name(uid).unwrap_or_else(|| uid.to_string());
+        match desk.payer(&user, project, request.terms.budget, now) {
+            Ok(payer) => Ok(Ok(Till { desk, payer })),
+            Err(Denied::Funds { reason, available }) => {
+                let budget = coverable(available);
+                let mut covered = *request;
+                covered.terms.budget = budget;
+                let counter_offers = match judge(&covered) {
+                    true => vec![CounterOffer::Budget { budget }],
+                    false => Vec::new(),
+                };
+                Ok(Err(Box::new(Refusal {
+                    reason,
+                    counter_offers,
+                })))
+            }
+            Err(denied) => Err(HostError::Account(denied.text())),
+        }
+    }
+
+    /// A job of this host has ended; it is settled once, whoever finds out.
+    pub(super) fn settle_payment(&self, entry: &Entry, now: f64) {
+        if entry.payer.is_none() || entry.ending.is_none() {
+            return;
+        }
+        let mut desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
+        let settled = desk.ended(&sold(entry), 0, &end(entry), now);
+        if let Some(settled) = settled {
+            log::info!("job {}: {settled}", entry.id);
+        }
+        desk.tried(|payments| payments.flush());
+    }
+}
+
+impl Till {
+    /// Sets aside what the job can cost, and writes who pays into its entry.
+    pub(super) fn hold(&mut self, entry: &mut Entry, now: f64) -> Result<(), HostError> {
+        let Some(payer) = &self.payer else {
+            return Ok(());
+        };
+        entry.payer = Some(payer.name.clone());
+        let sold = sold(entry);
+        (self.desk.hold(payer, &sold, now)).map_err(|denied| HostError::Account(denied.text()))?;
+        self.desk.named(&sold, &entry.id);
+        self.desk.tried(|payments| payments.flush());
+        Ok(())
+    }
+
+    /// The job does not run after all.
+    pub(super) fn give_back(&mut self, entry: &Entry, now: f64) {
+        self.desk.never_began(&sold(entry), now);
+        self.desk.tried(|payments| payments.flush());
+    }
+}
+
+/// Holds whose jobs are gone are released, those of jobs that ended unnoticed settled.
+fn compare(
+    payments: &mut Payments,
+    entries: &[Entry],
+    now: f64,
+) -> Result<(), crate::accounts::AccountsError> {
+    let paid: Vec<&Entry> = (entries.iter())
+        .filter(|entry| entry.payer.is_some())
+        .collect();
+    for entry in paid.iter().filter(|entry| entry.ending.is_some()) {
+        payments.ended(&sold(entry), 0, &end(entry), now)?;
+    }
+    let live: Vec<Sold> = (paid.iter().filter(|entry| entry.is_live()))
+        .map(|entry| sold(entry))
+        .collect();
+    for line in payments.reconcile(live.iter(), now, now)? {
+        log::info!("{line}");
+    }
+    Ok(())
+}
+
+/// What was sold, as accounts know it.
+fn sold(entry: &Entry) -> Sold {
+    Sold {
+        token: entry.id.parse().unwrap_or(0),
+        submitted: entry.submitted_unix,
+        request: entry.request,
+        price: entry.price,
+        count: 1,
+        payer: entry.payer.clone(),
+        places: Vec::new(),
+    }
+}
+
+fn end(entry: &Entry) -> End {
+    let Some(ending) = &entry.ending else {
+        return End {
+            how: HowEnded::NeverBegan,
+            took: 0.0,
+            used: None,
+        };
+    };
+    End {
+        how: match (entry.started, ending.cancelled) {
+            (None, _) => HowEnded::NeverBegan,
+            (Some(_), true) => HowEnded::Cancelled,
+            (Some(_), false) => HowEnded::Itself,
+        },
+        took: ending.at - entry.submitted,
+        used: Some(ending.used / f64::from(entry.slots.max(1))),
+    }
+}

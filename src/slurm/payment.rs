@@ -1,0 +1,108 @@
+//! What is paid in Slurm: holds of jobs in the queue, charges of jobs that have ended.
+//!
+//! Beside the book, by the thread that reads the queue and with accounts of its own, so that no submission waits for it. All
+//! of it can be done again: a hold is settled once.
+//!
+//! Slurm's controller does not know what a job used. It is taken to have used what its share gave it while it ran (suspended
+//! time not counted): who is late after that has used more than its estimate, who is late because it did not run has not.
+
+use super::array::SoldJob;
+use super::records::{Job, Records, State};
+use crate::accounts::AccountsError;
+use crate::accounts::payments::Payments;
+use crate::accounts::settlement::{End, HowEnded};
+use crate::sold::Sold;
+use std::collections::HashSet;
+
+/// Time between two comparisons of all holds with all jobs, in seconds.
+const COMPARISONS: f64 = 30.0;
+
+/// What is remembered from look to look.
+pub struct Settler {
+    payments: Payments,
+    /// Holds whose jobs were named.
+    named: HashSet<String>,
+    compared: f64,
+}
+
+impl Settler {
+    /// Over these accounts.
+    pub fn new(payments: Payments) -> Settler {
+        Settler {
+            payments,
+            named: HashSet::new(),
+            compared: 0.0,
+        }
+    }
+
+    /// One look's records. `dropped`: what was sold and has no job. Returns lines for the log.
+    ///
+    /// # Errors
+    /// When the accounts cannot be read or written; the next round does it again.
+    pub fn round(
+        &mut self,
+        records: &Records,
+        dropped: &[Sold],
+        now: f64,
+    ) -> Result<Vec<String>, AccountsError> {
+        let payments = &mut self.payments;
+        let mut log = Vec::new();
+        for sold in dropped {
+            payments.never_began(sold, now)?;
+        }
+        let open: HashSet<String> = (payments.open_holds()?.into_iter())
+            .map(|hold| hold.key)
+            .collect();
+        self.named.retain(|key| open.contains(key));
+        let compare = now - self.compared >= COMPARISONS;
+        let mut present = Vec::new();
+        for job in &records.jobs {
+            let Some(Ok(SoldJob { sold, tasks })) = SoldJob::parse(&job.admin_comment) else {
+                continue;
+            };
+            let key = payments.key(&sold);
+            let is_open = open.contains(&key);
+            if is_open && !self.named.contains(&key) {
+                let id = job.array.as_ref().map_or(job.id, |array| array.array);
+                payments.named(&sold, &id.to_string())?;
+                self.named.insert(key);
+            }
+            if job.state != State::Ended {
+                if compare {
+                    present.push(sold);
+                }
+                continue;
+            }
+            if !is_open {
+                continue;
+            }
+            let end = end(job, &sold, now);
+            for (name, number) in job.parts(&SoldJob {
+                sold: sold.clone(),
+                tasks,
+            }) {
+                if let Some(settled) = payments.ended(&sold, number, &end, now)? {
+                    log.push(format!("job {name}: {settled}"));
+                }
+            }
+        }
+        if compare {
+            self.compared = now;
+            payments.refresh()?;
+            log.extend(payments.reconcile(present.iter(), records.taken, now)?);
+        }
+        Ok(log)
+    }
+}
+
+fn end(job: &Job, sold: &Sold, now: f64) -> End {
+    let ended = match job.ended > sold.submitted {
+        true => job.ended.min(now),
+        false => now,
+    };
+    End {
+        how: job.how,
+        took: ended - sold.submitted,
+        used: (job.how != HowEnded::NeverBegan).then(|| job.ran * sold.share_on("")),
+    }
+}
