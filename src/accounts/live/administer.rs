@@ -1,0 +1,235 @@
+//! Accounts, members, deposits, transfers, and the end of what has expired.
+
+use super::super::AccountsError;
+use super::super::ledger::BANK;
+use super::super::lots::{FOR_EVER, Overdraft};
+use super::super::money::Money;
+use super::super::movement::{Event, Kind, Side};
+use super::super::names::AccountName;
+use super::step::find;
+use super::{Act, Live};
+use rusqlite::params;
+
+/// Holds that ended are remembered so long, in milliseconds, so that late records of their jobs do not open them again.
+const REMEMBERED: i64 = 60 * 24 * 3600 * 1000;
+
+impl Live {
+    /// Makes an account, or changes one that is there: its overdraft where one is given. A closed one is opened again.
+    ///
+    /// # Errors
+    /// When it is one of the site's.
+    pub fn set_account(
+        &mut self,
+        name: &AccountName,
+        overdraft: Option<Overdraft>,
+        act: Act<'_>,
+    ) -> Result<(), AccountsError> {
+        if name.is_site() {
+            return Err(AccountsError::Unsound(format!(
+                "{name} is the site's own and cannot be changed"
+            )));
+        }
+        let name = name.to_string();
+        self.change(|step| {
+            let there = find(step.transaction, &name, act.at)?;
+            let overdraft = overdraft
+                .or(there.as_ref().map(|there| there.overdraft))
+                .unwrap_or(Overdraft::To(Money::ZERO));
+            let id = match &there {
+                Some(there) => there.id,
+                None => {
+                    step.transaction
+                        .query_row("SELECT MAX(id) + 1 FROM account", [], |row| row.get(0))?
+                }
+            };
+            step.put_account(id, &name, overdraft, false, act)
+        })
+    }
+
+    /// Lets somebody use a project's money, or not any more.
+    ///
+    /// # Errors
+    /// When there is no such project.
+    pub fn set_member(
+        &mut self,
+        project: &AccountName,
+        user: &str,
+        may: bool,
+        act: Act<'_>,
+    ) -> Result<(), AccountsError> {
+        // A user's name has the form of an account's.
+        AccountName::parse(&format!("user:{user}"))?;
+        if !matches!(project, AccountName::Project(_)) {
+            return Err(AccountsError::Unsound(format!(
+                "{project} is not a project; only projects have members"
+            )));
+        }
+        self.change(|step| {
+            let account = step.open_account(project, act.at)?.id;
+            let statement = match may {
+                true => "INSERT OR IGNORE INTO member VALUES (?1, ?2)",
+                false => "DELETE FROM member WHERE account = ?1 AND user = ?2",
+            };
+            step.transaction
+                .execute(statement, params![account, user])?;
+            step.note(&Event::Member {
+                account,
+                user: user.to_string(),
+                may,
+                at: act.at,
+                by: act.by.to_string(),
+            })
+        })
+    }
+
+    /// Money from the bank. `validity`: first second and first second after it, Unix time.
+    ///
+    /// # Errors
+    /// When there is no such account, it is closed, or the validity is over before it began.
+    pub fn deposit(
+        &mut self,
+        to: &AccountName,
+        amount: Money,
+        validity: (Option<i64>, Option<i64>),
+        act: Act<'_>,
+    ) -> Result<(), AccountsError> {
+        let (begins, ends) = validity;
+        if ends.is_some_and(|ends| ends <= begins.unwrap_or(i64::MIN).max(act.at / 1000)) {
+            return Err(AccountsError::Unsound(
+                "the deposit would be over before it begins; give a later end".to_string(),
+            ));
+        }
+        self.change(|step| {
+            let account = step.open_account(to, act.at)?.id;
+            let lot = match validity {
+                (None, None) => FOR_EVER,
+                _ => step.new_lot(begins, ends)?,
+            };
+            step.pay(
+                Kind::Deposit,
+                (BANK, Side::Free),
+                (account, Side::Free),
+                lot,
+                amount,
+                None,
+                act,
+            )
+        })
+    }
+
+    /// Money from one account to another; it keeps its validity.
+    ///
+    /// # Errors
+    /// When one of both is not there or closed, or the first has not enough.
+    pub fn transfer(
+        &mut self,
+        from: &AccountName,
+        to: &AccountName,
+        amount: Money,
+        act: Act<'_>,
+    ) -> Result<(), AccountsError> {
+        if from == to {
+            return Err(AccountsError::Unsound(format!(
+                "from {from} to itself nothing can be moved"
+            )));
+        }
+        self.change(|step| {
+            let (payer, payee) = (
+                step.open_account(from, act.at)?,
+                step.open_account(to, act.at)?,
+            );
+            for (lot, amount) in step.spend(&payer, amount)? {
+                step.pay(
+                    Kind::Transfer,
+                    (payer.id, Side::Free),
+                    (payee.id, Side::Free),
+                    lot,
+                    amount,
+                    None,
+                    act,
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Closes an account; what is left of it goes back to the bank.
+    ///
+    /// # Errors
+    /// When something is held for its jobs, or it owes something.
+    pub fn close(&mut self, name: &AccountName, act: Act<'_>) -> Result<Money, AccountsError> {
+        self.change(|step| {
+            let account = step.open_account(name, act.at)?;
+            if account.held > Money::ZERO {
+                return Err(AccountsError::Unsound(format!(
+                    "{name} has {} credits held for jobs; close it when they have ended",
+                    account.held
+                ))
+                .into());
+            }
+            if name.is_site() || account.balance() < Money::ZERO {
+                return Err(AccountsError::Unsound(format!(
+                    "{name} has {} credits and cannot be closed",
+                    account.balance()
+                ))
+                .into());
+            }
+            let pockets = step.pockets(account.id)?;
+            for (lot, amount) in pockets.iter().filter(|(_, amount)| amount.0 > 0) {
+                step.pay(
+                    Kind::Closing,
+                    (account.id, Side::Free),
+                    (BANK, Side::Free),
+                    *lot,
+                    *amount,
+                    None,
+                    act,
+                )?;
+            }
+            step.put_account(account.id, &account.name, account.overdraft, true, act)?;
+            Ok(Money(pockets.iter().map(|(_, amount)| amount.0).sum()))
+        })
+    }
+
+    /// What has expired goes back to the bank; what is long over is forgotten.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn sweep(&mut self, act: Act<'_>) -> Result<(), AccountsError> {
+        let over = "SELECT account, lot, free FROM pocket JOIN lot ON lot.id = lot WHERE ends <= ?1 AND free > 0 AND account > 2";
+        // Mostly there is nothing to do, and then nobody is kept from anything.
+        if !self.read(|c| c.prepare_cached(over)?.exists([act.at / 1000]))?
+            && !self.read(|c| {
+                c.prepare_cached("SELECT 1 FROM known WHERE at > 0 AND at < ?1")?
+                    .exists([act.at - REMEMBERED])
+            })?
+        {
+            return Ok(());
+        }
+        self.change(|step| {
+            let c = step.transaction;
+            let expired: Vec<(i64, i64, i64)> = c
+                .prepare_cached(over)?
+                .query_map([act.at / 1000], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })?
+                .collect::<Result<_, _>>()?;
+            for (account, lot, free) in expired {
+                step.pay(
+                    Kind::Expiry,
+                    (account, Side::Free),
+                    (BANK, Side::Free),
+                    lot,
+                    Money(free),
+                    None,
+                    act,
+                )?;
+            }
+            c.execute(
+                "DELETE FROM known WHERE at > 0 AND at < ?1",
+                [act.at - REMEMBERED],
+            )?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,306 @@
+//! The present state: what every account has and what is held, in an SQLite file in memory (tmpfs) that all processes share.
+//!
+//! Every change is one transaction together with its journal entries. Nothing here touches a disk, so nothing waits for one.
+//! The file is made of the ledger where there is none (after a boot), or where it belongs to another ledger than the one that
+//! is there now (restored from a backup).
+//!
+//! Here: opening and reading. [`administer`]: accounts, members, deposits, transfers. [`holds`]: money of jobs. [`step`]: what
+//! happens inside a transaction. [`make`]: how the file is made of the ledger.
+
+mod administer;
+mod holds;
+mod make;
+mod step;
+
+use super::AccountsError;
+use super::ledger::Ledger;
+use super::lots::{Free, Overdraft, available};
+use super::money::Money;
+use super::movement::Event;
+use super::names::AccountName;
+use make::{give_to_owner, make, own_directory};
+use rusqlite::{Connection, TransactionBehavior, params};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use step::{Step, Trouble, find};
+
+/// The opened live state.
+pub struct Live {
+    pub(super) connection: Connection,
+    pub(super) path: PathBuf,
+    ledger: PathBuf,
+    /// Of the ledger that it was made of.
+    pub(super) generation: (i64, i64),
+}
+
+/// An account as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Account {
+    /// Its number.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// How far it may go below zero.
+    pub overdraft: Overdraft,
+    /// No money moves any more.
+    pub closed: bool,
+    /// What is free and valid now.
+    pub free: Vec<Free>,
+    /// What is set aside.
+    pub held: Money,
+}
+
+impl Account {
+    /// What can still be spent; none where that is unlimited.
+    pub fn available(&self) -> Option<Money> {
+        available(&self.free, self.overdraft)
+    }
+
+    /// Free and held.
+    pub fn balance(&self) -> Money {
+        Money(self.free.iter().map(|free| free.amount.0).sum::<i64>() + self.held.0)
+    }
+}
+
+/// Money that is set aside for a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenHold {
+    /// Its key.
+    pub key: String,
+    /// Number of its account.
+    pub account: i64,
+    /// How much is left of it.
+    pub amount: Money,
+    /// Since when, Unix milliseconds.
+    pub at: i64,
+}
+
+/// Who does something, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Act<'a> {
+    /// Unix milliseconds.
+    pub at: i64,
+    /// A user's name, or the part of Libra.
+    pub by: &'a str,
+    /// What else there is to say.
+    pub note: &'a str,
+}
+
+/// How the money of a hold, or of a part of it, is given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payout {
+    /// This part of what was held is settled now; none: all that is left.
+    pub of: Option<Money>,
+    /// To the site, at most `of`.
+    pub charge: Money,
+    /// To the site beyond it, as far as the account reaches.
+    pub overrun: Money,
+    /// From the site to the account.
+    pub compensation: Money,
+}
+
+impl Live {
+    /// Opens the live state in `directory`, or makes it of the ledger. `patience`: how long another process's transaction is waited for.
+    ///
+    /// # Errors
+    /// When one of both cannot be opened or made.
+    pub fn open(
+        directory: &Path,
+        ledger: &Path,
+        patience: Duration,
+    ) -> Result<Live, AccountsError> {
+        own_directory(directory, ledger)?;
+        let file = |error: std::io::Error| AccountsError::File {
+            path: directory.to_path_buf(),
+            problem: error.to_string(),
+        };
+        // One process makes it, the others wait.
+        let lock = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(directory.join("lock"))
+            .map_err(file)?;
+        give_to_owner(&directory.join("lock"), ledger)?;
+        let _lock = nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusive)
+            .map_err(|(_, error)| file(error.into()))?;
+        let path = directory.join("live.sqlite");
+        let history = Ledger::open(ledger)?;
+        if path.exists() {
+            let live = Live::connect(&path, ledger, patience)?;
+            if live.generation == history.identity()? {
+                return Ok(live);
+            }
+            log::warn!(
+                "accounts: {} is of another ledger than {}, made anew",
+                path.display(),
+                ledger.display()
+            );
+        }
+        make(&path, &history)?;
+        Live::connect(&path, ledger, patience)
+    }
+
+    fn connect(path: &Path, ledger: &Path, patience: Duration) -> Result<Live, AccountsError> {
+        let store = |error| AccountsError::Store {
+            path: path.to_path_buf(),
+            error,
+        };
+        let connection = Connection::open(path).map_err(store)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        let generation = (|| {
+            connection.busy_timeout(patience)?;
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            // It is memory: what a power failure would leave half done is gone altogether.
+            connection.pragma_update(None, "synchronous", "OFF")?;
+            let get = |key| {
+                connection.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| {
+                    row.get(0)
+                })
+            };
+            Ok((get("identity")?, get("generation")?))
+        })()
+        .map_err(store)?;
+        Ok(Live {
+            connection,
+            path: path.to_path_buf(),
+            ledger: ledger.to_path_buf(),
+            generation,
+        })
+    }
+
+    /// The ledger behind it.
+    pub fn ledger_path(&self) -> &Path {
+        &self.ledger
+    }
+
+    fn read<T>(
+        &self,
+        what: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, AccountsError> {
+        what(&self.connection).map_err(|error| AccountsError::Store {
+            path: self.path.clone(),
+            error,
+        })
+    }
+
+    /// One change, whole or not at all.
+    fn change<T>(
+        &mut self,
+        what: impl FnOnce(&Step<'_>) -> Result<T, Trouble>,
+    ) -> Result<T, AccountsError> {
+        let path = self.path.clone();
+        let store = |error| AccountsError::Store {
+            path: path.clone(),
+            error,
+        };
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(store)?;
+        let done = what(&Step {
+            transaction: &transaction,
+        });
+        match done {
+            Ok(value) => {
+                transaction.commit().map_err(store)?;
+                Ok(value)
+            }
+            // The transaction is undone as it is dropped.
+            Err(Trouble::Refused(error)) => Err(error),
+            Err(Trouble::Store(error)) => Err(store(error)),
+        }
+    }
+
+    /// An account by its name, as it is at `at` (Unix milliseconds).
+    ///
+    /// # Errors
+    /// When there is none, or the file cannot be read.
+    pub fn account(&self, name: &AccountName, at: i64) -> Result<Account, AccountsError> {
+        let name = name.to_string();
+        self.read(|c| find(c, &name, at))?
+            .ok_or(AccountsError::NoAccount(name))
+    }
+
+    /// All accounts, the site's two included, by name.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn accounts(&self, at: i64) -> Result<Vec<Account>, AccountsError> {
+        self.read(|c| {
+            let names: Vec<String> = c
+                .prepare("SELECT name FROM account ORDER BY name")?
+                .query_map([], |row| row.get(0))?
+                .collect::<Result<_, _>>()?;
+            names
+                .iter()
+                .filter_map(|name| find(c, name, at).transpose())
+                .collect()
+        })
+    }
+
+    /// May this user use that project's money?
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn is_member(&self, account: i64, user: &str) -> Result<bool, AccountsError> {
+        self.read(|c| {
+            c.prepare_cached("SELECT 1 FROM member WHERE account = ?1 AND user = ?2")?
+                .exists(params![account, user])
+        })
+    }
+
+    /// Who may use a project's money.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn members(&self, account: i64) -> Result<Vec<String>, AccountsError> {
+        self.read(|c| {
+            c.prepare_cached("SELECT user FROM member WHERE account = ?1 ORDER BY user")?
+                .query_map([account], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// Free and held money of every account and lot.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn balances(&self) -> Result<Vec<(i64, i64, Money, Money)>, AccountsError> {
+        self.read(|c| {
+            c.prepare(
+                "SELECT account, lot, SUM(free), SUM(held) FROM (SELECT account, lot, free, 0 AS held FROM pocket
+                 UNION ALL SELECT account, lot, 0, amount FROM hold) GROUP BY account, lot",
+            )?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, Money(row.get(2)?), Money(row.get(3)?))))?
+            .collect()
+        })
+    }
+
+    /// The oldest journal entries that are not written down yet.
+    pub(super) fn journal(&self, most: usize) -> Result<Vec<(i64, Event)>, AccountsError> {
+        let rows: Vec<(i64, String)> = self.read(|c| {
+            c.prepare_cached("SELECT id, event FROM journal ORDER BY id LIMIT ?1")?
+                .query_map([most as i64], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })?;
+        let read = |(id, text): (i64, String)| {
+            serde_json::from_str(&text)
+                .map(|event| (id, event))
+                .map_err(|error| AccountsError::File {
+                    path: self.path.clone(),
+                    problem: format!("journal entry {id}: {error}"),
+                })
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// These are written down.
+    pub(super) fn forget_journal(&self, to: i64) -> Result<(), AccountsError> {
+        self.read(|c| {
+            c.prepare_cached("DELETE FROM journal WHERE id <= ?1")?
+                .execute([to])
+                .map(|_| ())
+        })
+    }
+}
