@@ -10,6 +10,7 @@ pub mod decision;
 pub mod ffi;
 pub mod host;
 pub mod pbs;
+pub mod quote;
 #[cfg(feature = "simulate")]
 pub mod report;
 #[cfg(feature = "simulate")]

@@ -9,6 +9,38 @@ use crate::decision::policy::Policy;
 use crate::decision::share::Standing;
 use std::cmp::Reverse;
 
+/// Why an array cannot be spread over nodes.
+pub(super) const SCATTERED: BookError = BookError::Unsound(
+    "an array whose jobs are scattered over nodes cannot have a deadline; submit its jobs one by one",
+);
+
+/// What is judged of an array: all its jobs as one chunk, on one node, and then all their chunks; none where it cannot be so.
+pub(super) fn array_requests(
+    each: &Request,
+    count: u32,
+) -> Result<[Option<Request>; 2], BookError> {
+    let shape = &each.shape;
+    let Some(chunks) = shape.chunks.checked_mul(count) else {
+        return Err(BookError::Unsound("the array has too many processors"));
+    };
+    let mut all = *each;
+    all.shape.chunks = chunks;
+    let mut together = None;
+    if let (Some(processors), Some(memory), false) = (
+        chunks.checked_mul(shape.processors_per_chunk),
+        shape.memory_per_chunk.checked_mul(u64::from(chunks)),
+        shape.scatter,
+    ) {
+        let mut one = *each;
+        one.shape.chunks = 1;
+        one.shape.processors_per_chunk = processors;
+        one.shape.memory_per_chunk = memory;
+        together = one.check().is_ok().then_some(one);
+    }
+    let scattered = shape.chunks > 1 && shape.scatter;
+    Ok([together, (!scattered).then_some(all)])
+}
+
 impl Book {
     /// Judges a request and, when it is accepted, reserves its shares under a new token.
     ///
@@ -32,12 +64,8 @@ impl Book {
         now: f64,
     ) -> Result<Admitted, BookError> {
         self.advance(check_seconds("now", now)?);
-        let mut padded = Vec::new();
-        let allowed = allowed.map(|allowed| {
-            padded.extend_from_slice(allowed);
-            padded.resize(self.nodes.len(), false);
-            padded.as_slice()
-        });
+        let padded = self.padded(allowed);
+        let allowed = padded.as_deref();
         let judged = self.begun_late(request);
         let room = placement::room(request, self.nodes.len());
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -77,35 +105,16 @@ impl Book {
         allowed: Option<&[bool]>,
         now: f64,
     ) -> Result<(Admitted, bool), BookError> {
-        let shape = &each.shape;
-        let mut all = *each;
-        let Some(chunks) = shape.chunks.checked_mul(count) else {
-            return Err(BookError::Unsound("the array has too many processors"));
-        };
-        all.shape.chunks = chunks;
-        if let (Some(processors), Some(memory), false) = (
-            chunks.checked_mul(shape.processors_per_chunk),
-            shape.memory_per_chunk.checked_mul(u64::from(chunks)),
-            shape.scatter,
-        ) {
-            let mut together = *each;
-            together.shape.chunks = 1;
-            together.shape.processors_per_chunk = processors;
-            together.shape.memory_per_chunk = memory;
-            if together.check().is_ok() {
-                if let Ok(mut admitted) = self.admit_set(&together, each, count, allowed, now) {
-                    for place in &mut admitted.places {
-                        place.chunks = chunks;
-                    }
-                    return Ok((admitted, true));
+        let [together, all] = array_requests(each, count)?;
+        if let Some(together) = together {
+            if let Ok(mut admitted) = self.admit_set(&together, each, count, allowed, now) {
+                for place in &mut admitted.places {
+                    place.chunks = each.shape.chunks * count;
                 }
+                return Ok((admitted, true));
             }
         }
-        if shape.chunks > 1 && shape.scatter {
-            return Err(BookError::Unsound(
-                "an array whose jobs are scattered over nodes cannot have a deadline; submit its jobs one by one",
-            ));
-        }
+        let all = all.ok_or(SCATTERED)?;
         Ok((self.admit_set(&all, each, count, allowed, now)?, false))
     }
 
@@ -163,6 +172,7 @@ impl Book {
             submitted: now,
             phase: Phase::Provisional,
             changed: f64::INFINITY,
+            kept_until: None,
             places: places
                 .iter()
                 .map(|place| Place {

@@ -356,6 +356,8 @@ impl Book {
                 .saturating_mul(job.request.shape.processors_per_chunk),
             cput: job.cput(place, self.now),
             walltime: match job.phase {
+                // Its deadline begins when it is submitted.
+                _ if job.kept_until.is_some() => self.start_delay,
                 Phase::Running => self.now - job.submitted,
                 Phase::Provisional | Phase::Bound => {
                     (self.now - job.submitted).max(self.start_delay)

@@ -227,7 +227,8 @@ impl Book {
     pub fn drop_unnamed(&mut self, submitted: f64) -> Vec<u64> {
         let keys: Vec<usize> = (self.jobs.iter().enumerate())
             .filter_map(|(key, job)| Some((key, job.as_ref()?)))
-            .filter(|(_, job)| job.phase == Phase::Provisional && job.submitted < submitted)
+            .filter(|(_, job)| job.phase == Phase::Provisional && job.kept_until.is_none())
+            .filter(|(_, job)| job.submitted < submitted)
             .map(|(key, _)| key)
             .collect();
         keys.into_iter().map(|key| self.remove(key).token).collect()
@@ -248,7 +249,7 @@ impl Book {
                 continue;
             };
             let job = self.job(key);
-            let expires = job.submitted + self.provisional;
+            let expires = job.kept_until.unwrap_or(job.submitted + self.provisional);
             if job.phase == Phase::Provisional && expires <= self.now {
                 log::info!("reservation {token} expired without a job id");
                 self.remove(key);

@@ -19,6 +19,9 @@
 mod admit;
 mod judge;
 mod life;
+mod quote;
+#[cfg(test)]
+mod quote_tests;
 mod reconcile;
 #[cfg(test)]
 mod reconcile_tests;
@@ -37,6 +40,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 pub use life::Ending;
+pub use quote::Offer;
 pub use reconcile::{Differences, OLDEST_RECORDS};
 pub use snapshot::{JobRecord, NodeRecord, PlaceRecord, Snapshot};
 
@@ -115,6 +119,8 @@ struct Job {
     phase: Phase,
     /// When it last got its id, was started or was requeued: older records know nothing of that.
     changed: f64,
+    /// Until when it is kept for a job that is to come; none for a job that was submitted.
+    kept_until: Option<f64>,
     places: Vec<Place>,
 }
 
@@ -345,9 +351,11 @@ impl Book {
             .map_or(0.0, |node| node.spec.processors)
     }
 
-    /// Are there acceptances that have no id yet?
+    /// Are there acceptances that have no id yet, and are not kept for a job to come?
     pub fn has_provisional(&self) -> bool {
+        let waits = |job: &Job| job.phase == Phase::Provisional && job.kept_until.is_none();
         self.by_token.len() > self.by_id.len()
+            && self.waiting.iter().any(|&key| waits(self.job(key)))
     }
 
     /// Ids of the jobs that have one and do not run yet, in no order.

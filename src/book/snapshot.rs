@@ -305,6 +305,7 @@ impl Book {
                 Some(_) => self.now,
                 None => f64::INFINITY,
             },
+            kept_until: None,
             places,
         });
         self.alarms.push(std::cmp::Reverse(super::Alarm {

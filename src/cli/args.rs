@@ -67,6 +67,8 @@ const AFTER_QUOTE: &str = "\
 Examples:
   libra quote -W deadline=20,budget=15,estimate=10
   libra quote --json --estimate 1h30m --deadline @17:30 --budget unlimited
+  libra quote job.sh input.dat
+  libra quote --deadline 3h --svg price.svg --system slurm job.sh
 
 Exit status:
   0    it would be accepted
@@ -148,7 +150,8 @@ pub enum Command {
 
     /// Say what a job would cost and get, without running it
     ///
-    /// Takes the terms of 'libra run' and answers as it would now. Nothing is reserved.
+    /// Takes the terms of 'libra run', or those in a job script, and answers as this host, the PBS server or
+    /// the Slurm cluster would now, with the price at other deadlines. Nothing is submitted.
     Quote(QuoteArgs),
 
     /// Submit a job to PBS, with the terms of 'libra run -W'
@@ -259,9 +262,9 @@ pub struct TermsArgs {
     #[arg(long, value_name = "CREDITS")]
     pub penalty_rate: Option<String>,
 
-    /// Processors, each at the job's share: for threaded jobs
-    #[arg(short, long, value_name = "N", default_value_t = 1)]
-    pub processors: u32,
+    /// Processors, each at the job's share: for threaded jobs [default: 1]
+    #[arg(short, long, value_name = "N")]
+    pub processors: Option<u32>,
 
     /// Memory that the host must have left: 512MiB, 4GiB [default: none]
     ///
@@ -297,12 +300,55 @@ pub struct RunArgs {
 /// `libra quote`
 #[derive(Debug, ClapArgs)]
 #[command(
-    override_usage = "libra quote [OPTIONS] -W deadline=D,budget=B,estimate=E",
+    override_usage = "libra quote [OPTIONS] [-W deadline=D,budget=B,estimate=E] [SCRIPT [ARGUMENT]...]",
     after_long_help = AFTER_QUOTE
 )]
 pub struct QuoteArgs {
+    /// Who is asked [default: by the script's lines and what is installed, else this host]
+    #[arg(long, value_name = "SYSTEM")]
+    pub system: Option<System>,
+
+    /// Draw the price over deadlines, also where the output is no terminal
+    #[arg(long)]
+    pub chart: bool,
+
+    /// Write the same as a drawing
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// A job script; its #PBS or #SBATCH lines are read, and options here win over them
+    #[arg(value_name = "SCRIPT")]
+    pub script: Option<PathBuf>,
+
+    /// The script's arguments; '--' before those that begin with a dash
+    #[arg(value_name = "ARGUMENT")]
+    pub arguments: Vec<OsString>,
+
+    // Last: its heading would be that of what follows.
     #[command(flatten)]
     pub terms: TermsArgs,
+}
+
+/// Whom `libra quote` asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum System {
+    /// This host.
+    Local,
+    /// The PBS server, through qsub.
+    Pbs,
+    /// The Slurm cluster, through sbatch.
+    Slurm,
+}
+
+impl System {
+    /// In what is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            System::Local => "local",
+            System::Pbs => "pbs",
+            System::Slurm => "slurm",
+        }
+    }
 }
 
 /// `libra qsub`; only its help is read here, see [`qsub::called`](super::qsub::called).

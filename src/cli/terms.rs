@@ -10,6 +10,35 @@ use libra::text::terms::{self, PartialTerms};
 
 /// The request that these arguments make, submitted now.
 pub fn request(args: &TermsArgs) -> Result<Request, Failure> {
+    request_beside(args, PartialTerms::default(), Shape::default())
+}
+
+/// The same, where what they do not say is said elsewhere.
+pub fn request_beside(
+    args: &TermsArgs,
+    beside: PartialTerms,
+    mut shape: Shape,
+) -> Result<Request, Failure> {
+    let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
+    let terms = given(args)?.or(beside).complete().map_err(|e| usage(&e))?;
+    if let Some(processors) = args.processors {
+        shape = Shape {
+            processors_per_chunk: processors,
+            memory_per_chunk: shape.memory_per_chunk,
+            ..Shape::default()
+        };
+    }
+    if let Some(text) = &args.memory {
+        shape.memory_per_chunk =
+            memory::parse(text).map_err(|e| usage(&format!("--memory: {e}")))?;
+    }
+    let request = Request { terms, shape };
+    request.check().map_err(|e| usage(&e))?;
+    Ok(request)
+}
+
+/// The terms that these arguments give.
+pub fn given(args: &TermsArgs) -> Result<PartialTerms, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let mut listed = PartialTerms::default();
     for list in &args.list {
@@ -28,21 +57,7 @@ pub fn request(args: &TermsArgs) -> Result<Request, Failure> {
             given.set(key, value, &deadline).map_err(|e| usage(&e))?;
         }
     }
-    let terms = given.or(listed).complete().map_err(|e| usage(&e))?;
-    let memory_per_chunk = match &args.memory {
-        Some(text) => memory::parse(text).map_err(|e| usage(&format!("--memory: {e}")))?,
-        None => 0,
-    };
-    let request = Request {
-        terms,
-        shape: Shape {
-            processors_per_chunk: args.processors,
-            memory_per_chunk,
-            ..Shape::default()
-        },
-    };
-    request.check().map_err(|e| usage(&e))?;
-    Ok(request)
+    Ok(given.or(listed))
 }
 
 /// Reads a deadline: a duration from now, or `@` and a clock time.
@@ -125,7 +140,7 @@ mod tests {
                 "budget=16".to_string(),
             ],
             deadline: Some("30".to_string()),
-            processors: 2,
+            processors: Some(2),
             ..TermsArgs::default()
         };
         let request = request(&args).expect("complete");

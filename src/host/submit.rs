@@ -5,6 +5,7 @@ use super::entry::{Entry, Phase, Process, VERSION, shown_command};
 use super::registry::Lock;
 use super::{Host, HostError, clock, on_node, used};
 use crate::cgroup::{Group, Limits};
+use crate::decision::curve::{Point, curve};
 use crate::decision::job::Request;
 use crate::decision::node::{JobOnNode, PlainNode};
 use crate::decision::placement::{self, Placement};
@@ -30,6 +31,9 @@ pub struct Terms {
     /// Processors left over on the host.
     pub loadfree: f64,
 }
+
+/// What a job would get, or why it would get nothing.
+pub type Verdict = Result<Terms, Box<Refusal>>;
 
 /// A job that was accepted and has its share reserved.
 #[derive(Debug)]
@@ -61,6 +65,21 @@ impl Host {
         let now = clock::since_boot();
         let entries = self.registry.all()?;
         Ok(self.judge(request, &entries, now))
+    }
+
+    /// The same, and what would become of it at other deadlines, all against the host as it is at one moment.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    pub fn quote_over_deadlines(
+        &self,
+        request: &Request,
+    ) -> Result<(Verdict, Vec<Point>), HostError> {
+        let now = clock::since_boot();
+        let nodes = [self.node(&self.registry.all()?, now)];
+        let admission = self.config.admission();
+        let points = curve(request, &|request| admission.appraise(&nodes[..], request));
+        Ok((self.judge_on(&nodes, request), points))
     }
 
     /// Judges a request and, when it is accepted, reserves its share and makes its cgroup.
@@ -256,7 +275,11 @@ impl Host {
 
     /// The decision over these entries.
     fn judge(&self, request: &Request, entries: &[Entry], now: f64) -> Result<Terms, Box<Refusal>> {
-        let admission = self.config.admission();
+        self.judge_on(&[self.node(entries, now)], request)
+    }
+
+    /// This host with the jobs that hold something.
+    fn node(&self, entries: &[Entry], now: f64) -> PlainNode {
         let jobs = self
             .holding(entries)
             .map(|entry| {
@@ -264,8 +287,12 @@ impl Host {
                 on_node(entry, standing.used, standing.held_share, now)
             })
             .collect();
-        let node = PlainNode::new(self.machine.spec, jobs, admission.policy.share_rule());
-        let nodes = [node];
+        let rule = self.config.admission().policy.share_rule();
+        PlainNode::new(self.machine.spec, jobs, rule)
+    }
+
+    fn judge_on(&self, nodes: &[PlainNode; 1], request: &Request) -> Result<Terms, Box<Refusal>> {
+        let admission = self.config.admission();
         let mut scratch = [Placement::EMPTY; 1];
         debug_assert!(placement::room(request, 1) <= scratch.len());
         let acceptance = admission.judge(&nodes[..], request, &mut scratch)?;

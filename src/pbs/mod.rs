@@ -28,6 +28,9 @@ use serde_json::Value;
 /// Resources that users set, in the order in which they are described.
 pub const TERMS: [&str; 5] = crate::text::terms::KEYS;
 
+/// Resource of a job that is a question, or comes with a kept quote: see [`crate::quote`].
+pub const QUOTE: &str = "libra_quote";
+
 /// An event that cannot be understood: a fault of a hook, not of a user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the event cannot be read: {0}")]

@@ -26,6 +26,9 @@ pub use rules::Change;
 /// Name of the variable in a job's prolog environment that has what was sold. Slurm puts `SPANK_` before it on the node.
 pub const SOLD_VARIABLE: &str = "LIBRA_SOLD";
 
+/// Option of a job that is a question, or comes with a kept quote: see [`crate::quote`].
+pub const QUOTE_OPTION: &str = "sla-quote";
+
 /// Users' options, in the order in which they are described: the option, and the key of [`crate::text::terms`].
 pub const OPTIONS: [(&str, &str); 5] = [
     ("estimate", "estimate"),

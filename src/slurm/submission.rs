@@ -125,6 +125,15 @@ impl Submission {
 
     fn terms(&self, now: f64) -> Result<Terms, NotJudged> {
         let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
+        self.given(now)?.complete().map_err(problem)
+    }
+
+    /// The terms that it gives, complete or not.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn given(&self, now: f64) -> Result<PartialTerms, NotJudged> {
+        let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
         let mut given = PartialTerms::default();
         if let Some(list) = self.terms_in_comment() {
             given = terms::parse(list, &deadline_as_duration)
@@ -148,7 +157,7 @@ impl Submission {
         if given.estimate.is_none() {
             given.estimate = self.time_limit.map(|minutes| f64::from(minutes) * 60.0);
         }
-        given.complete().map_err(problem)
+        Ok(given)
     }
 
     /// A job that may not start would hold a share for nothing.

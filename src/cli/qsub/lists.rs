@@ -109,7 +109,13 @@ pub fn keep(list: &[u8], entries: &[Entry], kept: &dyn Fn(&Entry) -> bool) -> Op
 
 /// The names in a list of resources as `-l` has it, as far as qsub would read it.
 pub fn resource_names(list: &[u8]) -> Vec<&[u8]> {
-    let mut names = Vec::new();
+    let all = resources(list).into_iter();
+    all.map(|(name, _)| name).collect()
+}
+
+/// The same with their values, as they are written; one without a value has an empty one.
+pub fn resources(list: &[u8]) -> Vec<(&[u8], &[u8])> {
+    let mut found = Vec::new();
     let mut rest = list;
     loop {
         let start = rest.iter().take_while(|byte| is_space(**byte)).count();
@@ -119,15 +125,19 @@ pub fn resource_names(list: &[u8]) -> Vec<&[u8]> {
             .position(|byte| matches!(byte, b'=' | b','))
             .unwrap_or(rest.len());
         if end == 0 {
-            return names;
+            return found;
         }
         let name = &rest[..end];
         let length = name.iter().take_while(|byte| !is_space(**byte)).count();
-        names.push(&name[..length]);
+        let name = &name[..length];
         rest = &rest[end..];
+        let mut value = &rest[..0];
         if rest.first() == Some(&b'=') {
-            rest = &rest[1 + value_length(&rest[1..])..];
+            let end = 1 + value_length(&rest[1..]);
+            value = rest[1..end].trim_ascii();
+            rest = &rest[end..];
         }
+        found.push((name, value));
         rest = rest.strip_prefix(b",").unwrap_or(rest);
     }
 }

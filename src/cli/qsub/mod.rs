@@ -7,11 +7,11 @@
 //! Pure: [`options`], [`lists`], [`directives`], [`rewrite`]. Edges: [`find`] the real one,
 //! [`hand_over`] scripts, [`running`] it, [`verdict`] of the server.
 
-mod directives;
-mod find;
+pub(super) mod directives;
+pub(super) mod find;
 mod hand_over;
-mod lists;
-mod options;
+pub(super) mod lists;
+pub(super) mod options;
 mod rewrite;
 mod running;
 mod verdict;

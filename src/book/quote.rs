@@ -1,0 +1,177 @@
+//! What would become of a request now, with nothing reserved; and shares that are kept for a while for whoever asked.
+//!
+//! Invariants:
+//! - A quote is judged as [`Book::admit_among`] and [`Book::admit_array`] judge, against the book as it stands.
+//! - What is kept counts like a job that has not begun, its deadline counted from whenever it will be submitted: it needs the same
+//!   share all the time. Its time over, it is free by itself.
+
+use super::admit::{SCATTERED, array_requests};
+use super::judge::Nodes;
+use super::{Alarm, Book, BookError, Phase, check_seconds};
+use crate::decision::curve::Judged;
+use crate::decision::job::Request;
+use crate::decision::placement::{self, Placement};
+use crate::decision::policy::Policy;
+use std::cmp::Reverse;
+
+/// What a request would be sold for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    /// Credits; of all jobs of an array.
+    pub price: f64,
+    /// Where it would go, best first.
+    pub places: Vec<Placement>,
+    /// False for an array that would be spread over nodes.
+    pub pinned: bool,
+}
+
+impl Book {
+    /// Judges a request as [`Book::admit_among`] does, or that of each of `count` jobs of an array as
+    /// [`Book::admit_array`], and reserves nothing.
+    ///
+    /// The book's time is the caller's to set, see [`Book::advance`].
+    ///
+    /// # Errors
+    /// As those.
+    pub fn quote(
+        &self,
+        each: &Request,
+        array: Option<u32>,
+        allowed: Option<&[bool]>,
+    ) -> Result<Offer, BookError> {
+        let allowed = self.padded(allowed);
+        let Some(count) = array else {
+            return self.quote_one(each, allowed.as_deref(), true);
+        };
+        let [together, all] = array_requests(each, count)?;
+        if let Some(together) = together {
+            if let Ok(mut offer) = self.quote_one(&together, allowed.as_deref(), true) {
+                for place in &mut offer.places {
+                    place.chunks = each.shape.chunks * count;
+                }
+                return Ok(offer);
+            }
+        }
+        self.quote_one(&all.ok_or(SCATTERED)?, allowed.as_deref(), false)
+    }
+
+    fn quote_one(
+        &self,
+        request: &Request,
+        allowed: Option<&[bool]>,
+        pinned: bool,
+    ) -> Result<Offer, BookError> {
+        let judged = self.begun_late(request);
+        let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
+        match (self.admission).judge(&Nodes(self, allowed), &judged, &mut scratch) {
+            Ok(accepted) => {
+                scratch.truncate(accepted.nodes);
+                Ok(Offer {
+                    price: accepted.price,
+                    places: scratch,
+                    pinned,
+                })
+            }
+            Err(mut refusal) => {
+                if judged != *request {
+                    refusal.later_by(self.start_delay, request.terms.deadline);
+                }
+                Err(BookError::Refused(refusal))
+            }
+        }
+    }
+
+    /// The same without evidence and counter-offers: for many deadlines.
+    pub fn appraise(&self, each: &Request, array: Option<u32>, allowed: Option<&[bool]>) -> Judged {
+        let allowed = self.padded(allowed);
+        let nodes = Nodes(self, allowed.as_deref());
+        let judge =
+            |request: &Request| (self.admission).appraise(&nodes, &self.begun_late(request));
+        let refused = Judged {
+            price: 0.0,
+            share: None,
+            refused: Some("invalid"),
+        };
+        let Some(count) = array else {
+            return judge(each);
+        };
+        let Ok([together, all]) = array_requests(each, count) else {
+            return refused;
+        };
+        let together = together.map(|together| judge(&together));
+        match (together, all) {
+            (Some(judged), _) if judged.refused.is_none() => judged,
+            (_, Some(all)) => judge(&all),
+            (Some(judged), None) => judged,
+            (None, None) => refused,
+        }
+    }
+
+    pub(super) fn padded(&self, allowed: Option<&[bool]>) -> Option<Vec<bool>> {
+        let mut padded = allowed?.to_vec();
+        padded.resize(self.nodes.len(), false);
+        Some(padded)
+    }
+
+    /// Does a node take new jobs, by its index?
+    pub fn is_available(&self, index: usize) -> bool {
+        self.nodes.get(index).is_some_and(|node| node.available)
+    }
+
+    /// Acceptances without an id, `count` of them from this token on, are kept until then, whatever
+    /// [`super::DEFAULT_PROVISIONAL`] or its setting say.
+    ///
+    /// # Errors
+    /// When one of the tokens is unknown.
+    pub fn keep(&mut self, token: u64, count: u32, until: f64) -> Result<(), BookError> {
+        let until = check_seconds("until", until)?;
+        let keys = self.keys_of_tokens(token, count)?;
+        for (key, token) in keys.into_iter().zip(token..) {
+            self.job_mut(key).kept_until = Some(until);
+            self.alarms.push(Reverse(Alarm { at: until, token }));
+        }
+        Ok(())
+    }
+
+    /// What was kept is accepted as if it were submitted now, at its price and its places; it waits for its id like any other.
+    ///
+    /// # Errors
+    /// When one of the tokens is unknown: its time is over, or it was taken back.
+    pub fn redeem(&mut self, token: u64, count: u32, now: f64) -> Result<(), BookError> {
+        self.advance(check_seconds("now", now)?);
+        let now = self.now;
+        let keys = self.keys_of_tokens(token, count)?;
+        for (key, token) in keys.into_iter().zip(token..) {
+            let job = self.job_mut(key);
+            job.kept_until = None;
+            job.submitted = now;
+            let due = now + job.request.terms.deadline;
+            let mut alarms = vec![due];
+            for place in &mut job.places {
+                place.reported = now;
+                alarms.push(due + place.delay);
+            }
+            let nodes: Vec<usize> = job.places.iter().map(|place| place.node).collect();
+            alarms.push(now + self.provisional);
+            alarms.dedup();
+            (self.alarms).extend(alarms.into_iter().map(|at| Reverse(Alarm { at, token })));
+            self.refresh(key);
+            if self.admission.policy.accepts_delays() {
+                nodes.into_iter().for_each(|node| self.accept_delays(node));
+            }
+        }
+        Ok(())
+    }
+
+    fn keys_of_tokens(&self, token: u64, count: u32) -> Result<Vec<usize>, BookError> {
+        (token..token.saturating_add(u64::from(count)))
+            .map(|token| {
+                let key = self.key_of_token(token)?;
+                match self.job(key).phase {
+                    Phase::Provisional => Ok(key),
+                    _ => Err(BookError::UnknownJob(format!("with token {token}"))),
+                }
+            })
+            .collect()
+    }
+}

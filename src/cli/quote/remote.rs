@@ -1,0 +1,215 @@
+//! A batch system is asked, through its own command: the job is handed over with the word that it is only a question, which Libra
+//! in the server answers and never queues.
+
+use super::{Answered, Question};
+use crate::cli::qsub::find;
+use crate::cli::{Failure, terms};
+use libra::decision::job::DeadlineType;
+use libra::quote::{MARK, Quote};
+use libra::slurm;
+use libra::text::memory;
+use libra::text::terms::PartialTerms;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// sbatch, where PATH names it.
+pub fn sbatch() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    (std::env::split_paths(&path).map(|directory| directory.join("sbatch")))
+        .find(|program| nix::unistd::access(program, nix::unistd::AccessFlags::X_OK).is_ok())
+}
+
+/// Each term that was given, as a key and a value.
+fn pairs(given: &PartialTerms) -> Vec<(&'static str, String)> {
+    let budget = given.budget.map(|budget| match budget.is_finite() {
+        true => budget.to_string(),
+        false => "unlimited".to_string(),
+    });
+    let kind = given.deadline_type.map(|kind| match kind {
+        DeadlineType::Hard => "hard".to_string(),
+        DeadlineType::Soft => "soft".to_string(),
+    });
+    [
+        ("estimate", given.estimate.map(|value| value.to_string())),
+        ("deadline", given.deadline.map(|value| value.to_string())),
+        ("budget", budget),
+        ("deadline_type", kind),
+        (
+            "penalty_rate",
+            given.penalty_rate.map(|value| value.to_string()),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key, value?)))
+    .collect()
+}
+
+/// Bytes of `--memory`, where it was given.
+fn memory_of(question: &Question<'_>) -> Result<Option<u64>, Failure> {
+    let text = question.quote.terms.memory.as_deref();
+    text.map(|text| {
+        memory::parse(text).map_err(|error| Failure::Usage(format!("--memory: {error}")))
+    })
+    .transpose()
+}
+
+/// Asks slurmctld, through sbatch.
+pub fn slurm(question: &Question<'_>) -> Result<Answered, Failure> {
+    let Some(sbatch) = sbatch() else {
+        return Err(Failure::Usage(
+            "there is no sbatch in PATH; --system local asks this host".to_string(),
+        ));
+    };
+    let given = terms::given(&question.quote.terms)?;
+    let mut command = Command::new(sbatch);
+    // With a Slurm that knows nothing of quotes nothing is submitted either.
+    command.arg("--test-only");
+    command.arg(format!("--{}={}", slurm::QUOTE_OPTION, order(question)));
+    for (key, value) in pairs(&given) {
+        let option = slurm::OPTIONS.iter().find(|(_, known)| *known == key);
+        if let Some((option, _)) = option {
+            command.arg(format!("--{option}={value}"));
+        }
+    }
+    if let Some(processors) = question.quote.terms.processors {
+        command.arg("--ntasks=1");
+        command.arg(format!("--cpus-per-task={processors}"));
+    }
+    if let Some(bytes) = memory_of(question)? {
+        command.arg(format!("--mem={}M", bytes.div_ceil(1 << 20)));
+    }
+    match &question.quote.script {
+        Some(script) => {
+            command.arg(script).args(&question.quote.arguments);
+        }
+        None => {
+            command.arg("--wrap=true");
+        }
+    }
+    let output = run(&mut command, "sbatch")?;
+    answered(
+        &output,
+        "sbatch",
+        "Libra's plugins, with quotes, are not in this cluster",
+    )
+}
+
+/// Asks pbs_server, through the front end for qsub.
+pub fn pbs(question: &Question<'_>) -> Result<Answered, Failure> {
+    find::real(&find::Surroundings::of_this_process()).map_err(Failure::Usage)?;
+    if !question.quote.arguments.is_empty() {
+        return Err(Failure::Usage(
+            "PBS passes no arguments to a script; leave them out".to_string(),
+        ));
+    }
+    let given = terms::given(&question.quote.terms)?;
+    let myself = std::env::current_exe().map_err(|error| {
+        Failure::Usage(format!(
+            "this program cannot be found to be called: {error}"
+        ))
+    })?;
+    let mut command = Command::new(myself);
+    command.arg("qsub");
+    command.arg("-l");
+    command.arg(format!("{}={}", libra::pbs::QUOTE, order(question)));
+    let list: Vec<String> = (pairs(&given).iter())
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    if !list.is_empty() {
+        command.arg("-W").arg(list.join(","));
+    }
+    let memory = memory_of(question)?;
+    if question.quote.terms.processors.is_some() || memory.is_some() {
+        let processors = question.quote.terms.processors.unwrap_or(1);
+        let memory = memory.map_or_else(String::new, |bytes| format!(":mem={bytes}b"));
+        command.arg("-l");
+        command.arg(format!("select=1:ncpus={processors}{memory}"));
+    }
+    match &question.quote.script {
+        Some(script) => {
+            command.arg(script);
+        }
+        None => {
+            command.args(["--", "/bin/true"]);
+        }
+    }
+    let output = run(&mut command, "qsub")?;
+    if output.status.success() {
+        // The resource is known and nobody looked at it.
+        let job = String::from_utf8_lossy(&output.stdout).trim().to_string();
+        return Err(Failure::Usage(format!(
+            "PBS has queued the question as job {job}: Libra's hooks are switched off or of an older version; delete it with 'qdel {job}', and ask the administrators for 'libra pbs check'"
+        )));
+    }
+    answered(
+        &output,
+        "qsub",
+        "Libra's hooks, with quotes, are not in this PBS",
+    )
+}
+
+fn order(_question: &Question<'_>) -> String {
+    "ask".to_string()
+}
+
+fn run(command: &mut Command, name: &str) -> Result<Output, Failure> {
+    (command.stdin(Stdio::null()).output())
+        .map_err(|error| Failure::Usage(format!("{name} cannot be called: {error}")))
+}
+
+/// The answer in what the command has printed, or what it said instead.
+fn answered(output: &Output, name: &str, likely: &str) -> Result<Answered, Failure> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    if let Some(quote) = Quote::find(&said) {
+        return Ok(Answered {
+            quote,
+            more: Vec::new(),
+            warnings: Vec::new(),
+        });
+    }
+    if said.contains(MARK) {
+        return Err(Failure::Usage(format!(
+            "{name} has cut the answer short, or it is of another version of Libra: {}",
+            said.chars().take(200).collect::<String>()
+        )));
+    }
+    let lines: Vec<&str> = (said.lines().map(str::trim))
+        .filter(|line| !line.is_empty())
+        .collect();
+    // What Libra itself has to say needs no explanation.
+    let libra = lines.iter().any(|line| line.contains("libra: "));
+    let why = if libra {
+        String::new()
+    } else {
+        format!("; perhaps {likely}, or no server answers; --system local asks this host")
+    };
+    Err(Failure::Usage(format!(
+        "{name} gave no quote: {}{why}",
+        match lines.is_empty() {
+            true => "it said nothing".to_string(),
+            false => lines.join("; "),
+        }
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_handed_over_as_they_were_given() {
+        let given = PartialTerms {
+            deadline: Some(90.5),
+            budget: Some(f64::INFINITY),
+            deadline_type: Some(DeadlineType::Soft),
+            ..PartialTerms::default()
+        };
+        let expected = [
+            ("deadline", "90.5"),
+            ("budget", "unlimited"),
+            ("deadline_type", "soft"),
+        ];
+        let expected = expected.map(|(key, value)| (key, value.to_string()));
+        assert_eq!(pairs(&given), expected);
+    }
+}

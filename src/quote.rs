@@ -1,0 +1,361 @@
+//! The answer to a question about price: a verdict, what it rests on, and the price over deadlines; for people, for programs, and
+//! as one line through a batch system's own words.
+//!
+//! In a batch system the question is a submission that is never queued. Its refusal begins with [`MARK`] and has the answer as
+//! JSON: PBS cuts such a text at 3171 bytes and Slurm shows it line by line, so the line is short and is one.
+
+use crate::decision::counter_offer::CounterOffer;
+use crate::decision::curve::{Judged, Point};
+use crate::decision::refusal::Refusal;
+use crate::text::duration;
+use serde_json::{Map, Value, json};
+
+/// What the refusal of a question begins with.
+pub const MARK: &str = "libra-quote: ";
+
+/// What it is kept by, where it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptAs {
+    /// Its number.
+    pub number: String,
+    /// Unix time.
+    pub until: f64,
+}
+
+/// An offer that a refused one could take instead.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtherOffer {
+    /// The one value that changes, under its name in the answer: `deadline`, `budget`, `processors`, `chunks` …
+    pub values: Map<String, Value>,
+    /// As it is to be submitted.
+    pub text: String,
+}
+
+impl OtherOffer {
+    /// With the words of whoever is asked.
+    pub fn new(offer: &CounterOffer, text: String) -> OtherOffer {
+        // The names with units are those of the first version.
+        let values = match *offer {
+            CounterOffer::Deadline { deadline, price } => {
+                json!({"deadline": deadline, "deadline_seconds": deadline, "price": price})
+            }
+            CounterOffer::Budget { budget } => json!({"budget": budget, "price": budget}),
+            CounterOffer::Processors {
+                chunks,
+                processors_per_chunk,
+                price,
+            } => json!({
+                "processors": u64::from(chunks) * u64::from(processors_per_chunk),
+                "chunks": chunks,
+                "processors_per_chunk": processors_per_chunk,
+                "price": price,
+            }),
+        };
+        OtherOffer {
+            values: object(values),
+            text,
+        }
+    }
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Quote {
+    /// Would it be accepted?
+    pub accepted: bool,
+    /// Credits; of a refused one, what it would cost if the budget were no matter.
+    pub price: f64,
+    /// Share of each slot, in processors.
+    pub share: Option<f64>,
+    /// Where it would go; several are joined by `+`.
+    pub node: Option<String>,
+    /// Category of a refusal.
+    pub category: Option<String>,
+    /// Why it would be refused.
+    pub reason: Option<String>,
+    /// What a person reads.
+    pub text: String,
+    /// Seconds: estimate and deadline that were judged.
+    pub estimate: f64,
+    /// See there.
+    pub deadline: f64,
+    /// Credits; none for no limit.
+    pub budget: Option<f64>,
+    /// Slots of all chunks and jobs.
+    pub slots: u64,
+    /// What would be accepted instead.
+    pub offers: Vec<OtherOffer>,
+    /// The price over deadlines.
+    pub curve: Vec<Point>,
+    /// Where it is kept.
+    pub kept: Option<KeptAs>,
+}
+
+impl Quote {
+    /// Takes a refusal's reason and offers. `write` gives an offer's words, none where it cannot be asked for.
+    pub fn refused(
+        &mut self,
+        refusal: &Refusal,
+        name: &dyn Fn(usize) -> String,
+        write: &dyn Fn(&CounterOffer) -> Option<String>,
+    ) {
+        self.category = Some(refusal.reason.category().to_string());
+        self.reason = Some(refusal.reason.text(name));
+        self.offers = (refusal.counter_offers.iter())
+            .filter_map(|offer| Some(OtherOffer::new(offer, write(offer)?)))
+            .collect();
+    }
+
+    /// As `libra quote --json` prints it. `system`: who was asked.
+    pub fn json(&self, system: &str) -> Value {
+        let offers: Vec<Value> = (self.offers.iter())
+            .map(|offer| {
+                let mut offer_json = offer.values.clone();
+                offer_json.insert("text".to_string(), offer.text.clone().into());
+                offer_json.into()
+            })
+            .collect();
+        let curve: Vec<Value> = (self.curve.iter())
+            .map(|point| {
+                json!({
+                    "deadline": point.deadline,
+                    "price": point.judged.price,
+                    "accepted": point.judged.refused.is_none(),
+                    "share": point.judged.share,
+                    "reason": point.judged.refused,
+                })
+            })
+            .collect();
+        json!({
+            "verdict": if self.accepted { "accepted" } else { "refused" },
+            "system": system,
+            "price": self.price,
+            "share": self.share,
+            "node": self.node,
+            "slots": self.slots,
+            "budget": self.budget,
+            "estimate_seconds": self.estimate,
+            "deadline_seconds": self.deadline,
+            "category": self.category,
+            "reason": self.reason,
+            "text": self.text,
+            "counter_offers": offers,
+            "curve": curve,
+            "quote": self.kept.as_ref().map(|kept| &kept.number),
+            "held_until": self.kept.as_ref().map(|kept| kept.until),
+        })
+    }
+
+    /// As one line, for [`Quote::find`].
+    pub fn line(&self) -> String {
+        let offers: Vec<Value> = (self.offers.iter())
+            .map(|offer| json!([offer.values, offer.text]))
+            .collect();
+        // The last of a point: its share where it is accepted, else why not.
+        let curve: Vec<Value> = (self.curve.iter())
+            .map(|point| {
+                let last = match (point.judged.refused, point.judged.share) {
+                    (Some(reason), _) => json!(reason),
+                    (None, share) => json!(share.map(short)),
+                };
+                json!([point.deadline, short(point.judged.price), last])
+            })
+            .collect();
+        let answer = json!({
+            "v": 1,
+            "accepted": self.accepted,
+            "price": self.price,
+            "share": self.share,
+            "node": self.node,
+            "category": self.category,
+            "reason": self.reason,
+            "text": self.text,
+            "asked": [self.estimate, self.deadline, self.budget, self.slots],
+            "offers": offers,
+            "curve": curve,
+            "kept": self.kept.as_ref().map(|kept| json!([kept.number, kept.until])),
+        });
+        format!("{MARK}{answer}")
+    }
+
+    /// The answer in what a batch system's command has printed; none where there is none in it.
+    pub fn find(said: &str) -> Option<Quote> {
+        let after = &said[said.find(MARK)? + MARK.len()..];
+        // What follows the object is not ours.
+        let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
+        read(&values.next()?.ok()?)
+    }
+}
+
+/// To six figures: nobody can tell, and the line is half as long.
+fn short(value: f64) -> f64 {
+    match format!("{value:.5e}").parse() {
+        Ok(short) => short,
+        Err(_) => value,
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// Categories come back as the words that they were.
+fn category(word: &str) -> &'static str {
+    const KNOWN: [&str; 11] = [
+        "invalid",
+        "budget",
+        "deadline",
+        "share",
+        "memory",
+        "time",
+        "risk",
+        "return",
+        "chunks",
+        "no-node",
+        "partition",
+    ];
+    (KNOWN.into_iter().find(|known| *known == word)).unwrap_or("refused")
+}
+
+fn read(answer: &Value) -> Option<Quote> {
+    let text = |key: &str| answer[key].as_str().map(str::to_string);
+    let list = |key: &str| answer[key].as_array().map_or(&[][..], Vec::as_slice);
+    if answer["v"] != 1 {
+        return None;
+    }
+    let asked = list("asked");
+    let kept = list("kept");
+    Some(Quote {
+        accepted: answer["accepted"].as_bool()?,
+        price: answer["price"].as_f64()?,
+        share: answer["share"].as_f64(),
+        node: text("node"),
+        category: text("category"),
+        reason: text("reason"),
+        text: text("text")?,
+        estimate: asked.first()?.as_f64()?,
+        deadline: asked.get(1)?.as_f64()?,
+        budget: asked.get(2)?.as_f64(),
+        slots: asked.get(3)?.as_u64()?,
+        offers: (list("offers").iter())
+            .filter_map(|offer| {
+                Some(OtherOffer {
+                    values: object(offer[0].clone()),
+                    text: offer[1].as_str()?.to_string(),
+                })
+            })
+            .collect(),
+        curve: (list("curve").iter())
+            .filter_map(|point| {
+                let refused = point[2].as_str().map(category);
+                Some(Point {
+                    deadline: point[0].as_f64()?,
+                    judged: Judged {
+                        price: point[1].as_f64()?,
+                        share: point[2].as_f64(),
+                        refused,
+                    },
+                })
+            })
+            .collect(),
+        kept: match kept {
+            [number, until] => Some(KeptAs {
+                number: number.as_str()?.to_string(),
+                until: until.as_f64()?,
+            }),
+            _ => None,
+        },
+    })
+}
+
+/// How a kept quote is told of, a line. `use_it`: how a job says that it comes with it.
+pub fn kept_text(kept: &KeptAs, now: f64, use_it: &str) -> String {
+    format!(
+        "kept for {}: submit with {use_it}; the deadline counts from then",
+        duration::show((kept.until - now).max(0.0))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quote() -> Quote {
+        let point = |deadline: f64, refused, share| Point {
+            deadline,
+            judged: Judged {
+                price: 10.0 + 10.0 / deadline,
+                share,
+                refused,
+            },
+        };
+        let mut curve = vec![point(9.97, Some("deadline"), None)];
+        curve.extend((0..32).map(|n| point(10.0 + f64::from(n) * 7.3, None, Some(0.512_345_678))));
+        Quote {
+            accepted: true,
+            price: 10.500_000_1,
+            share: Some(0.525),
+            node: Some("n1".to_string()),
+            text: "accepted: \"so\"\nand so".to_string(),
+            estimate: 10.0,
+            deadline: 20.0,
+            budget: None,
+            slots: 1,
+            offers: vec![OtherOffer::new(
+                &CounterOffer::Budget { budget: 10.5 },
+                "budget=10.5".to_string(),
+            )],
+            curve,
+            kept: Some(KeptAs {
+                number: "a-b".to_string(),
+                until: 1.7e9,
+            }),
+            ..Quote::default()
+        }
+    }
+
+    #[test]
+    fn an_answer_comes_back_through_other_words() {
+        let quote = quote();
+        let line = quote.line();
+        assert!(!line.contains('\n') && line.len() < 2000, "{}", line.len());
+        let found = Quote::find(&format!("qsub: {line}\nqsub: more {{")).expect("in it");
+        assert_eq!(found.curve.len(), quote.curve.len());
+        assert!((found.curve[1].judged.price - quote.curve[1].judged.price).abs() < 1e-4);
+        assert_eq!(found.curve[0].judged.refused, Some("deadline"));
+        let without = |mut quote: Quote| {
+            quote.curve.clear();
+            quote
+        };
+        assert_eq!(without(found), without(quote));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_none() {
+        for said in [
+            "",
+            "qsub: unknown resource libra_quote",
+            "libra-quote: ",
+            "libra-quote: {\"v\":2}",
+        ] {
+            assert_eq!(Quote::find(said), None, "{said}");
+        }
+    }
+
+    #[test]
+    fn for_programs_it_has_every_name() {
+        let json = quote().json("slurm");
+        for key in [
+            "verdict", "system", "price", "share", "node", "reason", "text",
+        ] {
+            assert!(json.get(key).is_some(), "{key}");
+        }
+        assert_eq!(json["curve"][0]["accepted"], false);
+        assert_eq!(json["counter_offers"][0]["text"], "budget=10.5");
+        assert_eq!(json["quote"], "a-b");
+        assert_eq!(json["held_until"], 1.7e9);
+    }
+}
