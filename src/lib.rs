@@ -8,6 +8,7 @@ pub mod config;
 pub mod decision;
 pub mod ffi;
 pub mod host;
+pub mod metrics;
 pub mod pbs;
 #[cfg(feature = "simulate")]
 pub mod report;

@@ -216,6 +216,7 @@ impl Book {
         match self.key_of_token(token) {
             Ok(key) if unnamed(self, key) => {
                 self.remove(key);
+                self.withdrawn += 1;
                 true
             }
             _ => false,
@@ -233,6 +234,7 @@ impl Book {
         for &key in &keys {
             self.remove(key);
         }
+        self.withdrawn += keys.len() as u64;
         keys.len()
     }
 
@@ -255,6 +257,7 @@ impl Book {
             if job.phase == Phase::Provisional && expires <= self.now {
                 log::info!("reservation {token} expired without a job id");
                 self.remove(key);
+                self.withdrawn += 1;
             } else if job.submitted + job.request.terms.deadline <= self.now {
                 self.refresh(key);
             }

@@ -11,6 +11,8 @@ use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
 use crate::decision::refusal::Refusal;
 use crate::decision::share::Need;
+use crate::metrics::Reason;
+use std::time::Instant;
 
 /// Numbers that are tried for a new job.
 const MOST_IDS: usize = 1000;
@@ -77,11 +79,18 @@ impl Host {
         supervisor: Option<Process>,
     ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
         let lock = self.registry.lock()?;
+        let begun = Instant::now();
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
-        let terms = match self.judge(request, &entries, now) {
+        let judged = self.judge(request, &entries, now);
+        let took = begun.elapsed();
+        let terms = match judged {
             Ok(terms) => terms,
-            Err(refusal) => return Ok(Err(refusal)),
+            Err(refusal) => {
+                let reason = Reason::of_word(refusal.reason.category()).unwrap_or(Reason::Request);
+                self.count(&lock, |counts| counts.refuse(reason, took));
+                return Ok(Err(refusal));
+            }
         };
         let slots = request.shape.chunks * request.shape.processors_per_chunk;
         let mut entry = Entry {
@@ -119,6 +128,7 @@ impl Host {
             self.accept_delays(&lock, &mut entry, &entries, now)?;
         }
         let accepted = self.reserve(&lock, entry, terms)?;
+        self.count(&lock, |counts| counts.accept(1, took));
         Ok(Ok(Box::new(accepted)))
     }
 

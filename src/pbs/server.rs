@@ -9,6 +9,7 @@
 use super::{BadEvent, need, number, text};
 use crate::book::Book;
 use crate::config::{Config, PolicyName, WithoutTerms};
+use crate::metrics::Counts;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
@@ -24,6 +25,8 @@ pub struct Server {
     pub(super) shares_add_up: bool,
     pub(super) has_records: bool,
     pub(super) resources: HashMap<String, NodeResources>,
+    /// What happened since it was taken last; who asks counts submissions.
+    pub counts: Counts,
 }
 
 impl Server {
@@ -35,6 +38,7 @@ impl Server {
             shares_add_up: true,
             has_records: false,
             resources: HashMap::new(),
+            counts: Counts::EMPTY,
         };
         server.configure(config);
         server
@@ -56,6 +60,11 @@ impl Server {
     /// The book.
     pub fn book(&self) -> &Book {
         &self.book
+    }
+
+    /// As [`Book::take_withdrawn`].
+    pub fn take_withdrawn(&mut self) -> u64 {
+        self.book.take_withdrawn()
     }
 
     /// Answers one event of a server hook.

@@ -82,6 +82,8 @@ pub struct Accepted {
     pub node_count: u32,
     /// Tasks on each of them, where it said how many tasks.
     pub tasks_per_node: Option<u32>,
+    /// Jobs: those of an array, else 1.
+    pub count: u32,
     /// Held until its tasks are pinned.
     pub hold: bool,
     /// Admin comment.
@@ -439,6 +441,7 @@ impl Controller {
             tasks_per_node: (submission.tasks)
                 .filter(|_| request.shape.scatter)
                 .map(|tasks| tasks.max(1) / request.shape.chunks),
+            count,
             hold: !pinned,
             admin_comment: sold_job.comment(),
             sold: sold_job.line(),
