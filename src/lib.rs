@@ -9,6 +9,7 @@ pub mod config;
 pub mod decision;
 pub mod ffi;
 pub mod host;
+pub mod metrics;
 pub mod pbs;
 pub mod quote;
 #[cfg(feature = "simulate")]

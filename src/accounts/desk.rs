@@ -41,7 +41,7 @@ impl Denied {
     pub fn text(&self) -> String {
         match self {
             Denied::Funds { reason, .. } => format!("refused ({}): {reason}", reason.category()),
-            Denied::Account(text) => format!("refused (account): {text}"),
+            Denied::Account(text) => format!("refused (funds): {text}"),
             Denied::Fault(text) => format!(
                 "accounts cannot be asked, so it is refused; please tell the administrators ({text})"
             ),

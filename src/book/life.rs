@@ -216,6 +216,7 @@ impl Book {
         match self.key_of_token(token) {
             Ok(key) if unnamed(self, key) => {
                 self.remove(key);
+                self.withdrawn += 1;
                 true
             }
             _ => false,
@@ -231,6 +232,7 @@ impl Book {
             .filter(|(_, job)| job.submitted < submitted)
             .map(|(key, _)| key)
             .collect();
+        self.withdrawn += keys.len() as u64;
         keys.into_iter().map(|key| self.remove(key).token).collect()
     }
 
@@ -253,6 +255,7 @@ impl Book {
             if job.phase == Phase::Provisional && expires <= self.now {
                 log::info!("reservation {token} expired without a job id");
                 self.remove(key);
+                self.withdrawn += 1;
             } else if job.submitted + job.request.terms.deadline <= self.now {
                 self.refresh(key);
             }

@@ -17,6 +17,7 @@
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
 mod admit;
+mod figures;
 mod judge;
 mod life;
 mod quote;
@@ -76,6 +77,8 @@ pub struct Book {
     start_delay: f64,
     /// Ids of jobs that left the book and when, oldest first: older records may still show them.
     left: VecDeque<(String, f64)>,
+    /// Acceptances that came to nothing, see [`Book::take_withdrawn`].
+    withdrawn: u64,
     now: f64,
 }
 
@@ -256,6 +259,7 @@ impl Book {
             count_sold: false,
             start_delay: 0.0,
             left: VecDeque::new(),
+            withdrawn: 0,
             now: 0.0,
         }
     }

@@ -20,6 +20,8 @@ pub const OLDEST_RECORDS: f64 = 600.0;
 pub struct Differences {
     /// Jobs that the batch system does not have any more; their shares are free.
     pub vanished: Vec<String>,
+    /// How many of these did not run yet.
+    pub waited: usize,
     /// Jobs that the book did not know.
     pub found: Vec<String>,
     /// Records that could not be taken, with the reason.
@@ -55,7 +57,8 @@ impl Book {
             .collect();
         for id in &vanished {
             let key = self.key_of(id)?;
-            self.remove(key);
+            let job = self.remove(key);
+            differences.waited += usize::from(job.phase != Phase::Running);
         }
         differences.vanished = vanished;
         let mut unknown: Vec<&JobRecord> = (records.jobs.iter())

@@ -1,6 +1,7 @@
 //! `libra agent`
 
 use super::args::{AgentArgs, Args};
+use super::metrics::Watch;
 use super::{Done, Failure, answer, load_config};
 use libra::host::control::{ControlLoop, Round};
 use libra::host::{Host, HostError};
@@ -41,6 +42,10 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
         host.registry().directory().display()
     );
     let interval = Duration::from_secs_f64(host.config().agent.interval.0.min(3600.0));
+    let mut watch = match agent.once {
+        true => None,
+        false => Watch::start(&host, agent.metrics),
+    };
     let mut control: Option<ControlLoop<'_>> = None;
     let mut failing = false;
     let mut waiting = false;
@@ -48,6 +53,9 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
         let start = Instant::now();
         let led = control.is_some();
         let round = host.lead_a_round(&mut control);
+        if let Some(watch) = &mut watch {
+            watch.round(&round, control.as_mut(), start.elapsed());
+        }
         if !led && control.is_some() {
             host.clean()?;
             host.report_orphans()?;

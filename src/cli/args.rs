@@ -14,6 +14,7 @@ pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Heading of the options that every command has.
@@ -412,6 +413,14 @@ pub struct AgentArgs {
     /// Do one round, then end; nothing where another process runs the loop
     #[arg(long)]
     pub once: bool,
+
+    /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics [default: metrics.listen of the configuration]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    pub metrics: Option<SocketAddr>,
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    (text.parse()).map_err(|_| "expected an address and a port, such as 127.0.0.1:9464")
 }
 
 /// `libra config`

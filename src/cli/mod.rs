@@ -10,6 +10,7 @@ mod config;
 mod findings;
 mod generate;
 mod kept;
+mod metrics;
 mod pbs;
 mod qsub;
 mod quote;

@@ -40,6 +40,8 @@ pub struct Config {
     pub pbs: PbsConfig,
     /// The plugins of Slurm.
     pub slurm: SlurmConfig,
+    /// Numbers for those who watch a site.
+    pub metrics: MetricsConfig,
 }
 
 /// `[admission]`
@@ -223,6 +225,52 @@ pub struct SlurmConfig {
     pub report_interval: Duration,
 }
 
+/// `[metrics]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct MetricsConfig {
+    /// Where the agent serves /metrics: address and port; empty for nowhere.
+    pub listen: String,
+    /// Where files with metrics are written and looked for; empty for nowhere.
+    pub directory: String,
+    /// Time between two writes of them.
+    pub interval: Duration,
+}
+
+impl MetricsConfig {
+    fn check(&self) -> Result<(), String> {
+        if !self.listen.is_empty() && self.listen.parse::<std::net::SocketAddr>().is_err() {
+            return Err(format!(
+                "metrics.listen is '{}', expected '' or an address and a port, such as 127.0.0.1:9464",
+                self.listen
+            ));
+        }
+        if !self.directory.is_empty() && !self.directory.starts_with('/') {
+            return Err(format!(
+                "metrics.directory is '{}', expected '' or an absolute path",
+                self.directory
+            ));
+        }
+        if !(1.0..=3600.0).contains(&self.interval.0) {
+            return Err(format!(
+                "metrics.interval is {} s, expected 1s to 1h",
+                self.interval.0
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Default for MetricsConfig {
+    fn default() -> Self {
+        MetricsConfig {
+            listen: String::new(),
+            directory: String::new(),
+            interval: Duration(10.0),
+        }
+    }
+}
+
 impl Default for SlurmConfig {
     fn default() -> Self {
         SlurmConfig {
@@ -374,6 +422,7 @@ impl Config {
                 config.registry.directory
             )));
         }
+        config.metrics.check().map_err(invalid)?;
         Ok(config)
     }
 
@@ -513,6 +562,9 @@ mod tests {
             ("[registry]\ndirectory = 'run'", "", "absolute"),
             ("[accounts]\nledger = 'x'", "", "absolute"),
             ("[accounts]\nmode = 'yes'", "line 2", "`off`"),
+            ("[metrics]\nlisten = '9464'", "", "127.0.0.1:9464"),
+            ("[metrics]\ndirectory = 'run'", "", "absolute"),
+            ("[metrics]\ninterval = '1ms'", "", "1s to 1h"),
             ("[", "line 1", ""),
         ] {
             let error = Config::from_toml(text).expect_err(text).to_string();

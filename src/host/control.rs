@@ -46,12 +46,16 @@ pub struct Round {
     pub ended: usize,
 }
 
-struct Watched {
-    entry: Entry,
+pub(super) struct Watched {
+    pub(super) entry: Entry,
     group: Option<Group>,
     /// Processors over all slots, as last written.
     given: f64,
-    standing: Standing,
+    pub(super) standing: Standing,
+    /// Share per slot that it needs from now on.
+    pub(super) needed: f64,
+    /// Seconds that its group was throttled by the last round; none before it was asked.
+    throttled: Option<f64>,
     /// The kernel's own count was all of it when it was last checked.
     whole: bool,
 }
@@ -60,7 +64,9 @@ struct Watched {
 pub struct ControlLoop<'a> {
     host: &'a Host,
     leadership: Leadership,
-    watched: HashMap<String, Watched>,
+    pub(super) watched: HashMap<String, Watched>,
+    pub(super) measures_throttling: bool,
+    pub(super) throttled: f64,
     read_at: Option<SystemTime>,
     rounds: u64,
     /// Files that were found changed by somebody else, since the start.
@@ -78,6 +84,8 @@ impl<'a> ControlLoop<'a> {
             host,
             leadership,
             watched: HashMap::new(),
+            measures_throttling: false,
+            throttled: 0.0,
             read_at: None,
             rounds: 0,
             drifts: 0,
@@ -124,6 +132,10 @@ impl<'a> ControlLoop<'a> {
             let close = (self.rounds + index as u64) % CLOSE_LOOK == 0;
             let (job, need) = self.host.need_of(watched, close, now);
             watched.notice(need.standing);
+            watched.needed = need.share;
+            if self.measures_throttling {
+                self.throttled += watched.throttled_since();
+            }
             claims.push(Claim::new(&job, need, watched.entry.share));
         }
         round.jobs = claims.len();
@@ -196,6 +208,8 @@ impl<'a> ControlLoop<'a> {
                         group,
                         given,
                         standing: Standing::OnTrack,
+                        needed: entry.share,
+                        throttled: None,
                         whole: false,
                         entry,
                     };
@@ -268,6 +282,17 @@ impl Watched {
             }
         }
         used(&self.entry, self.group.as_ref())
+    }
+
+    /// Seconds that its group was throttled since the last round. What it was before it was looked at first belongs to
+    /// whoever looked then.
+    fn throttled_since(&mut self) -> f64 {
+        let Some(Ok(now)) = self.group.as_ref().map(Group::throttled) else {
+            return 0.0;
+        };
+        let before = self.throttled.replace(now);
+        // Less than before: it has another group now.
+        before.map_or(0.0, |before| (now - before).max(0.0))
     }
 
     fn notice(&mut self, standing: Standing) {

@@ -5,6 +5,7 @@ use super::registry::Lock;
 use super::submit::group_name;
 use super::{Host, HostError, clock, used};
 use crate::cgroup::{Group, RootRecord, Signal};
+use crate::metrics::Outcome;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -109,6 +110,9 @@ impl Host {
         if entry.boot != self.boot {
             // Nothing of another boot is left, and its paths and process numbers mean others now.
             self.registry.remove(&entry.id)?;
+            if entry.begun.is_none() {
+                self.count(lock, |counts| counts.end(Outcome::Unknown));
+            }
             entry.phase = Phase::Ended;
             return Ok(true);
         }
@@ -220,7 +224,7 @@ impl Host {
     /// Writes down how a job ended, unless somebody has done that already.
     pub(super) fn write_ending(
         &self,
-        _lock: &Lock,
+        lock: &Lock,
         mut entry: Entry,
         over: Over,
         released: bool,
@@ -240,7 +244,8 @@ impl Host {
             Phase::Ending
         };
         let met = entry.started.is_some() && over.at <= entry.due() && !entry.cancelled;
-        entry.ending.get_or_insert(Ending {
+        let first = entry.ending.is_none();
+        let ending = entry.ending.get_or_insert(Ending {
             at: over.at,
             met,
             used: over.used,
@@ -249,8 +254,12 @@ impl Host {
             cancelled: entry.cancelled,
             found: over.exit.is_none(),
         });
+        let ending = ending.clone();
         self.registry.write(&entry)?;
         self.settle_payment(&entry, clock::unix_time());
+        if first {
+            self.count_ending(lock, &entry, &ending);
+        }
         self.remove_roots()?;
         Ok(entry)
     }

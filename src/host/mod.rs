@@ -5,14 +5,17 @@
 //! process of Libra may be killed at any time and the next one finds what is there.
 //!
 //! [`batch`] serves the hooks of a batch system. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
-//! readjusts shares, [`ending`] finds out that a job is over and cleans up, [`report`] tells.
+//! readjusts shares, [`ending`] finds out that a job is over and cleans up, [`report`] tells,
+//! [`counts`] and [`figures`] count.
 //! [`clock`] is the only place that reads a clock, [`machine`] the only one that looks at the host.
 
 pub mod batch;
 pub mod clock;
 pub mod control;
+pub mod counts;
 pub mod ending;
 pub mod entry;
+pub mod figures;
 pub mod machine;
 mod payment;
 pub mod registry;

@@ -12,6 +12,8 @@ use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
 use crate::decision::refusal::Refusal;
 use crate::decision::share::Need;
+use crate::metrics::Reason;
+use std::time::Instant;
 
 /// Numbers that are tried for a new job.
 const MOST_IDS: usize = 1000;
@@ -110,17 +112,29 @@ impl Host {
         project: Option<&str>,
     ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
         let lock = self.registry.lock()?;
+        let begun = Instant::now();
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         let unix = clock::unix_time();
         let judge = |request: &Request| self.judge(request, &entries, now).is_ok();
         let mut till = match self.open_till(request, project, &entries, unix, &judge)? {
             Ok(till) => till,
-            Err(refusal) => return Ok(Err(refusal)),
+            Err(refusal) => {
+                self.count(&lock, |counts| {
+                    counts.refuse(Reason::Funds, begun.elapsed())
+                });
+                return Ok(Err(refusal));
+            }
         };
-        let terms = match self.judge(request, &entries, now) {
+        let judged = self.judge(request, &entries, now);
+        let took = begun.elapsed();
+        let terms = match judged {
             Ok(terms) => terms,
-            Err(refusal) => return Ok(Err(refusal)),
+            Err(refusal) => {
+                let reason = Reason::of_word(refusal.reason.category()).unwrap_or(Reason::Request);
+                self.count(&lock, |counts| counts.refuse(reason, took));
+                return Ok(Err(refusal));
+            }
         };
         let slots = request.shape.chunks * request.shape.processors_per_chunk;
         let mut entry = Entry {
@@ -160,7 +174,10 @@ impl Host {
         }
         till.hold(&mut entry, unix)?;
         match self.reserve(&lock, entry.clone(), terms) {
-            Ok(accepted) => Ok(Ok(Box::new(accepted))),
+            Ok(accepted) => {
+                self.count(&lock, |counts| counts.accept(1, took));
+                Ok(Ok(Box::new(accepted)))
+            }
             Err(error) => {
                 till.give_back(&entry, unix);
                 Err(error)

@@ -11,6 +11,7 @@ use super::submit::Accepted;
 use super::{Host, HostError, clock, used};
 use crate::cgroup::Group;
 use crate::ffi::spawn::{SpawnError, default_sigchld, spawn_inside};
+use crate::metrics;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -107,6 +108,7 @@ impl Host {
                 let released = self.release(&entry, group, PATIENCE);
                 let lock = self.registry.lock()?;
                 if released {
+                    self.count(&lock, |counts| counts.end(metrics::Outcome::Cancelled));
                     // It never ran, so there is nothing to report.
                     self.registry.remove(&entry.id)?;
                     self.remove_roots()?;

@@ -6,6 +6,7 @@ use super::{BadEvent, TERMS, exec_vnode, list, need, text};
 use crate::accounts::settlement::{End, HowEnded};
 use crate::book::{BookError, JobRecord, Phase, PlaceRecord};
 use crate::decision::TOLERANCE;
+use crate::metrics::Outcome;
 use crate::sold::Sold;
 use crate::text::{credits, duration, indices, processors};
 use crate::verdict;
@@ -13,6 +14,9 @@ use serde_json::{Value, json};
 
 /// PBS's substates of a job that is being taken back into its queue (job.h: RERUN to RERUN3).
 const RERUN: std::ops::RangeInclusive<i64> = 60..=63;
+
+/// Exit status of jobs that PBS itself has ended: on qdel (SIGTERM, SIGKILL), and after their walltime.
+const CUT_SHORT: [i64; 3] = [271, 265, -29];
 
 /// What may not be altered of a job that was sold something: its terms, and what was asked for.
 const SOLD_WITH_IT: [&str; 9] = [
@@ -161,10 +165,11 @@ impl Server {
         };
         let terms = &sold.request.terms;
         let took = at - sold.submitted;
+        let exit = job.get("exit").and_then(Value::as_i64).unwrap_or(0);
+        (self.counts).end(Outcome::of(took, terms.deadline, CUT_SHORT.contains(&exit)));
         let used = measured
             .iter()
             .fold(0.0f64, |most, (_, cput, _)| most.max(*cput));
-        let exit = job.get("exit").and_then(Value::as_i64).unwrap_or(0);
         let verdict = match exit {
             // PBS ends jobs by these, on qdel and when their walltime is over.
             271 | 265 => "was deleted".to_string(),
@@ -238,7 +243,9 @@ impl Server {
     pub(super) fn gone(&mut self, event: &Value, now: f64) -> Value {
         for id in list(event, "jobs").iter().filter_map(Value::as_str) {
             // One that has left the book meanwhile is fine as well.
-            let _ = self.book.cancel(id, now);
+            if self.book.cancel(id, now).is_ok() {
+                self.counts.end(Outcome::Cancelled);
+            }
         }
         accept()
     }

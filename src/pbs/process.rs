@@ -2,10 +2,13 @@
 //! [`super::server`].
 
 use super::server::Server;
-use super::{BadEvent, hosts, need, number, text};
+use super::{BadEvent, hosts, need, number, queue, text};
 use crate::accounts::desk::Desk;
 use crate::config::{Config, ConfigError};
 use crate::host::{Host, HostError};
+use crate::metrics::files::Files;
+use crate::metrics::{Reason, System};
+use crate::sold::Sold;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -31,6 +34,7 @@ pub struct Process {
     /// Which installation of the hooks it answers.
     installed: Option<String>,
     records: Stamp,
+    metrics: Option<Files>,
 }
 
 /// Why an event has no answer.
@@ -67,7 +71,10 @@ impl Process {
             let server = self
                 .server
                 .get_or_insert_with(|| Server::new(&Config::default()));
+            let begun = Instant::now();
             let mut answer = server.answer(&event)?;
+            count(server, &event, &answer, begun);
+            self.write_metrics(&event, &mut log);
             if !log.is_empty() {
                 if let Some(lines) = answer["log"].as_array() {
                     log.extend(lines.iter().cloned());
@@ -85,7 +92,15 @@ impl Process {
             return;
         };
         if self.installed.as_deref().is_some_and(|known| known != now) {
-            *self = Process::default();
+            // What was counted is not the book's.
+            if let (Some(files), Some(server)) = (&mut self.metrics, &mut self.server) {
+                let now = number(event, "now").unwrap_or_default();
+                files.add(&std::mem::take(&mut server.counts), now);
+            }
+            *self = Process {
+                metrics: self.metrics.take(),
+                ..Process::default()
+            };
         }
         self.installed = Some(now.to_string());
     }
@@ -144,6 +159,23 @@ impl Process {
         }
     }
 
+    /// Writes what was counted, where it is time to.
+    fn write_metrics(&mut self, event: &Value, log: &mut Vec<Value>) {
+        let (Ok(now), Some(server)) = (number(event, "now"), &mut self.server) else {
+            return;
+        };
+        let files = (self.metrics).get_or_insert_with(|| Files::new(System::Pbs));
+        let config = &self.rules.metrics;
+        let mut say = |line: Option<String>| log.extend(line.map(Value::from));
+        say(files.configure(&config.directory, config.interval.0, now));
+        if server.has_records() && files.is_due(now) {
+            let mut counts = std::mem::take(&mut server.counts);
+            counts.withdrawn += server.take_withdrawn();
+            files.add(&counts, now);
+            say(files.write(&server.book().figures(now), now));
+        }
+    }
+
     /// Takes the records that the periodic hook writes, when there are new ones.
     fn follow_records(&mut self, event: &Value, log: &mut Vec<Value>) {
         let Some(path) = text(event, "records").map(Path::new) else {
@@ -178,6 +210,33 @@ impl Process {
             Ok(answer) => log.extend(answer["log"].as_array().cloned().unwrap_or_default()),
             Err(error) => log.push(format!("{}: {error}", path.display()).into()),
         }
+    }
+}
+
+/// Counts a verdict on a submission; questions of the hook's that came in between are none.
+fn count(server: &mut Server, event: &Value, answer: &Value, begun: Instant) {
+    let took = begun.elapsed();
+    if event["event"] != "queuejob" {
+        return;
+    }
+    let has_terms = queue::has_terms(&event["job"]);
+    match answer["verdict"].as_str() {
+        Some("accept") if has_terms => {
+            let line = answer["resources"]["libra_terms"].as_str();
+            let sold = line.and_then(|line| Sold::parse(line).ok());
+            let jobs = sold.map_or(1, |sold| sold.count);
+            server.counts.accept(u64::from(jobs), took);
+        }
+        Some("refuse") => {
+            let reason = match has_terms {
+                true => Reason::of_text(answer["text"].as_str().unwrap_or_default()),
+                false => Some(Reason::NoTerms),
+            };
+            if let Some(reason) = reason {
+                server.counts.refuse(reason, took);
+            }
+        }
+        _ => {}
     }
 }
 

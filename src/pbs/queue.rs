@@ -80,7 +80,7 @@ impl Server {
                 let sold = self.sold(&request, count, &admitted, payer.as_ref(), now);
                 if let Some(payer) = &payer {
                     if let Err(denied) = self.desk.hold(payer, &sold, now) {
-                        self.take_off(&admitted, count);
+                        self.take_off(&admitted, count, now);
                         return Ok(refuse(format!("libra: {}", denied.text())));
                     }
                 }
@@ -133,7 +133,7 @@ impl Server {
             covered.terms.budget = budget;
             let mut counter_offers = Vec::new();
             if let Ok((admitted, _)) = self.admit(&covered, count, None, now) {
-                self.take_off(&admitted, count);
+                self.take_off(&admitted, count, now);
                 counter_offers.push(CounterOffer::Budget { budget });
             }
             let refusal = Refusal {
@@ -146,9 +146,10 @@ impl Server {
     }
 
     /// Out of the book again: what was admitted and not sold.
-    fn take_off(&mut self, admitted: &Admitted, count: u32) {
+    fn take_off(&mut self, admitted: &Admitted, count: u32, now: f64) {
         for token in admitted.token..admitted.token + u64::from(count) {
-            self.book.drop_token(token);
+            // None is unknown: all of them were given just now.
+            let _ = self.book.cancel_token(token, now);
         }
     }
 

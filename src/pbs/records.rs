@@ -26,6 +26,8 @@ impl Server {
         let mut log = Vec::new();
         if self.has_records {
             let differences = self.book.reconcile(&snapshot, now).map_err(bad)?;
+            self.counts
+                .vanish(differences.vanished.len(), differences.waited);
             if !differences.vanished.is_empty() {
                 log.push(format!(
                     "gone without an end: {}",

@@ -10,6 +10,7 @@ use super::{BadEvent, need, number, text};
 use crate::accounts::desk::Desk;
 use crate::book::Book;
 use crate::config::{Config, PolicyName, WithoutTerms};
+use crate::metrics::Counts;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
@@ -26,6 +27,8 @@ pub struct Server {
     pub(super) has_records: bool,
     pub(super) resources: HashMap<String, NodeResources>,
     pub(super) desk: Desk,
+    /// What happened since it was taken last; who asks counts submissions.
+    pub counts: Counts,
 }
 
 impl Server {
@@ -38,6 +41,7 @@ impl Server {
             has_records: false,
             resources: HashMap::new(),
             desk: Desk::off(),
+            counts: Counts::EMPTY,
         };
         server.configure(config);
         server
@@ -69,6 +73,11 @@ impl Server {
     /// The book.
     pub fn book(&self) -> &Book {
         &self.book
+    }
+
+    /// As [`Book::take_withdrawn`].
+    pub fn take_withdrawn(&mut self) -> u64 {
+        self.book.take_withdrawn()
     }
 
     /// Answers one event of a server hook.

@@ -94,6 +94,8 @@ pub struct Accepted {
     pub node_count: u32,
     /// Tasks on each of them, where it said how many tasks.
     pub tasks_per_node: Option<u32>,
+    /// Jobs: those of an array, else 1.
+    pub count: u32,
     /// Held until its tasks are pinned.
     pub hold: bool,
     /// Admin comment.
@@ -311,14 +313,14 @@ impl Controller {
             };
             match admitted {
                 Ok((admitted, _)) if denied.is_some() => {
-                    self.take_off(&admitted, count);
+                    self.take_off(&admitted, count, now);
                     break;
                 }
                 Ok((admitted, pinned)) => {
                     let sold = self.sold(&request, count, &admitted, payer.as_ref(), now);
                     if let Some(payer) = &payer {
                         if let Err(denied) = self.desk.hold(payer, &sold, now) {
-                            self.take_off(&admitted, count);
+                            self.take_off(&admitted, count, now);
                             return Err(NotJudged::Other(denied.text()));
                         }
                         self.unnamed.insert(sold.token, sold.clone());
@@ -378,9 +380,10 @@ impl Controller {
     }
 
     /// Out of the book again: what was admitted and not sold.
-    fn take_off(&mut self, admitted: &Admitted, count: u32) {
+    fn take_off(&mut self, admitted: &Admitted, count: u32, now: f64) {
         for token in admitted.token..admitted.token + u64::from(count) {
-            self.book.drop_token(token);
+            // None is unknown: all of them were given just now.
+            let _ = self.book.cancel_token(token, now);
         }
     }
 
@@ -556,6 +559,7 @@ impl Controller {
             tasks_per_node: (submission.tasks)
                 .filter(|_| request.shape.scatter)
                 .map(|tasks| tasks.max(1) / request.shape.chunks),
+            count: sold_job.sold.count,
             hold: !pinned,
             admin_comment: sold_job.comment(),
             sold: sold_job.line(),

@@ -6,6 +6,7 @@ use super::array::SoldJob;
 use super::controller::Controller;
 use super::records::{Job, Partition, Records, State, snapshot};
 use crate::book::{BookError, Phase, Snapshot};
+use crate::metrics::{Counts, Outcome};
 use crate::sold::Sold;
 use crate::text::{credits, duration, indices};
 use crate::verdict;
@@ -42,6 +43,8 @@ pub struct Look {
     pub pins: Vec<Pin>,
     /// What was sold and has no job: what is held for it is free again.
     pub dropped: Vec<Sold>,
+    /// What it has found to have happened.
+    pub counts: Counts,
 }
 
 /// Records, with all that can be made of them without the book: who shares the book with others keeps it to himself only
@@ -172,6 +175,8 @@ impl Controller {
                     look.log
                         .push(format!("{dropped} acceptances have no job, taken back"));
                 }
+                look.counts
+                    .vanish(differences.vanished.len(), differences.waited);
                 look.log
                     .extend((differences.vanished.iter()).map(|id| format!("job {id} is gone")));
                 look.log.extend(
@@ -196,6 +201,7 @@ impl Controller {
         self.newest_job = self.newest_job.max(prepared.newest_job);
         self.book.refresh_waiting(now);
         look.pins = std::mem::take(&mut prepared.pins);
+        look.counts.withdrawn += self.book.take_withdrawn();
         if first {
             look.log.push(format!(
                 "{} nodes, {} jobs with terms",
@@ -234,6 +240,7 @@ impl Controller {
         for ended in all.iter().filter(is_new) {
             let never_began = self.name_ended(ended, records, now);
             let Ended { job, name, .. } = ended;
+            look.counts.end_many(Outcome::Cancelled, never_began as u64);
             if never_began > 0 {
                 look.log.push(format!(
                     "job {name} was ended before it was done: {never_began} of its tasks never began"
@@ -256,6 +263,11 @@ impl Controller {
                 (false, true) => format!("{}, and failed", verdict::kept(sold, took)),
                 (false, false) => verdict::kept(sold, took),
             };
+            (look.counts).end(Outcome::of(
+                took,
+                sold.request.terms.deadline,
+                job.cut_short,
+            ));
             // It is in the book, so this cannot fail.
             let _ = self.book.ended(name, now);
             look.log.push(format!(

@@ -3,13 +3,14 @@
 //! The thread asks slurmctld for its jobs, nodes and partitions, as squeue does, and never holds the book's lock while it
 //! asks: slurmctld may be waiting for that lock in a submission.
 
-use crate::times;
+use crate::{tally, times};
 use ::log::Level;
 use libra::accounts::desk::Desk;
 use libra::accounts::names::{AccountName, user_name, user_number};
 use libra::accounts::payments::Payments;
 use libra::book::OLDEST_RECORDS;
-use libra::config::{Config, ConfigError, OnFault};
+use libra::config::{Config, ConfigError, MetricsConfig, OnFault};
+use libra::metrics::ClusterFigures;
 use libra::slurm::controller::{Answer, Controller};
 use libra::slurm::look::{Pin, Prepared};
 use libra::slurm::payment::Settler;
@@ -74,6 +75,14 @@ fn now() -> f64 {
     since.map_or(0.0, |since| since.as_micros() as f64 / 1e6)
 }
 
+/// How the book stands; none while nothing is judged, as in a slurmctld that only stands by.
+fn figures() -> Option<ClusterFigures> {
+    let state = state();
+    let controller = state.controller.as_ref()?;
+    controller.read_at()?;
+    Some(controller.book().figures(now()))
+}
+
 impl Keeper {
     /// Starts the thread. A book of before is not taken over: between two starts nobody told it anything.
     pub fn start() {
@@ -123,6 +132,7 @@ impl Keeper {
         WAKE.notify_all();
         drop(state);
         times::report();
+        tally::end(now(), figures);
     }
 
     /// Answers a submission.
@@ -207,6 +217,7 @@ struct Rounds {
     /// As configured.
     partitions: Vec<String>,
     report_interval: Duration,
+    metrics: MetricsConfig,
     reported: Option<Instant>,
     generation: u64,
     /// As read last.
@@ -268,6 +279,9 @@ impl Rounds {
             self.reported = Some(begun);
             times::report();
         }
+        for line in tally::write(&self.metrics, now(), figures) {
+            log::write(Level::Info, &line);
+        }
         if !ready {
             return self.wait(FIRST);
         }
@@ -291,6 +305,7 @@ impl Rounds {
         };
         let look = looked.map_err(|error| error.to_string())?;
         self.settle(&records, &look.dropped);
+        tally::add(&look.counts);
         for line in &look.log {
             log::write(Level::Info, line);
         }
@@ -410,6 +425,7 @@ impl Rounds {
         self.config_problem = None;
         self.interval = Duration::from_secs_f64(config.slurm.interval.0);
         self.partitions = config.slurm.partitions.clone();
+        self.metrics = config.metrics.clone();
         self.report_interval = Duration::from_secs_f64(config.slurm.report_interval.0);
         {
             let mut state = state();

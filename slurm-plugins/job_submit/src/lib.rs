@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod keeper;
+mod tally;
 mod times;
 
 use keeper::Keeper;
@@ -80,14 +81,14 @@ pub unsafe extern "C" fn job_submit(
         return SUCCESS;
     };
     // SAFETY: Slurm's.
-    let code = unsafe { answer(job, error) };
+    let code = unsafe { answer(job, error, begun) };
     times::submission(begun);
     code
 }
 
 /// # Safety
 /// `error` is null or a place for a text of Slurm's allocator.
-unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char) -> c_int {
+unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c_int {
     let answered = guard("job_submit", || {
         // Whatever a client sent with it is not what was sold.
         job.strip();
@@ -98,6 +99,7 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char) -> c_int {
             Answer::PassWithout(nodes) => job.exclude(nodes),
             Answer::Pass | Answer::Refuse(_) | Answer::NotReady => {}
         }
+        tally::submission(&answer, submission.has_terms(), begun.elapsed());
         answer
     });
     let (code, words) = match answered {
@@ -106,12 +108,15 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char) -> c_int {
         Ok(Answer::Refuse(reason)) => (DENIED, reason),
         Ok(Answer::NotReady) => return TRY_AGAIN,
         Err(fault) => match Keeper::on_fault() {
-            OnFault::Refuse => (
-                DENIED,
-                format!(
-                    "libra: could not judge this job ({fault}); tell the administrators, the log of slurmctld says more"
-                ),
-            ),
+            OnFault::Refuse => {
+                tally::fault(begun.elapsed());
+                (
+                    DENIED,
+                    format!(
+                        "libra: could not judge this job ({fault}); tell the administrators, the log of slurmctld says more"
+                    ),
+                )
+            }
             OnFault::Admit => (
                 SUCCESS,
                 "libra: could not judge this job; it runs without a promise".to_string(),

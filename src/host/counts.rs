@@ -1,0 +1,85 @@
+//! What `libra run` has been told on this host, and how its jobs ended, counted in a file of the registry.
+//!
+//! Invariants:
+//! - It is read and written under the registry's lock alone, so nothing is lost between two processes.
+//! - Jobs of a batch system are not counted here: who accepted them does.
+//! - A count that cannot be written changes nothing else.
+
+use super::entry::{Ending, Entry};
+use super::registry::Lock;
+use super::{Host, HostError, clock};
+use crate::metrics::files::read_record;
+use crate::metrics::{Counts, Outcome, Record, System};
+use std::path::PathBuf;
+
+/// How a job of this host has ended.
+fn outcome(entry: &Entry, ending: &Ending) -> Outcome {
+    let cut_short = ending.cancelled || entry.started.is_none();
+    Outcome::of(
+        ending.at - entry.submitted,
+        entry.request.terms.deadline,
+        cut_short,
+    )
+}
+
+impl Host {
+    /// The file; there is one once something was counted.
+    pub fn counts_path(&self) -> PathBuf {
+        self.registry.directory().join("counts.json")
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Errors
+    /// When the file cannot be read, with its path.
+    pub fn counts(&self) -> Result<Option<Record>, String> {
+        read_record(&self.counts_path(), System::Local)
+    }
+
+    /// Counts something.
+    pub(super) fn count(&self, lock: &Lock, change: impl FnOnce(&mut Counts)) {
+        let mut counts = Counts::EMPTY;
+        change(&mut counts);
+        let now = clock::unix_time();
+        let mut record = self.counts_or_new(now);
+        record.add(&counts, now);
+        if let Err(error) = self.write_counts(lock, &record, now) {
+            log::warn!("not counted: {error}");
+        }
+    }
+
+    /// Counts the end of a job, if it was accepted here.
+    pub(super) fn count_ending(&self, lock: &Lock, entry: &Entry, ending: &Ending) {
+        if entry.begun.is_none() {
+            self.count(lock, |counts| counts.end(outcome(entry, ending)));
+        }
+    }
+
+    /// Takes over what an earlier boot has counted, once. Returns what there is now.
+    ///
+    /// # Errors
+    /// When the registry fails.
+    pub fn continue_counts(&self, before: &Record) -> Result<Record, HostError> {
+        let lock = self.registry.lock()?;
+        let now = clock::unix_time();
+        let mut record = self.counts_or_new(now);
+        record.continue_from(before, now);
+        self.write_counts(&lock, &record, now)?;
+        Ok(record)
+    }
+
+    fn counts_or_new(&self, now: f64) -> Record {
+        let found = self.counts().unwrap_or_else(|problem| {
+            log::warn!("{problem}; jobs are counted from 0 on");
+            None
+        });
+        found.unwrap_or_else(|| Record::new(&format!("{} {now:.6}", self.boot)))
+    }
+
+    fn write_counts(&self, _lock: &Lock, record: &Record, now: f64) -> Result<(), HostError> {
+        let text = record.to_json(System::Local, now).to_string();
+        Ok(self
+            .registry
+            .replace(&self.counts_path(), format!("{text}\n").as_bytes())?)
+    }
+}
