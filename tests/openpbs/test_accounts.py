@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Budgets that are taken from accounts, in a PBS with Libra: from the deposit to the statement.
+
+Run as root: `python3 tests/openpbs/test_accounts.py`.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from case import SiteCase  # noqa: E402
+from libra_site import busy  # noqa: E402
+
+
+class Accounts(SiteCase):
+    """Two hosts of one processor; the first user has an account, the second has none."""
+
+    site = {"hosts": 2}
+
+    @classmethod
+    def prepare(cls):
+        pbs = cls.pbs
+        cls.books = pbs.own / "accounts"
+        pbs.write_config(f"[accounts]\nmode = 'on'\nledger = '{cls.books}/ledger.sqlite'\nlive = '{cls.books}/live'\n")
+        cls.account("init")
+        cls.user = pbs.users[0]
+        cls.account("create", cls.user)
+
+    @classmethod
+    def account(cls, *words):
+        done = subprocess.run([cls.pbs.libra, "--config", cls.pbs.own / "server.toml", "account", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (words, done)
+        return done.stdout
+
+    def setUp(self):
+        # Whatever the tests before left: 100 credits.
+        left = self.balance()["available"]
+        if left > 0:
+            self.account("create", "bin")
+            self.account("transfer", self.user, "bin", str(left))
+        self.account("deposit", self.user, "100")
+
+    def balance(self, account=None):
+        return json.loads(self.account("--json", "balance", account or self.user).splitlines()[0])
+
+    def held(self, credits, patience=30):
+        self.pbs.wait(f"{credits} held", lambda: abs(self.balance()["held"] - credits) < 1e-6, patience)
+
+    def price(self, job):
+        return float(self.terms(job)["price"])
+
+    def lines(self):
+        """The statement: (kind, amount, job) of each movement."""
+        statement = json.loads(self.account("--json", "statement", self.user, "--holds"))
+        return [(line["kind"], round(line["amount"], 3), line["job"]) for line in statement["movements"]]
+
+    def test_from_the_deposit_to_the_statement(self):
+        """Held when it is accepted, charged when it has met its deadline."""
+        job = self.sell(2, 30, budget=50, script=busy(2))
+        price = self.price(job)
+        self.assertEqual(self.terms(job)["payer"], f"user/{self.user}")
+        balance = self.balance()
+        self.assertEqual((balance["held"], balance["available"]), (price, 100 - price))
+        said = self.met(job)[0]
+        self.assertIn(f"user:{self.user} is charged", said)
+        self.held(0)
+        self.assertAlmostEqual(self.balance()["available"], 100 - price)
+        self.pbs.wait("written down", lambda: ("charge", round(-price, 3), job) in self.lines())
+        self.account("check")
+
+    def test_a_budget_larger_than_the_balance(self):
+        """Refused, and the budget that it names is accepted."""
+        text = self.refused(self.ask(10, 20, budget=101), "libra: refused (funds): the budget is 101 credits and the account has 100 available")
+        offer = re.search(r"accepted now would be: budget=(\S+)", text)[1]
+        self.assertEqual(offer, "100")
+        job = self.sell(10, 20, budget=offer)
+        self.held(self.price(job))
+        # What is held is not there for the next one.
+        self.refused(self.ask(10, 30, budget=100), "has 89.5 available")
+
+    def test_who_has_no_account(self):
+        other = self.pbs.users[1]
+        self.refused(self.ask(10, 20, user=other), f"libra: refused (funds): there is no account user:{other}")
+        self.assertEqual(self.pbs.qsub(user=other).rc, 0)
+
+    def test_a_project_pays(self):
+        other = self.pbs.users[1]
+        self.account("create", "project:chem", "--member", other)
+        self.account("deposit", "project:chem", "30")
+        job = self.sell(10, 20, "-A", "chem", budget=20, user=other)
+        self.assertEqual(self.balance("project:chem")["held"], self.price(job))
+        self.refused(self.ask(10, 20, "-P", "chem", budget=5), f"{self.user} is no member of project:chem")
+
+    def test_cancelled(self):
+        """While it ran: the part of the estimate that it has used."""
+        job = self.sell(10, 20, budget=50, script=busy(100))
+        self.running(job)
+        time.sleep(2)
+        self.pbs.qdel(job)
+        self.held(0)
+        left = self.balance()["available"]
+        self.assertGreater(left, 100 - self.price(job))
+        self.assertLess(left, 100)
+
+    def test_an_array(self):
+        """Each subjob is paid for when it ends."""
+        job = self.sell(1, 30, "-J", "1-4", budget=100, script=busy(1))
+        each = self.price(job)
+        self.assertAlmostEqual(self.balance()["held"], 4 * each)
+        self.held(0, 90)
+        self.assertAlmostEqual(self.balance()["available"], 100 - 4 * each)
+        self.account("check")
+
+    def test_a_late_soft_job_is_compensated(self):
+        """It waits for longer than it had, without using its estimate: the delay is not its own."""
+        job = self.sell(3, 6, "-l", "deadline_type=soft,penalty_rate=20", budget=50, script="sleep 10\n")
+        self.pbs.wait_state(job, "F", 120)
+        self.pbs.wait("settled", lambda: re.search(rf"job {re.escape(job)} missed.*user:{self.user} is charged 0 and paid \S+ \(late, less the penalty\)", self.pbs.log()))
+        self.held(0)
+        self.assertGreater(self.balance()["available"], 100)
+
+    def test_a_late_job_that_used_more_than_it_said(self):
+        job = self.sell(2, 6, "-l", "deadline_type=soft,penalty_rate=20", budget=50, script=busy(9))
+        self.pbs.wait_state(job, "F", 120)
+        self.pbs.wait("settled", lambda: re.search(rf"job {re.escape(job)} .*user:{self.user} is charged \S+ \(late by its own overrun\)", self.pbs.log()))
+        self.held(0)
+        self.assertAlmostEqual(self.balance()["available"], 100 - self.price(job))
+
+    def test_pbs_server_killed(self):
+        """Holds are there again, no charge is lost or doubled."""
+        jobs = [self.sell(3, 40, budget=10, script=busy(3)), self.sell(200, 600, budget=50)]
+        prices = [self.price(job) for job in jobs]
+        for job in jobs:
+            self.running(job)
+        self.held(sum(prices))
+        self.pbs.kill_server()
+        time.sleep(6)
+        self.pbs.start_server()
+        self.pbs.wait("the first is paid", lambda: abs(self.balance()["held"] - prices[1]) < 1e-6, 120)
+        self.assertAlmostEqual(self.balance()["available"], 100 - sum(prices))
+        self.account("check")
+
+    def test_out_of_order(self):
+        """A ledger that cannot be opened: refused with a text for the user; jobs without terms go on; then all is well again."""
+        away, rules = self.books.with_name("away"), self.pbs.server_config
+        self.books.rename(away)
+        try:
+            self.pbs.write_config(rules + "administrators = 'nobody'\n")
+            self.pbs.wait("refused", lambda: "accounts cannot be asked" in self.ask(10, 20).err)
+            self.assertEqual(self.pbs.qsub().rc, 0)
+        finally:
+            away.rename(self.books)
+        self.pbs.wait("accepted", lambda: self.ask(10, 20, budget=20).rc == 0, 30)
+        self.pbs.write_config(rules)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Budgets that are taken from accounts, in a Slurm with Libra: from the deposit to the statement.
+
+Run as root: `python3 tests/slurm/test_accounts.py`.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from case import SiteCase  # noqa: E402
+from libra_site import program  # noqa: E402
+
+
+class Accounts(SiteCase):
+    """Two nodes of one processor; the first user has an account, the second has none."""
+
+    site = {"nodes": 2}
+
+    @classmethod
+    def prepare(cls):
+        slurm = cls.slurm
+        cls.books = slurm.directory / "accounts"
+        slurm.rules = f"[accounts]\nmode = 'on'\nledger = '{cls.books}/ledger.sqlite'\nlive = '{cls.books}/live'\n"
+        cls.settings = slurm.directory / "etc/accounts.toml"
+        cls.settings.write_text(slurm.rules)
+        cls.account("init", "--owner", slurm.plan["slurm_user"])
+        cls.user = slurm.users[0]
+        cls.account("create", cls.user)
+        slurm.rule(slurm.rules)
+
+    @classmethod
+    def account(cls, *words, status=0):
+        done = subprocess.run([program(), "--config", cls.settings, "account", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == status, (words, done)
+        return done.stdout
+
+    def setUp(self):
+        # Whatever the tests before left: 100 credits.
+        left = self.balance()["available"]
+        if left > 0:
+            self.account("create", "bin")
+            self.account("transfer", self.user, "bin", str(left))
+        self.account("deposit", self.user, "100")
+
+    def balance(self, account=None):
+        lines = self.account("--json", "balance", account or self.user).splitlines()
+        return json.loads(lines[0])
+
+    def held(self, credits, patience=10):
+        self.slurm.wait(f"{credits} held", lambda: abs(self.balance()["held"] - credits) < 1e-6, patience)
+
+    def lines(self):
+        """The statement: (kind, amount, job) of each movement."""
+        statement = json.loads(self.account("--json", "statement", self.user, "--holds"))
+        return [(line["kind"], round(line["amount"], 3), line["job"]) for line in statement["movements"]]
+
+    def test_from_the_deposit_to_the_statement(self):
+        """Held when it is accepted, charged when it has met its deadline."""
+        job = self.sell(2, 20, budget=50)
+        price = float(self.sold(job)["price"])
+        self.assertEqual(self.sold(job)["payer"], f"user/{self.user}")
+        balance = self.balance()
+        self.assertEqual((balance["held"], balance["available"]), (price, 100 - price))
+        self.met(job)
+        self.held(0)
+        self.assertEqual(self.balance()["available"], 100 - price)
+        self.slurm.wait("written down", lambda: ("charge", -price, job) in [(kind, amount, of) for kind, amount, of in self.lines()])
+        self.assertRegex(self.slurm.log(), rf"job {job}: user:{self.user} is charged {price} \(met its deadline\)")
+        self.account("check")
+
+    def test_a_budget_larger_than_the_balance(self):
+        """Refused, and the budget that it names is accepted."""
+        text = self.refused(self.ask(10, 20, budget=101), "libra: refused (funds): the budget is 101 credits and the account has 100 available")
+        offer = re.search(r"accepted now would be: (\S+)", text)[1]
+        self.assertEqual(offer, "--budget=100")
+        job = self.slurm.submit("--estimate=10", "--sla-deadline=20", offer)
+        self.held(float(self.sold(job)["price"]))
+        # What is held is not there for the next one.
+        self.refused(self.ask(10, 30, budget=100), "has 89.5 available")
+
+    def test_who_has_no_account(self):
+        other = self.slurm.users[1]
+        self.refused(self.ask(10, 20, user=other), f"libra: refused (funds): there is no account user:{other}")
+        plain = self.slurm.sbatch(script="true", user=other)
+        self.assertEqual(plain.rc, 0, plain.err)
+
+    def test_a_project_pays(self):
+        other = self.slurm.users[1]
+        self.account("create", "project:chem", "--member", other)
+        self.account("deposit", "project:chem", "30")
+        job = self.sell(10, 20, "--account=chem", budget=20, user=other)
+        self.assertEqual(self.balance("project:chem")["held"], float(self.sold(job)["price"]))
+        self.refused(self.ask(10, 20, "--account=chem", budget=5), f"{self.user} is no member of project:chem")
+
+    def test_cancelled(self):
+        """Before it ran: nothing. While it ran: the part that it has used."""
+        job = self.sell(10, 20, budget=50)
+        self.running(job)
+        self.slurm.scancel(job)
+        self.held(0)
+        left = self.balance()["available"]
+        self.assertGreater(left, 100 - 10.5)
+        self.assertLess(left, 100)
+        test = self.slurm.sbatch("--test-only", "--estimate=10", "--sla-deadline=20", "--budget=50")
+        self.assertIn("accepted", test.err)
+        self.held(0)
+        self.assertEqual(self.balance()["available"], left)
+
+    def test_an_array(self):
+        """Each task is paid for when it ends; what was held for those that never began is free again."""
+        job = self.sell(2, 20, "--array=1-4", budget=100)
+        each = float(self.sold(job)["price"])
+        self.assertAlmostEqual(self.balance()["held"], 4 * each)
+        self.held(0, 60)
+        self.assertAlmostEqual(self.balance()["available"], 100 - 4 * each)
+
+    def test_a_late_soft_job_is_compensated(self):
+        """Suspended for longer than it had: the delay is not its own."""
+        job = self.sell(3, 6, "--deadline-type=soft", "--penalty-rate=20", budget=50, script="sleep 2\n")
+        self.running(job)
+        self.slurm.scontrol("suspend", job)
+        time.sleep(8)
+        self.slurm.scontrol("resume", job)
+        price = float(self.sold(job)["price"])
+        self.slurm.wait("settled", lambda: re.search(rf"job {job}: user:{self.user} is charged 0 and paid \S+ \(late, less the penalty\)", self.slurm.log()), 60)
+        self.held(0)
+        balance = self.balance()["available"]
+        self.assertGreater(balance, 100, f"price {price}")
+        self.account("check")
+
+    def test_slurmctld_killed(self):
+        """Holds are there again, no charge is lost or doubled."""
+        jobs = [self.sell(4, 30, budget=10), self.sell(200, 600, budget=50)]
+        prices = [float(self.sold(job)["price"]) for job in jobs]
+        self.held(sum(prices))
+        self.slurm.must("scontrol", "reconfigure")
+        self.slurm.kill_controller()
+        time.sleep(5)
+        self.slurm.start_controller()
+        self.slurm.wait("the first is paid", lambda: abs(self.balance()["held"] - prices[1]) < 1e-6, 90)
+        self.assertAlmostEqual(self.balance()["available"], 100 - sum(prices))
+        self.slurm.scancel(jobs[1])
+        self.held(0, 30)
+        self.account("check")
+
+    def test_out_of_order(self):
+        """A ledger that cannot be opened: refused with a text for the user; jobs without terms go on; then all is well again."""
+        away = self.books.with_name("away")
+        self.books.rename(away)
+        try:
+            self.slurm.rule(self.slurm.rules + "administrators = 'nobody'\n")
+            self.slurm.wait("refused", lambda: "accounts cannot be asked" in self.ask(10, 20).err)
+            self.assertEqual(self.slurm.sbatch(script="true").rc, 0)
+        finally:
+            away.rename(self.books)
+        self.slurm.wait("accepted", lambda: self.ask(10, 20, budget=20).rc == 0, 30)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
