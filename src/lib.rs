@@ -22,5 +22,7 @@ pub mod slurm;
 pub mod sold;
 pub mod text;
 pub mod verdict;
+#[cfg(feature = "cli")]
+pub mod web;
 #[cfg(feature = "simulate")]
 pub mod workload;

@@ -4,12 +4,14 @@ mod pbs;
 mod reproduce;
 mod simulate;
 mod slurm;
+mod web;
 mod workload;
 
 pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
 pub use reproduce::{Paper, ReproduceArgs};
 pub use simulate::{Format, SimulateArgs, Spare};
 pub use slurm::{Role, SlurmCommand, SlurmInstallArgs, SlurmSettings, SlurmUninstallArgs};
+pub use web::{WebArgs, WebSystem};
 pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -220,6 +222,12 @@ pub enum Command {
         #[command(subcommand)]
         command: SlurmCommand,
     },
+
+    /// Submit and watch jobs in a browser
+    ///
+    /// Serves a page on this machine, to you alone, and prints the address to open: it opens one browser, once. What the page
+    /// does, it does as you and by the programs that you would have typed. Jobs run on when it ends.
+    Web(WebArgs),
 
     /// Check a configuration or print the default one
     Config {

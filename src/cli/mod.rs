@@ -25,6 +25,7 @@ mod status;
 mod table;
 mod terms;
 mod trace;
+mod web;
 mod workload;
 
 use args::{Args, Command};
@@ -65,6 +66,8 @@ enum Failure {
     Pbs(#[from] pbs::PbsError),
     #[error(transparent)]
     Slurm(#[from] slurm::SlurmError),
+    #[error(transparent)]
+    Web(libra::web::system::Problem),
     #[error("cannot write to standard output: {0}")]
     Output(#[from] std::io::Error),
     #[error("cannot write into {directory}: {error}; name a directory that can be written")]
@@ -105,6 +108,7 @@ impl Failure {
             Failure::Host(_)
             | Failure::Pbs(_)
             | Failure::Slurm(_)
+            | Failure::Web(_)
             | Failure::Output(_)
             | Failure::Generate { .. }
             | Failure::Script(_)
@@ -145,6 +149,7 @@ pub fn main() -> ExitCode {
         Command::Trace { command } => trace::trace(command, &args),
         Command::Pbs { command } => pbs::pbs(command, &args),
         Command::Slurm { command } => slurm::slurm(command, &args),
+        Command::Web(web) => web::web(web, &args),
         Command::Config { command } => config::config(command, &args),
         Command::Generate(generate) => generate::generate(generate),
     };

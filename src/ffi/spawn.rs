@@ -53,6 +53,13 @@ pub fn spawn_inside(
     })
 }
 
+/// Has `command` start in a session of its own, so that it outlives the terminal of who started it.
+pub fn in_session_of_its_own(command: &mut Command) -> &mut Command {
+    let leave = || nix::unistd::setsid().map(drop).map_err(io::Error::from);
+    // SAFETY: between fork and exec only setsid(2) is called.
+    unsafe { command.pre_exec(leave) }
+}
+
 /// Takes SIGCHLD back to its default action.
 ///
 /// # Errors

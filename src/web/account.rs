@@ -1,0 +1,176 @@
+//! The user's account, as `libra account` tells it. Amounts in credits.
+
+use super::system::{Problem, Site, plain};
+use serde_json::Value;
+
+/// What there is to tell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Account {
+    /// Nobody is charged here.
+    Off,
+    /// Balances, and statements of one month.
+    On(Vec<Balance>, Vec<Month>),
+}
+
+/// A sum, or as much as one likes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Amount {
+    /// So much.
+    Credits(f64),
+    /// No limit.
+    Unlimited,
+}
+
+/// The state of an account.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Balance {
+    /// `user:alice`
+    pub account: String,
+    /// All that is there.
+    pub balance: f64,
+    /// Of it, what jobs hold that have not ended.
+    pub held: f64,
+    /// What can be spent now.
+    pub available: Amount,
+    /// It takes part in nothing any more.
+    pub closed: bool,
+}
+
+/// A statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Month {
+    /// `user:alice`
+    pub account: String,
+    /// The balance before.
+    pub opening: f64,
+    /// The balance after.
+    pub closing: f64,
+    /// In order of time.
+    pub movements: Vec<Movement>,
+}
+
+/// A line of a statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Movement {
+    /// Seconds since 1970.
+    pub at: f64,
+    /// `deposit`, `charge`, …
+    pub kind: String,
+    /// Its sign says whether it came or went.
+    pub amount: f64,
+    /// The balance afterwards.
+    pub balance: f64,
+    /// The job; empty where there is none.
+    pub job: String,
+    /// What was said of it.
+    pub note: String,
+}
+
+/// Reads the account of the user. `month`: `2026-11`.
+///
+/// # Errors
+/// `libra account` fails.
+pub fn read(site: &Site, month: &str) -> Result<Account, Problem> {
+    let done = site.libra(&["account", "balance", "--json"]).run()?;
+    if !done.is_success() {
+        let said = plain(&done);
+        // Also a libra that knows nothing of accounts yet.
+        let off = said.contains("accounts are off") || said.contains("unrecognized subcommand");
+        return match off {
+            true => Ok(Account::Off),
+            false => Err(Problem::new(said)),
+        };
+    }
+    let balances = done.out.lines().filter_map(balance).collect();
+    let month = format!("--month={month}");
+    let done = site.libra(&["account", "statement", &month, "--json"]).run()?;
+    if !done.is_success() {
+        return Err(Problem::new(plain(&done)));
+    }
+    let months = done.out.lines().filter_map(statement).collect();
+    Ok(Account::On(balances, months))
+}
+
+fn balance(line: &str) -> Option<Balance> {
+    let json: Value = serde_json::from_str(line).ok()?;
+    let number = |key: &str| json[key].as_f64();
+    let available = match &json["available"] {
+        Value::String(word) if word == "unlimited" => Amount::Unlimited,
+        other => Amount::Credits(other.as_f64()?),
+    };
+    Some(Balance {
+        account: json["account"].as_str()?.to_string(),
+        balance: number("balance")?,
+        held: number("held").unwrap_or(0.0),
+        available,
+        closed: json["closed"] == true,
+    })
+}
+
+fn statement(line: &str) -> Option<Month> {
+    let json: Value = serde_json::from_str(line).ok()?;
+    let movements = json["movements"].as_array()?.iter();
+    let text = |json: &Value, key: &str| json[key].as_str().unwrap_or_default().to_string();
+    Some(Month {
+        account: json["account"].as_str()?.to_string(),
+        opening: json["opening"].as_f64()?,
+        closing: json["closing"].as_f64()?,
+        movements: movements
+            .filter_map(|one| {
+                Some(Movement {
+                    at: one["at"].as_f64()?,
+                    kind: text(one, "kind"),
+                    amount: one["amount"].as_f64()?,
+                    balance: one["balance"].as_f64()?,
+                    job: text(one, "job"),
+                    note: text(one, "note"),
+                })
+            })
+            .collect(),
+    })
+}
+
+/// The months before and after one such as `2026-11`; none for what is no month.
+pub fn neighbours(month: &str) -> Option<(String, String)> {
+    let (year, number) = month.split_once('-')?;
+    if year.len() != 4 || number.len() != 2 {
+        return None;
+    }
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<i32>().ok())?;
+    let (year, number) = (digits(year)?, digits(number)?);
+    if !(1..=12).contains(&number) || !(1970..=9000).contains(&year) {
+        return None;
+    }
+    let named = |count: i32| format!("{:04}-{:02}", count.div_euclid(12), count.rem_euclid(12) + 1);
+    let count = year * 12 + number - 1;
+    Some((named(count - 1), named(count + 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_of_the_command() {
+        let line = r#"{"account":"user:alice","balance":12.5,"held":3.25,"available":9.25,"overdraft":0,"deposits":[{"left":9.25,"until":1790000000}],"closed":false}"#;
+        let read = balance(line).expect("a balance");
+        assert_eq!((read.balance, read.available), (12.5, Amount::Credits(9.25)));
+        let line = r#"{"account":"project:x","balance":0,"available":"unlimited","overdraft":"unlimited","closed":true}"#;
+        assert_eq!(balance(line).expect("a balance").available, Amount::Unlimited);
+        let line = r#"{"account":"user:alice","from":1,"to":2,"opening":0,"closing":12.5,"movements":[{"at":1,"kind":"deposit","amount":12.5,"balance":12.5,"job":null,"by":"root","note":""},{"at":"x"}]}"#;
+        let read = statement(line).expect("a statement");
+        assert_eq!(read.movements.len(), 1);
+        assert_eq!(read.movements[0].job, "");
+        assert_eq!((balance("{}"), statement("x")), (None, None));
+    }
+
+    #[test]
+    fn months_have_neighbours() {
+        let of = |month| neighbours(month);
+        assert_eq!(of("2026-01"), Some(("2025-12".into(), "2026-02".into())));
+        assert_eq!(of("2026-12"), Some(("2026-11".into(), "2027-01".into())));
+        for bad in ["2026-13", "2026-00", "2026", "26-01", "-026-01", "2026-1", "2026-01-01"] {
+            assert_eq!(of(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The submission form: from the fields of a request to a [`Submission`], every field looked at.
+//!
+//! Values become arguments of programs and parts of headers of batch systems, so control characters are refused, and
+//! whatever begins with a dash. Nothing of a form is lost by a mistake in it: the page shows it again as it was typed.
+
+use super::system::{Kind, Problem, Submission};
+use std::collections::BTreeMap;
+
+/// The largest script, in bytes. Slurm's own limit is 4 MiB; scripts of people have some thousand bytes.
+pub const LARGEST_SCRIPT: usize = 1 << 20;
+
+/// Fields of a form, by name. Of several with a name the last counts.
+pub type Fields = BTreeMap<String, String>;
+
+/// The name of a job nobody has named.
+const NAMELESS: &str = "job";
+
+/// What was typed, as it was typed but for line ends and blanks around it: to be shown again.
+pub fn typed(fields: &Fields) -> Submission {
+    let get = |name: &str| fields.get(name).map_or("", |value| value.trim()).to_string();
+    let typed = fields.get("script").map_or("", String::as_str);
+    // An empty file is what a browser sends where none was chosen.
+    let script = match fields.get("file") {
+        Some(file) if !file.trim().is_empty() => file.as_str(),
+        _ => typed,
+    };
+    Submission {
+        script: script.replace("\r\n", "\n"),
+        name: get("name"),
+        estimate: get("estimate"),
+        deadline: get("deadline"),
+        budget: get("budget"),
+        soft: get("deadline-type") == "soft",
+        penalty: get("penalty"),
+        processors: get("processors"),
+        queue: get("queue"),
+        directory: get("directory"),
+    }
+}
+
+/// A submission that may be handed to programs.
+///
+/// # Errors
+/// Which field is wrong, and what is expected there.
+pub fn checked(typed: &Submission, kind: Kind) -> Result<Submission, Problem> {
+    let mut wanted = checked_terms(typed, kind)?;
+    if wanted.script.trim().is_empty() {
+        return Err(Problem::new(
+            "Script: there is none; type what the job is to run, or choose a file",
+        ));
+    }
+    // Slurm asks for such a line, and the kernel does.
+    if !wanted.script.starts_with("#!") {
+        wanted.script.insert_str(0, "#!/bin/sh\n");
+    }
+    if !wanted.script.ends_with('\n') {
+        wanted.script.push('\n');
+    }
+    if wanted.name.is_empty() && kind == Kind::Local {
+        wanted.name = NAMELESS.to_string();
+    }
+    Ok(wanted)
+}
+
+/// The same, where a script need not be there yet: enough for a price.
+///
+/// # Errors
+/// Which field is wrong, and what is expected there.
+pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Problem> {
+    let wrong = |field: &str, expected: &str| Problem::new(format!("{field}: {expected}"));
+    let terms = [
+        ("Estimate", &typed.estimate, "a duration such as 90, 1h30m or 00:01:30"),
+        ("Deadline", &typed.deadline, "a duration such as 2h or 1h30m, or a clock time such as @17:30"),
+        ("Budget", &typed.budget, "a number of credits, or unlimited"),
+        ("Paid back", &typed.penalty, "a number of credits per second"),
+    ];
+    for (field, value, expected) in terms {
+        // Where a batch system takes the job, its script may say these.
+        if value.is_empty() && kind == Kind::Local && field != "Paid back" {
+            return Err(wrong(field, &format!("it is missing; expected is {expected}")));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || " .:@-".contains(c);
+        if value.len() > 64 || !value.chars().all(plain) || value.starts_with('-') {
+            return Err(wrong(field, &format!("expected is {expected}")));
+        }
+    }
+    let count = &typed.processors;
+    let digits = count.len() <= 6 && count.bytes().all(|b| b.is_ascii_digit());
+    if !digits || count.parse() == Ok(0u32) {
+        return Err(wrong("Processors", "expected is a number of 1 or more"));
+    }
+    if !is_word(&typed.name, 60, "._+-") {
+        return Err(wrong(
+            "Name",
+            "expected are up to 60 letters, digits and . _ + -, a letter or digit first",
+        ));
+    }
+    if !is_word(&typed.queue, 200, "._-@,") {
+        return Err(wrong(
+            kind.queues().unwrap_or("Queue"),
+            "expected is the name of one, of letters, digits and . _ - @",
+        ));
+    }
+    let directory = &typed.directory;
+    if !directory.starts_with('/') || directory.len() > 4000 || directory.contains(char::is_control) {
+        return Err(wrong(
+            "Working directory",
+            "expected is the path of a directory, with a / first",
+        ));
+    }
+    if typed.script.contains('\0') {
+        return Err(wrong("Script", "this file is no text; expected is a script"));
+    }
+    if typed.script.len() > LARGEST_SCRIPT {
+        return Err(wrong(
+            "Script",
+            "it is larger than 1 MiB; put data and programs into files of their own",
+        ));
+    }
+    Ok(typed.clone())
+}
+
+/// Nothing, or a word that no program takes for an option or for several words.
+fn is_word(text: &str, most: usize, also: &str) -> bool {
+    text.len() <= most
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
+        && text.chars().next().is_none_or(|c| c.is_ascii_alphanumeric())
+}
+
+/// Takes a counter-offer: `deadline=35 budget=10.5`, with the keys and values that the page has written into a button.
+///
+/// # Errors
+/// It is none.
+pub fn take(typed: &mut Submission, offer: &str) -> Result<(), Problem> {
+    let none = || Problem::new("this is no counter-offer; submit the form as it is");
+    for pair in offer.split_ascii_whitespace() {
+        let (key, value) = pair.split_once('=').ok_or_else(none)?;
+        let place = match key {
+            "deadline" => &mut typed.deadline,
+            "budget" => &mut typed.budget,
+            "processors" => &mut typed.processors,
+            _ => return Err(none()),
+        };
+        *place = value.to_string();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> Fields {
+        let fields = [
+            ("script", "echo a\r\necho b"),
+            ("estimate", " 10 "),
+            ("deadline", "20"),
+            ("budget", "15"),
+            ("processors", "1"),
+            ("directory", "/tmp"),
+        ];
+        let owned = fields.map(|(name, value)| (name.to_string(), value.to_string()));
+        owned.into_iter().collect()
+    }
+
+    #[test]
+    fn a_form_becomes_a_submission() {
+        let wanted = checked(&typed(&good()), Kind::Local).expect("good");
+        assert_eq!(wanted.script, "#!/bin/sh\necho a\necho b\n");
+        assert_eq!(wanted.name, "job");
+        assert_eq!(
+            wanted.terms(),
+            ["--estimate=10", "--deadline=20", "--budget=15", "--processors=1"]
+        );
+        let mut fields = good();
+        fields.insert("file".to_string(), "#!/bin/bash\n".to_string());
+        assert_eq!(typed(&fields).script, "#!/bin/bash\n", "the file wins");
+    }
+
+    #[test]
+    fn nothing_gets_out_of_its_field() {
+        for (field, value) in [
+            ("estimate", "10\n--budget=1"),
+            ("estimate", "--help"),
+            ("deadline", "20,budget=0"),
+            ("deadline", "2h\r\nX: y"),
+            ("budget", "1\u{0}"),
+            ("budget", "10=1"),
+            ("penalty", "$(id)"),
+            ("processors", "0"),
+            ("processors", "-1"),
+            ("processors", "1 2"),
+            ("name", "-x"),
+            ("name", "a b"),
+            ("name", "a\nb"),
+            ("name", "<script>"),
+            ("queue", "--wrap=id"),
+            ("queue", "a b"),
+            ("directory", "relative"),
+            ("directory", "/a\nb"),
+            ("directory", "-x"),
+            ("script", "a\u{0}b"),
+        ] {
+            let mut fields = good();
+            fields.insert(field.to_string(), value.to_string());
+            let refused = checked(&typed(&fields), Kind::Slurm);
+            assert!(refused.is_err(), "{field}={value:?}: {refused:?}");
+        }
+        let mut fields = good();
+        fields.insert("script".to_string(), "x".repeat(LARGEST_SCRIPT + 1));
+        assert!(checked(&typed(&fields), Kind::Local).is_err());
+    }
+
+    #[test]
+    fn terms_may_be_in_the_script_of_a_batch_system_only() {
+        let mut fields = good();
+        fields.remove("budget");
+        let said = checked(&typed(&fields), Kind::Local).expect_err("missing");
+        assert!(said.to_string().starts_with("Budget: it is missing"), "{said}");
+        assert!(checked(&typed(&fields), Kind::Slurm).is_ok());
+        fields.remove("script");
+        assert!(checked(&typed(&fields), Kind::Slurm).is_err());
+        assert!(checked_terms(&typed(&fields), Kind::Slurm).is_ok());
+    }
+
+    #[test]
+    fn an_offer_changes_what_it_names() {
+        let mut wanted = typed(&good());
+        take(&mut wanted, "deadline=35 budget=10.5").expect("an offer");
+        assert_eq!((wanted.deadline.as_str(), wanted.budget.as_str()), ("35", "10.5"));
+        for bad in ["x=1", "deadline", "name=-x"] {
+            assert!(take(&mut wanted, bad).is_err(), "{bad}");
+        }
+    }
+}

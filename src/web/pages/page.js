@@ -1,0 +1,208 @@
+// What the pages do beyond forms and links; all of them work without it.
+'use strict';
+
+const by = (id) => document.getElementById(id);
+const OWN = { 'x-libra-refresh': '1' };
+
+function trouble(text) {
+  const place = by('trouble');
+  place.textContent = text;
+  place.hidden = !text;
+}
+const GONE = 'libra web does not answer. If it has ended, start it again; jobs run on.';
+const SHUT = 'This session has ended. Open the address that libra web prints.';
+
+// Asks, and says what is wrong where nothing comes back; null then.
+async function ask(address, options) {
+  try {
+    const answer = await fetch(address, options);
+    if (answer.status === 403) { trouble(SHUT); return null; }
+    trouble('');
+    return answer;
+  } catch {
+    trouble(GONE);
+    return null;
+  }
+}
+
+// ---- parts that are asked for again and again
+
+function refresh(place) {
+  const seconds = Number(place.dataset.seconds);
+  const again = async () => {
+    if (!document.hidden) {
+      const answer = await ask(place.dataset.refresh, { headers: OWN });
+      if (answer && answer.ok) {
+        const text = await answer.text();
+        if (text !== place.last) {
+          const focused = place.contains(document.activeElement) ? document.activeElement : null;
+          // Made and escaped by the same server as the page.
+          place.innerHTML = text;
+          place.last = text;
+          if (focused && focused.id && by(focused.id)) by(focused.id).focus({ preventScroll: true });
+        }
+      }
+      if (place.querySelector('[data-state=ended]')) return;
+    }
+    setTimeout(again, seconds * 1000);
+  };
+  setTimeout(again, seconds * 1000);
+}
+for (const place of document.querySelectorAll('[data-refresh]')) refresh(place);
+
+// ---- the output of a job
+
+function follow(output) {
+  const nothing = by('nothing');
+  // As much as a browser shows without getting slow.
+  const most = 2000000;
+  const again = async () => {
+    let wait = 1000;
+    if (!document.hidden) {
+      const { id, next } = output.dataset;
+      const answer = await ask(`output?id=${encodeURIComponent(id)}&from=${next}`, { headers: OWN });
+      const part = answer && answer.ok ? await answer.json() : null;
+      if (part && part.problem) { trouble(part.problem); return; }
+      if (part) {
+        const below = output.scrollTop + output.clientHeight >= output.scrollHeight - 30;
+        if (part.again) output.textContent = '';
+        if (part.text) {
+          output.append(part.text);
+          output.normalize();
+          const { length } = output.textContent;
+          if (length > most) output.textContent = output.textContent.slice(length - most / 2);
+          nothing.hidden = true;
+          wait = 300;
+        }
+        output.dataset.next = part.next;
+        if (below) output.scrollTop = output.scrollHeight;
+        if (!part.more) {
+          if (nothing.textContent === 'Nothing yet.') nothing.textContent = 'It has printed nothing.';
+          return;
+        }
+      }
+    }
+    setTimeout(again, wait);
+  };
+  output.scrollTop = output.scrollHeight;
+  setTimeout(again, 300);
+}
+if (by('output')) follow(by('output'));
+
+// ---- the form
+
+const UNITS = { w: 604800, d: 86400, h: 3600, m: 60, min: 60, s: 1, ms: 0.001 };
+
+// Seconds of 90, 1h30m or 00:01:30; NaN for anything else.
+function seconds(text) {
+  const plain = text.trim();
+  if (/^\d+(\.\d+)?$/.test(plain)) return Number(plain);
+  const clock = plain.match(/^(\d+):([0-5]?\d):([0-5]?\d(?:\.\d+)?)$/);
+  if (clock) return Number(clock[1]) * 3600 + Number(clock[2]) * 60 + Number(clock[3]);
+  if (!/^(\d+(\.\d+)?\s*(w|d|h|min|ms|m|s)\s*)+$/.test(plain)) return NaN;
+  let sum = 0;
+  for (const [, number, unit] of plain.matchAll(/(\d+(?:\.\d+)?)\s*(w|d|h|min|ms|m|s)/g)) {
+    sum += Number(number) * UNITS[unit];
+  }
+  return sum;
+}
+
+// Seconds as somebody would type them: three figures at the most.
+function typed(value) {
+  const step = value < 60 ? 1 : value < 600 ? 5 : value < 3600 ? 60 : value < 36000 ? 300 : value < 172800 ? 1800 : 14400;
+  let left = Math.max(1, Math.round(value / step) * step);
+  if (left < 60) return String(left);
+  let text = '';
+  for (const [unit, size] of [['d', 86400], ['h', 3600], ['m', 60], ['s', 1]]) {
+    const count = Math.floor(left / size);
+    left -= count * size;
+    if (count) text += count + unit;
+  }
+  return text;
+}
+
+function form(page) {
+  const field = (name) => page.elements.namedItem(name);
+  const verdict = by('verdict');
+  const slider = by('slider');
+  let timer = 0;
+  let number = 0;
+  let range = null;
+
+  // Without anything typed there is nothing to ask.
+  const complete = () => ['estimate', 'deadline', 'budget'].every((name) => field(name).value.trim());
+
+  async function price() {
+    if (!complete()) return;
+    number += 1;
+    const mine = number;
+    verdict.classList.add('asking');
+    const data = new FormData(page);
+    data.delete('file');
+    const answer = await ask('quote', { method: 'POST', body: new URLSearchParams(data) });
+    if (mine !== number) return;
+    verdict.classList.remove('asking');
+    if (answer && answer.ok) verdict.innerHTML = await answer.text();
+  }
+  function later(wait = 350) {
+    if (page.dataset.live === 'no') return;
+    clearTimeout(timer);
+    timer = setTimeout(price, wait);
+  }
+
+  // The slider goes from an estimate's own time to twenty times that, in even steps of their logarithm.
+  function place() {
+    const estimate = seconds(field('estimate').value);
+    slider.parentElement.hidden = !(estimate > 0);
+    if (!(estimate > 0)) return;
+    range = [estimate * 1.05, estimate * 20];
+    by('slider-least').textContent = typed(range[0]);
+    by('slider-most').textContent = typed(range[1]);
+    const deadline = seconds(field('deadline').value);
+    if (deadline > 0) {
+      slider.value = 200 * Math.log(deadline / range[0]) / Math.log(range[1] / range[0]);
+      slider.setAttribute('aria-valuetext', typed(deadline));
+    }
+  }
+  slider.addEventListener('input', () => {
+    const deadline = range[0] * (range[1] / range[0]) ** (slider.value / 200);
+    // Never below what it shows as its end.
+    field('deadline').value = typed(Math.max(deadline, range[0]));
+    slider.setAttribute('aria-valuetext', field('deadline').value);
+    later(150);
+  });
+  page.addEventListener('input', (event) => {
+    if (event.target === slider) return;
+    if (['estimate', 'deadline'].includes(event.target.name)) place();
+    if (event.target.name !== 'script' && event.target.type !== 'file') later();
+  });
+
+  field('file').addEventListener('change', async () => {
+    const [file] = field('file').files;
+    if (!file) return;
+    if (file.size > 1 << 20) {
+      trouble(`${file.name} is larger than 1 MiB; put data and programs into files of their own.`);
+    } else {
+      trouble('');
+      field('script').value = await file.text();
+      if (!field('name').value) field('name').value = file.name.replace(/[^A-Za-z0-9._+-]/g, '-').replace(/^[^A-Za-z0-9]+/, '').slice(0, 60);
+    }
+    // It is in the form now.
+    field('file').value = '';
+  });
+
+  page.addEventListener('submit', (event) => {
+    // A second click does nothing; the value of the first one is still sent.
+    if (page.sent) { event.preventDefault(); return; }
+    page.sent = true;
+    setTimeout(() => { page.sent = false; }, 8000);
+  });
+  window.addEventListener('pageshow', () => { page.sent = false; });
+  place();
+  if (!verdict.firstElementChild) later(0);
+}
+if (by('submit')) {
+  // Asked by itself.
+  if (by('ask')) by('ask').hidden = true;
+  form(by('submit'));
+}

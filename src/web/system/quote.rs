@@ -1,0 +1,275 @@
+//! A price and a verdict, as `libra quote --json` prints them, or as a batch system's client says them in words. Pure.
+
+use crate::text::{credits, duration, percent};
+use serde_json::Value;
+
+/// A price and a verdict.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Quote {
+    /// It would be accepted.
+    pub accepted: bool,
+    /// What a person reads: the terms, or the reason.
+    pub text: String,
+    /// The category of a refusal; empty where it is not said.
+    pub reason: String,
+    /// Credits.
+    pub price: Option<f64>,
+    /// What would be accepted instead.
+    pub offers: Vec<Offer>,
+    /// Prices and verdicts over deadlines; empty where nobody has reckoned them.
+    pub curve: Vec<Point>,
+    /// What else should be known.
+    pub warning: String,
+}
+
+/// Values with which it would be accepted; what is none stays as it was asked.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Offer {
+    /// Seconds.
+    pub deadline: Option<f64>,
+    /// Credits.
+    pub budget: Option<f64>,
+    /// Processors.
+    pub processors: Option<f64>,
+    /// What it costs, in credits.
+    pub price: Option<f64>,
+}
+
+/// The price at a deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Point {
+    /// Seconds.
+    pub deadline: f64,
+    /// Credits.
+    pub price: f64,
+    /// It would be accepted with that deadline.
+    pub accepted: bool,
+}
+
+impl Offer {
+    /// In words.
+    pub fn text(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(deadline) = self.deadline {
+            parts.push(format!("deadline {}", duration::show(deadline)));
+        }
+        if let Some(processors) = self.processors {
+            let ending = if processors == 1.0 { "" } else { "s" };
+            parts.push(format!("{processors} processor{ending}"));
+        }
+        if let Some(budget) = self.budget {
+            parts.push(format!("budget {}", credits(budget)));
+        }
+        let costs = match (self.price, self.budget) {
+            (Some(price), None) => format!(" (costs {})", credits(price)),
+            _ => String::new(),
+        };
+        format!("{}{costs}", parts.join(", "))
+    }
+}
+
+impl Quote {
+    /// From the JSON of `libra quote`, or of a refusal of `libra run`. None: it is neither.
+    pub fn from_json(json: &Value) -> Option<Quote> {
+        let accepted = match json["verdict"].as_str()? {
+            "accepted" => true,
+            "refused" => false,
+            _ => return None,
+        };
+        let number = |value: &Value| value.as_f64().filter(|n| n.is_finite());
+        let string = |key: &str| json[key].as_str().unwrap_or_default().to_string();
+        let text = match (string("text"), accepted) {
+            (text, _) if !text.is_empty() => text,
+            (_, true) => in_words(json),
+            (_, false) => string("reason"),
+        };
+        // The category has a key of its own since the first version.
+        let reason = string("category");
+        let offers = json["counter_offers"].as_array().into_iter().flatten();
+        let offers = offers.map(|offer| Offer {
+            deadline: number(&offer["deadline_seconds"]).or_else(|| number(&offer["deadline"])),
+            budget: number(&offer["budget"]),
+            processors: number(&offer["processors"]).or_else(|| {
+                let chunks = number(&offer["chunks"]).unwrap_or(1.0);
+                Some(chunks * number(&offer["processors_per_chunk"])?)
+            }),
+            price: number(&offer["price"]),
+        });
+        let curve = json["curve"].as_array().into_iter().flatten();
+        let curve = curve.filter_map(|point| {
+            Some(Point {
+                deadline: number(&point["deadline"])?,
+                price: number(&point["price"])?,
+                accepted: point["accepted"] == true,
+            })
+        });
+        let warning = match json["unenforced"].as_str() {
+            Some(why) => format!("Its share would not be enforced on this host: {why}"),
+            None => String::new(),
+        };
+        Some(Quote {
+            accepted,
+            text,
+            reason,
+            price: number(&json["price"]),
+            offers: offers.filter(|offer| *offer != Offer::default()).collect(),
+            curve: curve.filter(|p| p.deadline > 0.0 && p.price >= 0.0).collect(),
+            warning,
+        })
+    }
+
+    /// From what a batch system's client printed; none where Libra has said nothing in it.
+    ///
+    /// The lines are those of [`crate::verdict`], with names of clients in front.
+    pub fn from_words(said: &str) -> Option<Quote> {
+        let mut quote = None;
+        for line in said.lines() {
+            let Some((_, line)) = line.split_once("libra: ") else {
+                continue;
+            };
+            let line = line.trim();
+            if let Some(text) = line.strip_prefix("accepted: ") {
+                let price = text.split(" credits").next().and_then(|text| {
+                    let mut words = text.rsplit(' ');
+                    // "for 10.5 of 15 credits"
+                    let _budget = words.next()?;
+                    (words.next()? == "of").then(|| words.next()?.parse().ok())?
+                });
+                quote = Some(Quote {
+                    accepted: true,
+                    text: text.to_string(),
+                    price,
+                    ..Quote::default()
+                });
+            } else if let Some(text) = line.strip_prefix("refused") {
+                let text = text.trim_start();
+                let (reason, text) = match text.strip_prefix('(').and_then(|t| t.split_once("): "))
+                {
+                    Some((reason, text)) => (reason, text),
+                    None => ("", text.trim_start_matches(": ")),
+                };
+                quote = Some(Quote {
+                    text: text.to_string(),
+                    reason: reason.to_string(),
+                    ..Quote::default()
+                });
+            } else if let Some(quote) = &mut quote {
+                let offer = line.strip_prefix("accepted now would be: ");
+                let offer = offer.or_else(|| line.strip_prefix("or: "));
+                quote.offers.extend(offer.and_then(offer_in_words));
+            }
+        }
+        quote
+    }
+}
+
+/// `--sla-deadline=35 (costs 3.09)`, `budget=10.5`, `-n 2 (costs 4)`, `2 processors (costs 4)`
+fn offer_in_words(text: &str) -> Option<Offer> {
+    let mut offer = Offer::default();
+    let (values, price) = match text.split_once(" (") {
+        Some((values, rest)) => {
+            let number = rest.split([' ', ')']).find_map(|word| word.parse().ok());
+            (values, number)
+        }
+        None => (text, None),
+    };
+    offer.price = price;
+    let tasks = values.strip_prefix("-n ").or_else(|| {
+        let count = values.strip_suffix(" processors");
+        count.or_else(|| values.strip_suffix(" processor"))
+    });
+    if let Some(tasks) = tasks {
+        offer.processors = Some(tasks.parse().ok()?);
+        return Some(offer);
+    }
+    for pair in values.split([' ', ',']) {
+        let (key, value) = pair.trim_start_matches('-').split_once('=')?;
+        match key {
+            "sla-deadline" | "deadline" => offer.deadline = Some(duration::parse(value).ok()?),
+            "budget" => offer.budget = Some(value.parse().ok()?),
+            // What this page has no field for cannot be taken by one click.
+            _ => return None,
+        }
+    }
+    (offer != Offer::default()).then_some(offer)
+}
+
+/// The terms of an accepted job.
+fn in_words(json: &Value) -> String {
+    let number = |key: &str| json[key].as_f64();
+    let mut text = String::new();
+    if let Some(share) = number("share") {
+        text += &match number("slots") {
+            Some(slots) if slots > 1.0 => {
+                format!("{} of each of {slots} processors", percent(share))
+            }
+            _ => format!("{} of a processor", percent(share)),
+        };
+    }
+    if let Some(node) = json["node"].as_str() {
+        text += &format!(" on {node}");
+    }
+    if let Some(deadline) = number("deadline_seconds") {
+        text += &format!(", finished in {} at the latest", duration::show(deadline));
+    }
+    if let Some(price) = number("price") {
+        text += &format!(", for {} credits", credits(price));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn both_forms_of_a_refusal_in_json() {
+        let today = json!({"verdict": "refused", "category": "budget", "reason": "it costs 10.5 credits",
+            "counter_offers": [{"deadline_seconds": 35.0, "price": 10.1}, {"budget": 10.5, "price": 10.5},
+                {"chunks": 2, "processors_per_chunk": 3, "price": 4.0}]});
+        let quote = Quote::from_json(&today).expect("a quote");
+        assert_eq!((quote.accepted, quote.reason.as_str()), (false, "budget"));
+        let texts: Vec<String> = quote.offers.iter().map(Offer::text).collect();
+        assert_eq!(
+            texts,
+            [
+                "deadline 35 s (costs 10.10)",
+                "budget 10.50",
+                "6 processors (costs 4)"
+            ]
+        );
+        let later = json!({"verdict": "refused", "reason": "budget", "text": "it costs 10.5 credits",
+            "counter_offers": [{"deadline": 35.0, "budget": null, "processors": null, "price": 10.1, "text": "x"}],
+            "curve": [{"deadline": 20.0, "price": 10.5, "accepted": false}, {"deadline": -1, "price": 1, "accepted": true},
+                {"deadline": 35.0, "price": 10.1, "accepted": true}, {"deadline": "x"}]});
+        let quote = Quote::from_json(&later).expect("a quote");
+        assert_eq!(quote.text, "it costs 10.5 credits");
+        assert_eq!(quote.offers[0].deadline, Some(35.0));
+        assert_eq!(quote.curve.len(), 2);
+        for nothing in [json!(null), json!({}), json!({"verdict": "x"}), json!([1])] {
+            assert_eq!(Quote::from_json(&nothing), None);
+        }
+    }
+
+    #[test]
+    fn what_clients_say() {
+        let said = "sbatch: error: libra: refused (budget): the job costs 10.63 credits and the budget is 5\n\
+                    sbatch: error: libra: accepted now would be: --budget=10.63\n\
+                    sbatch: error: libra:                   or: --sla-deadline=35 (costs 3.09)\n\
+                    sbatch: error: libra:                   or: -N 2 -n 3 (costs 3.09)\n\
+                    sbatch: error: libra:                   or: -n 3 (costs 5)\n\
+                    sbatch: error: Batch job submission failed: Access/permission denied\n";
+        let quote = Quote::from_words(said).expect("a refusal");
+        assert_eq!(quote.reason, "budget");
+        assert_eq!(quote.offers.len(), 3);
+        assert_eq!(quote.offers[0].budget, Some(10.63));
+        assert_eq!(quote.offers[1].deadline, Some(35.0));
+        assert_eq!(quote.offers[1].price, Some(3.09));
+        assert_eq!(quote.offers[2].processors, Some(3.0));
+        let said = "sbatch: libra: accepted: 52.5 % of a processor on n2, finished in 2h00m at the latest, for 3600.50 of 9000 credits\n";
+        let quote = Quote::from_words(said).expect("accepted");
+        assert_eq!((quote.accepted, quote.price), (true, Some(3600.5)));
+        assert_eq!(Quote::from_words("sbatch: error: Invalid account"), None);
+    }
+}

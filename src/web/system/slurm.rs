@@ -1,0 +1,349 @@
+//! Slurm, by its own clients: `sbatch` submits, `squeue` and `scontrol` tell, `scancel` ends.
+
+use super::command::{Call, Output};
+use super::own::{Standing, settle, standings};
+use super::quote::Quote;
+use super::records::{Record, Records};
+use super::{Detail, Job, Kind, Problem, Site, Submission, Submitted, check_directory};
+use crate::host::clock;
+use crate::sold::Sold;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// Columns that are asked for, and how wide they are: with these no value can be taken for another's.
+const COLUMNS: [(&str, usize); 7] = [
+    ("JobArrayID", 60),
+    ("State", 24),
+    ("SubmitTime", 24),
+    ("EndTime", 24),
+    ("NodeList", 200),
+    ("AdminComment", 1000),
+    ("Name", 200),
+];
+
+/// Slurm.
+#[derive(Debug)]
+pub struct Slurm {
+    site: Site,
+    records: Records,
+    cluster: OnceLock<String>,
+}
+
+impl Slurm {
+    /// Slurm.
+    pub fn new(site: Site) -> Slurm {
+        Slurm {
+            records: Records::new(&site, Kind::Slurm),
+            cluster: OnceLock::new(),
+            site,
+        }
+    }
+
+    /// What it is made of.
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// The name of the cluster: several may share a home directory, and their jobs' numbers mean different jobs.
+    fn cluster(&self) -> Result<&str, Problem> {
+        if let Some(name) = self.cluster.get() {
+            return Ok(name);
+        }
+        let done = Call::new("scontrol").args(["show", "config"]).run()?;
+        let line = done.out.lines().find(|line| line.starts_with("ClusterName"));
+        match line.and_then(|line| line.split_once('=')) {
+            Some((_, name)) => Ok(self.cluster.get_or_init(|| name.trim().to_string())),
+            None => Err(said(&done)),
+        }
+    }
+
+    fn sbatch(&self, wanted: &Submission) -> Result<Call, Problem> {
+        let directory = check_directory(&wanted.directory)?;
+        let kind = if wanted.soft { "soft" } else { "" };
+        let penalty = if wanted.soft { &wanted.penalty } else { "" };
+        let options = [
+            ("estimate", wanted.estimate.as_str()),
+            ("sla-deadline", &wanted.deadline),
+            ("budget", &wanted.budget),
+            ("deadline-type", kind),
+            ("penalty-rate", penalty),
+            ("ntasks", if wanted.processors == "1" { "" } else { &wanted.processors }),
+            ("partition", &wanted.queue),
+            ("job-name", &wanted.name),
+            ("chdir", &wanted.directory),
+        ];
+        let given = options.iter().filter(|(_, value)| !value.is_empty());
+        let options = given.map(|(name, value)| format!("--{name}={value}"));
+        Ok(Call::new("sbatch")
+            .arg("--parsable")
+            .args(options)
+            .directory(directory)
+            .input(&wanted.script))
+    }
+
+    /// What it would cost: `sbatch --test-only`.
+    ///
+    /// # Errors
+    /// Slurm says something else.
+    pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
+        let mut wanted = wanted.clone();
+        if wanted.script.trim().is_empty() {
+            wanted.script = "#!/bin/sh\n".to_string();
+        } else if !wanted.script.starts_with("#!") {
+            wanted.script.insert_str(0, "#!/bin/sh\n");
+        }
+        let done = self.sbatch(&wanted)?.arg("--test-only").run()?;
+        match Quote::from_words(&done.err) {
+            Some(quote) => Ok(quote),
+            None if done.is_success() => Ok(Quote {
+                accepted: true,
+                text: "without a deadline: nothing is promised and nothing is charged".to_string(),
+                ..Quote::default()
+            }),
+            None => Err(said(&done)),
+        }
+    }
+
+    /// Submits it.
+    ///
+    /// # Errors
+    /// Slurm says something else than that it was refused.
+    pub fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
+        let cluster = self.cluster()?.to_string();
+        let call = self.sbatch(wanted)?;
+        let mut record = self.records.begin(wanted, clock::unix_time())?;
+        let done = match call.run() {
+            Ok(done) if done.is_success() => done,
+            other => {
+                self.records.drop(&record);
+                let done = other?;
+                return match Quote::from_words(&done.err) {
+                    Some(quote) if !quote.accepted => Ok(Submitted::Refused(Box::new(quote))),
+                    _ => Err(said(&done)),
+                };
+            }
+        };
+        let id = done.out.trim().split(';').next().unwrap_or_default();
+        record.id = id.to_string();
+        record.cluster = cluster;
+        record.said = Quote::from_words(&done.err).map(|quote| quote.text).unwrap_or_default();
+        if let Ok(fields) = self.fields(id) {
+            record.output = fields.get("StdOut").map(PathBuf::from).unwrap_or_default();
+        }
+        // It is there, with a record or without.
+        if let Err(error) = self.records.write(&record) {
+            log::warn!("job {id}: {error}");
+        }
+        Ok(Submitted::Accepted(record.key))
+    }
+
+    /// A job's fields as `scontrol show job` prints them, each on a line or several on one; of an array, those of the first.
+    fn fields(&self, id: &str) -> Result<BTreeMap<String, String>, Problem> {
+        let done = Call::new("scontrol").args(["show", "job", id]).run()?;
+        if !done.is_success() {
+            return Err(said(&done));
+        }
+        let mut fields = BTreeMap::new();
+        let first = done.out.split("\n\n").next().unwrap_or_default();
+        for line in first.lines() {
+            let line = line.trim();
+            // Paths and names have a line of their own, blanks and all.
+            let whole = ["StdOut=", "StdErr=", "WorkDir=", "Command=", "AdminComment=", "Comment="];
+            let words: Vec<&str> = match whole.iter().any(|key| line.starts_with(key)) {
+                true => vec![line],
+                false => line.split(' ').collect(),
+            };
+            for (key, value) in words.iter().filter_map(|word| word.split_once('=')) {
+                fields.entry(key.to_string()).or_insert_with(|| value.to_string());
+            }
+        }
+        Ok(fields)
+    }
+
+    /// The user's jobs.
+    ///
+    /// # Errors
+    /// Slurm does not say.
+    pub fn jobs(&self) -> Result<Vec<Job>, Problem> {
+        let done = self.all()?;
+        Ok(done.into_iter().map(|(job, _)| job).collect())
+    }
+
+    fn all(&self) -> Result<Vec<(Job, Option<Record>)>, Problem> {
+        let columns: Vec<String> = COLUMNS.iter().map(|(name, width)| format!("{name}:{width}")).collect();
+        let done = Call::new("squeue")
+            .args(["--noheader", "--states=all"])
+            .arg(format!("--user={}", nix::unistd::getuid()))
+            .arg(format!("--Format={}", columns.join(",")))
+            .variable("SLURM_TIME_FORMAT", "%s")
+            .run()?;
+        if !done.is_success() {
+            return Err(said(&done));
+        }
+        let standing = match done.out.trim().is_empty() {
+            true => BTreeMap::new(),
+            false => standings(&self.site, "slurm")?,
+        };
+        let cluster = self.cluster()?;
+        let mut known = self.records.all();
+        known.retain(|record| record.cluster == cluster);
+        let now = clock::unix_time();
+        let mut listed = Vec::new();
+        for line in done.out.lines() {
+            let mut job = job_of_line(line, &standing, now);
+            let array = job.id.split('_').next().unwrap_or_default();
+            let record = known.iter().find(|record| record.id == job.id || record.id == array);
+            let record = record.cloned();
+            if let Some(record) = record.as_ref().filter(|record| record.id == job.id) {
+                job.key.clone_from(&record.key);
+            }
+            listed.push((job, record));
+        }
+        let forgotten = known.iter().filter(|record| {
+            let is = |job: &Job| job.id.split('_').next() == Some(record.id.as_str());
+            !listed.iter().any(|(job, _)| is(job))
+        });
+        let forgotten: Vec<_> = forgotten.map(|record| (record.as_ended(), Some(record.clone()))).collect();
+        listed.extend(forgotten);
+        super::own::newest_first(&mut listed);
+        Ok(listed)
+    }
+
+    /// One of the user's jobs.
+    ///
+    /// # Errors
+    /// Slurm does not say.
+    pub fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
+        let found = self.all()?.into_iter().find(|(job, _)| job.key == key);
+        let Some((mut job, record)) = found else {
+            return Ok(None);
+        };
+        // Forgotten by Slurm already: what is on record is all there is.
+        let fields = self.fields(&job.id).unwrap_or_default();
+        let field = |name: &str| {
+            let value = fields.get(name).map(String::as_str);
+            value.filter(|v| !matches!(*v, "" | "(null)" | "N/A" | "Unknown" | "None")).unwrap_or_default()
+        };
+        let mut facts = Vec::new();
+        let output = match field("StdOut") {
+            "" => record.as_ref().map(|record| record.output.clone()),
+            file => Some(PathBuf::from(file)),
+        };
+        let output = output.filter(|file| file.is_absolute());
+        let shown = output.as_ref().map(|file| file.display().to_string());
+        let reason = if job.live { field("Reason") } else { "" };
+        for (name, value) in [
+            ("Partition", field("Partition")),
+            ("Why it waits", reason),
+            ("Working directory", field("WorkDir")),
+            ("Output file", shown.as_deref().unwrap_or_default()),
+        ] {
+            if !value.is_empty() {
+                facts.push((name.to_string(), value.to_string()));
+            }
+        }
+        if let (false, Some((code, signal))) = (job.live, field("ExitCode").split_once(':')) {
+            job.ending = match signal {
+                "0" => format!("exit code {code}"),
+                signal => format!("ended by signal {signal}"),
+            };
+        }
+        Ok(Some(Detail {
+            said: record.as_ref().map(|record| record.said.clone()).unwrap_or_default(),
+            ours: record.is_some_and(|record| record.key == job.key),
+            no_output: "Slurm does not say where its output is.".to_string(),
+            output,
+            facts,
+            job,
+        }))
+    }
+
+    /// Ends a job.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn cancel(&self, id: &str) -> Result<(), Problem> {
+        let done = Call::new("scancel").arg("--").arg(id).run()?;
+        match done.is_success() && done.err.trim().is_empty() {
+            true => Ok(()),
+            false => Err(said(&done)),
+        }
+    }
+}
+
+fn job_of_line(line: &str, standing: &BTreeMap<String, Standing>, now: f64) -> Job {
+    let mut rest: Vec<char> = line.chars().collect();
+    let mut values = Vec::new();
+    for (_, width) in COLUMNS {
+        let after = rest.split_off(width.min(rest.len()));
+        values.push(rest.into_iter().collect::<String>().trim().to_string());
+        rest = after;
+    }
+    let [id, state, submitted, ended, nodes, comment, name] =
+        <[String; 7]>::try_from(values).unwrap_or_default();
+    let live = matches!(
+        state.as_str(),
+        "PENDING" | "RUNNING" | "SUSPENDED" | "COMPLETING" | "CONFIGURING" | "STOPPED" | "REQUEUED" | "RESIZING" | "SIGNALING" | "STAGE_OUT"
+    );
+    let mut job = Job {
+        key: id.clone(),
+        name,
+        state: state.to_lowercase(),
+        live,
+        node: nodes,
+        submitted: submitted.parse().ok(),
+        ..Job::default()
+    };
+    let sold = comment.strip_prefix("libra:").and_then(|line| Sold::parse(line).ok());
+    let ended = ended.parse().ok().filter(|_| !live);
+    settle(&mut job, sold.as_ref(), standing.get(&id), ended, now);
+    job.id = id;
+    job
+}
+
+/// What a client of Slurm complained of, without its name in front of every line.
+fn said(done: &Output) -> Problem {
+    let text = done.complaint();
+    let lines = text.lines().map(|line| {
+        let line = match line.split_once(": ") {
+            Some((name, rest)) if name.len() < 10 && !name.contains(' ') => rest,
+            _ => line,
+        };
+        line.strip_prefix("error: ").unwrap_or(line).trim_start_matches("libra: ")
+    });
+    Problem::new(lines.collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_squeue_is_read_by_its_columns() {
+        let sold = "libra:v=1:token=1:submitted=1000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+                    chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525";
+        let values = ["7", "COMPLETED", "1000", "1015", "n1", sold, "a name UserId=root"];
+        let line: String = COLUMNS
+            .iter()
+            .zip(values)
+            .map(|((_, width), value)| format!("{value:<width$}"))
+            .collect();
+        let job = job_of_line(&line, &BTreeMap::new(), 2000.0);
+        assert_eq!(job.name, "a name UserId=root");
+        assert_eq!((job.id.as_str(), job.state.as_str()), ("7", "met"));
+        assert_eq!((job.price, job.elapsed, job.deadline), (Some(10.5), Some(15.0), Some(20.0)));
+        assert!(!job.live);
+        let odd = job_of_line("", &BTreeMap::new(), 0.0);
+        assert_eq!(odd.id, "");
+    }
+
+    #[test]
+    fn complaints_lose_the_name_of_the_client() {
+        let done = Output {
+            err: "sbatch: error: libra: x: y\nsbatch: error: Batch job submission failed: Invalid partition\n".to_string(),
+            ..Output::default()
+        };
+        assert_eq!(said(&done).to_string(), "x: y\nBatch job submission failed: Invalid partition");
+    }
+}

@@ -1,0 +1,169 @@
+"""A headless Chromium, driven over a pipe by its own protocol (DevTools), with nothing but Python.
+
+    with Browser("chromium", directory) as browser:
+        browser.open("http://127.0.0.1:8000/")
+        browser.click("button")
+        browser.wait("document.title === 'Done'")
+"""
+
+import base64
+import json
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import time
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--force-prefers-reduced-motion"]
+
+
+class Browser:
+    """One page of one browser. `said`: what its console complained of; `requested`: addresses that it asked for."""
+
+    def __init__(self, program, directory):
+        self.directory = pathlib.Path(directory)
+        ours, theirs = os.pipe(), os.pipe()  # (read, write) of what the browser reads, and of what it writes
+
+        def inherit():
+            # The browser reads from 3 and writes to 4. Through high numbers, as each of these may be one of the others.
+            read, write = os.dup2(ours[0], 100), os.dup2(theirs[1], 101)
+            os.dup2(read, 3)
+            os.dup2(write, 4)
+
+        self.process = subprocess.Popen([program, *FLAGS, f"--user-data-dir={directory}/profile", "about:blank"], preexec_fn=inherit, close_fds=False,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.directory / "browser.log", "wb"), start_new_session=True)
+        os.close(ours[0])
+        os.close(theirs[1])
+        self.write, self.read = ours[1], theirs[0]
+        self.buffer, self.number, self.session, self.said, self.requested = b"", 0, None, [], []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(10)
+        os.close(self.write)
+        os.close(self.read)
+
+    def message(self, patience):
+        """The next message; None when there is none in time."""
+        end = time.monotonic() + patience
+        while b"\0" not in self.buffer:
+            if not select.select([self.read], [], [], max(0, end - time.monotonic()))[0]:
+                return None
+            more = os.read(self.read, 1 << 20)
+            if not more:
+                raise RuntimeError(f"the browser has ended: {(self.directory / 'browser.log').read_text(errors='replace')[-500:]}")
+            self.buffer += more
+        text, self.buffer = self.buffer.split(b"\0", 1)
+        message = json.loads(text)
+        method, values = message.get("method"), message.get("params", {})
+        if method == "Log.entryAdded" and values["entry"]["level"] in ("error", "warning"):
+            self.said.append(f"{values['entry']['text']} {values['entry'].get('url', '')}".strip())
+        elif method == "Runtime.exceptionThrown":
+            self.said.append(str(values["exceptionDetails"].get("exception", {}).get("description", values["exceptionDetails"]["text"])))
+        elif method == "Page.javascriptDialogOpening":
+            self.said.append(f"a dialog: {values['message']}")
+        elif method == "Network.requestWillBeSent":
+            self.requested.append(values["request"]["url"])
+        return message
+
+    def call(self, method, patience=60, **values):
+        self.number += 1
+        number = self.number
+        command = {"id": number, "method": method, "params": values} | ({"sessionId": self.session} if self.session else {})
+        os.write(self.write, json.dumps(command).encode() + b"\0")
+        end = time.monotonic() + patience
+        while time.monotonic() < end:
+            message = self.message(end - time.monotonic())
+            if message and message.get("id") == number:
+                if "error" in message:
+                    raise RuntimeError(f"{method}: {message['error']['message']}")
+                return message["result"]
+        raise TimeoutError(f"the browser does not answer to {method}")
+
+    # ---- what a person does
+
+    def open(self, url):
+        self.call("Page.navigate", url=url)
+        self.loaded()
+
+    def loaded(self):
+        self.wait("document.readyState === 'complete'")
+
+    def evaluate(self, script):
+        """The value of an expression in the page, promises waited for."""
+        done = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True, userGesture=True)
+        if "exceptionDetails" in done:
+            raise RuntimeError(f"{script}: {done['exceptionDetails'].get('exception', {}).get('description')}")
+        return done["result"].get("value")
+
+    def wait(self, script, patience=30.0):
+        """Wait until an expression is true; its value. A page that is on its way to another is asked again."""
+        end, last = time.monotonic() + patience, None
+        while time.monotonic() < end:
+            try:
+                last = self.evaluate(script)
+                if last or last == {}:  # an element comes as {}
+                    return last
+            except RuntimeError as error:
+                last = error
+            time.sleep(0.1)
+        raise TimeoutError(f"waited {patience:.0f} s for {script} ({last}) at {self.evaluate('location.href')}: {self.evaluate('document.body.innerText')[:1500]}")
+
+    def text(self, selector="body"):
+        return self.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+
+    def click(self, selector):
+        """A click with the mouse in the middle of what is shown."""
+        place = self.wait(f"""(() => {{ const found = [...document.querySelectorAll({json.dumps(selector)})].find((e) => e.getClientRects().length);
+            if (!found) return null; found.scrollIntoView({{block: 'center'}}); const r = found.getBoundingClientRect();
+            return [r.left + r.width / 2, r.top + r.height / 2]; }})()""")
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+
+    def key(self, key, code=None, text=None):
+        code = code or key
+        virtual = {"Enter": 13, "Tab": 9, "ArrowRight": 39, "ArrowLeft": 37, "Home": 36, "End": 35, " ": 32}.get(key, 0)
+        more = {"text": text} if text else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=code, windowsVirtualKeyCode=virtual, **more)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=code, windowsVirtualKeyCode=virtual)
+
+    def fill(self, name, text):
+        """Type a text into a field in place of what is there."""
+        field = json.dumps(f"[name='{name}']")
+        self.wait(f"(() => {{ const f = document.querySelector({field}); if (!f) return false; f.focus(); f.select(); return true; }})()")
+        if text == "":
+            self.call("Input.dispatchKeyEvent", type="keyDown", key="Delete", code="Delete", windowsVirtualKeyCode=46)
+            self.call("Input.dispatchKeyEvent", type="keyUp", key="Delete", code="Delete", windowsVirtualKeyCode=46)
+        else:
+            self.call("Input.insertText", text=text)
+
+    def files(self, selector, *paths):
+        """Choose files."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=node, files=[str(path) for path in paths])
+
+    # ---- how it looks
+
+    def look(self, width=1280, height=900, dark=False, scripts=True):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+
+    def picture(self, name):
+        """The whole page as NAME.png in the directory."""
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 6000), "scale": 1})
+        (self.directory / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))

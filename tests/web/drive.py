@@ -1,0 +1,250 @@
+"""What a user does on the page of `libra web`, in a real browser. The same for every system: this host, Slurm, PBS.
+
+`Web` starts `libra web` and ends it; `User` does things on the page and asserts what comes of them. Pictures of all pages (light, dark, 380 px wide) go to
+a directory, for people to look at; look.js looks at them meanwhile.
+"""
+
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import time
+
+import browser
+
+HERE = pathlib.Path(__file__).resolve().parent
+LOOKS = {"light": {}, "dark": {"dark": True}, "narrow": {"width": 380, "height": 800}, "narrow-dark": {"width": 380, "height": 800, "dark": True}}
+
+
+def chromium():
+    """The browser of this machine, None if there is none."""
+    places = [pathlib.Path(directory) / name for name in ("chromium", "chromium-browser", "google-chrome") for directory in os.environ["PATH"].split(":")]
+    return next((str(place) for place in places if os.access(place, os.X_OK)), None)
+
+
+class Web:
+    """`libra web`, started by `command` (its words up to `web`), as long as a `with` lasts."""
+
+    def __init__(self, command, system, *more, **options):
+        self.command = [*map(str, command), "--json", "web", "--system", system, *more]
+        self.options, self.system = options, system
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **self.options)
+        ready = select.select([self.process.stdout], [], [], 30)[0]
+        line = self.process.stdout.readline() if ready else ""
+        if not line:
+            self.process.kill()
+            raise RuntimeError(f"libra web did not start: {self.process.communicate()[1]}")
+        self.url = json.loads(line)["url"]
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            out, err = self.process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        assert self.process.returncode == 0, f"libra web ended with {self.process.returncode}: {err}"
+        assert json.loads(out.splitlines()[-1]) == {"ended": "terminated"}, out
+        assert "panicked" not in err, err
+
+
+class User:
+    """Somebody in front of the page."""
+
+    def __init__(self, page, web, pictures):
+        self.page, self.web, self.pictures, self.base = page, web, pathlib.Path(pictures), web.url.split("?")[0]
+        self.problems, self.asked = [], []
+        page.directory = self.pictures
+
+    def enter(self):
+        page = self.page
+        page.look()
+        page.open(self.web.url)
+        page.wait("location.pathname.endsWith('/submit')")
+        assert "token" not in page.evaluate("location.href + document.referrer"), "the token must not stay in the address"
+        assert page.evaluate("document.cookie") == "", "scripts must not see the cookie"
+
+    def go(self, where):
+        self.page.open(self.base + where)
+
+    def looks(self, name):
+        """Look at the page as it is, in all ways; pictures of it."""
+        for how, look in LOOKS.items():
+            self.page.look(**look)
+            time.sleep(0.2)
+            found = self.page.evaluate((HERE / "look.js").read_text())
+            self.problems += [f"{name}, {how}: {problem}" for problem in found]
+            self.page.picture(f"{name}-{how}")
+        self.page.look()
+
+    # ---- the form
+
+    def fill(self, **fields):
+        self.go("submit")
+        self.fields(**fields)
+
+    def fields(self, **fields):
+        for name, text in fields.items():
+            self.page.fill(name, text)
+
+    def submit(self, **fields):
+        """A job that must be accepted; the key of its page."""
+        self.fill(**fields)
+        self.page.click("button[value=submit]")
+        return self.at_job()
+
+    def at_job(self):
+        self.page.wait("location.pathname.endsWith('/job')", 60)
+        self.page.loaded()
+        return self.page.evaluate("new URLSearchParams(location.search).get('id')")
+
+    def verdict(self):
+        """What stands beside the form, once it has come to rest."""
+        self.page.wait("document.querySelector('#verdict .verdict, #verdict .notice') && !document.querySelector('#verdict.asking')")
+        return self.page.text("#verdict")
+
+    # ---- jobs
+
+    def state(self):
+        return self.page.text("#part .badge")
+
+    def wait_state(self, *states, patience=60):
+        self.page.wait(f"{json.dumps(states)}.includes(document.querySelector('#part .badge')?.innerText)", patience)
+
+    def output(self):
+        return self.page.evaluate("document.getElementById('output')?.textContent ?? ''")
+
+    def wait_output(self, text, patience=60):
+        self.page.wait(f"document.getElementById('output')?.textContent.includes({json.dumps(text)})", patience)
+
+    def part(self, what):
+        """How far a bar on the page is, from 0 to 100: `time` or `work`."""
+        return self.page.evaluate(f"Number(document.querySelector('#part .progress .{what}')?.getAttribute('width') ?? 0)")
+
+    # ---- together
+
+    def complaints(self):
+        """What was wrong with looks, and what the browser complained of. All requests went to this page alone."""
+        elsewhere = [url for url in self.page.requested if not url.startswith((self.base, "data:", "about:")) and url not in self.asked]
+        return [*self.problems, *(f"console: {line}" for line in self.page.said), *(f"asked for {url}" for url in elsewhere)]
+
+
+def lines(script):
+    return "#!/bin/sh\n" + script
+
+
+# A job that prints a line each time, and works.
+def steps(count, each=0.3):
+    return lines(f"for i in $(seq 1 {count}); do echo \"step $i\"; end=$(($(date +%s%N) + {int(each * 1e9)})); while [ $(date +%s%N) -lt $end ]; do :; done; done\necho 'all done'\n")
+
+
+def watched(user, directory, terms, count=20):
+    """A job is submitted, its progress and its output grow, it ends in time."""
+    user.submit(script=steps(count), name="watched", directory=str(directory), **terms)
+    user.wait_output("step 1\n", 90)
+    first, early = user.output(), user.part("time")
+    user.looks("job-running")
+    user.wait_output("all done", 120)
+    assert len(user.output()) > len(first) and user.output().startswith("step 1\n"), user.output()
+    assert re.findall(r"step \d+", user.output()) == [f"step {i}" for i in range(1, count + 1)], "each line once, in order"
+    user.wait_state("met", "completed", patience=90)
+    assert user.part("time") > early, (early, user.part("time"))
+    user.looks("job-ended")
+    user.go("jobs")
+    assert "watched" in user.page.text("#part"), user.page.text()
+
+
+def cancelled(user, directory, terms):
+    """A job is cancelled on the list; its page says so."""
+    key = user.submit(script=lines("echo begun; sleep 1000\n"), name="cancel-me", directory=str(directory), **terms)
+    user.wait_output("begun", 90)
+    user.go("jobs")
+    user.page.wait("document.querySelector('table.jobs .progress')")
+    user.looks("jobs")
+    user.page.click(f"#cancel-{key}")
+    user.page.wait("!document.querySelector('[id^=cancel-]')", 60)
+    user.go(f"job?id={key}")
+    user.wait_state("cancelled", patience=60)
+
+
+def refused(user, directory, terms, offer):
+    """A job is refused with a reason; one click takes what is offered in its place."""
+    user.fill(script=lines("echo taken\n"), name="refused", directory=str(directory), **terms)
+    user.page.click("button[value=submit]")
+    user.page.wait("document.querySelector('#verdict .verdict.bad h2')?.innerText.startsWith('Refused')", 60)
+    text = user.page.text("#verdict")
+    assert "Nothing was submitted" in text and offer in text, text
+    assert user.page.evaluate("document.getElementById('script').value").endswith("echo taken\n"), "nothing that was typed may be lost"
+    user.looks("refused")
+    user.page.click(".offers button")
+    user.at_job()
+    user.wait_output("taken", 90)
+
+
+def hostile(user, directory, terms):
+    """What is printed, and what is typed, stays text."""
+    nasty = "<img src=x onerror=alert(1)></pre><script>alert(2)</script>&lt;"
+    user.submit(script=lines(f"cat <<'END'\n{nasty}\nEND\nsleep 1\nprintf 'a\\033[31mred\\r\\n'\n"), name="hostile", directory=str(directory), **terms)
+    user.wait_output("red", 90)
+    assert nasty in user.output(), user.output()
+    assert user.page.evaluate("document.querySelectorAll('main img, main script').length") == 0
+    user.page.click("a.button")
+    user.page.wait("document.getElementById('script')?.value.includes('onerror')")
+    assert user.page.evaluate("document.querySelectorAll('main img, main script').length") == 0
+
+
+def without_scripts(user, directory, terms):
+    """The forms work, the list shows what was submitted."""
+    page = user.page
+    page.look(scripts=False)
+    page.open(user.base + "submit")
+    text = "--user-data"  # never a value that is taken for an option
+    user.fields(script=lines("echo plain\n"), name="plain", directory=str(directory), **{**terms, "estimate": text})
+    page.click("button[value=submit]")
+    page.wait("document.querySelector('#verdict .notice.bad')?.innerText.startsWith('Estimate')")
+    user.fields(estimate=terms["estimate"])
+    if page.evaluate("!!document.getElementById('ask')"):
+        page.click("#ask")
+        page.wait("document.querySelector('#verdict .verdict.good')")
+    page.click("button[value=submit]")
+    page.wait("location.pathname.endsWith('/job')", 60)
+    page.wait("document.body.innerText.includes('plain')")
+    page.look()
+
+
+def keyboard(user, directory, terms):
+    """From the address to an accepted job without a mouse."""
+    page = user.page
+    user.go("jobs")
+    page.key("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip", "the first thing is the way past the menu"
+    page.key("Enter", text="\r")
+    page.wait("document.activeElement.id === 'main'")
+    user.go("submit")
+    assert page.evaluate("document.activeElement.name") == "script", "the form begins where one types"
+    page.key("Tab")
+    page.call("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9, modifiers=8)
+    page.call("Input.dispatchKeyEvent", type="keyUp", key="Tab", code="Tab", windowsVirtualKeyCode=9, modifiers=8)
+    values = {"script": lines("echo keys\n"), "name": "keys", "directory": str(directory), **terms}
+    seen = []
+    for _ in range(40):
+        name = page.evaluate("document.activeElement.name || document.activeElement.tagName")
+        shown = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert shown != "none", f"{name} does not show that it has the focus"
+        seen.append(name)
+        if name in values and page.evaluate("document.activeElement.type") != "range":
+            page.evaluate("document.activeElement.select()")
+            page.call("Input.insertText", text=values.pop(name))
+        if page.evaluate("document.activeElement.value") == "submit":
+            break
+        page.key("Tab")
+    assert not values, f"not reached: {sorted(values)} of {seen}"
+    page.key("Enter", text="\r")
+    user.at_job()
+    user.wait_output("keys", 90)

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Drives the page of `libra web` with jobs of this host. Called by tests/web/run: LIBRA PICTURES."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import browser  # noqa: E402
+import drive  # noqa: E402
+
+TERMS = {"estimate": "10", "deadline": "40", "budget": "1000", "processors": "1"}
+# No network: two weeks of what metrics may have kept.
+HISTORY = [{"hour": int(time.time()) // 3600 * 3600 - 3600 * age, "accepted": 7, "met": 3 + age % 5, "late": int(age % 7 == 0), "refused": {"share": age % 3, "budget": 1, "funds": 1}}
+           for age in range(0, 240, 2)]
+
+
+class Local:
+    """A host of its own: registry, cgroups, home."""
+
+    def __init__(self, libra, directory):
+        self.libra, self.directory = libra, pathlib.Path(directory)
+        self.config, self.home, self.work = self.directory / "libra.toml", self.directory / "home", self.directory / "work"
+        self.config.write_text(f'[cgroup]\nroot = "libra-web-{os.getpid()}"\n[registry]\ndirectory = "{self.directory}/registry"\n[agent]\ninterval = "100ms"\ngrace = "1s"\n')
+        for made in (self.home, self.work):
+            made.mkdir()
+        (self.directory / "metrics").mkdir()
+        (self.directory / "metrics/local.json").write_text(json.dumps({"version": 1, "hours": HISTORY}))
+        self.environment = {**os.environ, "HOME": str(self.home)}
+        for name in ("XDG_STATE_HOME", "LIBRA_CONFIG", "LIBRA_LOG"):
+            self.environment.pop(name, None)
+
+    def web(self):
+        return drive.Web([self.libra, "--config", self.config], "local", "--metrics", str(self.directory / "metrics"), env=self.environment, cwd=self.work)
+
+    def command(self, *words):
+        return subprocess.run([self.libra, "--config", self.config, *words], env=self.environment, capture_output=True, text=True, check=False)
+
+    def jobs(self):
+        return json.loads(self.command("status", "--json").stdout)["jobs"]
+
+    def end(self):
+        for job in self.jobs():
+            if job["phase"] != "ended":
+                self.command("cancel", job["id"])
+
+
+def price_moves(user, local):
+    """The price beside the form follows the slider, and a bad value is said without losing anything."""
+    page = user.page
+    user.fill(script=drive.lines("echo x\n"), name="priced", directory=str(local.work), estimate="1h", deadline="4h", budget="9000", processors="1")
+    text = user.verdict()
+    assert "It would be accepted" in text and "credits" in text, text
+    page.wait("!document.querySelector('.slider').hidden")
+    user.looks("submit")
+    price = "document.querySelector('#verdict .price strong').innerText"
+    before = float(page.evaluate(price))
+    page.evaluate("document.getElementById('slider').focus()")
+    page.key("Home")
+    page.wait(f"document.querySelector('#verdict .price') && {price} !== '{page.evaluate(price)}' || document.querySelector('#verdict .verdict.bad')")
+    deadline = page.evaluate("document.querySelector('[name=deadline]').value")
+    assert deadline.startswith("1h"), deadline
+    for _ in range(30):
+        page.key("ArrowRight")
+    page.wait(f"document.querySelector('[name=deadline]').value !== '{deadline}' && {price} > 0 && !document.querySelector('#verdict.asking')")
+    assert float(page.evaluate(price)) != before
+    user.fields(budget="5")
+    page.wait("document.querySelector('#verdict .verdict.bad')")
+    assert "Submit with budget" in user.verdict(), user.verdict()
+    user.fields(budget="five")
+    page.wait("document.querySelector('#verdict .notice.bad')")
+    assert "five" in user.verdict(), user.verdict()
+    assert page.evaluate("document.querySelector('[name=name]').value") == "priced"
+
+
+def a_file(user, local):
+    """A script from a file of the user's, with scripts and without."""
+    script = local.directory / "from file.sh"
+    script.write_text(drive.lines("echo from a file\n"))
+    for scripts in (True, False):
+        user.page.look(scripts=scripts)
+        user.go("submit")
+        user.page.files("#file", script)
+        user.fields(directory=str(local.work), **TERMS)
+        if scripts:
+            user.page.wait("document.getElementById('script').value.includes('from a file')")
+            assert user.page.evaluate("document.querySelector('[name=name]').value") == "from-file.sh"
+        user.page.click("button[value=submit]")
+        user.page.wait("location.pathname.endsWith('/job')")
+        user.page.wait("document.getElementById('output')?.textContent.includes('from a file')")
+        user.page.look()
+
+
+def other_pages(user, local):
+    user.go("account")
+    assert "Accounts are off here" in user.page.text(), user.page.text()
+    user.looks("account")
+    user.go("cluster")
+    text = user.page.text()
+    for part in ("processors are sold", "met their deadlines", "funds"):
+        assert part in text, text
+    user.looks("cluster")
+    user.go("nowhere")
+    assert "no page of this name" in user.page.text()
+    user.go("job?id=..%2f..%2fetc")
+    assert "no such job of yours" in user.page.text()
+    root = user.base.rsplit("/", 2)[0] + "/"
+    user.asked = [root, root + "style.css", root + "icon.svg"]
+    user.page.open(root)
+    assert "Enter in the terminal" in user.page.text(), user.page.text()
+    user.looks("no-session")
+    user.page.said.clear()  # a page that is not there is an error on the console: these were
+
+
+def jobs_outlive_the_page(user, local):
+    user.submit(script=drive.lines("sleep 3; echo survived\n"), name="outlives", directory=str(local.work), **TERMS)
+    return user.page.evaluate("new URLSearchParams(location.search).get('id')")
+
+
+def main(libra, pictures):
+    passed, failed = 0, []
+    program = drive.chromium()
+    with tempfile.TemporaryDirectory() as directory:
+        local = Local(libra, directory)
+        (local.directory / "browser").mkdir()
+        try:
+            with browser.Browser(program, local.directory / "browser") as page:
+                with local.web() as web:
+                    user = drive.User(page, web, pictures)
+                    user.enter()
+                    tests = {
+                        "the form and its price": lambda: price_moves(user, local),
+                        "a job is watched to its end": lambda: drive.watched(user, local.work, {**TERMS, "deadline": "12", "estimate": "8"}),
+                        "a job is cancelled": lambda: drive.cancelled(user, local.work, TERMS),
+                        "refused, and an offer taken": lambda: drive.refused(user, local.work, {**TERMS, "budget": "1"}, "Submit with budget"),
+                        "hostile text stays text": lambda: drive.hostile(user, local.work, TERMS),
+                        "without scripts": lambda: drive.without_scripts(user, local.work, TERMS),
+                        "by keyboard": lambda: drive.keyboard(user, local.work, TERMS),
+                        "a script from a file": lambda: a_file(user, local),
+                        "account, cluster, and pages that are not": lambda: other_pages(user, local),
+                    }
+                    for name, test in tests.items():
+                        try:
+                            user.page.look()
+                            test()
+                            complaints, user.problems = user.complaints(), []
+                            page.said.clear()
+                            page.requested.clear()
+                            assert not complaints, "\n".join(complaints)
+                            print(f"ok {name}", flush=True)
+                            passed += 1
+                        except Exception:
+                            page.said.clear()
+                            page.requested.clear()
+                            user.problems = []
+                            failed.append(name)
+                            print(f"FAILED {name}\n{traceback.format_exc(limit=4)}", flush=True)
+                    key = jobs_outlive_the_page(user, local)
+                # The page has ended; the job has not.
+                try:
+                    assert [job for job in local.jobs() if job["phase"] == "running"], local.jobs()
+                    with local.web() as web:
+                        user = drive.User(page, web, pictures)
+                        user.enter()
+                        user.go(f"job?id={key}")
+                        user.wait_output("survived")
+                        user.wait_state("met")
+                    print("ok jobs outlive the page")
+                    passed += 1
+                except Exception:
+                    failed.append("jobs outlive the page")
+                    print(f"FAILED jobs outlive the page\n{traceback.format_exc(limit=4)}")
+        finally:
+            local.end()
+    print(f"{passed} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]))
