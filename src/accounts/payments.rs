@@ -146,6 +146,16 @@ impl Payments {
         self.live.holds(&format!("{}:", self.system))
     }
 
+    /// Open holds of this system, and their sum in credits: for the metrics.
+    ///
+    /// # Errors
+    /// When the accounts cannot be read.
+    pub fn held(&self) -> Result<(u64, f64), AccountsError> {
+        let holds = self.open_holds()?;
+        let sum = holds.iter().map(|hold| hold.amount.credits()).sum();
+        Ok((holds.len() as u64, sum))
+    }
+
     /// Who pays for a job of this user: the project that it names, where there is an account of it, else the user.
     ///
     /// # Errors

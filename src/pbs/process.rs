@@ -172,7 +172,9 @@ impl Process {
             let mut counts = std::mem::take(&mut server.counts);
             counts.withdrawn += server.take_withdrawn();
             files.add(&counts, now);
-            say(files.write(&server.book().figures(now), now));
+            let mut figures = server.book().figures(now);
+            figures.held = server.desk().tried(|payments| payments.held());
+            say(files.write(&figures, now));
         }
     }
 

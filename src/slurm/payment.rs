@@ -35,6 +35,11 @@ impl Settler {
         }
     }
 
+    /// Open holds and their sum in credits, for the metrics; none where they cannot be read.
+    pub fn held(&self) -> Option<(u64, f64)> {
+        self.payments.held().ok()
+    }
+
     /// One look's records. `dropped`: what was sold and has no job. Returns lines for the log.
     ///
     /// # Errors

@@ -75,7 +75,10 @@ pub enum Told {
 
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, #[expect(dead_code, reason = "it removes the socket when it is dropped")] Remove),
+    Unix(
+        UnixListener,
+        #[expect(dead_code, reason = "it removes the socket when it is dropped")] Remove,
+    ),
 }
 
 /// Removes the socket at the end.
@@ -240,7 +243,9 @@ async fn listen(place: &Place) -> Result<Listener, Problem> {
             }
             let bound = TcpListener::bind(address).await;
             bound.map(Listener::Tcp).map_err(|error| {
-                Problem::new(format!("--listen {address}: {error}; leave it out for a port that is free"))
+                Problem::new(format!(
+                    "--listen {address}: {error}; leave it out for a port that is free"
+                ))
             })
         }
         Place::Socket(path) => unix(path),
@@ -252,10 +257,14 @@ fn unix(path: &Path) -> Result<Listener, Problem> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
         let own = metadata.uid() == nix::unistd::geteuid().as_raw();
         if !own || !metadata.file_type().is_socket() {
-            return Err(problem("there is something else of this name; name another file".to_string()));
+            return Err(problem(
+                "there is something else of this name; name another file".to_string(),
+            ));
         }
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(problem("another program listens there; name another file".to_string()));
+            return Err(problem(
+                "another program listens there; name another file".to_string(),
+            ));
         }
         // Left by one that was killed.
         fs::remove_file(path).map_err(|error| problem(error.to_string()))?;

@@ -279,6 +279,12 @@ impl Rounds {
             self.reported = Some(begun);
             times::report();
         }
+        let accounts = &self.accounts;
+        let figures = || {
+            let mut figures = figures()?;
+            figures.held = accounts.as_ref().and_then(Settler::held);
+            Some(figures)
+        };
         for line in tally::write(&self.metrics, now(), figures) {
             log::write(Level::Info, &line);
         }
