@@ -1,11 +1,13 @@
 //! What can be typed. The one source of help texts, man pages and completions.
 
+mod account;
 mod pbs;
 mod reproduce;
 mod simulate;
 mod slurm;
 mod workload;
 
+pub use account::{AccountArgs, AccountCommand, CreateArgs, DepositArgs, StatementArgs};
 pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
 pub use reproduce::{Paper, ReproduceArgs};
 pub use simulate::{Format, SimulateArgs, Spare};
@@ -216,6 +218,9 @@ pub enum Command {
         #[command(subcommand)]
         command: SlurmCommand,
     },
+
+    /// Show and change accounts: money that jobs are paid with
+    Account(AccountArgs),
 
     /// Check a configuration or print the default one
     Config {

@@ -2,6 +2,7 @@
 //! one module for each command, [`terms`] for what `run` and `quote` share, [`show`] for what they
 //! print, [`table`] for what `status` prints.
 
+mod account;
 mod agent;
 mod args;
 mod cancel;
@@ -64,6 +65,8 @@ enum Failure {
     Pbs(#[from] pbs::PbsError),
     #[error(transparent)]
     Slurm(#[from] slurm::SlurmError),
+    #[error(transparent)]
+    Account(#[from] account::AccountFailure),
     #[error("cannot write to standard output: {0}")]
     Output(#[from] std::io::Error),
     #[error("cannot write into {directory}: {error}; name a directory that can be written")]
@@ -100,6 +103,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
+            Failure::Account(failure) => failure.code(),
             Failure::Host(_)
             | Failure::Pbs(_)
             | Failure::Slurm(_)
@@ -121,6 +125,7 @@ pub fn main() -> ExitCode {
     let args = Args::parse();
     let level = match (&args.command, args.verbose) {
         (Command::Agent(_), 0) => "info",
+        (Command::Account(account), 0) if account.serves() => "info",
         (_, 0) => "error",
         (_, 1) => "info",
         (_, _) => "debug",
@@ -143,6 +148,7 @@ pub fn main() -> ExitCode {
         Command::Trace { command } => trace::trace(command, &args),
         Command::Pbs { command } => pbs::pbs(command, &args),
         Command::Slurm { command } => slurm::slurm(command, &args),
+        Command::Account(account) => account::account(account, &args),
         Command::Config { command } => config::config(command, &args),
         Command::Generate(generate) => generate::generate(generate),
     };
