@@ -37,6 +37,9 @@ CREATE TRIGGER movement_remains BEFORE DELETE ON movement BEGIN SELECT RAISE(ABO
 INSERT INTO account VALUES (1, 'site:bank', NULL, 0), (2, 'site:income', NULL, 0);
 ";
 
+/// Number of the last entry that is written down.
+pub(super) const LAST: &str = "SELECT MAX(COALESCE((SELECT MAX(id) FROM movement), 0), COALESCE((SELECT MAX(id) FROM change), 0))";
+
 /// Version of the tables.
 const VERSION: i64 = 1;
 
@@ -63,6 +66,12 @@ pub struct Row {
     pub other: Option<String>,
     /// The job, where it is about one.
     pub job: Option<String>,
+    /// Which hold, where it is about one.
+    pub hold: Option<String>,
+    /// Which part of it.
+    pub part: u32,
+    /// Validity of the money, Unix seconds: first, and first after it.
+    pub validity: (Option<i64>, Option<i64>),
     /// Who wanted it.
     pub by: String,
     /// What else there is to say.
@@ -225,18 +234,19 @@ impl Ledger {
         Ok(())
     }
 
-    /// Movements of an account, oldest first. `from` and `to`: Unix milliseconds, `to` not included.
+    /// Movements of an account, by their times. `from` and `to`: Unix milliseconds, `to` not included.
     ///
     /// # Errors
     /// When the file cannot be read.
     pub fn rows(&self, account: i64, from: i64, to: i64) -> Result<Vec<Row>, AccountsError> {
         self.try_(|c| {
             let mut statement = c.prepare_cached(
-                "SELECT m.id, at, kind, payer, payer_side, payee, payee_side, amount, job.id, by, note, other.name FROM movement m
+                "SELECT m.id, at, kind, payer, payer_side, payee, payee_side, amount, job.id, by, note, other.name, m.hold, part, begins, ends FROM movement m
                  LEFT JOIN job ON job.hold = m.hold
+                 LEFT JOIN lot ON lot.id = m.lot
                  LEFT JOIN account other ON other.id = CASE WHEN payer = ?1 THEN payee ELSE payer END AND other.id <> ?1
                  WHERE m.id IN (SELECT id FROM movement WHERE payer = ?1 UNION SELECT id FROM movement WHERE payee = ?1)
-                 AND at >= ?2 AND at < ?3 ORDER BY m.id",
+                 AND at >= ?2 AND at < ?3 ORDER BY at, m.id",
             )?;
             let rows = statement.query_map([account, from, to], |row| {
                 let amount: i64 = row.get(7)?;
@@ -249,9 +259,36 @@ impl Ledger {
                         }
                     }
                 }
-                Ok(Row { id: row.get(0)?, at: row.get(1)?, kind: row.get(2)?, free: Money(free), held: Money(held), other: row.get(11)?, job: row.get(8)?, by: row.get(9)?, note: row.get(10)? })
+                Ok(Row { id: row.get(0)?, at: row.get(1)?, kind: row.get(2)?, free: Money(free), held: Money(held), other: row.get(11)?, job: row.get(8)?, hold: row.get(12)?, part: row.get(13)?, validity: (row.get(14)?, row.get(15)?), by: row.get(9)?, note: row.get(10)? })
             })?;
             rows.collect()
+        })
+    }
+
+    /// Free and held money of an account before a time, Unix milliseconds.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn before(&self, account: i64, at: i64) -> Result<(Money, Money), AccountsError> {
+        self.try_(|c| {
+            c.prepare_cached(
+                "SELECT COALESCE(SUM(CASE side WHEN 'free' THEN amount END), 0), COALESCE(SUM(CASE side WHEN 'held' THEN amount END), 0) FROM (
+                   SELECT payer_side AS side, -amount AS amount FROM movement WHERE payer = ?1 AND at < ?2
+                   UNION ALL SELECT payee_side, amount FROM movement WHERE payee = ?1 AND at < ?2)",
+            )?
+            .query_row([account, at], |row| Ok((Money(row.get(0)?), Money(row.get(1)?))))
+        })
+    }
+
+    /// Id of a hold's job, where it is known.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn job(&self, hold: &str) -> Result<Option<String>, AccountsError> {
+        self.try_(|c| {
+            c.prepare_cached("SELECT id FROM job WHERE hold = ?1")?
+                .query_row([hold], |row| row.get(0))
+                .optional()
         })
     }
 

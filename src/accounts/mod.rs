@@ -14,6 +14,7 @@
 //! - A power failure loses the live state: it is made anew of the ledger, and the batch system's own job records bring back holds that
 //!   had not been written down ([`payments`]).
 
+pub mod check;
 pub mod desk;
 pub mod flush;
 pub mod ledger;
@@ -23,7 +24,10 @@ pub mod money;
 pub mod movement;
 pub mod names;
 pub mod payments;
+pub mod perform;
+pub mod request;
 pub mod settlement;
+pub mod statement;
 #[cfg(test)]
 mod tests;
 pub mod writer;
@@ -66,6 +70,16 @@ pub enum AccountsError {
         user: String,
         /// Which account.
         account: String,
+    },
+    /// Not this user.
+    #[error("{what} may not be done by {user}; {who} may")]
+    NotAllowed {
+        /// Who wanted it.
+        user: String,
+        /// What.
+        what: String,
+        /// Who may.
+        who: String,
     },
     /// Something that contradicts itself.
     #[error("{0}")]

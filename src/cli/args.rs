@@ -1,5 +1,6 @@
 //! What can be typed. The one source of help texts, man pages and completions.
 
+mod account;
 mod pbs;
 mod reproduce;
 mod simulate;
@@ -7,6 +8,7 @@ mod slurm;
 mod web;
 mod workload;
 
+pub use account::{AccountArgs, AccountCommand, CreateArgs, DepositArgs, StatementArgs};
 pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
 pub use reproduce::{Paper, ReproduceArgs};
 pub use simulate::{Format, SimulateArgs, Spare};
@@ -228,6 +230,9 @@ pub enum Command {
     /// Serves a page on this machine, to you alone, and prints the address to open: it opens one browser, once. What the page
     /// does, it does as you and by the programs that you would have typed. Jobs run on when it ends.
     Web(WebArgs),
+
+    /// Show and change accounts: money that jobs are paid with
+    Account(AccountArgs),
 
     /// Check a configuration or print the default one
     Config {

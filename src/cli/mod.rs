@@ -2,6 +2,7 @@
 //! one module for each command, [`terms`] for what `run` and `quote` share, [`show`] for what they
 //! print, [`table`] for what `status` prints.
 
+mod account;
 mod agent;
 mod args;
 mod cancel;
@@ -68,6 +69,8 @@ enum Failure {
     Slurm(#[from] slurm::SlurmError),
     #[error(transparent)]
     Web(libra::web::system::Problem),
+    #[error(transparent)]
+    Account(#[from] account::AccountFailure),
     #[error("cannot write to standard output: {0}")]
     Output(#[from] std::io::Error),
     #[error("cannot write into {directory}: {error}; name a directory that can be written")]
@@ -105,6 +108,7 @@ impl Failure {
         match self {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
             Failure::Host(HostError::Account(_)) => exit::REFUSED,
+            Failure::Account(failure) => failure.code(),
             Failure::Host(_)
             | Failure::Pbs(_)
             | Failure::Slurm(_)
@@ -127,6 +131,7 @@ pub fn main() -> ExitCode {
     let args = Args::parse();
     let level = match (&args.command, args.verbose) {
         (Command::Agent(_), 0) => "info",
+        (Command::Account(account), 0) if account.serves() => "info",
         (_, 0) => "error",
         (_, 1) => "info",
         (_, _) => "debug",
@@ -150,6 +155,7 @@ pub fn main() -> ExitCode {
         Command::Pbs { command } => pbs::pbs(command, &args),
         Command::Slurm { command } => slurm::slurm(command, &args),
         Command::Web(web) => web::web(web, &args),
+        Command::Account(account) => account::account(account, &args),
         Command::Config { command } => config::config(command, &args),
         Command::Generate(generate) => generate::generate(generate),
     };

@@ -157,6 +157,8 @@ pub struct AccountsConfig {
     pub ledger: PathBuf,
     /// Directory of the present state, in memory.
     pub live: PathBuf,
+    /// Where the service of 'libra account serve' listens.
+    pub socket: PathBuf,
     /// Members of this group may do what root may; empty: nobody.
     pub administrators: String,
     /// What use beyond the estimate costs.
@@ -189,8 +191,9 @@ impl Default for AccountsConfig {
     fn default() -> Self {
         AccountsConfig {
             mode: AccountsMode::Off,
-            ledger: PathBuf::from("/var/lib/libra/ledger.sqlite"),
+            ledger: PathBuf::from("/var/lib/libra/accounts/ledger.sqlite"),
             live: PathBuf::from("/dev/shm/libra-accounts"),
+            socket: PathBuf::from("/run/libra/accounts.sock"),
             administrators: String::new(),
             overrun: Overrun::Free,
         }
@@ -408,6 +411,7 @@ impl Config {
         for (key, path) in [
             ("ledger", &config.accounts.ledger),
             ("live", &config.accounts.live),
+            ("socket", &config.accounts.socket),
         ] {
             if !path.is_absolute() {
                 return Err(invalid(format!(

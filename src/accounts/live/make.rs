@@ -1,7 +1,7 @@
 //! The live state's directory and file: whose they are, and how the file is made of the ledger.
 
 use super::super::AccountsError;
-use super::super::ledger::Ledger;
+use super::super::ledger::{LAST, Ledger};
 use rusqlite::{Connection, Transaction, params};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -191,7 +191,7 @@ fn copy(to: &Transaction<'_>, from: &Connection) -> rusqlite::Result<()> {
          DELETE FROM part WHERE key NOT IN (SELECT key FROM hold);",
     )?;
     // Numbers go on where the ledger's end.
-    let last: i64 = from.query_row("SELECT MAX(COALESCE((SELECT MAX(id) FROM movement), 0), COALESCE((SELECT MAX(id) FROM change), 0))", [], |row| row.get(0))?;
+    let last: i64 = from.query_row(LAST, [], |row| row.get(0))?;
     to.execute(
         "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'journal'",
         [last],

@@ -169,6 +169,11 @@ impl Live {
         })
     }
 
+    /// Is its file still there? Where it was removed, another one is made.
+    pub fn is_there(&self) -> bool {
+        self.path.exists()
+    }
+
     /// The ledger behind it.
     pub fn ledger_path(&self) -> &Path {
         &self.ledger
@@ -274,6 +279,63 @@ impl Live {
             )?
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?, Money(row.get(2)?), Money(row.get(3)?))))?
             .collect()
+        })
+    }
+
+    /// Deposits of an account that begin later: amount, first second, first second after it.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn later(
+        &self,
+        account: i64,
+        at: i64,
+    ) -> Result<Vec<(Money, i64, Option<i64>)>, AccountsError> {
+        self.read(|c| {
+            c.prepare_cached(
+                "SELECT free, begins, ends FROM pocket JOIN lot ON lot.id = lot WHERE account = ?1 AND begins > ?2 AND free > 0 ORDER BY begins",
+            )?
+            .query_map([account, at / 1000], |row| Ok((Money(row.get(0)?), row.get(1)?, row.get(2)?)))?
+            .collect()
+        })
+    }
+
+    /// Projects that a user is a member of, by name.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn projects_of(&self, user: &str) -> Result<Vec<String>, AccountsError> {
+        self.read(|c| {
+            c.prepare_cached("SELECT name FROM member JOIN account ON account.id = member.account WHERE user = ?1 ORDER BY name")?
+                .query_map([user], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// Holds that no record belongs to, and why.
+    pub(super) fn stray_holds(&self) -> Result<Vec<(String, &'static str)>, AccountsError> {
+        self.read(|c| {
+            let mut stray = Vec::new();
+            for (statement, why) in [
+                ("SELECT DISTINCT key FROM hold WHERE key NOT IN (SELECT key FROM known WHERE at = 0)", "is not known as open"),
+                ("SELECT DISTINCT key FROM hold WHERE account NOT IN (SELECT id FROM account)", "is of an account that is not there"),
+            ] {
+                let keys: Vec<String> = c.prepare(statement)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+                stray.extend(keys.into_iter().map(|key| (key, why)));
+            }
+            Ok(stray)
+        })
+    }
+
+    /// Open holds of an account, oldest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn holds_of(&self, account: i64) -> Result<Vec<OpenHold>, AccountsError> {
+        self.read(|c| {
+            c.prepare_cached("SELECT key, SUM(amount), MIN(at) FROM hold WHERE account = ?1 GROUP BY key ORDER BY 3, 1")?
+                .query_map([account], |row| Ok(OpenHold { key: row.get(0)?, account, amount: Money(row.get(1)?), at: row.get(2)? }))?
+                .collect()
         })
     }
 

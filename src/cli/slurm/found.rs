@@ -106,6 +106,16 @@ impl Slurm {
         slurm
     }
 
+    /// Its configuration and nothing else.
+    pub fn conf_alone() -> Slurm {
+        let mut slurm = Slurm {
+            controller: program("slurmctld").map(|path| (path, None)),
+            ..Slurm::default()
+        };
+        slurm.find_conf();
+        slurm
+    }
+
     fn find_conf(&mut self) {
         let named = std::env::var_os("SLURM_CONF").filter(|path| !path.is_empty());
         let beside = (self.controller.iter().chain(&self.node))

@@ -47,6 +47,13 @@ pub enum SlurmError {
     Build { program: PathBuf, why: String },
 }
 
+/// Whom slurm.conf names as SlurmUser, where there is one.
+pub fn slurm_user() -> Option<String> {
+    found::Slurm::conf_alone()
+        .get("SlurmUser")
+        .map(str::to_string)
+}
+
 pub fn slurm(command: &SlurmCommand, args: &Args) -> Done {
     match command {
         SlurmCommand::Install(install) => install::install(install, args),

@@ -1,0 +1,188 @@
+//! Who answers: the files themselves, for root and their owner, or the service, for everybody else.
+
+use super::AccountFailure;
+use libra::accounts::ledger::Ledger;
+use libra::accounts::live::Live;
+use libra::accounts::perform::perform;
+use libra::accounts::request::{Caller, Reply, Request};
+use libra::accounts::unix_millis;
+use libra::config::AccountsConfig;
+use nix::unistd::{Gid, Uid, User, geteuid, getuid, setegid, seteuid};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Another process's transaction is waited for so long.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// The service's answer is waited for so long.
+const ANSWER: Duration = Duration::from_secs(120);
+/// Longest answer that is taken, in bytes.
+const LONGEST: u64 = 1 << 30;
+
+/// Who answers.
+pub enum Desk {
+    /// We do, with the files.
+    Files {
+        live: Box<Live>,
+        ledger: Box<Ledger>,
+        caller: Caller,
+    },
+    /// The service does.
+    Service(PathBuf),
+}
+
+impl Desk {
+    /// Finds out who answers this user.
+    pub fn open(config: &AccountsConfig) -> Result<Desk, AccountFailure> {
+        let Some(owner) = owner(&config.ledger)? else {
+            return Ok(Desk::Service(config.socket.clone()));
+        };
+        let _owner = AsOwner::begin(owner)?;
+        Ok(Desk::Files {
+            live: Box::new(Live::open(&config.live, &config.ledger, PATIENCE)?),
+            ledger: Box::new(Ledger::open(&config.ledger)?),
+            caller: Caller {
+                name: user_name(getuid())?,
+                administrator: true,
+                group: config.administrators.clone(),
+            },
+        })
+    }
+
+    /// Asks. What is refused is an error.
+    pub fn ask(
+        &mut self,
+        config: &AccountsConfig,
+        request: &Request,
+    ) -> Result<Reply, AccountFailure> {
+        match self {
+            Desk::Files {
+                live,
+                ledger,
+                caller,
+            } => {
+                let owner = owner(&config.ledger)?;
+                let _owner = owner.map(AsOwner::begin).transpose()?;
+                Ok(perform(live, ledger, caller, request, unix_millis())?)
+            }
+            Desk::Service(socket) => match over(socket, request)? {
+                Reply::Refused(text) => Err(AccountFailure::Refused(text)),
+                Reply::Failed(text) => Err(AccountFailure::Service(text)),
+                reply => Ok(reply),
+            },
+        }
+    }
+}
+
+/// Owner of the ledger's directory, where this process may work in it: is root, or the owner.
+pub fn owner(ledger: &Path) -> Result<Option<(Uid, Gid)>, AccountFailure> {
+    let home = ledger.parent().unwrap_or(Path::new("/"));
+    let us = geteuid();
+    let found = match fs::metadata(home) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(AccountFailure::Setup(format!(
+                "{}: is not there; root makes it with: libra account init",
+                home.display()
+            )));
+        }
+        // Somebody who may not even know.
+        Err(_) if !us.is_root() => return Ok(None),
+        Err(error) => {
+            return Err(AccountFailure::Setup(format!(
+                "{}: {error}",
+                home.display()
+            )));
+        }
+    };
+    let owner = Uid::from_raw(found.uid());
+    Ok((us.is_root() || us == owner).then_some((owner, Gid::from_raw(found.gid()))))
+}
+
+/// Name of a user.
+pub fn user_name(uid: Uid) -> Result<String, AccountFailure> {
+    match User::from_uid(uid) {
+        Ok(Some(user)) => Ok(user.name),
+        Ok(None) => Err(AccountFailure::Setup(format!(
+            "user id {uid} has no name on this host"
+        ))),
+        Err(error) => Err(AccountFailure::Setup(format!(
+            "the name of user id {uid} cannot be looked up: {error}"
+        ))),
+    }
+}
+
+/// While it is there root works as the owner of the ledger, so that what is made is the owner's, and what lies there can lead
+/// root nowhere else.
+pub struct AsOwner {
+    group: Option<Gid>,
+}
+
+impl AsOwner {
+    /// Begins; nothing happens for who is the owner.
+    pub fn begin((user, group): (Uid, Gid)) -> Result<AsOwner, AccountFailure> {
+        if geteuid() == user {
+            return Ok(AsOwner { group: None });
+        }
+        let before = nix::unistd::getegid();
+        let failed =
+            |error| AccountFailure::Setup(format!("cannot work as user id {user}: {error}"));
+        setegid(group).map_err(failed)?;
+        // From here on dropping this gives everything back.
+        let begun = AsOwner {
+            group: Some(before),
+        };
+        seteuid(user).map_err(failed)?;
+        Ok(begun)
+    }
+}
+
+impl Drop for AsOwner {
+    fn drop(&mut self) {
+        if let Some(group) = self.group {
+            // Back to root, which may do both.
+            let _ = seteuid(Uid::from_raw(0));
+            let _ = setegid(group);
+        }
+    }
+}
+
+/// One question to the service.
+fn over(socket: &Path, request: &Request) -> Result<Reply, AccountFailure> {
+    let failed =
+        |problem: String| AccountFailure::Service(format!("{}: {problem}", socket.display()));
+    let stream = UnixStream::connect(socket).map_err(|error| {
+        failed(format!(
+            "{error}; accounts of users are answered by a service, which an administrator starts with: \
+             systemctl start libra-accounts"
+        ))
+    })?;
+    let mut text = serde_json::to_string(request).map_err(|error| failed(error.to_string()))?;
+    text.push('\n');
+    let silent = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+            failed(format!("no answer within {} s", ANSWER.as_secs()))
+        }
+        _ => failed(error.to_string()),
+    };
+    stream.set_read_timeout(Some(ANSWER)).map_err(silent)?;
+    stream.set_write_timeout(Some(ANSWER)).map_err(silent)?;
+    // A service that is full answers before it is asked.
+    let asked = (&stream).write_all(text.as_bytes());
+    let mut line = String::new();
+    BufReader::new((&stream).take(LONGEST))
+        .read_line(&mut line)
+        .map_err(silent)?;
+    if line.is_empty() {
+        asked.map_err(silent)?;
+        return Err(failed("the service ended without an answer".to_string()));
+    }
+    serde_json::from_str(&line).map_err(|error| {
+        failed(format!(
+            "an answer that cannot be read ({error}); is the service of another version?"
+        ))
+    })
+}
