@@ -134,7 +134,7 @@ class Accounts(SiteCase):
 
     def test_pbs_server_killed(self):
         """Holds are there again, no charge is lost or doubled."""
-        jobs = [self.sell(3, 40, budget=10, script=busy(3)), self.sell(200, 600, budget=50)]
+        jobs = [self.sell(3, 40, budget=10, script=busy(3)), self.sell(20, 300, budget=50)]
         prices = [self.price(job) for job in jobs]
         for job in jobs:
             self.running(job)

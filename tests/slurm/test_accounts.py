@@ -15,7 +15,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from libra_site import program  # noqa: E402
+from libra_site import busy, program  # noqa: E402
+from promises import is_saved  # noqa: E402
 
 
 class Accounts(SiteCase):
@@ -63,7 +64,7 @@ class Accounts(SiteCase):
 
     def test_from_the_deposit_to_the_statement(self):
         """Held when it is accepted, charged when it has met its deadline."""
-        job = self.sell(2, 20, budget=50)
+        job = self.sell(2, 20, budget=50, script=busy(1))
         price = float(self.sold(job)["price"])
         self.assertEqual(self.sold(job)["payer"], f"user/{self.user}")
         balance = self.balance()
@@ -103,6 +104,7 @@ class Accounts(SiteCase):
         """Before it ran: nothing. While it ran: the part that it has used."""
         job = self.sell(10, 20, budget=50)
         self.running(job)
+        time.sleep(3)
         self.slurm.scancel(job)
         self.held(0)
         left = self.balance()["available"]
@@ -115,7 +117,7 @@ class Accounts(SiteCase):
 
     def test_an_array(self):
         """Each task is paid for when it ends; what was held for those that never began is free again."""
-        job = self.sell(2, 20, "--array=1-4", budget=100)
+        job = self.sell(2, 20, "--array=1-4", budget=100, script=busy(1))
         each = float(self.sold(job)["price"])
         self.assertAlmostEqual(self.balance()["held"], 4 * each)
         self.held(0, 60)
@@ -137,10 +139,12 @@ class Accounts(SiteCase):
 
     def test_slurmctld_killed(self):
         """Holds are there again, no charge is lost or doubled."""
-        jobs = [self.sell(4, 30, budget=10), self.sell(200, 600, budget=50)]
+        jobs = [self.sell(4, 30, budget=10, script=busy(3)), self.sell(20, 200, budget=50)]
         prices = [float(self.sold(job)["price"]) for job in jobs]
         self.held(sum(prices))
-        self.slurm.must("scontrol", "reconfigure")
+        self.running(jobs[0])
+        # slurmctld itself loses what it has not saved.
+        self.slurm.wait("slurmctld has saved its jobs", lambda: is_saved(self.slurm, *jobs))
         self.slurm.kill_controller()
         time.sleep(5)
         self.slurm.start_controller()
