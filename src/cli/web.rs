@@ -34,6 +34,13 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
         Some(path) => Place::Socket(path.clone()),
         None => Place::Address(web.listen),
     };
+    if !web.listen.ip().is_loopback() {
+        return Err(usage(format!(
+            "--listen {}: this is no loopback address; the page is as good as your password, so it is for this machine alone; \
+             from another one: ssh -L",
+            web.listen
+        )));
+    }
     let json = args.json;
     let (shown, found) = (place.clone(), web.system.is_none());
     let options = Options {
@@ -57,32 +64,53 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
             Told::Ended(why) => format!("Ended: {why}. Jobs run on.\n"),
         };
         // Without a terminal to read it from nobody gets in; there is nothing else that could be done here.
-        if let Err(error) = tell(&text) {
-            say(format_args!("libra: cannot write to standard output: {error}"));
+        if let Err(error) = tell(&text).or_else(unread) {
+            say(format_args!(
+                "libra: cannot write to standard output: {error}"
+            ));
         }
     };
     serve(options, &told).map_err(Failure::Web)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Who read it has gone: that is all right.
+fn unread(error: std::io::Error) -> Result<(), std::io::Error> {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(error),
+    }
+}
+
 /// What a person is told who has started it.
 fn words(place: &Place, kind: Kind, found: bool, url: &str) -> String {
     let host = nix::unistd::gethostname();
-    let host = host.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let host = host
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let to = match kind {
         Kind::Local => "jobs run on this host",
         Kind::Slurm => "jobs go to Slurm",
         Kind::Pbs => "jobs go to PBS",
     };
-    let other = if found { " (--system says otherwise)" } else { "" };
+    let other = if found {
+        " (--system says otherwise)"
+    } else {
+        ""
+    };
     let from_elsewhere = match place {
         Place::Address(_) => {
             let port = url.split(['/', ':']).nth(4).unwrap_or_default();
-            format!("If your browser is on another machine, first there:\n\n  ssh -N -L {port}:127.0.0.1:{port} {host}\n\n")
+            format!(
+                "If your browser is on another machine, first there:\n\n  ssh -N -L {port}:127.0.0.1:{port} {host}\n\n"
+            )
         }
         Place::Socket(path) => {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            format!("First, where your browser is:\n\n  ssh -N -L 8000:{} {host}\n\n", path.display())
+            format!(
+                "First, where your browser is:\n\n  ssh -N -L 8000:{} {host}\n\n",
+                path.display()
+            )
         }
     };
     format!(
@@ -106,11 +134,16 @@ fn site(args: &Args) -> Result<Site, Failure> {
     let home = absolute("HOME");
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(home.as_ref()?.join(".local/state")));
     let state = state.ok_or_else(|| {
-        Failure::Usage("HOME is not set, so there is no place for scripts and outputs; set it".to_string())
+        Failure::Usage(
+            "HOME is not set, so there is no place for scripts and outputs; set it".to_string(),
+        )
     })?;
     let libra = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("libra"));
     // Programs run in other directories.
-    let config = args.config.as_ref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+    let config = args
+        .config
+        .as_ref()
+        .map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
     Ok(Site {
         libra,
         config,

@@ -83,7 +83,9 @@ pub fn read(site: &Site, month: &str) -> Result<Account, Problem> {
     }
     let balances = done.out.lines().filter_map(balance).collect();
     let month = format!("--month={month}");
-    let done = site.libra(&["account", "statement", &month, "--json"]).run()?;
+    let done = site
+        .libra(&["account", "statement", &month, "--json"])
+        .run()?;
     if !done.is_success() {
         return Err(Problem::new(plain(&done)));
     }
@@ -136,12 +138,22 @@ pub fn neighbours(month: &str) -> Option<(String, String)> {
     if year.len() != 4 || number.len() != 2 {
         return None;
     }
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<i32>().ok())?;
+    let digits = |text: &str| {
+        text.bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| text.parse::<i32>().ok())?
+    };
     let (year, number) = (digits(year)?, digits(number)?);
     if !(1..=12).contains(&number) || !(1970..=9000).contains(&year) {
         return None;
     }
-    let named = |count: i32| format!("{:04}-{:02}", count.div_euclid(12), count.rem_euclid(12) + 1);
+    let named = |count: i32| {
+        format!(
+            "{:04}-{:02}",
+            count.div_euclid(12),
+            count.rem_euclid(12) + 1
+        )
+    };
     let count = year * 12 + number - 1;
     Some((named(count - 1), named(count + 1)))
 }
@@ -154,9 +166,15 @@ mod tests {
     fn the_lines_of_the_command() {
         let line = r#"{"account":"user:alice","balance":12.5,"held":3.25,"available":9.25,"overdraft":0,"deposits":[{"left":9.25,"until":1790000000}],"closed":false}"#;
         let read = balance(line).expect("a balance");
-        assert_eq!((read.balance, read.available), (12.5, Amount::Credits(9.25)));
+        assert_eq!(
+            (read.balance, read.available),
+            (12.5, Amount::Credits(9.25))
+        );
         let line = r#"{"account":"project:x","balance":0,"available":"unlimited","overdraft":"unlimited","closed":true}"#;
-        assert_eq!(balance(line).expect("a balance").available, Amount::Unlimited);
+        assert_eq!(
+            balance(line).expect("a balance").available,
+            Amount::Unlimited
+        );
         let line = r#"{"account":"user:alice","from":1,"to":2,"opening":0,"closing":12.5,"movements":[{"at":1,"kind":"deposit","amount":12.5,"balance":12.5,"job":null,"by":"root","note":""},{"at":"x"}]}"#;
         let read = statement(line).expect("a statement");
         assert_eq!(read.movements.len(), 1);
@@ -169,7 +187,15 @@ mod tests {
         let of = |month| neighbours(month);
         assert_eq!(of("2026-01"), Some(("2025-12".into(), "2026-02".into())));
         assert_eq!(of("2026-12"), Some(("2026-11".into(), "2027-01".into())));
-        for bad in ["2026-13", "2026-00", "2026", "26-01", "-026-01", "2026-1", "2026-01-01"] {
+        for bad in [
+            "2026-13",
+            "2026-00",
+            "2026",
+            "26-01",
+            "-026-01",
+            "2026-1",
+            "2026-01-01",
+        ] {
             assert_eq!(of(bad), None, "{bad}");
         }
     }

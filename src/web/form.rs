@@ -17,7 +17,12 @@ const NAMELESS: &str = "job";
 
 /// What was typed, as it was typed but for line ends and blanks around it: to be shown again.
 pub fn typed(fields: &Fields) -> Submission {
-    let get = |name: &str| fields.get(name).map_or("", |value| value.trim()).to_string();
+    let get = |name: &str| {
+        fields
+            .get(name)
+            .map_or("", |value| value.trim())
+            .to_string()
+    };
     let typed = fields.get("script").map_or("", String::as_str);
     // An empty file is what a browser sends where none was chosen.
     let script = match fields.get("file") {
@@ -69,15 +74,30 @@ pub fn checked(typed: &Submission, kind: Kind) -> Result<Submission, Problem> {
 pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Problem> {
     let wrong = |field: &str, expected: &str| Problem::new(format!("{field}: {expected}"));
     let terms = [
-        ("Estimate", &typed.estimate, "a duration such as 90, 1h30m or 00:01:30"),
-        ("Deadline", &typed.deadline, "a duration such as 2h or 1h30m, or a clock time such as @17:30"),
+        (
+            "Estimate",
+            &typed.estimate,
+            "a duration such as 90, 1h30m or 00:01:30",
+        ),
+        (
+            "Deadline",
+            &typed.deadline,
+            "a duration such as 2h or 1h30m, or a clock time such as @17:30",
+        ),
         ("Budget", &typed.budget, "a number of credits, or unlimited"),
-        ("Paid back", &typed.penalty, "a number of credits per second"),
+        (
+            "Paid back",
+            &typed.penalty,
+            "a number of credits per second",
+        ),
     ];
     for (field, value, expected) in terms {
         // Where a batch system takes the job, its script may say these.
         if value.is_empty() && kind == Kind::Local && field != "Paid back" {
-            return Err(wrong(field, &format!("it is missing; expected is {expected}")));
+            return Err(wrong(
+                field,
+                &format!("it is missing; expected is {expected}"),
+            ));
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || " .:@-".contains(c);
         if value.len() > 64 || !value.chars().all(plain) || value.starts_with('-') {
@@ -102,14 +122,18 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
         ));
     }
     let directory = &typed.directory;
-    if !directory.starts_with('/') || directory.len() > 4000 || directory.contains(char::is_control) {
+    if !directory.starts_with('/') || directory.len() > 4000 || directory.contains(char::is_control)
+    {
         return Err(wrong(
             "Working directory",
             "expected is the path of a directory, with a / first",
         ));
     }
     if typed.script.contains('\0') {
-        return Err(wrong("Script", "this file is no text; expected is a script"));
+        return Err(wrong(
+            "Script",
+            "this file is no text; expected is a script",
+        ));
     }
     if typed.script.len() > LARGEST_SCRIPT {
         return Err(wrong(
@@ -123,8 +147,13 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
 /// Nothing, or a word that no program takes for an option or for several words.
 fn is_word(text: &str, most: usize, also: &str) -> bool {
     text.len() <= most
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
-        && text.chars().next().is_none_or(|c| c.is_ascii_alphanumeric())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || also.contains(c))
+        && text
+            .chars()
+            .next()
+            .is_none_or(|c| c.is_ascii_alphanumeric())
 }
 
 /// Takes a counter-offer: `deadline=35 budget=10.5`, with the keys and values that the page has written into a button.
@@ -170,7 +199,12 @@ mod tests {
         assert_eq!(wanted.name, "job");
         assert_eq!(
             wanted.terms(),
-            ["--estimate=10", "--deadline=20", "--budget=15", "--processors=1"]
+            [
+                "--estimate=10",
+                "--deadline=20",
+                "--budget=15",
+                "--processors=1"
+            ]
         );
         let mut fields = good();
         fields.insert("file".to_string(), "#!/bin/bash\n".to_string());
@@ -216,7 +250,10 @@ mod tests {
         let mut fields = good();
         fields.remove("budget");
         let said = checked(&typed(&fields), Kind::Local).expect_err("missing");
-        assert!(said.to_string().starts_with("Budget: it is missing"), "{said}");
+        assert!(
+            said.to_string().starts_with("Budget: it is missing"),
+            "{said}"
+        );
         assert!(checked(&typed(&fields), Kind::Slurm).is_ok());
         fields.remove("script");
         assert!(checked(&typed(&fields), Kind::Slurm).is_err());
@@ -227,7 +264,10 @@ mod tests {
     fn an_offer_changes_what_it_names() {
         let mut wanted = typed(&good());
         take(&mut wanted, "deadline=35 budget=10.5").expect("an offer");
-        assert_eq!((wanted.deadline.as_str(), wanted.budget.as_str()), ("35", "10.5"));
+        assert_eq!(
+            (wanted.deadline.as_str(), wanted.budget.as_str()),
+            ("35", "10.5")
+        );
         for bad in ["x=1", "deadline", "name=-x"] {
             assert!(take(&mut wanted, bad).is_err(), "{bad}");
         }

@@ -12,8 +12,8 @@
 use super::form::Fields;
 use super::pages;
 use super::secret;
-use axum::body::{Body, to_bytes};
 use axum::Form;
+use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Multipart, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode};
@@ -117,7 +117,9 @@ impl Guard {
     fn session(&self, headers: &HeaderMap, by_person: bool) -> Option<Word> {
         let mut open = self.open();
         let given = headers.get_all(header::COOKIE).iter();
-        let given = given.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(';'));
+        let given = given
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|v| v.split(';'));
         let mut found = None;
         for (name, value) in given.filter_map(|pair| pair.trim().split_once('=')) {
             for session in open.sessions.iter().filter(|_| name == COOKIE) {
@@ -144,7 +146,10 @@ impl Guard {
         let known = ["127.0.0.1", "localhost"].into_iter();
         let known = known.chain(self.hosts.iter().map(String::as_str));
         let port = host.get(name.len()..).unwrap_or_default();
-        port_is_number(port) && known.into_iter().any(|known| known.eq_ignore_ascii_case(name))
+        port_is_number(port)
+            && known
+                .into_iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
     }
 }
 
@@ -173,7 +178,9 @@ fn is_own_origin(headers: &HeaderMap) -> bool {
     else {
         return false;
     };
-    let place = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let place = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
     place.is_some_and(|place| place.eq_ignore_ascii_case(host))
 }
 
@@ -205,7 +212,10 @@ async fn pass(guard: &Guard, mut request: Request) -> Result<Request, Box<Respon
     if public.contains(&below.as_str()) || public.contains(&path) {
         return Ok(request);
     }
-    let given = request.uri().query().and_then(|query| query.strip_prefix("token="));
+    let given = request
+        .uri()
+        .query()
+        .and_then(|query| query.strip_prefix("token="));
     if let (true, Some(token)) = (below.is_empty() && request.method() == Method::GET, given) {
         if let Some(cookie) = guard.enter(token) {
             let mut answer = redirect("submit");
@@ -251,7 +261,9 @@ async fn read_form(word: &Word, request: Request) -> Result<Request, Box<Respons
     }
     let (mut parts, body) = request.into_parts();
     let length = parts.headers.get(header::CONTENT_LENGTH);
-    let length = length.and_then(|l| l.to_str().ok()).and_then(|l| l.parse::<usize>().ok());
+    let length = length
+        .and_then(|l| l.to_str().ok())
+        .and_then(|l| l.parse::<usize>().ok());
     let too_large = || {
         no(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -274,9 +286,18 @@ async fn read_form(word: &Word, request: Request) -> Result<Request, Box<Respons
         Ok(Ok(bytes)) if bytes.len() > LARGEST => return Err(too_large()),
         Ok(Ok(bytes)) => bytes,
     };
-    let unreadable = || no(StatusCode::BAD_REQUEST, "Unreadable", "This form cannot be read. Nothing was done.");
+    let unreadable = || {
+        no(
+            StatusCode::BAD_REQUEST,
+            "Unreadable",
+            "This form cannot be read. Nothing was done.",
+        )
+    };
     let kind = parts.headers.get(header::CONTENT_TYPE);
-    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_string();
+    let kind = kind
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default()
+        .to_string();
     let again = Request::from_parts(parts.clone(), Body::from(bytes));
     let fields = if kind.starts_with("multipart/form-data") {
         multipart(again).await
@@ -297,7 +318,9 @@ async fn read_form(word: &Word, request: Request) -> Result<Request, Box<Respons
 }
 
 async fn urlencoded(request: Request) -> Option<Fields> {
-    let Form(pairs) = Form::<Vec<(String, String)>>::from_request(request, &()).await.ok()?;
+    let Form(pairs) = Form::<Vec<(String, String)>>::from_request(request, &())
+        .await
+        .ok()?;
     Some(pairs.into_iter().collect())
 }
 
@@ -336,8 +359,14 @@ fn with_headers(mut answer: Response) -> Response {
         // Not "no-referrer", which would make the Origin of forms "null".
         (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
-        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
     ];
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
@@ -360,10 +389,24 @@ mod tests {
     #[test]
     fn only_own_names_are_own() {
         let guard = Guard::new(vec!["portal.example".to_string()]);
-        for good in ["127.0.0.1:8000", "localhost", "LOCALHOST:1", "[::1]:80", "portal.example"] {
+        for good in [
+            "127.0.0.1:8000",
+            "localhost",
+            "LOCALHOST:1",
+            "[::1]:80",
+            "portal.example",
+        ] {
             assert!(guard.is_own_host(&headers(&[("host", good)])), "{good}");
         }
-        for bad in ["evil.example", "127.0.0.1.evil.example:80", "localhost:80@evil", "[::1].evil", "", "localhost:", "127.0.0.2"] {
+        for bad in [
+            "evil.example",
+            "127.0.0.1.evil.example:80",
+            "localhost:80@evil",
+            "[::1].evil",
+            "",
+            "localhost:",
+            "127.0.0.2",
+        ] {
             assert!(!guard.is_own_host(&headers(&[("host", bad)])), "{bad}");
         }
         assert!(!guard.is_own_host(&headers(&[])));
@@ -372,10 +415,17 @@ mod tests {
 
     #[test]
     fn an_origin_is_own_when_it_is_the_host() {
-        let own = |origin| is_own_origin(&headers(&[("host", "localhost:8000"), ("origin", origin)]));
+        let own =
+            |origin| is_own_origin(&headers(&[("host", "localhost:8000"), ("origin", origin)]));
         assert!(own("http://localhost:8000"));
         assert!(own("https://localhost:8000"));
-        for bad in ["null", "http://localhost:8001", "http://evil.example", "localhost:8000", "http://localhost:8000/"] {
+        for bad in [
+            "null",
+            "http://localhost:8001",
+            "http://evil.example",
+            "localhost:8000",
+            "http://localhost:8000/",
+        ] {
             assert!(!own(bad), "{bad}");
         }
         assert!(!is_own_origin(&headers(&[("host", "localhost:8000")])));
@@ -395,8 +445,16 @@ mod tests {
         let pair = cookie.split(';').next().expect("a pair");
         assert!(guard.session(&headers(&[("cookie", pair)]), true).is_some());
         let several = format!("a=b; {pair}; c");
-        assert!(guard.session(&headers(&[("cookie", &several)]), true).is_some());
-        assert!(guard.session(&headers(&[("cookie", "libra=0")]), true).is_none());
+        assert!(
+            guard
+                .session(&headers(&[("cookie", &several)]), true)
+                .is_some()
+        );
+        assert!(
+            guard
+                .session(&headers(&[("cookie", "libra=0")]), true)
+                .is_none()
+        );
         assert!(guard.session(&headers(&[]), true).is_none());
     }
 }

@@ -48,7 +48,11 @@ impl History {
     /// Reads a file; none where there is none, or it is something else.
     pub fn read(file: &Path) -> Option<History> {
         let mut text = String::new();
-        File::open(file).ok()?.take(MOST).read_to_string(&mut text).ok()?;
+        File::open(file)
+            .ok()?
+            .take(MOST)
+            .read_to_string(&mut text)
+            .ok()?;
         History::from_json(&serde_json::from_str(&text).ok()?)
     }
 
@@ -83,7 +87,9 @@ impl History {
         for (reason, count) in self.hours.iter().flat_map(|hour| &hour.refused) {
             *sums.entry(reason).or_default() += count;
         }
-        sums.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect()
+        sums.into_iter()
+            .map(|(reason, count)| (reason.to_string(), count))
+            .collect()
     }
 }
 

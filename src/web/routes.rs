@@ -104,10 +104,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn kept<T: Clone>(
-    place: &Kept<T>,
-    ask: impl FnOnce() -> Result<T, Problem>,
-) -> Result<T, Problem> {
+fn kept<T: Clone>(place: &Kept<T>, ask: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
     // Held while it is asked: others wait for the same answer.
     let mut place = locked(place);
     if let Some((at, answer)) = &*place {
@@ -178,7 +175,11 @@ async fn nowhere() -> Response {
 }
 
 async fn style() -> Response {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], pages::stylesheet()).into_response()
+    (
+        [(header::CONTENT_TYPE, "text/css; charset=utf-8")],
+        pages::stylesheet(),
+    )
+        .into_response()
 }
 
 async fn icon() -> Response {
@@ -247,7 +248,13 @@ async fn send_form(
     let kind = site.system.kind();
     let wrong = |typed: &Submission, error: &Problem| {
         let said = pages::problem(&error.to_string());
-        Ok(form_page(&site, &word, typed, &said, StatusCode::UNPROCESSABLE_ENTITY))
+        Ok(form_page(
+            &site,
+            &word,
+            typed,
+            &said,
+            StatusCode::UNPROCESSABLE_ENTITY,
+        ))
     };
     if fields.get("do").is_some_and(|what| what == "quote") {
         let said = quote_of(&site, &typed).await?;
@@ -280,7 +287,9 @@ async fn send_form(
             done
         }
     });
-    let done = work.await.map_err(|_| Problem::new("the submission broke off; look under Jobs whether it is there"))?;
+    let done = work.await.map_err(|_| {
+        Problem::new("the submission broke off; look under Jobs whether it is there")
+    })?;
     match done {
         Ok(Submitted::Accepted(key)) => Ok(redirect(&format!("job?id={key}"))),
         Ok(Submitted::Refused(quote)) => {
@@ -294,7 +303,10 @@ async fn send_form(
 /// Takes note that a form is being submitted. Some: it was before, and became this job, if that is known.
 fn begin_once(site: &Site, once: &str) -> Option<Option<String>> {
     let mut sent = locked(&site.sent);
-    if let Some((_, key)) = sent.iter().find(|(word, _)| word == once && !once.is_empty()) {
+    if let Some((_, key)) = sent
+        .iter()
+        .find(|(word, _)| word == once && !once.is_empty())
+    {
         return Some(key.clone());
     }
     if sent.len() == MOST_SENT {
@@ -317,10 +329,7 @@ fn end_once(site: &Site, once: &str, done: &Result<Submitted, Problem>) {
     }
 }
 
-async fn quote_part(
-    State(site): State<Arc<Site>>,
-    Extension(fields): Extension<Fields>,
-) -> Answer {
+async fn quote_part(State(site): State<Arc<Site>>, Extension(fields): Extension<Fields>) -> Answer {
     Ok(html(quote_of(&site, &form::typed(&fields)).await?))
 }
 
@@ -343,7 +352,13 @@ async fn jobs(State(site): State<Arc<Site>>, Extension(word): Extension<Word>) -
     let jobs = ask(&site, Site::jobs).await?;
     let view = site.view(&word);
     let body = pages::jobs::body(&view, &jobs);
-    Ok(html(pages::page(&view, Place::Jobs, "Your jobs", Some(5), &body)))
+    Ok(html(pages::page(
+        &view,
+        Place::Jobs,
+        "Your jobs",
+        Some(5),
+        &body,
+    )))
 }
 
 async fn jobs_part(State(site): State<Arc<Site>>, Extension(word): Extension<Word>) -> Answer {
@@ -359,7 +374,10 @@ async fn job(
     let key = get_word(&words, "id").to_string();
     let found = ask(&site, move |site| {
         let detail = site.system.job(&key)?;
-        let output = detail.as_ref().and_then(|d| d.output.as_deref()).map(|file| output::read(file, None));
+        let output = detail
+            .as_ref()
+            .and_then(|d| d.output.as_deref())
+            .map(|file| output::read(file, None));
         Ok((detail, output))
     });
     let (detail, output) = found.await??;
@@ -412,7 +430,11 @@ async fn output_part(State(site): State<Arc<Site>>, words: Words) -> Answer {
         }),
         Err(error) => serde_json::json!({"problem": error.to_string(), "more": false}),
     };
-    Ok(([(header::CONTENT_TYPE, "application/json")], json.to_string()).into_response())
+    Ok((
+        [(header::CONTENT_TYPE, "application/json")],
+        json.to_string(),
+    )
+        .into_response())
 }
 
 async fn cancel(
@@ -459,7 +481,13 @@ async fn account(
     let read = ask(&site, move |site| account::read(site.system.site(), &asked)).await?;
     let later = Some(later.as_str()).filter(|later| *later <= this.as_str());
     let body = pages::account::body(&view, &read, &month, &earlier, later);
-    Ok(html(pages::page(&view, Place::Account, "Account", None, &body)))
+    Ok(html(pages::page(
+        &view,
+        Place::Account,
+        "Account",
+        None,
+        &body,
+    )))
 }
 
 async fn cluster(State(site): State<Arc<Site>>, Extension(word): Extension<Word>) -> Answer {
@@ -470,7 +498,13 @@ async fn cluster(State(site): State<Arc<Site>>, Extension(word): Extension<Word>
     .await?;
     let view = site.view(&word);
     let body = pages::cluster::body(&view, &cluster, history.as_ref());
-    Ok(html(pages::page(&view, Place::Cluster, "Cluster", Some(30), &body)))
+    Ok(html(pages::page(
+        &view,
+        Place::Cluster,
+        "Cluster",
+        Some(30),
+        &body,
+    )))
 }
 
 async fn cluster_part(State(site): State<Arc<Site>>) -> Answer {

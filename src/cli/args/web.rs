@@ -36,7 +36,12 @@ pub enum WebSystem {
 #[command(after_long_help = AFTER)]
 pub struct WebArgs {
     /// Where to listen: a loopback address; port 0 is any that is free
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", conflicts_with = "socket")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:0",
+        conflicts_with = "socket"
+    )]
     pub listen: SocketAddr,
 
     /// Listen on a socket in the file system, which only you can open

@@ -22,7 +22,10 @@ pub fn body(
         Ok(Account::On(balances, months)) => {
             let balances: String = balances.iter().map(balance).collect();
             let later = later.map_or(String::new(), |to| {
-                format!("<a class=\"button\" href=\"account?month={0}\">{0}</a>", Escaped(to))
+                format!(
+                    "<a class=\"button\" href=\"account?month={0}\">{0}</a>",
+                    Escaped(to)
+                )
             });
             let statements: String = months.iter().map(|one| statement(view, one)).collect();
             format!(

@@ -1,14 +1,18 @@
 //! The cluster: what is sold of each node, and what became of jobs over time.
 
 use super::{View, note, problem};
-use crate::report::markup::{Anchor, Drawing, Escaped, Px};
 use crate::report::Size;
+use crate::report::markup::{Anchor, Drawing, Escaped, Px};
 use crate::text::{percent, processors};
 use crate::web::history::{History, Hour};
 use crate::web::system::{Cluster, Node, Problem};
 
 /// The page. `history`: what the site keeps of it; none where nothing is kept.
-pub fn body(view: &View<'_>, cluster: &Result<Cluster, Problem>, history: Option<&History>) -> String {
+pub fn body(
+    view: &View<'_>,
+    cluster: &Result<Cluster, Problem>,
+    history: Option<&History>,
+) -> String {
     format!(
         "<div id=\"part\" data-refresh=\"cluster-part\" data-seconds=\"10\">\n{}</div>\n{}",
         part(cluster),
@@ -45,7 +49,11 @@ pub fn part(cluster: &Result<Cluster, Problem>) -> String {
 }
 
 fn node(node: &Node) -> String {
-    let part = if node.processors > 0.0 { node.committed / node.processors } else { 0.0 };
+    let part = if node.processors > 0.0 {
+        node.committed / node.processors
+    } else {
+        0.0
+    };
     let state = match node.state.as_str() {
         "" => "–".to_string(),
         state => Escaped(state).to_string(),
@@ -68,7 +76,9 @@ fn node(node: &Node) -> String {
 /// What became of jobs, and why others were refused.
 fn past(view: &View<'_>, history: Option<&History>) -> String {
     let Some(history) = history else {
-        return note("What became of jobs over time is not kept here: the site has set no directory for metrics.");
+        return note(
+            "What became of jobs over time is not kept here: the site has set no directory for metrics.",
+        );
     };
     let hours = &history.hours;
     if hours.iter().all(Hour::is_empty) {
@@ -79,9 +89,15 @@ fn past(view: &View<'_>, history: Option<&History>) -> String {
     let ended = met + missed;
     let kept = match ended {
         0 => String::new(),
-        ended => format!(" {} of {ended} met their deadlines ({}).", met, percent(met as f64 / ended as f64)),
+        ended => format!(
+            " {} of {ended} met their deadlines ({}).",
+            met,
+            percent(met as f64 / ended as f64)
+        ),
     };
-    let since = hours.first().map_or(String::new(), |hour| (view.time)(hour.at));
+    let since = hours
+        .first()
+        .map_or(String::new(), |hour| (view.time)(hour.at));
     format!(
         "<section>\n<h2>What became of jobs</h2>\n<p>Since {}: {} accepted, {cancelled} cancelled.{kept}</p>\n{}</section>\n\
          <section>\n<h2>Refusals</h2>\n{}</section>\n",
@@ -112,14 +128,28 @@ fn chart(view: &View<'_>, hours: &[Hour]) -> String {
             *late += hour.late;
         }
     }
-    let most = bars.iter().map(|(met, late)| met + late).max().unwrap_or(0).max(1) as f64;
-    let size = Size { width: 640.0, height: 190.0 };
+    let most = bars
+        .iter()
+        .map(|(met, late)| met + late)
+        .max()
+        .unwrap_or(0)
+        .max(1) as f64;
+    let size = Size {
+        width: 640.0,
+        height: 190.0,
+    };
     let (left, floor, top) = (44.0, 156.0, 16.0);
     let mut drawing = Drawing::new(size);
     for value in [0.0, most] {
         let y = floor - value / most * (floor - top);
         drawing.line("grid", (left, y), (size.width, y));
-        drawing.text(left - 6.0, y + 4.0, Anchor::End, "soft small", &format!("{value}"));
+        drawing.text(
+            left - 6.0,
+            y + 4.0,
+            Anchor::End,
+            "soft small",
+            &format!("{value}"),
+        );
     }
     let step = (size.width - left) / count as f64;
     for (index, (met, late)) in bars.iter().enumerate() {
@@ -130,9 +160,21 @@ fn chart(view: &View<'_>, hours: &[Hour]) -> String {
         drawing.rectangle("f1", x, floor - high(*met) - high(*late), wide, high(*late));
     }
     drawing.line("axis", (left, floor), (size.width, floor));
-    drawing.text(left, floor + 18.0, Anchor::Start, "soft small", &(view.time)(first.at));
+    drawing.text(
+        left,
+        floor + 18.0,
+        Anchor::Start,
+        "soft small",
+        &(view.time)(first.at),
+    );
     if count > 1 {
-        drawing.text(size.width, floor + 18.0, Anchor::End, "soft small", &(view.time)(last.at));
+        drawing.text(
+            size.width,
+            floor + 18.0,
+            Anchor::End,
+            "soft small",
+            &(view.time)(last.at),
+        );
     }
     let words = "Green bars are jobs that met their deadlines, orange ones on top of them jobs that missed them.";
     format!(

@@ -27,9 +27,32 @@ const BOTTOM: f64 = 42.0;
 
 /// Deadlines that a scale may have marks at, in seconds.
 const MARKS: [f64; 26] = [
-    1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0,
-    14_400.0, 28_800.0, 57_600.0, 86_400.0, 172_800.0, 345_600.0, 604_800.0, 1_209_600.0,
-    2_592_000.0, 5_184_000.0, 15_552_000.0, 31_536_000.0,
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    20.0,
+    30.0,
+    60.0,
+    120.0,
+    300.0,
+    600.0,
+    1200.0,
+    1800.0,
+    3600.0,
+    7200.0,
+    14_400.0,
+    28_800.0,
+    57_600.0,
+    86_400.0,
+    172_800.0,
+    345_600.0,
+    604_800.0,
+    1_209_600.0,
+    2_592_000.0,
+    5_184_000.0,
+    15_552_000.0,
+    31_536_000.0,
 ];
 
 /// The curve; nothing for fewer than two points.
@@ -105,7 +128,13 @@ fn draw(points: &[Point], scale: &Scale, deadline: Option<f64>, budget: Option<f
         let price = step * index as f64;
         let y = scale.y(price);
         drawing.line("grid", (LEFT, y), (SIZE.width - RIGHT, y));
-        drawing.text(LEFT - 6.0, y + 4.0, Anchor::End, "soft small", &credits(price));
+        drawing.text(
+            LEFT - 6.0,
+            y + 4.0,
+            Anchor::End,
+            "soft small",
+            &credits(price),
+        );
     }
     drawing.line("axis", (LEFT, floor), (SIZE.width - RIGHT, floor));
     let mut free = f64::NEG_INFINITY;
@@ -125,7 +154,13 @@ fn draw(points: &[Point], scale: &Scale, deadline: Option<f64>, budget: Option<f
     if let Some(budget) = budget {
         let y = scale.y(budget);
         drawing.line("reference", (LEFT, y), (SIZE.width - RIGHT, y));
-        drawing.text(SIZE.width - RIGHT, y - 5.0, Anchor::End, "soft small haloed", "budget");
+        drawing.text(
+            SIZE.width - RIGHT,
+            y - 5.0,
+            Anchor::End,
+            "soft small haloed",
+            "budget",
+        );
     }
     let mut path = String::new();
     for (index, point) in points.iter().enumerate() {
@@ -138,7 +173,10 @@ fn draw(points: &[Point], scale: &Scale, deadline: Option<f64>, budget: Option<f
     if let Some(deadline) = deadline.filter(|deadline| *deadline > 0.0 && scale.has(*deadline)) {
         let (x, y) = (scale.x(deadline), scale.y(price_at(points, deadline)));
         drawing.line("reference", (x, TOP), (x, floor));
-        drawing.path("marker f1", &format!("M{} {}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z", Px(x - 5.0), Px(y)));
+        drawing.path(
+            "marker f1",
+            &format!("M{} {}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z", Px(x - 5.0), Px(y)),
+        );
         let label = short(deadline);
         let half = width(&label, FONT) / 2.0;
         let place = x.clamp(LEFT + half, SIZE.width - RIGHT - half);
@@ -189,33 +227,65 @@ mod tests {
                 let deadline = 3600.0 * 1.15f64.powi(index);
                 let price = 3600.0 + 3600.0 / deadline * 1000.0;
                 let accepted = index > 3;
-                Point { deadline, price, accepted }
+                Point {
+                    deadline,
+                    price,
+                    accepted,
+                }
             })
             .collect()
     }
 
     #[test]
     fn a_curve_has_all_that_was_asked_and_no_more() {
-        let asked = Asked { deadline: Some(7200.0), budget: Some(4000.0) };
+        let asked = Asked {
+            deadline: Some(7200.0),
+            budget: Some(4000.0),
+        };
         let svg = part(&points(), &asked);
-        for needed in ["2 h", "budget", "class=\"line s0\"", "marker", "class=\"rest\"", "Accepted from"] {
+        for needed in [
+            "2 h",
+            "budget",
+            "class=\"line s0\"",
+            "marker",
+            "class=\"rest\"",
+            "Accepted from",
+        ] {
             assert!(svg.contains(needed), "{needed}: {svg}");
         }
         assert!(!svg.contains("NaN") && !svg.contains("style="), "{svg}");
-        let far = Asked { deadline: Some(1.0), budget: Some(1e9) };
+        let far = Asked {
+            deadline: Some(1.0),
+            budget: Some(1e9),
+        };
         let svg = part(&points(), &far);
-        assert!(!svg.contains("marker") && !svg.contains(">budget<"), "{svg}");
+        assert!(
+            !svg.contains("marker") && !svg.contains(">budget<"),
+            "{svg}"
+        );
     }
 
     #[test]
     fn too_little_is_no_curve() {
         assert_eq!(part(&[], &Asked::default()), "");
         assert_eq!(part(&points()[..1], &Asked::default()), "");
-        let same = Point { deadline: 5.0, price: 1.0, accepted: true };
+        let same = Point {
+            deadline: 5.0,
+            price: 1.0,
+            accepted: true,
+        };
         assert_eq!(part(&[same, same], &Asked::default()), "");
-        let odd = Point { deadline: f64::NAN, price: 1.0, accepted: true };
+        let odd = Point {
+            deadline: f64::NAN,
+            price: 1.0,
+            accepted: true,
+        };
         assert_eq!(part(&[odd, same], &Asked::default()), "");
-        let free = Point { deadline: 9.0, price: 0.0, accepted: true };
+        let free = Point {
+            deadline: 9.0,
+            price: 0.0,
+            accepted: true,
+        };
         assert!(part(&[Point { price: 0.0, ..same }, free], &Asked::default()).contains("<svg"));
     }
 }

@@ -32,11 +32,21 @@ pub fn part(view: &View<'_>, detail: &Detail) -> String {
     let job = &detail.job;
     let mut some = vec![];
     let mut fact = |name: &str, value: Option<String>| {
-        some.extend(value.filter(|v| !v.is_empty()).map(|value| (name.to_string(), value)));
+        some.extend(
+            value
+                .filter(|v| !v.is_empty())
+                .map(|value| (name.to_string(), value)),
+        );
     };
     fact("Node", Some(job.node.clone()));
-    fact("Share", job.share.map(|share| jobs::slots(share, job.slots)));
-    fact("Price", job.price.map(|price| format!("{} credits", credits(price))));
+    fact(
+        "Share",
+        job.share.map(|share| jobs::slots(share, job.slots)),
+    );
+    fact(
+        "Price",
+        job.price.map(|price| format!("{} credits", credits(price))),
+    );
     let of = |a: Option<f64>, b: Option<f64>| match (a, b) {
         (Some(a), Some(b)) => Some(format!("{} of {}", duration::show(a), duration::show(b))),
         (None, Some(b)) => Some(duration::show(b)),
@@ -44,7 +54,10 @@ pub fn part(view: &View<'_>, detail: &Detail) -> String {
     };
     fact("Processor time", of(job.used, job.estimate));
     fact("Submitted", job.submitted.map(view.time));
-    let due = job.submitted.zip(job.deadline).map(|(at, deadline)| (view.time)(at + deadline));
+    let due = job
+        .submitted
+        .zip(job.deadline)
+        .map(|(at, deadline)| (view.time)(at + deadline));
     fact("Deadline", due);
     let state = if job.live { "live" } else { "ended" };
     format!(
@@ -64,7 +77,9 @@ fn output(detail: &Detail, output: Option<&Result<Part, Problem>>) -> String {
     };
     let before = match part.from {
         0 => String::new(),
-        bytes => format!("<p class=\"soft\" id=\"before\">The first {bytes} bytes are not shown; the file has them.</p>\n"),
+        bytes => format!(
+            "<p class=\"soft\" id=\"before\">The first {bytes} bytes are not shown; the file has them.</p>\n"
+        ),
     };
     let empty = match (part.text.is_empty(), detail.job.live) {
         (false, _) => "",
@@ -78,7 +93,11 @@ fn output(detail: &Detail, output: Option<&Result<Part, Problem>>) -> String {
         Escaped(&detail.job.key),
         part.next,
         // A line break right behind the tag would be dropped.
-        if part.text.starts_with('\n') { format!("\n{}", Escaped(&part.text)) } else { Escaped(&part.text).to_string() },
+        if part.text.starts_with('\n') {
+            format!("\n{}", Escaped(&part.text))
+        } else {
+            Escaped(&part.text).to_string()
+        },
     )
 }
 

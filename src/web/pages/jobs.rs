@@ -52,7 +52,9 @@ fn row(view: &View<'_>, job: &Job) -> String {
         "" => "job",
         name => name,
     };
-    let share = job.share.map_or("–".to_string(), |share| slots(share, job.slots));
+    let share = job
+        .share
+        .map_or("–".to_string(), |share| slots(share, job.slots));
     let price = job.price.map_or("–".to_string(), credits);
     let node = match job.node.as_str() {
         "" => "–",
@@ -94,7 +96,10 @@ pub fn state(job: &Job) -> String {
         "" => String::new(),
         ending => format!("<br><small>{}</small>", Escaped(ending)),
     };
-    format!("<span class=\"badge {tone}\">{}</span>{ending}", Escaped(&job.state))
+    format!(
+        "<span class=\"badge {tone}\">{}</span>{ending}",
+        Escaped(&job.state)
+    )
 }
 
 /// A button that ends a job; nothing for one that has ended.
@@ -113,13 +118,20 @@ pub fn cancel(view: &View<'_>, job: &Job) -> String {
 
 /// Two bars that end at the deadline and at the estimate: the time that has gone, and the work that is done.
 pub fn progress(job: &Job) -> String {
-    let part = |a: Option<f64>, b: Option<f64>| Some((a? / b.filter(|b| *b > 0.0)?).clamp(0.0, 1.0));
-    let (time, work) = (part(job.elapsed, job.deadline), part(job.used, job.estimate));
+    let part =
+        |a: Option<f64>, b: Option<f64>| Some((a? / b.filter(|b| *b > 0.0)?).clamp(0.0, 1.0));
+    let (time, work) = (
+        part(job.elapsed, job.deadline),
+        part(job.used, job.estimate),
+    );
     let Some(time) = time else {
         return "<span class=\"soft\">no deadline</span>".to_string();
     };
     let work_bar = work.map_or(String::new(), |work| {
-        format!("<rect class=\"work\" x=\"0\" y=\"8\" width=\"{}\" height=\"4\"/>", Px(100.0 * work))
+        format!(
+            "<rect class=\"work\" x=\"0\" y=\"8\" width=\"{}\" height=\"4\"/>",
+            Px(100.0 * work)
+        )
     });
     let tone = if job.tone() == Tone::Bad { " bad" } else { "" };
     let whole = |part: f64| format!("{:.0} %", 100.0 * part);
@@ -132,7 +144,11 @@ pub fn progress(job: &Job) -> String {
             format!("late by {}", duration::show(elapsed - deadline))
         }
         (Some(elapsed), Some(deadline)) => {
-            format!("{} of {}", duration::show(elapsed), duration::show(deadline))
+            format!(
+                "{} of {}",
+                duration::show(elapsed),
+                duration::show(deadline)
+            )
         }
         _ => String::new(),
     };

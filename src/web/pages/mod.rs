@@ -115,7 +115,10 @@ pub fn alone(title: &str, text: &str) -> String {
 
 /// Something that went wrong, as part of a page.
 pub fn problem(text: &str) -> String {
-    format!("<p class=\"notice bad\" role=\"alert\">{}</p>\n", lines(text))
+    format!(
+        "<p class=\"notice bad\" role=\"alert\">{}</p>\n",
+        lines(text)
+    )
 }
 
 /// A line for the user, as part of a page.
@@ -143,7 +146,11 @@ pub fn facts(facts: &[(String, String)]) -> String {
     let facts = facts.iter();
     let facts: String = facts
         .map(|(name, value)| {
-            format!("<div><dt>{}</dt><dd>{}</dd></div>\n", Escaped(name), Escaped(value))
+            format!(
+                "<div><dt>{}</dt><dd>{}</dd></div>\n",
+                Escaped(name),
+                Escaped(value)
+            )
         })
         .collect();
     match facts.is_empty() {
@@ -151,6 +158,3 @@ pub fn facts(facts: &[(String, String)]) -> String {
         false => format!("<dl class=\"facts\">\n{facts}</dl>\n"),
     }
 }
-
-#[cfg(test)]
-mod tests;

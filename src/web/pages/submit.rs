@@ -32,7 +32,9 @@ pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &str, live: b
         )
     });
     let home = match view.kind {
-        Kind::Pbs => "Output files come here. The script itself begins in your home directory; <code>cd $PBS_O_WORKDIR</code> leads here.",
+        Kind::Pbs => {
+            "Output files come here. The script itself begins in your home directory; <code>cd $PBS_O_WORKDIR</code> leads here."
+        }
         _ => "The script begins here.",
     };
     let checked = |is: bool| if is { " checked" } else { "" };
@@ -80,14 +82,16 @@ pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &str, live: b
     );
     let focus = if said.is_empty() { " autofocus" } else { "" };
     let ask = match live {
-        true => "<button type=\"submit\" name=\"do\" value=\"quote\" id=\"ask\">Show the price</button>\n",
+        true => {
+            "<button type=\"submit\" name=\"do\" value=\"quote\" id=\"ask\">Show the price</button>\n"
+        }
         false => "",
     };
     let (word, once) = (hidden("word", view.word), hidden("once", once));
     let (script, directory) = (Escaped(&typed.script), Escaped(&typed.directory));
     let (hard, soft) = (checked(!typed.soft), checked(typed.soft));
     format!(
-        "<form id=\"submit\" class=\"two\" method=\"post\" action=\"submit\" enctype=\"multipart/form-data\"{live}>\n{word}{once}\
+        "<form id=\"submit\" class=\"two\" method=\"post\" action=\"submit#verdict\" enctype=\"multipart/form-data\"{live}>\n{word}{once}\
          <div class=\"left\">\n\
          <fieldset><legend>What to run</legend>\n\
          <div class=\"field\"><label for=\"script\">Script</label>\n\

@@ -11,7 +11,10 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> String {
     let mut part = String::new();
     if quote.accepted {
         let price = quote.price.map_or(String::new(), |price| {
-            format!("<p class=\"price\"><strong>{}</strong> credits</p>\n", Escaped(&credits(price)))
+            format!(
+                "<p class=\"price\"><strong>{}</strong> credits</p>\n",
+                Escaped(&credits(price))
+            )
         });
         part += &format!(
             "<section class=\"verdict good\"><h2>It would be accepted</h2>\n{price}<p>{}</p>\n",
@@ -38,7 +41,11 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> String {
     part += "</section>\n";
     let asked = Asked {
         deadline: duration::parse(&asked.deadline).ok(),
-        budget: asked.budget.parse().ok().filter(|budget: &f64| budget.is_finite()),
+        budget: asked
+            .budget
+            .parse()
+            .ok()
+            .filter(|budget: &f64| budget.is_finite()),
     };
     part + &curve::part(&quote.curve, &asked)
 }
@@ -68,9 +75,14 @@ pub fn value(offer: &Offer) -> String {
     let pairs = [
         ("deadline", offer.deadline.map(duration::exact)),
         ("budget", budget),
-        ("processors", offer.processors.map(|count| format!("{count}"))),
+        (
+            "processors",
+            offer.processors.map(|count| format!("{count}")),
+        ),
     ];
-    let pairs = pairs.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
+    let pairs = pairs
+        .into_iter()
+        .filter_map(|(key, value)| Some(format!("{key}={}", value?)));
     pairs.collect::<Vec<_>>().join(" ")
 }
 
@@ -81,6 +93,10 @@ fn sentence(text: &str) -> String {
     let Some(first) = letters.next() else {
         return String::new();
     };
-    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    let stop = if text.ends_with(['.', '!', '?']) {
+        ""
+    } else {
+        "."
+    };
     format!("{}{}{stop}", first.to_uppercase(), letters.as_str())
 }

@@ -142,7 +142,9 @@ impl Call {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
                 Err(error) => {
-                    return Err(Problem::new(format!("{name} cannot be waited for: {error}")));
+                    return Err(Problem::new(format!(
+                        "{name} cannot be waited for: {error}"
+                    )));
                 }
                 Ok(None) if Instant::now() > end => {
                     let _ = child.kill();
@@ -216,7 +218,11 @@ mod tests {
         let late = Call::new("sleep")
             .arg("60")
             .run_within(Duration::from_millis(50));
-        assert!(late.expect_err("late").to_string().contains("sleep did not answer"));
+        assert!(
+            late.expect_err("late")
+                .to_string()
+                .contains("sleep did not answer")
+        );
         let missing = Call::new("libra-has-no-such-program").run();
         let said = missing.expect_err("not there").to_string();
         assert!(said.contains("cannot be started"), "{said}");

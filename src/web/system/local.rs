@@ -3,7 +3,10 @@
 use super::command::Call;
 use super::quote::Quote;
 use super::records::{self, Record, Records};
-use super::{Cluster, Detail, Job, Kind, Problem, Site, Submission, Submitted, Tone, check_directory, own, plain};
+use super::{
+    Cluster, Detail, Job, Kind, Problem, Site, Submission, Submitted, Tone, check_directory, own,
+    plain,
+};
 use crate::ffi::spawn::in_session_of_its_own;
 use crate::host::clock;
 use crate::text::duration;
@@ -43,7 +46,9 @@ fn said(directory: &Path) -> Vec<Value> {
         let _ = file.take(MOST_SAID).read_to_string(&mut text);
     }
     // The last line may not be complete yet; then it is no JSON.
-    let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
     lines.filter(Value::is_object).collect()
 }
 
@@ -67,7 +72,11 @@ impl Local {
     /// # Errors
     /// A value is none, or the host fails.
     pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
-        let done = self.site.libra(&["quote", "--json"]).args(wanted.terms()).run()?;
+        let done = self
+            .site
+            .libra(&["quote", "--json"])
+            .args(wanted.terms())
+            .run()?;
         let json: Value = serde_json::from_str(&done.out).unwrap_or_default();
         Quote::from_json(&json).ok_or_else(|| Problem::new(plain(&done)))
     }
@@ -173,7 +182,8 @@ impl Local {
 
     /// Takes note of children that have ended.
     pub fn reap(&self) {
-        self.children().retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        self.children()
+            .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
     }
 
     /// The user's jobs on this host.
@@ -199,7 +209,11 @@ impl Local {
                 continue;
             }
             let started_by = |record: &Record| {
-                self.records.directory(&record.key).join("start").as_os_str() == command.as_str()
+                self.records
+                    .directory(&record.key)
+                    .join("start")
+                    .as_os_str()
+                    == command.as_str()
             };
             let record = known
                 .iter()
@@ -298,7 +312,8 @@ fn detail(job: Job, record: Option<Record>) -> Detail {
         fact("Command", job.name.clone());
         return Detail {
             facts,
-            no_output: "Its output is where it was started: it was not submitted by this page.".to_string(),
+            no_output: "Its output is where it was started: it was not submitted by this page."
+                .to_string(),
             job,
             ..Detail::default()
         };
@@ -309,12 +324,18 @@ fn detail(job: Job, record: Option<Record>) -> Detail {
             "" => "0",
             rate => rate,
         };
-        fact("Deadline type", format!("soft, {rate} credits back per second of delay"));
+        fact(
+            "Deadline type",
+            format!("soft, {rate} credits back per second of delay"),
+        );
     }
     fact("Working directory", record.wanted.directory.clone());
     fact("Output file", record.output.display().to_string());
     if job.tone() == Tone::Warn && job.state == "orphaned" {
-        fact("Note", "Its 'libra run' is gone; the control loop looks after it.".to_string());
+        fact(
+            "Note",
+            "Its 'libra run' is gone; the control loop looks after it.".to_string(),
+        );
     }
     if let (Some(took), false) = (job.elapsed, job.live) {
         fact("Ended after", duration::show(took));
@@ -337,7 +358,8 @@ mod tests {
     fn what_was_said_is_read_as_far_as_it_is_complete() {
         let directory = tempfile::tempdir().expect("a directory");
         assert!(said(directory.path()).is_empty());
-        let text = "a log line\n{\"event\":\"accepted\",\"verdict\":\"accepted\"}\n7\n{\"event\":\"en";
+        let text =
+            "a log line\n{\"event\":\"accepted\",\"verdict\":\"accepted\"}\n7\n{\"event\":\"en";
         fs::write(directory.path().join("said"), text).expect("written");
         let lines = said(directory.path());
         assert_eq!(lines.len(), 1);

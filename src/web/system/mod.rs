@@ -125,7 +125,9 @@ impl Submission {
             ("processors", &self.processors),
         ];
         let given = options.iter().filter(|(_, value)| !value.is_empty());
-        given.map(|(name, value)| format!("--{name}={value}")).collect()
+        given
+            .map(|(name, value)| format!("--{name}={value}"))
+            .collect()
     }
 }
 
@@ -283,7 +285,10 @@ impl Site {
             return Err(Problem::new(plain(&done)));
         }
         serde_json::from_str(&done.out).map_err(|error| {
-            Problem::new(format!("'libra {}' printed no JSON: {error}", words.join(" ")))
+            Problem::new(format!(
+                "'libra {}' printed no JSON: {error}",
+                words.join(" ")
+            ))
         })
     }
 }
@@ -291,7 +296,9 @@ impl Site {
 /// What a program of Libra complained of, without its own name in front.
 pub fn plain(done: &Output) -> String {
     let said = done.complaint();
-    let lines = said.lines().map(|line| line.strip_prefix("libra: ").unwrap_or(line));
+    let lines = said
+        .lines()
+        .map(|line| line.strip_prefix("libra: ").unwrap_or(line));
     lines.collect::<Vec<_>>().join("\n")
 }
 

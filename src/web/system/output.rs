@@ -44,9 +44,8 @@ pub fn read(path: &Path, offset: Option<u64>) -> Result<Part, Problem> {
             )));
         }
     };
-    let failed = |error: std::io::Error| {
-        Problem::new(format!("{} cannot be read: {error}", path.display()))
-    };
+    let failed =
+        |error: std::io::Error| Problem::new(format!("{} cannot be read: {error}", path.display()));
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
         return Err(not_shown(path, "it is no regular file"));
@@ -67,7 +66,11 @@ pub fn read(path: &Path, offset: Option<u64>) -> Result<Part, Problem> {
     let skipped = match from {
         0 => 0,
         _ if offset.is_some() && !again => 0,
-        _ => bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80).count(),
+        _ => bytes
+            .iter()
+            .take(3)
+            .take_while(|b| **b & 0xc0 == 0x80)
+            .count(),
     };
     let whole = bytes.len() - unfinished(&bytes);
     let shown = &bytes[skipped.min(whole)..whole];
@@ -120,7 +123,10 @@ mod tests {
     fn it_grows_and_characters_stay_whole() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("output");
-        assert_eq!(read(&file, Some(0)).expect("not there yet"), Part::default());
+        assert_eq!(
+            read(&file, Some(0)).expect("not there yet"),
+            Part::default()
+        );
         std::fs::write(&file, "a\u{e4}".as_bytes()[..2].to_vec()).expect("written");
         let first = read(&file, Some(0)).expect("read");
         assert_eq!((first.text.as_str(), first.next), ("a", 1));

@@ -217,7 +217,10 @@ mod tests {
         ended["phase"] = "ended".into();
         ended["ending"] = json!({"met": true, "cancelled": false, "exit-code": 3, "signal": null});
         let (_, _, job) = job_of_host(&ended, "n1");
-        assert_eq!((job.state.as_str(), job.ending.as_str()), ("met", "exit code 3"));
+        assert_eq!(
+            (job.state.as_str(), job.ending.as_str()),
+            ("met", "exit code 3")
+        );
         assert!(!job.live);
     }
 

@@ -25,15 +25,20 @@ pub fn programs() -> Result<PathBuf, Problem> {
     if let Some(directory) = variable("PBS_EXEC") {
         return Ok(PathBuf::from(directory).join("bin"));
     }
-    let file = variable("PBS_CONF_FILE").map_or_else(|| PathBuf::from("/etc/pbs.conf"), PathBuf::from);
+    let file =
+        variable("PBS_CONF_FILE").map_or_else(|| PathBuf::from("/etc/pbs.conf"), PathBuf::from);
     let text = std::fs::read_to_string(&file).map_err(|error| {
-        Problem::new(format!("{}: {error}; PBS_CONF_FILE names the configuration of PBS", file.display()))
+        Problem::new(format!(
+            "{}: {error}; PBS_CONF_FILE names the configuration of PBS",
+            file.display()
+        ))
     })?;
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("PBS_EXEC="));
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("PBS_EXEC="));
     let directory = line.map(|value| PathBuf::from(value.trim().trim_matches('"')));
-    let directory = directory.ok_or_else(|| {
-        Problem::new(format!("{}: it has no PBS_EXEC", file.display()))
-    })?;
+    let directory =
+        directory.ok_or_else(|| Problem::new(format!("{}: it has no PBS_EXEC", file.display())))?;
     Ok(directory.join("bin"))
 }
 
@@ -97,7 +102,9 @@ impl Pbs {
             }
         };
         record.id = done.out.trim().to_string();
-        record.said = Quote::from_words(&done.err).map(|quote| quote.text).unwrap_or_default();
+        record.said = Quote::from_words(&done.err)
+            .map(|quote| quote.text)
+            .unwrap_or_default();
         if let Ok(jobs) = self.ask(&[&record.id]) {
             record.output = jobs.get(&record.id).and_then(output_of).unwrap_or_default();
         }
@@ -109,7 +116,11 @@ impl Pbs {
 
     /// Attributes of these jobs, ended ones too.
     fn ask(&self, ids: &[&str]) -> Result<BTreeMap<String, Value>, Problem> {
-        let done = self.program("qstat").args(["-x", "-f", "-F", "json"]).args(ids).run()?;
+        let done = self
+            .program("qstat")
+            .args(["-x", "-f", "-F", "json"])
+            .args(ids)
+            .run()?;
         let json: Value = serde_json::from_str(&done.out).map_err(|_| said(&done))?;
         let jobs = json["Jobs"].as_object().into_iter().flatten();
         Ok(jobs.map(|(id, job)| (id.clone(), job.clone())).collect())
@@ -125,9 +136,18 @@ impl Pbs {
     }
 
     fn all(&self) -> Result<Vec<(Job, Option<Record>, Value)>, Problem> {
-        let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
-        let user = user.map(|user| user.name).ok_or_else(|| Problem::new("your user has no name here"))?;
-        let done = self.program("qselect").arg("-x").arg("-u").arg(&user).run()?;
+        let user = nix::unistd::User::from_uid(nix::unistd::getuid())
+            .ok()
+            .flatten();
+        let user = user
+            .map(|user| user.name)
+            .ok_or_else(|| Problem::new("your user has no name here"))?;
+        let done = self
+            .program("qselect")
+            .arg("-x")
+            .arg("-u")
+            .arg(&user)
+            .run()?;
         if !done.is_success() {
             return Err(said(&done));
         }
@@ -143,8 +163,12 @@ impl Pbs {
         for (id, attributes) in jobs {
             let mut job = job_of(&id, &attributes);
             let sold = &attributes["Resource_List"]["libra_terms"];
-            let sold = sold.as_str().and_then(|line| Sold::parse(line.trim_matches('\'')).ok());
-            let ended = ["obittime", "mtime"].iter().find_map(|key| time(&attributes[key]));
+            let sold = sold
+                .as_str()
+                .and_then(|line| Sold::parse(line.trim_matches('\'')).ok());
+            let ended = ["obittime", "mtime"]
+                .iter()
+                .find_map(|key| time(&attributes[key]));
             let ended = ended.filter(|_| !job.live);
             settle(&mut job, sold.as_ref(), standing.get(&id), ended, now);
             let record = known.iter().find(|record| record.id == id).cloned();
@@ -153,13 +177,18 @@ impl Pbs {
             }
             listed.push((job, (record, attributes)));
         }
-        let forgotten = known.iter().filter(|record| !listed.iter().any(|(job, _)| job.id == record.id));
+        let forgotten = known
+            .iter()
+            .filter(|record| !listed.iter().any(|(job, _)| job.id == record.id));
         let forgotten: Vec<_> = forgotten
             .map(|record| (record.as_ended(), (Some(record.clone()), Value::Null)))
             .collect();
         listed.extend(forgotten);
         newest_first(&mut listed);
-        Ok(listed.into_iter().map(|(job, (record, attributes))| (job, record, attributes)).collect())
+        Ok(listed
+            .into_iter()
+            .map(|(job, (record, attributes))| (job, record, attributes))
+            .collect())
     }
 
     /// One of the user's jobs.
@@ -181,7 +210,13 @@ impl Pbs {
         for (name, value) in [
             ("Queue", text("queue")),
             ("Comment", text("comment")),
-            ("Submitted in", attributes["Variable_List"]["PBS_O_WORKDIR"].as_str().unwrap_or_default().to_string()),
+            (
+                "Submitted in",
+                attributes["Variable_List"]["PBS_O_WORKDIR"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_string(),
+            ),
             ("Output file", shown.unwrap_or_default()),
         ] {
             if !value.is_empty() {
@@ -189,7 +224,10 @@ impl Pbs {
             }
         }
         Ok(Some(Detail {
-            said: record.as_ref().map(|record| record.said.clone()).unwrap_or_default(),
+            said: record
+                .as_ref()
+                .map(|record| record.said.clone())
+                .unwrap_or_default(),
             ours: record.is_some(),
             no_output: "PBS does not say where its output is.".to_string(),
             output,
@@ -218,7 +256,13 @@ fn options(wanted: &Submission) -> Vec<String> {
         options.push(name.to_string());
         options.push(value);
     };
-    let soft = |value: &str| if wanted.soft { value.to_string() } else { String::new() };
+    let soft = |value: &str| {
+        if wanted.soft {
+            value.to_string()
+        } else {
+            String::new()
+        }
+    };
     let terms = [
         ("estimate", wanted.estimate.clone()),
         ("deadline", wanted.deadline.clone()),
@@ -242,8 +286,13 @@ fn options(wanted: &Submission) -> Vec<String> {
     }
     // Both outputs in one file that is written where it belongs while the job runs, unless the script wants it otherwise.
     let says = |letter: char| {
-        let lines = wanted.script.lines().filter(|line| line.starts_with("#PBS"));
-        lines.flat_map(str::split_whitespace).any(|word| word.starts_with(&format!("-{letter}")))
+        let lines = wanted
+            .script
+            .lines()
+            .filter(|line| line.starts_with("#PBS"));
+        lines
+            .flat_map(str::split_whitespace)
+            .any(|word| word.starts_with(&format!("-{letter}")))
     };
     if !"joek".chars().any(says) {
         option("-j", "oe".to_string());
@@ -266,7 +315,9 @@ fn job_of(id: &str, attributes: &Value) -> Job {
         _ if attributes["Exit_status"] == 0 => "completed",
         _ => "ended",
     };
-    let nodes = text("exec_host").split('+').map(|node| node.split('/').next().unwrap_or_default());
+    let nodes = text("exec_host")
+        .split('+')
+        .map(|node| node.split('/').next().unwrap_or_default());
     let mut nodes: Vec<&str> = nodes.collect();
     nodes.dedup();
     Job {
@@ -289,7 +340,9 @@ fn job_of(id: &str, attributes: &Value) -> Job {
 /// `server:/home/ann/job.o7`, as a path. A directory stands for the file that PBS makes in it.
 fn output_of(attributes: &Value) -> Option<PathBuf> {
     let path = attributes["Output_Path"].as_str()?;
-    let path = path.split_once(":/").map_or(path, |(_, rest)| &path[path.len() - rest.len() - 1..]);
+    let path = path
+        .split_once(":/")
+        .map_or(path, |(_, rest)| &path[path.len() - rest.len() - 1..]);
     let path = Path::new(path);
     path.is_absolute().then(|| path.to_path_buf())
 }
@@ -328,9 +381,21 @@ mod tests {
             processors: "2".to_string(),
             ..Submission::default()
         };
-        let words = ["-W", "estimate=10,deadline=20,budget=15", "-l", "select=1:ncpus=2", "-j", "oe", "-k", "doe"];
+        let words = [
+            "-W",
+            "estimate=10,deadline=20,budget=15",
+            "-l",
+            "select=1:ncpus=2",
+            "-j",
+            "oe",
+            "-k",
+            "doe",
+        ];
         assert_eq!(options(&wanted), words);
-        let own = Submission { script: "#!/bin/sh\n#PBS -o /x\n".to_string(), ..Submission::default() };
+        let own = Submission {
+            script: "#!/bin/sh\n#PBS -o /x\n".to_string(),
+            ..Submission::default()
+        };
         assert_eq!(options(&own), Vec::<String>::new());
     }
 
@@ -339,7 +404,10 @@ mod tests {
         let json = json!({"Job_Name": "x", "job_state": "F", "exec_host": "n1/0*2+n1/1+n2/0", "Exit_status": 271,
             "ctime": "Sat Nov 21 12:00:00 2026", "Output_Path": "host:/home/a b/x.o7"});
         let job = job_of("7.s", &json);
-        assert_eq!((job.node.as_str(), job.ending.as_str()), ("n1 n2", "ended by signal 15"));
+        assert_eq!(
+            (job.node.as_str(), job.ending.as_str()),
+            ("n1 n2", "ended by signal 15")
+        );
         assert!(job.submitted.is_some_and(|at| at > 1.79e9));
         assert_eq!(output_of(&json), Some(PathBuf::from("/home/a b/x.o7")));
         assert_eq!(output_of(&json!({"Output_Path": "relative"})), None);

@@ -113,7 +113,9 @@ impl Quote {
             reason,
             price: number(&json["price"]),
             offers: offers.filter(|offer| *offer != Offer::default()).collect(),
-            curve: curve.filter(|p| p.deadline > 0.0 && p.price >= 0.0).collect(),
+            curve: curve
+                .filter(|p| p.deadline > 0.0 && p.price >= 0.0)
+                .collect(),
             warning,
         })
     }

@@ -81,7 +81,10 @@ impl Records {
         let key = format!("{:010.0}-{}", now.max(0.0), &secret::word()[..8]);
         let directory = self.directory.join(&key);
         let failed = |error| failed(&directory, &error);
-        DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&directory)
+            .map_err(failed)?;
         write(&directory.join("script"), wanted.script.as_bytes(), 0o700)?;
         Ok(Record {
             key,
@@ -115,7 +118,10 @@ impl Records {
 
     /// The latest, the newest first. What cannot be read is left out.
     pub fn all(&self) -> Vec<Record> {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let entries = fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let mut names: Vec<String> = names.filter(|name| is_key(name)).collect();
         names.sort_unstable_by(|a, b| b.cmp(a));
@@ -245,7 +251,16 @@ mod tests {
     fn no_key_is_a_path() {
         let good = "1790000000-0a1B2c3D";
         assert!(is_key(good));
-        for bad in ["..", "../x-12345678", "1-1234567/", "1/-12345678", "", "-12345678", "1-123456789", "a-12345678"] {
+        for bad in [
+            "..",
+            "../x-12345678",
+            "1-1234567/",
+            "1/-12345678",
+            "",
+            "-12345678",
+            "1-123456789",
+            "a-12345678",
+        ] {
             assert!(!is_key(bad), "{bad}");
         }
     }
@@ -257,6 +272,11 @@ mod tests {
         let open = home.path().join("open");
         fs::create_dir(&open).expect("made");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("opened");
-        assert!(private(&open).expect_err("open").to_string().contains("777"));
+        assert!(
+            private(&open)
+                .expect_err("open")
+                .to_string()
+                .contains("777")
+        );
     }
 }

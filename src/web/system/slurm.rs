@@ -51,7 +51,10 @@ impl Slurm {
             return Ok(name);
         }
         let done = Call::new("scontrol").args(["show", "config"]).run()?;
-        let line = done.out.lines().find(|line| line.starts_with("ClusterName"));
+        let line = done
+            .out
+            .lines()
+            .find(|line| line.starts_with("ClusterName"));
         match line.and_then(|line| line.split_once('=')) {
             Some((_, name)) => Ok(self.cluster.get_or_init(|| name.trim().to_string())),
             None => Err(said(&done)),
@@ -68,7 +71,14 @@ impl Slurm {
             ("budget", &wanted.budget),
             ("deadline-type", kind),
             ("penalty-rate", penalty),
-            ("ntasks", if wanted.processors == "1" { "" } else { &wanted.processors }),
+            (
+                "ntasks",
+                if wanted.processors == "1" {
+                    ""
+                } else {
+                    &wanted.processors
+                },
+            ),
             ("partition", &wanted.queue),
             ("job-name", &wanted.name),
             ("chdir", &wanted.directory),
@@ -127,7 +137,9 @@ impl Slurm {
         let id = done.out.trim().split(';').next().unwrap_or_default();
         record.id = id.to_string();
         record.cluster = cluster;
-        record.said = Quote::from_words(&done.err).map(|quote| quote.text).unwrap_or_default();
+        record.said = Quote::from_words(&done.err)
+            .map(|quote| quote.text)
+            .unwrap_or_default();
         if let Ok(fields) = self.fields(id) {
             record.output = fields.get("StdOut").map(PathBuf::from).unwrap_or_default();
         }
@@ -149,13 +161,22 @@ impl Slurm {
         for line in first.lines() {
             let line = line.trim();
             // Paths and names have a line of their own, blanks and all.
-            let whole = ["StdOut=", "StdErr=", "WorkDir=", "Command=", "AdminComment=", "Comment="];
+            let whole = [
+                "StdOut=",
+                "StdErr=",
+                "WorkDir=",
+                "Command=",
+                "AdminComment=",
+                "Comment=",
+            ];
             let words: Vec<&str> = match whole.iter().any(|key| line.starts_with(key)) {
                 true => vec![line],
                 false => line.split(' ').collect(),
             };
             for (key, value) in words.iter().filter_map(|word| word.split_once('=')) {
-                fields.entry(key.to_string()).or_insert_with(|| value.to_string());
+                fields
+                    .entry(key.to_string())
+                    .or_insert_with(|| value.to_string());
             }
         }
         Ok(fields)
@@ -171,7 +192,10 @@ impl Slurm {
     }
 
     fn all(&self) -> Result<Vec<(Job, Option<Record>)>, Problem> {
-        let columns: Vec<String> = COLUMNS.iter().map(|(name, width)| format!("{name}:{width}")).collect();
+        let columns: Vec<String> = COLUMNS
+            .iter()
+            .map(|(name, width)| format!("{name}:{width}"))
+            .collect();
         let done = Call::new("squeue")
             .args(["--noheader", "--states=all"])
             .arg(format!("--user={}", nix::unistd::getuid()))
@@ -193,7 +217,9 @@ impl Slurm {
         for line in done.out.lines() {
             let mut job = job_of_line(line, &standing, now);
             let array = job.id.split('_').next().unwrap_or_default();
-            let record = known.iter().find(|record| record.id == job.id || record.id == array);
+            let record = known
+                .iter()
+                .find(|record| record.id == job.id || record.id == array);
             let record = record.cloned();
             if let Some(record) = record.as_ref().filter(|record| record.id == job.id) {
                 job.key.clone_from(&record.key);
@@ -204,7 +230,9 @@ impl Slurm {
             let is = |job: &Job| job.id.split('_').next() == Some(record.id.as_str());
             !listed.iter().any(|(job, _)| is(job))
         });
-        let forgotten: Vec<_> = forgotten.map(|record| (record.as_ended(), Some(record.clone()))).collect();
+        let forgotten: Vec<_> = forgotten
+            .map(|record| (record.as_ended(), Some(record.clone())))
+            .collect();
         listed.extend(forgotten);
         super::own::newest_first(&mut listed);
         Ok(listed)
@@ -223,7 +251,9 @@ impl Slurm {
         let fields = self.fields(&job.id).unwrap_or_default();
         let field = |name: &str| {
             let value = fields.get(name).map(String::as_str);
-            value.filter(|v| !matches!(*v, "" | "(null)" | "N/A" | "Unknown" | "None")).unwrap_or_default()
+            value
+                .filter(|v| !matches!(*v, "" | "(null)" | "N/A" | "Unknown" | "None"))
+                .unwrap_or_default()
         };
         let mut facts = Vec::new();
         let output = match field("StdOut") {
@@ -250,7 +280,10 @@ impl Slurm {
             };
         }
         Ok(Some(Detail {
-            said: record.as_ref().map(|record| record.said.clone()).unwrap_or_default(),
+            said: record
+                .as_ref()
+                .map(|record| record.said.clone())
+                .unwrap_or_default(),
             ours: record.is_some_and(|record| record.key == job.key),
             no_output: "Slurm does not say where its output is.".to_string(),
             output,
@@ -284,7 +317,16 @@ fn job_of_line(line: &str, standing: &BTreeMap<String, Standing>, now: f64) -> J
         <[String; 7]>::try_from(values).unwrap_or_default();
     let live = matches!(
         state.as_str(),
-        "PENDING" | "RUNNING" | "SUSPENDED" | "COMPLETING" | "CONFIGURING" | "STOPPED" | "REQUEUED" | "RESIZING" | "SIGNALING" | "STAGE_OUT"
+        "PENDING"
+            | "RUNNING"
+            | "SUSPENDED"
+            | "COMPLETING"
+            | "CONFIGURING"
+            | "STOPPED"
+            | "REQUEUED"
+            | "RESIZING"
+            | "SIGNALING"
+            | "STAGE_OUT"
     );
     let mut job = Job {
         key: id.clone(),
@@ -295,7 +337,9 @@ fn job_of_line(line: &str, standing: &BTreeMap<String, Standing>, now: f64) -> J
         submitted: submitted.parse().ok(),
         ..Job::default()
     };
-    let sold = comment.strip_prefix("libra:").and_then(|line| Sold::parse(line).ok());
+    let sold = comment
+        .strip_prefix("libra:")
+        .and_then(|line| Sold::parse(line).ok());
     let ended = ended.parse().ok().filter(|_| !live);
     settle(&mut job, sold.as_ref(), standing.get(&id), ended, now);
     job.id = id;
@@ -310,7 +354,9 @@ fn said(done: &Output) -> Problem {
             Some((name, rest)) if name.len() < 10 && !name.contains(' ') => rest,
             _ => line,
         };
-        line.strip_prefix("error: ").unwrap_or(line).trim_start_matches("libra: ")
+        line.strip_prefix("error: ")
+            .unwrap_or(line)
+            .trim_start_matches("libra: ")
     });
     Problem::new(lines.collect::<Vec<_>>().join("\n"))
 }
@@ -323,7 +369,15 @@ mod tests {
     fn a_line_of_squeue_is_read_by_its_columns() {
         let sold = "libra:v=1:token=1:submitted=1000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
                     chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525";
-        let values = ["7", "COMPLETED", "1000", "1015", "n1", sold, "a name UserId=root"];
+        let values = [
+            "7",
+            "COMPLETED",
+            "1000",
+            "1015",
+            "n1",
+            sold,
+            "a name UserId=root",
+        ];
         let line: String = COLUMNS
             .iter()
             .zip(values)
@@ -332,7 +386,10 @@ mod tests {
         let job = job_of_line(&line, &BTreeMap::new(), 2000.0);
         assert_eq!(job.name, "a name UserId=root");
         assert_eq!((job.id.as_str(), job.state.as_str()), ("7", "met"));
-        assert_eq!((job.price, job.elapsed, job.deadline), (Some(10.5), Some(15.0), Some(20.0)));
+        assert_eq!(
+            (job.price, job.elapsed, job.deadline),
+            (Some(10.5), Some(15.0), Some(20.0))
+        );
         assert!(!job.live);
         let odd = job_of_line("", &BTreeMap::new(), 0.0);
         assert_eq!(odd.id, "");
@@ -344,6 +401,9 @@ mod tests {
             err: "sbatch: error: libra: x: y\nsbatch: error: Batch job submission failed: Invalid partition\n".to_string(),
             ..Output::default()
         };
-        assert_eq!(said(&done).to_string(), "x: y\nBatch job submission failed: Invalid partition");
+        assert_eq!(
+            said(&done).to_string(),
+            "x: y\nBatch job submission failed: Invalid partition"
+        );
     }
 }
