@@ -34,6 +34,13 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
         Some(path) => Place::Socket(path.clone()),
         None => Place::Address(web.listen),
     };
+    if !web.listen.ip().is_loopback() {
+        return Err(usage(format!(
+            "--listen {}: this is no loopback address; the page is as good as your password, so it is for this machine alone; \
+             from another one: ssh -L",
+            web.listen
+        )));
+    }
     let json = args.json;
     let (shown, found) = (place.clone(), web.system.is_none());
     let options = Options {
@@ -57,7 +64,7 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
             Told::Ended(why) => format!("Ended: {why}. Jobs run on.\n"),
         };
         // Without a terminal to read it from nobody gets in; there is nothing else that could be done here.
-        if let Err(error) = tell(&text) {
+        if let Err(error) = tell(&text).or_else(unread) {
             say(format_args!(
                 "libra: cannot write to standard output: {error}"
             ));
@@ -65,6 +72,14 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
     };
     serve(options, &told).map_err(Failure::Web)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who read it has gone: that is all right.
+fn unread(error: std::io::Error) -> Result<(), std::io::Error> {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(error),
+    }
 }
 
 /// What a person is told who has started it.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 
 /// The longest that the head of a request may take, and that a connection may wait for the next one.
@@ -120,10 +120,9 @@ async fn run(options: Options, tell: &dyn Fn(Told)) -> Result<(), Problem> {
     };
     let address = || Told::Address(format!("{base}?token={}", guard.token()));
     let service = TowerToHyperService::new(router(Arc::clone(&site), Arc::clone(&guard)));
-    let stop = |kind| signal(kind).map_err(|error| Problem::new(error.to_string()));
-    let mut interrupt = stop(SignalKind::interrupt())?;
-    let mut terminate = stop(SignalKind::terminate())?;
-    let mut hangup = stop(SignalKind::hangup())?;
+    let mut interrupt = Stop::at(SignalKind::interrupt())?;
+    let mut terminate = Stop::at(SignalKind::terminate())?;
+    let mut hangup = Stop::at(SignalKind::hangup())?;
     let (pressed, mut enter) = tokio::sync::mpsc::channel::<()>(1);
     if options.terminal {
         std::thread::spawn(move || {
@@ -149,9 +148,9 @@ async fn run(options: Options, tell: &dyn Fn(Told)) -> Result<(), Problem> {
                     drop(permit);
                 });
             }
-            _ = interrupt.recv() => break "interrupted",
-            _ = terminate.recv() => break "terminated",
-            _ = hangup.recv() => break "its terminal was closed",
+            () = interrupt.came() => break "interrupted",
+            () = terminate.came() => break "terminated",
+            () = hangup.came() => break "its terminal was closed",
             Some(()) = enter.recv() => tell(address()),
             _ = tick.tick() => {
                 site.system().tick();
@@ -166,6 +165,31 @@ async fn run(options: Options, tell: &dyn Fn(Told)) -> Result<(), Problem> {
     let _ = tokio::time::timeout(END_TIME, all).await;
     tell(Told::Ended(why));
     Ok(())
+}
+
+/// A signal that ends it; none where whoever started it has it ignored, as nohup does.
+struct Stop(Option<Signal>);
+
+impl Stop {
+    fn at(kind: SignalKind) -> Result<Stop, Problem> {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .unwrap_or(0);
+        if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
+            return Ok(Stop(None));
+        }
+        let signal = signal(kind).map_err(|error| Problem::new(error.to_string()))?;
+        Ok(Stop(Some(signal)))
+    }
+
+    async fn came(&mut self) {
+        match &mut self.0 {
+            Some(signal) => drop(signal.recv().await),
+            None => std::future::pending().await,
+        }
+    }
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -236,10 +260,7 @@ async fn listen(place: &Place) -> Result<Listener, Problem> {
     match place {
         Place::Address(address) => {
             if !address.ip().is_loopback() {
-                return Err(Problem::new(format!(
-                    "--listen {address}: this is no loopback address; the page is as good as your password, so it listens on 127.0.0.1 only. \
-                     From another machine: ssh -L"
-                )));
+                return Err(Problem::new(format!("{address} is no loopback address")));
             }
             let bound = TcpListener::bind(address).await;
             bound.map(Listener::Tcp).map_err(|error| {

@@ -158,6 +158,3 @@ pub fn facts(facts: &[(String, String)]) -> String {
         false => format!("<dl class=\"facts\">\n{facts}</dl>\n"),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -156,8 +156,9 @@ function form(page) {
     slider.parentElement.hidden = !(estimate > 0);
     if (!(estimate > 0)) return;
     range = [estimate * 1.05, estimate * 20];
-    by('slider-least').textContent = typed(range[0]);
-    by('slider-most').textContent = typed(range[1]);
+    const named = (value) => typed(value) + (value < 59.5 ? ' s' : '');
+    by('slider-least').textContent = named(range[0]);
+    by('slider-most').textContent = named(range[1]);
     const deadline = seconds(field('deadline').value);
     if (deadline > 0) {
       slider.value = 200 * Math.log(deadline / range[0]) / Math.log(range[1] / range[0]);

@@ -91,7 +91,7 @@ pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &str, live: b
     let (script, directory) = (Escaped(&typed.script), Escaped(&typed.directory));
     let (hard, soft) = (checked(!typed.soft), checked(typed.soft));
     format!(
-        "<form id=\"submit\" class=\"two\" method=\"post\" action=\"submit\" enctype=\"multipart/form-data\"{live}>\n{word}{once}\
+        "<form id=\"submit\" class=\"two\" method=\"post\" action=\"submit#verdict\" enctype=\"multipart/form-data\"{live}>\n{word}{once}\
          <div class=\"left\">\n\
          <fieldset><legend>What to run</legend>\n\
          <div class=\"field\"><label for=\"script\">Script</label>\n\

@@ -1,0 +1,198 @@
+//! What the page does for who may use it.
+
+use crate::support::{Site, command};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+
+#[test]
+fn a_job_is_submitted_once_and_its_output_read() {
+    let site = Site::new();
+    let browser = site.enter();
+    let once = browser.get("submit").field("once");
+    let script = "#!/bin/sh\r\npwd\r\necho \"to stderr\" >&2\r\nsleep 1\r\n";
+    let first = browser.submit(&[("script", script), ("once", &once)]);
+    let key = first.key();
+    let again = browser.submit(&[("script", script), ("once", &once)]);
+    assert_eq!(again.key(), key, "the same form again is the same job");
+    assert_eq!(site.jobs().len(), 1);
+    let output = browser.output(&key, "to stderr");
+    let work = site.path("work");
+    assert_eq!(output["text"], format!("{}\nto stderr\n", work.display()));
+    assert_eq!(output["next"], output["text"].as_str().expect("text").len());
+    let part = browser.get(&format!("output?id={key}&from=3"));
+    assert!(!part.body.contains(&work.display().to_string()), "{part:?}");
+    let page = browser.get(&format!("job?id={key}"));
+    assert!(
+        page.body.contains("to stderr") && page.body.contains("on track"),
+        "{page:?}"
+    );
+    // Its files are the user's alone.
+    let state = site.path("home/.local/state/libra/web/local");
+    let mode =
+        |path: &std::path::Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    assert_eq!(mode(&state.join(&key)), 0o700);
+    assert_eq!(mode(&state.join(&key).join("output")), 0o600);
+}
+
+#[test]
+fn a_refusal_comes_with_offers_and_one_of_them_is_taken() {
+    let site = Site::new();
+    let browser = site.enter();
+    let refused = browser.submit(&[("budget", "1"), ("script", "echo kept <&>\n")]);
+    assert_eq!(refused.status, 200);
+    assert!(refused.body.contains("Refused"), "{refused:?}");
+    assert!(
+        refused.body.contains("echo kept &lt;&amp;&gt;"),
+        "nothing is lost: {refused:?}"
+    );
+    assert_eq!(site.jobs().len(), 0);
+    let offer = refused.field_of_button("take");
+    let taken = browser.submit(&[("budget", "1"), ("take", &offer)]);
+    browser.output(&taken.key(), "hello");
+    assert!(site.jobs()[0]["price"].as_f64().expect("a price") > 1.0);
+}
+
+#[test]
+fn a_price_is_asked_for_and_mistakes_are_said() {
+    let site = Site::new();
+    let browser = site.enter();
+    let terms = |budget| {
+        [
+            ("estimate", "5"),
+            ("deadline", "60"),
+            ("budget", budget),
+            ("directory", "/"),
+            ("processors", "1"),
+        ]
+    };
+    let good = browser.post("quote", &terms("100"));
+    assert!(good.body.contains("It would be accepted"), "{good:?}");
+    let bad = browser.post("quote", &terms("lots"));
+    assert!(bad.body.contains("lots"), "{bad:?}");
+    assert_eq!(site.jobs().len(), 0, "nothing is reserved");
+    let missing = browser.submit(&[("directory", "/nonexistent/libra")]);
+    assert_eq!(missing.status, 422);
+    assert!(
+        missing.body.contains("/nonexistent/libra cannot be used"),
+        "{missing:?}"
+    );
+    let month = browser.get("account?month=2026-99");
+    assert_eq!(month.status, 400);
+    assert_eq!(browser.get("account").status, 200);
+    assert_eq!(browser.get("cluster").status, 200);
+}
+
+#[test]
+fn a_job_is_cancelled_and_ended_ones_stay_on_the_list() {
+    let site = Site::new();
+    let browser = site.enter();
+    let key = browser
+        .submit(&[("script", "echo begun; sleep 1000\n")])
+        .key();
+    browser.output(&key, "begun");
+    assert_eq!(
+        browser.post("cancel", &[("id", &key)]).header("location"),
+        Some("jobs")
+    );
+    let list = browser.get("jobs");
+    assert!(list.body.contains("cancelled"), "{list:?}");
+    let twice = browser.post("cancel", &[("id", &key)]);
+    assert_eq!(twice.status, 409);
+    assert!(twice.body.contains("has ended already"), "{twice:?}");
+    // Also when libra has forgotten it.
+    for entry in fs::read_dir(site.path("registry/jobs"))
+        .expect("a registry")
+        .flatten()
+    {
+        fs::remove_file(entry.path()).expect("removed");
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    let list = browser.get("jobs");
+    assert!(
+        list.body.contains("cancelled") && list.body.contains(&key),
+        "{list:?}"
+    );
+}
+
+#[test]
+fn a_socket_is_its_owners_alone_and_gone_at_the_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("s");
+    let path = socket.display().to_string();
+    // One that was left behind is replaced.
+    drop(UnixListener::bind(&socket).expect("a socket"));
+    let mut site = Site::with(&["--socket", &path]);
+    let mode = fs::metadata(&socket).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut stream = UnixStream::connect(&socket).expect("a connection");
+    let request = format!(
+        "GET {}?token={} HTTP/1.1\r\nHost: localhost:8000\r\nConnection: close\r\n\r\n",
+        site.base(),
+        site.token()
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.starts_with("HTTP/1.1 303"), "{text}");
+    // A second one does not take it.
+    let second = site
+        .libra(&["web", "--system", "local", "--socket", &path])
+        .output()
+        .expect("libra");
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("another program listens there"), "{said}");
+    site.terminate();
+    assert_eq!(site.ended(Duration::from_secs(20)), Some(0));
+    assert!(!socket.exists());
+    let file = directory.path().join("file");
+    fs::write(&file, "mine").expect("written");
+    let done = site
+        .libra(&[
+            "web",
+            "--system",
+            "local",
+            "--socket",
+            &file.display().to_string(),
+        ])
+        .output();
+    assert_eq!(done.expect("libra").status.code(), Some(125));
+    assert_eq!(fs::read_to_string(&file).expect("still there"), "mine");
+}
+
+#[test]
+fn it_ends_by_itself_and_pages_that_ask_by_themselves_do_not_keep_it() {
+    let mut site = Site::with(&["--idle", "4s"]);
+    let browser = site.enter();
+    let (base, cookie) = (site.base(), browser.cookie.clone());
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(500));
+        let head = format!("Cookie: {cookie}\r\nX-Libra-Refresh: 1\r\n");
+        let _ = std::net::TcpStream::connect(site.address())
+            .map(|_| site.get(&format!("{base}jobs-part"), &head));
+    }
+    assert_eq!(site.ended(Duration::from_secs(5)), Some(0));
+}
+
+#[test]
+fn wrong_arguments_are_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("libra.toml"), "").expect("written");
+    fs::create_dir(directory.path().join("work")).expect("made");
+    for (words, part) in [
+        (["--listen", "0.0.0.0:0"], "no loopback address"),
+        (["--idle", "soon"], "--idle"),
+        (["--host", "a b"], "--host"),
+        (["--system", "none"], "invalid value"),
+    ] {
+        let done = command(&directory, &["web"])
+            .args(words)
+            .output()
+            .expect("libra");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(part), "{words:?}: {said}");
+    }
+}
