@@ -18,6 +18,7 @@
 
 mod admit;
 mod judge;
+pub mod kept;
 mod life;
 mod quote;
 #[cfg(test)]

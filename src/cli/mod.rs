@@ -100,6 +100,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
+            Failure::Host(HostError::Quote(_)) => exit::REFUSED,
             Failure::Host(_)
             | Failure::Pbs(_)
             | Failure::Slurm(_)

@@ -17,7 +17,12 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let accepted = match host.submit(&request, &command.join(" "), Process::this())? {
+    let (words, myself) = (command.join(" "), Process::this());
+    let submitted = match &run.quote {
+        Some(number) => Ok(host.submit_quoted(number, &request, &words, myself)?),
+        None => host.submit(&request, &words, myself)?,
+    };
+    let accepted = match submitted {
         Ok(accepted) => accepted,
         Err(refusal) => {
             if args.json {

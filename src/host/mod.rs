@@ -14,6 +14,7 @@ pub mod control;
 pub mod ending;
 pub mod entry;
 pub mod machine;
+pub mod quotes;
 pub mod registry;
 pub mod report;
 pub mod submit;
@@ -79,6 +80,9 @@ pub enum HostError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A quote.
+    #[error(transparent)]
+    Quote(#[from] crate::book::kept::NotKept),
     /// A value is out of range.
     #[error(transparent)]
     OutOfRange(#[from] crate::decision::job::OutOfRange),
@@ -198,7 +202,11 @@ fn on_node(entry: &Entry, used: f64, held_share: f64, now: f64) -> JobOnNode {
         terms: entry.planned_terms(),
         slots: entry.slots,
         cput: used / f64::from(entry.slots.max(1)),
-        walltime: (now - entry.submitted).max(0.0),
+        walltime: match entry.quote {
+            // Its deadline begins when it is submitted.
+            Some(_) => 0.0,
+            None => (now - entry.submitted).max(0.0),
+        },
         held_share,
         memory: entry.memory(),
         delay: entry.delay,

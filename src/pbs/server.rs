@@ -8,6 +8,7 @@
 
 use super::{BadEvent, need, number, text};
 use crate::book::Book;
+use crate::book::kept::KeptQuotes;
 use crate::config::{Config, PolicyName, WithoutTerms};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ pub struct Server {
     pub(super) shares_add_up: bool,
     pub(super) has_records: bool,
     pub(super) resources: HashMap<String, NodeResources>,
+    pub(super) quotes: KeptQuotes,
 }
 
 impl Server {
@@ -35,6 +37,7 @@ impl Server {
             shares_add_up: true,
             has_records: false,
             resources: HashMap::new(),
+            quotes: KeptQuotes::new(config.quote_limits()),
         };
         server.configure(config);
         server
@@ -44,6 +47,7 @@ impl Server {
     pub fn configure(&mut self, config: &Config) {
         self.book.set_admission(config.admission());
         self.without_terms = config.pbs.without_terms;
+        self.quotes.configure(config.quote_limits());
         self.shares_add_up = config.admission.policy == PolicyName::Libra;
         self.book.count_sold(self.shares_add_up);
     }
@@ -92,7 +96,7 @@ impl Server {
 
     /// Is it about a job that was sold something, or wants to be?
     fn concerns_book(&self, job: &Value) -> bool {
-        text(job, "sold").is_some() || super::queue::has_terms(job)
+        text(job, "sold").is_some() || super::queue::has_terms(job) || super::quote::is_asked(job)
     }
 
     /// Name of a node by the book's index.

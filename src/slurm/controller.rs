@@ -10,6 +10,7 @@ use super::array::SoldJob;
 use super::records::Partition;
 use super::submission::{Asked, NotJudged, Submission};
 use super::words::in_few_words;
+use crate::book::kept::KeptQuotes;
 use crate::book::{Admitted, Book};
 use crate::config::{Config, WithoutTerms};
 use crate::decision::job::{Request, Shape};
@@ -24,14 +25,14 @@ pub struct Controller {
     pub(super) without_terms: WithoutTerms,
     wanted: Vec<String>,
     /// Partitions that take jobs with terms.
-    shared: Vec<SharedPartition>,
+    pub(super) shared: Vec<SharedPartition>,
     /// How many nodes the book had when `shared` was made, and which partitions were wanted.
     shared_for: (usize, Vec<String>),
     pub(super) partitions: Vec<Partition>,
     /// Nodes of Libra's partitions.
     pub(super) libra_nodes: HashSet<String>,
     features: HashMap<String, Vec<String>>,
-    largest: u32,
+    pub(super) largest: u32,
     /// Numbers of the jobs, or arrays, that were sold something.
     pub(super) sold_jobs: HashSet<u32>,
     /// The largest number of a job that was seen.
@@ -44,13 +45,14 @@ pub struct Controller {
     pub(super) begun: f64,
     /// Nodes that were taken by the components so far of each user's last heterogeneous job.
     components: HashMap<u32, Vec<String>>,
+    pub(super) quotes: KeptQuotes,
 }
 
-struct SharedPartition {
-    name: String,
+pub(super) struct SharedPartition {
+    pub(super) name: String,
     default: bool,
     /// Seconds; infinite for no limit.
-    longest: f64,
+    pub(super) longest: f64,
     /// By the book's index.
     nodes: Vec<bool>,
     jobs_per_processor: u32,
@@ -113,6 +115,7 @@ impl Controller {
             read: None,
             begun: now,
             components: HashMap::new(),
+            quotes: KeptQuotes::new(config.quote_limits()),
         };
         // Microseconds: no earlier book of this cluster has come so far.
         controller
@@ -128,6 +131,7 @@ impl Controller {
         self.book.starts_within(config.slurm.start_delay.0);
         self.without_terms = config.slurm.without_terms;
         self.wanted = config.slurm.partitions.clone();
+        self.quotes.configure(config.quote_limits());
         // Every look does it, so that no submission has to wait for it.
         self.book
             .refresh_waiting_every(3.0 * config.slurm.interval.0);
@@ -199,6 +203,9 @@ impl Controller {
         }
         if !submission.has_terms() {
             return self.submit_without_terms(submission);
+        }
+        if let Some(answer) = self.answer_quote(submission, now) {
+            return answer;
         }
         let judged = submission
             .read(now)
@@ -277,7 +284,7 @@ impl Controller {
     }
 
     /// Partitions to be tried, by their index, in the user's order.
-    fn candidates(&self, submission: &Submission) -> Result<Vec<usize>, NotJudged> {
+    pub(super) fn candidates(&self, submission: &Submission) -> Result<Vec<usize>, NotJudged> {
         if self.shared.is_empty() {
             return Err(NotJudged::Other(
                 "no partition of this cluster lets jobs share processors (OverSubscribe=FORCE), so none takes jobs with a deadline; tell the administrators"
@@ -302,7 +309,7 @@ impl Controller {
     }
 
     /// Which nodes may be taken.
-    fn allowed(
+    pub(super) fn allowed(
         &self,
         partition: usize,
         submission: &Submission,
@@ -388,7 +395,7 @@ impl Controller {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn accepted(
+    pub(super) fn accepted(
         &self,
         submission: &Submission,
         asked: &Asked,

@@ -13,6 +13,9 @@ pub mod controller;
 pub mod look;
 pub mod node;
 pub mod options;
+mod quote;
+#[cfg(test)]
+mod quote_tests;
 pub mod records;
 mod rules;
 pub mod submission;
