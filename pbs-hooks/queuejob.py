@@ -1,6 +1,10 @@
 # A job is submitted: is there room for it, and what does it cost?
 
 
+# Of a job that is only a question about price, which is never queued, or that comes with the answer to one.
+QUOTE = "libra_quote"
+
+
 def gone(ids):
     """Those of the jobs that PBS does not have any more."""
     server = pbs.server()
@@ -22,6 +26,8 @@ def facts(job):
         terms={key: string(wanted.get(key)) or string(getattr(job, key, None)) for key in TERMS},
         walltime=None if walltime is None else int(walltime),
         array=string(job.array_indices_submitted),
+        quote=string(wanted.get(QUOTE)),
+        user=str(pbs.event().requestor),
         hold=string(job.Hold_Types) if str(job.Hold_Types or "n") != "n" else None,
         start=string(job.Execution_Time),
         depend=string(job.depend),
@@ -54,6 +60,8 @@ def judge(event):
     job = event.job
     asked = facts(job)
     ours = [str(key) for key in job.Resource_List.keys() if str(key).startswith("libra_")]
+    if QUOTE in ours:
+        ours.remove(QUOTE)
     if ours:
         event.reject("libra: %s is written by Libra; leave it out, and give deadline, budget and estimate" % ours[0])
     wants_promise = any(asked["terms"].values())
@@ -71,7 +79,7 @@ def judge(event):
             event.reject(answer["text"])
         write(job, answer.get("resources", {}))
     except Exception as fault:
-        if wants_promise and on_fault() != "admit":
+        if asked["quote"] or wants_promise and on_fault() != "admit":
             log_fault(event, fault)
             event.reject("libra: cannot judge this job, so it is refused; please tell the administrators "
                          "(%s)" % str(fault)[:300])

@@ -4,6 +4,7 @@
 //! In a batch system the question is a submission that is never queued. Its refusal begins with [`MARK`] and has the answer as
 //! JSON: PBS cuts such a text at 3171 bytes and Slurm shows it line by line, so the line is short and is one.
 
+use crate::accounts::desk::Denied;
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::curve::{Judged, Point};
 use crate::decision::refusal::Refusal;
@@ -106,6 +107,14 @@ impl Quote {
             .collect();
     }
 
+    /// Takes what accounts say: nodes would take it, and nobody pays for it.
+    pub fn denied(&mut self, denied: &Denied) {
+        let text = denied.text();
+        self.category = Some("funds".to_string());
+        self.text = plain(&text);
+        self.reason = Some(text);
+    }
+
     /// As `libra quote --json` prints it. `system`: who was asked.
     pub fn json(&self, system: &str) -> Value {
         let offers: Vec<Value> = (self.offers.iter())
@@ -146,6 +155,30 @@ impl Quote {
         })
     }
 
+    /// As one line, for [`Quote::find`]; where it would be longer than so many bytes, with fewer points, and then without offers.
+    pub fn line_within(&self, longest: usize) -> String {
+        let mut shorter = self.clone();
+        loop {
+            let line = shorter.line();
+            if line.len() <= longest || (shorter.curve.len() < 2 && shorter.offers.is_empty()) {
+                return line;
+            }
+            if shorter.curve.len() < 2 {
+                shorter.offers.clear();
+                continue;
+            }
+            let mut place = 0;
+            let asked = shorter.deadline;
+            shorter.curve.retain(|point| {
+                place += 1;
+                place % 2 == 0 || point.deadline == asked
+            });
+            if shorter.curve.len() == 2 {
+                shorter.curve.clear();
+            }
+        }
+    }
+
     /// As one line, for [`Quote::find`].
     pub fn line(&self) -> String {
         let offers: Vec<Value> = (self.offers.iter())
@@ -180,11 +213,25 @@ impl Quote {
 
     /// The answer in what a batch system's command has printed; none where there is none in it.
     pub fn find(said: &str) -> Option<Quote> {
-        let after = &said[said.find(MARK)? + MARK.len()..];
-        // What follows the object is not ours.
-        let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
-        read(&values.next()?.ok()?)
+        read(&marked(said)?)
     }
+}
+
+/// What is answered when a quote was given back.
+pub fn dropped_line(number: &str) -> String {
+    format!("{MARK}{}", json!({"v": 1, "dropped": number}))
+}
+
+/// The number of a quote that was given back, in what a batch system's command has printed.
+pub fn find_dropped(said: &str) -> Option<String> {
+    Some(marked(said)?["dropped"].as_str()?.to_string())
+}
+
+/// The object after the mark; what follows it is not ours.
+fn marked(said: &str) -> Option<Value> {
+    let after = &said[said.find(MARK)? + MARK.len()..];
+    let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
+    values.next()?.ok()
 }
 
 /// To six figures: nobody can tell, and the line is half as long.
@@ -271,6 +318,15 @@ fn read(answer: &Value) -> Option<Quote> {
     })
 }
 
+/// Without the word before each line: whoever shows it says who speaks.
+pub fn plain(text: &str) -> String {
+    let lines = text.lines();
+    let lines: Vec<&str> = lines
+        .map(|line| line.strip_prefix("libra: ").unwrap_or(line))
+        .collect();
+    lines.join("\n")
+}
+
 /// How a kept quote is told of, a line. `use_it`: how a job says that it comes with it.
 pub fn kept_text(kept: &KeptAs, now: f64, use_it: &str) -> String {
     format!(
@@ -331,6 +387,22 @@ mod tests {
             quote
         };
         assert_eq!(without(found), without(quote));
+    }
+
+    #[test]
+    fn a_line_is_as_short_as_it_must_be() {
+        let mut quote = quote();
+        for longest in [3000, 1500, 1000, 600] {
+            let line = quote.line_within(longest);
+            assert!(line.len() <= longest, "{} {line}", line.len());
+            assert!(Quote::find(&line).is_some());
+        }
+        quote.deadline = quote.curve[7].deadline;
+        let found = Quote::find(&quote.line_within(1000)).expect("an answer");
+        assert!(found.curve.iter().any(|p| p.deadline == quote.deadline));
+        assert_eq!(find_dropped(&quote.line()), None);
+        let line = format!("qsub: {}", dropped_line("a-b"));
+        assert_eq!(find_dropped(&line).as_deref(), Some("a-b"));
     }
 
     #[test]

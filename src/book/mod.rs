@@ -19,6 +19,7 @@
 mod admit;
 mod figures;
 mod judge;
+pub mod kept;
 mod life;
 mod quote;
 #[cfg(test)]

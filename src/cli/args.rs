@@ -74,6 +74,7 @@ Examples:
   libra quote --json --estimate 1h30m --deadline @17:30 --budget unlimited
   libra quote job.sh input.dat
   libra quote --deadline 3h --svg price.svg --system slurm job.sh
+  libra quote --hold 5m -W deadline=1h,budget=3700,estimate=1800
 
 Exit status:
   0    it would be accepted
@@ -102,6 +103,7 @@ Files:
 
 const AFTER_STATUS: &str = "\
 States:
+  quoted     no job: a quote that is kept for one ('libra quote --hold')
   starting   accepted; it has not started yet
   on track   the share that it needs is one that it can have
   at risk    even a whole processor per slot would end it late
@@ -156,7 +158,8 @@ pub enum Command {
     /// Say what a job would cost and get, without running it
     ///
     /// Takes the terms of 'libra run', or those in a job script, and answers as this host, the PBS server or
-    /// the Slurm cluster would now, with the price at other deadlines. Nothing is submitted.
+    /// the Slurm cluster would now, with the price at other deadlines. Nothing is submitted, and nothing
+    /// reserved but by --hold.
     Quote(QuoteArgs),
 
     /// Submit a job to PBS, with the terms of 'libra run -W'
@@ -302,6 +305,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub project: Option<String>,
 
+    /// Run it at the price and share of this quote, which 'libra quote --hold' gave for the same terms
+    #[arg(long, value_name = "NUMBER")]
+    pub quote: Option<String>,
+
     /// The command and its arguments, after --
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -329,6 +336,14 @@ pub struct QuoteArgs {
     /// Write the same as a drawing
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+
+    /// Keep price, node and share for so long, for a job with the same terms ('libra run --quote')
+    #[arg(long, value_name = "DURATION", conflicts_with = "drop")]
+    pub hold: Option<String>,
+
+    /// Give a quote back that is kept
+    #[arg(long, value_name = "NUMBER")]
+    pub drop: Option<String>,
 
     /// A job script; its #PBS or #SBATCH lines are read, and options here win over them
     #[arg(value_name = "SCRIPT")]

@@ -17,12 +17,13 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let accepted = match host.submit_for(
-        &request,
-        &command.join(" "),
-        Process::this(),
-        run.project.as_deref(),
-    )? {
+    let (words, myself) = (command.join(" "), Process::this());
+    let project = run.project.as_deref();
+    let submitted = match &run.quote {
+        Some(number) => host.submit_quoted(number, &request, &words, myself, project)?,
+        None => host.submit_for(&request, &words, myself, project)?,
+    };
+    let accepted = match submitted {
         Ok(accepted) => accepted,
         Err(refusal) => {
             if args.json {

@@ -174,6 +174,7 @@ pub fn state(job: &JobReport) -> &'static str {
         (Some(ending), _) if ending.met => "met",
         (Some(_), _) if !job.started => "failed",
         (Some(_), _) => "missed",
+        (None, _) if job.kept_seconds.is_some() => "quoted",
         (None, _) if job.phase == Phase::Reserved => "starting",
         (None, Some(Standing::AtRisk)) => "at risk",
         (None, Some(Standing::Overrun)) => "overrun",

@@ -333,6 +333,7 @@ mod tests {
             enforced: true,
             orphaned: false,
             started: true,
+            kept_seconds: None,
             ending: ended_at.map(|at| Ending {
                 at,
                 met: true,

@@ -5,6 +5,7 @@
 
 mod values;
 
+use crate::book::kept::Limits;
 use crate::cgroup;
 use crate::decision::admission::Admission;
 use crate::decision::allotment::Spare;
@@ -58,6 +59,10 @@ pub struct AdmissionConfig {
     pub estimate_margin: Margin,
     /// How long an acceptance holds without a job id.
     pub provisional: Duration,
+    /// How long a quote is kept at most; 0: none is.
+    pub longest_quote: Duration,
+    /// How many quotes one user may have kept at a time.
+    pub most_quotes: u32,
 }
 
 /// Policies by name.
@@ -295,6 +300,8 @@ impl Default for AdmissionConfig {
             integral_shares: false,
             estimate_margin: Margin(0.05),
             provisional: Duration(30.0),
+            longest_quote: Duration(600.0),
+            most_quotes: 5,
         }
     }
 }
@@ -489,6 +496,14 @@ impl Config {
     /// Seconds for which an acceptance holds without a job id.
     pub fn provisional_seconds(&self) -> f64 {
         self.admission.provisional.0
+    }
+
+    /// How long and how many quotes are kept.
+    pub fn quote_limits(&self) -> Limits {
+        Limits {
+            longest: self.admission.longest_quote.0,
+            most: self.admission.most_quotes as usize,
+        }
     }
 
     /// The settings of the enforcement.

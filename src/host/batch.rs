@@ -125,6 +125,7 @@ impl Host {
             leader: None,
             group: None,
             making_group: false,
+            quote: None,
             cancelled: false,
             ending: None,
         };

@@ -245,11 +245,15 @@ impl<'a> ControlLoop<'a> {
             // Some of its processes do not go; the next round tries again.
             return Ok(false);
         }
-        let met = entry.ending.is_some_and(|ending| ending.met);
-        log::info!(
-            "job {id} is over, found by the control loop; deadline {}",
-            if met { "met" } else { "missed" }
-        );
+        if entry.quote.is_some() {
+            log::info!("quote {id} is kept no longer");
+        } else {
+            let met = entry.ending.is_some_and(|ending| ending.met);
+            log::info!(
+                "job {id} is over, found by the control loop; deadline {}",
+                if met { "met" } else { "missed" }
+            );
+        }
         self.watched.remove(id);
         Ok(true)
     }

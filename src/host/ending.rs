@@ -50,6 +50,9 @@ impl Host {
         if entry.phase == Phase::Ending {
             return true;
         }
+        if entry.quote.is_some() {
+            return entry.cancelled || entry.is_expired_quote(clock::since_boot());
+        }
         let Some(supervisor) = entry.supervisor else {
             // A batch system's: it may have no process between two tasks, nor a group where that is the batch system's own, and
             // it is ended by name.
@@ -120,6 +123,12 @@ impl Host {
         let group = self.group_of(entry)?;
         if !self.is_abandoned(entry, group.as_ref()) {
             return Ok(false);
+        }
+        if entry.quote.is_some() {
+            // It never was a job.
+            self.registry.remove(&entry.id)?;
+            entry.phase = Phase::Ended;
+            return Ok(true);
         }
         let over = Over {
             used: used(entry, group.as_ref()),

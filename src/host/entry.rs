@@ -1,5 +1,6 @@
 //! One job of this host, as its file in the registry holds it.
 
+use super::quotes::KeptQuote;
 use crate::cgroup::GroupRecord;
 use crate::decision::job::{Request, Terms};
 use serde::{Deserialize, Serialize};
@@ -167,6 +168,9 @@ pub struct Entry {
     /// Its cgroup is about to be made; whoever finds the entry so looks whether it was.
     #[serde(default)]
     pub making_group: bool,
+    /// It is no job, but a quote that is kept for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<KeptQuote>,
     /// Somebody asked for its end.
     pub cancelled: bool,
     /// Its end.

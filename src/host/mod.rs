@@ -18,6 +18,7 @@ pub mod entry;
 pub mod figures;
 pub mod machine;
 mod payment;
+pub mod quotes;
 pub mod registry;
 pub mod report;
 pub mod submit;
@@ -86,6 +87,9 @@ pub enum HostError {
     /// Nobody can pay for it; as the user is told.
     #[error("{0}")]
     Account(String),
+    /// A quote.
+    #[error(transparent)]
+    Quote(#[from] crate::book::kept::NotKept),
     /// A value is out of range.
     #[error(transparent)]
     OutOfRange(#[from] crate::decision::job::OutOfRange),
@@ -205,7 +209,11 @@ fn on_node(entry: &Entry, used: f64, held_share: f64, now: f64) -> JobOnNode {
         terms: entry.planned_terms(),
         slots: entry.slots,
         cput: used / f64::from(entry.slots.max(1)),
-        walltime: (now - entry.submitted).max(0.0),
+        walltime: match entry.quote {
+            // Its deadline begins when it is submitted.
+            Some(_) => 0.0,
+            None => (now - entry.submitted).max(0.0),
+        },
         held_share,
         memory: entry.memory(),
         delay: entry.delay,

@@ -43,6 +43,9 @@ pub struct JobReport {
     pub orphaned: bool,
     /// It was started.
     pub started: bool,
+    /// Seconds for which it is kept still, where it is a quote; its deadline counts from its submission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_seconds: Option<f64>,
     /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
@@ -74,7 +77,7 @@ impl Host {
         let mut committed = 0.0;
         let mut jobs = Vec::new();
         for entry in self.registry.all()? {
-            if entry.boot != self.boot {
+            if entry.boot != self.boot || entry.is_expired_quote(now) {
                 continue;
             }
             let terms = entry.request.terms;
@@ -97,6 +100,7 @@ impl Host {
                 enforced: entry.group.is_some(),
                 orphaned: false,
                 started: entry.started.is_some(),
+                kept_seconds: (entry.quote.as_ref()).map(|quote| (quote.until - now).max(0.0)),
                 ending: entry.ending.clone(),
             };
             let until = match &entry.ending {
@@ -117,7 +121,10 @@ impl Host {
                     job.share = standing.held_share;
                     job.needed_share = share;
                     job.orphaned = entry.supervisor.is_some_and(|process| !process.is_alive());
-                    now
+                    match entry.quote {
+                        Some(_) => entry.submitted,
+                        None => now,
+                    }
                 }
             };
             job.elapsed_seconds = until - entry.submitted;

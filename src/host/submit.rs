@@ -136,40 +136,9 @@ impl Host {
                 return Ok(Err(refusal));
             }
         };
-        let slots = request.shape.chunks * request.shape.processors_per_chunk;
-        let mut entry = Entry {
-            version: VERSION,
-            id: String::new(),
-            boot: self.boot.clone(),
-            user: nix::unistd::getuid().as_raw(),
-            command: shown_command(command),
-            request: *request,
-            slots,
-            estimate_margin: self.config.admission().estimate_margin,
-            delay: 0.0,
-            price: terms.price,
-            payer: None,
-            share: terms.share,
-            submitted: now,
-            submitted_unix: unix,
-            phase: Phase::Reserved,
-            begun: None,
-            started: None,
-            supervisor,
-            leader: None,
-            group: None,
-            making_group: false,
-            cancelled: false,
-            ending: None,
-        };
-        // A number may be taken by a cgroup that was not made here, where the counter was lost.
-        for _ in 0..MOST_IDS {
-            entry.id = self.registry.next_id(&lock)?.to_string();
-            if !self.has_group(&entry.id) {
-                break;
-            }
-        }
-        if self.config.admission().policy.accepts_delays() {
+        let mut entry = self.new_entry(&lock, request, command, &terms, now)?;
+        entry.supervisor = supervisor;
+        if self.accepts_delays() {
             self.accept_delays(&lock, &mut entry, &entries, now)?;
         }
         till.hold(&mut entry, unix)?;
@@ -185,8 +154,59 @@ impl Host {
         }
     }
 
+    /// Does the site's policy let jobs be late?
+    pub(super) fn accepts_delays(&self) -> bool {
+        self.config.admission().policy.accepts_delays()
+    }
+
+    /// An entry for what was accepted now, with an id of its own; not written yet, and nobody watches over it.
+    pub(super) fn new_entry(
+        &self,
+        lock: &Lock,
+        request: &Request,
+        command: &str,
+        terms: &Terms,
+        now: f64,
+    ) -> Result<Entry, HostError> {
+        let slots = request.shape.chunks * request.shape.processors_per_chunk;
+        let mut entry = Entry {
+            version: VERSION,
+            id: String::new(),
+            boot: self.boot.clone(),
+            user: nix::unistd::getuid().as_raw(),
+            command: shown_command(command),
+            request: *request,
+            slots,
+            estimate_margin: self.config.admission().estimate_margin,
+            delay: 0.0,
+            price: terms.price,
+            payer: None,
+            share: terms.share,
+            submitted: now,
+            submitted_unix: clock::unix_time(),
+            phase: Phase::Reserved,
+            begun: None,
+            started: None,
+            supervisor: None,
+            leader: None,
+            group: None,
+            making_group: false,
+            quote: None,
+            cancelled: false,
+            ending: None,
+        };
+        // A number may be taken by a cgroup that was not made here, where the counter was lost.
+        for _ in 0..MOST_IDS {
+            entry.id = self.registry.next_id(lock)?.to_string();
+            if !self.has_group(&entry.id) {
+                break;
+            }
+        }
+        Ok(entry)
+    }
+
     /// Writes down the delays that are accepted with a new job, its own among them.
-    fn accept_delays(
+    pub(super) fn accept_delays(
         &self,
         _lock: &Lock,
         new: &mut Entry,
@@ -291,12 +311,17 @@ impl Host {
     }
 
     /// The decision over these entries.
-    fn judge(&self, request: &Request, entries: &[Entry], now: f64) -> Result<Terms, Box<Refusal>> {
+    pub(super) fn judge(
+        &self,
+        request: &Request,
+        entries: &[Entry],
+        now: f64,
+    ) -> Result<Terms, Box<Refusal>> {
         self.judge_on(&[self.node(entries, now)], request)
     }
 
     /// This host with the jobs that hold something.
-    fn node(&self, entries: &[Entry], now: f64) -> PlainNode {
+    pub(super) fn node(&self, entries: &[Entry], now: f64) -> PlainNode {
         let jobs = self
             .holding(entries)
             .map(|entry| {

@@ -44,6 +44,7 @@ fn entry(host: &Host, id: &str) -> Entry {
         leader: Process::this(),
         group: None,
         making_group: false,
+        quote: None,
         cancelled: false,
         ending: None,
     }

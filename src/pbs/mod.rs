@@ -17,6 +17,9 @@ pub mod hosts;
 mod life;
 pub mod process;
 mod queue;
+mod quote;
+#[cfg(test)]
+mod quote_tests;
 pub mod records;
 pub mod select;
 pub mod server;

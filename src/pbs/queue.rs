@@ -18,7 +18,7 @@ use crate::verdict;
 use serde_json::{Value, json};
 
 /// Most jobs that one refusal asks PBS about, see [`Server::queue`].
-const MOST_CHECKED: usize = 100;
+pub(super) const MOST_CHECKED: usize = 100;
 
 /// Does the job come with any of the terms?
 pub(super) fn has_terms(job: &Value) -> bool {
@@ -30,27 +30,13 @@ impl Server {
     /// are still there (`"check": [ids]`): PBS deletes a waiting job without an event, and nobody may be
     /// refused for the sake of one that is gone.
     pub(super) fn queue(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
+        if let Some(answer) = self.answer_quote(job, now) {
+            return Ok(answer);
+        }
         if !has_terms(job) {
             return Ok(self.queue_without_terms(job));
         }
-        let read = || -> Result<(Terms, Asked, u32), String> {
-            let terms = terms(job).map_err(|error| error.to_string())?;
-            let asked = select::parse(
-                text(job, "select"),
-                text(job, "place"),
-                text(job, "ncpus"),
-                text(job, "mem"),
-                text(job, "nodes"),
-            )
-            .map_err(|error| error.to_string())?;
-            waits(job)?;
-            let count = match text(job, "array") {
-                Some(indices) => indices::parse(indices)?.len() as u32,
-                None => 1,
-            };
-            Ok((terms, asked, count))
-        };
-        let (terms, asked, count) = match read() {
+        let (terms, asked, count) = match read(job) {
             Ok(read) => read,
             Err(problem) => return Ok(refuse(format!("libra: {problem}"))),
         };
@@ -67,25 +53,16 @@ impl Server {
             .as_ref()
             .is_some_and(|allowed| !allowed.contains(&true))
         {
-            let conditions: Vec<String> = (asked.conditions.iter())
-                .map(|(key, value)| format!("{key}={value}"))
-                .collect();
-            return Ok(refuse(format!(
-                "libra: refused (no-node): none of the nodes that jobs with a deadline run on has {}",
-                conditions.join(" and ")
-            )));
+            return Ok(refuse(no_node(&asked)));
         }
         match self.admit(&request, count, allowed.as_deref(), now) {
             Ok((admitted, pinned)) => {
-                let sold = self.sold(&request, count, &admitted, payer.as_ref(), now);
-                if let Some(payer) = &payer {
-                    if let Err(denied) = self.desk.hold(payer, &sold, now) {
-                        self.take_off(&admitted, count, now);
-                        return Ok(refuse(format!("libra: {}", denied.text())));
-                    }
-                }
+                let sold = match self.sell(&request, count, &admitted, payer.as_ref(), now) {
+                    Ok(sold) => sold,
+                    Err(denied) => return Ok(refuse(format!("libra: {}", denied.text()))),
+                };
                 let mut answer = self.accepted(&sold, &asked, &admitted, pinned);
-                answer["resources"]["walltime"] = clock(longest(&request.terms, job)).into();
+                answer["resources"]["walltime"] = walltime(&request.terms, job);
                 Ok(answer)
             }
             Err(BookError::Refused(refusal)) => {
@@ -102,7 +79,7 @@ impl Server {
 
     /// Admits a job, or all subjobs of an array. Also returns whether PBS is told the nodes; where not, it
     /// may choose among Libra's.
-    fn admit(
+    pub(super) fn admit(
         &mut self,
         request: &Request,
         count: u32,
@@ -116,7 +93,12 @@ impl Server {
     }
 
     /// Who pays for it: the user that submits, or the project or account that the job names.
-    fn payer(&self, job: &Value, request: &Request, now: f64) -> Result<Option<Payer>, Denied> {
+    pub(super) fn payer(
+        &self,
+        job: &Value,
+        request: &Request,
+        now: f64,
+    ) -> Result<Option<Payer>, Denied> {
         if !self.desk.is_on() {
             return Ok(None);
         }
@@ -153,7 +135,26 @@ impl Server {
         }
     }
 
-    fn sold(
+    /// What was admitted is sold, and held for on the payer's account; where that fails it is out of the book again.
+    pub(super) fn sell(
+        &mut self,
+        request: &Request,
+        count: u32,
+        admitted: &Admitted,
+        payer: Option<&Payer>,
+        now: f64,
+    ) -> Result<Sold, Denied> {
+        let sold = self.sold(request, count, admitted, payer, now);
+        if let Some(payer) = payer {
+            if let Err(denied) = self.desk.hold(payer, &sold, now) {
+                self.take_off(admitted, count, now);
+                return Err(denied);
+            }
+        }
+        Ok(sold)
+    }
+
+    pub(super) fn sold(
         &self,
         request: &Request,
         count: u32,
@@ -178,7 +179,13 @@ impl Server {
         }
     }
 
-    fn accepted(&self, sold: &Sold, asked: &Asked, admitted: &Admitted, pinned: bool) -> Value {
+    pub(super) fn accepted(
+        &self,
+        sold: &Sold,
+        asked: &Asked,
+        admitted: &Admitted,
+        pinned: bool,
+    ) -> Value {
         let request = &sold.request;
         let parts: Vec<Part<'_>> = if pinned && sold.count == 1 {
             (sold.places.iter())
@@ -206,19 +213,8 @@ impl Server {
         answer
     }
 
-    fn refusal_text(&self, refusal: &Refusal, shape: &Shape, count: u32) -> String {
-        let write = |offer: &CounterOffer| match (count, offer) {
-            (1, _) => Some(offer.to_string()),
-            (_, CounterOffer::Processors { .. }) => {
-                let (jobs, price) = verdict::jobs_left(offer, shape)?;
-                let what = if jobs == 1 { "job" } else { "jobs" };
-                Some(format!(
-                    "an array of {jobs} {what} (costs {})",
-                    credits(price)
-                ))
-            }
-            _ => Some(offer.to_string()),
-        };
+    pub(super) fn refusal_text(&self, refusal: &Refusal, shape: &Shape, count: u32) -> String {
+        let write = |offer: &CounterOffer| write_offer(offer, shape, count);
         verdict::refused(refusal, count, &|index| self.node_name(index), &write)
     }
 
@@ -245,6 +241,55 @@ impl Server {
             Ok(resources) => accept_with(resources),
             Err(problem) => refuse(format!("libra: {problem}")),
         }
+    }
+}
+
+/// What a job asks for: terms, shape, and jobs of an array.
+///
+/// # Errors
+/// For the user.
+pub(super) fn read(job: &Value) -> Result<(Terms, Asked, u32), String> {
+    let terms = terms(job).map_err(|error| error.to_string())?;
+    let asked = select::parse(
+        text(job, "select"),
+        text(job, "place"),
+        text(job, "ncpus"),
+        text(job, "mem"),
+        text(job, "nodes"),
+    )
+    .map_err(|error| error.to_string())?;
+    waits(job)?;
+    let count = match text(job, "array") {
+        Some(indices) => indices::parse(indices)?.len() as u32,
+        None => 1,
+    };
+    Ok((terms, asked, count))
+}
+
+/// What is said when no node meets its conditions.
+pub(super) fn no_node(asked: &Asked) -> String {
+    let conditions: Vec<String> = (asked.conditions.iter())
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    format!(
+        "libra: refused (no-node): none of the nodes that jobs with a deadline run on has {}",
+        conditions.join(" and ")
+    )
+}
+
+/// A counter-offer as it is asked for; none where it cannot be.
+pub(super) fn write_offer(offer: &CounterOffer, shape: &Shape, count: u32) -> Option<String> {
+    match (count, offer) {
+        (1, _) => Some(offer.to_string()),
+        (_, CounterOffer::Processors { .. }) => {
+            let (jobs, price) = verdict::jobs_left(offer, shape)?;
+            let what = if jobs == 1 { "job" } else { "jobs" };
+            Some(format!(
+                "an array of {jobs} {what} (costs {})",
+                credits(price)
+            ))
+        }
+        _ => Some(offer.to_string()),
     }
 }
 
@@ -284,6 +329,11 @@ fn waits(job: &Value) -> Result<(), String> {
     Err(format!(
         "a job with a deadline starts at once, this one {what}; submit it when it can start"
     ))
+}
+
+/// The same as PBS is to have it.
+pub(super) fn walltime(terms: &Terms, job: &Value) -> Value {
+    clock(longest(terms, job)).into()
 }
 
 /// Seconds as PBS writes a duration.

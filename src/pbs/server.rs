@@ -9,6 +9,7 @@
 use super::{BadEvent, need, number, text};
 use crate::accounts::desk::Desk;
 use crate::book::Book;
+use crate::book::kept::KeptQuotes;
 use crate::config::{Config, PolicyName, WithoutTerms};
 use crate::metrics::Counts;
 use serde_json::{Map, Value, json};
@@ -29,6 +30,7 @@ pub struct Server {
     pub(super) desk: Desk,
     /// What happened since it was taken last; who asks counts submissions.
     pub counts: Counts,
+    pub(super) quotes: KeptQuotes,
 }
 
 impl Server {
@@ -42,6 +44,7 @@ impl Server {
             resources: HashMap::new(),
             desk: Desk::off(),
             counts: Counts::EMPTY,
+            quotes: KeptQuotes::new(config.quote_limits()),
         };
         server.configure(config);
         server
@@ -51,6 +54,7 @@ impl Server {
     pub fn configure(&mut self, config: &Config) {
         self.book.set_admission(config.admission());
         self.without_terms = config.pbs.without_terms;
+        self.quotes.configure(config.quote_limits());
         self.shares_add_up = config.admission.policy == PolicyName::Libra;
         self.book.count_sold(self.shares_add_up);
     }
@@ -114,7 +118,7 @@ impl Server {
 
     /// Is it about a job that was sold something, or wants to be?
     fn concerns_book(&self, job: &Value) -> bool {
-        text(job, "sold").is_some() || super::queue::has_terms(job)
+        text(job, "sold").is_some() || super::queue::has_terms(job) || super::quote::is_asked(job)
     }
 
     /// Name of a node by the book's index.

@@ -13,6 +13,7 @@ use super::submission::{Asked, NotJudged, Submission};
 use super::words::in_few_words;
 use crate::accounts::desk::{Denied, Desk, coverable};
 use crate::accounts::payments::Payer;
+use crate::book::kept::KeptQuotes;
 use crate::book::{Admitted, Book, BookError};
 use crate::config::{Config, WithoutTerms};
 use crate::decision::counter_offer::CounterOffer;
@@ -29,14 +30,14 @@ pub struct Controller {
     pub(super) without_terms: WithoutTerms,
     wanted: Vec<String>,
     /// Partitions that take jobs with terms.
-    shared: Vec<SharedPartition>,
+    pub(super) shared: Vec<SharedPartition>,
     /// How many nodes the book had when `shared` was made, and which partitions were wanted.
     shared_for: (usize, Vec<String>),
     pub(super) partitions: Vec<Partition>,
     /// Nodes of Libra's partitions.
     pub(super) libra_nodes: HashSet<String>,
     features: HashMap<String, Vec<String>>,
-    largest: u32,
+    pub(super) largest: u32,
     /// Numbers of the jobs, or arrays, that were sold something.
     pub(super) sold_jobs: HashSet<u32>,
     /// The largest number of a job that was seen.
@@ -56,13 +57,14 @@ pub struct Controller {
     unknown_users: Vec<u32>,
     /// Acceptances that are paid for and have no job yet, by their first tokens.
     pub(super) unnamed: HashMap<u64, Sold>,
+    pub(super) quotes: KeptQuotes,
 }
 
-struct SharedPartition {
-    name: String,
+pub(super) struct SharedPartition {
+    pub(super) name: String,
     default: bool,
     /// Seconds; infinite for no limit.
-    longest: f64,
+    pub(super) longest: f64,
     /// By the book's index.
     nodes: Vec<bool>,
     jobs_per_processor: u32,
@@ -131,6 +133,7 @@ impl Controller {
             users: HashMap::new(),
             unknown_users: Vec::new(),
             unnamed: HashMap::new(),
+            quotes: KeptQuotes::new(config.quote_limits()),
         };
         // Microseconds: no earlier book of this cluster has come so far.
         controller
@@ -146,6 +149,7 @@ impl Controller {
         self.book.starts_within(config.slurm.start_delay.0);
         self.without_terms = config.slurm.without_terms;
         self.wanted = config.slurm.partitions.clone();
+        self.quotes.configure(config.quote_limits());
         // Every look does it, so that no submission has to wait for it.
         self.book
             .refresh_waiting_every(3.0 * config.slurm.interval.0);
@@ -244,6 +248,9 @@ impl Controller {
             self.unknown_users.push(submission.user);
             return Answer::NotReady;
         }
+        if let Some(answer) = self.answer_quote(submission, now) {
+            return answer;
+        }
         let judged = submission
             .read(now)
             .and_then(|asked| Ok((asked, submission.shape(self.largest)?)))
@@ -317,14 +324,9 @@ impl Controller {
                     break;
                 }
                 Ok((admitted, pinned)) => {
-                    let sold = self.sold(&request, count, &admitted, payer.as_ref(), now);
-                    if let Some(payer) = &payer {
-                        if let Err(denied) = self.desk.hold(payer, &sold, now) {
-                            self.take_off(&admitted, count, now);
-                            return Err(NotJudged::Other(denied.text()));
-                        }
-                        self.unnamed.insert(sold.token, sold.clone());
-                    }
+                    let sold = self
+                        .sell(&request, count, &admitted, payer.as_ref(), now)
+                        .map_err(|denied| NotJudged::Other(denied.text()))?;
                     if submission.without_session {
                         let tokens = admitted.token..admitted.token + u64::from(count);
                         self.tests.extend(tokens.map(|token| (token, now)));
@@ -355,8 +357,28 @@ impl Controller {
         Err(refusal.unwrap_or_else(|| NotJudged::Other("there is no partition for it".to_string())))
     }
 
+    /// What was admitted is sold, and held for on the payer's account; where that fails it is out of the book again.
+    pub(super) fn sell(
+        &mut self,
+        request: &Request,
+        count: u32,
+        admitted: &Admitted,
+        payer: Option<&Payer>,
+        now: f64,
+    ) -> Result<Sold, Denied> {
+        let sold = self.sold(request, count, admitted, payer, now);
+        if let Some(payer) = payer {
+            if let Err(denied) = self.desk.hold(payer, &sold, now) {
+                self.take_off(admitted, count, now);
+                return Err(denied);
+            }
+            self.unnamed.insert(sold.token, sold.clone());
+        }
+        Ok(sold)
+    }
+
     /// Who pays for it: the user that submits, or the project that is the job's account in Slurm.
-    fn payer(
+    pub(super) fn payer(
         &self,
         submission: &Submission,
         request: &Request,
@@ -387,7 +409,7 @@ impl Controller {
         }
     }
 
-    fn sold(
+    pub(super) fn sold(
         &self,
         request: &Request,
         count: u32,
@@ -413,7 +435,7 @@ impl Controller {
     }
 
     /// Partitions to be tried, by their index, in the user's order.
-    fn candidates(&self, submission: &Submission) -> Result<Vec<usize>, NotJudged> {
+    pub(super) fn candidates(&self, submission: &Submission) -> Result<Vec<usize>, NotJudged> {
         if self.shared.is_empty() {
             return Err(NotJudged::Other(
                 "no partition of this cluster lets jobs share processors (OverSubscribe=FORCE), so none takes jobs with a deadline; tell the administrators"
@@ -438,7 +460,7 @@ impl Controller {
     }
 
     /// Which nodes may be taken.
-    fn allowed(
+    pub(super) fn allowed(
         &self,
         partition: usize,
         submission: &Submission,
@@ -523,7 +545,7 @@ impl Controller {
         Ok(allowed)
     }
 
-    fn accepted(
+    pub(super) fn accepted(
         &self,
         submission: &Submission,
         asked: &Asked,

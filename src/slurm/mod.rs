@@ -14,6 +14,9 @@ pub mod look;
 pub mod node;
 pub mod options;
 pub mod payment;
+mod quote;
+#[cfg(test)]
+mod quote_tests;
 pub mod records;
 mod rules;
 pub mod submission;

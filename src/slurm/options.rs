@@ -3,7 +3,8 @@
 //! A value is looked at where it is typed, so that a slip costs no submission. What counts is decided in slurmctld: a client is
 //! not believed.
 
-use super::OPTIONS;
+use super::{OPTIONS, QUOTE_OPTION};
+use crate::book::kept::Order;
 use crate::decision::job::{DeadlineType, Terms};
 use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
 
@@ -20,8 +21,8 @@ pub struct Described {
     pub example: &'static str,
 }
 
-/// All of them, in the order of [`OPTIONS`].
-pub const DESCRIBED: [Described; 5] = [
+/// All of them, in the order of [`OPTIONS`], and last [`QUOTE_OPTION`].
+pub const DESCRIBED: [Described; 6] = [
     Described {
         option: OPTIONS[0].0,
         value: "time",
@@ -52,22 +53,31 @@ pub const DESCRIBED: [Described; 5] = [
         usage: "what you are paid back for each second that the job is late; 0 without the option",
         example: "--penalty-rate=0.5",
     },
+    Described {
+        option: QUOTE_OPTION,
+        value: "quote",
+        usage: "number of a quote that 'libra quote --hold' gave: the job is accepted at its price and place; with 'ask' the job is only a question, refused with the answer, and with 'hold:5m' that is kept",
+        example: "--sla-quote=ask",
+    },
 ];
 
-/// Can this be the value of the option of that number in [`OPTIONS`]?
+/// Can this be the value of the option of that number in [`DESCRIBED`]?
 ///
 /// # Errors
 /// What was given, what was expected, and an example.
 pub fn check(number: usize, value: &str) -> Result<(), String> {
-    let (Some((option, key)), Some(described)) = (OPTIONS.get(number), DESCRIBED.get(number))
-    else {
+    let Some(described) = DESCRIBED.get(number) else {
         return Err(format!("there is no option {number}"));
     };
+    let option = described.option;
     let mut given = PartialTerms::default();
-    let problem = match given.set(key, value, &deadline_as_duration) {
-        Ok(()) => in_range(&given),
-        Err(TermsError::Value { problem, .. }) => Err(problem),
-        Err(other) => Err(other.to_string()),
+    let problem = match OPTIONS.get(number) {
+        None => Order::parse(value).map(|_| ()),
+        Some((_, key)) => match given.set(key, value, &deadline_as_duration) {
+            Ok(()) => in_range(&given),
+            Err(TermsError::Value { problem, .. }) => Err(problem),
+            Err(other) => Err(other.to_string()),
+        },
     };
     problem.map_err(|problem| {
         let plain = |text: &str, most| -> String {
@@ -105,8 +115,9 @@ fn in_range(given: &PartialTerms) -> Result<(), String> {
 /// What a job's tasks must not hand on, of what Slurm has put into their environment: a job that they submit would be
 /// sold the same once more without having asked for it.
 pub fn inherited() -> impl Iterator<Item = String> {
-    OPTIONS.iter().flat_map(|(option, _)| {
-        let name = format!("_SLURM_SPANK_OPTION_libra_{}", option.replace('-', "_"));
+    DESCRIBED.iter().flat_map(|described| {
+        let option = described.option.replace('-', "_");
+        let name = format!("_SLURM_SPANK_OPTION_libra_{option}");
         // What clients read, what they pass on to their own tasks, and what a prolog is told.
         [format!("SLURM_SPANK_{name}"), format!("SPANK_{name}"), name]
     })
@@ -118,7 +129,10 @@ mod tests {
 
     #[test]
     fn options_are_described_in_their_order() {
-        for (index, (described, (option, _))) in DESCRIBED.iter().zip(OPTIONS).enumerate() {
+        let names = OPTIONS.iter().map(|(option, _)| *option);
+        let names: Vec<&str> = names.chain([QUOTE_OPTION]).collect();
+        assert_eq!(names.len(), DESCRIBED.len());
+        for (index, (described, option)) in DESCRIBED.iter().zip(names).enumerate() {
             assert_eq!(described.option, option);
             let (name, value) = described.example.split_once('=').expect("an example");
             assert_eq!(name, format!("--{option}"));
@@ -162,13 +176,14 @@ mod tests {
         assert_eq!(check(2, "Unlimited"), Ok(()));
         assert!(check(1, "").is_err());
         assert!(check(1, "a\u{1b}[31m").is_err_and(|said| !said.contains('\u{1b}')));
-        assert!(check(5, "1").is_err());
+        assert!(check(5, "soon").is_err_and(|said| said.contains("not the number of a quote")));
+        assert!(check(6, "1").is_err());
     }
 
     #[test]
     fn what_is_inherited_is_named_as_slurm_names_it() {
         let names: Vec<String> = inherited().collect();
-        assert_eq!(names.len(), 15);
+        assert_eq!(names.len(), 18);
         for name in [
             "SLURM_SPANK__SLURM_SPANK_OPTION_libra_sla_deadline",
             "_SLURM_SPANK_OPTION_libra_budget",

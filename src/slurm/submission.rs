@@ -1,7 +1,7 @@
 //! A submission as Slurm shows it to a plugin, and what it asks for in Libra's terms.
 
-use super::OPTIONS;
 use super::array::PREFIX;
+use super::{OPTIONS, QUOTE_OPTION};
 use crate::decision::job::{Shape, Terms};
 use crate::text::terms::{self, KEYS, PartialTerms, TermsError, deadline_as_duration};
 use crate::text::{duration, indices};
@@ -96,6 +96,16 @@ impl Submission {
         self.comment.as_deref()?.trim().strip_prefix(PREFIX)
     }
 
+    /// What it says about a quote, as option or in the comment.
+    pub fn quote(&self) -> Option<&str> {
+        let option = |(name, _): &&(String, String)| is_quote(name);
+        let given = self.options.iter().find(option);
+        given.map(|(_, value)| value.as_str()).or_else(|| {
+            let list = self.terms_in_comment()?;
+            list.split(',').find_map(quote_of)
+        })
+    }
+
     /// Reads everything but the shape.
     ///
     /// # Errors
@@ -136,10 +146,15 @@ impl Submission {
         let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
         let mut given = PartialTerms::default();
         if let Some(list) = self.terms_in_comment() {
-            given = terms::parse(list, &deadline_as_duration)
-                .map_err(|error| NotJudged::Terms(format!("--comment: {error}")))?;
+            let pairs = list.split(',').filter(|pair| quote_of(pair).is_none());
+            let list = pairs.collect::<Vec<_>>().join(",");
+            // A quote alone is all that it may say.
+            if !list.is_empty() || self.quote().is_none() {
+                given = terms::parse(&list, &deadline_as_duration)
+                    .map_err(|error| NotJudged::Terms(format!("--comment: {error}")))?;
+            }
         }
-        for (option, value) in &self.options {
+        for (option, value) in (self.options.iter()).filter(|(name, _)| !is_quote(name)) {
             let key = key_of(option).unwrap_or(option);
             given
                 .set(key, value, &deadline_as_duration)
@@ -223,6 +238,17 @@ impl Submission {
     }
 }
 
+/// Is this the option about quotes, with `-` or `_` in it?
+fn is_quote(option: &str) -> bool {
+    option.replace('_', "-") == QUOTE_OPTION
+}
+
+/// The value, where a pair of a comment is about a quote.
+fn quote_of(pair: &str) -> Option<&str> {
+    let (key, value) = pair.split_once('=')?;
+    (key.trim() == "quote").then_some(value.trim())
+}
+
 /// The key of [`crate::text::terms`] of an option, with `-` or `_` in it.
 fn key_of(option: &str) -> Option<&'static str> {
     let option = option.replace('_', "-");
@@ -284,7 +310,7 @@ fn features(text: &str) -> Result<Vec<String>, NotJudged> {
 
 /// Is this an option of Libra's, as its name comes in a job's SPANK environment?
 pub fn is_option(name: &str) -> bool {
-    key_of(name).is_some_and(|key| KEYS.contains(&key))
+    is_quote(name) || key_of(name).is_some_and(|key| KEYS.contains(&key))
 }
 
 #[cfg(test)]
@@ -401,6 +427,24 @@ mod tests {
             let error = change.read(0.0).expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_quote_is_an_option_or_stands_in_the_comment_and_is_no_term() {
+        let terms = [("estimate", "10"), ("sla_deadline", "20"), ("budget", "50")];
+        let plain = with(&terms);
+        assert_eq!(plain.quote(), None);
+        let mut option = with(&terms);
+        (option.options).push(("sla_quote".to_string(), "ask".to_string()));
+        assert_eq!(option.quote(), Some("ask"));
+        assert_eq!(option.given(0.0), plain.given(0.0));
+        assert!(is_option("sla_quote"));
+        let mut comment = with(&[("sla-deadline", "20"), ("budget", "50")]);
+        comment.comment = Some("libra:estimate=10,quote=hold:5m".to_string());
+        assert_eq!(comment.quote(), Some("hold:5m"));
+        assert_eq!(comment.given(0.0), plain.given(0.0));
+        comment.comment = Some("libra:quote=ask".to_string());
+        assert!(comment.given(0.0).is_ok());
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(super) fn in_few_words(mut text: String) -> String {
 }
 
 /// A counter-offer as options of sbatch.
-fn write_offer(
+pub(super) fn write_offer(
     offer: &CounterOffer,
     submission: &Submission,
     request: &Request,

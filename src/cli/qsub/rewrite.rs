@@ -7,6 +7,7 @@
 use super::directives::{Directive, quoted};
 use super::lists::{self, Entry};
 use super::options::{Group, Line, Rest};
+use libra::book::kept::Order;
 use libra::decision::job::{DeadlineType, Terms};
 use libra::text::duration;
 use libra::text::terms::{self, PartialTerms, ReadDeadline, TermsError};
@@ -59,8 +60,25 @@ fn at(submission: &Submission<'_>, place: Option<usize>) -> String {
     }
 }
 
+/// Key of a kept quote, which is no term.
+const QUOTE: &str = "quote";
+
 fn key_of(name: &[u8]) -> Option<&'static str> {
-    std::str::from_utf8(name).ok().and_then(terms::key)
+    let name = std::str::from_utf8(name).ok()?;
+    terms::key(name).or_else(|| name.eq_ignore_ascii_case(QUOTE).then_some(QUOTE))
+}
+
+/// The key that a resource stands for.
+fn key_of_resource(name: &[u8]) -> Option<&'static str> {
+    if name == libra::pbs::QUOTE.as_bytes() {
+        return Some(QUOTE);
+    }
+    key_of(name).filter(|key| *key != QUOTE)
+}
+
+/// The resource of a key.
+fn resource_of(key: &str) -> &str {
+    if key == QUOTE { libra::pbs::QUOTE } else { key }
 }
 
 /// The entries of a group that is a `-W` with a key of Libra's.
@@ -77,7 +95,7 @@ fn entries_of(group: &Group) -> Option<(&[u8], Vec<Entry>)> {
 fn resources_of(line: &Line) -> impl Iterator<Item = &'static str> {
     line.values(b'l')
         .flat_map(lists::resource_names)
-        .filter_map(key_of)
+        .filter_map(key_of_resource)
 }
 
 /// What qsub is to get; none where nothing of Libra's is used.
@@ -112,13 +130,26 @@ pub fn rewrite(
         if same.contains(key) {
             let at = at(submission, place.directive);
             return Err(format!(
-                "{at}: {key} is also given as a resource (-l {key}=…); give it once"
+                "{at}: {key} is also given as a resource (-l {}=…); give it once",
+                resource_of(key)
             ));
         }
     }
     let mut read = Vec::new();
     let mut together = PartialTerms::default();
     for Found { key, value, place } in found {
+        if key == QUOTE {
+            match Order::parse(&value) {
+                Ok(_) => read.push((place, key, value)),
+                Err(error) => {
+                    return Err(format!(
+                        "{}: quote: {error}",
+                        at(submission, place.directive)
+                    ));
+                }
+            }
+            continue;
+        }
         let problem = |error: TermsError| format!("{}: {error}", at(submission, place.directive));
         let terms = one(key, &value, deadline).map_err(problem)?;
         together = together.or(terms);
@@ -239,7 +270,7 @@ fn resources(read: &[Read], wanted: impl Fn(&Place) -> bool) -> Option<String> {
     let list: Vec<String> = read
         .iter()
         .filter(|(place, ..)| wanted(place))
-        .map(|(_, key, value)| format!("{key}={value}"))
+        .map(|(_, key, value)| format!("{}={value}", resource_of(key)))
         .collect();
     (!list.is_empty()).then(|| list.join(","))
 }

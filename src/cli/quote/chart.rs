@@ -228,16 +228,10 @@ fn legend(quote: &Quote, marks: &Marks, budget: Option<f64>) -> Vec<String> {
     match (budget, quote.budget) {
         (Some(budget), _) => words.push(format!("{} budget {}", marks.budget, credits(budget))),
         (None, Some(budget)) if budget > quote.price => {
-            words.push(format!(
-                "the budget, {}, is above this chart",
-                credits(budget)
-            ));
+            words.push(format!("budget {}: above this chart", credits(budget)));
         }
         (None, Some(budget)) => {
-            words.push(format!(
-                "the budget, {}, is below this chart",
-                credits(budget)
-            ));
+            words.push(format!("budget {}: below this chart", credits(budget)));
         }
         (None, None) => {}
     }
@@ -252,7 +246,7 @@ fn wrapped(words: &[String], width: usize) -> String {
                 line.push_str("   ");
                 line.push_str(word);
             }
-            _ => lines.push(word.clone()),
+            _ => lines.push(word.chars().take(width).collect()),
         }
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
@@ -312,7 +306,7 @@ mod tests {
                     (false, false) => '?',
                 };
                 assert_eq!(text.matches(mark).count(), 2, "{text}");
-                let far = text.contains("this chart");
+                let far = text.contains(": above") || text.contains(": below");
                 assert_eq!(far, [1e9, 15.0, 0.0].contains(&budget), "{text}");
             }
         }

@@ -1,12 +1,12 @@
 //! This host is asked.
 
-use super::{Answered, Question};
+use super::{Answered, Question, hold};
 use crate::cli::args::{Args, System};
 use crate::cli::{Failure, load_config, show, terms};
 use libra::decision::counter_offer::CounterOffer;
 use libra::decision::job::{Request, Shape};
 use libra::host::{Host, clock};
-use libra::quote::Quote;
+use libra::quote::{Quote, kept_text};
 use libra::text::terms::PartialTerms;
 
 /// The request that options and script make.
@@ -27,6 +27,11 @@ pub fn request(
     terms::request_beside(&question.quote.terms, given, shape)
 }
 
+/// Gives a quote of this host back.
+pub fn drop_quote(number: &str, args: &Args) -> Result<(), Failure> {
+    Ok(Host::open(load_config(args)?)?.drop_quote(number)?)
+}
+
 /// Asks it.
 pub fn ask(
     question: &Question<'_>,
@@ -35,7 +40,11 @@ pub fn ask(
 ) -> Result<Answered, Failure> {
     let host = Host::open(load_config(args)?)?;
     let request = request(question, &host, notes)?;
-    let (verdict, curve) = host.quote_over_deadlines(&request)?;
+    let (mut verdict, curve) = host.quote_over_deadlines(&request)?;
+    let mut kept = None;
+    if let Some(seconds) = hold(question)? {
+        (verdict, kept) = host.keep_quote(&request, seconds)?;
+    }
     let terms = &request.terms;
     let asked = curve.iter().find(|point| point.deadline == terms.deadline);
     let mut quote = Quote {
@@ -56,6 +65,12 @@ pub fn ask(
             quote.share = Some(offer.share);
             quote.node = Some(host.machine().name.clone());
             quote.text = format!("accepted: {}", show::terms(&host, &request, &offer));
+            if let Some(kept) = &kept {
+                let use_it = format!("libra run --quote {}", kept.number);
+                let line = kept_text(kept, clock::unix_time(), &use_it);
+                quote.text += &format!("\n{line}");
+            }
+            quote.kept = kept;
             more.push(("loadfree", offer.loadfree.into()));
             if let Some(reason) = host.unenforced() {
                 warnings.push(format!(

@@ -11,8 +11,9 @@ mod script;
 
 use super::args::{Args, QuoteArgs, System};
 use super::qsub::find;
-use super::{Done, Failure, answer, exit, say, status};
+use super::{Done, Failure, answer, exit, note, say, status};
 use libra::quote::Quote;
+use libra::text::duration;
 use script::Script;
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -35,6 +36,19 @@ struct Question<'a> {
     kind: System,
 }
 
+/// For how many seconds it is to be kept, where it is.
+fn hold(question: &Question<'_>) -> Result<Option<f64>, Failure> {
+    let text = question.quote.hold.as_deref();
+    let seconds = text.map(duration::parse).transpose();
+    let seconds = seconds.map_err(|error| Failure::Usage(format!("--hold: {error}")))?;
+    match seconds {
+        Some(seconds) if seconds <= 0.0 => Err(Failure::Usage(
+            "--hold: a quote is kept for more than 0 s".to_string(),
+        )),
+        seconds => Ok(seconds),
+    }
+}
+
 /// A job script as it is read at most, in bytes: it may be an archive that unpacks itself.
 const LARGEST_SCRIPT: u64 = 64 << 20;
 
@@ -47,6 +61,14 @@ pub fn quote(quote: &QuoteArgs, args: &Args) -> Done {
         script: script.as_ref(),
         kind,
     };
+    if let Some(number) = &quote.drop {
+        match system {
+            System::Local => local::drop_quote(number, args)?,
+            System::Pbs => remote::pbs_drop(number)?,
+            System::Slurm => remote::slurm_drop(number)?,
+        }
+        return answer(&note(args, &format!("quote {number} was given back")), 0);
+    }
     let answered = match system {
         System::Local => local::ask(&question, args, &mut notes)?,
         System::Pbs => remote::pbs(&question)?,

@@ -1,14 +1,17 @@
 //! A batch system is asked, through its own command: the job is handed over with the word that it is only a question, which Libra
 //! in the server answers and never queues.
 
-use super::{Answered, Question};
+use super::{Answered, Question, hold};
 use crate::cli::qsub::find;
 use crate::cli::{Failure, terms};
+use libra::book::kept::Order;
 use libra::decision::job::DeadlineType;
-use libra::quote::{MARK, Quote};
+use libra::host::clock;
+use libra::quote::{MARK, Quote, find_dropped};
 use libra::slurm;
-use libra::text::memory;
+use libra::slurm::array::PREFIX;
 use libra::text::terms::PartialTerms;
+use libra::text::{duration, memory};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -55,17 +58,13 @@ fn memory_of(question: &Question<'_>) -> Result<Option<u64>, Failure> {
 
 /// Asks slurmctld, through sbatch.
 pub fn slurm(question: &Question<'_>) -> Result<Answered, Failure> {
-    let Some(sbatch) = sbatch() else {
-        return Err(Failure::Usage(
-            "there is no sbatch in PATH; --system local asks this host".to_string(),
-        ));
-    };
+    let sbatch = sbatch().ok_or_else(no_sbatch)?;
     let given = terms::given(&question.quote.terms)?;
     let mut command = Command::new(sbatch);
     // With a Slurm that knows nothing of quotes nothing is submitted either.
     command.arg("--test-only");
-    command.arg(format!("--{}={}", slurm::QUOTE_OPTION, order(question)));
-    for (key, value) in pairs(&given) {
+    command.arg(format!("--{}={}", slurm::QUOTE_OPTION, order(question)?));
+    for (key, value) in pairs(&beside_comment(question, given, &mut command)) {
         let option = slurm::OPTIONS.iter().find(|(_, known)| *known == key);
         if let Some((option, _)) = option {
             command.arg(format!("--{option}={value}"));
@@ -79,39 +78,41 @@ pub fn slurm(question: &Question<'_>) -> Result<Answered, Failure> {
         command.arg(format!("--mem={}M", bytes.div_ceil(1 << 20)));
     }
     match &question.quote.script {
-        Some(script) => {
-            command.arg(script).args(&question.quote.arguments);
+        Some(script) => command.arg(script).args(&question.quote.arguments),
+        None => command.arg("--wrap=true"),
+    };
+    answered(&run(&mut command, "sbatch")?, "sbatch")
+}
+
+/// Terms in a script's comment cannot be given as options as well: then all of them are given so, in place of the comment.
+fn beside_comment(
+    question: &Question<'_>,
+    given: PartialTerms,
+    command: &mut Command,
+) -> PartialTerms {
+    let now = clock::unix_time();
+    let script = (question.script).filter(|_| given != PartialTerms::default());
+    // What cannot be read in it is for sbatch to say.
+    let submission = script.and_then(|script| script.submission(now, &terms::deadline).ok());
+    let in_comment = |comment: &String| comment.trim().starts_with(PREFIX);
+    match submission {
+        Some(submission) if submission.comment.as_ref().is_some_and(in_comment) => {
+            command.arg("--comment=quote");
+            given.or(submission.given(now).unwrap_or_default())
         }
-        None => {
-            command.arg("--wrap=true");
-        }
+        _ => given,
     }
-    let output = run(&mut command, "sbatch")?;
-    answered(
-        &output,
-        "sbatch",
-        "Libra's plugins, with quotes, are not in this cluster",
-    )
 }
 
 /// Asks pbs_server, through the front end for qsub.
 pub fn pbs(question: &Question<'_>) -> Result<Answered, Failure> {
-    find::real(&find::Surroundings::of_this_process()).map_err(Failure::Usage)?;
     if !question.quote.arguments.is_empty() {
         return Err(Failure::Usage(
             "PBS passes no arguments to a script; leave them out".to_string(),
         ));
     }
     let given = terms::given(&question.quote.terms)?;
-    let myself = std::env::current_exe().map_err(|error| {
-        Failure::Usage(format!(
-            "this program cannot be found to be called: {error}"
-        ))
-    })?;
-    let mut command = Command::new(myself);
-    command.arg("qsub");
-    command.arg("-l");
-    command.arg(format!("{}={}", libra::pbs::QUOTE, order(question)));
+    let mut command = qsub(&order(question)?)?;
     let list: Vec<String> = (pairs(&given).iter())
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
@@ -126,30 +127,81 @@ pub fn pbs(question: &Question<'_>) -> Result<Answered, Failure> {
         command.arg(format!("select=1:ncpus={processors}{memory}"));
     }
     match &question.quote.script {
-        Some(script) => {
-            command.arg(script);
-        }
-        None => {
-            command.args(["--", "/bin/true"]);
-        }
-    }
+        Some(script) => command.arg(script),
+        None => command.args(["--", "/bin/true"]),
+    };
     let output = run(&mut command, "qsub")?;
-    if output.status.success() {
-        // The resource is known and nobody looked at it.
-        let job = String::from_utf8_lossy(&output.stdout).trim().to_string();
-        return Err(Failure::Usage(format!(
-            "PBS has queued the question as job {job}: Libra's hooks are switched off or of an older version; delete it with 'qdel {job}', and ask the administrators for 'libra pbs check'"
-        )));
-    }
-    answered(
-        &output,
-        "qsub",
-        "Libra's hooks, with quotes, are not in this PBS",
-    )
+    not_queued(&output)?;
+    answered(&output, "qsub")
 }
 
-fn order(_question: &Question<'_>) -> String {
-    "ask".to_string()
+fn order(question: &Question<'_>) -> Result<String, Failure> {
+    Ok(match hold(question)? {
+        Some(seconds) => format!("hold:{}", duration::exact(seconds)),
+        None => "ask".to_string(),
+    })
+}
+
+/// The order that gives a quote back.
+fn drop_order(number: &str) -> Result<String, Failure> {
+    let order = format!("drop:{number}");
+    match Order::parse(&order) {
+        Ok(_) => Ok(order),
+        Err(problem) => Err(Failure::Usage(format!("--drop: {problem}"))),
+    }
+}
+
+/// Gives a quote of the Slurm cluster back.
+pub fn slurm_drop(number: &str) -> Result<(), Failure> {
+    let mut command = Command::new(sbatch().ok_or_else(no_sbatch)?);
+    command.arg("--test-only");
+    command.arg(format!("--{}={}", slurm::QUOTE_OPTION, drop_order(number)?));
+    dropped(&run(command.arg("--wrap=true"), "sbatch")?, "sbatch")
+}
+
+/// Gives a quote of the PBS server back.
+pub fn pbs_drop(number: &str) -> Result<(), Failure> {
+    let mut command = qsub(&drop_order(number)?)?;
+    let output = run(command.args(["--", "/bin/true"]), "qsub")?;
+    not_queued(&output)?;
+    dropped(&output, "qsub")
+}
+
+fn dropped(output: &Output, name: &str) -> Result<(), Failure> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    match find_dropped(&said) {
+        Some(_) => Ok(()),
+        None => Err(no_answer(&said, name)),
+    }
+}
+
+/// The front end for qsub, with a question.
+fn qsub(order: &str) -> Result<Command, Failure> {
+    find::real(&find::Surroundings::of_this_process()).map_err(Failure::Usage)?;
+    let myself = std::env::current_exe().map_err(|error| {
+        Failure::Usage(format!(
+            "this program cannot be found to be called: {error}"
+        ))
+    })?;
+    let mut command = Command::new(myself);
+    command.args(["qsub", "-l"]);
+    command.arg(format!("{}={order}", libra::pbs::QUOTE));
+    Ok(command)
+}
+
+/// Where the resource is known and nobody looked at it, there is a job now.
+fn not_queued(output: &Output) -> Result<(), Failure> {
+    if !output.status.success() {
+        return Ok(());
+    }
+    let job = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    Err(Failure::Usage(format!(
+        "PBS has queued the question as job {job}: Libra's hooks are switched off or of an older version; delete it with 'qdel {job}', and ask the administrators for 'libra pbs check'"
+    )))
+}
+
+fn no_sbatch() -> Failure {
+    Failure::Usage("there is no sbatch in PATH; --system local asks this host".to_string())
 }
 
 fn run(command: &mut Command, name: &str) -> Result<Output, Failure> {
@@ -158,38 +210,38 @@ fn run(command: &mut Command, name: &str) -> Result<Output, Failure> {
 }
 
 /// The answer in what the command has printed, or what it said instead.
-fn answered(output: &Output, name: &str, likely: &str) -> Result<Answered, Failure> {
+fn answered(output: &Output, name: &str) -> Result<Answered, Failure> {
     let said = String::from_utf8_lossy(&output.stderr);
-    if let Some(quote) = Quote::find(&said) {
-        return Ok(Answered {
+    match Quote::find(&said) {
+        Some(quote) => Ok(Answered {
             quote,
             more: Vec::new(),
             warnings: Vec::new(),
-        });
-    }
-    if said.contains(MARK) {
-        return Err(Failure::Usage(format!(
+        }),
+        None if said.contains(MARK) => Err(Failure::Usage(format!(
             "{name} has cut the answer short, or it is of another version of Libra: {}",
             said.chars().take(200).collect::<String>()
-        )));
+        ))),
+        None => Err(no_answer(&said, name)),
     }
+}
+
+fn no_answer(said: &str, name: &str) -> Failure {
     let lines: Vec<&str> = (said.lines().map(str::trim))
         .filter(|line| !line.is_empty())
         .collect();
     // What Libra itself has to say needs no explanation.
-    let libra = lines.iter().any(|line| line.contains("libra: "));
-    let why = if libra {
-        String::new()
-    } else {
-        format!("; perhaps {likely}, or no server answers; --system local asks this host")
-    };
-    Err(Failure::Usage(format!(
-        "{name} gave no quote: {}{why}",
-        match lines.is_empty() {
-            true => "it said nothing".to_string(),
-            false => lines.join("; "),
+    let why = match lines.iter().any(|line| line.contains("libra: ")) {
+        true => "",
+        false => {
+            "; perhaps Libra, with quotes, is not in this cluster, or no server answers; --system local asks this host"
         }
-    )))
+    };
+    let said = match lines.is_empty() {
+        true => "it said nothing".to_string(),
+        false => lines.join("; "),
+    };
+    Failure::Usage(format!("{name} gave no quote: {said}{why}"))
 }
 
 #[cfg(test)]
