@@ -113,9 +113,9 @@ class Metrics(SiteCase):
         self.written()
         before = files.counts()
         self.refused(self.ask(10, 20, budget=9), "refused (budget)")
-        # In its own time: what was not written yet is written at the end.
+        # Also in its own time slurmctld tells plugins nothing of its end.
+        self.written()
         slurm.stop_controller()
-        self.assertEqual(files.counts()["refused"].get("budget", 0), before.get("refused", {}).get("budget", 0) + 1)
         slurm.start_controller()
         self.refused(self.ask(10, 20, budget=9), "refused (budget)")
         self.written()
