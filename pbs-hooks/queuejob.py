@@ -32,7 +32,6 @@ def facts(job):
         start=string(job.Execution_Time),
         depend=string(job.depend),
         # Who pays, where the site has accounts.
-        user=string(pbs.event().requestor),
         account=string(job.Account_Name),
         project=string(job.project),
     )

@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 /// PBS's substates of a job that is being taken back into its queue (job.h: RERUN to RERUN3).
 const RERUN: std::ops::RangeInclusive<i64> = 60..=63;
 
-/// Exit status of jobs that PBS itself has ended: on qdel (SIGTERM, SIGKILL), and after their walltime.
-const CUT_SHORT: [i64; 3] = [271, 265, -29];
+/// Exit status of jobs that PBS itself has ended: on qdel (SIGTERM, SIGKILL; the second pair where a shell tells of its child),
+/// and after their walltime.
+const CUT_SHORT: [i64; 5] = [271, 265, 143, 137, -29];
 
 /// What may not be altered of a job that was sold something: its terms, and what was asked for.
 const SOLD_WITH_IT: [&str; 9] = [
@@ -173,6 +174,7 @@ impl Server {
         let verdict = match exit {
             // PBS ends jobs by these, on qdel and when their walltime is over.
             271 | 265 => "was deleted".to_string(),
+            143 | 137 => "was ended by a signal".to_string(),
             -29 => "was ended after its walltime".to_string(),
             _ => verdict::kept(&sold, took),
         };

@@ -305,4 +305,58 @@ mod tests {
             assert!(log.contains("records.json: "), "{text}: {log}");
         }
     }
+
+    #[test]
+    fn verdicts_and_ends_are_counted_and_written() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        let config = format!("[metrics]\ndirectory = '{}'\n", directory.path().display());
+        std::fs::write(path("libra.toml"), config).expect("ours");
+        let mut process = Process::default();
+        let mut ask = |mut event: Value, now: f64| -> Value {
+            event["now"] = now.into();
+            event["config"] = path("libra.toml").display().to_string().into();
+            let answer = process.answer(&event.to_string()).expect("an answer");
+            serde_json::from_str(&answer).expect("JSON")
+        };
+        let job = |estimate: &str, array: Option<&str>| {
+            json!({"event": "queuejob", "job": {"array": array,
+            "terms": {"estimate": estimate, "deadline": "100", "budget": "999"}}})
+        };
+        // Nobody has shown the records yet: no verdict.
+        assert_eq!(ask(job("10", None), 1000.0)["wants"], "records");
+        let nodes = json!([{"name": "n1", "share": "1", "up": true}]);
+        ask(
+            json!({"event": "records", "nodes": nodes, "jobs": []}),
+            1000.0,
+        );
+        let array = ask(job("10", Some("1-3")), 1000.0);
+        assert_eq!(array["verdict"], "accept");
+        let line = ask(job("10", None), 1000.0)["resources"]["libra_terms"].clone();
+        ask(
+            json!({"event": "postqueuejob", "job": {"id": "1.s", "sold": line}}),
+            1000.0,
+        );
+        assert_eq!(ask(job("200", None), 1000.0)["check"], json!(["1.s"]));
+        let mut again = job("200", None);
+        again["job"]["checked"] = "yes".into();
+        assert_eq!(ask(again, 1000.0)["verdict"], "refuse");
+        ask(json!({"event": "queuejob", "job": {"terms": {}}}), 1000.0);
+        // The array expires without an id, 30 s later.
+        let end = json!({"event": "jobobit", "job": {"id": "1.s", "sold": line, "state": "E", "exit": 271}});
+        ask(end, 1050.0);
+        ask(json!({"event": "queuejob", "job": {"terms": {}}}), 1061.0);
+        let text = std::fs::read_to_string(path("pbs.json")).expect("written");
+        let written: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(
+            written["hours"],
+            json!([{"hour": 0, "accepted": 4, "withdrawn": 3, "cancelled": 1, "refused": {"deadline": 1}}])
+        );
+        let text = std::fs::read_to_string(path("pbs.prom")).expect("written");
+        assert!(
+            text.contains("libra_decision_seconds_count{system=\"pbs\"} 3\n"),
+            "{text}"
+        );
+        assert!(text.contains("libra_node_processors{system=\"pbs\",node=\"n1\"} 1\n"));
+    }
 }

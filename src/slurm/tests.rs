@@ -7,6 +7,7 @@ use super::look::Prepared;
 use super::records::{Job, Node, Partition, Records, State};
 use super::submission::Submission;
 use crate::config::Config;
+use crate::metrics::Outcome;
 use std::collections::HashMap;
 
 const START: f64 = 1000.0;
@@ -733,4 +734,41 @@ fn a_look_can_be_prepared_apart() {
     assert_eq!(queue.controller.book().job_count(), 1);
     assert!(queue.committed()["n1"] > 0.49);
     queue.accept(&asks("10", "20", "100"), START + 2.0);
+}
+
+#[test]
+fn ends_are_counted_and_acceptances_that_came_to_nothing() {
+    let mut queue = Queue::new("");
+    let (asked, late) = (asks("10", "1000", "999"), asks("10", "20", "999"));
+    let accepted = [
+        queue.accept(&asked, START),
+        queue.accept(&asked, START),
+        queue.accept(&late, START),
+    ];
+    let jobs = accepted.each_ref().map(|accepted| queue.enqueue(accepted));
+    assert!(accepted.iter().all(|accepted| accepted.count == 1));
+    // This one has no job.
+    queue.accept(&asked, START + 1.0);
+    let look = queue.look(START + 1.5);
+    assert!(look.counts.is_empty(), "{:?}", look.counts);
+    for (id, cut_short, ended) in [
+        (jobs[0], false, 30.0),
+        (jobs[1], true, 30.0),
+        (jobs[2], true, 30.0),
+    ] {
+        let job = queue.job(id);
+        (job.state, job.cut_short, job.ended) = (State::Ended, cut_short, START + ended);
+    }
+    let counts = queue.look(START + 31.0).counts;
+    let mut expected = crate::metrics::Counts::EMPTY;
+    for outcome in [Outcome::Met, Outcome::Cancelled, Outcome::Late] {
+        expected.end(outcome);
+    }
+    expected.withdrawn = 1;
+    assert_eq!(counts, expected);
+    // Slurm shows them for a while.
+    assert!(queue.look(START + 32.0).counts.is_empty());
+    let figures = queue.controller.book().figures(START + 32.0);
+    assert_eq!((figures.waiting, figures.running, figures.late), (0, 0, 0));
+    assert!(figures.nodes.iter().all(|node| node.committed == 0.0));
 }

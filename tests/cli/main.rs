@@ -6,6 +6,7 @@
 mod agent;
 mod answers;
 mod faults;
+mod metrics;
 mod quotes;
 mod run;
 mod shares;

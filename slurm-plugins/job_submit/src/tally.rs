@@ -1,7 +1,7 @@
 //! What becomes of submissions and jobs, counted, and now and then written down.
 //!
 //! A submission counts under a lock that nobody holds for longer than it takes to copy a few numbers; files are written by
-//! the plugin's thread alone, and at the very end.
+//! the plugin's thread alone, and when Slurm takes the plugin out.
 
 use libra::config::MetricsConfig;
 use libra::metrics::files::Files;
@@ -66,7 +66,8 @@ pub fn write(
     configured.into_iter().chain(written).collect()
 }
 
-/// Writes the last that was counted, if this process has written before.
+/// Writes the last that was counted, if this process has written before: other plugins were configured. When slurmctld
+/// ends it does not say so.
 pub fn end(now: f64, figures: impl FnOnce() -> Option<ClusterFigures>) {
     let mut files = match FILES.try_lock() {
         Ok(files) => files,

@@ -1,0 +1,177 @@
+"""A host of its own with an agent and a few jobs; what is served and written, read by parsers that are not ours. Called by tests/metrics/run."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+from prometheus_client import parser as prometheus
+from prometheus_client.openmetrics import parser as openmetrics
+
+LIBRA = os.environ["LIBRA"]
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+results = {"ok": 0, "FAILED": 0}
+
+
+def check(what, holds, found=""):
+    verdict = "ok" if holds else "FAILED"
+    results[verdict] += 1
+    print(f"{verdict} {what}" + ("" if holds else f": {found}"))
+
+
+def free_port():
+    with contextlib.closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def values(families):
+    """{(name, label=value, ...): value}"""
+    return {(s.name, *sorted(f"{key}={value}" for key, value in s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def wait(what, condition, patience=20):
+    end = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > end:
+            check(what, False, f"not within {patience} s")
+            return
+        time.sleep(0.05)
+
+
+class Host:
+    def __init__(self, directory):
+        self.directory, self.metrics, self.port = directory, directory / "metrics", free_port()
+        self.metrics.mkdir()
+        self.config = directory / "libra.toml"
+        self.config.write_text(f"[cgroup]\nroot = 'libra-metrics-{os.getpid()}'\n[registry]\ndirectory = '{directory}/registry'\n[agent]\ninterval = '100ms'\n"
+                               f"[metrics]\nlisten = '127.0.0.1:{self.port}'\ndirectory = '{self.metrics}'\ninterval = '1s'\n")
+
+    def start(self, *more):
+        return subprocess.Popen([LIBRA, "--config", self.config, "-v", "agent", *more], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def run(self, terms, *command):
+        return subprocess.run([LIBRA, "--config", self.config, "run", "-W", terms, "--", *command], capture_output=True, text=True)
+
+    def get(self, accept, path="/metrics"):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers={"Accept": accept})
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.headers["Content-Type"], answer.read().decode()
+
+    def up(self):
+        with contextlib.suppress(OSError):
+            return self.get("*/*")
+        return None
+
+
+def end(agent):
+    """What it has said."""
+    agent.send_signal(signal.SIGTERM)
+    return agent.communicate(timeout=20)[1]
+
+
+def main(directory):
+    host = Host(directory)
+    # What another process has written, and what is none of it.
+    (host.metrics / "slurm.prom").write_text('libra_jobs{system="slurm",state="running"} 7\nlibra_jobs_accepted_total{system="slurm"} 3\n'
+                                             'libra_jobs{system="local",state="running"} 99\nnode_load1 3\n')
+    agent = host.start()
+    try:
+        wait("the agent answers", host.up)
+        # Runs for longer than its share allows at once, so that the kernel has to hold it.
+        busy = "import time\nwhile time.process_time() < 0.5: pass"
+        met = host.run("deadline=4,budget=10,estimate=1", sys.executable, "-c", busy)
+        check("a job is in time", met.returncode == 0, met.stderr)
+        late = host.run("deadline=0.4,budget=10,estimate=0.2", "sleep", "1")
+        check("a job is late", "missed its deadline" in late.stderr, late.stderr)
+        check("a job does not start", host.run("deadline=9,budget=10,estimate=1", "/nonexistent").returncode == 127)
+        check("a job is refused", host.run("deadline=9,budget=1,estimate=1", "true").returncode == 3)
+        time.sleep(0.3)
+        kind, text = host.get(OPENMETRICS)
+        check("it is OpenMetrics", kind.startswith("application/openmetrics-text; version=1.0.0"), kind)
+        found = values(openmetrics.text_string_to_metric_families(text))
+        own = "system=local"
+        for key, value in {
+            ("libra_jobs_accepted_total", own): 3, ("libra_jobs_ended_total", "outcome=met", own): 1, ("libra_jobs_ended_total", "outcome=late", own): 1,
+            ("libra_jobs_ended_total", "outcome=cancelled", own): 1, ("libra_submissions_refused_total", "reason=budget", own): 1,
+            ("libra_decision_seconds_count", own): 4, ("libra_jobs", "state=running", own): 0, ("libra_host_jobs", "state=running"): 0,
+            ("libra_host_leads",): 1, ("libra_host_enforced",): 1, ("libra_host_drifts_total",): 0, ("libra_host_rounds_failed_total",): 0,
+            ("libra_jobs", "state=running", "system=slurm"): 7, ("libra_jobs_accepted_total", "system=slurm"): 3,
+        }.items():
+            check(" ".join(key), found.get(key) == value, f"{found.get(key)}, expected {value}")
+        check("rounds are counted", found[("libra_host_round_seconds_count",)] > 10, found)
+        check("throttled time is counted", found[("libra_host_throttled_seconds_total",)] > 0, found)
+        check("others' metrics are not served", "node_load1" not in text and "99" not in text.split(), text)
+        kind, older = host.get("text/plain")
+        check("it is the older text", kind.startswith("text/plain; version=0.0.4"), kind)
+        same = values(prometheus.text_string_to_metric_families(older))
+        check("both say the same", same.keys() == found.keys(), same.keys() ^ found.keys())
+        types = {family.name: family.type for family in prometheus.text_string_to_metric_families(older)}
+        check("every metric has its type", "unknown" not in types.values() and "untyped" not in types.values(), types)
+        for path in ("/", "/metrics/../etc/passwd", "/metrics/x"):
+            try:
+                host.get("*/*", path)
+                check(f"nothing at {path}", False)
+            except urllib.error.HTTPError as error:
+                check(f"nothing at {path}", error.code == 404, error.code)
+        wait("the files are written", lambda: (host.metrics / "local.prom").exists() and "libra_jobs_accepted_total{system=\"local\"} 3" in (host.metrics / "local.prom").read_text())
+        values(prometheus.text_string_to_metric_families((host.metrics / "local.prom").read_text()))
+        history = json.loads((host.metrics / "local.json").read_text())
+        total = {key: sum(hour.get(key, 0) for hour in history["hours"]) for key in ("accepted", "met", "late", "cancelled")}
+        check("the history has it", total == {"accepted": 3, "met": 1, "late": 1, "cancelled": 1}, history)
+
+        # Connections that say nothing take no others' place for long, and none of the agent's files.
+        idle = [socket.create_connection(("127.0.0.1", host.port), timeout=30) for _ in range(64)]
+        time.sleep(0.5)
+        files = len(os.listdir(f"/proc/{agent.pid}/fd"))
+        check("sixty-four idle connections take few files", files < 50, files)
+        check("jobs go on", host.run("deadline=9,budget=10,estimate=1", "true").returncode == 0)
+        wait("it answers again when they were closed", host.up, 30)
+        for connection in idle:
+            connection.close()
+
+        second = host.start("--metrics", f"127.0.0.1:{host.port}")
+        time.sleep(1)
+        check("an agent whose port is taken goes on", second.poll() is None)
+        said = end(second)
+        check("and says so", f"cannot listen on 127.0.0.1:{host.port}: Address already in use" in said and "the agent goes on" in said, said)
+    finally:
+        end(agent)
+
+    # The registry is gone, as after a reboot: the counts are not.
+    subprocess.run(["rm", "-r", str(directory / "registry")], check=True)
+    host.run("deadline=9,budget=10,estimate=1", "true")
+    agent = host.start()
+    try:
+        wait("it answers", host.up)
+        wanted = 'libra_jobs_accepted_total{system="local"} 5\n'
+        wait("it counts on", lambda: wanted in host.get(OPENMETRICS)[1])
+        check("after a reboot it counts on", wanted in host.get(OPENMETRICS)[1])
+    finally:
+        end(agent)
+
+    # Nowhere to write.
+    (host.metrics / "local.prom").unlink()
+    host.metrics.rename(directory / "away")
+    agent = host.start()
+    try:
+        wait("it answers", host.up)
+        time.sleep(2.5)
+        check("it goes on", agent.poll() is None)
+    finally:
+        said = end(agent)
+    check("a directory that is not there costs one line", said.count("metrics are not written") == 1, said)
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    main(pathlib.Path(temporary))
+print(f"{results['ok']} passed, {results['FAILED']} failed")
+sys.exit(results["FAILED"] > 0)
