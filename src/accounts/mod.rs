@@ -16,6 +16,8 @@
 
 pub mod check;
 pub mod flush;
+#[cfg(test)]
+mod histories;
 pub mod ledger;
 pub mod live;
 pub mod lots;
