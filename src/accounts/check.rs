@@ -146,7 +146,7 @@ fn look(live: &Live, found: &mut Findings) -> Result<Seen, AccountsError> {
         Ok(())
     })()
     .map_err(store)?;
-    seen.journal = live.journal(usize::MAX)?;
+    seen.journal = live.journal(0, usize::MAX)?;
     found.waiting = seen.journal.len();
     found.accounts = seen.names.len();
     for (key, why) in live.stray_holds()? {
@@ -184,7 +184,7 @@ fn of_ledger(
         }
         found.movements =
             transaction.query_row("SELECT COUNT(*) FROM movement", [], |row| row.get(0))?;
-        let known = transaction.query_row(super::ledger::LAST, [], |row| row.get(0))?;
+        let known = super::ledger::written(&transaction)?;
         Ok((balances, known))
     })
 }
@@ -198,7 +198,7 @@ fn add(balances: &mut Balances, place: (i64, i64), side: Side, amount: i128) {
 }
 
 fn compare(seen: &Seen, expected: &Balances, live: &Live, found: &mut Findings) {
-    let shown = |amount: i128| Money(amount.clamp(i64::MIN.into(), i64::MAX.into()) as i64).exact();
+    let shown = |amount: i128| Money::clamped(amount).exact();
     let name = |account: i64| {
         seen.names
             .get(&account)

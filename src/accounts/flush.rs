@@ -6,8 +6,9 @@
 use super::AccountsError;
 use super::ledger::Ledger;
 use super::live::Live;
+use rusqlite::{Transaction, TransactionBehavior};
 
-/// Entries in one transaction of the ledger.
+/// Entries that are read at a time.
 const AT_ONCE: usize = 2000;
 
 /// Writes down what waits in the journal. Returns how many entries there were.
@@ -15,23 +16,36 @@ const AT_ONCE: usize = 2000;
 /// # Errors
 /// When the ledger cannot be written, or the live state is not of this ledger any more ([`is_outdated`]).
 pub fn flush(live: &Live, ledger: &Ledger) -> Result<usize, AccountsError> {
-    let mut written = 0;
-    loop {
-        let entries = live.journal(AT_ONCE)?;
-        let Some((last, _)) = entries.last() else {
-            return Ok(written);
-        };
-        ledger.try_(|c| c.execute_batch("BEGIN IMMEDIATE"))?;
-        let done = match ledger.identity() {
-            Ok(identity) if identity == live.generation => ledger.try_(|_| ledger.write(&entries)),
-            Ok(_) => Err(outdated(live)),
-            Err(error) => Err(error),
-        };
-        ledger.try_(|c| c.execute_batch(if done.is_ok() { "COMMIT" } else { "ROLLBACK" }))?;
-        done?;
-        live.forget_journal(*last)?;
-        written += entries.len();
+    let mut entries = live.journal(0, AT_ONCE)?;
+    if entries.is_empty() {
+        return Ok(0);
     }
+    let store = |error| AccountsError::Store {
+        path: ledger.path.clone(),
+        error,
+    };
+    // Undone where it is dropped, so that the connection is of use after a full disk.
+    let transaction =
+        Transaction::new_unchecked(&ledger.connection, TransactionBehavior::Immediate)
+            .map_err(store)?;
+    if ledger.identity()? != live.generation {
+        return Err(outdated(live));
+    }
+    let (mut written, mut last) = (0, 0);
+    // All in one transaction, up to where a step of the live state ends: a power failure must not leave half a step in the
+    // ledger.
+    loop {
+        Ledger::write(&transaction, &entries).map_err(store)?;
+        written += entries.len();
+        last = entries.last().map_or(last, |(id, _)| *id);
+        if entries.len() < AT_ONCE {
+            break;
+        }
+        entries = live.journal(last, AT_ONCE)?;
+    }
+    transaction.commit().map_err(store)?;
+    live.forget_journal(last)?;
+    Ok(written)
 }
 
 /// Was another live state made of this ledger since?

@@ -6,7 +6,7 @@ use super::AccountsError;
 use super::money::Money;
 use super::movement::{Event, Movement};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Number of the account that deposits come from.
@@ -36,9 +36,6 @@ CREATE TRIGGER movement_stays BEFORE UPDATE ON movement BEGIN SELECT RAISE(ABORT
 CREATE TRIGGER movement_remains BEFORE DELETE ON movement BEGIN SELECT RAISE(ABORT, 'movements are never removed'); END;
 INSERT INTO account VALUES (1, 'site:bank', NULL, 0), (2, 'site:income', NULL, 0);
 ";
-
-/// Number of the last entry that is written down.
-pub(super) const LAST: &str = "SELECT MAX(COALESCE((SELECT MAX(id) FROM movement), 0), COALESCE((SELECT MAX(id) FROM change), 0))";
 
 /// Version of the tables.
 const VERSION: i64 = 1;
@@ -93,8 +90,7 @@ impl Ledger {
             c.pragma_update(None, "synchronous", "FULL")
         })?;
         if fresh {
-            let only_ours = std::fs::Permissions::from_mode(0o600);
-            std::fs::set_permissions(path, only_ours).map_err(|error| AccountsError::File {
+            only_for_owner(path).map_err(|error| AccountsError::File {
                 path: path.to_path_buf(),
                 problem: error.to_string(),
             })?;
@@ -184,10 +180,11 @@ impl Ledger {
         })
     }
 
-    /// Writes journal entries down; those that are there already stay as they are.
-    pub(super) fn write(&self, entries: &[(i64, Event)]) -> rusqlite::Result<()> {
-        let c = &self.connection;
-        for (id, event) in entries {
+    /// Writes journal entries down, in the order of their numbers; those that are there already are left out. Another process
+    /// may have written them since they were read, and later ones about the same account as well.
+    pub(super) fn write(c: &Connection, entries: &[(i64, Event)]) -> rusqlite::Result<()> {
+        let written = written(c)?;
+        for (id, event) in entries.iter().filter(|(id, _)| *id > written) {
             match event {
                 Event::Movement(m) => write_movement(c, *id, m)?,
                 Event::Account {
@@ -231,7 +228,16 @@ impl Ledger {
                 }
             }
         }
+        if let Some((last, _)) = entries.last() {
+            c.prepare_cached("INSERT INTO meta VALUES ('written', ?1) ON CONFLICT DO UPDATE SET value = max(value, ?1)")?
+                .execute([last])?;
+        }
         Ok(())
+    }
+
+    /// Number of the last journal entry that is written down.
+    pub(super) fn written(&self) -> Result<i64, AccountsError> {
+        self.try_(written)
     }
 
     /// Movements of an account, by their times. `from` and `to`: Unix milliseconds, `to` not included.
@@ -322,16 +328,47 @@ impl Ledger {
     }
 }
 
+/// What root makes is for the one who owns the directory.
+fn only_for_owner(path: &Path) -> std::io::Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    if nix::unistd::geteuid().is_root() {
+        let home = std::fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
+        std::os::unix::fs::lchown(path, Some(home.uid()), Some(home.gid()))?;
+    }
+    Ok(())
+}
+
+/// Number of the last journal entry that is written down.
+pub(super) fn written(c: &Connection) -> rusqlite::Result<i64> {
+    c.prepare_cached("SELECT COALESCE((SELECT value FROM meta WHERE key = 'written'), 0)")?
+        .query_row([], |row| row.get(0))
+}
+
 fn write_movement(c: &Connection, id: i64, m: &Movement) -> rusqlite::Result<()> {
-    c.prepare_cached("INSERT OR IGNORE INTO movement VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)")?.execute(params![
-        id, m.at, m.kind.name(), m.from.0, m.from.1.name(), m.to.0, m.to.1.name(), m.lot, m.amount.0, m.hold, m.part, m.by, m.note
+    c.prepare_cached(
+        "INSERT INTO movement VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    )?
+    .execute(params![
+        id,
+        m.at,
+        m.kind.name(),
+        m.from.0,
+        m.from.1.name(),
+        m.to.0,
+        m.to.1.name(),
+        m.lot,
+        m.amount.0,
+        m.hold,
+        m.part,
+        m.by,
+        m.note
     ])?;
     Ok(())
 }
 
 fn note_change(c: &Connection, id: i64, at: i64, by: &str, event: &Event) -> rusqlite::Result<()> {
     let what = serde_json::to_string(event).unwrap_or_default();
-    c.prepare_cached("INSERT OR IGNORE INTO change VALUES (?1, ?2, ?3, ?4)")?
+    c.prepare_cached("INSERT INTO change VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![id, at, by, what])?;
     Ok(())
 }

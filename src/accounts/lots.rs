@@ -30,9 +30,9 @@ pub enum Overdraft {
 
 /// What an account can still spend; none where that is unlimited.
 pub fn available(free: &[Free], overdraft: Overdraft) -> Option<Money> {
-    let sum = free.iter().map(|part| part.amount.0).sum::<i64>();
+    let sum: i128 = free.iter().map(|part| i128::from(part.amount.0)).sum();
     match overdraft {
-        Overdraft::To(limit) => Some(Money((sum + limit.0).max(0))),
+        Overdraft::To(limit) => Some(Money::clamped((sum + i128::from(limit.0)).max(0))),
         Overdraft::Unlimited => None,
     }
 }

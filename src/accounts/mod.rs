@@ -17,6 +17,8 @@
 pub mod check;
 pub mod desk;
 pub mod flush;
+#[cfg(test)]
+mod histories;
 pub mod ledger;
 pub mod live;
 pub mod lots;

@@ -6,7 +6,7 @@ use std::fmt;
 /// Micro-credits in a credit.
 pub const MICRO: i64 = 1_000_000;
 
-/// Most that can be named: 10^12 credits. Sums of some millions of these still fit.
+/// Most that can be named: 10^12 credits. An account can have four times that.
 const MOST: f64 = 1e12;
 
 /// Micro-credits; negative for what is owed.
@@ -51,6 +51,11 @@ impl Money {
         let most = MOST * MICRO as f64;
         // A NaN becomes 0.
         Money(micro.clamp(-most, most) as i64)
+    }
+
+    /// Of micro-credits that were added up. Saturates.
+    pub fn clamped(micro: i128) -> Money {
+        Money(micro.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
     }
 
     /// In credits.

@@ -38,7 +38,7 @@ pub fn perform(
             flush(live, ledger)?;
             return statement(live, ledger, &found, (*from, *to), *holds).map(Reply::Statement);
         }
-        Request::Check => {
+        Request::Check {} => {
             // A full disk is not what is looked for here.
             let flushed = flush(live, ledger);
             let mut found = super::check::check(live, ledger)?;
@@ -203,7 +203,10 @@ pub fn statement(
     let (free, held) = ledger.before(account.id, from)?;
     let opening = Money(free.0 + held.0);
     let rows = ledger.rows(account.id, from, to)?;
-    let change: i64 = rows.iter().map(|row| row.free.0 + row.held.0).sum();
+    let change: i128 = rows
+        .iter()
+        .map(|row| i128::from(row.free.0) + i128::from(row.held.0))
+        .sum();
     let pending = live.holds_of(account.id)?.into_iter();
     let pending = pending.map(|hold| {
         Ok(Pending {
@@ -217,7 +220,7 @@ pub fn statement(
         from,
         to,
         opening,
-        closing: Money(opening.0 + change),
+        closing: Money::clamped(i128::from(opening.0) + change),
         lines: lines(&rows, opening, holds),
         pending: pending.collect::<Result<_, AccountsError>>()?,
     })

@@ -93,7 +93,7 @@ pub enum Request {
         account: String,
     },
     /// Is all of it sound?
-    Check,
+    Check {},
 }
 
 /// Money with a validity.
@@ -209,7 +209,7 @@ impl Caller {
             Request::Create { .. } => Err(self.refused("making and changing accounts", "")),
             Request::Deposit { .. } => Err(self.refused("a deposit", "")),
             Request::Close { .. } => Err(self.refused("closing an account", "")),
-            Request::Check => Err(self.refused("a check of all accounts", "")),
+            Request::Check {} => Err(self.refused("a check of all accounts", "")),
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
         );
         assert!(alice(true).may_see(&AccountName::Bank, false).is_ok());
         for request in [
-            Request::Check,
+            Request::Check {},
             Request::Close {
                 account: "alice".to_string(),
             },

@@ -323,3 +323,114 @@ fn movements_stay_as_they_are() {
             .is_err()
     );
 }
+
+#[test]
+fn a_slow_writer_does_not_bring_back_what_was_changed_since() {
+    let place = Place::new();
+    let mut live = place.open();
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let chem = AccountName::Project("chem".to_string());
+    live.set_account(&chem, Some(Overdraft::To(credits(5))), at(0))
+        .expect("made");
+    live.set_member(&chem, "eve", true, at(0)).expect("in");
+    // One process has read this, and is stopped for a while.
+    let old = live.journal(0, 100).expect("reads");
+    flush(&live, &ledger).expect("writes");
+    live.set_account(&chem, Some(Overdraft::To(credits(1))), at(1))
+        .expect("changed");
+    live.set_member(&chem, "eve", false, at(1)).expect("out");
+    flush(&live, &ledger).expect("writes");
+    ledger
+        .try_(|c| Ledger::write(c, &old))
+        .expect("nothing to do");
+    std::fs::remove_dir_all(&place.live).expect("gone");
+    let live = place.open();
+    let found = live.account(&chem, NOW).expect("is there");
+    assert_eq!(found.overdraft, Overdraft::To(credits(1)));
+    assert_eq!(live.members(found.id).expect("reads"), Vec::<String>::new());
+}
+
+#[test]
+fn a_restored_ledger_gets_a_live_state_of_its_own() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    live.deposit(&user("a"), credits(1), (None, None), at(0))
+        .expect("paid in");
+    place.check(&live);
+    let backup = place.ledger.with_extension("backup");
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    ledger
+        .try_(|c| c.execute("VACUUM INTO ?1", [backup.to_string_lossy()]))
+        .expect("a back-up");
+    live.deposit(&user("a"), credits(2), (None, None), at(1))
+        .expect("paid in");
+    place.check(&live);
+    drop(ledger);
+    for suffix in ["", "-wal", "-shm"] {
+        let mut path = place.ledger.clone().into_os_string();
+        path.push(suffix);
+        let _ = std::fs::remove_file(path);
+    }
+    std::fs::copy(&backup, &place.ledger).expect("restored");
+    let new = place.open();
+    assert_eq!(available(&new, "a", 2), credits(1));
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    live.deposit(&user("a"), credits(4), (None, None), at(3))
+        .expect("nobody told it yet");
+    assert!(flush(&live, &ledger).is_err());
+    place.check(&new);
+    // Its end takes nothing away from the new one.
+    drop(live);
+    place.check(&new);
+    assert_eq!(available(&place.open(), "a", 4), credits(1));
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_and_hurts_nobody() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    let much = Money::parse("1000000000000").expect("the most that can be typed");
+    for _ in 0..4 {
+        live.deposit(&user("a"), much, (None, None), at(0))
+            .expect("paid in");
+    }
+    let refused = live.deposit(&user("a"), much, (None, None), at(0));
+    assert!(
+        matches!(refused, Err(AccountsError::Unsound(_))),
+        "{refused:?}"
+    );
+    assert_eq!(available(&live, "a", 1), Money(4 * much.0));
+    place.check(&live);
+    assert!(
+        live.deposit(&user("a"), Money::ZERO, (None, None), at(0))
+            .is_err()
+    );
+}
+
+#[test]
+fn closing_pays_what_is_owed_out_of_what_is_there() {
+    let place = Place::new();
+    let mut live = place.open();
+    let a = user("a");
+    live.set_account(&a, Some(Overdraft::To(credits(50))), at(0))
+        .expect("made");
+    let id = live.account(&a, NOW).expect("is there").id;
+    live.hold("t:1", id, credits(30), at(0)).expect("held");
+    live.settle("t:1", 0, pay(30, 0), at(1)).expect("settled");
+    assert!(live.close(&a, at(2)).is_err(), "it owes 30");
+    live.deposit(&a, credits(40), (None, Some(NOW / 1000 + 100)), at(3))
+        .expect("paid in");
+    // A job that costs nothing can bring a compensation: its account stays.
+    live.hold("t:2", id, Money::ZERO, at(4)).expect("held");
+    assert!(live.close(&a, at(5)).is_err());
+    live.settle("t:2", 0, pay(0, 0), at(6)).expect("settled");
+    assert_eq!(live.close(&a, at(7)).expect("closed"), credits(10));
+    let found = live.account(&a, NOW + 8000).expect("is there");
+    assert_eq!((found.closed, found.free), (true, vec![]));
+    place.check(&live);
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let sound = check::check(&live, &ledger).expect("reads");
+    assert_eq!((sound.problems, sound.notes), (vec![], vec![]));
+}

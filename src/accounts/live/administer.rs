@@ -24,11 +24,7 @@ impl Live {
         overdraft: Option<Overdraft>,
         act: Act<'_>,
     ) -> Result<(), AccountsError> {
-        if name.is_site() {
-            return Err(AccountsError::Unsound(format!(
-                "{name} is the site's own and cannot be changed"
-            )));
-        }
+        not_the_sites(name)?;
         let name = name.to_string();
         self.change(|step| {
             let there = find(step.transaction, &name, act.at)?;
@@ -93,6 +89,8 @@ impl Live {
         validity: (Option<i64>, Option<i64>),
         act: Act<'_>,
     ) -> Result<(), AccountsError> {
+        not_the_sites(to)?;
+        some(amount)?;
         let (begins, ends) = validity;
         if ends.is_some_and(|ends| ends <= begins.unwrap_or(i64::MIN).max(act.at / 1000)) {
             return Err(AccountsError::Unsound(
@@ -128,6 +126,9 @@ impl Live {
         amount: Money,
         act: Act<'_>,
     ) -> Result<(), AccountsError> {
+        not_the_sites(from)?;
+        not_the_sites(to)?;
+        some(amount)?;
         if from == to {
             return Err(AccountsError::Unsound(format!(
                 "from {from} to itself nothing can be moved"
@@ -158,36 +159,38 @@ impl Live {
     /// # Errors
     /// When something is held for its jobs, or it owes something.
     pub fn close(&mut self, name: &AccountName, act: Act<'_>) -> Result<Money, AccountsError> {
+        not_the_sites(name)?;
         self.change(|step| {
             let account = step.open_account(name, act.at)?;
-            if account.held > Money::ZERO {
+            if step.has_holds(account.id)? {
                 return Err(AccountsError::Unsound(format!(
                     "{name} has {} credits held for jobs; close it when they have ended",
-                    account.held
+                    account.held.exact()
                 ))
                 .into());
             }
-            if name.is_site() || account.balance() < Money::ZERO {
-                return Err(AccountsError::Unsound(format!(
-                    "{name} has {} credits and cannot be closed",
-                    account.balance()
-                ))
-                .into());
-            }
+            // Of all deposits, those that are not valid now as well.
             let pockets = step.pockets(account.id)?;
-            for (lot, amount) in pockets.iter().filter(|(_, amount)| amount.0 > 0) {
-                step.pay(
-                    Kind::Closing,
-                    (account.id, Side::Free),
-                    (BANK, Side::Free),
-                    *lot,
-                    *amount,
-                    None,
-                    act,
-                )?;
+            let left = Money::clamped(pockets.iter().map(|(_, free)| i128::from(free.0)).sum());
+            if left < Money::ZERO {
+                return Err(AccountsError::Unsound(format!(
+                    "{name} has {} credits and cannot be closed; a deposit can pay that",
+                    left.exact()
+                ))
+                .into());
+            }
+            let (ours, bank) = ((account.id, Side::Free), (BANK, Side::Free));
+            for (lot, free) in pockets {
+                // What is owed is paid out of the other deposits.
+                let (from, to) = match free < Money::ZERO {
+                    true => (bank, ours),
+                    false => (ours, bank),
+                };
+                let amount = Money(free.0.abs());
+                step.pay(Kind::Closing, from, to, lot, amount, None, act)?;
             }
             step.put_account(account.id, &account.name, account.overdraft, true, act)?;
-            Ok(Money(pockets.iter().map(|(_, amount)| amount.0).sum()))
+            Ok(left)
         })
     }
 
@@ -231,5 +234,23 @@ impl Live {
             )?;
             Ok(())
         })
+    }
+}
+
+fn not_the_sites(name: &AccountName) -> Result<(), AccountsError> {
+    match name.is_site() {
+        true => Err(AccountsError::Unsound(format!(
+            "{name} is the site's own and cannot be changed"
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn some(amount: Money) -> Result<(), AccountsError> {
+    match amount > Money::ZERO {
+        true => Ok(()),
+        false => Err(AccountsError::Unsound(
+            "expected more than 0 credits".to_string(),
+        )),
     }
 }

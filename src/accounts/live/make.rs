@@ -1,11 +1,14 @@
 //! The live state's directory and file: whose they are, and how the file is made of the ledger.
+//!
+//! Each live state has a name of its own, of the ledger's identity and of how many were made of it. SQLite removes a closed
+//! database's side files by their names, and a process that still has an older live state open would remove a newer one's.
 
 use super::super::AccountsError;
-use super::super::ledger::{LAST, Ledger};
+use super::super::ledger::{Ledger, written};
 use rusqlite::{Connection, Transaction, params};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -40,7 +43,7 @@ pub(super) fn own_directory(directory: &Path, ledger: &Path) -> Result<(), Accou
     match fs::DirBuilder::new().mode(0o700).create(directory) {
         // Root makes it for the one who owns the ledger.
         Ok(()) if nix::unistd::geteuid().is_root() => {
-            std::os::unix::fs::chown(directory, Some(owner), None)
+            std::os::unix::fs::lchown(directory, Some(owner), None)
                 .map_err(|error| file(error.to_string()))?
         }
         Ok(()) => {}
@@ -68,51 +71,70 @@ pub(super) fn give_to_owner(path: &Path, ledger: &Path) -> Result<(), AccountsEr
     let owner =
         fs::metadata(ledger).or_else(|_| fs::metadata(ledger.parent().unwrap_or(Path::new("/"))));
     owner
-        .and_then(|found| std::os::unix::fs::chown(path, Some(found.uid()), None))
+        .and_then(|found| std::os::unix::fs::lchown(path, Some(found.uid()), None))
         .map_err(|error| AccountsError::File {
             path: path.to_path_buf(),
             problem: error.to_string(),
         })
 }
 
-/// Makes the live state of what the ledger says.
-pub(super) fn make(path: &Path, ledger: &Ledger) -> Result<(), AccountsError> {
-    let file = |error: std::io::Error| AccountsError::File {
+/// Where the live state of this ledger is.
+pub(super) fn place(directory: &Path, (identity, generation): (i64, i64)) -> PathBuf {
+    directory.join(format!("live-{identity:x}-{generation}.sqlite"))
+}
+
+/// Makes the live state of what the ledger says, and says where it is.
+pub(super) fn make(directory: &Path, ledger: &Ledger) -> Result<PathBuf, AccountsError> {
+    let file = |path: &Path, error: std::io::Error| AccountsError::File {
         path: path.to_path_buf(),
         problem: error.to_string(),
     };
-    for suffix in ["", "-wal", "-shm"] {
-        let mut old = path.as_os_str().to_owned();
-        old.push(suffix);
-        match fs::remove_file(&old) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(file(error)),
-            _ => {}
+    let entries = fs::read_dir(directory).map_err(|error| file(directory, error))?;
+    for entry in entries.flatten().map(|entry| entry.path()) {
+        let name = entry.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("live") {
+            fs::remove_file(&entry).map_err(|error| file(&entry, error))?;
         }
     }
-    let half = path.with_extension("new");
-    let _ = fs::remove_file(&half);
+    // From now on no older live state writes anything down any more.
+    ledger.try_(|c| {
+        c.execute(
+            "UPDATE meta SET value = value + 1 WHERE key = 'generation'",
+            [],
+        )
+    })?;
+    let identity = ledger.identity()?;
+    let half = directory.join("live.new");
+    let path = place(directory, identity);
+    let made = fill(&half, ledger, identity)
+        .and_then(|()| give_to_owner(&half, &ledger.path))
+        .and_then(|()| fs::rename(&half, &path).map_err(|error| file(&half, error)));
+    if made.is_err() {
+        // It may be what fills the memory.
+        let _ = fs::remove_file(&half);
+    }
+    made.map(|()| path)
+}
+
+fn fill(
+    half: &Path,
+    ledger: &Ledger,
+    (identity, generation): (i64, i64),
+) -> Result<(), AccountsError> {
     let store = |error| AccountsError::Store {
-        path: half.clone(),
+        path: half.to_path_buf(),
         error,
     };
-    // From now on no older live state writes anything down any more.
-    let (identity, generation) = ledger
-        .try_(|c| {
-            c.query_row(
-                "UPDATE meta SET value = value + 1 WHERE key = 'generation' RETURNING value",
-                [],
-                |row| row.get::<_, i64>(0),
-            )
-        })
-        .and_then(|_| ledger.identity())?;
-    let mut connection = Connection::open(&half).map_err(store)?;
+    let mut connection = Connection::open(half).map_err(store)?;
     (|| {
+        // Nobody knows this file yet: half made it is removed.
+        connection.pragma_update(None, "journal_mode", "OFF")?;
         connection.pragma_update(None, "synchronous", "OFF")?;
         connection.execute_batch(SCHEMA)?;
         let transaction = connection.transaction()?;
         transaction.execute(
-            "INSERT INTO meta VALUES ('identity', ?1), ('generation', ?2)",
-            [identity, generation],
+            "INSERT INTO meta VALUES ('identity', ?1), ('generation', ?2), ('written', ?3)",
+            [identity, generation, written(&ledger.connection)?],
         )?;
         // SQLite keeps count of what was there once.
         transaction.execute_batch("INSERT INTO journal VALUES (1, ''); DELETE FROM journal;")?;
@@ -120,9 +142,7 @@ pub(super) fn make(path: &Path, ledger: &Ledger) -> Result<(), AccountsError> {
         transaction.commit()
     })()
     .map_err(store)?;
-    connection.close().map_err(|(_, error)| store(error))?;
-    give_to_owner(&half, &ledger.path)?;
-    fs::rename(&half, path).map_err(file)
+    connection.close().map_err(|(_, error)| store(error))
 }
 
 fn copy(to: &Transaction<'_>, from: &Connection) -> rusqlite::Result<()> {
@@ -191,7 +211,7 @@ fn copy(to: &Transaction<'_>, from: &Connection) -> rusqlite::Result<()> {
          DELETE FROM part WHERE key NOT IN (SELECT key FROM hold);",
     )?;
     // Numbers go on where the ledger's end.
-    let last: i64 = from.query_row(LAST, [], |row| row.get(0))?;
+    let last = written(from)?;
     to.execute(
         "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'journal'",
         [last],

@@ -1,8 +1,8 @@
 //! The present state: what every account has and what is held, in an SQLite file in memory (tmpfs) that all processes share.
 //!
 //! Every change is one transaction together with its journal entries. Nothing here touches a disk, so nothing waits for one.
-//! The file is made of the ledger where there is none (after a boot), or where it belongs to another ledger than the one that
-//! is there now (restored from a backup).
+//! The file is made of the ledger where there is none (after a boot), or where the ledger is another one than it was made of,
+//! or an older one (restored from a back-up).
 //!
 //! Here: opening and reading. [`administer`]: accounts, members, deposits, transfers. [`holds`]: money of jobs. [`step`]: what
 //! happens inside a transaction. [`make`]: how the file is made of the ledger.
@@ -18,9 +18,10 @@ use super::lots::{Free, Overdraft, available};
 use super::money::Money;
 use super::movement::Event;
 use super::names::AccountName;
-use make::{give_to_owner, make, own_directory};
+use make::{give_to_owner, make, own_directory, place};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use step::{Step, Trouble, find};
@@ -59,7 +60,13 @@ impl Account {
 
     /// Free and held.
     pub fn balance(&self) -> Money {
-        Money(self.free.iter().map(|free| free.amount.0).sum::<i64>() + self.held.0)
+        Money::clamped(
+            self.free
+                .iter()
+                .map(|free| i128::from(free.amount.0))
+                .sum::<i128>()
+                + i128::from(self.held.0),
+        )
     }
 }
 
@@ -119,25 +126,29 @@ impl Live {
         let lock = fs::OpenOptions::new()
             .create(true)
             .append(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(directory.join("lock"))
             .map_err(file)?;
         give_to_owner(&directory.join("lock"), ledger)?;
         let _lock = nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusive)
             .map_err(|(_, error)| file(error.into()))?;
-        let path = directory.join("live.sqlite");
         let history = Ledger::open(ledger)?;
+        let path = place(directory, history.identity()?);
         if path.exists() {
             let live = Live::connect(&path, ledger, patience)?;
-            if live.generation == history.identity()? {
+            // In this order: others may write down meanwhile.
+            let known = live.written()?;
+            if known <= history.written()? {
                 return Ok(live);
             }
             log::warn!(
-                "accounts: {} is of another ledger than {}, made anew",
+                "accounts: {} knows of movements that {} does not have (restored from a back-up?), made anew",
                 path.display(),
                 ledger.display()
             );
         }
-        make(&path, &history)?;
+        let path = make(directory, &history)?;
         Live::connect(&path, ledger, patience)
     }
 
@@ -339,11 +350,17 @@ impl Live {
         })
     }
 
-    /// The oldest journal entries that are not written down yet.
-    pub(super) fn journal(&self, most: usize) -> Result<Vec<(i64, Event)>, AccountsError> {
+    /// The oldest journal entries behind this number that are not written down yet.
+    pub(super) fn journal(
+        &self,
+        after: i64,
+        most: usize,
+    ) -> Result<Vec<(i64, Event)>, AccountsError> {
         let rows: Vec<(i64, String)> = self.read(|c| {
-            c.prepare_cached("SELECT id, event FROM journal ORDER BY id LIMIT ?1")?
-                .query_map([most as i64], |row| Ok((row.get(0)?, row.get(1)?)))?
+            c.prepare_cached("SELECT id, event FROM journal WHERE id > ?1 ORDER BY id LIMIT ?2")?
+                .query_map([after, i64::try_from(most).unwrap_or(i64::MAX)], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?
                 .collect()
         })?;
         let read = |(id, text): (i64, String)| {
@@ -360,9 +377,24 @@ impl Live {
     /// These are written down.
     pub(super) fn forget_journal(&self, to: i64) -> Result<(), AccountsError> {
         self.read(|c| {
-            c.prepare_cached("DELETE FROM journal WHERE id <= ?1")?
-                .execute([to])
-                .map(|_| ())
+            let transaction =
+                rusqlite::Transaction::new_unchecked(c, TransactionBehavior::Immediate)?;
+            transaction
+                .prepare_cached("DELETE FROM journal WHERE id <= ?1")?
+                .execute([to])?;
+            transaction
+                .prepare_cached("UPDATE meta SET value = max(value, ?1) WHERE key = 'written'")?
+                .execute([to])?;
+            transaction.commit()
+        })
+    }
+
+    /// Number of the last journal entry that was written down.
+    fn written(&self) -> Result<i64, AccountsError> {
+        self.read(|c| {
+            c.query_row("SELECT value FROM meta WHERE key = 'written'", [], |row| {
+                row.get(0)
+            })
         })
     }
 }

@@ -9,6 +9,9 @@ use super::super::names::AccountName;
 use super::{Account, Act};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+/// Most micro-credits in one pocket: what still can be added up.
+const COUNTED: i64 = 4_000_000_000_000_000_000;
+
 /// Why a step is undone.
 pub(super) enum Trouble {
     Refused(AccountsError),
@@ -111,6 +114,14 @@ impl Step<'_> {
         Ok(spend(&account.free, account.overdraft, amount).ok_or_else(short)?)
     }
 
+    /// Is anything set aside, be it nothing?
+    pub(super) fn has_holds(&self, account: i64) -> Result<bool, Trouble> {
+        let mut statement = self
+            .transaction
+            .prepare_cached("SELECT 1 FROM hold WHERE account = ?1")?;
+        Ok(statement.exists([account])?)
+    }
+
     /// Everything free of an account, whatever its validity.
     pub(super) fn pockets(&self, account: i64) -> Result<Vec<(i64, Money)>, Trouble> {
         let mut statement = self
@@ -187,9 +198,16 @@ impl Step<'_> {
         }
         for ((account, side), change) in [(from, -amount.0), (to, amount.0)] {
             if side == Side::Free {
-                self.transaction
-                    .prepare_cached("INSERT INTO pocket VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET free = free + ?3")?
-                    .execute(params![account, lot, change])?;
+                // SQLite makes a number with a point of a sum that is too large: its type says so.
+                let counted: bool = self.transaction
+                    .prepare_cached("INSERT INTO pocket VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET free = free + ?3 RETURNING typeof(free) = 'integer' AND abs(free) <= ?4")?
+                    .query_row(params![account, lot, change, COUNTED], |row| row.get(0))?;
+                if !counted {
+                    return Err(AccountsError::Unsound(
+                        "that is more money than can be counted: an account has at most 4 * 10^12 credits".to_string(),
+                    )
+                    .into());
+                }
             }
         }
         let movement = Movement {

@@ -162,7 +162,7 @@ fn request(command: &AccountCommand, zone: &TimeZone) -> Result<Request, Failure
         AccountCommand::Close { account } => Request::Close {
             account: account.clone(),
         },
-        AccountCommand::Check => Request::Check,
+        AccountCommand::Check => Request::Check {},
         AccountCommand::Balance { account } => Request::Balance {
             account: account.clone(),
         },

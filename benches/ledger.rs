@@ -1,0 +1,195 @@
+//! What accounts cost: holding and settling, writing down, and how long a submission is kept for it.
+//!
+//! `cargo bench --bench ledger [-- DIRECTORY]`: the live state is in /dev/shm, the ledger in DIRECTORY (or the temporary one), whose
+//! disk counts.
+
+use libra::accounts::flush::flush;
+use libra::accounts::ledger::Ledger;
+use libra::accounts::live::{Act, Live, Payout};
+use libra::accounts::money::Money;
+use libra::accounts::names::AccountName;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Jobs of each measurement.
+const JOBS: usize = 20_000;
+/// Movements of a job: a hold, a charge and a release.
+const MOVEMENTS: f64 = 3.0;
+/// Names the place to a second process.
+const PLACE: &str = "LIBRA_BENCH_LEDGER";
+
+struct Place {
+    _directories: Option<(tempfile::TempDir, tempfile::TempDir)>,
+    ledger: PathBuf,
+    live: PathBuf,
+}
+
+impl Place {
+    fn new(disk: Option<&Path>) -> Place {
+        let memory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let disk = match disk {
+            Some(disk) => tempfile::tempdir_in(disk),
+            None => tempfile::tempdir(),
+        };
+        let disk = disk.expect("a directory");
+        Place {
+            ledger: disk.path().join("ledger.sqlite"),
+            live: memory.path().join("live"),
+            _directories: Some((memory, disk)),
+        }
+    }
+
+    fn open(&self) -> Live {
+        Live::open(&self.live, &self.ledger, Duration::from_secs(10)).expect("opens")
+    }
+}
+
+fn act() -> Act<'static> {
+    Act {
+        at: 1_800_000_000_000,
+        by: "bench",
+        note: "met its deadline",
+    }
+}
+
+fn name(number: usize) -> AccountName {
+    AccountName::User(format!("user{number}"))
+}
+
+/// So many accounts with money.
+fn fill(live: &mut Live, accounts: usize) {
+    for number in 0..accounts {
+        live.set_account(&name(number), None, act()).expect("made");
+        let much = Money(1_000_000_000_000);
+        live.deposit(&name(number), much, (None, None), act())
+            .expect("paid in");
+    }
+}
+
+/// What an admission does while it has the lock, and what a job's end does later: seconds of each.
+fn job(live: &mut Live, key: &str, account: usize) -> (f64, f64) {
+    let began = Instant::now();
+    let payer = live.account(&name(account), act().at).expect("is there");
+    assert!(payer.available().is_some_and(|have| have > Money(500)));
+    live.hold(key, payer.id, Money(500), act()).expect("held");
+    let held = began.elapsed().as_secs_f64();
+    let payout = Payout {
+        of: None,
+        charge: Money(300),
+        overrun: Money(0),
+        compensation: Money(0),
+    };
+    let began = Instant::now();
+    live.settle(key, 0, payout, act()).expect("settled");
+    (held, began.elapsed().as_secs_f64())
+}
+
+fn jobs(live: &mut Live, prefix: &str, accounts: usize) -> (Vec<f64>, f64) {
+    let mut holds = Vec::with_capacity(JOBS);
+    let began = Instant::now();
+    for number in 0..JOBS {
+        // Not one after the other: neighbours lie on the same page.
+        let account = number.wrapping_mul(7919) % accounts;
+        holds.push(job(live, &format!("{prefix}:{number}"), account).0);
+    }
+    (holds, began.elapsed().as_secs_f64())
+}
+
+fn quantile(sorted: &[f64], part: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * part) as usize] * 1e6
+}
+
+fn main() {
+    if let Some(place) = std::env::var_os(PLACE) {
+        let place = PathBuf::from(place);
+        let place = Place {
+            _directories: None,
+            ledger: place.with_extension("ledger"),
+            live: place,
+        };
+        jobs(&mut place.open(), &std::process::id().to_string(), 1000);
+        return;
+    }
+    let disk = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+    let disk = disk.map(PathBuf::from);
+    println!(
+        "accounts   hold, µs: median    p99    max   movements/s   written down/s   file, bytes a job"
+    );
+    for accounts in [1, 1000, 100_000] {
+        let place = Place::new(disk.as_deref());
+        let mut live = place.open();
+        let ledger = Ledger::open(&place.ledger).expect("opens");
+        fill(&mut live, accounts);
+        flush(&live, &ledger).expect("written down");
+        let before = std::fs::metadata(&place.ledger).map_or(0, |found| found.len());
+        let (mut holds, took) = jobs(&mut live, "t", accounts);
+        holds.sort_by(f64::total_cmp);
+        let began = Instant::now();
+        let written = flush(&live, &ledger).expect("written down");
+        let down = began.elapsed().as_secs_f64();
+        drop(ledger);
+        let after = std::fs::metadata(&place.ledger).map_or(0, |found| found.len());
+        println!(
+            "{accounts:8}   {:16.1} {:6.1} {:6.0}   {:11.0}   {:14.0}   {:17.0}",
+            quantile(&holds, 0.5),
+            quantile(&holds, 0.99),
+            quantile(&holds, 1.0),
+            JOBS as f64 * MOVEMENTS / took,
+            written as f64 / down,
+            after.saturating_sub(before) as f64 / JOBS as f64
+        );
+        // After a boot.
+        drop(live);
+        std::fs::remove_dir_all(&place.live).expect("gone");
+        let began = Instant::now();
+        drop(place.open());
+        println!(
+            "           made anew of {} accounts and {} movements in {:.2} s",
+            accounts,
+            accounts + 3 * JOBS,
+            began.elapsed().as_secs_f64()
+        );
+    }
+    together(disk.as_deref());
+}
+
+/// Two processes at once, and a third that writes down.
+fn together(disk: Option<&Path>) {
+    let directories = Place::new(disk);
+    let place = Place {
+        _directories: None,
+        ledger: directories.live.with_extension("ledger"),
+        live: directories.live.clone(),
+    };
+    let mut live = place.open();
+    fill(&mut live, 1000);
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    flush(&live, &ledger).expect("written down");
+    let began = Instant::now();
+    let mut children: Vec<_> = (0..2)
+        .map(|_| {
+            Command::new(std::env::current_exe().expect("this program"))
+                .env(PLACE, &place.live)
+                .stdin(Stdio::null())
+                .spawn()
+                .expect("starts")
+        })
+        .collect();
+    while !children.is_empty() {
+        children.retain_mut(|child| match child.try_wait().expect("waits") {
+            Some(status) => {
+                assert!(status.success(), "a process failed");
+                false
+            }
+            None => true,
+        });
+        flush(&live, &ledger).expect("written down");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let took = began.elapsed().as_secs_f64();
+    println!(
+        "two processes and a writer, 1000 accounts: {:.0} movements/s",
+        2.0 * JOBS as f64 * MOVEMENTS / took
+    );
+}

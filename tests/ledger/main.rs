@@ -1,0 +1,47 @@
+//! Accounts on real files, with processes that are really killed and disks that are really full.
+
+mod commands;
+mod disks;
+mod kills;
+mod service;
+mod site;
+mod worker;
+
+use libra::accounts::check::check;
+use libra::accounts::flush::flush;
+use libra::accounts::ledger::Ledger;
+use libra::accounts::live::Live;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where ledger and live state of a test are.
+struct Place {
+    ledger: PathBuf,
+    live: PathBuf,
+}
+
+impl Place {
+    fn below(directory: &Path) -> Place {
+        Place {
+            ledger: directory.join("ledger.sqlite"),
+            live: directory.join("live"),
+        }
+    }
+
+    fn open(&self) -> Live {
+        Live::open(&self.live, &self.ledger, Duration::from_secs(20)).expect("opens")
+    }
+
+    fn history(&self) -> Ledger {
+        Ledger::open(&self.ledger).expect("opens")
+    }
+
+    /// Everything written down, and nothing wrong.
+    fn assert_sound(&self) {
+        let (live, ledger) = (self.open(), self.history());
+        flush(&live, &ledger).expect("writes");
+        let found = check(&live, &ledger).expect("reads");
+        assert_eq!((found.problems, found.waiting), (Vec::new(), 0));
+        assert_eq!(found.notes, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,146 @@
+//! A site with accounts: a configuration, a program that every user can start, and a service.
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A user of every Debian: name, number, and number of the group of the same name.
+#[derive(Clone, Copy)]
+pub struct User(pub &'static str, pub u32);
+
+pub const NOBODY: User = User("nobody", 65534);
+pub const DAEMON: User = User("daemon", 1);
+pub const BIN: User = User("bin", 2);
+
+pub struct Site {
+    directory: tempfile::TempDir,
+    program: PathBuf,
+    service: Option<Child>,
+}
+
+impl Site {
+    pub fn new() -> Site {
+        let directory = tempfile::tempdir().expect("a directory");
+        let all = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(directory.path(), all).expect("for everybody");
+        let mut site = Site {
+            program: directory.path().join("libra"),
+            directory,
+            service: None,
+        };
+        // Where it was built not everybody may look.
+        let built = PathBuf::from(env!("CARGO_BIN_EXE_libra"));
+        if fs::hard_link(&built, &site.program).is_err() {
+            fs::copy(&built, &site.program).expect("a copy");
+        }
+        site.configure("on", "daemon");
+        site
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn configure(&mut self, mode: &str, administrators: &str) {
+        let text = format!(
+            "[accounts]\nmode = \"{mode}\"\nledger = \"{}\"\nlive = \"{}\"\nsocket = \"{}\"\nadministrators = \"{administrators}\"\n",
+            self.path("accounts/ledger.sqlite").display(),
+            self.path("live").display(),
+            self.path("run/socket").display(),
+        );
+        // The live state's directory is made in one that its owner can write to, as /dev/shm is.
+        let sticky = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(self.directory.path(), sticky).expect("for everybody");
+        fs::write(self.path("libra.toml"), text).expect("a configuration");
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .arg("--config")
+            .arg(self.path("libra.toml"))
+            .arg("account")
+            .args(words)
+            .env_remove("LIBRA_LOG")
+            .env("TZ", "UTC")
+            .current_dir("/")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// As root: exit code, standard output, standard error.
+    pub fn root(&self, words: &[&str]) -> (i32, String, String) {
+        told(self.command(words).output().expect("libra"))
+    }
+
+    /// As another user.
+    pub fn user(&self, user: User, words: &[&str]) -> (i32, String, String) {
+        let output = self.command(words).uid(user.1).gid(user.1).output();
+        told(output.expect("libra; these tests need root, to be other users"))
+    }
+
+    /// As root, and done.
+    pub fn done(&self, words: &[&str]) -> String {
+        let (code, out, err) = self.root(words);
+        assert_eq!(code, 0, "{words:?}: {out}{err}");
+        out
+    }
+
+    /// As root: one JSON object a line.
+    pub fn json(&self, words: &[&str]) -> Vec<Value> {
+        let text = self.done(&[words, &["--json"]].concat());
+        let lines = text.lines().map(|line| serde_json::from_str(line));
+        lines.collect::<Result<_, _>>().expect("JSON")
+    }
+
+    pub fn serve(&mut self) {
+        let child = self
+            .command(&["serve"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("libra");
+        self.service = Some(child);
+        self.wait_for_service();
+    }
+
+    fn wait_for_service(&self) {
+        let begun = Instant::now();
+        while std::os::unix::net::UnixStream::connect(self.path("run/socket")).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "no service");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub fn service(&mut self) -> &mut Child {
+        self.service.as_mut().expect("serves")
+    }
+
+    /// SIGTERM; the exit code.
+    pub fn end_service(&mut self) -> Option<i32> {
+        let mut child = self.service.take().expect("serves");
+        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("told");
+        child.wait().expect("ends").code()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.service.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn told(output: Output) -> (i32, String, String) {
+    (
+        output.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
