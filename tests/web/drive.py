@@ -132,7 +132,7 @@ class User:
     def complaints(self):
         """What was wrong with looks, and what the browser complained of. All requests went to this page alone."""
         elsewhere = [url for url in self.page.requested if not url.startswith((self.base, "data:", "about:")) and url not in self.asked]
-        return [*self.problems, *(f"console: {line}" for line in self.page.said), *(f"asked for {url}" for url in elsewhere)]
+        return [*self.problems, *(f"console: {line}" for line in self.page.said if "422" not in line), *(f"asked for {url}" for url in elsewhere)]
 
 
 def lines(script):

@@ -18,9 +18,12 @@ const COLUMNS: [(&str, usize); 7] = [
     ("SubmitTime", 24),
     ("EndTime", 24),
     ("NodeList", 200),
-    ("AdminComment", 1000),
+    (COMMENT[0], 1000),
     ("Name", 200),
 ];
+
+/// The administrator's comment, which has what was sold: its name in squeue's options, by version.
+const COMMENT: [&str; 2] = ["admin_comment", "AdminComment"];
 
 /// Slurm.
 #[derive(Debug)]
@@ -191,20 +194,35 @@ impl Slurm {
         Ok(done.into_iter().map(|(job, _)| job).collect())
     }
 
-    fn all(&self) -> Result<Vec<(Job, Option<Record>)>, Problem> {
-        let columns: Vec<String> = COLUMNS
-            .iter()
-            .map(|(name, width)| format!("{name}:{width}"))
-            .collect();
-        let done = Call::new("squeue")
-            .args(["--noheader", "--states=all"])
-            .arg(format!("--user={}", nix::unistd::getuid()))
-            .arg(format!("--Format={}", columns.join(",")))
-            .variable("SLURM_TIME_FORMAT", "%s")
-            .run()?;
-        if !done.is_success() {
-            return Err(said(&done));
+    /// The user's jobs, a line each, in [`COLUMNS`].
+    fn squeue(&self) -> Result<Output, Problem> {
+        let ask = |comment: &str| {
+            let columns = COLUMNS.iter().map(|(name, width)| match *name == COMMENT[0] {
+                true => format!("{comment}:{width}"),
+                false => format!("{name}:{width}"),
+            });
+            Call::new("squeue")
+                .args(["--noheader", "--states=all"])
+                .arg(format!("--user={}", nix::unistd::getuid()))
+                .arg(format!("--Format={}", columns.collect::<Vec<_>>().join(",")))
+                .variable("SLURM_TIME_FORMAT", "%s")
+                .run()
+        };
+        for comment in COMMENT {
+            let done = ask(comment)?;
+            if !done.is_success() {
+                return Err(said(&done));
+            }
+            // Leaves out a column that it does not know, and goes on.
+            if !done.err.contains("Invalid job format") {
+                return Ok(done);
+            }
         }
+        Err(Problem::new("this squeue does not show the administrator's comment, in which Libra's terms are"))
+    }
+
+    fn all(&self) -> Result<Vec<(Job, Option<Record>)>, Problem> {
+        let done = self.squeue()?;
         let standing = match done.out.trim().is_empty() {
             true => BTreeMap::new(),
             false => standings(&self.site, "slurm")?,

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""The page of `libra web` with jobs of Slurm, in a real browser, as an ordinary user.
+
+Run as root: `python3 tests/slurm/test_web.py`. Pictures are in target/web/slurm.
+"""
+
+import os
+import pathlib
+import pwd
+import sys
+import tempfile
+import unittest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(TOP / "tests/web")]
+
+import browser  # noqa: E402
+import drive  # noqa: E402
+import libra_site  # noqa: E402
+from case import SiteCase  # noqa: E402
+
+TERMS = {"estimate": "10", "deadline": "60", "budget": "1000", "processors": "1"}
+
+
+@unittest.skipUnless(drive.chromium(), "not run: there is no chromium")
+class Web(SiteCase):
+    """Two nodes of one processor each; a page of the first user."""
+
+    site = {"nodes": 2, "cpus": 1, "users": 2, "partitions": {"other": {}}}
+
+    @classmethod
+    def prepare(cls):
+        pictures = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")) / "web/slurm"
+        pictures.mkdir(parents=True, exist_ok=True)
+        name = cls.slurm.users[0]
+        entry = pwd.getpwnam(name)
+        environment = {**cls.slurm.environment(), "HOME": entry.pw_dir, "USER": name, "LOGNAME": name, "LIBRA_CONFIG": str(cls.slurm.rules_file)}
+        cls.home = pathlib.Path(entry.pw_dir)
+        cls.profile = tempfile.TemporaryDirectory()
+        cls.web = drive.Web([libra_site.program()], "slurm", env=environment, cwd=entry.pw_dir, user=entry.pw_uid, group=entry.pw_gid, extra_groups=[])
+        cls.web.__enter__()
+        cls.page = browser.Browser(drive.chromium(), cls.profile.name)
+        cls.user = drive.User(cls.page, cls.web, pictures)
+        cls.user.enter()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.page.__exit__()
+        cls.web.__exit__()
+        cls.profile.cleanup()
+        super().tearDownClass()
+
+    def tearDown(self):
+        complaints, self.user.problems = self.user.complaints(), []
+        self.page.said.clear()
+        self.page.requested.clear()
+        super().tearDown()
+        self.assertEqual(complaints, [])
+
+    def test_watched(self):
+        """A job is submitted, its progress and output grow, it ends in time; sbatch's own files are what is shown."""
+        drive.watched(self.user, self.home, {**TERMS, "estimate": "8"})
+        self.assertIn("all done", (self.home / f"slurm-{max(map(int, self.slurm.jobs()))}.out").read_text())
+
+    def test_cancelled(self):
+        drive.cancelled(self.user, self.home, TERMS)
+
+    def test_refused(self):
+        drive.refused(self.user, self.home, {**TERMS, "budget": "1"}, "Submit with budget")
+
+    def test_hostile(self):
+        drive.hostile(self.user, self.home, TERMS)
+
+    def test_without_scripts(self):
+        drive.without_scripts(self.user, self.home, TERMS)
+
+    def test_price(self):
+        """The price is Slurm's own answer, terms may be in the script, and nothing is left of a question."""
+        user = self.user
+        user.fill(script="#!/bin/sh\n#SBATCH --estimate=10 --sla-deadline=60\ntrue\n", directory=str(self.home), budget="1000", estimate="", deadline="")
+        user.page.click("button[value=submit]")
+        key = user.at_job()
+        self.assertIn("Accepted: ", user.page.text())
+        user.go(f"submit?again={key}")
+        user.fields(estimate="20", deadline="1h")
+        self.assertIn("It would be accepted", user.verdict())
+        user.looks("submit")
+        self.clear()
+        self.assertEqual(self.slurm.booked(), [])
+
+    def test_mistakes_of_slurm(self):
+        """What Slurm itself refuses is said in its words, and nothing typed is lost."""
+        user = self.user
+        user.fill(script=drive.lines("true\n"), queue="nowhere", directory=str(self.home), **TERMS)
+        user.page.click("button[value=submit]")
+        user.page.wait("document.querySelector('#verdict .notice.bad')?.innerText.includes('nvalid partition')")
+        self.assertEqual(user.page.evaluate("document.querySelector('[name=queue]').value"), "nowhere")
+        self.page.evaluate("0")
+        self.page.said.clear()
+
+    def test_cluster_and_others(self):
+        """Nodes are shown to all; a job of somebody else is not, nor can it be cancelled or read."""
+        slurm, user = self.slurm, self.user
+        other = self.sell(10, 600, user=slurm.users[1], script="echo 'a secret'; sleep 1000\n")
+        self.started(other)
+        user.go("cluster")
+        for node in slurm.nodes:
+            self.assertIn(node, user.page.text())
+        self.assertIn("of 2 processors are sold", user.page.text())
+        user.looks("cluster")
+        user.go("jobs")
+        self.assertNotIn(f"job-{other}", user.page.evaluate("document.body.innerHTML"))
+        user.go(f"job?id={other}")
+        self.assertIn("no such job of yours", user.page.text())
+        self.assertIn("no such job of yours", user.page.evaluate(f"fetch('output?id={other}&from=0').then((a) => a.text())"))
+        self.assertEqual(slurm.state(other), "RUNNING")
+        self.page.said.clear()
+
+
+if __name__ == "__main__":
+    unittest.main()
