@@ -31,7 +31,8 @@ fn use_it(site: &Site, number: &str, terms: &str) -> Output {
 fn a_script_of_either_kind_is_quoted_and_the_command_line_wins() {
     let site = Site::new("[node]\nprocessors = 2");
     let pbs = "#!/bin/sh\n#PBS -l select=1:ncpus=2 -W deadline=20,budget=30,estimate=10\necho\n";
-    let slurm = "#!/bin/sh\n#SBATCH -c 2 --estimate=10 --sla-deadline=20\n#SBATCH --budget=30\necho\n";
+    let slurm =
+        "#!/bin/sh\n#SBATCH -c 2 --estimate=10 --sla-deadline=20\n#SBATCH --budget=30\necho\n";
     for (name, text) in [("pbs.sh", pbs), ("slurm.sh", slurm)] {
         let script = site.path(name);
         fs::write(&script, text).expect("a script");
@@ -43,7 +44,10 @@ fn a_script_of_either_kind_is_quoted_and_the_command_line_wins() {
         };
         let found = json(&quote(&["an argument"]));
         assert_eq!(found["verdict"], "accepted", "{found}");
-        assert_eq!((&found["price"], &found["slots"]), (&21.0.into(), &2.into()));
+        assert_eq!(
+            (&found["price"], &found["slots"]),
+            (&21.0.into(), &2.into())
+        );
         assert_eq!(found["system"], "local");
         let points = found["curve"].as_array().expect("a curve");
         assert!((24..=40).contains(&points.len()));
@@ -54,17 +58,33 @@ fn a_script_of_either_kind_is_quoted_and_the_command_line_wins() {
         let found = json(&output);
         assert_eq!(found["category"], "deadline");
         assert_eq!(found["counter_offers"][0]["deadline_seconds"], 10.5);
-        assert_eq!(found["counter_offers"][0]["text"], "deadline=10.5 (costs 21.9)");
+        assert_eq!(
+            found["counter_offers"][0]["text"],
+            "deadline=10.5 (costs 21.90)"
+        );
     }
     let both = site.path("both.sh");
-    fs::write(&both, "#PBS -W deadline=20,budget=30,estimate=10\n#SBATCH --budget=1\n")
-        .expect("a script");
+    fs::write(
+        &both,
+        "#PBS -W deadline=20,budget=30,estimate=10\n#SBATCH --budget=1\n",
+    )
+    .expect("a script");
     let output = done(&mut site.libra(&["quote", "--system=local", &both.display().to_string()]));
-    assert!(stderr(&output).contains("#PBS and #SBATCH lines: the #"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("#PBS and #SBATCH lines: the #"),
+        "{}",
+        stderr(&output)
+    );
     fs::write(&both, "#PBS -W deadline=soon\n").expect("a script");
     for (arguments, part) in [
-        (["quote", "--system=local", &both.display().to_string()], "line 1: -W: deadline: 'soon'"),
-        (["quote", "--system=local", "/nonexistent.sh"], "/nonexistent.sh: cannot be read"),
+        (
+            ["quote", "--system=local", &both.display().to_string()],
+            "line 1: -W: deadline: 'soon'",
+        ),
+        (
+            ["quote", "--system=local", "/nonexistent.sh"],
+            "/nonexistent.sh: cannot be read",
+        ),
     ] {
         let output = done(&mut site.libra(&arguments));
         assert_eq!(output.status.code(), Some(2));
@@ -81,7 +101,10 @@ fn the_price_is_drawn_where_it_is_asked_for() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("# asked: 20 s") && text.is_ascii(), "{text}");
     let svg = fs::read_to_string(&file).expect("a drawing");
-    assert!(svg.starts_with("<svg") && svg.contains("prefers-color-scheme:dark"), "{svg}");
+    assert!(
+        svg.starts_with("<svg") && svg.contains("prefers-color-scheme:dark"),
+        "{svg}"
+    );
     let plain = done(&mut site.libra(&["quote", "-W", TERMS]));
     assert!(!String::from_utf8_lossy(&plain.stdout).contains("asked:"));
     let nowhere = done(&mut site.libra(&["quote", "-W", TERMS, "--svg", "/nonexistent/x.svg"]));
@@ -94,21 +117,42 @@ fn a_kept_quote_outlives_its_program_and_is_used_once_for_what_it_was() {
     let site = Site::new("[node]\nprocessors = 1");
     let number = hold(&site, "5m", TERMS);
     let refused = done(&mut site.libra(&["quote", "-W", TERMS]));
-    assert_eq!(refused.status.code(), Some(3), "its share is taken: {refused:?}");
+    assert_eq!(
+        refused.status.code(),
+        Some(3),
+        "its share is taken: {refused:?}"
+    );
     let job = &site.jobs()[0];
-    assert_eq!((&job["phase"], &job["left_seconds"]), (&"reserved".into(), &20.0.into()));
+    assert_eq!(
+        (&job["phase"], &job["left_seconds"]),
+        (&"reserved".into(), &20.0.into())
+    );
     let table = done(&mut site.libra(&["status"]));
-    assert!(String::from_utf8_lossy(&table.stdout).contains("quoted"), "{table:?}");
+    assert!(
+        String::from_utf8_lossy(&table.stdout).contains("quoted"),
+        "{table:?}"
+    );
     let other = use_it(&site, &number, "deadline=30,budget=15,estimate=10");
     assert_eq!(other.status.code(), Some(3));
     let said = stderr(&other);
-    assert!(said.contains("deadline from submission is 30 and the quote's 20"), "{said}");
+    assert!(
+        said.contains("deadline from submission is 30 and the quote's 20"),
+        "{said}"
+    );
     let used = use_it(&site, &number, TERMS);
     assert_eq!(used.status.code(), Some(0), "{}", stderr(&used));
-    assert!(stderr(&used).contains("for 10.5 of 15 credits"), "{}", stderr(&used));
+    assert!(
+        stderr(&used).contains("for 10.5 of 15 credits"),
+        "{}",
+        stderr(&used)
+    );
     let again = use_it(&site, &number, TERMS);
     assert_eq!(again.status.code(), Some(3));
-    assert!(stderr(&again).contains("was used or given back"), "{}", stderr(&again));
+    assert!(
+        stderr(&again).contains("was used or given back"),
+        "{}",
+        stderr(&again)
+    );
     site.assert_nothing_left();
 }
 
@@ -126,14 +170,23 @@ fn of_many_who_use_a_quote_at_once_one_does() {
     let codes: Vec<_> = (children.into_iter())
         .map(|mut child| child.wait().expect("a child").code())
         .collect();
-    assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
-    assert_eq!(codes.iter().filter(|code| **code == Some(3)).count(), 11, "{codes:?}");
+    assert_eq!(
+        codes.iter().filter(|code| **code == Some(0)).count(),
+        1,
+        "{codes:?}"
+    );
+    assert_eq!(
+        codes.iter().filter(|code| **code == Some(3)).count(),
+        11,
+        "{codes:?}"
+    );
     site.assert_nothing_left();
 }
 
 #[test]
 fn it_expires_is_given_back_and_has_limits() {
-    let site = Site::new("[node]\nprocessors = 1\n[admission]\nmost-quotes = 2\nlongest-quote = '1m'");
+    let site =
+        Site::new("[node]\nprocessors = 1\n[admission]\nmost-quotes = 2\nlongest-quote = '1m'");
     let small = "deadline=100,budget=15,estimate=10";
     let first = hold(&site, "1s", small);
     let second = hold(&site, "1m", small);
