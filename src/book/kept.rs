@@ -71,7 +71,8 @@ fn checked(number: &str) -> Result<String, String> {
 
 /// A new number. `until`: Unix time.
 pub fn new_number(until: f64) -> String {
-    let seconds = until.max(0.0).ceil() as u64;
+    // Rounded down: what is not kept any more has expired by its number as well.
+    let seconds = until.max(0.0).floor() as u64;
     // Its keys are from the system, and another one each time.
     let secret = |salt: u64| RandomState::new().hash_one((seconds, salt));
     let (high, low) = (secret(1), secret(2));

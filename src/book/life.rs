@@ -253,7 +253,10 @@ impl Book {
             let job = self.job(key);
             let expires = job.kept_until.unwrap_or(job.submitted + self.provisional);
             if job.phase == Phase::Provisional && expires <= self.now {
-                log::info!("reservation {token} expired without a job id");
+                match job.kept_until {
+                    Some(_) => log::info!("what was kept under {token} expired"),
+                    None => log::info!("reservation {token} expired without a job id"),
+                }
                 self.remove(key);
                 self.withdrawn += 1;
             } else if job.submitted + job.request.terms.deadline <= self.now {

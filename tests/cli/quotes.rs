@@ -60,7 +60,7 @@ fn a_script_of_either_kind_is_quoted_and_the_command_line_wins() {
         assert_eq!(found["counter_offers"][0]["deadline_seconds"], 10.5);
         assert_eq!(
             found["counter_offers"][0]["text"],
-            "deadline=10.5 (costs 21.9)"
+            "deadline=10.5 (costs 21.90)"
         );
     }
     let both = site.path("both.sh");

@@ -45,6 +45,22 @@ fn script_of(script: &str) -> String {
 }
 
 #[test]
+fn quotes_that_are_none() {
+    for (words, part) in [
+        (&["-W", "quote=7"][..], "-W: quote: '7' is not the number"),
+        (
+            &["-W", "quote=ask", "-l", "libra_quote=ask"],
+            "quote is also given as a resource (-l libra_quote=…)",
+        ),
+    ] {
+        let error = read(words, "").expect_err(part);
+        assert!(error.contains(part), "{error}");
+    }
+    // A site's own resource of that name is none of Libra's.
+    assert_eq!(read(&["-l", "quote=7"], ""), Ok(None));
+}
+
+#[test]
 fn command_lines() {
     for (words, expected) in [
         (
@@ -70,6 +86,10 @@ fn command_lines() {
             ],
         ),
         (&["-W", "deadline=@17:30"], &["-l", "deadline=5399.123"]),
+        (
+            &["-W", "quote=hold:5m,budget=1"],
+            &["-l", "libra_quote=hold:5m,budget=1"],
+        ),
         (&["-W", "deadline=1.5ms"], &["-l", "deadline=0.001"]),
         (
             &["-W", "depend=afterok:1:2,deadline=20,block=true", "j"],
