@@ -2,7 +2,7 @@
 
 use super::{Book, Phase};
 use crate::metrics::ClusterFigures;
-use crate::metrics::figures::NodeFigures;
+use crate::metrics::figures::{MOST_NODES, NodeFigures};
 
 impl Book {
     /// Jobs by how far they have come, and the nodes; nothing about accounts. `now` as for all calls.
@@ -16,12 +16,20 @@ impl Book {
             }
             figures.late += u64::from(now > job.submitted + job.request.terms.deadline);
         }
+        for node in &self.nodes {
+            match node.available {
+                true => figures.open += 1,
+                false => figures.closed += 1,
+            }
+            figures.processors += node.spec.processors;
+            figures.committed += node.committed;
+        }
         figures.nodes = (self.nodes.iter().zip(&self.details))
+            .take(MOST_NODES)
             .map(|(node, details)| NodeFigures {
                 name: details.name.clone(),
                 processors: node.spec.processors,
                 committed: node.committed,
-                available: node.available,
             })
             .collect();
         figures

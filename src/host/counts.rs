@@ -44,7 +44,7 @@ impl Host {
         let mut record = self.counts_or_new(now);
         record.add(&counts, now);
         if let Err(error) = self.write_counts(lock, &record, now) {
-            log::warn!("not counted: {error}");
+            log::error!("not counted: {error}");
         }
     }
 
@@ -70,7 +70,7 @@ impl Host {
 
     fn counts_or_new(&self, now: f64) -> Record {
         let found = self.counts().unwrap_or_else(|problem| {
-            log::warn!("{problem}; jobs are counted from 0 on");
+            log::error!("{problem}; jobs are counted from 0 on");
             None
         });
         found.unwrap_or_else(|| Record::new(&format!("{} {now:.6}", self.boot)))

@@ -134,6 +134,10 @@ impl Reason {
         if text.starts_with("libra-quote:") {
             return None;
         }
+        // Of the plugin that cannot judge now, and knows it.
+        if text.ends_with("the log of slurmctld says more") {
+            return Some(Reason::Fault);
+        }
         let word = text
             .strip_prefix("libra: ")
             .unwrap_or(text)

@@ -3,6 +3,9 @@
 use super::families::*;
 use super::{Counts, Histogram, Outcome, Page, Reason, System};
 
+/// Most nodes that can have lines of their own; more would not go into a file.
+pub const MOST_NODES: usize = 256;
+
 /// Most bytes of lines about single nodes; a file for all nodes of a large cluster would be megabytes.
 const MOST_ABOUT_NODES: usize = 40 * 1024;
 
@@ -15,8 +18,6 @@ pub struct NodeFigures {
     pub processors: f64,
     /// Processors that accepted jobs need.
     pub committed: f64,
-    /// Does it take new jobs?
-    pub available: bool,
 }
 
 /// How things stand where jobs are admitted.
@@ -30,7 +31,15 @@ pub struct ClusterFigures {
     pub running: u64,
     /// Of all of these, those whose deadline has passed.
     pub late: u64,
-    /// The nodes.
+    /// Nodes that take new jobs, and those that do not.
+    pub open: u64,
+    /// See `open`.
+    pub closed: u64,
+    /// Processors that jobs may share, on all nodes.
+    pub processors: f64,
+    /// Processors that accepted jobs need, on all nodes.
+    pub committed: f64,
+    /// The first of the nodes, at most [`MOST_NODES`].
     pub nodes: Vec<NodeFigures>,
     /// Prices held back on accounts: how many, and credits; none where accounts are off.
     pub held: Option<(u64, f64)>,
@@ -55,6 +64,8 @@ pub struct HostFigures {
     pub failed: u64,
     /// Seconds in which jobs could have run and had used up their shares, summed over processors.
     pub throttled: f64,
+    /// Prices of jobs of `libra run` held back on accounts: how many, and credits; none where accounts are off.
+    pub held: Option<(u64, f64)>,
 }
 
 /// The jobs on a host.
@@ -118,8 +129,8 @@ pub fn show_counts(page: &mut Page, system: System, counts: &Counts) {
 }
 
 /// How things stand where a system admits. `now`: Unix time.
-pub fn show_cluster(page: &mut Page, system: System, figures: &ClusterFigures, now: f64) {
-    let system = ("system", system.name());
+pub fn show_cluster(page: &mut Page, admits: System, figures: &ClusterFigures, now: f64) {
+    let system = ("system", admits.name());
     for (state, jobs) in [
         ("provisional", figures.provisional),
         ("waiting", figures.waiting),
@@ -128,13 +139,10 @@ pub fn show_cluster(page: &mut Page, system: System, figures: &ClusterFigures, n
         page.count(JOBS, &[system, ("state", state)], jobs);
     }
     page.count(JOBS_LATE, &[system], figures.late);
-    let open = figures.nodes.iter().filter(|node| node.available).count() as u64;
-    let closed = figures.nodes.len() as u64 - open;
-    page.count(NODES, &[system, ("available", "yes")], open);
-    page.count(NODES, &[system, ("available", "no")], closed);
-    let sum = |of: fn(&NodeFigures) -> f64| figures.nodes.iter().map(of).sum();
-    page.put(PROCESSORS, &[system], sum(|node| node.processors));
-    page.put(COMMITTED, &[system], sum(|node| node.committed));
+    page.count(NODES, &[system, ("available", "yes")], figures.open);
+    page.count(NODES, &[system, ("available", "no")], figures.closed);
+    page.put(PROCESSORS, &[system], figures.processors);
+    page.put(COMMITTED, &[system], figures.committed);
     let mut listed = 0;
     let mut room = MOST_ABOUT_NODES;
     for node in &figures.nodes {
@@ -152,13 +160,18 @@ pub fn show_cluster(page: &mut Page, system: System, figures: &ClusterFigures, n
     page.count(
         NODES_UNLISTED,
         &[system],
-        figures.nodes.len() as u64 - listed,
+        (figures.open + figures.closed).saturating_sub(listed),
     );
-    if let Some((holds, credits)) = figures.held {
-        page.count(HOLDS, &[system], holds);
-        page.put(HELD, &[system], credits);
+    if let Some(held) = figures.held {
+        show_held(page, admits, held);
     }
     page.put(WRITTEN, &[system], (now * 1000.0).round() / 1000.0);
+}
+
+fn show_held(page: &mut Page, system: System, (holds, credits): (u64, f64)) {
+    let labels = [("system", system.name())];
+    page.count(HOLDS, &labels, holds);
+    page.put(HELD, &labels, credits);
 }
 
 /// How things stand on a host.
@@ -183,6 +196,9 @@ pub fn show_host(page: &mut Page, figures: &HostFigures) {
             page.count(HOST_STANDING, &[("standing", standing)], count);
         }
         page.put(HOST_COMMITTED, &[], jobs.committed);
+    }
+    if let Some(held) = figures.held {
+        show_held(page, System::Local, held);
     }
     page.put(HOST_PROCESSORS, &[], figures.processors);
     page.put(HOST_THROTTLED, &[], figures.throttled);

@@ -32,12 +32,15 @@ fn some_cluster(nodes: usize) -> ClusterFigures {
         waiting: 2,
         running: 3,
         late: 1,
-        nodes: (0..nodes)
+        open: nodes as u64 - 1,
+        closed: 1,
+        processors: 2.0 * nodes as f64,
+        committed: 0.525 * nodes as f64,
+        nodes: (0..nodes.min(figures::MOST_NODES))
             .map(|number| NodeFigures {
                 name: format!("node-{number}"),
                 processors: 2.0,
                 committed: 0.525,
-                available: number > 0,
             })
             .collect(),
         held: Some((2, 10.5)),
@@ -84,6 +87,10 @@ fn reasons_are_found_in_what_users_are_told() {
             Some(Reason::Request),
         ),
         ("", Some(Reason::Request)),
+        (
+            "libra: the queue could not be read for ten minutes; tell the administrators, the log of slurmctld says more",
+            Some(Reason::Fault),
+        ),
         ("libra-quote: {\"price\":1}", None),
     ] {
         assert_eq!(Reason::of_text(text), reason, "{text}");
@@ -147,7 +154,14 @@ fn history_is_fourteen_days_and_no_more() {
     }
     assert_eq!(record.totals.accepted, 1000);
     assert_eq!(record.hours().count(), 337);
-    assert!(record.to_json(System::Local, NOON).to_string().len() < 40_000);
+    // What each submission of `libra run` reads and writes.
+    let begun = std::time::Instant::now();
+    let text = record.to_json(System::Local, NOON).to_string();
+    let value = serde_json::from_str(&text).expect("JSON");
+    let again = Record::from_json(&value, System::Local).expect("ours");
+    println!("{} bytes in {:?}", text.len(), begun.elapsed());
+    assert_eq!(again.hours().count(), 337);
+    assert!(text.len() < 40_000);
     // A clock that was days ahead for a while leaves nothing behind.
     record.add(&one, NOON);
     assert_eq!(record.hours().count(), 1);
