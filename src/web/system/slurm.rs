@@ -197,14 +197,19 @@ impl Slurm {
     /// The user's jobs, a line each, in [`COLUMNS`].
     fn squeue(&self) -> Result<Output, Problem> {
         let ask = |comment: &str| {
-            let columns = COLUMNS.iter().map(|(name, width)| match *name == COMMENT[0] {
-                true => format!("{comment}:{width}"),
-                false => format!("{name}:{width}"),
-            });
+            let columns = COLUMNS
+                .iter()
+                .map(|(name, width)| match *name == COMMENT[0] {
+                    true => format!("{comment}:{width}"),
+                    false => format!("{name}:{width}"),
+                });
             Call::new("squeue")
                 .args(["--noheader", "--states=all"])
                 .arg(format!("--user={}", nix::unistd::getuid()))
-                .arg(format!("--Format={}", columns.collect::<Vec<_>>().join(",")))
+                .arg(format!(
+                    "--Format={}",
+                    columns.collect::<Vec<_>>().join(",")
+                ))
                 .variable("SLURM_TIME_FORMAT", "%s")
                 .run()
         };
@@ -218,7 +223,9 @@ impl Slurm {
                 return Ok(done);
             }
         }
-        Err(Problem::new("this squeue does not show the administrator's comment, in which Libra's terms are"))
+        Err(Problem::new(
+            "this squeue does not show the administrator's comment, in which Libra's terms are",
+        ))
     }
 
     fn all(&self) -> Result<Vec<(Job, Option<Record>)>, Problem> {
