@@ -131,18 +131,15 @@ impl Reason {
     /// From what a user is told: `libra: refused (share): …`; anything else is a request that was not taken. None for an
     /// answer to a question, which is no refusal though it comes as one.
     pub fn of_text(text: &str) -> Option<Reason> {
-        if text.starts_with("libra-quote:") {
+        let said = text.strip_prefix("libra: ").unwrap_or(text);
+        if said.starts_with("libra-quote:") {
             return None;
         }
         // Of the plugin that cannot judge now, and knows it.
-        if text.ends_with("the log of slurmctld says more") {
+        if said.ends_with("the log of slurmctld says more") {
             return Some(Reason::Fault);
         }
-        let word = text
-            .strip_prefix("libra: ")
-            .unwrap_or(text)
-            .strip_prefix("refused (")
-            .and_then(|rest| rest.split(')').next());
+        let word = (said.strip_prefix("refused (")).and_then(|rest| rest.split(')').next());
         Some(word.and_then(Reason::of_word).unwrap_or(Reason::Request))
     }
 }

@@ -92,6 +92,7 @@ fn reasons_are_found_in_what_users_are_told() {
             Some(Reason::Fault),
         ),
         ("libra-quote: {\"price\":1}", None),
+        ("libra: libra-quote: {}", None),
     ] {
         assert_eq!(Reason::of_text(text), reason, "{text}");
     }
