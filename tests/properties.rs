@@ -4,6 +4,7 @@
 
 use libra::decision::TOLERANCE;
 use libra::decision::admission::Admission;
+use libra::decision::curve::{curve, with_deadline};
 use libra::decision::job::{DeadlineType, Request, Shape, Terms};
 use libra::decision::node::{JobOnNode, NodeSpec, NodeView, PlainNode};
 use libra::decision::placement::{self, Placement};
@@ -333,6 +334,33 @@ proptest! {
                     _ => again.terms.budget = typed,
                 }
                 prop_assert!(judge(&admission, &cluster, &again).is_ok(), "{:?} typed as {}", offer, typed);
+            }
+        }
+    }
+
+    #[test]
+    fn every_point_of_a_curve_is_judged_as_a_submission(
+        nodes in nodes(),
+        admission in any_admission(),
+        request in request(),
+    ) {
+        let points = curve(&request, &|request| admission.appraise(&nodes[..], request));
+        prop_assert!(points.len() <= 40);
+        prop_assert_eq!(points.is_empty(), request.check().is_err());
+        for point in points {
+            let asked = with_deadline(&request, point.deadline);
+            let mut places = vec![Placement::EMPTY; placement::room(&asked, nodes.len())];
+            match admission.judge(&nodes[..], &asked, &mut places) {
+                Ok(acceptance) => {
+                    places.truncate(acceptance.nodes);
+                    prop_assert_eq!(point.judged.refused, None);
+                    prop_assert_eq!(point.judged.price, acceptance.price);
+                    let most = places.iter().fold(0.0f64, |most, place| place.share.max(most));
+                    prop_assert_eq!(point.judged.share, Some(most));
+                }
+                Err(refusal) => {
+                    prop_assert_eq!(point.judged.refused, Some(refusal.reason.category()));
+                }
             }
         }
     }

@@ -193,4 +193,79 @@ proptest! {
         }
         prop_assert_eq!(book.job_count(), jobs);
     }
+
+    /// What is kept and what is sold never need more than a node has, whenever it is used, given back or forgotten.
+    #[test]
+    fn what_is_kept_keeps_its_room(
+        steps in prop::collection::vec((request(), 0u8..4, 0.0..40.0), 1..40),
+        nodes in 1usize..4,
+    ) {
+        let mut book = book(nodes, Admission::default());
+        let mut quotes = kept::KeptQuotes::new(kept::Limits { longest: 60.0, most: 50 });
+        let mut open: Vec<(String, kept::Wanted)> = Vec::new();
+        let mut now = 1e9;
+        for (index, (request, what, later)) in steps.into_iter().enumerate() {
+            now += later;
+            book.advance(now);
+            let wanted = kept::Wanted {
+                user: "ann".to_string(),
+                request,
+                array: None,
+                others: Vec::new(),
+            };
+            let mut started = None;
+            match (what, open.pop()) {
+                (0, Some((number, wanted))) => {
+                    // Expired or not, it is never used twice.
+                    if let Ok(kept) = quotes.redeem(&mut book, &number, &wanted, now) {
+                        prop_assert!(quotes.redeem(&mut book, &number, &wanted, now).is_err());
+                        started = Some(kept.token);
+                    }
+                }
+                (1, Some((number, _))) => {
+                    let _ = quotes.give_back(&mut book, &number, "ann", now);
+                }
+                (2, before) => {
+                    open.extend(before);
+                    started = book.admit(&request, now).ok().map(|admitted| admitted.token);
+                }
+                (_, before) => {
+                    open.extend(before);
+                    if let Ok(admitted) = book.admit(&request, now) {
+                        let kept = kept::Kept {
+                            wanted: wanted.clone(),
+                            offer: Offer {
+                                price: admitted.price,
+                                places: admitted.places,
+                                pinned: true,
+                            },
+                            token: admitted.token,
+                            until: now + 60.0,
+                            place: String::new(),
+                        };
+                        open.push((quotes.keep(&mut book, kept).expect("just admitted"), wanted));
+                    }
+                }
+            }
+            if let Some(token) = started {
+                let id = index.to_string();
+                book.bind(token, &id, now).expect("just accepted");
+                book.started(&id, now).expect("known");
+                if index % 3 == 0 {
+                    book.ended(&id, now).expect("known");
+                }
+            }
+            for node in 0..nodes {
+                let needed = book.committed(&format!("n{node}")).expect("a node");
+                // Jobs that were never reported done are late by and by, and then need whole processors.
+                let late = book.snapshot().jobs.iter().any(|job| {
+                    job.id.is_some() && job.submitted + job.request.terms.deadline <= now
+                });
+                prop_assert!(
+                    late || needed <= (1.0 + node as f64) * (1.0 + 1e-6),
+                    "{needed} on n{node}"
+                );
+            }
+        }
+    }
 }

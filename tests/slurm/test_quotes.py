@@ -55,6 +55,7 @@ class Quotes(SiteCase):
         self.assertEqual(self.raw(60, 50, "ask", "--test-only")["category"], "deadline")
         commented = self.slurm.sbatch("--comment=libra:quote=ask,estimate=60,deadline=100,budget=99")
         self.refused(commented, MARK)
+        self.refused(self.slurm.srun(*self.terms_of(60, 100), "--sla-quote=ask", "true"), MARK)
         self.assertEqual(self.slurm.must("squeue", "-h"), "")
         # A submission at this moment gets the same.
         answer = self.ask(60, 100)
