@@ -1,5 +1,6 @@
 //! Slurm, by its own clients: `sbatch` submits, `squeue` and `scontrol` tell, `scancel` ends.
 
+use super::ask::{ask, asks_batch_systems};
 use super::command::{Call, Output};
 use super::own::{Standing, settle, standings};
 use super::quote::Quote;
@@ -31,6 +32,7 @@ pub struct Slurm {
     site: Site,
     records: Records,
     cluster: OnceLock<String>,
+    quotes: bool,
 }
 
 impl Slurm {
@@ -39,6 +41,7 @@ impl Slurm {
         Slurm {
             records: Records::new(&site, Kind::Slurm),
             cluster: OnceLock::new(),
+            quotes: asks_batch_systems(&site),
             site,
         }
     }
@@ -100,6 +103,9 @@ impl Slurm {
     /// # Errors
     /// Slurm says something else.
     pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
+        if self.quotes && !wanted.estimate.is_empty() {
+            return ask(&self.site, Kind::Slurm, wanted);
+        }
         let mut wanted = wanted.clone();
         if wanted.script.trim().is_empty() {
             wanted.script = "#!/bin/sh\n".to_string();
@@ -197,14 +203,19 @@ impl Slurm {
     /// The user's jobs, a line each, in [`COLUMNS`].
     fn squeue(&self) -> Result<Output, Problem> {
         let ask = |comment: &str| {
-            let columns = COLUMNS.iter().map(|(name, width)| match *name == COMMENT[0] {
-                true => format!("{comment}:{width}"),
-                false => format!("{name}:{width}"),
-            });
+            let columns = COLUMNS
+                .iter()
+                .map(|(name, width)| match *name == COMMENT[0] {
+                    true => format!("{comment}:{width}"),
+                    false => format!("{name}:{width}"),
+                });
             Call::new("squeue")
                 .args(["--noheader", "--states=all"])
                 .arg(format!("--user={}", nix::unistd::getuid()))
-                .arg(format!("--Format={}", columns.collect::<Vec<_>>().join(",")))
+                .arg(format!(
+                    "--Format={}",
+                    columns.collect::<Vec<_>>().join(",")
+                ))
                 .variable("SLURM_TIME_FORMAT", "%s")
                 .run()
         };
@@ -218,7 +229,9 @@ impl Slurm {
                 return Ok(done);
             }
         }
-        Err(Problem::new("this squeue does not show the administrator's comment, in which Libra's terms are"))
+        Err(Problem::new(
+            "this squeue does not show the administrator's comment, in which Libra's terms are",
+        ))
     }
 
     fn all(&self) -> Result<Vec<(Job, Option<Record>)>, Problem> {
@@ -376,7 +389,12 @@ fn said(done: &Output) -> Problem {
             .unwrap_or(line)
             .trim_start_matches("libra: ")
     });
-    Problem::new(lines.collect::<Vec<_>>().join("\n"))
+    let mut lines: Vec<&str> = lines.collect();
+    // What Slurm adds to every refusal of a plugin's says less than the plugin.
+    if lines.len() > 1 {
+        lines.retain(|line| !line.ends_with(": Access/permission denied"));
+    }
+    Problem::new(lines.join("\n"))
 }
 
 #[cfg(test)]
