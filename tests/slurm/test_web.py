@@ -93,7 +93,7 @@ class Web(SiteCase):
         user = self.user
         user.fill(script=drive.lines("true\n"), queue="nowhere", directory=str(self.home), **TERMS)
         user.page.click("button[value=submit]")
-        user.page.wait("document.querySelector('#verdict .notice.bad')?.innerText.includes('nvalid partition')")
+        user.page.wait("document.querySelector('#verdict .notice.bad')?.innerText.includes('partition nowhere takes no jobs with a deadline')")
         self.assertEqual(user.page.evaluate("document.querySelector('[name=queue]').value"), "nowhere")
         self.page.evaluate("0")
         self.page.said.clear()

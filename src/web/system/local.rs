@@ -1,5 +1,6 @@
 //! This host, by `libra run`: a process of its own, in a session of its own, which outlives the page and its terminal.
 
+use super::ask::ask;
 use super::command::Call;
 use super::quote::Quote;
 use super::records::{self, Record, Records};
@@ -72,13 +73,7 @@ impl Local {
     /// # Errors
     /// A value is none, or the host fails.
     pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
-        let done = self
-            .site
-            .libra(&["quote", "--json"])
-            .args(wanted.terms())
-            .run()?;
-        let json: Value = serde_json::from_str(&done.out).unwrap_or_default();
-        Quote::from_json(&json).ok_or_else(|| Problem::new(plain(&done)))
+        ask(&self.site, Kind::Local, wanted)
     }
 
     /// Starts it, when it is accepted.

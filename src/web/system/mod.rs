@@ -3,6 +3,7 @@
 //! Everything is done by programs that the user could have typed, as that user: `libra`, `sbatch`, `qsub` and their kin.
 //! Nothing here knows of HTTP or HTML. Every function may wait for a program.
 
+pub mod ask;
 pub mod command;
 pub mod local;
 pub mod output;
@@ -346,7 +347,10 @@ impl System {
 
     /// Can it be asked what a job would cost?
     pub fn quotes(&self) -> bool {
-        self.kind() != Kind::Pbs
+        match self {
+            System::Pbs(pbs) => pbs.quotes(),
+            _ => true,
+        }
     }
 
     /// What it would cost, and whether it would be accepted. Changes nothing.

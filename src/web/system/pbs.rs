@@ -1,5 +1,6 @@
 //! OpenPBS, by `libra qsub`, which calls PBS's own, and by `qselect`, `qstat` and `qdel`.
 
+use super::ask::{ask, asks_batch_systems};
 use super::command::{Call, Output};
 use super::own::{newest_first, settle, standings};
 use super::quote::Quote;
@@ -48,6 +49,7 @@ pub struct Pbs {
     site: Site,
     records: Records,
     programs: PathBuf,
+    quotes: bool,
 }
 
 impl Pbs {
@@ -59,6 +61,7 @@ impl Pbs {
         Ok(Pbs {
             records: Records::new(&site, Kind::Pbs),
             programs: programs()?,
+            quotes: asks_batch_systems(&site),
             site,
         })
     }
@@ -72,11 +75,19 @@ impl Pbs {
         Call::new(self.programs.join(name))
     }
 
-    /// What it would cost. PBS judges no job that is not submitted.
+    /// Can it be asked what a job would cost?
+    pub fn quotes(&self) -> bool {
+        self.quotes
+    }
+
+    /// What it would cost.
     ///
     /// # Errors
-    /// Always, with the reason.
-    pub fn quote(&self, _wanted: &Submission) -> Result<Quote, Problem> {
+    /// PBS does not say.
+    pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
+        if self.quotes {
+            return ask(&self.site, Kind::Pbs, wanted);
+        }
         Err(Problem::new(
             "PBS says what a job costs when it is submitted; one whose budget is too small is refused and costs nothing",
         ))

@@ -1,5 +1,6 @@
 //! Slurm, by its own clients: `sbatch` submits, `squeue` and `scontrol` tell, `scancel` ends.
 
+use super::ask::{ask, asks_batch_systems};
 use super::command::{Call, Output};
 use super::own::{Standing, settle, standings};
 use super::quote::Quote;
@@ -31,6 +32,7 @@ pub struct Slurm {
     site: Site,
     records: Records,
     cluster: OnceLock<String>,
+    quotes: bool,
 }
 
 impl Slurm {
@@ -39,6 +41,7 @@ impl Slurm {
         Slurm {
             records: Records::new(&site, Kind::Slurm),
             cluster: OnceLock::new(),
+            quotes: asks_batch_systems(&site),
             site,
         }
     }
@@ -100,6 +103,9 @@ impl Slurm {
     /// # Errors
     /// Slurm says something else.
     pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
+        if self.quotes && !wanted.estimate.is_empty() {
+            return ask(&self.site, Kind::Slurm, wanted);
+        }
         let mut wanted = wanted.clone();
         if wanted.script.trim().is_empty() {
             wanted.script = "#!/bin/sh\n".to_string();
@@ -383,7 +389,12 @@ fn said(done: &Output) -> Problem {
             .unwrap_or(line)
             .trim_start_matches("libra: ")
     });
-    Problem::new(lines.collect::<Vec<_>>().join("\n"))
+    let mut lines: Vec<&str> = lines.collect();
+    // What Slurm adds to every refusal of a plugin's says less than the plugin.
+    if lines.len() > 1 {
+        lines.retain(|line| !line.ends_with(": Access/permission denied"));
+    }
+    Problem::new(lines.join("\n"))
 }
 
 #[cfg(test)]
