@@ -7,7 +7,7 @@ use super::super::money::Money;
 use super::super::movement::{Event, Kind, Side};
 use super::super::names::AccountName;
 use super::step::find;
-use super::{Act, Live};
+use super::{AT_ONCE, Act, Live};
 use rusqlite::params;
 
 /// Holds that ended are remembered so long, in milliseconds, so that late records of their jobs do not open them again.
@@ -194,46 +194,40 @@ impl Live {
         })
     }
 
-    /// What has expired goes back to the bank; what is long over is forgotten.
+    /// What has expired goes back to the bank; what is long over is forgotten. In several steps, so that nobody waits long: at
+    /// the end of a year everybody's deposits may expire in the same second.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn sweep(&mut self, act: Act<'_>) -> Result<(), AccountsError> {
-        let over = "SELECT account, lot, free FROM pocket JOIN lot ON lot.id = lot WHERE ends <= ?1 AND free > 0 AND account > 2";
+        const EXPIRED: &str = "SELECT account, lot, free FROM pocket JOIN lot ON lot.id = lot
+            WHERE ends <= ?1 AND free > 0 AND account > 2 LIMIT ?2";
+        const LONG_OVER: &str = "SELECT key FROM known WHERE at > 0 AND at < ?1 LIMIT ?2";
+        let (now, oldest) = ([act.at / 1000, AT_ONCE], [act.at - REMEMBERED, AT_ONCE]);
         // Mostly there is nothing to do, and then nobody is kept from anything.
-        if !self.read(|c| c.prepare_cached(over)?.exists([act.at / 1000]))?
-            && !self.read(|c| {
-                c.prepare_cached("SELECT 1 FROM known WHERE at > 0 AND at < ?1")?
-                    .exists([act.at - REMEMBERED])
-            })?
-        {
-            return Ok(());
+        while self.read(|c| c.prepare_cached(EXPIRED)?.exists(now))? {
+            self.change(|step| {
+                let expired: Vec<(i64, i64, i64)> = step
+                    .transaction
+                    .prepare_cached(EXPIRED)?
+                    .query_map(now, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                    .collect::<Result<_, _>>()?;
+                let bank = (BANK, Side::Free);
+                for (account, lot, free) in expired {
+                    let from = (account, Side::Free);
+                    step.pay(Kind::Expiry, from, bank, lot, Money(free), None, act)?;
+                }
+                Ok(())
+            })?;
         }
-        self.change(|step| {
-            let c = step.transaction;
-            let expired: Vec<(i64, i64, i64)> = c
-                .prepare_cached(over)?
-                .query_map([act.at / 1000], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-                })?
-                .collect::<Result<_, _>>()?;
-            for (account, lot, free) in expired {
-                step.pay(
-                    Kind::Expiry,
-                    (account, Side::Free),
-                    (BANK, Side::Free),
-                    lot,
-                    Money(free),
-                    None,
-                    act,
-                )?;
-            }
-            c.execute(
-                "DELETE FROM known WHERE at > 0 AND at < ?1",
-                [act.at - REMEMBERED],
-            )?;
-            Ok(())
-        })
+        while self.read(|c| c.prepare_cached(LONG_OVER)?.exists(oldest))? {
+            self.change(|step| {
+                let forget = format!("DELETE FROM known WHERE key IN ({LONG_OVER})");
+                step.transaction.prepare_cached(&forget)?.execute(oldest)?;
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 }
 

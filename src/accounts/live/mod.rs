@@ -19,18 +19,29 @@ use super::money::Money;
 use super::movement::Event;
 use super::names::AccountName;
 use make::{give_to_owner, make, own_directory, place};
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use step::{Step, Trouble, find};
+
+/// SQLite's log may grow to so many pages of 4 KiB before a submission moves them into the file itself, which takes milliseconds.
+const LOG_PAGES: i64 = 8192;
+
+/// Time between two tries to begin a step.
+const LOOK: Duration = Duration::from_micros(200);
+
+/// Rows that one step removes at most where many are to go: a submission waits for its end.
+const AT_ONCE: i64 = 1000;
 
 /// The opened live state.
 pub struct Live {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
     ledger: PathBuf,
+    /// Another process's step is waited for so long.
+    patience: Duration,
     /// Of the ledger that it was made of.
     pub(super) generation: (i64, i64),
 }
@@ -164,6 +175,8 @@ impl Live {
             connection.pragma_update(None, "journal_mode", "WAL")?;
             // It is memory: what a power failure would leave half done is gone altogether.
             connection.pragma_update(None, "synchronous", "OFF")?;
+            // Whoever writes down tidies up as well (forget_journal), so that hardly any submission has to.
+            connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
             let get = |key| {
                 connection.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| {
                     row.get(0)
@@ -176,6 +189,7 @@ impl Live {
             connection,
             path: path.to_path_buf(),
             ledger: ledger.to_path_buf(),
+            patience,
             generation,
         })
     }
@@ -200,20 +214,36 @@ impl Live {
         })
     }
 
+    /// Begins to write. Another process's step takes some ten microseconds, so it is looked for often: SQLite's own waiting soon
+    /// sleeps for a tenth of a second at a time.
+    fn begin(&self) -> rusqlite::Result<Transaction<'_>> {
+        let began = Instant::now();
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let begun = loop {
+            match Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate) {
+                Err(error)
+                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                        && began.elapsed() < self.patience =>
+                {
+                    std::thread::sleep(LOOK);
+                }
+                other => break other,
+            }
+        };
+        self.connection.busy_timeout(self.patience)?;
+        begun
+    }
+
     /// One change, whole or not at all.
     fn change<T>(
         &mut self,
         what: impl FnOnce(&Step<'_>) -> Result<T, Trouble>,
     ) -> Result<T, AccountsError> {
-        let path = self.path.clone();
         let store = |error| AccountsError::Store {
-            path: path.clone(),
+            path: self.path.clone(),
             error,
         };
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(store)?;
+        let transaction = self.begin().map_err(store)?;
         let done = what(&Step {
             transaction: &transaction,
         });
@@ -374,18 +404,27 @@ impl Live {
         rows.into_iter().map(read).collect()
     }
 
-    /// These are written down.
+    /// These are written down. In several steps, so that nobody waits long.
     pub(super) fn forget_journal(&self, to: i64) -> Result<(), AccountsError> {
         self.read(|c| {
-            let transaction =
-                rusqlite::Transaction::new_unchecked(c, TransactionBehavior::Immediate)?;
-            transaction
-                .prepare_cached("DELETE FROM journal WHERE id <= ?1")?
-                .execute([to])?;
-            transaction
-                .prepare_cached("UPDATE meta SET value = max(value, ?1) WHERE key = 'written'")?
-                .execute([to])?;
-            transaction.commit()
+            loop {
+                let transaction = self.begin()?;
+                transaction
+                    .prepare_cached("UPDATE meta SET value = max(value, ?1) WHERE key = 'written'")?
+                    .execute([to])?;
+                transaction
+                    .prepare_cached("DELETE FROM journal WHERE id <= min(?1, (SELECT MIN(id) FROM journal) + ?2)")?
+                    .execute([to, AT_ONCE])?;
+                let more = transaction
+                    .prepare_cached("SELECT 1 FROM journal WHERE id <= ?1")?
+                    .exists([to])?;
+                transaction.commit()?;
+                if !more {
+                    break;
+                }
+            }
+            // As far as it goes without making anybody wait.
+            c.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
         })
     }
 

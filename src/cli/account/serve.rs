@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::Path;
 use std::process::ExitCode;
@@ -98,6 +98,7 @@ fn listen(
         let file = fs::OpenOptions::new()
             .create(true)
             .append(true)
+            .mode(0o600)
             .open(&path)
             .map_err(|error| failed(&path, error))?;
         nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock)
