@@ -278,8 +278,8 @@ impl Server {
 fn how_ended(exit: i64, began: bool) -> HowEnded {
     match exit {
         -29 => HowEnded::TimeLimit,
-        // Deleted or killed by the server's order.
-        271 | 265 if began => HowEnded::Cancelled,
+        // Deleted: as PBS says it, and as the shell does that was ended with its job.
+        271 | 265 | 143 | 137 if began => HowEnded::Cancelled,
         271 | 265 => HowEnded::NeverBegan,
         // Its host could not start it, or gave it back.
         ..0 => HowEnded::NodeFailure,
