@@ -106,13 +106,14 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char) -> c_int {
         Ok(Answer::Refuse(reason)) => (DENIED, reason),
         Ok(Answer::NotReady) => return TRY_AGAIN,
         Err(fault) => match Keeper::on_fault() {
-            OnFault::Refuse => (
+            // A question is never queued.
+            on_fault if on_fault == OnFault::Refuse || asks(&job) => (
                 DENIED,
                 format!(
                     "libra: could not judge this job ({fault}); tell the administrators, the log of slurmctld says more"
                 ),
             ),
-            OnFault::Admit => (
+            _ => (
                 SUCCESS,
                 "libra: could not judge this job; it runs without a promise".to_string(),
             ),
@@ -121,6 +122,11 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char) -> c_int {
     // SAFETY: the caller's.
     unsafe { job::tell_user(error, &words) };
     code
+}
+
+/// Does it say anything about a quote? What cannot be read is taken to.
+fn asks(job: &Job<'_>) -> bool {
+    guard("job_submit", || job.submission().quote().is_some()).unwrap_or(true)
 }
 
 fn modify(description: *mut job_desc_msg_t, user: u32) -> Result<(), String> {
