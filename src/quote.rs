@@ -68,7 +68,7 @@ pub struct Quote {
     pub price: f64,
     /// Share of each slot, in processors.
     pub share: Option<f64>,
-    /// Where it would go; several are joined by `+`.
+    /// Where it would go; several are joined by `+`, and `+...` stands for more than there is room for.
     pub node: Option<String>,
     /// Category of a refusal.
     pub category: Option<String>,
@@ -155,9 +155,16 @@ impl Quote {
         })
     }
 
-    /// As one line, for [`Quote::find`]; where it would be longer than so many bytes, with fewer points, and then without offers.
+    /// As one line, for [`Quote::find`]; where it would be longer than so many bytes, with some of its nodes, with fewer points,
+    /// and then without offers.
     pub fn line_within(&self, longest: usize) -> String {
         let mut shorter = self.clone();
+        if let Some(nodes) = shorter.node.as_mut().filter(|n| n.len() > longest / 4) {
+            let end = nodes.match_indices('+').map(|(at, _)| at);
+            let end = end.take_while(|at| *at <= longest / 4).last();
+            nodes.truncate(end.unwrap_or(0));
+            nodes.push_str("+...");
+        }
         loop {
             let line = shorter.line();
             if line.len() <= longest || (shorter.curve.len() < 2 && shorter.offers.is_empty()) {
@@ -397,6 +404,17 @@ mod tests {
             assert!(line.len() <= longest, "{} {line}", line.len());
             assert!(Quote::find(&line).is_some());
         }
+        let nodes: Vec<String> = (0..500).map(|node| format!("node-{node}")).collect();
+        quote.node = Some(nodes.join("+"));
+        let line = quote.line_within(3000);
+        assert!(line.len() <= 3000, "{}", line.len());
+        let found = Quote::find(&line).expect("an answer");
+        let node = found.node.unwrap_or_default();
+        assert!(
+            node.starts_with("node-0+node-1+") && node.ends_with("+..."),
+            "{node}"
+        );
+        assert_eq!(found.curve.len(), quote.curve.len());
         quote.deadline = quote.curve[7].deadline;
         let found = Quote::find(&quote.line_within(1000)).expect("an answer");
         assert!(found.curve.iter().any(|p| p.deadline == quote.deadline));

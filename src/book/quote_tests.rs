@@ -197,7 +197,10 @@ proptest! {
     /// What is kept and what is sold never need more than a node has, whenever it is used, given back or forgotten.
     #[test]
     fn what_is_kept_keeps_its_room(
-        steps in prop::collection::vec((request(), 0u8..4, 0.0..40.0), 1..40),
+        steps in prop::collection::vec(
+            (request(), 0u8..4, prop_oneof![3 => 0.0..2.0, 1 => 0.0..40.0]),
+            1..40,
+        ),
         nodes in 1usize..4,
     ) {
         let mut book = book(nodes, Admission::default());

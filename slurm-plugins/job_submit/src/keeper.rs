@@ -158,10 +158,11 @@ impl Keeper {
             .read_at()
             .is_some_and(|read| now - read > OLDEST_RECORDS);
         let answer = match (old && submission.has_terms(), state.on_fault) {
-            (true, OnFault::Refuse) => Answer::Refuse(
+            // A question is never queued.
+            (true, on_fault) if on_fault == OnFault::Refuse || submission.quote().is_some() => Answer::Refuse(
                 "libra: the queue could not be read for ten minutes, so nothing can be promised; tell the administrators, the log of slurmctld says more".to_string(),
             ),
-            (true, OnFault::Admit) => Answer::Pass,
+            (true, _) => Answer::Pass,
             (false, _) => controller.submit(submission, now),
         };
         if matches!(answer, Answer::NotReady) {

@@ -108,7 +108,8 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c
         Ok(Answer::Refuse(reason)) => (DENIED, reason),
         Ok(Answer::NotReady) => return TRY_AGAIN,
         Err(fault) => match Keeper::on_fault() {
-            OnFault::Refuse => {
+            // A question is never queued.
+            on_fault if on_fault == OnFault::Refuse || asks(&job) => {
                 tally::fault(begun.elapsed());
                 (
                     DENIED,
@@ -117,7 +118,7 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c
                     ),
                 )
             }
-            OnFault::Admit => (
+            _ => (
                 SUCCESS,
                 "libra: could not judge this job; it runs without a promise".to_string(),
             ),
@@ -126,6 +127,11 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c
     // SAFETY: the caller's.
     unsafe { job::tell_user(error, &words) };
     code
+}
+
+/// Does it say anything about a quote? What cannot be read is taken to.
+fn asks(job: &Job<'_>) -> bool {
+    guard("job_submit", || job.submission().quote().is_some()).unwrap_or(true)
 }
 
 fn modify(description: *mut job_desc_msg_t, user: u32) -> Result<(), String> {
