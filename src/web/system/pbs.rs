@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// The most jobs that are asked about.
 const MOST: usize = 200;
 
+/// Jobs that were submitted so recently are asked about by name too, in seconds.
+const YOUNG: f64 = 86_400.0;
+
 /// The directory of PBS's own programs.
 ///
 /// # Errors
@@ -162,14 +165,21 @@ impl Pbs {
         if !done.is_success() {
             return Err(said(&done));
         }
+        let known = self.records.all();
+        let now = clock::unix_time();
         let mut ids: Vec<&str> = done.out.split_whitespace().collect();
         ids.drain(..ids.len().saturating_sub(MOST));
+        // One that is just ending is not among those that qselect finds.
+        let young = known.iter().filter(|record| now - record.submitted < YOUNG);
+        let young: Vec<&str> = young
+            .map(|record| record.id.as_str())
+            .filter(|id| !ids.contains(id))
+            .collect();
+        ids.extend(young);
         let (jobs, standing) = match ids.is_empty() {
             true => (BTreeMap::new(), BTreeMap::new()),
             false => (self.ask(&ids)?, standings(&self.site, "pbs")?),
         };
-        let known = self.records.all();
-        let now = clock::unix_time();
         let mut listed = Vec::new();
         for (id, attributes) in jobs {
             let mut job = job_of(&id, &attributes);
@@ -323,6 +333,8 @@ fn job_of(id: &str, attributes: &Value) -> Job {
         "E" => "ending",
         "S" | "U" => "suspended",
         "B" => "array begun",
+        // Ended by qdel, in the words of PBS's own states.
+        _ if attributes["substate"] == 91 => "cancelled",
         _ if attributes["Exit_status"] == 0 => "completed",
         _ => "ended",
     };
