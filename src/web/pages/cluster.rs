@@ -185,7 +185,7 @@ fn chart(view: &View<'_>, hours: &[Hour]) -> String {
 
 fn refusals(history: &History) -> String {
     let mut reasons = history.refusals();
-    reasons.sort_by(|a, b| b.1.cmp(&a.1));
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let Some((_, most)) = reasons.first().cloned() else {
         return "<p class=\"empty\">Nobody was refused.</p>\n".to_string();
     };
