@@ -135,7 +135,7 @@ fn chart(view: &View<'_>, hours: &[Hour]) -> String {
         .unwrap_or(0)
         .max(1) as f64;
     let size = Size {
-        width: 640.0,
+        width: 440.0,
         height: 190.0,
     };
     let (left, floor, top) = (44.0, 156.0, 16.0);

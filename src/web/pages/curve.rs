@@ -104,15 +104,20 @@ pub fn part(points: &[Point], asked: &Asked) -> String {
     } else {
         ""
     };
+    let grey = if points.iter().all(|p| p.accepted) {
+        ""
+    } else {
+        " What lies on grey ground would be refused."
+    };
     let words = match least {
         Some(p) => format!(
-            "Accepted from a deadline of {} on, there for {} credits; the last one drawn, {}, costs {}.{scale_words}",
+            "Accepted from a deadline of {} on, there for {} credits; the last one drawn, {}, costs {}.{grey}{scale_words}",
             duration::show(p.deadline),
             credits(p.price),
             duration::show(last.deadline),
             credits(last.price)
         ),
-        None => "None of these deadlines would be accepted now.".to_string(),
+        None => format!("None of these deadlines would be accepted now.{scale_words}"),
     };
     format!(
         "<figure class=\"curve\">\n{}<figcaption>{}</figcaption>\n</figure>\n",
@@ -148,10 +153,16 @@ impl Scale {
 fn draw(points: &[Point], scale: &Scale, deadline: Option<f64>, budget: Option<f64>) -> Drawing {
     let mut drawing = Drawing::new(SIZE);
     let floor = SIZE.height - BOTTOM;
-    // What would be refused lies on a grey ground.
-    for pair in points.windows(2).filter(|pair| !pair[0].accepted) {
-        let (left, right) = (scale.x(pair[0].deadline), scale.x(pair[1].deadline));
-        drawing.rectangle("rest", left, TOP, right - left, floor - TOP);
+    // What would be refused lies on a grey ground, one for all neighbours: between several, seams would show.
+    let mut from = None;
+    for (index, point) in points.iter().enumerate() {
+        let is_last = index + 1 == points.len();
+        if !point.accepted && !is_last {
+            from.get_or_insert(scale.x(point.deadline));
+        } else if let Some(left) = from.take() {
+            let right = scale.x(point.deadline);
+            drawing.rectangle("rest", left, TOP, right - left, floor - TOP);
+        }
     }
     let step = nice((scale.top - scale.bottom) / 4.0);
     let first = (scale.bottom / step).ceil();
