@@ -93,6 +93,18 @@ impl Site {
         kept(&self.cluster, || self.system.cluster())
     }
 
+    /// Submits it; a refusal comes with the prices of other deadlines, where somebody knows them.
+    fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
+        let mut done = self.system.submit(wanted);
+        if let Ok(Submitted::Refused(quote)) = &mut done {
+            if quote.curve.is_empty() && self.system.quotes() {
+                let asked = self.system.quote(wanted);
+                quote.curve = asked.map(|asked| asked.curve).unwrap_or_default();
+            }
+        }
+        done
+    }
+
     /// What is known of jobs and nodes is old: something was changed.
     fn changed(&self) {
         *locked(&self.jobs) = None;
@@ -280,7 +292,7 @@ async fn send_form(
     let work = tokio::spawn({
         let (site, once) = (Arc::clone(&site), once.clone());
         async move {
-            let done = ask(&site, move |site| site.system.submit(&wanted)).await;
+            let done = ask(&site, move |site| site.submit(&wanted)).await;
             let done = done.and_then(|done| done);
             end_once(&site, &once, &done);
             site.changed();
@@ -356,7 +368,7 @@ async fn jobs(State(site): State<Arc<Site>>, Extension(word): Extension<Word>) -
         &view,
         Place::Jobs,
         "Your jobs",
-        Some(5),
+        Some((5, "jobs")),
         &body,
     )))
 }
@@ -392,7 +404,8 @@ async fn job(
     };
     let title = format!("{name} ({})", detail.job.id);
     let body = pages::job::body(&view, &detail, output.as_ref());
-    let reload = detail.job.live.then_some(5);
+    let to = format!("job?id={}", detail.job.key);
+    let reload = detail.job.live.then_some((5, to.as_str()));
     Ok(html(pages::page(&view, Place::Job, &title, reload, &body)))
 }
 
@@ -502,7 +515,7 @@ async fn cluster(State(site): State<Arc<Site>>, Extension(word): Extension<Word>
         &view,
         Place::Cluster,
         "Cluster",
-        Some(30),
+        Some((30, "cluster")),
         &body,
     )))
 }

@@ -135,7 +135,7 @@ fn chart(view: &View<'_>, hours: &[Hour]) -> String {
         .unwrap_or(0)
         .max(1) as f64;
     let size = Size {
-        width: 640.0,
+        width: 440.0,
         height: 190.0,
     };
     let (left, floor, top) = (44.0, 156.0, 16.0);
@@ -185,7 +185,7 @@ fn chart(view: &View<'_>, hours: &[Hour]) -> String {
 
 fn refusals(history: &History) -> String {
     let mut reasons = history.refusals();
-    reasons.sort_by(|a, b| b.1.cmp(&a.1));
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let Some((_, most)) = reasons.first().cloned() else {
         return "<p class=\"empty\">Nobody was refused.</p>\n".to_string();
     };

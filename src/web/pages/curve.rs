@@ -69,22 +69,55 @@ pub fn part(points: &[Point], asked: &Asked) -> String {
     let highest = points.iter().fold(0.0, |most: f64, p| p.price.max(most));
     // A budget far above all prices would flatten the curve; it is said in words then.
     let budget = asked.budget.filter(|budget| *budget <= 2.0 * highest);
+    let lowest = points
+        .iter()
+        .fold(highest, |least: f64, p| p.price.min(least));
+    // Where hurry costs little, a scale from 0 would show a level line.
+    let zoomed = lowest > 0.5 * highest;
+    // A budget near the prices is shown among them.
+    let budget =
+        budget.filter(|budget| !zoomed || (*budget - lowest).abs() < 3.0 * (highest - lowest));
+    let (mut bottom, mut top) = (
+        lowest.min(budget.unwrap_or(lowest)),
+        highest.max(budget.unwrap_or(highest)),
+    );
+    if !zoomed {
+        bottom = 0.0;
+    }
+    let room = (top - bottom).max(top * 1e-6).max(1e-6);
+    top += 0.1 * room;
+    bottom = if bottom > 0.0 {
+        (bottom - 0.1 * room).max(0.0)
+    } else {
+        0.0
+    };
     let scale = Scale {
         from: first.deadline.ln(),
         to: last.deadline.ln(),
-        top: budget.unwrap_or(0.0).max(highest).max(1e-6) * 1.08,
+        bottom,
+        top,
     };
     let drawing = draw(&points, &scale, asked.deadline, budget);
     let least = points.iter().find(|p| p.accepted);
+    let scale_words = if scale.bottom > 0.0 {
+        " The scale does not begin at 0."
+    } else {
+        ""
+    };
+    let grey = if points.iter().all(|p| p.accepted) {
+        ""
+    } else {
+        " What lies on grey ground would be refused."
+    };
     let words = match least {
         Some(p) => format!(
-            "Accepted from a deadline of {} on, there for {} credits; the last one drawn, {}, costs {}.",
+            "Accepted from a deadline of {} on, there for {} credits; the last one drawn, {}, costs {}.{grey}{scale_words}",
             duration::show(p.deadline),
             credits(p.price),
             duration::show(last.deadline),
             credits(last.price)
         ),
-        None => "None of these deadlines would be accepted now.".to_string(),
+        None => format!("None of these deadlines would be accepted now.{scale_words}"),
     };
     format!(
         "<figure class=\"curve\">\n{}<figcaption>{}</figcaption>\n</figure>\n",
@@ -96,6 +129,7 @@ pub fn part(points: &[Point], asked: &Asked) -> String {
 struct Scale {
     from: f64,
     to: f64,
+    bottom: f64,
     top: f64,
 }
 
@@ -106,7 +140,8 @@ impl Scale {
     }
 
     fn y(&self, price: f64) -> f64 {
-        SIZE.height - BOTTOM - price / self.top * (SIZE.height - BOTTOM - TOP)
+        let part = (price - self.bottom) / (self.top - self.bottom);
+        SIZE.height - BOTTOM - part * (SIZE.height - BOTTOM - TOP)
     }
 
     fn has(&self, deadline: f64) -> bool {
@@ -118,14 +153,21 @@ impl Scale {
 fn draw(points: &[Point], scale: &Scale, deadline: Option<f64>, budget: Option<f64>) -> Drawing {
     let mut drawing = Drawing::new(SIZE);
     let floor = SIZE.height - BOTTOM;
-    // What would be refused lies on a grey ground.
-    for pair in points.windows(2).filter(|pair| !pair[0].accepted) {
-        let (left, right) = (scale.x(pair[0].deadline), scale.x(pair[1].deadline));
-        drawing.rectangle("rest", left, TOP, right - left, floor - TOP);
+    // What would be refused lies on a grey ground, one for all neighbours: between several, seams would show.
+    let mut from = None;
+    for (index, point) in points.iter().enumerate() {
+        let is_last = index + 1 == points.len();
+        if !point.accepted && !is_last {
+            from.get_or_insert(scale.x(point.deadline));
+        } else if let Some(left) = from.take() {
+            let right = scale.x(point.deadline);
+            drawing.rectangle("rest", left, TOP, right - left, floor - TOP);
+        }
     }
-    let step = nice(scale.top / 4.0);
-    for index in 0..=(scale.top / step) as usize {
-        let price = step * index as f64;
+    let step = nice((scale.top - scale.bottom) / 4.0);
+    let first = (scale.bottom / step).ceil();
+    for index in 0..=((scale.top / step).floor() - first).clamp(0.0, 20.0) as usize {
+        let price = step * (first + index as f64);
         let y = scale.y(price);
         drawing.line("grid", (LEFT, y), (SIZE.width - RIGHT, y));
         drawing.text(

@@ -65,8 +65,14 @@ const MENU: [(Place, &str, &str); 4] = [
     (Place::Cluster, "cluster", "Cluster"),
 ];
 
-/// A page. `reload`: seconds after which a browser without scripts asks again; none for never.
-pub fn page(view: &View<'_>, place: Place, title: &str, reload: Option<u32>, body: &str) -> String {
+/// A page. `reload`: seconds after which a browser without scripts asks again, and for what; none for never.
+pub fn page(
+    view: &View<'_>,
+    place: Place,
+    title: &str,
+    reload: Option<(u32, &str)>,
+    body: &str,
+) -> String {
     let (title, user, host) = (Escaped(title), Escaped(view.user), Escaped(view.host));
     let menu: String = MENU
         .iter()
@@ -79,8 +85,12 @@ pub fn page(view: &View<'_>, place: Place, title: &str, reload: Option<u32>, bod
             format!("<a href=\"{to}\"{here}>{name}</a>\n")
         })
         .collect();
-    let reload = reload.map_or(String::new(), |seconds| {
-        format!("<noscript><meta http-equiv=\"refresh\" content=\"{seconds}\"></noscript>\n")
+    // With an address: without one, a browser that is at a place in the page stays there and asks for nothing.
+    let reload = reload.map_or(String::new(), |(seconds, to)| {
+        let to = Escaped(to);
+        format!(
+            "<noscript><meta http-equiv=\"refresh\" content=\"{seconds};url={to}\"></noscript>\n"
+        )
     });
     let system = match view.kind {
         Kind::Local => "jobs run on this host",

@@ -1,6 +1,7 @@
 //! What Libra says of a form: the price and the share, or why not and what it would take instead.
 
 use super::curve::{self, Asked};
+use super::lines;
 use crate::report::markup::Escaped;
 use crate::text::{credits, duration};
 use crate::web::system::Submission;
@@ -36,7 +37,7 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> String {
         );
     }
     if !quote.warning.is_empty() {
-        part += &format!("<p class=\"small\">{}</p>\n", Escaped(&quote.warning));
+        part += &format!("<p class=\"small\">{}</p>\n", lines(&quote.warning));
     }
     part += "</section>\n";
     let asked = Asked {

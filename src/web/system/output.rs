@@ -127,7 +127,7 @@ mod tests {
             read(&file, Some(0)).expect("not there yet"),
             Part::default()
         );
-        std::fs::write(&file, "a\u{e4}".as_bytes()[..2].to_vec()).expect("written");
+        std::fs::write(&file, &"a\u{e4}".as_bytes()[..2]).expect("written");
         let first = read(&file, Some(0)).expect("read");
         assert_eq!((first.text.as_str(), first.next), ("a", 1));
         std::fs::write(&file, "a\u{e4}b").expect("written");

@@ -13,9 +13,10 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-/// The most jobs that are asked about.
-const MOST: usize = 200;
+/// The most jobs that have ended which are asked about: the latest.
+const MOST: usize = 40;
 
 /// The directory of PBS's own programs.
 ///
@@ -50,6 +51,8 @@ pub struct Pbs {
     records: Records,
     programs: PathBuf,
     quotes: bool,
+    /// Jobs that have ended, and that PBS has forgotten.
+    ended: Mutex<BTreeMap<String, Option<Value>>>,
 }
 
 impl Pbs {
@@ -61,6 +64,7 @@ impl Pbs {
         Ok(Pbs {
             records: Records::new(&site, Kind::Pbs),
             programs: programs()?,
+            ended: Mutex::new(BTreeMap::new()),
             quotes: asks_batch_systems(&site),
             site,
         })
@@ -116,7 +120,7 @@ impl Pbs {
         record.said = Quote::from_words(&done.err)
             .map(|quote| quote.text)
             .unwrap_or_default();
-        if let Ok(jobs) = self.ask(&[&record.id]) {
+        if let Ok(jobs) = self.ask(Some(&record.id)) {
             record.output = jobs.get(&record.id).and_then(output_of).unwrap_or_default();
         }
         if let Err(error) = self.records.write(&record) {
@@ -125,16 +129,37 @@ impl Pbs {
         Ok(Submitted::Accepted(record.key))
     }
 
-    /// Attributes of these jobs, ended ones too.
-    fn ask(&self, ids: &[&str]) -> Result<BTreeMap<String, Value>, Problem> {
+    /// Attributes of one job, or of all that have not ended, anybody's: of several ids qstat prints the first alone in JSON (23.06).
+    fn ask(&self, id: Option<&str>) -> Result<BTreeMap<String, Value>, Problem> {
         let done = self
             .program("qstat")
-            .args(["-x", "-f", "-F", "json"])
-            .args(ids)
+            .args(["-f", "-F", "json"])
+            .args(id)
             .run()?;
-        let json: Value = serde_json::from_str(&done.out).map_err(|_| said(&done))?;
-        let jobs = json["Jobs"].as_object().into_iter().flatten();
-        Ok(jobs.map(|(id, job)| (id.clone(), job.clone())).collect())
+        attributes_of(&done)
+    }
+
+    /// Attributes of a job that has ended; none where PBS has forgotten it. Asked for once, since nothing changes
+    /// any more.
+    fn ask_ended(&self, id: &str) -> Option<Value> {
+        let lock = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(id) {
+            return known.clone();
+        }
+        let done = self
+            .program("qstat")
+            .args(["-x", "-f", "-F", "json", id])
+            .run()
+            .ok()?;
+        let found = attributes_of(&done)
+            .ok()
+            .and_then(|mut jobs| jobs.remove(id));
+        let is_over = found.as_ref().is_some_and(|job| job["job_state"] == "F");
+        let forgotten = done.err.contains("Unknown Job Id");
+        if is_over || forgotten {
+            lock().insert(id.to_string(), found.clone());
+        }
+        found
     }
 
     /// The user's jobs.
@@ -153,23 +178,39 @@ impl Pbs {
         let user = user
             .map(|user| user.name)
             .ok_or_else(|| Problem::new("your user has no name here"))?;
-        let done = self
-            .program("qselect")
-            .arg("-x")
-            .arg("-u")
-            .arg(&user)
-            .run()?;
-        if !done.is_success() {
-            return Err(said(&done));
-        }
-        let mut ids: Vec<&str> = done.out.split_whitespace().collect();
-        ids.drain(..ids.len().saturating_sub(MOST));
-        let (jobs, standing) = match ids.is_empty() {
-            true => (BTreeMap::new(), BTreeMap::new()),
-            false => (self.ask(&ids)?, standings(&self.site, "pbs")?),
+        let select = |more: &[&str]| -> Result<Vec<String>, Problem> {
+            let done = self
+                .program("qselect")
+                .args(more)
+                .arg("-u")
+                .arg(&user)
+                .run()?;
+            match done.is_success() {
+                true => Ok(done.out.split_whitespace().map(str::to_string).collect()),
+                false => Err(said(&done)),
+            }
         };
+        let live = select(&[])?;
         let known = self.records.all();
         let now = clock::unix_time();
+        let mut jobs = BTreeMap::new();
+        let mut standing = BTreeMap::new();
+        if !live.is_empty() {
+            jobs = self.ask(None)?;
+            jobs.retain(|id, _| live.contains(id));
+            standing = standings(&self.site, "pbs")?;
+        }
+        // What has ended meanwhile is among them, and what this page has submitted.
+        let mut ended = select(&["-x"])?;
+        ended.extend(known.iter().map(|record| record.id.clone()));
+        ended.retain(|id| !jobs.contains_key(id));
+        ended.sort_by_key(|id| std::cmp::Reverse(number(id)));
+        ended.dedup();
+        for id in ended.into_iter().take(MOST) {
+            if let Some(attributes) = self.ask_ended(&id) {
+                jobs.insert(id, attributes);
+            }
+        }
         let mut listed = Vec::new();
         for (id, attributes) in jobs {
             let mut job = job_of(&id, &attributes);
@@ -260,6 +301,19 @@ impl Pbs {
     }
 }
 
+/// What qstat printed.
+fn attributes_of(done: &Output) -> Result<BTreeMap<String, Value>, Problem> {
+    let json: Value = serde_json::from_str(&done.out).map_err(|_| said(done))?;
+    let jobs = json["Jobs"].as_object().into_iter().flatten();
+    Ok(jobs.map(|(id, job)| (id.clone(), job.clone())).collect())
+}
+
+/// Of `12.server` and `12[].server`: later jobs have larger ones.
+fn number(id: &str) -> u64 {
+    let digits = id.split(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
 /// The options of qsub. Every value stands behind its option, and none begins with a dash.
 fn options(wanted: &Submission) -> Vec<String> {
     let mut options = Vec::new();
@@ -323,6 +377,8 @@ fn job_of(id: &str, attributes: &Value) -> Job {
         "E" => "ending",
         "S" | "U" => "suspended",
         "B" => "array begun",
+        // Ended by qdel, in the words of PBS's own states.
+        _ if attributes["substate"] == 91 => "cancelled",
         _ if attributes["Exit_status"] == 0 => "completed",
         _ => "ended",
     };

@@ -78,10 +78,14 @@ impl Quote {
         };
         let number = |value: &Value| value.as_f64().filter(|n| n.is_finite());
         let string = |key: &str| json[key].as_str().unwrap_or_default().to_string();
-        let text = match (string("text"), accepted) {
-            (text, _) if !text.is_empty() => text,
-            (_, true) => in_words(json),
-            (_, false) => string("reason"),
+        let (text, why) = (string("text"), string("reason"));
+        // The verdict stands above it, the counter-offers below.
+        let text = match accepted {
+            true if text.is_empty() => in_words(json),
+            true => text.strip_prefix("accepted: ").unwrap_or(&text).to_string(),
+            // A sentence; a word alone is its category.
+            false if why.contains(' ') || text.is_empty() => why,
+            false => text,
         };
         // The category has a key of its own since the first version.
         let reason = string("category");
@@ -103,10 +107,15 @@ impl Quote {
                 accepted: point["accepted"] == true,
             })
         });
-        let warning = match json["unenforced"].as_str() {
-            Some(why) => format!("Its share would not be enforced on this host: {why}"),
-            None => String::new(),
-        };
+        let notes = json["notes"].as_array().into_iter().flatten();
+        let mut warnings: Vec<String> = notes
+            .filter_map(|note| Some(note.as_str()?.to_string()))
+            .collect();
+        if let Some(why) = json["unenforced"].as_str() {
+            warnings.push(format!(
+                "Its share would not be enforced on this host: {why}"
+            ));
+        }
         Some(Quote {
             accepted,
             text,
@@ -116,7 +125,7 @@ impl Quote {
             curve: curve
                 .filter(|p| p.deadline > 0.0 && p.price >= 0.0)
                 .collect(),
-            warning,
+            warning: warnings.join("\n"),
         })
     }
 
