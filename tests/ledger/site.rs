@@ -93,7 +93,7 @@ impl Site {
     /// As root: one JSON object a line.
     pub fn json(&self, words: &[&str]) -> Vec<Value> {
         let text = self.done(&[words, &["--json"]].concat());
-        let lines = text.lines().map(|line| serde_json::from_str(line));
+        let lines = text.lines().map(serde_json::from_str);
         lines.collect::<Result<_, _>>().expect("JSON")
     }
 
