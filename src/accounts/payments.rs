@@ -311,7 +311,10 @@ impl Payments {
             by: self.system,
             note: "never began",
         };
-        self.live.settle(&self.key(sold), 0, none, act).map(|_| ())
+        // Of an array some parts may have been settled, the first as well.
+        self.live
+            .settle(&self.key(sold), u32::MAX, none, act)
+            .map(|_| ())
     }
 
     /// Compares the holds with the jobs that the batch system had at `taken`. Holds without a job are released, jobs without a hold get

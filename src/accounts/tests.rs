@@ -434,3 +434,40 @@ fn closing_pays_what_is_owed_out_of_what_is_there() {
     let sound = check::check(&live, &ledger).expect("reads");
     assert_eq!((sound.problems, sound.notes), (vec![], vec![]));
 }
+
+#[test]
+fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() {
+    use super::payments::Payments;
+    use super::settlement::{End, HowEnded};
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let text = format!(
+        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
+        place.ledger.display(),
+        place.live.display()
+    );
+    let config = crate::config::Config::from_toml(&text).expect("valid");
+    let line = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
+        chunks=1:processors=1:memory=0:scatter=0:count=3:payer=user/alice:at=n1*3*0.525";
+    let sold = crate::sold::Sold::parse(line).expect("a line");
+    let mut payments = Payments::open(&config, "pbs", false)
+        .expect("opens")
+        .expect("on");
+    let now = 1_800_000_000.0;
+    let payer = payments.payer("alice", None, now).expect("pays");
+    payments.hold(&payer, &sold, now).expect("held");
+    assert_eq!(available(&live, "alice", 0), credits(70));
+    let end = End {
+        how: HowEnded::Itself,
+        took: 15.0,
+        used: Some(10.0),
+    };
+    let paid = payments.ended(&sold, 0, &end, now).expect("settles");
+    assert_eq!(paid.expect("once").charged, credits(10));
+    payments.never_began(&sold, now).expect("released");
+    assert_eq!(available(&live, "alice", 0), credits(90));
+    place.check(&live);
+}
