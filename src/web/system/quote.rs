@@ -245,8 +245,8 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "deadline 35 s (costs 10.10)",
-                "budget 10.50",
+                "deadline 35 s (costs 10.1)",
+                "budget 10.5",
                 "6 processors (costs 4)"
             ]
         );
