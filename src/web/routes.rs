@@ -10,7 +10,7 @@ use super::history::History;
 use super::pages::{self, Place, View};
 use super::secret;
 use super::system::quote::Quote;
-use super::system::{Cluster, Job, Problem, Submission, Submitted, System, output};
+use super::system::{Cluster, Detail, Job, Problem, Submission, Submitted, System, output};
 use crate::host::clock;
 use axum::extract::{DefaultBodyLimit, Extension, Query, State};
 use axum::http::{StatusCode, header};
@@ -19,7 +19,7 @@ use axum::routing::{get, post};
 use axum::{Router, middleware};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,6 +30,9 @@ const AT_ONCE: usize = 4;
 
 /// So long an answer about all jobs or all nodes is good.
 const FRESH: Duration = Duration::from_millis(1500);
+
+/// So old may be what is known of a job whose output is read on: that is asked for every second.
+const OLD: Duration = Duration::from_secs(5);
 
 /// Forms that are remembered as sent, so that one that is sent twice submits once.
 const MOST_SENT: usize = 200;
@@ -45,6 +48,7 @@ pub struct Site {
     history: Option<PathBuf>,
     programs: Semaphore,
     jobs: Kept<Vec<Job>>,
+    details: Mutex<BTreeMap<String, (Instant, Detail)>>,
     cluster: Kept<Cluster>,
     /// Forms by their own word, with the job they made; none while that is not known.
     sent: Mutex<VecDeque<(String, Option<String>)>>,
@@ -63,6 +67,7 @@ impl Site {
             history,
             programs: Semaphore::new(AT_ONCE),
             jobs: Mutex::new(None),
+            details: Mutex::new(BTreeMap::new()),
             cluster: Mutex::new(None),
             sent: Mutex::new(VecDeque::new()),
         }
@@ -89,6 +94,23 @@ impl Site {
         kept(&self.jobs, || self.system.jobs())
     }
 
+    /// One of the user's jobs, as it was so long ago at most.
+    fn job(&self, key: &str, age: Duration) -> Result<Option<Detail>, Problem> {
+        let known = locked(&self.details).get(key).cloned();
+        if let Some((at, detail)) = known {
+            if at.elapsed() < age {
+                return Ok(Some(detail));
+            }
+        }
+        let found = self.system.job(key)?;
+        let mut details = locked(&self.details);
+        details.retain(|_, (at, _)| at.elapsed() < OLD);
+        if let Some(detail) = &found {
+            details.insert(key.to_string(), (Instant::now(), detail.clone()));
+        }
+        Ok(found)
+    }
+
     fn cluster(&self) -> Result<Cluster, Problem> {
         kept(&self.cluster, || self.system.cluster())
     }
@@ -108,6 +130,7 @@ impl Site {
     /// What is known of jobs and nodes is old: something was changed.
     fn changed(&self) {
         *locked(&self.jobs) = None;
+        locked(&self.details).clear();
         *locked(&self.cluster) = None;
     }
 }
@@ -385,7 +408,7 @@ async fn job(
 ) -> Answer {
     let key = get_word(&words, "id").to_string();
     let found = ask(&site, move |site| {
-        let detail = site.system.job(&key)?;
+        let detail = site.job(&key, FRESH)?;
         let output = detail
             .as_ref()
             .and_then(|d| d.output.as_deref())
@@ -415,7 +438,7 @@ async fn job_part(
     words: Words,
 ) -> Answer {
     let key = get_word(&words, "id").to_string();
-    let detail = ask(&site, move |site| site.system.job(&key)).await??;
+    let detail = ask(&site, move |site| site.job(&key, FRESH)).await??;
     Ok(html(match detail {
         Some(detail) => pages::job::part(&site.view(&word), &detail),
         None => pages::job::gone(),
@@ -427,7 +450,7 @@ async fn output_part(State(site): State<Arc<Site>>, words: Words) -> Answer {
     let key = get_word(&words, "id").to_string();
     let from = get_word(&words, "from").parse().unwrap_or(0);
     let part = ask(&site, move |site| {
-        let Some(detail) = site.system.job(&key)? else {
+        let Some(detail) = site.job(&key, OLD)? else {
             return Err(Problem::new("there is no such job of yours"));
         };
         let Some(file) = detail.output else {

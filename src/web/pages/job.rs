@@ -19,7 +19,7 @@ pub fn body(view: &View<'_>, detail: &Detail, output: Option<&Result<Part, Probl
         said => format!("<p class=\"said\">Accepted: {}</p>\n", Escaped(said)),
     };
     format!(
-        "<div id=\"part\" data-refresh=\"job-part?id={key}\" data-seconds=\"2\">\n{}</div>\n{said}{}\
+        "<div id=\"part\" data-refresh=\"job-part?id={key}\" data-seconds=\"3\">\n{}</div>\n{said}{}\
          <div class=\"actions\">{again}</div>\n<section>\n<h2>Output</h2>\n{}</section>\n",
         part(view, detail),
         facts(&detail.facts),
