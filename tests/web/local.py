@@ -42,6 +42,14 @@ class Local:
     def command(self, *words):
         return subprocess.run([self.libra, "--config", self.config, *words], env=self.environment, capture_output=True, text=True, check=False)
 
+    def accounts_on(self, credits):
+        """From now on budgets are taken from an account, which has so many credits."""
+        with self.config.open("a") as config:
+            config.write(f'[accounts]\nmode = "on"\nledger = "{self.directory}/accounts/ledger.sqlite"\nlive = "{self.directory}/live"\n')
+        for words in (["init"], ["create", "root"], ["deposit", "root", str(credits), "--note", "for a start"]):
+            done = self.command("account", *words)
+            assert done.returncode == 0, done
+
     def jobs(self):
         return json.loads(self.command("status", "--json").stdout)["jobs"]
 
@@ -123,6 +131,29 @@ def jobs_outlive_the_page(user, local):
     return user.page.evaluate("new URLSearchParams(location.search).get('id')")
 
 
+def an_account_pays(page, local, pictures):
+    """What it has, a budget that it does not cover and the offer that it does, the charge on the statement."""
+    local.accounts_on(20)
+    with local.web() as web:
+        user = drive.User(page, web, pictures)
+        user.enter()
+        user.go("account")
+        assert "user:root" in page.text() and "for a start" in page.text(), page.text()
+        user.fill(script=drive.lines("echo paid\n"), name="paid", directory=str(local.work), **{**TERMS, "budget": "21"})
+        page.click("button[value=submit]")
+        page.wait("document.querySelector('.verdict.bad') && document.body.innerText.includes('funds')")
+        text = page.text()
+        assert "the account has 20 available" in text and "Submit with budget 20" in text, text
+        user.looks("refused-funds")
+        page.evaluate("[...document.querySelectorAll('button')].find(b => b.innerText.includes('Submit with budget 20')).click()")
+        page.wait("location.pathname.endsWith('/job')")
+        user.wait_state("met")
+        user.go("account")
+        text = page.text()
+        assert "9.75" in text and "met its deadline" in text, text
+        user.looks("account-on")
+
+
 def main(libra, pictures):
     passed, failed = 0, []
     program = drive.chromium()
@@ -176,6 +207,13 @@ def main(libra, pictures):
                 except Exception:
                     failed.append("jobs outlive the page")
                     print(f"FAILED jobs outlive the page\n{traceback.format_exc(limit=4)}")
+                try:
+                    an_account_pays(page, local, pictures)
+                    print("ok an account pays")
+                    passed += 1
+                except Exception:
+                    failed.append("an account pays")
+                    print(f"FAILED an account pays\n{traceback.format_exc(limit=4)}")
         finally:
             local.end()
     print(f"{passed} passed, {len(failed)} failed")
