@@ -1,7 +1,7 @@
 //! `libra web`
 
 use super::args::{Args, WebArgs, WebSystem};
-use super::{Done, Failure, say, tell};
+use super::{Done, Failure, load_config, say, tell};
 use libra::text::duration;
 use libra::web::serve::{Options, Place, Told, serve};
 use libra::web::system::{Kind, Site};
@@ -50,7 +50,7 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
         hosts: web.host.clone(),
         site: site(args)?,
         user: user(),
-        history: (web.metrics.as_ref()).map(|dir| dir.join(format!("{}.json", kind.name()))),
+        history: history(web, args, kind),
         terminal: std::io::stdin().is_terminal(),
     };
     let told = |what: Told| {
@@ -125,6 +125,17 @@ fn user() -> String {
 }
 
 /// This program and the user's directories.
+/// Where the site keeps what became of jobs; none where it does not.
+fn history(web: &WebArgs, args: &Args, kind: Kind) -> Option<PathBuf> {
+    let configured = || {
+        // A configuration that cannot be read is said by whatever the page runs.
+        let directory = load_config(args).ok()?.metrics.directory;
+        (!directory.is_empty()).then(|| directory.into())
+    };
+    let directory: PathBuf = web.metrics.clone().or_else(configured)?;
+    Some(directory.join(format!("{}.json", kind.name())))
+}
+
 fn site(args: &Args) -> Result<Site, Failure> {
     let here = || std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let absolute = |name: &str| {

@@ -78,8 +78,11 @@ fn what_is_served_is_what_was_done() {
     run("deadline=20,budget=99,estimate=30", "true");
     let mut job = site.start("deadline=600,budget=999,estimate=300", "sleep 100");
     run("deadline=20,budget=99,estimate=15", "true");
+    // Not the last round that saw the job before.
     wait_for("a round", || {
-        agent.metrics()["libra_host_jobs{state=\"running\"}"] == 1.0
+        let metrics = agent.metrics();
+        metrics["libra_host_jobs{state=\"running\"}"] == 1.0
+            && metrics["libra_jobs_late{system=\"local\"}"] == 0.0
     });
     let metrics = agent.metrics();
     let local = |name: &str, more: &str| metrics[&format!("{name}{{system=\"local\"{more}}}")];

@@ -79,6 +79,18 @@ class Accounts(SiteCase):
         self.pbs.wait("written down", lambda: ("charge", round(-price, 3), job) in self.lines())
         self.account("check")
 
+    def test_a_quote_that_is_kept_and_used(self):
+        """A kept quote holds no money; the job that comes with it does, and is charged the price of the quote."""
+        said = self.refused(self.ask(2, 30, "-l", "libra_quote=hold:5m", budget=50), "libra-quote: ")
+        quote = json.loads(said[said.index("{"):].splitlines()[0])
+        self.assertEqual(self.balance()["held"], 0)
+        self.assertIn("funds", self.refused(self.ask(2, 30, "-l", "libra_quote=ask", budget=500), "libra-quote: "))
+        job = self.sell(2, 30, "-l", f"libra_quote={quote['kept'][0]}", budget=50, script=busy(2))
+        self.about(self.balance()["held"], quote["price"])
+        self.met(job)
+        self.held(0)
+        self.pbs.wait("written down", lambda: ("charge", round(-quote["price"], 3), job) in self.lines())
+
     def test_a_budget_larger_than_the_balance(self):
         """Refused, and the budget that it names is accepted."""
         text = self.refused(self.ask(10, 20, budget=101), "libra: refused (funds): the budget is 101 credits and the account has 100 available")
