@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_job_is_submitted_once_and_its_output_read() {
@@ -24,11 +24,20 @@ fn a_job_is_submitted_once_and_its_output_read() {
     assert_eq!(output["next"], output["text"].as_str().expect("text").len());
     let part = browser.get(&format!("output?id={key}&from=3"));
     assert!(!part.body.contains(&work.display().to_string()), "{part:?}");
-    let page = browser.get(&format!("job?id={key}"));
-    assert!(
-        page.body.contains("to stderr") && page.body.contains("on track"),
-        "{page:?}"
-    );
+    // Its output may be there before the registry says that it runs; and it may have ended by now.
+    let shown = || {
+        let page = browser.get(&format!("job?id={key}"));
+        let state = ["on track", ">met<"];
+        let is_there =
+            page.body.contains("to stderr") && state.iter().any(|state| page.body.contains(state));
+        (is_there, page)
+    };
+    let until = Instant::now() + Duration::from_secs(20);
+    while !shown().0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let (is_there, page) = shown();
+    assert!(is_there, "{page:?}");
     // Its files are the user's alone.
     let state = site.path("home/.local/state/libra/web/local");
     let mode =
