@@ -27,6 +27,7 @@ mod quote_tests;
 mod reconcile;
 #[cfg(test)]
 mod reconcile_tests;
+mod sale;
 mod snapshot;
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use crate::config::WithoutTerms;
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::refusal::Refusal;
-use crate::sold::{Sold, SoldPlace};
+use crate::sold::Sold;
 use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
 use crate::text::{credits, indices};
 use crate::verdict;
@@ -115,7 +115,7 @@ impl Server {
             covered.terms.budget = budget;
             let mut counter_offers = Vec::new();
             if let Ok((admitted, _)) = self.admit(&covered, count, None, now) {
-                self.take_off(&admitted, count, now);
+                self.book.take_off(&admitted, count, now);
                 counter_offers.push(CounterOffer::Budget { budget });
             }
             let refusal = Refusal {
@@ -127,14 +127,6 @@ impl Server {
         refuse(format!("libra: {}", denied.text()))
     }
 
-    /// Out of the book again: what was admitted and not sold.
-    fn take_off(&mut self, admitted: &Admitted, count: u32, now: f64) {
-        for token in admitted.token..admitted.token + u64::from(count) {
-            // None is unknown: all of them were given just now.
-            let _ = self.book.cancel_token(token, now);
-        }
-    }
-
     /// What was admitted is sold, and held for on the payer's account; where that fails it is out of the book again.
     pub(super) fn sell(
         &mut self,
@@ -144,39 +136,20 @@ impl Server {
         payer: Option<&Payer>,
         now: f64,
     ) -> Result<Sold, Denied> {
-        let sold = self.sold(request, count, admitted, payer, now);
+        let sold = (self.book).sold(
+            request,
+            count,
+            admitted,
+            payer.map(|payer| payer.name.as_str()),
+            now,
+        );
         if let Some(payer) = payer {
             if let Err(denied) = self.desk.hold(payer, &sold, now) {
-                self.take_off(admitted, count, now);
+                self.book.take_off(admitted, count, now);
                 return Err(denied);
             }
         }
         Ok(sold)
-    }
-
-    pub(super) fn sold(
-        &self,
-        request: &Request,
-        count: u32,
-        admitted: &Admitted,
-        payer: Option<&Payer>,
-        now: f64,
-    ) -> Sold {
-        Sold {
-            token: admitted.token,
-            submitted: now,
-            request: *request,
-            price: admitted.price / f64::from(count),
-            count,
-            payer: payer.map(|payer| payer.name.clone()),
-            places: (admitted.places.iter())
-                .map(|place| SoldPlace {
-                    node: self.node_name(place.node),
-                    chunks: place.chunks,
-                    share: place.share,
-                })
-                .collect(),
-        }
     }
 
     pub(super) fn accepted(

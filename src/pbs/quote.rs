@@ -164,7 +164,7 @@ impl Server {
             places: offer.places,
         };
         let (request, asked) = (&found.request, &found.asked);
-        let sold = self.sold(request, found.count, &admitted, None, now);
+        let sold = self.book.sold(request, found.count, &admitted, None, now);
         let answer = self.accepted(&sold, asked, &admitted, offer.pinned);
         let info = &answer["resources"]["libra_info"];
         quote.accepted = true;

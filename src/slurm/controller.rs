@@ -19,7 +19,7 @@ use crate::config::{Config, WithoutTerms};
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{Request, Shape};
 use crate::decision::refusal::Refusal;
-use crate::sold::{Sold, SoldPlace};
+use crate::sold::Sold;
 use crate::text::duration;
 use crate::verdict;
 use std::collections::{HashMap, HashSet};
@@ -320,7 +320,7 @@ impl Controller {
             };
             match admitted {
                 Ok((admitted, _)) if denied.is_some() => {
-                    self.take_off(&admitted, count, now);
+                    self.book.take_off(&admitted, count, now);
                     break;
                 }
                 Ok((admitted, pinned)) => {
@@ -366,10 +366,16 @@ impl Controller {
         payer: Option<&Payer>,
         now: f64,
     ) -> Result<Sold, Denied> {
-        let sold = self.sold(request, count, admitted, payer, now);
+        let sold = (self.book).sold(
+            request,
+            count,
+            admitted,
+            payer.map(|payer| payer.name.as_str()),
+            now,
+        );
         if let Some(payer) = payer {
             if let Err(denied) = self.desk.hold(payer, &sold, now) {
-                self.take_off(admitted, count, now);
+                self.book.take_off(admitted, count, now);
                 return Err(denied);
             }
             self.unnamed.insert(sold.token, sold.clone());
@@ -398,39 +404,6 @@ impl Controller {
                 "user {} has no name on the host of slurmctld",
                 submission.user
             ))),
-        }
-    }
-
-    /// Out of the book again: what was admitted and not sold.
-    fn take_off(&mut self, admitted: &Admitted, count: u32, now: f64) {
-        for token in admitted.token..admitted.token + u64::from(count) {
-            // None is unknown: all of them were given just now.
-            let _ = self.book.cancel_token(token, now);
-        }
-    }
-
-    pub(super) fn sold(
-        &self,
-        request: &Request,
-        count: u32,
-        admitted: &Admitted,
-        payer: Option<&Payer>,
-        now: f64,
-    ) -> Sold {
-        Sold {
-            token: admitted.token,
-            submitted: now,
-            request: *request,
-            price: admitted.price / f64::from(count),
-            count,
-            payer: payer.map(|payer| payer.name.clone()),
-            places: (admitted.places.iter())
-                .map(|place| SoldPlace {
-                    node: self.book.node_name(place.node).to_string(),
-                    chunks: place.chunks,
-                    share: place.share,
-                })
-                .collect(),
         }
     }
 

@@ -115,7 +115,7 @@ impl Controller {
                 places: offer.places.clone(),
             };
             let (asked, request) = (&found.asked, &found.request);
-            let sold = self.sold(request, count, &admitted, None, now);
+            let sold = self.book.sold(request, count, &admitted, None, now);
             let accepted =
                 self.accepted(submission, asked, sold, partition, &admitted, offer.pinned);
             quote.accepted = true;

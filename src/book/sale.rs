@@ -1,0 +1,41 @@
+//! What was admitted becomes what is sold, or leaves the book again.
+
+use super::{Admitted, Book};
+use crate::decision::job::Request;
+use crate::sold::{Sold, SoldPlace};
+
+impl Book {
+    /// What is sold to a job, or to the `count` jobs of an array. `payer`: the account, where somebody pays.
+    pub fn sold(
+        &self,
+        request: &Request,
+        count: u32,
+        admitted: &Admitted,
+        payer: Option<&str>,
+        now: f64,
+    ) -> Sold {
+        Sold {
+            token: admitted.token,
+            submitted: now,
+            request: *request,
+            price: admitted.price / f64::from(count),
+            count,
+            payer: payer.map(str::to_string),
+            places: (admitted.places.iter())
+                .map(|place| SoldPlace {
+                    node: self.node_name(place.node).to_string(),
+                    chunks: place.chunks,
+                    share: place.share,
+                })
+                .collect(),
+        }
+    }
+
+    /// Takes out what was admitted just now and is not sold after all.
+    pub fn take_off(&mut self, admitted: &Admitted, count: u32, now: f64) {
+        for token in admitted.token..admitted.token + u64::from(count) {
+            // None is unknown: all of them were given just now.
+            let _ = self.cancel_token(token, now);
+        }
+    }
+}
