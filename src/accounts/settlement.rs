@@ -6,6 +6,7 @@
 //! | late, soft deadline | the price less penalty rate × delay; below zero the user is paid (LibraSLA 2005, section 3) |
 //! | late, hard deadline | nothing |
 //! | late because it used more than its estimate | the price: the delay is its own |
+//! | ended by the batch system's time limit, which is beyond its deadline | the price |
 //! | cancelled while it ran | the part of the price that it had used of its estimate |
 //! | cancelled or failed before it began, or ended by its node's failure | nothing |
 //!
