@@ -136,7 +136,7 @@ class Accounts(SiteCase):
 
     def test_a_late_soft_job_is_compensated(self):
         """It waits for longer than it had, without using its estimate: the delay is not its own."""
-        job = self.sell(3, 6, "-l", "deadline_type=soft,penalty_rate=20", budget=50, script="sleep 7.5\n")
+        job = self.sell(3, 6, "-l", "deadline_type=soft,penalty_rate=20,walltime=60", budget=50, script="sleep 7.5\n")
         self.pbs.wait_state(job, "F", 120)
         self.pbs.wait("settled", lambda: re.search(rf"job {re.escape(job)} missed.*user:{self.user} is charged 0 and paid \S+ \(late, less the penalty\)", self.pbs.log()))
         self.held(0)
