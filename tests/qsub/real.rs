@@ -117,6 +117,8 @@ fn rewritten_scripts_are_scripts_to_it() {
         ("#PBS -W deadline=5\n#PBS -N \"x\n", false),
         ("#PBS -W deadline=5\nhostname\n#PBS -Q\n", true),
         ("#PBS -W deadline=5 -l ncpus=1,\n", false),
+        ("#PBS -W deadline=5 \\\\\n\n\nhostname\n", false),
+        ("#PBS -W deadline=5 \\\n\\\\\n\n -h\nhostname\n", true),
     ] {
         fs::write(site.join("job.sh"), script).expect("a script");
         let resources = script.replace("-W deadline=5,", "-l deadline=5 -W ");

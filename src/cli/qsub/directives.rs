@@ -40,15 +40,12 @@ pub fn directives(script: &[u8], prefix: &[u8]) -> Vec<Directive> {
         let (mut next, mut lines) = (end, 1);
         if let Some(options_at) = directive(line, prefix) {
             let mut text = line.to_vec();
-            while let Some(backslash) = continued(&text) {
+            if let Some(backslash) = continued(line) {
                 text.truncate(backslash);
-                if next == script.len() {
-                    break;
-                }
-                let end = line_end(script, next);
-                text.extend_from_slice(&script[next..end]);
-                next = end;
-                lines += 1;
+                let (continuation, count) = continuation(&script[end..]);
+                next += count.bytes;
+                lines += count.lines;
+                text.extend_from_slice(&continuation);
             }
             if let Some((words, line)) = read(&text, options_at) {
                 found.push(Directive {
@@ -100,6 +97,31 @@ fn executable(line: &[u8]) -> bool {
 fn continued(line: &[u8]) -> Option<usize> {
     let last = line.iter().rposition(|byte| !is_space(*byte))?;
     (line[last] == b'\\').then_some(last)
+}
+
+/// How much of a script was read.
+#[derive(Default)]
+struct Count {
+    bytes: usize,
+    lines: usize,
+}
+
+/// What continues a line that ended in a backslash, as one line. qsub joins these lines before it
+/// puts them behind the first, so a second backslash at the end of the first continues nothing.
+fn continuation(script: &[u8]) -> (Vec<u8>, Count) {
+    let mut text = Vec::new();
+    let mut count = Count::default();
+    while count.bytes < script.len() {
+        let end = line_end(script, count.bytes);
+        text.extend_from_slice(&script[count.bytes..end]);
+        count.bytes = end;
+        count.lines += 1;
+        match continued(&text) {
+            Some(backslash) => text.truncate(backslash),
+            None => break,
+        }
+    }
+    (text, count)
 }
 
 fn read(text: &[u8], options_at: usize) -> Option<(Vec<Range<usize>>, Line)> {
@@ -220,6 +242,9 @@ mod tests {
             ("#PBS -W a=b,\\\nc=d\n#PBS -z\n", &["1 W=a=b,c=d", "3 z"]),
             ("#PBS -W \\  \n a=b \\\n -z\n#PBS -h", &["1 W=a=b z", "4 h"]),
             ("#PBS -N a\\", &["1 N=a"]),
+            // The first of two backslashes takes the line ending as a letter.
+            ("#PBS -N a \\\\\n\n\n#PBS -z\n", &["4 z"]),
+            ("#PBS -N a \\\n\\\\\n\n -z\n#PBS -h", &["1 N=a z", "5 h"]),
             ("#PBS -N a\r\n", &["1 N=a"]),
         ] {
             assert_eq!(read(script, "#PBS"), expected, "{script:?}");
