@@ -9,7 +9,7 @@ use super::ledger::Ledger;
 use super::live::{Act, Live, Payout};
 use super::money::Money;
 use super::names::AccountName;
-use super::settlement::{End, HowEnded, Settlement, settle};
+use super::settlement::{End, Settlement, settle};
 use super::writer::Writer;
 use crate::config::{Config, Overrun};
 use crate::sold::Sold;
@@ -117,12 +117,18 @@ impl Payments {
         super::flush::flush(&self.live, &self.ledger).map(|_| ())
     }
 
+    /// Was the live state removed or made anew since this was opened? Looks at the disk. Where the ledger cannot be read just now,
+    /// the live state is gone on with.
+    pub fn is_stale(&self) -> bool {
+        !self.live.path.exists() || is_outdated(&self.live, &self.ledger).unwrap_or(false)
+    }
+
     /// To be called now and then, where nobody waits: takes another live state where one was made since.
     ///
     /// # Errors
     /// When it cannot be opened.
     pub fn refresh(&mut self) -> Result<(), AccountsError> {
-        if is_outdated(&self.live, &self.ledger)? || !self.live.path.exists() {
+        if self.is_stale() {
             self.live = Live::open(&self.paths.0, &self.paths.1, PATIENCE)?;
         }
         Ok(())
@@ -391,15 +397,4 @@ fn payer(account: super::live::Account) -> Result<Payer, AccountsError> {
 /// Unix milliseconds.
 pub fn millis(now: f64) -> i64 {
     (now * 1000.0) as i64
-}
-
-/// How a job ended, of what batch systems say of it.
-pub fn how_ended(began: bool, cancelled: bool, time_limit: bool, node_failed: bool) -> HowEnded {
-    match (began, node_failed, time_limit, cancelled) {
-        (false, ..) => HowEnded::NeverBegan,
-        (_, true, ..) => HowEnded::NodeFailure,
-        (_, _, true, _) => HowEnded::TimeLimit,
-        (.., true) => HowEnded::Cancelled,
-        _ => HowEnded::Itself,
-    }
 }

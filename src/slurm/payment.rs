@@ -35,6 +35,11 @@ impl Settler {
         }
     }
 
+    /// Are these accounts no longer those on the disk? See [`Payments::is_stale`].
+    pub fn is_stale(&self) -> bool {
+        self.payments.is_stale()
+    }
+
     /// Open holds and their sum in credits, for the metrics; none where they cannot be read.
     pub fn held(&self) -> Option<(u64, f64)> {
         self.payments.held().ok()
@@ -93,7 +98,6 @@ impl Settler {
         }
         if compare {
             self.compared = now;
-            payments.refresh()?;
             log.extend(payments.reconcile(present.iter(), records.taken, now)?);
         }
         Ok(log)

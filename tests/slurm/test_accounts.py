@@ -7,6 +7,7 @@ Run as root: `python3 tests/slurm/test_accounts.py`.
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -169,6 +170,25 @@ class Accounts(SiteCase):
         self.slurm.wait("the first is paid", lambda: abs(self.balance()["held"] - prices[1]) < 1e-4, 90)
         self.about(self.balance()["available"], 100 - sum(prices))
         self.slurm.scancel(jobs[1])
+        self.held(0, 30)
+        self.account("check")
+
+    def test_the_live_state_is_removed(self):
+        """It is made anew of the ledger, and slurmctld takes the new one: what is sold meanwhile and after is held there."""
+        before = self.sell(10, 100, budget=30)
+        price = float(self.sold(before)["price"])
+        self.slurm.wait("written down", lambda: ("hold", 0, before) in self.lines())
+        shutil.rmtree(self.books / "live")
+        self.about(self.balance()["held"], price)
+        # slurmctld still has the one that was removed.
+        meanwhile = self.sell(10, 100, budget=30)
+        price += float(self.sold(meanwhile)["price"])
+        self.held(price, 60)
+        after = self.sell(10, 200, budget=30)
+        price += float(self.sold(after)["price"])
+        self.about(self.balance()["held"], price)
+        for job in (before, meanwhile, after):
+            self.slurm.scancel(job)
         self.held(0, 30)
         self.account("check")
 

@@ -38,7 +38,7 @@ const SHARE_OF_TIME: u32 = 20;
 /// A look that took longer counts as this long.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
-/// Accounts that are out of order are opened again after so long.
+/// Accounts that are out of order, or others than those on the disk, are opened again after so long.
 const OPEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// What submissions and the thread share.
@@ -224,7 +224,7 @@ struct Rounds {
     /// As read last.
     rules: Config,
     accounts: Option<Settler>,
-    /// When accounts were last opened, or tried.
+    /// When accounts were last opened, tried, or found to be those on the disk.
     opened: Option<Instant>,
     accounts_problem: Option<String>,
 }
@@ -341,21 +341,24 @@ impl Rounds {
         }
     }
 
-    /// Opens accounts again that are out of order, and looks up the names of users who are waiting for it.
+    /// Opens accounts again that are out of order or were made anew, and looks up the names of users who are waiting for it.
     fn follow_accounts(&mut self) {
-        let (broken, wanted) = {
+        let (on, broken, wanted) = {
             let mut state = state();
             let Some(controller) = &mut state.controller else {
                 return;
             };
-            (controller.desk().is_broken(), controller.unknown_users())
+            let desk = controller.desk();
+            (desk.is_on(), desk.is_broken(), controller.unknown_users())
         };
-        if broken
-            && self
-                .opened
-                .is_none_or(|opened| opened.elapsed() >= OPEN_AGAIN)
-        {
-            self.open_accounts();
+        let looked = self.opened.map(|opened| opened.elapsed());
+        if on && looked.is_none_or(|ago| ago >= OPEN_AGAIN) {
+            // Submissions have accounts of their own, which were opened with these.
+            let stale = self.accounts.as_ref().is_none_or(Settler::is_stale);
+            match broken || stale {
+                true => self.open_accounts(),
+                false => self.opened = Some(Instant::now()),
+            }
         }
         if !wanted.is_empty() {
             let named: Vec<_> = wanted
