@@ -118,6 +118,7 @@ fn rewritten_scripts_are_scripts_to_it() {
         ("#PBS -W deadline=5\nhostname\n#PBS -Q\n", true),
         ("#PBS -W deadline=5 -l ncpus=1,\n", false),
         ("#PBS -W deadline=5 \\\\\n\n\nhostname\n", false),
+        ("#PBS -W deadline=5 -N\\\\\n\n\nhostname\n", true),
         ("#PBS -W deadline=5 \\\n\\\\\n\n -h\nhostname\n", true),
     ] {
         fs::write(site.join("job.sh"), script).expect("a script");

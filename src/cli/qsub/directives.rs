@@ -124,6 +124,15 @@ fn continuation(script: &[u8]) -> (Vec<u8>, Count) {
     (text, count)
 }
 
+/// A joined directive as lines that qsub joins to the same. Only its last line ending can be a letter of a word, and a
+/// backslash before it would continue the line.
+pub fn lines(mut text: Vec<u8>) -> Vec<u8> {
+    if let Some(backslash) = continued(&text) {
+        text.splice(backslash + 1..backslash + 1, *b"\\\n");
+    }
+    text
+}
+
 fn read(text: &[u8], options_at: usize) -> Option<(Vec<Range<usize>>, Line)> {
     let words = split(&text[options_at..])?;
     let values: Vec<&[u8]> = words.iter().map(|(_, value)| value.as_slice()).collect();

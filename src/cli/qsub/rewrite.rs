@@ -4,7 +4,7 @@
 //! Pure, but for the clock that `deadline` may look at. For each key the command line beats the
 //! directives, and a later place an earlier one, as with qsub's own options.
 
-use super::directives::{Directive, quoted};
+use super::directives::{Directive, lines, quoted};
 use super::lists::{self, Entry};
 use super::options::{Group, Line, Rest};
 use libra::book::kept::Order;
@@ -349,7 +349,7 @@ fn directive_line(index: usize, directive: &Directive, read: &[Read]) -> Option<
         return None;
     }
     text.extend_from_slice(&directive.text[copied..]);
-    Some(text)
+    Some(lines(text))
 }
 
 /// Is the job interactive? Then qsub has the terminal.
