@@ -2,10 +2,12 @@
 //! what was built for it.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-env-changed=SLURM_INCLUDE");
+    println!("cargo:rerun-if-env-changed=CC");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=wrapper.h");
     let include = env::var("SLURM_INCLUDE").unwrap_or_else(|_| "/usr/include".to_string());
@@ -15,6 +17,7 @@ fn main() {
     println!("cargo:rerun-if-changed={include}/slurm/slurm_version.h");
     println!("cargo:VERSION_NUMBER={}", version(&include));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    own_unwinder(&out);
     let made = bindgen::Builder::default()
         .header("wrapper.h")
         .clang_arg(format!("-I{include}"))
@@ -43,6 +46,26 @@ fn main() {
         Err(error) => panic!(
             "{include}/slurm cannot be read: {error}; it needs Slurm's headers (Debian: libslurm-dev; others: SLURM_INCLUDE=…) and libclang (Debian: libclang-dev)"
         ),
+    }
+}
+
+/// Puts what catches panics into the plugins themselves. By default it is in libgcc_s.so, which every sbatch would load just for a
+/// plugin, twice: Slurm opens each to look at it, closes it, and opens it again. That is more than half of what opening takes
+/// (docs/performance.md). Where the C compiler has no static one, the default stays.
+fn own_unwinder(out: &Path) {
+    let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let found = Command::new(compiler)
+        .arg("-print-file-name=libgcc_eh.a")
+        .output();
+    // Where there is none, the bare name is printed.
+    let there = found.is_ok_and(|found| found.stdout.starts_with(b"/"));
+    let directory = out.join("unwinder");
+    let script = directory.join("libgcc_s.so");
+    if there {
+        std::fs::create_dir_all(&directory)
+            .and_then(|()| std::fs::write(&script, "INPUT(-l:libgcc_eh.a -l:libgcc.a)\n"))
+            .expect("OUT_DIR can be written");
+        println!("cargo:rustc-link-search=native={}", directory.display());
     }
 }
 
