@@ -45,11 +45,15 @@ class Site:
         self.state = pbs.directory / "state"
         self.library = pbs.directory / "lib/liblibra.so.0"
         self.config = pbs.directory / "libra.toml"
+        self.cgroup_root = pbs.directory.name
         self.library.parent.mkdir()
         shutil.copyfile(LIBRARY, self.library)
         default = subprocess.run([LIBRA, "config", "default"], check=True, capture_output=True, text=True).stdout
         # The hosts read it too: what they write stays in this cluster.
-        self.config.write_text(default.replace('directory = "auto"', f'directory = "{pbs.directory}/registry"'))
+        own = {'directory = "auto"': f'directory = "{pbs.directory}/registry"', 'root = "auto"': f'root = "{self.cgroup_root}"'}
+        for line, value in own.items():
+            default = default.replace(line, value)
+        self.config.write_text(default)
         # What an installation must leave alone.
         pbs.qmgr("create resource licences type=long,flag=q", "create resource gpus type=long,flag=nh",
                  f"set node {pbs.host_names[0]} resources_available.gpus = 4", "set server resources_available.licences = 3")
@@ -61,6 +65,12 @@ class Site:
     @property
     def sched_config(self):
         return self.pbs.home / "sched_priv/sched_config"
+
+    def remove_cgroups(self):
+        """`uninstall --force` leaves those of running jobs, as its documentation says; the jobs are gone by now."""
+        for root in {root.resolve() for root in pathlib.Path("/sys/fs/cgroup").glob(f"*/{self.cgroup_root}")}:
+            for directory in (*root.glob("job-*"), root):
+                directory.rmdir()
 
     def options(self, command):
         settings = ["--state", self.state]
@@ -469,6 +479,7 @@ class Installation(unittest.TestCase):
         with Cluster(hosts=2, processors=3, subnet=SUBNET) as pbs:
             self.pbs = pbs
             site = Site(pbs)
+            self.addCleanup(site.remove_cgroups)
             config, clean = site.config.read_text(), site.snapshot()
             for name, test in globals().items():
                 if not name.startswith("test_") or (words and not any(word in name for word in words)):
