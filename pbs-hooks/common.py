@@ -106,6 +106,11 @@ def resource(resources, name):
         return None
 
 
+def seconds(duration):
+    """Of what PBS calls a duration; None where there is none."""
+    return None if duration is None else int(duration)
+
+
 def is_up(state):
     """Would PBS start a job on a node of this state?"""
     closed = 0

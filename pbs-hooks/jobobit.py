@@ -5,7 +5,8 @@ def end(event):
     job = event.job
     if sold_to(job):
         ask_server(Libra(), "jobobit", job=dict(
-            job_record(job), substate=int(job.substate or 0), exit=None if job.Exit_status is None else int(job.Exit_status)))
+            job_record(job), substate=int(job.substate or 0), exit=None if job.Exit_status is None else int(job.Exit_status),
+            ran=seconds(resource(job.resources_used, "walltime"))))
 
 
 run(end)

@@ -142,6 +142,7 @@ fn main() {
                 cut_short: false,
                 failed: false,
                 how: libra::accounts::settlement::HowEnded::Itself,
+                restarts: 0,
                 ran: 0.0,
                 user: 1000,
             });

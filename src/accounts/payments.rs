@@ -11,7 +11,7 @@ use super::money::Money;
 use super::names::AccountName;
 use super::settlement::{End, Settlement, settle};
 use super::writer::Writer;
-use crate::config::{Config, Overrun};
+use crate::config::{Config, Overrun, PolicyName};
 use crate::sold::Sold;
 use crate::text::credits;
 use std::collections::HashSet;
@@ -34,6 +34,8 @@ pub struct Payments {
     system: &'static str,
     overrun: Overrun,
     margin: f64,
+    /// Does the policy give every job its share all the time?
+    steady: bool,
 }
 
 /// Who pays for a job.
@@ -101,6 +103,7 @@ impl Payments {
             system,
             overrun: accounts.overrun,
             margin: config.admission.estimate_margin.0,
+            steady: config.admission.policy == PolicyName::Libra,
         }))
     }
 
@@ -268,6 +271,10 @@ impl Payments {
             return Ok(None);
         };
         self.ensure(sold, now)?;
+        let end = &End {
+            waited: end.waited.filter(|_| self.steady),
+            ..*end
+        };
         let Settlement {
             charge,
             overrun,

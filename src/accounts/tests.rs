@@ -464,6 +464,8 @@ fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() 
         how: HowEnded::Itself,
         took: 15.0,
         used: Some(10.0),
+        waited: None,
+        restarted: false,
     };
     let paid = payments.ended(&sold, 0, &end, now).expect("settles");
     assert_eq!(paid.expect("once").charged, credits(10));

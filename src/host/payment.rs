@@ -73,6 +73,16 @@ impl Host {
     }
 }
 
+impl Host {
+    /// A job that was accepted does not run after all.
+    pub(super) fn give_back_payment(&self, entry: &Entry, now: f64) {
+        if entry.payer.is_some() {
+            let desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
+            Till { desk, payer: None }.give_back(entry, now);
+        }
+    }
+}
+
 impl Till {
     /// Sets aside what the job can cost, and writes who pays into its entry.
     pub(super) fn hold(&mut self, entry: &mut Entry, now: f64) -> Result<(), HostError> {
@@ -134,6 +144,8 @@ fn end(entry: &Entry) -> End {
             how: HowEnded::NeverBegan,
             took: 0.0,
             used: None,
+            waited: None,
+            restarted: false,
         };
     };
     End {
@@ -144,5 +156,8 @@ fn end(entry: &Entry) -> End {
         },
         took: ending.at - entry.submitted,
         used: Some(ending.used / f64::from(entry.slots.max(1))),
+        // Without a cgroup nobody held it, or the others, to their shares.
+        waited: (entry.group.as_ref().and(entry.started)).map(|started| started - entry.submitted),
+        restarted: false,
     }
 }

@@ -274,6 +274,7 @@ impl Host {
                 match group.map(|group| group.remove(PATIENCE)) {
                     Some(Err(error)) => log::error!("job {}: {error}", entry.id),
                     _ => {
+                        self.give_back_payment(&entry, clock::unix_time());
                         let _ = self.registry.remove(&entry.id);
                     }
                 }

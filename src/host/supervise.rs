@@ -109,6 +109,7 @@ impl Host {
                 let lock = self.registry.lock()?;
                 if released {
                     self.count(&lock, |counts| counts.end(metrics::Outcome::Cancelled));
+                    self.give_back_payment(&entry, clock::unix_time());
                     // It never ran, so there is nothing to report.
                     self.registry.remove(&entry.id)?;
                     self.remove_roots()?;

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 const RERUN: std::ops::RangeInclusive<i64> = 60..=63;
 
 /// Exit status of jobs that PBS itself has ended: on qdel (SIGTERM, SIGKILL; the second pair where a shell tells of its child),
-/// and after their walltime.
-const CUT_SHORT: [i64; 5] = [271, 265, 143, 137, -29];
+/// and after their walltime or another limit.
+const CUT_SHORT: [i64; 10] = [271, 265, 143, 137, -29, -28, -27, -26, -25, -24];
 
 /// What may not be altered of a job that was sold something: its terms, and what was asked for.
 const SOLD_WITH_IT: [&str; 9] = [
@@ -176,13 +176,18 @@ impl Server {
             271 | 265 => "was deleted".to_string(),
             143 | 137 => "was ended by a signal".to_string(),
             -29 => "was ended after its walltime".to_string(),
+            -28..=-24 => "was ended by a limit of PBS".to_string(),
             _ => verdict::kept(&sold, took),
         };
         let subjob = subjob_of(id, &sold, text(job, "array"))?;
+        // PBS does not count what a job was suspended.
+        let ran = job.get("ran").and_then(Value::as_f64);
         let end = End {
             how: how_ended(exit, text(job, "exec_vnode").is_some()),
             took,
             used: (!measured.is_empty()).then_some(used),
+            waited: ran.map(|ran| (took - ran).max(0.0)),
+            restarted: false,
         };
         let part = u32::try_from(subjob).unwrap_or(0);
         let settled = self.desk.ended(&sold, part, &end, now);
@@ -277,7 +282,8 @@ impl Server {
 /// Of PBS's exit status (Exit_status in pbs_job_attributes(7B)).
 fn how_ended(exit: i64, began: bool) -> HowEnded {
     match exit {
-        -29 => HowEnded::TimeLimit,
+        // Walltime; processor time, memory and processors where the site's hosts hold jobs to them.
+        -29..=-24 => HowEnded::TimeLimit,
         // Deleted: as PBS says it, and as the shell does that was ended with its job.
         271 | 265 | 143 | 137 if began => HowEnded::Cancelled,
         271 | 265 => HowEnded::NeverBegan,

@@ -1,7 +1,7 @@
 //! PBS's records of jobs and nodes, as its hooks and its commands show them, and the book made of them.
 //!
-//! A job: `{"id", "state", "substate", "sold", "exec_vnode", "array", "progress", "exit"}`; only jobs that were sold
-//! something matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
+//! A job: `{"id", "state", "substate", "sold", "exec_vnode", "array", "progress", "exit", "ran"}` (`ran`: seconds,
+//! suspended ones not counted); only jobs that were sold something matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
 //! without a share is not Libra's.
 //!
 //! `progress` is what the execution hosts measured last: `{"n1": "12.5@1700000000.1"}`, processor seconds per slot

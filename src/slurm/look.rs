@@ -125,6 +125,13 @@ impl<'a> Prepared<'a> {
     }
 }
 
+/// Is there a job of what was sold, or was there one a short time ago?
+fn has_job(sold: &Sold, snapshot: &Snapshot, ended: &[Ended<'_>]) -> bool {
+    let tokens = sold.token..sold.token.saturating_add(u64::from(sold.count));
+    (snapshot.jobs.iter()).any(|job| tokens.contains(&job.token))
+        || (ended.iter()).any(|ended| ended.sold.sold.token == sold.token)
+}
+
 impl Controller {
     /// Takes records of jobs, nodes and partitions. The first ones make the book, later ones are compared with it.
     ///
@@ -156,20 +163,27 @@ impl Controller {
                 self.end(&prepared.ended, records, now, &mut look);
                 self.follow(snapshot, now, &mut look);
                 let differences = self.book.reconcile(snapshot, now)?;
+                let mut dropped = Vec::new();
                 let mut tests = std::mem::take(&mut self.tests);
                 tests.retain(|&(token, submitted)| {
                     let looked_for = submitted < records.taken - UNNAMED_TEST;
                     if looked_for && self.book.drop_token(token) {
-                        look.dropped.extend(self.unnamed.remove(&token));
+                        dropped.push(token);
                     }
                     !looked_for
                 });
                 self.tests = tests;
-                let dropped = self.book.drop_unnamed(records.taken - UNNAMED);
-                // Of an array the first token stands for all.
-                for token in &dropped {
-                    look.dropped.extend(self.unnamed.remove(token));
-                }
+                let of_tests = dropped.len();
+                dropped.extend(self.book.drop_unnamed(records.taken - UNNAMED));
+                let sold: Vec<Sold> = (dropped.iter())
+                    .filter_map(|token| self.unnamed.remove(token))
+                    .collect();
+                // Of an array the first token stands for all: the task whose token it was may have gone without a record.
+                look.dropped.extend(
+                    sold.into_iter()
+                        .filter(|sold| !has_job(sold, snapshot, &prepared.ended)),
+                );
+                dropped.drain(..of_tests);
                 if !dropped.is_empty() {
                     let dropped = dropped.len();
                     look.log

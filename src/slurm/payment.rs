@@ -23,6 +23,8 @@ pub struct Settler {
     /// Holds whose jobs were named.
     named: HashSet<String>,
     compared: f64,
+    /// What could not be settled, as it was said last.
+    unsound: Option<String>,
 }
 
 impl Settler {
@@ -32,6 +34,7 @@ impl Settler {
             payments,
             named: HashSet::new(),
             compared: 0.0,
+            unsound: None,
         }
     }
 
@@ -57,6 +60,7 @@ impl Settler {
     ) -> Result<Vec<String>, AccountsError> {
         let payments = &mut self.payments;
         let mut log = Vec::new();
+        let mut unsound = None;
         for sold in dropped {
             payments.never_began(sold, now)?;
         }
@@ -91,8 +95,14 @@ impl Settler {
                 sold: sold.clone(),
                 tasks,
             }) {
-                if let Some(settled) = payments.ended(&sold, number, &end, now)? {
-                    log.push(format!("job {name}: {settled}"));
+                match payments.ended(&sold, number, &end, now) {
+                    Ok(Some(settled)) => log.push(format!("job {name}: {settled}")),
+                    Ok(None) => {}
+                    // One that cannot be settled keeps no other from it.
+                    Err(error @ AccountsError::Unsound(_)) => {
+                        unsound.get_or_insert(error);
+                    }
+                    Err(error) => return Err(error),
                 }
             }
         }
@@ -100,18 +110,34 @@ impl Settler {
             self.compared = now;
             log.extend(payments.reconcile(present.iter(), records.taken, now)?);
         }
+        // Said once, not with every look.
+        let unsound = unsound.map(|error| format!("accounts: {error}"));
+        if unsound != self.unsound {
+            log.extend(unsound.clone());
+            self.unsound = unsound;
+        }
         Ok(log)
     }
 }
 
+/// A job that was requeued: Slurm tells neither by whom nor what it had run before.
 fn end(job: &Job, sold: &Sold, now: f64) -> End {
     let ended = match job.ended > sold.submitted {
         true => job.ended.min(now),
         false => now,
     };
+    let took = ended - sold.submitted;
+    let restarted = job.restarts > 0;
+    let how = match job.how {
+        HowEnded::NeverBegan if restarted => HowEnded::Cancelled,
+        how => how,
+    };
+    let counted = how != HowEnded::NeverBegan && !restarted;
     End {
-        how: job.how,
-        took: ended - sold.submitted,
-        used: (job.how != HowEnded::NeverBegan).then(|| job.ran * sold.share_on("")),
+        how,
+        took,
+        used: counted.then(|| job.ran * sold.share_on("")),
+        waited: counted.then(|| (took - job.ran).max(0.0)),
+        restarted,
     }
 }

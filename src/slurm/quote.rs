@@ -13,7 +13,7 @@ use crate::book::{Admitted, BookError, Offer};
 use crate::decision::curve::{Judged, curve};
 use crate::decision::job::Request;
 use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain};
-use crate::text::{duration, indices};
+use crate::text::{credits, duration, indices};
 
 /// Longest answer, in bytes: Slurm's clients print a line of any length, logs are for people.
 const LONGEST_LINE: usize = 8000;
@@ -264,18 +264,20 @@ impl Controller {
             })?;
         let denied = |denied: Denied| NotJudged::Other(denied.text());
         let payer = (self.payer(submission, &found.request, now)).map_err(denied)?;
-        // A test must not use it up.
-        if !submission.without_session {
-            self.quotes.redeem(&mut self.book, number, &wanted, now)?;
+        // It may be a test, which must not use it up, or may only say so, and then be queued.
+        if submission.without_session {
+            return Err(NotJudged::Other(format!(
+                "quote {number} stands, for {} credits; a test and what comes without a session of the user's cannot use it: submit the job with sbatch, srun or salloc",
+                credits(kept.offer.price)
+            )));
         }
+        self.quotes.redeem(&mut self.book, number, &wanted, now)?;
         let admitted = Admitted {
             token: kept.token,
             price: kept.offer.price,
             places: kept.offer.places,
         };
         let count = found.array.unwrap_or(1);
-        // A test costs nothing.
-        let payer = payer.filter(|_| !submission.without_session);
         let sold = self
             .sell(&found.request, count, &admitted, payer.as_ref(), now)
             .map_err(denied)?;

@@ -165,7 +165,8 @@ fn a_kept_quote_is_used_once_by_its_user_for_its_job() {
     );
     let mut test = job("20", &number);
     test.without_session = true;
-    assert!(matches!(controller.submit(&test, now), Answer::Accept(_)));
+    let text = refused(&mut controller, &test, now);
+    assert!(text.contains("stands, for 10.5"), "{text}");
     let Answer::Accept(accepted) = controller.submit(&job("20", &number), now) else {
         panic!("a test used it up");
     };

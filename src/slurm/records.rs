@@ -58,6 +58,8 @@ pub struct Job {
     pub failed: bool,
     /// How it ended, where it has.
     pub how: HowEnded,
+    /// How often it was requeued.
+    pub restarts: u32,
     /// Seconds that it has run, suspended ones not counted; since its last start.
     pub ran: f64,
     /// User number of its owner.

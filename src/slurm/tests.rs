@@ -102,6 +102,7 @@ impl Queue {
             cut_short: false,
             failed: false,
             how: crate::accounts::settlement::HowEnded::Itself,
+            restarts: 0,
             ran: 0.0,
             user: 1,
         });
@@ -529,6 +530,7 @@ fn what_was_sold_stays() {
         cut_short: false,
         failed: false,
         how: crate::accounts::settlement::HowEnded::Itself,
+        restarts: 0,
         ran: 0.0,
         user: 1,
     });

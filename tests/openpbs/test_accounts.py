@@ -135,12 +135,27 @@ class Accounts(SiteCase):
         self.account("check")
 
     def test_a_late_soft_job_is_compensated(self):
-        """It waits for longer than it had, without using its estimate: the delay is not its own."""
-        job = self.sell(3, 6, "-l", "deadline_type=soft,penalty_rate=20,walltime=60", budget=50, script="sleep 7.5\n")
+        """PBS starts it later than it could wait: the delay is not its own. What is paid out is at most its price."""
+        self.pbs.qmgr("set server scheduling = false")
+        try:
+            job = self.sell(3, 6, "-l", "deadline_type=soft,penalty_rate=20,walltime=60", budget=50, script=busy(1))
+            price = self.price(job)
+            time.sleep(8)
+        finally:
+            self.pbs.qmgr("set server scheduling = true")
         self.pbs.wait_state(job, "F", 120)
         self.pbs.wait("settled", lambda: re.search(rf"job {re.escape(job)} missed.*user:{self.user} is charged 0 and paid \S+ \(late, less the penalty\)", self.pbs.log()))
         self.held(0)
-        self.assertGreater(self.balance()["available"], 100)
+        self.about(self.balance()["available"], 100 + price)
+
+    def test_who_sleeps_beyond_the_deadline_pays(self):
+        """It had its share all the time."""
+        job = self.sell(3, 6, "-l", "deadline_type=soft,penalty_rate=1000000,walltime=60", budget=50, script="sleep 7.5\n")
+        price = self.price(job)
+        self.pbs.wait_state(job, "F", 120)
+        self.pbs.wait("settled", lambda: re.search(rf"job {re.escape(job)} missed.*user:{self.user} is charged \S+ \(late by its own overrun\)", self.pbs.log()))
+        self.held(0)
+        self.about(self.balance()["available"], 100 - price)
 
     def test_a_late_job_that_used_more_than_it_said(self):
         job = self.sell(2, 6, "-l", "deadline_type=soft,penalty_rate=20", budget=50, script=busy(9))

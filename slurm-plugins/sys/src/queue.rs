@@ -157,13 +157,15 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<Job> {
         ended: job.end_time as f64,
         cut_short: !matches!(base, c::JOB_COMPLETE | c::JOB_FAILED),
         failed: base == c::JOB_FAILED,
-        how: match (has_nodes, base) {
+        // While a job is completing its nodes leave it one by one, and it had some.
+        how: match (has_nodes || job.job_state & c::JOB_COMPLETING != 0, base) {
             (false, _) => HowEnded::NeverBegan,
             (_, c::JOB_TIMEOUT | c::JOB_DEADLINE) => HowEnded::TimeLimit,
             (_, c::JOB_NODE_FAIL | c::JOB_BOOT_FAIL | c::JOB_PREEMPTED) => HowEnded::NodeFailure,
             (_, c::JOB_CANCELLED) => HowEnded::Cancelled,
             _ => HowEnded::Itself,
         },
+        restarts: u32::from(job.restart_cnt),
         ran: ran(job, taken),
         user: job.user_id,
     })
