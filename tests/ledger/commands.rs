@@ -329,3 +329,24 @@ fn the_export_is_what_open_ondemand_reads() {
     assert!(!text.contains("rich"), "who has no limit is never short");
     assert_eq!(site.done(&["export", "--ood"]).lines().count(), 1);
 }
+
+#[test]
+fn a_command_that_cannot_be_executed_leaves_no_hold() {
+    let site = Site::new();
+    site.done(&["init"]);
+    site.done(&["create", "root"]);
+    site.done(&["deposit", "root", "20"]);
+    let terms = ["-W", "deadline=20,budget=20,estimate=10", "--"];
+    let (code, _, err) = site.run(&[&terms[..], &["/nonexistent"]].concat());
+    assert_eq!(code, 127, "{err}");
+    let balance = &site.json(&["balance", "root"])[0];
+    assert_eq!(
+        (&balance["held"], &balance["available"]),
+        (&json!(0), &json!(20))
+    );
+    let (code, _, err) = site.run(&[&terms[..], &["true"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let balance = &site.json(&["balance", "root"])[0];
+    assert_eq!(balance["held"], json!(0));
+    assert!(balance["available"].as_f64() < Some(20.0), "{balance}");
+}
