@@ -147,6 +147,11 @@ impl Payments {
         )
     }
 
+    /// The key of the hold for a job's run of this number, where the one before was settled.
+    pub fn key_again(&self, sold: &Sold, run: u32) -> String {
+        format!("{}+{run}", self.key(sold))
+    }
+
     /// All holds of this system that are open.
     ///
     /// # Errors
@@ -226,26 +231,51 @@ impl Payments {
         }
     }
 
+    /// As [`Payments::named`], for a job that runs once more.
+    ///
+    /// # Errors
+    /// As [`Payments::named`].
+    pub fn named_again(&mut self, sold: &Sold, run: u32, id: &str) -> Result<(), AccountsError> {
+        self.live.name_job(&self.key_again(sold, run), id)
+    }
+
     /// A job that is there has a hold, whatever happened to it. Returns whether one had to be made; where the account has not
     /// enough any more, of what it has.
     ///
     /// # Errors
     /// When there is no such account any more.
     pub fn ensure(&mut self, sold: &Sold, now: f64) -> Result<bool, AccountsError> {
-        let key = self.key(sold);
+        self.ensure_key(&self.key(sold), sold, sold.count, now)
+    }
+
+    /// As [`Payments::ensure`], for a job that runs once more after it was settled: it is paid for again, by what its account has.
+    ///
+    /// # Errors
+    /// As [`Payments::ensure`].
+    pub fn ensure_again(&mut self, sold: &Sold, run: u32, now: f64) -> Result<bool, AccountsError> {
+        self.ensure_key(&self.key_again(sold, run), sold, 1, now)
+    }
+
+    fn ensure_key(
+        &mut self,
+        key: &str,
+        sold: &Sold,
+        count: u32,
+        now: f64,
+    ) -> Result<bool, AccountsError> {
         let Some(name) = &sold.payer else {
             return Ok(false);
         };
-        if self.live.knows(&key)? {
+        if self.live.knows(key)? {
             return Ok(false);
         }
         let account = self.live.account(&AccountName::parse(name)?, millis(now))?;
-        let wanted = Money(each(sold).0.saturating_mul(i64::from(sold.count)));
+        let wanted = Money(each(sold).0.saturating_mul(i64::from(count)));
         let amount = account
             .available()
             .map_or(wanted, |available| available.min(wanted));
         self.live.hold(
-            &key,
+            key,
             account.id,
             amount,
             Act {
@@ -267,10 +297,39 @@ impl Payments {
         end: &End,
         now: f64,
     ) -> Result<Option<Settled>, AccountsError> {
+        if sold.payer.is_none() {
+            return Ok(None);
+        }
+        self.ensure(sold, now)?;
+        self.settle(&self.key(sold), sold, part, end, now)
+    }
+
+    /// As [`Payments::ended`], for a job that ran once more.
+    ///
+    /// # Errors
+    /// As [`Payments::ended`].
+    pub fn ended_again(
+        &mut self,
+        sold: &Sold,
+        run: u32,
+        end: &End,
+        now: f64,
+    ) -> Result<Option<Settled>, AccountsError> {
+        self.ensure_again(sold, run, now)?;
+        self.settle(&self.key_again(sold, run), sold, 0, end, now)
+    }
+
+    fn settle(
+        &mut self,
+        key: &str,
+        sold: &Sold,
+        part: u32,
+        end: &End,
+        now: f64,
+    ) -> Result<Option<Settled>, AccountsError> {
         let Some(payer) = sold.payer.clone() else {
             return Ok(None);
         };
-        self.ensure(sold, now)?;
         let end = &End {
             waited: end.waited.filter(|_| self.steady),
             ..*end
@@ -299,7 +358,7 @@ impl Payments {
             by: self.system,
             note: reason,
         };
-        let paid = self.live.settle(&self.key(sold), part, payout, act)?;
+        let paid = self.live.settle(key, part, payout, act)?;
         Ok(paid.map(|paid| Settled {
             payer,
             charged: Money(paid.charge.0 + paid.overrun.0),
@@ -331,18 +390,19 @@ impl Payments {
     }
 
     /// Compares the holds with the jobs that the batch system had at `taken`. Holds without a job are released, jobs without a hold get
-    /// one. Returns lines for the log.
+    /// one. `again`: keys of jobs that run once more. Returns lines for the log.
     ///
     /// # Errors
     /// When the accounts cannot be read or written.
     pub fn reconcile<'a>(
         &mut self,
         jobs: impl Iterator<Item = &'a Sold>,
+        again: HashSet<String>,
         taken: f64,
         now: f64,
     ) -> Result<Vec<String>, AccountsError> {
         let mut log = Vec::new();
-        let mut present = HashSet::new();
+        let mut present = again;
         for sold in jobs.filter(|sold| sold.payer.is_some()) {
             if !present.insert(self.key(sold)) {
                 continue;

@@ -13,6 +13,7 @@ use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::Request;
 use crate::decision::refusal::Refusal;
 use crate::sold::Sold;
+use std::collections::HashSet;
 
 /// First part of the keys of this host's holds.
 const SYSTEM: &str = "run";
@@ -119,7 +120,7 @@ fn compare(
     let live: Vec<Sold> = (paid.iter().filter(|entry| entry.is_live()))
         .map(|entry| sold(entry))
         .collect();
-    for line in payments.reconcile(live.iter(), now, now)? {
+    for line in payments.reconcile(live.iter(), HashSet::new(), now, now)? {
         log::info!("{line}");
     }
     Ok(())

@@ -14,6 +14,7 @@ use crate::book::{BookError, JobRecord, NodeRecord, Phase, Snapshot};
 use crate::sold::Sold;
 use crate::text::{indices, memory};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 impl Server {
     /// Records that were taken at `taken` (of the event; else just now). The first ones make the book, later ones are
@@ -58,7 +59,7 @@ impl Server {
                 .filter(|job| !matches!(text(job, "state"), Some("F" | "M" | "X")))
                 .filter_map(|job| Sold::parse(text(job, "sold")?).ok())
                 .collect();
-            payments.reconcile(sold.iter(), taken, now)
+            payments.reconcile(sold.iter(), HashSet::new(), taken, now)
         });
         log.extend(accounts.unwrap_or_default());
         Ok(json!({"verdict": "accept", "log": log}))

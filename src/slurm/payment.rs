@@ -61,6 +61,7 @@ impl Settler {
         let payments = &mut self.payments;
         let mut log = Vec::new();
         let mut unsound = None;
+        let mut running_again = HashSet::new();
         for sold in dropped {
             payments.never_began(sold, now)?;
         }
@@ -81,9 +82,37 @@ impl Settler {
                 payments.named(&sold, &id.to_string())?;
                 self.named.insert(key);
             }
+            // It had ended and been paid for when somebody requeued it.
+            let again = (job.restarts > 0 && !is_open && sold.count == 1).then_some(job.restarts);
             if job.state != State::Ended {
-                if compare {
+                if let Some(run) = again {
+                    let key = payments.key_again(&sold, run);
+                    if !open.contains(&key) && payments.ensure_again(&sold, run, now)? {
+                        payments.named_again(&sold, run, &job.id.to_string())?;
+                        log.push(format!(
+                            "job {}: runs once more and is paid for again",
+                            job.id
+                        ));
+                    }
+                    running_again.insert(key);
+                } else if compare {
                     present.push(sold);
+                }
+                continue;
+            }
+            if let Some(run) = again {
+                if open.contains(&payments.key_again(&sold, run)) {
+                    // Its deadline is over: what counts is how long it ran.
+                    let end = End {
+                        how: job.how,
+                        took: job.ran,
+                        used: Some(job.ran * sold.share_on("")),
+                        waited: Some(0.0),
+                        restarted: true,
+                    };
+                    if let Some(settled) = payments.ended_again(&sold, run, &end, now)? {
+                        log.push(format!("job {}: {settled}", job.id));
+                    }
                 }
                 continue;
             }
@@ -108,7 +137,7 @@ impl Settler {
         }
         if compare {
             self.compared = now;
-            log.extend(payments.reconcile(present.iter(), records.taken, now)?);
+            log.extend(payments.reconcile(present.iter(), running_again, records.taken, now)?);
         }
         // Said once, not with every look.
         let unsound = unsound.map(|error| format!("accounts: {error}"));

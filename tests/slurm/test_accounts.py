@@ -163,6 +163,21 @@ class Accounts(SiteCase):
         self.held(0, 30)
         self.assertLess(self.balance()["available"], 100 - 1)
 
+    def test_requeued_after_it_was_paid(self):
+        """It runs once more, and is paid for once more."""
+        job = self.sell(2, 20, budget=30, script=busy(1))
+        price = float(self.sold(job)["price"])
+        self.met(job)
+        self.held(0)
+        self.slurm.scontrol("requeue", job)
+        self.held(price, 30)
+        # Slurm lets a requeued job wait for two minutes.
+        self.slurm.scontrol("update", f"jobid={job}", "starttime=now")
+        self.slurm.wait("paid twice", lambda: self.slurm.log().count(f"job {job}: user:{self.user} is charged") == 2, 60)
+        self.held(0)
+        self.about(self.balance()["available"], 100 - 2 * price)
+        self.account("check")
+
     def test_a_late_soft_job_is_compensated(self):
         """Suspended for longer than it had: the delay is not its own."""
         job = self.sell(3, 6, "--deadline-type=soft", "--penalty-rate=20", budget=50, script="sleep 2\n")
