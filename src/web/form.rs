@@ -199,12 +199,7 @@ mod tests {
         assert_eq!(wanted.name, "job");
         assert_eq!(
             wanted.terms(),
-            [
-                "--estimate=10",
-                "--deadline=20",
-                "--budget=15",
-                "--processors=1"
-            ]
+            ["--estimate=10", "--deadline=20", "--budget=15"]
         );
         let mut fields = good();
         fields.insert("file".to_string(), "#!/bin/bash\n".to_string());

@@ -113,6 +113,14 @@ pub struct Submission {
 }
 
 impl Submission {
+    /// How many processors, where the form says more than one; empty: as the script says, which is one where it says nothing.
+    pub fn processors(&self) -> &str {
+        match self.processors.as_str() {
+            "1" => "",
+            more => more,
+        }
+    }
+
     /// The options of `libra run` and `libra quote` for its terms. As `--name=value`, so that no value is an option.
     pub fn terms(&self) -> Vec<String> {
         let kind = if self.soft { "soft" } else { "" };
@@ -123,7 +131,7 @@ impl Submission {
             ("budget", &self.budget),
             ("deadline-type", kind),
             ("penalty-rate", penalty),
-            ("processors", &self.processors),
+            ("processors", self.processors()),
         ];
         let given = options.iter().filter(|(_, value)| !value.is_empty());
         given

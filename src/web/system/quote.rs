@@ -174,7 +174,7 @@ impl Quote {
     }
 }
 
-/// `--sla-deadline=35 (costs 3.09)`, `budget=10.5`, `-n 2 (costs 4)`, `2 processors (costs 4)`
+/// `--sla-deadline=35 (costs 3.09)`, `budget=10.5`, `-n 2 (costs 4)`, `-c 2 (costs 4)`, `2 processors (costs 4)`
 fn offer_in_words(text: &str) -> Option<Offer> {
     let mut offer = Offer::default();
     let (values, price) = match text.split_once(" (") {
@@ -185,12 +185,13 @@ fn offer_in_words(text: &str) -> Option<Offer> {
         None => (text, None),
     };
     offer.price = price;
-    let tasks = values.strip_prefix("-n ").or_else(|| {
+    let processors = (values.strip_prefix("-n ")).or_else(|| values.strip_prefix("-c "));
+    let processors = processors.or_else(|| {
         let count = values.strip_suffix(" processors");
         count.or_else(|| values.strip_suffix(" processor"))
     });
-    if let Some(tasks) = tasks {
-        offer.processors = Some(tasks.parse().ok()?);
+    if let Some(processors) = processors {
+        offer.processors = Some(processors.parse().ok()?);
         return Some(offer);
     }
     for pair in values.split([' ', ',']) {
@@ -270,14 +271,16 @@ mod tests {
                     sbatch: error: libra:                   or: --sla-deadline=35 (costs 3.09)\n\
                     sbatch: error: libra:                   or: -N 2 -n 3 (costs 3.09)\n\
                     sbatch: error: libra:                   or: -n 3 (costs 5)\n\
+                    sbatch: error: libra:                   or: -c 2 (costs 4)\n\
                     sbatch: error: Batch job submission failed: Access/permission denied\n";
         let quote = Quote::from_words(said).expect("a refusal");
         assert_eq!(quote.reason, "budget");
-        assert_eq!(quote.offers.len(), 3);
+        assert_eq!(quote.offers.len(), 4);
         assert_eq!(quote.offers[0].budget, Some(10.63));
         assert_eq!(quote.offers[1].deadline, Some(35.0));
         assert_eq!(quote.offers[1].price, Some(3.09));
         assert_eq!(quote.offers[2].processors, Some(3.0));
+        assert_eq!(quote.offers[3].processors, Some(2.0));
         let said = "sbatch: libra: accepted: 52.5 % of a processor on n2, finished in 2h00m at the latest, for 3600.50 of 9000 credits\n";
         let quote = Quote::from_words(said).expect("accepted");
         assert_eq!((quote.accepted, quote.price), (true, Some(3600.5)));

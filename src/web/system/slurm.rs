@@ -71,20 +71,16 @@ impl Slurm {
         let directory = check_directory(&wanted.directory)?;
         let kind = if wanted.soft { "soft" } else { "" };
         let penalty = if wanted.soft { &wanted.penalty } else { "" };
+        let one_task = if wanted.processors().is_empty() { "" } else { "1" };
         let options = [
             ("estimate", wanted.estimate.as_str()),
             ("sla-deadline", &wanted.deadline),
             ("budget", &wanted.budget),
             ("deadline-type", kind),
             ("penalty-rate", penalty),
-            (
-                "ntasks",
-                if wanted.processors == "1" {
-                    ""
-                } else {
-                    &wanted.processors
-                },
-            ),
+            // On one node, as `libra quote` asks for them.
+            ("ntasks", one_task),
+            ("cpus-per-task", wanted.processors()),
             ("partition", &wanted.queue),
             ("job-name", &wanted.name),
             ("chdir", &wanted.directory),
