@@ -331,6 +331,12 @@ async fn send_form(
             let said = pages::verdict::part(&quote, &typed, true);
             Ok(form_page(&site, &word, &typed, &said, StatusCode::OK))
         }
+        Ok(Submitted::Unknown(said)) => {
+            let view = site.view(&word);
+            let body = pages::problem(&said);
+            let page = pages::page(&view, Place::Jobs, "Perhaps submitted", None, &body);
+            Ok((StatusCode::GATEWAY_TIMEOUT, Html(page)).into_response())
+        }
         Err(error) => wrong(&typed, &error),
     }
 }
@@ -360,6 +366,8 @@ fn end_once(site: &Site, once: &str, done: &Result<Submitted, Problem>) {
                 *known = Some(key.clone());
             }
         }
+        // Sent again, the form leads to the jobs.
+        Ok(Submitted::Unknown(_)) => {}
         _ => sent.retain(|(word, _)| word != once),
     }
 }

@@ -5,7 +5,9 @@ use super::command::{Call, Output};
 use super::own::{Standing, settle, standings};
 use super::quote::Quote;
 use super::records::{Record, Records};
-use super::{Detail, Job, Kind, Problem, Site, Submission, Submitted, check_directory};
+use super::{
+    Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, perhaps,
+};
 use crate::host::clock;
 use crate::sold::Sold;
 use std::collections::BTreeMap;
@@ -71,7 +73,11 @@ impl Slurm {
         let directory = check_directory(&wanted.directory)?;
         let kind = if wanted.soft { "soft" } else { "" };
         let penalty = if wanted.soft { &wanted.penalty } else { "" };
-        let one_task = if wanted.processors().is_empty() { "" } else { "1" };
+        let one_task = if wanted.processors().is_empty() {
+            ""
+        } else {
+            "1"
+        };
         let options = [
             ("estimate", wanted.estimate.as_str()),
             ("sla-deadline", &wanted.deadline),
@@ -128,24 +134,31 @@ impl Slurm {
         let cluster = self.cluster()?.to_string();
         let call = self.sbatch(wanted)?;
         let mut record = self.records.begin(wanted, clock::unix_time())?;
-        let done = match call.run() {
-            Ok(done) if done.is_success() => done,
-            other => {
+        record.cluster = cluster;
+        let done = call.run_to_submit().inspect_err(|_| {
+            self.records.drop(&record);
+        })?;
+        let id = match Sent::of(&done) {
+            Sent::Job(id) => id,
+            Sent::No => {
                 self.records.drop(&record);
-                let done = other?;
                 return match Quote::from_words(&done.err) {
                     Some(quote) if !quote.accepted => Ok(Submitted::Refused(Box::new(quote))),
                     _ => Err(said(&done)),
                 };
             }
+            Sent::Perhaps => {
+                if let Err(error) = self.records.write(&record) {
+                    log::warn!("a submission without an answer: {error}");
+                }
+                return Ok(Submitted::Unknown(perhaps("sbatch", &done)));
+            }
         };
-        let id = done.out.trim().split(';').next().unwrap_or_default();
-        record.id = id.to_string();
-        record.cluster = cluster;
+        record.id.clone_from(&id);
         record.said = Quote::from_words(&done.err)
             .map(|quote| quote.text)
             .unwrap_or_default();
-        if let Ok(fields) = self.fields(id) {
+        if let Ok(fields) = self.fields(&id) {
             record.output = fields.get("StdOut").map(PathBuf::from).unwrap_or_default();
         }
         // It is there, with a record or without.
@@ -274,8 +287,11 @@ impl Slurm {
         let Some((mut job, record)) = found else {
             return Ok(None);
         };
-        // Forgotten by Slurm already: what is on record is all there is.
-        let fields = self.fields(&job.id).unwrap_or_default();
+        // Forgotten by Slurm already, or never known to it: what is on record is all there is.
+        let fields = match job.id.as_str() {
+            "" => BTreeMap::new(),
+            id => self.fields(id).unwrap_or_default(),
+        };
         let field = |name: &str| {
             let value = fields.get(name).map(String::as_str);
             value
