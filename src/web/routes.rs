@@ -46,7 +46,7 @@ pub struct Site {
     user: String,
     host: String,
     history: Option<PathBuf>,
-    programs: Semaphore,
+    programs: Arc<Semaphore>,
     jobs: Kept<Vec<Job>>,
     details: Mutex<BTreeMap<String, (Instant, Detail)>>,
     cluster: Kept<Cluster>,
@@ -65,7 +65,7 @@ impl Site {
             user,
             host: super::system::records::host(),
             history,
-            programs: Semaphore::new(AT_ONCE),
+            programs: Arc::new(Semaphore::new(AT_ONCE)),
             jobs: Mutex::new(None),
             details: Mutex::new(BTreeMap::new()),
             cluster: Mutex::new(None),
@@ -198,9 +198,15 @@ async fn ask<T: Send + 'static>(
     work: impl FnOnce(&Site) -> T + Send + 'static,
 ) -> Result<T, Problem> {
     let gone = || Problem::new("this was not finished; try again");
-    let _permit = site.programs.acquire().await.map_err(|_| gone())?;
+    let permit = Arc::clone(&site.programs).acquire_owned().await;
+    let permit = permit.map_err(|_| gone())?;
     let site = Arc::clone(site);
-    let done = tokio::task::spawn_blocking(move || work(&site)).await;
+    // The work has the permit: it goes on where nobody waits for it any more.
+    let done = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        work(&site)
+    })
+    .await;
     done.map_err(|_| gone())
 }
 
