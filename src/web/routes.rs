@@ -441,7 +441,7 @@ async fn job(
     };
     let title = format!("{name} ({})", detail.job.id);
     let body = pages::job::body(&view, &detail, output.as_ref());
-    let to = format!("job?id={}", detail.job.key);
+    let to = format!("job?id={}", pages::InAddress(&detail.job.key));
     let reload = detail.job.live.then_some((5, to.as_str()));
     Ok(html(pages::page(&view, Place::Job, &title, reload, &body)))
 }
