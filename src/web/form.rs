@@ -199,7 +199,12 @@ mod tests {
         assert_eq!(wanted.name, "job");
         assert_eq!(
             wanted.terms(),
-            ["--estimate=10", "--deadline=20", "--budget=15"]
+            [
+                "--estimate=10",
+                "--deadline=20",
+                "--budget=15",
+                "--processors=1"
+            ]
         );
         let mut fields = good();
         fields.insert("file".to_string(), "#!/bin/bash\n".to_string());
@@ -263,6 +268,9 @@ mod tests {
             (wanted.deadline.as_str(), wanted.budget.as_str()),
             ("35", "10.5")
         );
+        // Whatever the script says.
+        take(&mut wanted, "processors=1").expect("an offer");
+        assert!(wanted.terms().contains(&"--processors=1".to_string()));
         for bad in ["x=1", "deadline", "name=-x"] {
             assert!(take(&mut wanted, bad).is_err(), "{bad}");
         }

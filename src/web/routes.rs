@@ -10,7 +10,7 @@ use super::history::History;
 use super::pages::{self, Place, View};
 use super::secret;
 use super::system::quote::Quote;
-use super::system::{Cluster, Detail, Job, Problem, Submission, Submitted, System, output};
+use super::system::{Cluster, Detail, Job, Kind, Problem, Submission, Submitted, System, output};
 use crate::host::clock;
 use axum::extract::{DefaultBodyLimit, Extension, Query, State};
 use axum::http::{StatusCode, header};
@@ -261,7 +261,11 @@ async fn show_form(
     let typed = ask(&site, move |site| site.system.again(&again)).await?;
     let typed = typed.unwrap_or_else(|| Submission {
         directory: site.system.site().home.display().to_string(),
-        processors: "1".to_string(),
+        // A script of a batch system may say how many.
+        processors: match site.system.kind() {
+            Kind::Local => "1".to_string(),
+            _ => String::new(),
+        },
         ..Submission::default()
     });
     Ok(form_page(&site, &word, &typed, "", StatusCode::OK))

@@ -63,7 +63,7 @@ pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &str, live: b
         "processors",
         "Processors",
         &typed.processors,
-        "Each at the job's share.",
+        &format!("On one node, each at the job's share.{in_script}"),
         " inputmode=\"numeric\"",
     );
     let name = text(

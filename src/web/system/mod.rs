@@ -104,7 +104,7 @@ pub struct Submission {
     pub soft: bool,
     /// Credits per second of delay.
     pub penalty: String,
-    /// A number, or empty.
+    /// On one node. A number; empty: as the script says, which is one where it says nothing.
     pub processors: String,
     /// Queue or partition, or empty.
     pub queue: String,
@@ -113,14 +113,6 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// How many processors, where the form says more than one; empty: as the script says, which is one where it says nothing.
-    pub fn processors(&self) -> &str {
-        match self.processors.as_str() {
-            "1" => "",
-            more => more,
-        }
-    }
-
     /// The options of `libra run` and `libra quote` for its terms. As `--name=value`, so that no value is an option.
     pub fn terms(&self) -> Vec<String> {
         let kind = if self.soft { "soft" } else { "" };
@@ -131,7 +123,7 @@ impl Submission {
             ("budget", &self.budget),
             ("deadline-type", kind),
             ("penalty-rate", penalty),
-            ("processors", self.processors()),
+            ("processors", &self.processors),
         ];
         let given = options.iter().filter(|(_, value)| !value.is_empty());
         given

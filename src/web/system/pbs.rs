@@ -351,8 +351,8 @@ fn options(wanted: &Submission) -> Vec<String> {
     if !list.is_empty() {
         option("-W", list.join(","));
     }
-    if !wanted.processors().is_empty() {
-        option("-l", format!("select=1:ncpus={}", wanted.processors()));
+    if !wanted.processors.is_empty() {
+        option("-l", format!("select=1:ncpus={}", wanted.processors));
     }
     if !wanted.queue.is_empty() {
         option("-q", wanted.queue.clone());

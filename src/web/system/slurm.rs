@@ -73,7 +73,7 @@ impl Slurm {
         let directory = check_directory(&wanted.directory)?;
         let kind = if wanted.soft { "soft" } else { "" };
         let penalty = if wanted.soft { &wanted.penalty } else { "" };
-        let one_task = if wanted.processors().is_empty() {
+        let one_task = if wanted.processors.is_empty() {
             ""
         } else {
             "1"
@@ -86,7 +86,7 @@ impl Slurm {
             ("penalty-rate", penalty),
             // On one node, as `libra quote` asks for them.
             ("ntasks", one_task),
-            ("cpus-per-task", wanted.processors()),
+            ("cpus-per-task", &wanted.processors),
             ("partition", &wanted.queue),
             ("job-name", &wanted.name),
             ("chdir", &wanted.directory),
