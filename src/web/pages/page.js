@@ -127,6 +127,16 @@ function typed(value) {
   return text;
 }
 
+// The text of a file; null for what is none, which would be altered silently.
+async function text(file) {
+  try {
+    const bytes = await file.arrayBuffer();
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
 function form(page) {
   const field = (name) => page.elements.namedItem(name);
   const verdict = by('verdict');
