@@ -82,7 +82,10 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
         (
             "Deadline",
             &typed.deadline,
-            "a duration such as 2h or 1h30m, or a clock time such as @17:30",
+            match kind {
+                Kind::Slurm => "a duration such as 2h or 1h30m",
+                _ => "a duration such as 2h or 1h30m, or a clock time such as @17:30",
+            },
         ),
         ("Budget", &typed.budget, "a number of credits, or unlimited"),
         (
@@ -103,6 +106,13 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
         if value.len() > 64 || !value.chars().all(plain) || value.starts_with('-') {
             return Err(wrong(field, &format!("expected is {expected}")));
         }
+    }
+    // libra quote would take it.
+    if kind == Kind::Slurm && typed.deadline.contains('@') {
+        return Err(wrong(
+            "Deadline",
+            "Slurm takes no clock time; expected is a duration from now, such as 2h or 1h30m",
+        ));
     }
     let count = &typed.processors;
     let digits = count.len() <= 6 && count.bytes().all(|b| b.is_ascii_digit());
@@ -258,6 +268,16 @@ mod tests {
         fields.remove("script");
         assert!(checked(&typed(&fields), Kind::Slurm).is_err());
         assert!(checked_terms(&typed(&fields), Kind::Slurm).is_ok());
+    }
+
+    #[test]
+    fn slurm_takes_no_clock_time() {
+        let mut fields = good();
+        fields.insert("deadline".to_string(), "@17:30".to_string());
+        let typed = typed(&fields);
+        let said = checked_terms(&typed, Kind::Slurm).expect_err("Slurm");
+        assert!(said.to_string().starts_with("Deadline: Slurm"), "{said}");
+        assert!(checked_terms(&typed, Kind::Pbs).is_ok());
     }
 
     #[test]

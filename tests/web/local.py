@@ -87,6 +87,9 @@ def price_moves(user, local):
     page.wait("document.querySelector('#verdict .notice.bad')")
     assert "five" in user.verdict(), user.verdict()
     assert page.evaluate("document.querySelector('[name=name]').value") == "priced"
+    # Without a budget there is no question; what was said of another one goes, and its buttons.
+    user.fields(budget="")
+    page.wait("!document.getElementById('verdict').firstElementChild")
 
 
 def a_file(user, local):

@@ -66,7 +66,7 @@ pub struct Call {
     arguments: Vec<OsString>,
     input: String,
     directory: Option<OsString>,
-    variables: Vec<(&'static str, &'static str)>,
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Call {
@@ -112,8 +112,8 @@ impl Call {
 
     /// A variable of its environment.
     #[must_use]
-    pub fn variable(mut self, name: &'static str, value: &'static str) -> Call {
-        self.variables.push((name, value));
+    pub fn variable(mut self, name: &'static str, value: &str) -> Call {
+        self.variables.push((name, value.to_string()));
         self
     }
 
