@@ -293,10 +293,16 @@ async fn send_form(
     let kind = site.system.kind();
     let wrong = |typed: &Submission, error: &Problem| {
         let said = pages::problem(&error.to_string());
+        let mut typed = typed.clone();
+        // A file that is no text; what was typed is still there.
+        if typed.script.contains('\0') {
+            let script = fields.get("script").cloned().unwrap_or_default();
+            typed.script = script.replace("\r\n", "\n");
+        }
         Ok(form_page(
             &site,
             &word,
-            typed,
+            &typed,
             &said,
             StatusCode::UNPROCESSABLE_ENTITY,
         ))
@@ -392,6 +398,12 @@ async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<String, Proble
         Ok(wanted) => wanted,
         Err(error) => return Ok(pages::problem(&error.to_string())),
     };
+    // PBS is asked nothing of a job without terms, and would miss an estimate.
+    if site.system.kind() == Kind::Pbs && !wanted.says_terms() {
+        return Ok(pages::note(
+            "Without an estimate, a deadline and a budget it is a job like any other: nothing is promised and nothing is charged.",
+        ));
+    }
     let quote: Result<Quote, Problem> = ask(site, move |site| site.system.quote(&wanted)).await?;
     Ok(match quote {
         Ok(quote) => pages::verdict::part(&quote, typed, false),

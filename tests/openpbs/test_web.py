@@ -86,7 +86,10 @@ class Web(SiteCase):
     def test_price_of_a_script(self):
         """What a script says is asked as it is typed, and what was said goes with it."""
         user = self.user
-        user.fill(script="#!/bin/sh\n#PBS -W estimate=10,deadline=60,budget=1000\ntrue\n", directory=str(self.home))
+        user.fill(script=drive.lines("true\n"), directory=str(self.home))
+        self.assertIn("nothing is charged", user.verdict())
+        user.fields(script="#!/bin/sh\n#PBS -W estimate=10,deadline=60,budget=1000\ntrue\n")
+        user.page.wait("document.querySelector('#verdict .verdict')")
         self.assertIn("It would be accepted", user.verdict())
         user.fields(script="#!/bin/sh\n#PBS -W estimate=10,deadline=60,budget=1\ntrue\n")
         user.page.wait("document.querySelector('#verdict .verdict.bad')")

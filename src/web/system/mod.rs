@@ -113,6 +113,20 @@ pub struct Submission {
 }
 
 impl Submission {
+    /// Does the form or a directive of the script say anything of a deadline and what it may cost? Else it is a job of a batch
+    /// system that Libra has nothing to do with.
+    pub fn says_terms(&self) -> bool {
+        let typed = [&self.estimate, &self.deadline, &self.budget];
+        let in_script = |line: &str| {
+            let directive = line.starts_with("#SBATCH") || line.starts_with("#PBS");
+            directive
+                && ["estimate", "deadline", "budget"]
+                    .iter()
+                    .any(|key| line.contains(key))
+        };
+        typed.iter().any(|value| !value.is_empty()) || self.script.lines().any(in_script)
+    }
+
     /// The options of `libra run` and `libra quote` for its terms. As `--name=value`, so that no value is an option.
     pub fn terms(&self) -> Vec<String> {
         let kind = if self.soft { "soft" } else { "" };
@@ -506,6 +520,22 @@ pub fn check_directory(directory: &str) -> Result<&Path, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn terms_are_in_the_form_or_in_the_script() {
+        let says = |estimate: &str, script: &str| {
+            let wanted = Submission {
+                estimate: estimate.to_string(),
+                script: script.to_string(),
+                ..Submission::default()
+            };
+            wanted.says_terms()
+        };
+        assert!(
+            says("10", "") && says("", "#PBS -W estimate=1") && says("", "a\n#SBATCH --budget=1")
+        );
+        assert!(!says("", "") && !says("", "#PBS -N x\necho a deadline"));
+    }
 
     #[test]
     fn an_id_is_a_job_and_silence_is_not_none() {

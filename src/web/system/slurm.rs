@@ -106,8 +106,7 @@ impl Slurm {
     /// Slurm says something else.
     pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
         // A job without a deadline is no question for Libra.
-        let in_script = |line: &str| line.starts_with("#SBATCH") && line.contains("estimate");
-        if self.quotes && (!wanted.estimate.is_empty() || wanted.script.lines().any(in_script)) {
+        if self.quotes && wanted.says_terms() {
             return ask(&self.site, Kind::Slurm, wanted);
         }
         let mut wanted = wanted.clone();
