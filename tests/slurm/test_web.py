@@ -4,9 +4,11 @@
 Run as root: `python3 tests/slurm/test_web.py`. Pictures are in target/web/slurm.
 """
 
+import json
 import os
 import pathlib
 import pwd
+import signal
 import sys
 import tempfile
 import time
@@ -114,6 +116,32 @@ class Web(SiteCase):
         self.assertLess(time.monotonic() - began, 30)
         user.wait_output("begun", 90)
         self.assertEqual(len(self.slurm.booked()), 1)
+
+    def test_silent_controller(self):
+        """slurmctld says nothing for a while, and has the job afterwards: the page does not say that it has not."""
+        user, page = self.user, self.user.page
+        user.go("jobs")  # from here on the page knows the cluster's name
+        user.fill(script=drive.lines("echo begun; sleep 1000\n"), name="perhaps", directory=str(self.home), **TERMS)
+        user.verdict()
+        form = "new URLSearchParams(new FormData(document.getElementById('submit')))"
+        sent = page.evaluate(f"{form}.toString()")
+        controller = self.slurm.daemon_pid("slurmctld")
+        os.kill(controller, signal.SIGSTOP)
+        try:
+            page.click("button[value=submit]")
+            page.wait("document.querySelector('h1')?.innerText === 'Perhaps submitted'", 90)
+        finally:
+            os.kill(controller, signal.SIGCONT)
+        self.assertIn("It may have been submitted", page.text())
+        self.assertIn("Look under Jobs", page.text())
+        self.started(self.slurm.wait("the job", lambda: next(iter(self.slurm.booked()), None)))
+        user.go("jobs")
+        page.wait("document.querySelector('#part').innerText.includes('perhaps submitted')")
+        # The same form again leads there, and submits nothing.
+        where = page.evaluate(f"fetch('submit', {{method: 'POST', body: new URLSearchParams({json.dumps(sent)})}}).then((a) => a.url)")
+        self.assertTrue(where.endswith("/jobs"), where)
+        self.assertEqual(len(self.slurm.booked()), 1)
+        self.page.said.clear()
 
     def test_array(self):
         """An array has a page from its submission on, to its end; those of its jobs that have not begun are cancelled together."""
