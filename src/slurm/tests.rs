@@ -638,6 +638,25 @@ fn fewer_nodes_are_offered_as_slurm_takes_them() {
 }
 
 #[test]
+fn fewer_processors_are_offered_to_one_task() {
+    let mut queue = Queue::new(EXACT);
+    queue.records.nodes[0] = node("n1", 3);
+    queue.look(START);
+    let mut there = asks("16", "20", "100");
+    there.required_nodes = vec!["n1".to_string()];
+    queue.accept(&there, START);
+    let mut wide = asks("16", "20", "1000");
+    wide.processors_per_task = Some(3);
+    let reason = queue.refuse(&wide, START);
+    assert!(reason.contains("-c 2 (costs"), "{reason}");
+    // It would still be three times two.
+    wide.tasks = Some(3);
+    wide.processors_per_task = Some(2);
+    let reason = queue.refuse(&wide, START);
+    assert!(!reason.contains("-c "), "{reason}");
+}
+
+#[test]
 fn a_job_that_comes_and_goes_between_two_looks() {
     let mut queue = Queue::new(EXACT);
     let accepted = queue.accept(&asks("16", "20", "100"), START);

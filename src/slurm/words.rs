@@ -83,16 +83,23 @@ pub(super) fn write_offer(
         } => {
             let each = submission.processors_per_task.unwrap_or(1).max(1);
             // Fewer nodes than --nodelist names are not accepted.
-            if processors_per_chunk % each != 0 || submission.required_nodes.len() > chunks as usize
-            {
+            if submission.required_nodes.len() > chunks as usize {
                 return None;
             }
-            let tasks = chunks.checked_mul(processors_per_chunk / each)?;
-            let nodes = match (chunks, submission.least_nodes) {
-                (1, None | Some(..=1)) => String::new(),
-                (nodes, _) => format!("-N {nodes} "),
+            let on_one = chunks == 1 && submission.least_nodes.unwrap_or(1) <= 1;
+            let nodes = match on_one {
+                true => String::new(),
+                false => format!("-N {chunks} "),
             };
-            Some(format!("{nodes}-n {tasks} (costs {})", credits(price)))
+            let what = if processors_per_chunk % each == 0 {
+                format!("-n {}", chunks.checked_mul(processors_per_chunk / each)?)
+            } else if on_one && submission.tasks.unwrap_or(1) <= 1 {
+                // A task that is smaller.
+                format!("-c {processors_per_chunk}")
+            } else {
+                return None;
+            };
+            Some(format!("{nodes}{what} (costs {})", credits(price)))
         }
     }
 }

@@ -82,7 +82,10 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
         (
             "Deadline",
             &typed.deadline,
-            "a duration such as 2h or 1h30m, or a clock time such as @17:30",
+            match kind {
+                Kind::Slurm => "a duration such as 2h or 1h30m",
+                _ => "a duration such as 2h or 1h30m, or a clock time such as @17:30",
+            },
         ),
         ("Budget", &typed.budget, "a number of credits, or unlimited"),
         (
@@ -103,6 +106,13 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
         if value.len() > 64 || !value.chars().all(plain) || value.starts_with('-') {
             return Err(wrong(field, &format!("expected is {expected}")));
         }
+    }
+    // libra quote would take it.
+    if kind == Kind::Slurm && typed.deadline.contains('@') {
+        return Err(wrong(
+            "Deadline",
+            "Slurm takes no clock time; expected is a duration from now, such as 2h or 1h30m",
+        ));
     }
     let count = &typed.processors;
     let digits = count.len() <= 6 && count.bytes().all(|b| b.is_ascii_digit());
@@ -261,6 +271,16 @@ mod tests {
     }
 
     #[test]
+    fn slurm_takes_no_clock_time() {
+        let mut fields = good();
+        fields.insert("deadline".to_string(), "@17:30".to_string());
+        let typed = typed(&fields);
+        let said = checked_terms(&typed, Kind::Slurm).expect_err("Slurm");
+        assert!(said.to_string().starts_with("Deadline: Slurm"), "{said}");
+        assert!(checked_terms(&typed, Kind::Pbs).is_ok());
+    }
+
+    #[test]
     fn an_offer_changes_what_it_names() {
         let mut wanted = typed(&good());
         take(&mut wanted, "deadline=35 budget=10.5").expect("an offer");
@@ -268,6 +288,9 @@ mod tests {
             (wanted.deadline.as_str(), wanted.budget.as_str()),
             ("35", "10.5")
         );
+        // Whatever the script says.
+        take(&mut wanted, "processors=1").expect("an offer");
+        assert!(wanted.terms().contains(&"--processors=1".to_string()));
         for bad in ["x=1", "deadline", "name=-x"] {
             assert!(take(&mut wanted, bad).is_err(), "{bad}");
         }

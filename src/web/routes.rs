@@ -10,7 +10,7 @@ use super::history::History;
 use super::pages::{self, Place, View};
 use super::secret;
 use super::system::quote::Quote;
-use super::system::{Cluster, Detail, Job, Problem, Submission, Submitted, System, output};
+use super::system::{Cluster, Detail, Job, Kind, Problem, Submission, Submitted, System, output};
 use crate::host::clock;
 use axum::extract::{DefaultBodyLimit, Extension, Query, State};
 use axum::http::{StatusCode, header};
@@ -46,7 +46,7 @@ pub struct Site {
     user: String,
     host: String,
     history: Option<PathBuf>,
-    programs: Semaphore,
+    programs: Arc<Semaphore>,
     jobs: Kept<Vec<Job>>,
     details: Mutex<BTreeMap<String, (Instant, Detail)>>,
     cluster: Kept<Cluster>,
@@ -65,7 +65,7 @@ impl Site {
             user,
             host: super::system::records::host(),
             history,
-            programs: Semaphore::new(AT_ONCE),
+            programs: Arc::new(Semaphore::new(AT_ONCE)),
             jobs: Mutex::new(None),
             details: Mutex::new(BTreeMap::new()),
             cluster: Mutex::new(None),
@@ -198,9 +198,15 @@ async fn ask<T: Send + 'static>(
     work: impl FnOnce(&Site) -> T + Send + 'static,
 ) -> Result<T, Problem> {
     let gone = || Problem::new("this was not finished; try again");
-    let _permit = site.programs.acquire().await.map_err(|_| gone())?;
+    let permit = Arc::clone(&site.programs).acquire_owned().await;
+    let permit = permit.map_err(|_| gone())?;
     let site = Arc::clone(site);
-    let done = tokio::task::spawn_blocking(move || work(&site)).await;
+    // The work has the permit: it goes on where nobody waits for it any more.
+    let done = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        work(&site)
+    })
+    .await;
     done.map_err(|_| gone())
 }
 
@@ -255,7 +261,11 @@ async fn show_form(
     let typed = ask(&site, move |site| site.system.again(&again)).await?;
     let typed = typed.unwrap_or_else(|| Submission {
         directory: site.system.site().home.display().to_string(),
-        processors: "1".to_string(),
+        // A script of a batch system may say how many.
+        processors: match site.system.kind() {
+            Kind::Local => "1".to_string(),
+            _ => String::new(),
+        },
         ..Submission::default()
     });
     Ok(form_page(&site, &word, &typed, "", StatusCode::OK))
@@ -283,10 +293,16 @@ async fn send_form(
     let kind = site.system.kind();
     let wrong = |typed: &Submission, error: &Problem| {
         let said = pages::problem(&error.to_string());
+        let mut typed = typed.clone();
+        // A file that is no text; what was typed is still there.
+        if typed.script.contains('\0') {
+            let script = fields.get("script").cloned().unwrap_or_default();
+            typed.script = script.replace("\r\n", "\n");
+        }
         Ok(form_page(
             &site,
             &word,
-            typed,
+            &typed,
             &said,
             StatusCode::UNPROCESSABLE_ENTITY,
         ))
@@ -331,6 +347,12 @@ async fn send_form(
             let said = pages::verdict::part(&quote, &typed, true);
             Ok(form_page(&site, &word, &typed, &said, StatusCode::OK))
         }
+        Ok(Submitted::Unknown(said)) => {
+            let view = site.view(&word);
+            let body = pages::problem(&said);
+            let page = pages::page(&view, Place::Jobs, "Perhaps submitted", None, &body);
+            Ok((StatusCode::GATEWAY_TIMEOUT, Html(page)).into_response())
+        }
         Err(error) => wrong(&typed, &error),
     }
 }
@@ -360,6 +382,8 @@ fn end_once(site: &Site, once: &str, done: &Result<Submitted, Problem>) {
                 *known = Some(key.clone());
             }
         }
+        // Sent again, the form leads to the jobs.
+        Ok(Submitted::Unknown(_)) => {}
         _ => sent.retain(|(word, _)| word != once),
     }
 }
@@ -374,6 +398,12 @@ async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<String, Proble
         Ok(wanted) => wanted,
         Err(error) => return Ok(pages::problem(&error.to_string())),
     };
+    // PBS is asked nothing of a job without terms, and would miss an estimate.
+    if site.system.kind() == Kind::Pbs && !wanted.says_terms() {
+        return Ok(pages::note(
+            "Without an estimate, a deadline and a budget it is a job like any other: nothing is promised and nothing is charged.",
+        ));
+    }
     let quote: Result<Quote, Problem> = ask(site, move |site| site.system.quote(&wanted)).await?;
     Ok(match quote {
         Ok(quote) => pages::verdict::part(&quote, typed, false),
@@ -427,7 +457,7 @@ async fn job(
     };
     let title = format!("{name} ({})", detail.job.id);
     let body = pages::job::body(&view, &detail, output.as_ref());
-    let to = format!("job?id={}", detail.job.key);
+    let to = format!("job?id={}", pages::InAddress(&detail.job.key));
     let reload = detail.job.live.then_some((5, to.as_str()));
     Ok(html(pages::page(&view, Place::Job, &title, reload, &body)))
 }

@@ -9,6 +9,7 @@ use super::system::{Kind, Problem, System};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use nix::sys::signal::SigSet;
 use nix::sys::stat::{Mode, umask};
 use std::fs;
 use std::io::{self, BufRead};
@@ -126,6 +127,13 @@ async fn run(options: Options, tell: &dyn Fn(Told)) -> Result<(), Problem> {
     let (pressed, mut enter) = tokio::sync::mpsc::channel::<()>(1);
     if options.terminal {
         std::thread::spawn(move || {
+            // In the background of a shell the terminal is somebody else's: without this, reading it stops the whole
+            // program; with it, it fails.
+            let mut signals = SigSet::empty();
+            signals.add(nix::sys::signal::Signal::SIGTTIN);
+            if signals.thread_block().is_err() {
+                return;
+            }
             for line in io::stdin().lock().lines() {
                 if line.is_err() || pressed.blocking_send(()).is_err() {
                     return;

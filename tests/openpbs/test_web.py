@@ -9,6 +9,7 @@ import pathlib
 import pwd
 import sys
 import tempfile
+import time
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -81,6 +82,30 @@ class Web(SiteCase):
         user.page.click("button[value=submit]")
         user.at_job()
         self.assertIn("of 1000 credits", user.page.text())
+
+    def test_price_of_a_script(self):
+        """What a script says is asked as it is typed, and what was said goes with it."""
+        user = self.user
+        user.fill(script=drive.lines("true\n"), directory=str(self.home))
+        self.assertIn("nothing is charged", user.verdict())
+        user.fields(script="#!/bin/sh\n#PBS -W estimate=10,deadline=60,budget=1000\ntrue\n")
+        user.page.wait("document.querySelector('#verdict .verdict')")
+        self.assertIn("It would be accepted", user.verdict())
+        user.fields(script="#!/bin/sh\n#PBS -W estimate=10,deadline=60,budget=1\ntrue\n")
+        user.page.wait("document.querySelector('#verdict .verdict.bad')")
+        user.fields(script="")
+        user.page.wait("!document.getElementById('verdict').firstElementChild")
+
+    def test_waiting_script(self):
+        """qsub goes on for as long as its job does: the job is there, with its page."""
+        user = self.user
+        began = time.monotonic()
+        key = user.submit(script=drive.lines("#PBS -W block=true\necho begun; sleep 1000\n"), name="waits", directory=str(self.home), **TERMS)
+        self.assertLess(time.monotonic() - began, 30)
+        user.wait_output("begun", 90)
+        # Its client was ended; it was not.
+        user.go("jobs")
+        self.assertEqual(user.page.evaluate(f"document.querySelectorAll('#cancel-{key}').length"), 1)
 
     def test_mistakes_of_pbs(self):
         """What PBS itself refuses is said in its words, and nothing typed is lost."""

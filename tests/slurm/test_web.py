@@ -4,11 +4,14 @@
 Run as root: `python3 tests/slurm/test_web.py`. Pictures are in target/web/slurm.
 """
 
+import json
 import os
 import pathlib
 import pwd
+import signal
 import sys
 import tempfile
+import time
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -87,6 +90,80 @@ class Web(SiteCase):
         user.looks("submit")
         self.clear()
         self.assertEqual(self.slurm.booked(), [])
+
+    def test_price_of_a_script(self):
+        """What a script says is asked as it is typed; the partition that is typed wins over it, as in a submission; no clock times."""
+        user = self.user
+        terms = "#SBATCH --estimate=10 --sla-deadline=60 --budget=1000\n"
+        user.fill(script=f"#!/bin/sh\n{terms}true\n", directory=str(self.home))
+        self.assertIn("It would be accepted", user.verdict())
+        user.fields(script=f"#!/bin/sh\n{terms}#SBATCH --partition=nowhere\ntrue\n")
+        user.page.wait("document.querySelector('#verdict')?.innerText.includes('nowhere')")
+        user.fields(queue="main")
+        user.page.wait("document.querySelector('#verdict .verdict.good')")
+        user.fields(deadline="@23:59")
+        user.page.wait("document.querySelector('#verdict .notice.bad')?.innerText.includes('Slurm takes no clock time')")
+        user.fields(script="")
+        user.page.wait("!document.getElementById('verdict').firstElementChild")
+        self.assertEqual(self.slurm.booked(), [])
+        self.page.said.clear()
+
+    def test_waiting_script(self):
+        """sbatch goes on for as long as its job does: the job is there, with its page."""
+        user = self.user
+        began = time.monotonic()
+        user.submit(script=drive.lines("#SBATCH --wait\necho begun; sleep 1000\n"), name="waits", directory=str(self.home), **TERMS)
+        self.assertLess(time.monotonic() - began, 30)
+        user.wait_output("begun", 90)
+        self.assertEqual(len(self.slurm.booked()), 1)
+
+    def test_silent_controller(self):
+        """slurmctld says nothing for a while, and has the job afterwards: the page does not say that it has not."""
+        user, page = self.user, self.user.page
+        user.go("jobs")  # from here on the page knows the cluster's name
+        user.fill(script=drive.lines("echo begun; sleep 1000\n"), name="perhaps", directory=str(self.home), **TERMS)
+        user.verdict()
+        form = "new URLSearchParams(new FormData(document.getElementById('submit')))"
+        sent = page.evaluate(f"{form}.toString()")
+        controller = self.slurm.daemon_pid("slurmctld")
+        os.kill(controller, signal.SIGSTOP)
+        try:
+            page.click("button[value=submit]")
+            page.wait("document.querySelector('h1')?.innerText === 'Perhaps submitted'", 90)
+        finally:
+            os.kill(controller, signal.SIGCONT)
+        self.assertIn("It may have been submitted", page.text())
+        self.assertIn("Look under Jobs", page.text())
+        self.started(self.slurm.wait("the job", lambda: next(iter(self.slurm.booked()), None)))
+        user.go("jobs")
+        page.wait("document.querySelector('#part').innerText.includes('perhaps submitted')")
+        # The same form again leads there, and submits nothing.
+        where = page.evaluate(f"fetch('submit', {{method: 'POST', body: new URLSearchParams({json.dumps(sent)})}}).then((a) => a.url)")
+        self.assertTrue(where.endswith("/jobs"), where)
+        self.assertEqual(len(self.slurm.booked()), 1)
+        self.page.said.clear()
+
+    def test_array(self):
+        """An array has a page from its submission on, to its end; those of its jobs that have not begun are cancelled together."""
+        user = self.user
+        for script, terms in (("#SBATCH --array=1-2\n", TERMS), ("#SBATCH --array=1-3%1 --partition=other\n", {})):
+            key = user.submit(script=drive.lines(f"{script}echo begun; sleep 1000\n"), name="array", directory=str(self.home), **terms)
+            self.assertNotIn("no such job", user.page.text())
+            user.page.wait("document.querySelector('h1')?.innerText.includes('_')", 60)
+            user.go("jobs")
+            user.page.wait("/_1\\b/.test(document.querySelector('#part').innerText)", 60)
+            if not terms:
+                user.page.wait(f"document.getElementById('job-{key}')?.parentElement.innerText.includes('[2-3')")
+                user.page.click(f"#job-{key}")
+                user.page.wait("document.querySelector('h1')?.innerText.includes('[2-3')", 60)
+                self.assertIn("have not begun", user.page.text())
+                user.go("jobs")
+                user.page.click(f"#cancel-{key}")
+                user.page.wait("document.querySelectorAll('[id^=cancel-]').length === 1", 60)
+                self.assertRegex(user.page.text("#part section"), r"_1\b")
+            self.clear()
+            user.go(f"job?id={key}")
+            self.assertNotIn("no such job", user.page.text())
 
     def test_mistakes_of_slurm(self):
         """What Slurm itself refuses is said in its words, and nothing typed is lost."""

@@ -4,6 +4,8 @@
 import json
 import os
 import pathlib
+import pty
+import re
 import subprocess
 import sys
 import tempfile
@@ -85,6 +87,9 @@ def price_moves(user, local):
     page.wait("document.querySelector('#verdict .notice.bad')")
     assert "five" in user.verdict(), user.verdict()
     assert page.evaluate("document.querySelector('[name=name]').value") == "priced"
+    # Without a budget there is no question; what was said of another one goes, and its buttons.
+    user.fields(budget="")
+    page.wait("!document.getElementById('verdict').firstElementChild")
 
 
 def a_file(user, local):
@@ -103,6 +108,41 @@ def a_file(user, local):
         user.page.wait("location.pathname.endsWith('/job')")
         user.page.wait("document.getElementById('output')?.textContent.includes('from a file')")
         user.page.look()
+
+
+def scripts_stay_as_they_are(user, local):
+    """Control characters in a script that is refused come back; a file that is no text leaves what was typed."""
+    page = user.page
+    script = drive.lines("printf '\033[1m\x7f\t&amp;</textarea>'\n")
+    user.fill(script=script, directory=str(local.work), **{**TERMS, "budget": "1"})
+    page.click("button[value=submit]")
+    page.wait("document.querySelector('#verdict .verdict.bad h2')?.innerText.startsWith('Refused')", 60)
+    value = "document.getElementById('script').value"
+    assert page.evaluate(value) == script, ascii(page.evaluate(value))
+    latin = local.directory / "latin1.sh"
+    latin.write_bytes(b"#!/bin/sh\necho gr\xfc\xdfe\n")
+    page.files("#file", latin)
+    page.wait("document.getElementById('trouble').innerText.includes('no text in UTF-8')")
+    assert page.evaluate(value) == script, ascii(page.evaluate(value))
+
+
+def in_the_background(local):
+    """`libra web &` in a terminal is not stopped when it looks for Enter; it answers and ends."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        # With job control: a group of its own, that does not have the terminal.
+        script = 'set -m; "$@" & web=$!; sleep 3; echo "state $(ps -o stat= -p $web)"; kill $web; kill -CONT $web; wait $web; echo "status $?"'
+        os.execve("/bin/sh", ["sh", "-c", script, "sh", str(local.libra), "--config", str(local.config), "web", "--system", "local"], local.environment)
+    said = b""
+    try:
+        while part := os.read(terminal, 4096):
+            said += part
+    except OSError:
+        pass  # the end of a terminal
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    said = said.decode()
+    assert "token=" in said and re.search(r"state [SR]", said) and "status 0" in said, said
 
 
 def other_pages(user, local):
@@ -174,6 +214,8 @@ def main(libra, pictures):
                         "without scripts": lambda: drive.without_scripts(user, local.work, TERMS),
                         "by keyboard": lambda: drive.keyboard(user, local.work, TERMS),
                         "a script from a file": lambda: a_file(user, local),
+                        "scripts stay as they are": lambda: scripts_stay_as_they_are(user, local),
+                        "in the background of a terminal": lambda: in_the_background(local),
                         "account, cluster, and pages that are not": lambda: other_pages(user, local),
                     }
                     for name, test in tests.items():

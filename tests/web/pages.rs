@@ -95,6 +95,21 @@ fn a_price_is_asked_for_and_mistakes_are_said() {
 }
 
 #[test]
+fn a_file_that_is_no_text_leaves_what_was_typed() {
+    let site = Site::new();
+    let browser = site.enter();
+    // What the guard makes of such a file.
+    let refused = browser.submit(&[("script", "echo kept\r\n"), ("file", "a\0b")]);
+    assert_eq!(refused.status, 422);
+    assert!(refused.body.contains("this file is no text"), "{refused:?}");
+    assert!(
+        refused.body.contains(">\necho kept\n</textarea>"),
+        "{refused:?}"
+    );
+    assert_eq!(site.jobs().len(), 0);
+}
+
+#[test]
 fn a_job_is_cancelled_and_ended_ones_stay_on_the_list() {
     let site = Site::new();
     let browser = site.enter();

@@ -1,6 +1,6 @@
 //! One job: how it stands, what it has printed so far.
 
-use super::{View, facts, note, problem};
+use super::{InAddress, View, facts, note, problem};
 use crate::report::markup::Escaped;
 use crate::text::{credits, duration};
 use crate::web::pages::jobs;
@@ -9,7 +9,7 @@ use crate::web::system::{Detail, Problem};
 
 /// The page of a job. `output`: the end of it, or why it cannot be shown; none where there is none.
 pub fn body(view: &View<'_>, detail: &Detail, output: Option<&Result<Part, Problem>>) -> String {
-    let key = Escaped(&detail.job.key);
+    let key = InAddress(&detail.job.key);
     let again = match detail.ours {
         true => format!("<a class=\"button\" href=\"submit?again={key}\">Submit again</a>\n"),
         false => String::new(),

@@ -1,6 +1,6 @@
 //! The list of the user's jobs.
 
-use super::{View, hidden, problem};
+use super::{InAddress, View, hidden, problem};
 use crate::report::markup::{Escaped, Px};
 use crate::text::{credits, duration, percent};
 use crate::web::system::{Job, Problem, Tone};
@@ -44,7 +44,7 @@ fn table(view: &View<'_>, heading: &str, jobs: &[&Job]) -> String {
 }
 
 fn row(view: &View<'_>, job: &Job) -> String {
-    let key = Escaped(&job.key);
+    let (key, to) = (Escaped(&job.key), InAddress(&job.key));
     let when = job.submitted.map_or(String::new(), |at| {
         format!("<br><small>{}</small>", Escaped(&(view.time)(at)))
     });
@@ -61,7 +61,7 @@ fn row(view: &View<'_>, job: &Job) -> String {
         node => node,
     };
     format!(
-        "<tr><th scope=\"row\"><a id=\"job-{key}\" href=\"job?id={key}\">{}</a> <small>{}</small>{when}</th>\n\
+        "<tr><th scope=\"row\"><a id=\"job-{key}\" href=\"job?id={to}\">{}</a> <small>{}</small>{when}</th>\n\
          <td data-label=\"State\">{}</td>\n<td data-label=\"Deadline\">{}</td>\n\
          <td data-label=\"Node\">{}</td>\n<td data-label=\"Share\">{}</td>\n<td data-label=\"Price\">{}</td>\n\
          <td class=\"act\">{}</td></tr>\n",

@@ -127,6 +127,16 @@ function typed(value) {
   return text;
 }
 
+// The text of a file; null for what is none, which would be altered silently.
+async function text(file) {
+  try {
+    const bytes = await file.arrayBuffer();
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
 function form(page) {
   const field = (name) => page.elements.namedItem(name);
   const verdict = by('verdict');
@@ -135,24 +145,41 @@ function form(page) {
   let number = 0;
   let range = null;
 
-  // Without anything typed there is nothing to ask.
-  const complete = () => ['estimate', 'deadline', 'budget'].every((name) => field(name).value.trim());
+  // Without anything typed there is nothing to ask; the script of a batch system may have it all.
+  const complete = () => ['estimate', 'deadline', 'budget'].every((name) => field(name).value.trim())
+    || (page.dataset.batch === 'yes' && field('script').value.trim());
 
   async function price() {
-    if (!complete()) return;
     number += 1;
     const mine = number;
+    if (!complete()) {
+      // What stands there is about something else, and so are its buttons.
+      verdict.classList.remove('asking');
+      verdict.replaceChildren();
+      return;
+    }
     verdict.classList.add('asking');
     const data = new FormData(page);
     data.delete('file');
     const answer = await ask('quote', { method: 'POST', body: new URLSearchParams(data) });
     if (mine !== number) return;
     verdict.classList.remove('asking');
-    if (answer && answer.ok) verdict.innerHTML = await answer.text();
+    if (answer && answer.ok) {
+      const text = await answer.text();
+      if (mine === number) verdict.innerHTML = text;
+    } else {
+      verdict.replaceChildren();
+    }
   }
   function later(wait = 350) {
-    if (page.dataset.live === 'no') return;
     clearTimeout(timer);
+    // An answer that is still under way is one to an older question.
+    number += 1;
+    if (page.dataset.live === 'no') {
+      verdict.replaceChildren();
+      return;
+    }
+    if (complete()) verdict.classList.add('asking');
     timer = setTimeout(price, wait);
   }
 
@@ -181,17 +208,21 @@ function form(page) {
   page.addEventListener('input', (event) => {
     if (event.target === slider) return;
     if (['estimate', 'deadline'].includes(event.target.name)) place();
-    if (event.target.name !== 'script' && event.target.type !== 'file') later();
+    if (event.target.type !== 'file') later(event.target.name === 'script' ? 800 : 350);
   });
 
   field('file').addEventListener('change', async () => {
     const [file] = field('file').files;
     if (!file) return;
+    let script = null;
     if (file.size > 1 << 20) {
       trouble(`${file.name} is larger than 1 MiB; put data and programs into files of their own.`);
+    } else if ((script = await text(file)) === null) {
+      trouble(`${file.name} is no text in UTF-8; save it as that, and choose it again.`);
     } else {
       trouble('');
-      field('script').value = await file.text();
+      field('script').value = script;
+      later();
       if (!field('name').value) field('name').value = file.name.replace(/[^A-Za-z0-9._+-]/g, '-').replace(/^[^A-Za-z0-9]+/, '').slice(0, 60);
     }
     // It is in the form now.
@@ -206,7 +237,7 @@ function form(page) {
   });
   window.addEventListener('pageshow', () => { page.sent = false; });
   place();
-  if (!verdict.firstElementChild) later(0);
+  if (!verdict.firstElementChild && complete()) later(0);
 }
 if (by('submit')) {
   // Asked by itself.

@@ -3,6 +3,7 @@
 use super::{View, hidden};
 use crate::report::markup::Escaped;
 use crate::web::system::{Kind, Submission};
+use std::fmt::{self, Display, Write};
 
 /// What goes on the page: the form as it was typed, and what was said of it. `live`: a price can be asked for.
 pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &str, live: bool) -> String {
@@ -63,7 +64,7 @@ pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &str, live: b
         "processors",
         "Processors",
         &typed.processors,
-        "Each at the job's share.",
+        &format!("On one node, each at the job's share.{in_script}"),
         " inputmode=\"numeric\"",
     );
     let name = text(
@@ -88,10 +89,10 @@ pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &str, live: b
         false => "",
     };
     let (word, once) = (hidden("word", view.word), hidden("once", once));
-    let (script, directory) = (Escaped(&typed.script), Escaped(&typed.directory));
+    let (script, directory) = (Unaltered(&typed.script), Escaped(&typed.directory));
     let (hard, soft) = (checked(!typed.soft), checked(typed.soft));
     format!(
-        "<form id=\"submit\" class=\"two\" method=\"post\" action=\"submit#verdict\" enctype=\"multipart/form-data\"{live}>\n{word}{once}\
+        "<form id=\"submit\" class=\"two\" method=\"post\" action=\"submit#verdict\" enctype=\"multipart/form-data\"{live}{batch}>\n{word}{once}\
          <div class=\"left\">\n\
          <fieldset><legend>What to run</legend>\n\
          <div class=\"field\"><label for=\"script\">Script</label>\n\
@@ -122,8 +123,29 @@ pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &str, live: b
          <div id=\"verdict\" aria-live=\"polite\">{said}</div>\n</div>\n</form>\n",
         // PBS judges nothing that is not submitted.
         live = if live { "" } else { " data-live=\"no\"" },
+        batch = if needed { "" } else { " data-batch=\"yes\"" },
         open = if typed.soft { " open" } else { "" },
     )
+}
+
+/// Text of an element that is sent back as it is: control characters stay what they are.
+struct Unaltered<'a>(&'a str);
+
+impl Display for Unaltered<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                // As it stands, a parser of HTML makes a line feed of it.
+                '\r' => f.write_str("&#13;")?,
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
 }
 
 fn deadline_hint(kind: Kind, in_script: &str) -> String {
@@ -133,4 +155,19 @@ fn deadline_hint(kind: Kind, in_script: &str) -> String {
         _ => ", or a clock time: @17:30",
     };
     format!("When it must be finished, from now: 2h, 1h30m{clock}.{in_script}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_comes_back_as_it_was() {
+        let script = "printf '\u{1b}[1m\u{7f}\u{c}\t</textarea>&amp;'\n";
+        let text = Unaltered(script).to_string();
+        assert_eq!(
+            text,
+            "printf '\u{1b}[1m\u{7f}\u{c}\t&lt;/textarea&gt;&amp;amp;'\n"
+        );
+    }
 }

@@ -51,22 +51,27 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> String {
     part + &curve::part(&quote.curve, &asked)
 }
 
-/// Buttons that take an offer: the form with these values, submitted.
+/// Buttons that take an offer: the form with these values, submitted. What the form cannot say has none.
 fn offers(offers: &[Offer]) -> String {
     if offers.is_empty() {
         return "<p>No other deadline, budget or number of processors by itself would be accepted now.</p>\n".to_string();
     }
     let buttons: String = offers
         .iter()
-        .map(|offer| {
-            format!(
+        .map(|offer| match offer.words.as_str() {
+            "" => format!(
                 "<li><button type=\"submit\" name=\"take\" value=\"{}\">Submit with {}</button></li>\n",
                 Escaped(&value(offer)),
                 Escaped(&offer.text())
-            )
+            ),
+            words => format!("<li>{}</li>\n", Escaped(words)),
         })
         .collect();
-    format!("<p>Accepted now would be:</p>\n<ul class=\"offers\">\n{buttons}</ul>\n")
+    let unsaid = match offers.iter().any(|offer| !offer.words.is_empty()) {
+        true => "<p class=\"small\">What has no button is for the script to say.</p>\n",
+        false => "",
+    };
+    format!("<p>Accepted now would be:</p>\n<ul class=\"offers\">\n{buttons}</ul>\n{unsaid}")
 }
 
 /// An offer as [`crate::web::form::take`] reads it.
@@ -100,4 +105,26 @@ fn sentence(text: &str) -> String {
         "."
     };
     format!("{}{}{stop}", first.to_uppercase(), letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_button_submits_what_it_says_and_the_rest_is_for_reading() {
+        let said = "sbatch: error: libra: refused (share): no node has room\n\
+                    sbatch: error: libra: accepted now would be: -c 2 (costs 4)\n\
+                    sbatch: error: libra:                   or: -N 2 -n 4 (costs 5)\n\
+                    sbatch: error: libra:                   or: an array of 5 jobs (costs 6)\n";
+        let quote = Quote::from_words(said).expect("a refusal");
+        let part = part(&quote, &Submission::default(), true);
+        assert!(
+            part.contains("value=\"processors=2\">Submit with 2 processors (costs 4)</button>"),
+            "{part}"
+        );
+        assert_eq!(part.matches("<button").count(), 1, "{part}");
+        assert!(part.contains("<li>-N 2 -n 4 (costs 5)</li>"), "{part}");
+        assert!(part.contains("<li>an array of 5 jobs (costs 6)"), "{part}");
+    }
 }

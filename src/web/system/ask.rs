@@ -26,16 +26,45 @@ impl Script {
             Some((first, rest)) if first.starts_with("#!") => (first, rest),
             _ => ("#!/bin/sh", wanted.script.as_str()),
         };
-        // A question has no option for it.
-        let queue = match (kind, wanted.queue.as_str()) {
-            (_, "") | (Kind::Local, _) => String::new(),
-            (Kind::Slurm, queue) => format!("#SBATCH --partition={queue}\n"),
-            (Kind::Pbs, queue) => format!("#PBS -q {queue}\n"),
+        let queue = match kind {
+            Kind::Pbs => wanted.queue.as_str(),
+            _ => "",
         };
-        let text = format!("{first}\n{queue}{rest}\n");
+        let text = format!("{first}\n{}\n", with_queue(rest, queue));
         records::write(&script.0, text.as_bytes(), 0o700)?;
         Ok(script)
     }
+}
+
+/// A script of PBS with a queue, which a question has no option for: a line behind all of the script's own, since the last
+/// one counts, as the option does in a submission.
+fn with_queue(script: &str, queue: &str) -> String {
+    if queue.is_empty() {
+        return script.to_string();
+    }
+    let mut end = 0;
+    let mut at = 0;
+    let mut goes_on = false;
+    for line in script.split_inclusive('\n') {
+        at += line.len();
+        let directive = line.starts_with("#PBS");
+        // qsub reads none below the first line of the script proper.
+        let comment = line.trim().is_empty() || line.starts_with(['#', ':']);
+        if !directive && !goes_on && !comment {
+            break;
+        }
+        if directive || goes_on {
+            end = at;
+        }
+        goes_on = (directive || goes_on) && line.trim_end().ends_with('\\');
+    }
+    let (head, rest) = script.split_at(end);
+    let line_end = if head.is_empty() || head.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    format!("{head}{line_end}#PBS -q {queue}\n{rest}")
 }
 
 /// The answer, with the prices of other deadlines.
@@ -48,6 +77,13 @@ pub fn ask(site: &Site, kind: Kind, wanted: &Submission) -> Result<Quote, Proble
         Kind::Local => (call, None),
         _ => {
             let script = Script::write(site, kind, wanted)?;
+            // sbatch lets it override lines of a script, as an option does.
+            let call = match (kind, wanted.queue.as_str()) {
+                (Kind::Slurm, partition) if !partition.is_empty() => {
+                    call.variable("SBATCH_PARTITION", partition)
+                }
+                _ => call,
+            };
             let call = call
                 .arg(format!("--system={}", kind.name()))
                 .arg("--")
@@ -67,4 +103,23 @@ pub fn ask(site: &Site, kind: Kind, wanted: &Submission) -> Result<Quote, Proble
 pub fn asks_batch_systems(site: &Site) -> bool {
     let help = site.libra(&["quote", "--help"]).run();
     help.is_ok_and(|help| help.out.contains("--system"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_of_the_form_wins_over_the_script() {
+        let script =
+            "#PBS -q other\n# text\n#PBS -W estimate=1,\\\ndeadline=2\n\necho\n#PBS -q none\n";
+        let asked = "#PBS -q other\n# text\n#PBS -W estimate=1,\\\ndeadline=2\n#PBS -q typed\n\necho\n#PBS -q none\n";
+        assert_eq!(with_queue(script, "typed"), asked);
+        assert_eq!(with_queue("echo", "typed"), "#PBS -q typed\necho");
+        assert_eq!(
+            with_queue("#PBS -N x", "typed"),
+            "#PBS -N x\n#PBS -q typed\n"
+        );
+        assert_eq!(with_queue(script, ""), script);
+    }
 }

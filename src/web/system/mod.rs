@@ -104,7 +104,7 @@ pub struct Submission {
     pub soft: bool,
     /// Credits per second of delay.
     pub penalty: String,
-    /// A number, or empty.
+    /// On one node. A number; empty: as the script says, which is one where it says nothing.
     pub processors: String,
     /// Queue or partition, or empty.
     pub queue: String,
@@ -113,6 +113,20 @@ pub struct Submission {
 }
 
 impl Submission {
+    /// Does the form or a directive of the script say anything of a deadline and what it may cost? Else it is a job of a batch
+    /// system that Libra has nothing to do with.
+    pub fn says_terms(&self) -> bool {
+        let typed = [&self.estimate, &self.deadline, &self.budget];
+        let in_script = |line: &str| {
+            let directive = line.starts_with("#SBATCH") || line.starts_with("#PBS");
+            directive
+                && ["estimate", "deadline", "budget"]
+                    .iter()
+                    .any(|key| line.contains(key))
+        };
+        typed.iter().any(|value| !value.is_empty()) || self.script.lines().any(in_script)
+    }
+
     /// The options of `libra run` and `libra quote` for its terms. As `--name=value`, so that no value is an option.
     pub fn terms(&self) -> Vec<String> {
         let kind = if self.soft { "soft" } else { "" };
@@ -139,6 +153,47 @@ pub enum Submitted {
     Accepted(String),
     /// It is not.
     Refused(Box<Quote>),
+    /// Nobody can tell whether it is there; what was said.
+    Unknown(String),
+}
+
+/// What a batch system's client has left behind that was to submit a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Sent {
+    /// The job's id: it is there, whatever else went wrong. A client that waits for its job ends as the job does.
+    Job(String),
+    /// It is not there.
+    No,
+    /// Nobody can tell: the client was ended, or has lost its server, and has printed no id.
+    Perhaps,
+}
+
+impl Sent {
+    /// From what `sbatch --parsable` or `qsub` printed.
+    fn of(done: &Output) -> Sent {
+        let id = done.out.split([';', '\r', '\n']).next().unwrap_or_default();
+        if id.starts_with(|c: char| c.is_ascii_digit()) && !id.contains(' ') {
+            return Sent::Job(id.to_string());
+        }
+        let refused = Quote::from_words(&done.err).is_some_and(|quote| !quote.accepted);
+        let said = done.err.to_lowercase();
+        let lost = done.late || done.code.is_none() || said.contains("timed out");
+        match lost && !refused {
+            true => Sent::Perhaps,
+            false => Sent::No,
+        }
+    }
+}
+
+/// What is said where nobody knows.
+fn perhaps(client: &str, done: &Output) -> String {
+    let why = match done.late {
+        true => format!("{client} did not answer in time and was ended"),
+        false => format!("{client} broke off: {}", done.complaint()),
+    };
+    format!(
+        "It may have been submitted: {why}. Look under Jobs before you submit it again; two jobs are paid twice."
+    )
 }
 
 /// How things are with a job, for the colour of its state.
@@ -459,5 +514,57 @@ pub fn check_directory(directory: &str) -> Result<&Path, Problem> {
         Err(error) => Err(Problem::new(format!(
             "{directory} cannot be used as working directory: {error}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_in_the_form_or_in_the_script() {
+        let says = |estimate: &str, script: &str| {
+            let wanted = Submission {
+                estimate: estimate.to_string(),
+                script: script.to_string(),
+                ..Submission::default()
+            };
+            wanted.says_terms()
+        };
+        assert!(
+            says("10", "") && says("", "#PBS -W estimate=1") && says("", "a\n#SBATCH --budget=1")
+        );
+        assert!(!says("", "") && !says("", "#PBS -N x\necho a deadline"));
+    }
+
+    #[test]
+    fn an_id_is_a_job_and_silence_is_not_none() {
+        let done = |out: &str, err: &str, code, late| Output {
+            out: out.to_string(),
+            err: err.to_string(),
+            code,
+            late,
+        };
+        let job = |id: &str| Sent::Job(id.to_string());
+        assert_eq!(
+            Sent::of(&done("7;cluster\r\n", "", Some(0), false)),
+            job("7")
+        );
+        assert_eq!(Sent::of(&done("7\r\n", "", None, true)), job("7"));
+        // With --wait, the exit status is the job's.
+        assert_eq!(
+            Sent::of(&done("12[].s\n", "", Some(3), false)),
+            job("12[].s")
+        );
+        assert_eq!(Sent::of(&done("", "", None, true)), Sent::Perhaps);
+        let lost =
+            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation";
+        assert_eq!(Sent::of(&done("", lost, Some(1), false)), Sent::Perhaps);
+        let refused = "sbatch: error: libra: refused (budget): it costs 10";
+        assert_eq!(Sent::of(&done("", refused, None, true)), Sent::No);
+        assert_eq!(
+            Sent::of(&done("", "invalid partition", Some(1), false)),
+            Sent::No
+        );
     }
 }

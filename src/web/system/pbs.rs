@@ -5,7 +5,9 @@ use super::command::{Call, Output};
 use super::own::{newest_first, settle, standings};
 use super::quote::Quote;
 use super::records::{Record, Records};
-use super::{Detail, Job, Kind, Problem, Site, Submission, Submitted, check_directory, plain};
+use super::{
+    Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, perhaps, plain,
+};
 use crate::host::clock;
 use crate::sold::Sold;
 use jiff::civil::DateTime;
@@ -105,18 +107,26 @@ impl Pbs {
         let directory = check_directory(&wanted.directory)?;
         let mut record = self.records.begin(wanted, clock::unix_time())?;
         let call = self.site.libra(&["qsub"]).args(options(wanted));
-        let done = match call.directory(directory).input(&wanted.script).run() {
-            Ok(done) if done.is_success() => done,
-            other => {
+        let call = call.directory(directory).input(&wanted.script);
+        let done = call.run_to_submit().inspect_err(|_| {
+            self.records.drop(&record);
+        })?;
+        match Sent::of(&done) {
+            Sent::Job(id) => record.id = id,
+            Sent::No => {
                 self.records.drop(&record);
-                let done = other?;
                 return match Quote::from_words(&done.err) {
                     Some(quote) if !quote.accepted => Ok(Submitted::Refused(Box::new(quote))),
                     _ => Err(said(&done)),
                 };
             }
-        };
-        record.id = done.out.trim().to_string();
+            Sent::Perhaps => {
+                if let Err(error) = self.records.write(&record) {
+                    log::warn!("a submission without an answer: {error}");
+                }
+                return Ok(Submitted::Unknown(perhaps("qsub", &done)));
+            }
+        }
         record.said = Quote::from_words(&done.err)
             .map(|quote| quote.text)
             .unwrap_or_default();
@@ -202,7 +212,8 @@ impl Pbs {
         }
         // What has ended meanwhile is among them, and what this page has submitted.
         let mut ended = select(&["-x"])?;
-        ended.extend(known.iter().map(|record| record.id.clone()));
+        let ids = known.iter().map(|record| record.id.clone());
+        ended.extend(ids.filter(|id| !id.is_empty()));
         ended.retain(|id| !jobs.contains_key(id));
         ended.sort_by_key(|id| std::cmp::Reverse(number(id)));
         ended.dedup();
@@ -340,7 +351,7 @@ fn options(wanted: &Submission) -> Vec<String> {
     if !list.is_empty() {
         option("-W", list.join(","));
     }
-    if !wanted.processors.is_empty() && wanted.processors != "1" {
+    if !wanted.processors.is_empty() {
         option("-l", format!("select=1:ncpus={}", wanted.processors));
     }
     if !wanted.queue.is_empty() {

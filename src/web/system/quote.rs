@@ -33,6 +33,8 @@ pub struct Offer {
     pub processors: Option<f64>,
     /// What it costs, in credits.
     pub price: Option<f64>,
+    /// What the form cannot say, in the words of whoever was asked; with these it is for reading, and the rest is empty.
+    pub words: String,
 }
 
 /// The price at a deadline.
@@ -47,8 +49,19 @@ pub struct Point {
 }
 
 impl Offer {
+    /// One for reading alone.
+    fn in_words(text: &str) -> Offer {
+        Offer {
+            words: text.to_string(),
+            ..Offer::default()
+        }
+    }
+
     /// In words.
     pub fn text(&self) -> String {
+        if !self.words.is_empty() {
+            return self.words.clone();
+        }
         let mut parts = Vec::new();
         if let Some(deadline) = self.deadline {
             parts.push(format!("deadline {}", duration::show(deadline)));
@@ -90,15 +103,7 @@ impl Quote {
         // The category has a key of its own since the first version.
         let reason = string("category");
         let offers = json["counter_offers"].as_array().into_iter().flatten();
-        let offers = offers.map(|offer| Offer {
-            deadline: number(&offer["deadline_seconds"]).or_else(|| number(&offer["deadline"])),
-            budget: number(&offer["budget"]),
-            processors: number(&offer["processors"]).or_else(|| {
-                let chunks = number(&offer["chunks"]).unwrap_or(1.0);
-                Some(chunks * number(&offer["processors_per_chunk"])?)
-            }),
-            price: number(&offer["price"]),
-        });
+        let offers = offers.map(offer_in_json);
         let curve = json["curve"].as_array().into_iter().flatten();
         let curve = curve.filter_map(|point| {
             Some(Point {
@@ -167,15 +172,57 @@ impl Quote {
             } else if let Some(quote) = &mut quote {
                 let offer = line.strip_prefix("accepted now would be: ");
                 let offer = offer.or_else(|| line.strip_prefix("or: "));
-                quote.offers.extend(offer.and_then(offer_in_words));
+                quote.offers.extend(offer.map(offer_in_words));
             }
         }
         quote
     }
 }
 
-/// `--sla-deadline=35 (costs 3.09)`, `budget=10.5`, `-n 2 (costs 4)`, `2 processors (costs 4)`
-fn offer_in_words(text: &str) -> Option<Offer> {
+/// An offer of `libra quote --json`, or of a refusal of `libra run`.
+fn offer_in_json(offer: &Value) -> Offer {
+    let number = |key: &str| offer[key].as_f64().filter(|n| n.is_finite());
+    let (chunks, each) = (
+        number("chunks").unwrap_or(1.0),
+        number("processors_per_chunk"),
+    );
+    let values = Offer {
+        deadline: number("deadline_seconds").or_else(|| number("deadline")),
+        budget: number("budget"),
+        processors: number("processors").or(each),
+        price: number("price"),
+        words: String::new(),
+    };
+    if values.processors.is_none() {
+        return values;
+    }
+    // A batch system says in words which tasks, nodes or array it is about.
+    match offer["text"].as_str() {
+        Some(text) => offer_in_words(text),
+        None if chunks == 1.0 => values,
+        None => {
+            let price = values
+                .price
+                .map(|price| format!(" (costs {})", credits(price)));
+            let each = each.unwrap_or_default();
+            Offer::in_words(&format!(
+                "{chunks} chunks of {each}{}",
+                price.unwrap_or_default()
+            ))
+        }
+    }
+}
+
+/// `--sla-deadline=35 (costs 3.09)`, `budget=10.5`, `-c 2 (costs 4)`, `2 processors (costs 4)`.
+///
+/// The form asks for processors on one node, for one task. Of tasks (`-n 3`), nodes (`-N 2 -n 4`), chunks and arrays it can
+/// say nothing: another job would be submitted than was offered.
+fn offer_in_words(text: &str) -> Offer {
+    taken_by_form(text).unwrap_or_else(|| Offer::in_words(text))
+}
+
+/// What the form can say of it; none where that is not all.
+fn taken_by_form(text: &str) -> Option<Offer> {
     let mut offer = Offer::default();
     let (values, price) = match text.split_once(" (") {
         Some((values, rest)) => {
@@ -185,12 +232,11 @@ fn offer_in_words(text: &str) -> Option<Offer> {
         None => (text, None),
     };
     offer.price = price;
-    let tasks = values.strip_prefix("-n ").or_else(|| {
-        let count = values.strip_suffix(" processors");
-        count.or_else(|| values.strip_suffix(" processor"))
-    });
-    if let Some(tasks) = tasks {
-        offer.processors = Some(tasks.parse().ok()?);
+    let count = values.strip_prefix("-c ");
+    let count = count.or_else(|| values.strip_suffix(" processors"));
+    if let Some(count) = count.or_else(|| values.strip_suffix(" processor")) {
+        let count: u32 = count.parse().ok()?;
+        offer.processors = Some(f64::from(count));
         return Some(offer);
     }
     for pair in values.split([' ', ',']) {
@@ -198,11 +244,10 @@ fn offer_in_words(text: &str) -> Option<Offer> {
         match key {
             "sla-deadline" | "deadline" => offer.deadline = Some(duration::parse(value).ok()?),
             "budget" => offer.budget = Some(value.parse().ok()?),
-            // What this page has no field for cannot be taken by one click.
             _ => return None,
         }
     }
-    (offer != Offer::default()).then_some(offer)
+    Some(offer)
 }
 
 /// The terms of an accepted job.
@@ -238,7 +283,7 @@ mod tests {
     fn both_forms_of_a_refusal_in_json() {
         let today = json!({"verdict": "refused", "category": "budget", "reason": "it costs 10.5 credits",
             "counter_offers": [{"deadline_seconds": 35.0, "price": 10.1}, {"budget": 10.5, "price": 10.5},
-                {"chunks": 2, "processors_per_chunk": 3, "price": 4.0}]});
+                {"chunks": 2, "processors_per_chunk": 3, "price": 4.0}, {"chunks": 1, "processors_per_chunk": 3, "price": 4.0}]});
         let quote = Quote::from_json(&today).expect("a quote");
         assert_eq!((quote.accepted, quote.reason.as_str()), (false, "budget"));
         let texts: Vec<String> = quote.offers.iter().map(Offer::text).collect();
@@ -247,9 +292,20 @@ mod tests {
             [
                 "deadline 35 s (costs 10.1)",
                 "budget 10.5",
-                "6 processors (costs 4)"
+                "2 chunks of 3 (costs 4)",
+                "3 processors (costs 4)"
             ]
         );
+        let in_form = |quote: &Quote| -> Vec<Option<f64>> {
+            quote.offers.iter().map(|offer| offer.processors).collect()
+        };
+        assert_eq!(in_form(&quote), [None, None, None, Some(3.0)]);
+        let offer = |text: &str| json!({"processors": 5, "chunks": 1, "processors_per_chunk": 5, "price": 4.0, "text": text});
+        let batch = json!({"verdict": "refused", "reason": "share", "counter_offers": [offer("-n 5 (costs 4)"),
+            offer("-c 5 (costs 4)"), offer("an array of 5 jobs (costs 4)"), offer("5 processors (costs 4)")]});
+        let quote = Quote::from_json(&batch).expect("a quote");
+        assert_eq!(in_form(&quote), [None, Some(5.0), None, Some(5.0)]);
+        assert_eq!(quote.offers[2].text(), "an array of 5 jobs (costs 4)");
         let later = json!({"verdict": "refused", "reason": "budget", "text": "it costs 10.5 credits",
             "counter_offers": [{"deadline": 35.0, "budget": null, "processors": null, "price": 10.1, "text": "x"}],
             "curve": [{"deadline": 20.0, "price": 10.5, "accepted": false}, {"deadline": -1, "price": 1, "accepted": true},
@@ -270,14 +326,19 @@ mod tests {
                     sbatch: error: libra:                   or: --sla-deadline=35 (costs 3.09)\n\
                     sbatch: error: libra:                   or: -N 2 -n 3 (costs 3.09)\n\
                     sbatch: error: libra:                   or: -n 3 (costs 5)\n\
+                    sbatch: error: libra:                   or: -c 2 (costs 4)\n\
                     sbatch: error: Batch job submission failed: Access/permission denied\n";
         let quote = Quote::from_words(said).expect("a refusal");
         assert_eq!(quote.reason, "budget");
-        assert_eq!(quote.offers.len(), 3);
+        assert_eq!(quote.offers.len(), 5);
         assert_eq!(quote.offers[0].budget, Some(10.63));
         assert_eq!(quote.offers[1].deadline, Some(35.0));
         assert_eq!(quote.offers[1].price, Some(3.09));
-        assert_eq!(quote.offers[2].processors, Some(3.0));
+        assert_eq!(quote.offers[2].text(), "-N 2 -n 3 (costs 3.09)");
+        assert_eq!(
+            (quote.offers[3].processors, quote.offers[4].processors),
+            (None, Some(2.0))
+        );
         let said = "sbatch: libra: accepted: 52.5 % of a processor on n2, finished in 2h00m at the latest, for 3600.50 of 9000 credits\n";
         let quote = Quote::from_words(said).expect("accepted");
         assert_eq!((quote.accepted, quote.price), (true, Some(3600.5)));

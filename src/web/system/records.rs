@@ -39,13 +39,17 @@ pub struct Record {
 }
 
 impl Record {
-    /// A job that its batch system has forgotten.
+    /// A job that its batch system has forgotten, or of which nobody knows whether it was ever there.
     pub fn as_ended(&self) -> Job {
+        let state = match self.id.as_str() {
+            "" => "perhaps submitted",
+            _ => "ended",
+        };
         Job {
             key: self.key.clone(),
             id: self.id.clone(),
             name: self.wanted.name.clone(),
-            state: "ended".to_string(),
+            state: state.to_string(),
             submitted: Some(self.submitted),
             ..Job::default()
         }

@@ -5,7 +5,9 @@ use super::command::{Call, Output};
 use super::own::{Standing, settle, standings};
 use super::quote::Quote;
 use super::records::{Record, Records};
-use super::{Detail, Job, Kind, Problem, Site, Submission, Submitted, check_directory};
+use super::{
+    Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, perhaps,
+};
 use crate::host::clock;
 use crate::sold::Sold;
 use std::collections::BTreeMap;
@@ -71,20 +73,20 @@ impl Slurm {
         let directory = check_directory(&wanted.directory)?;
         let kind = if wanted.soft { "soft" } else { "" };
         let penalty = if wanted.soft { &wanted.penalty } else { "" };
+        let one_task = if wanted.processors.is_empty() {
+            ""
+        } else {
+            "1"
+        };
         let options = [
             ("estimate", wanted.estimate.as_str()),
             ("sla-deadline", &wanted.deadline),
             ("budget", &wanted.budget),
             ("deadline-type", kind),
             ("penalty-rate", penalty),
-            (
-                "ntasks",
-                if wanted.processors == "1" {
-                    ""
-                } else {
-                    &wanted.processors
-                },
-            ),
+            // On one node, as `libra quote` asks for them.
+            ("ntasks", one_task),
+            ("cpus-per-task", &wanted.processors),
             ("partition", &wanted.queue),
             ("job-name", &wanted.name),
             ("chdir", &wanted.directory),
@@ -103,7 +105,8 @@ impl Slurm {
     /// # Errors
     /// Slurm says something else.
     pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
-        if self.quotes && !wanted.estimate.is_empty() {
+        // A job without a deadline is no question for Libra.
+        if self.quotes && wanted.says_terms() {
             return ask(&self.site, Kind::Slurm, wanted);
         }
         let mut wanted = wanted.clone();
@@ -132,24 +135,31 @@ impl Slurm {
         let cluster = self.cluster()?.to_string();
         let call = self.sbatch(wanted)?;
         let mut record = self.records.begin(wanted, clock::unix_time())?;
-        let done = match call.run() {
-            Ok(done) if done.is_success() => done,
-            other => {
+        record.cluster = cluster;
+        let done = call.run_to_submit().inspect_err(|_| {
+            self.records.drop(&record);
+        })?;
+        let id = match Sent::of(&done) {
+            Sent::Job(id) => id,
+            Sent::No => {
                 self.records.drop(&record);
-                let done = other?;
                 return match Quote::from_words(&done.err) {
                     Some(quote) if !quote.accepted => Ok(Submitted::Refused(Box::new(quote))),
                     _ => Err(said(&done)),
                 };
             }
+            Sent::Perhaps => {
+                if let Err(error) = self.records.write(&record) {
+                    log::warn!("a submission without an answer: {error}");
+                }
+                return Ok(Submitted::Unknown(perhaps("sbatch", &done)));
+            }
         };
-        let id = done.out.trim().split(';').next().unwrap_or_default();
-        record.id = id.to_string();
-        record.cluster = cluster;
+        record.id.clone_from(&id);
         record.said = Quote::from_words(&done.err)
             .map(|quote| quote.text)
             .unwrap_or_default();
-        if let Ok(fields) = self.fields(id) {
+        if let Ok(fields) = self.fields(&id) {
             record.output = fields.get("StdOut").map(PathBuf::from).unwrap_or_default();
         }
         // It is there, with a record or without.
@@ -161,6 +171,10 @@ impl Slurm {
 
     /// A job's fields as `scontrol show job` prints them, each on a line or several on one; of an array, those of the first.
     fn fields(&self, id: &str) -> Result<BTreeMap<String, String>, Problem> {
+        let id = match is_rest_of_array(id) {
+            true => array_of(id),
+            false => id,
+        };
         let done = Call::new("scontrol").args(["show", "job", id]).run()?;
         if !done.is_success() {
             return Err(said(&done));
@@ -247,18 +261,18 @@ impl Slurm {
         let mut listed = Vec::new();
         for line in done.out.lines() {
             let mut job = job_of_line(line, &standing, now);
-            let array = job.id.split('_').next().unwrap_or_default();
             let record = known
                 .iter()
-                .find(|record| record.id == job.id || record.id == array);
+                .find(|record| record.id == job.id || record.id == array_of(&job.id));
             let record = record.cloned();
-            if let Some(record) = record.as_ref().filter(|record| record.id == job.id) {
+            let is = |record: &&Record| record.id == job.id || is_rest_of_array(&job.id);
+            if let Some(record) = record.as_ref().filter(is) {
                 job.key.clone_from(&record.key);
             }
             listed.push((job, record));
         }
         let forgotten = known.iter().filter(|record| {
-            let is = |job: &Job| job.id.split('_').next() == Some(record.id.as_str());
+            let is = |job: &Job| array_of(&job.id) == record.id;
             !listed.iter().any(|(job, _)| is(job))
         });
         let forgotten: Vec<_> = forgotten
@@ -274,12 +288,14 @@ impl Slurm {
     /// # Errors
     /// Slurm does not say.
     pub fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
-        let found = self.all()?.into_iter().find(|(job, _)| job.key == key);
-        let Some((mut job, record)) = found else {
+        let Some((mut job, record)) = find(key, self.all()?) else {
             return Ok(None);
         };
-        // Forgotten by Slurm already: what is on record is all there is.
-        let fields = self.fields(&job.id).unwrap_or_default();
+        // Forgotten by Slurm already, or never known to it: what is on record is all there is.
+        let fields = match job.id.as_str() {
+            "" => BTreeMap::new(),
+            id => self.fields(id).unwrap_or_default(),
+        };
         let field = |name: &str| {
             let value = fields.get(name).map(String::as_str);
             value
@@ -288,6 +304,7 @@ impl Slurm {
         };
         let mut facts = Vec::new();
         let output = match field("StdOut") {
+            _ if is_rest_of_array(&job.id) => None,
             "" => record.as_ref().map(|record| record.output.clone()),
             file => Some(PathBuf::from(file)),
         };
@@ -316,7 +333,11 @@ impl Slurm {
                 .map(|record| record.said.clone())
                 .unwrap_or_default(),
             ours: record.is_some_and(|record| record.key == job.key),
-            no_output: "Slurm does not say where its output is.".to_string(),
+            no_output: match is_rest_of_array(&job.id) {
+                true => "These jobs of an array have not begun. Each has a page of its own under Jobs once it has.",
+                false => "Slurm does not say where its output is.",
+            }
+            .to_string(),
             output,
             facts,
             job,
@@ -328,12 +349,57 @@ impl Slurm {
     /// # Errors
     /// It does not end.
     pub fn cancel(&self, id: &str) -> Result<(), Problem> {
-        let done = Call::new("scancel").arg("--").arg(id).run()?;
+        let call = Call::new("scancel");
+        let call = match is_rest_of_array(id) {
+            // scancel does not read all that squeue prints of it.
+            true => call.args(["--state=PENDING", "--", array_of(id)]),
+            false => call.args(["--", id]),
+        };
+        let done = call.run()?;
         match done.is_success() && done.err.trim().is_empty() {
             true => Ok(()),
             false => Err(said(&done)),
         }
     }
+}
+
+/// States that a job does not leave by itself; requeued jobs, held ones and whatever else there is will go on.
+const FINAL: [&str; 10] = [
+    "COMPLETED",
+    "CANCELLED",
+    "FAILED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "PREEMPTED",
+    "BOOT_FAIL",
+    "DEADLINE",
+    "OUT_OF_MEMORY",
+    "REVOKED",
+];
+
+fn is_live(state: &str) -> bool {
+    !state.is_empty() && !FINAL.contains(&state)
+}
+
+/// `7` of `7`, `7_3` and `7_[4-9%2]`.
+fn array_of(id: &str) -> &str {
+    id.split('_').next().unwrap_or_default()
+}
+
+/// Those of an array that have not begun are one job to squeue: `7_[4-9%2]`, and another id each time one of them begins.
+fn is_rest_of_array(id: &str) -> bool {
+    id.contains('[')
+}
+
+/// A job of this key, or the first that it has become: squeue knows the array of a record by its parts alone.
+fn find(key: &str, jobs: Vec<(Job, Option<Record>)>) -> Option<(Job, Option<Record>)> {
+    let is_record = |record: &Option<Record>| record.as_ref().is_some_and(|r| r.key == key);
+    let at = jobs.iter().position(|(job, _)| job.key == key);
+    let at = at.or_else(|| jobs.iter().position(|(_, record)| is_record(record)))?;
+    let (mut job, record) = jobs.into_iter().nth(at)?;
+    // The page goes on to ask by it.
+    job.key = key.to_string();
+    Some((job, record))
 }
 
 fn job_of_line(line: &str, standing: &BTreeMap<String, Standing>, now: f64) -> Job {
@@ -346,19 +412,7 @@ fn job_of_line(line: &str, standing: &BTreeMap<String, Standing>, now: f64) -> J
     }
     let [id, state, submitted, ended, nodes, comment, name] =
         <[String; 7]>::try_from(values).unwrap_or_default();
-    let live = matches!(
-        state.as_str(),
-        "PENDING"
-            | "RUNNING"
-            | "SUSPENDED"
-            | "COMPLETING"
-            | "CONFIGURING"
-            | "STOPPED"
-            | "REQUEUED"
-            | "RESIZING"
-            | "SIGNALING"
-            | "STAGE_OUT"
-    );
+    let live = is_live(&state);
     let mut job = Job {
         key: id.clone(),
         name,
@@ -429,6 +483,54 @@ mod tests {
         assert!(!job.live);
         let odd = job_of_line("", &BTreeMap::new(), 0.0);
         assert_eq!(odd.id, "");
+    }
+
+    #[test]
+    fn what_has_not_ended_for_good_is_live() {
+        for state in [
+            "PENDING",
+            "REQUEUE_HOLD",
+            "SPECIAL_EXIT",
+            "RESV_DEL_HOLD",
+            "REQUEUE_FED",
+            "COMPLETING",
+        ] {
+            assert!(is_live(state), "{state}");
+        }
+        for state in ["COMPLETED", "CANCELLED", "DEADLINE", "OUT_OF_MEMORY", ""] {
+            assert!(!is_live(state), "{state}");
+        }
+    }
+
+    #[test]
+    fn an_array_is_found_by_its_record() {
+        let job = |id: &str, key: &str| Job {
+            id: id.to_string(),
+            key: key.to_string(),
+            ..Job::default()
+        };
+        let record = Record {
+            key: "1-12345678".to_string(),
+            id: "7".to_string(),
+            ..Record::default()
+        };
+        let listed = |key: &str| {
+            vec![
+                (job("6", "6"), None),
+                (job("7_1", "7_1"), Some(record.clone())),
+                (job("7_[2-3%1]", key), Some(record.clone())),
+            ]
+        };
+        let id = |key: &str, jobs| find(key, jobs).map(|(job, _)| job.id);
+        assert_eq!(
+            id("1-12345678", listed("1-12345678")),
+            Some("7_[2-3%1]".to_string())
+        );
+        assert_eq!(id("1-12345678", listed("x")), Some("7_1".to_string()));
+        assert_eq!(id("7_1", listed("x")), Some("7_1".to_string()));
+        assert_eq!(id("8", listed("x")), None);
+        let found = find("1-12345678", listed("x")).expect("the first");
+        assert_eq!(found.0.key, "1-12345678", "its page asks by this key again");
     }
 
     #[test]
