@@ -156,9 +156,6 @@ impl Call {
     /// `after_id`: standard output is a line with an id, and after so long nothing more is expected.
     fn watch(self, patience: Duration, after_id: Option<Duration>) -> Result<Output, Problem> {
         let name = self.name();
-        let unable = |error: &dyn std::fmt::Display| {
-            Problem::new(format!("{name} cannot be started: {error}"))
-        };
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -168,15 +165,19 @@ impl Call {
             .stderr(Stdio::piped());
         let mut terminal = None;
         if after_id.is_some() {
-            // Into a pipe, sbatch writes when it ends: a line that it has printed would be lost with it.
-            let pair = openpty(None, None).map_err(|error| unable(&error))?;
-            command.stdout(pair.slave);
-            terminal = Some(pair.master);
+            // Into a pipe, sbatch writes when it ends: a line that it has printed would be lost with it. Where there are no
+            // pseudo-terminals (some containers), that is how it is.
+            if let Ok(pair) = openpty(None, None) {
+                command.stdout(pair.slave);
+                terminal = Some(pair.master);
+            }
         }
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let mut child = command.spawn().map_err(|error| unable(&error))?;
+        let mut child = command
+            .spawn()
+            .map_err(|error| Problem::new(format!("{name} cannot be started: {error}")))?;
         // With it our own end of the terminal that it writes to, lest that never ends.
         drop(command);
         let (stdin, err) = (child.stdin.take(), child.stderr.take());
