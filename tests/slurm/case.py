@@ -119,8 +119,9 @@ class SiteCase(unittest.TestCase):
         return self.slurm.sbatch(*self.terms_of(estimate, deadline, budget), *more, **options)
 
     def runs_again(self, job, where=lambda: True, patience=120):
-        """A requeued job runs: Slurm itself lets it wait for two minutes, so it is told to start now."""
-        slurm, asked = self.slurm, [0.0]
+        """A requeued job runs: Slurm itself lets it wait for two minutes, so it is told to start. Not in the second in which it was ended: slurmd
+        would take it for what has just been killed ("Job credential revoked")."""
+        slurm, asked = self.slurm, [time.monotonic() - 1]
 
         def again():
             if slurm.state(job) == "RUNNING" and where():

@@ -128,8 +128,6 @@ class NodesLost(SiteCase):
         job = slurm.submit(*terms(0.3, node))
         self.started(job)
         sold = self.sold(job)
-        # Between prolog and launch Slurm itself ends a job that is requeued.
-        time.sleep(2)
         slurm.must("scontrol", "requeue", job)
         self.runs_again(job, lambda: slurm.job(job)["Restarts"] == "1")
         self.started(job)
