@@ -72,9 +72,7 @@ impl Host {
         }
         desk.tried(|payments| payments.flush());
     }
-}
 
-impl Host {
     /// A job that was accepted does not run after all.
     pub(super) fn give_back_payment(&self, entry: &Entry, now: f64) {
         if entry.payer.is_some() {
