@@ -1,0 +1,16 @@
+//! One program for all targets: `libra-fuzz TARGET`, started by AFL++ (`fuzz/run`).
+
+#[path = "../targets.rs"]
+mod targets;
+
+fn main() {
+    let name = std::env::args().nth(1).unwrap_or_default();
+    let Some((_, target)) = targets::TARGETS.iter().find(|(known, _)| *known == name) else {
+        for (name, _) in targets::TARGETS {
+            println!("{name}");
+        }
+        // Without a name it is a list; with one that is none, a mistake.
+        std::process::exit(if name.is_empty() { 0 } else { 2 });
+    };
+    afl::fuzz!(|input: &[u8]| target(input));
+}
