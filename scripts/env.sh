@@ -15,8 +15,14 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # version_ge A B: is version A the same as B or newer?
 version_ge() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
-# The version a cargo or rustc reports, and nothing when it does not run.
-rust_version() { "$1" --version 2>/dev/null | awk 'NR == 1 { print $2 }' | sed 's/-.*//'; }
+# Asked for set or not, an empty LIBCLANG_PATH would keep bindgen from looking anywhere.
+[ -n "${LIBCLANG_PATH:-}" ] || unset LIBCLANG_PATH
+
+# shellcheck source=probe/probes.sh
+. "$root/scripts/probe/probes.sh"
+
+# The version a cargo or rustc reports, and nothing when it does not run: rustup's cargo is there without any toolchain, too.
+rust_version() { (cd "$root" && "$1" --version 2>/dev/null) | awk 'NR == 1 { print $2 }' | sed 's/-.*//'; }
 
 new_enough() {
     local v
@@ -24,42 +30,34 @@ new_enough() {
     [ -n "$v" ] && version_ge "$v" "$rust_min"
 }
 
-# Sets CARGO, RUSTC and RUSTDOC to a Rust that is new enough. Ubuntu installs several side by side,
-# under names that carry the version (cargo-1.85) and in a directory of their own, where the
-# subcommands (clippy, fmt) have their plain names.
+# Every cargo there may be, best first: each one on PATH, as an old one may be in front of a new one, then where installers put it.
+# Ubuntu has several side by side, under names that carry the version (cargo-1.85), and with plain names in a directory of their own.
+cargos() {
+    type -aP cargo
+    printf '%s\n' "${CARGO_HOME:-${HOME:-}/.cargo}/bin/cargo" /usr/local/bin/cargo /usr/bin/cargo
+    compgen -G '/usr/lib/rust-[0-9]*/bin/cargo' | sort -rV
+    compgen -G '/usr/bin/cargo-[0-9]*.[0-9]*' | sort -rV
+}
+
+# Sets CARGO, RUSTC and RUSTDOC to a Rust that is new enough: of one directory, as a compiler and a cargo of two versions do not
+# always go together. The subcommands (clippy, fmt) are looked for on PATH, so that directory goes in front.
 find_rust() {
-    local c v
+    local c directory suffix
     if [ -n "${CARGO:-}" ] && new_enough "$CARGO" && new_enough "${RUSTC:-rustc}"; then
         return 0
     fi
-    for c in cargo "$HOME/.cargo/bin/cargo"; do
-        if new_enough "$c" && new_enough "${c%cargo}rustc"; then
-            CARGO=$(command -v "$c")
-            RUSTC=$(command -v "${c%cargo}rustc")
-            RUSTDOC=$(command -v "${c%cargo}rustdoc" || true)
-            export CARGO RUSTC
-            [ -z "$RUSTDOC" ] || export RUSTDOC
-            return 0
-        fi
-    done
     while read -r c; do
-        v=${c##*-}
-        if new_enough "$c" && new_enough "/usr/bin/rustc-$v"; then
-            export CARGO=$c RUSTC=/usr/bin/rustc-$v RUSTDOC=/usr/bin/rustdoc-$v
-            [ ! -d "/usr/lib/rust-$v/bin" ] || PATH=/usr/lib/rust-$v/bin:$PATH
-            return 0
-        fi
-    done < <(compgen -G '/usr/bin/cargo-[0-9]*.[0-9]*' | sort -rV)
+        directory=${c%/*} suffix=${c##*/cargo}
+        if ! new_enough "$c" || ! new_enough "$directory/rustc$suffix"; then continue; fi
+        export CARGO=$c RUSTC=$directory/rustc$suffix
+        if [ -x "$directory/rustdoc$suffix" ]; then export RUSTDOC=$directory/rustdoc$suffix; fi
+        if [ "$(command -v cargo)" != "$c" ] && [ -z "$suffix" ]; then PATH=$directory:$PATH; fi
+        return 0
+    done < <(cargos)
     return 1
 }
 
 # For scripts that cannot go on without Rust.
 need_rust() {
     find_rust || die "no cargo $rust_min or newer; run scripts/bootstrap build"
-}
-
-# bindgen loads libclang when the build script runs. Any of these names will do for it.
-find_libclang() {
-    [ -n "${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null ||
-        compgen -G '/usr/lib/*/libclang*.so*' >/dev/null || compgen -G '/usr/lib64/libclang*.so*' >/dev/null
 }
