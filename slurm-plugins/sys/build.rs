@@ -1,6 +1,9 @@
 //! Makes the Rust side of the site's own Slurm headers: structures differ from version to version, and slurmctld loads only
 //! what was built for it.
 
+#[path = "../../build/bindings.rs"]
+mod bindings;
+
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,13 +12,17 @@ fn main() {
     println!("cargo:rerun-if-env-changed=SLURM_INCLUDE");
     println!("cargo:rerun-if-env-changed=CC");
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=../../build/bindings.rs");
     println!("cargo:rerun-if-changed=wrapper.h");
     let include = env::var("SLURM_INCLUDE").unwrap_or_else(|_| "/usr/include".to_string());
     let header = format!("{include}/slurm/spank.h");
     println!("cargo:rerun-if-changed={header}");
     println!("cargo:rerun-if-changed={include}/slurm/slurm.h");
     println!("cargo:rerun-if-changed={include}/slurm/slurm_version.h");
-    println!("cargo:VERSION_NUMBER={}", version(&include));
+    let Some(number) = version(&include) else {
+        return;
+    };
+    println!("cargo:VERSION_NUMBER={number}");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     own_unwinder(&out);
     let made = bindgen::Builder::default()
@@ -37,16 +44,13 @@ fn main() {
         .rust_edition(bindgen::RustEdition::Edition2024)
         .merge_extern_blocks(true)
         .derive_default(false)
-        .layout_tests(false)
-        .generate();
-    match made {
-        Ok(made) => made
-            .write_to_file(out.join("slurm.rs"))
-            .expect("OUT_DIR can be written"),
-        Err(error) => panic!(
-            "{include}/slurm cannot be read: {error}; it needs Slurm's headers (Debian: libslurm-dev; others: SLURM_INCLUDE=…) and libclang (Debian: libclang-dev)"
-        ),
-    }
+        .layout_tests(false);
+    bindings::write(
+        made,
+        &out.join("slurm.rs"),
+        &format!("{include}/slurm"),
+        ". It needs Slurm's headers (Debian: libslurm-dev; others: SLURM_INCLUDE=DIR)",
+    );
 }
 
 /// Puts what catches panics into the plugins themselves. By default it is in libgcc_s.so, which every sbatch would load just for a
@@ -69,14 +73,22 @@ fn own_unwinder(out: &Path) {
     }
 }
 
-/// SLURM_VERSION_NUMBER of the headers, as a decimal number.
-fn version(include: &str) -> u32 {
+/// SLURM_VERSION_NUMBER of the headers, as a decimal number. What is wrong with them is told to cargo, which then ends the build.
+fn version(include: &str) -> Option<u32> {
     let path = format!("{include}/slurm/slurm_version.h");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| {
-        panic!("{path} cannot be read: {error}; it needs Slurm's headers (Debian: libslurm-dev; others: SLURM_INCLUDE=…)")
-    });
-    (text.lines())
-        .filter_map(|line| line.strip_prefix("#define SLURM_VERSION_NUMBER"))
-        .find_map(|number| u32::from_str_radix(number.trim().trim_start_matches("0x"), 16).ok())
-        .unwrap_or_else(|| panic!("{path} has no SLURM_VERSION_NUMBER"))
+    let found = std::fs::read_to_string(&path)
+        .map_err(|error| format!("cannot be read: {error}"))
+        .and_then(|text| {
+            (text.lines())
+                .filter_map(|line| line.strip_prefix("#define SLURM_VERSION_NUMBER"))
+                .find_map(|number| {
+                    u32::from_str_radix(number.trim().trim_start_matches("0x"), 16).ok()
+                })
+                .ok_or_else(|| "has no SLURM_VERSION_NUMBER".to_string())
+        });
+    found
+        .map_err(|problem| {
+            println!("cargo::error={path} {problem}. Install Slurm's headers (Debian: apt-get install libslurm-dev), or say SLURM_INCLUDE=DIR, the directory in which slurm/ is");
+        })
+        .ok()
 }

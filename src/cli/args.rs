@@ -27,6 +27,9 @@ use std::path::PathBuf;
 const COMMON: &str = "Common options";
 
 /// Headings without and lines with indentation: [`generate`](super::generate) makes sections of them.
+/// The version, and which commit was built: 'commit 0123456789ab', 'commit unknown' of an unpacked archive, or 'development build'.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("LIBRA_BUILD"), ")");
+
 const AFTER: &str = "\
 Examples:
   libra run -W deadline=20,budget=15,estimate=10 -- ./simulate input.dat
@@ -113,7 +116,7 @@ Examples:
 /// share of a processor and at which price, or why not and what would be accepted. Accepted jobs start
 /// at once, are held to their shares by cgroups, and end in time.
 #[derive(Debug, Parser)]
-#[command(name = "libra", version, after_long_help = AFTER, max_term_width = 100)]
+#[command(name = "libra", version = VERSION, after_long_help = AFTER, max_term_width = 100)]
 pub struct Args {
     /// Configuration file [default: $LIBRA_CONFIG, /etc/libra/libra.toml, or built-in defaults]
     // The variable is read elsewhere: clap takes an empty one for an empty path.

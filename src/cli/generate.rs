@@ -38,8 +38,8 @@ fn man_pages(directory: &Path) -> io::Result<()> {
     // 'libra help run' is what 'libra run --help' says: no page of its own.
     let mut command = Args::command().disable_help_subcommand(true);
     command.build();
-    let source = format!("libra {}", command.get_version().unwrap_or_default());
-    page_and_those_below(&command, None, &source, directory)
+    let source = concat!("libra ", env!("CARGO_PKG_VERSION"));
+    page_and_those_below(&command, None, source, directory)
 }
 
 fn page_and_those_below(
