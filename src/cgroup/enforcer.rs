@@ -32,6 +32,7 @@ pub struct Enforcer {
     hierarchies: Vec<Hierarchy>,
     delegated: Option<PathBuf>,
     policy: Policy,
+    ceiling: Option<f64>,
     made: Mutex<RootRecord>,
 }
 
@@ -67,8 +68,17 @@ impl Enforcer {
             hierarchies,
             delegated,
             policy,
+            ceiling: settings.ceiling,
             made: Mutex::default(),
         }
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    pub(super) fn ceiling(&self) -> Option<f64> {
+        self.ceiling
     }
 
     /// The kernel interface in use.
@@ -99,8 +109,14 @@ impl Enforcer {
         } else {
             "; no cpuacct: usage is a lower bound"
         };
+        let all = self.ceiling.map_or(String::new(), |processors| {
+            format!(
+                "; all together get at most {} processors",
+                crate::text::processors(processors)
+            )
+        });
         format!(
-            "cgroup {version} below {}; {held}{usage}",
+            "cgroup {version} below {}; {held}{all}{usage}",
             places.join(", ")
         )
     }
@@ -253,15 +269,22 @@ impl Enforcer {
     }
 
     /// Prepares a directory above jobs that we have just made: the most weight there is, because jobs
-    /// compete with everything else on the host through it, and the parent's processors.
+    /// compete with everything else on the host through it, the ceiling, and the parent's processors.
     fn furnish(&self, at: &Path, hierarchy: &Hierarchy) -> Result<(), Error> {
-        let (file, most) = match self.version {
-            Version::V1 => (v1::SHARES, V1_SHARES.1),
-            Version::V2 => (v2::WEIGHT, V2_WEIGHT.1),
-        };
         if hierarchy.roles.contains(&Role::Cpu) {
+            let (file, most) = match self.version {
+                Version::V1 => (v1::SHARES, V1_SHARES.1),
+                Version::V2 => (v2::WEIGHT, V2_WEIGHT.1),
+            };
             if let Err(e) = write_once(&at.join(file), &most.to_string()) {
                 log::warn!("jobs compete with the rest of the host at its usual weight: {e}");
+            }
+            if at == hierarchy.root {
+                if let Err(e) = self.write_ceiling(at) {
+                    log::warn!(
+                        "nothing but their own shares holds jobs back from the rest of the host: {e}"
+                    );
+                }
             }
         }
         if self.version == Version::V1 && hierarchy.roles.contains(&Role::Cpuset) {

@@ -120,25 +120,28 @@ impl Policy {
                 period_us: self.period_us,
                 burst_us: 0,
             },
-            Spare::Idle => {
-                let period_us = self
-                    .period_us
-                    .max((LEAST_US as f64 / limits.processors).ceil() as u64);
-                let period_us = period_us.min(LONGEST_PERIOD_US);
-                let quota = ((limits.processors * period_us as f64).round() as u64).max(LEAST_US);
-                // Half a quota may be carried over: without it a job that waited for a processor within
-                // a period loses that time for good; with more, each change of a share gives more away
-                // (docs/enforcement.md has the figures).
-                Bandwidth {
-                    quota_us: Some(quota),
-                    period_us,
-                    burst_us: if burst { quota / 2 } else { 0 },
-                }
-            }
+            Spare::Idle => self.cap(limits, burst),
         };
         Held {
             bandwidth,
             weight: self.weight(limits),
+        }
+    }
+
+    /// The quota that holds a group to these processors.
+    pub fn cap(&self, limits: &Limits, burst: bool) -> Bandwidth {
+        let period_us = self
+            .period_us
+            .max((LEAST_US as f64 / limits.processors).ceil() as u64);
+        let period_us = period_us.min(LONGEST_PERIOD_US);
+        let quota = ((limits.processors * period_us as f64).round() as u64).max(LEAST_US);
+        // Half a quota may be carried over: without it a job that waited for a processor within
+        // a period loses that time for good; with more, each change of a share gives more away
+        // (docs/enforcement.md has the figures).
+        Bandwidth {
+            quota_us: Some(quota),
+            period_us,
+            burst_us: if burst { quota / 2 } else { 0 },
         }
     }
 

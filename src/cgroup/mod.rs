@@ -11,6 +11,7 @@
 
 mod best_effort;
 mod borrowed;
+mod ceiling;
 mod detect;
 mod enforcer;
 mod error;

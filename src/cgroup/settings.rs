@@ -64,6 +64,9 @@ pub struct Settings {
     pub period: Duration,
     /// Whether jobs may be held to chosen processors.
     pub pin: Pin,
+    /// Processors that all jobs together may use at most, > 0: a quota of the directory above them. `None`: all there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<f64>,
     /// A mount table in place of /proc/self/mountinfo, for tests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mounts: Option<PathBuf>,
@@ -77,6 +80,7 @@ impl Default for Settings {
             spare: Spare::Idle,
             period: Duration::from_millis(100),
             pin: Pin::Auto,
+            ceiling: None,
             mounts: None,
         }
     }

@@ -54,19 +54,25 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
             processors(machine.spec.processors)
         ));
     }
-    let enforcement = match cgroup::open(&config.cgroup_settings()) {
+    let enforcement = match cgroup::open(&machine.cgroup_settings(&config)) {
         Enforcement::Active(enforcer) => enforcer.describe(),
         Enforcement::None { reason } => format!("NOT enforced: {}", why(&config, &reason)),
     };
     if enforcement.starts_with("NOT") && config.cgroup.version != VersionChoice::Off {
         warnings.push(format!("shares are {enforcement}"));
     }
+    let rest = (online as f64 - machine.spec.processors).max(0.0);
+    let kept = match rest > 0.0 {
+        true => format!("{} of {online} kept for the system", processors(rest)),
+        false => "none kept for the system".to_string(),
+    };
     let text = if args.json {
         let json = json!({
             "origin": origin,
             "valid": true,
             "node": machine.name,
             "processors": machine.spec.processors,
+            "processors_online": online,
             "rating": machine.spec.rating,
             "enforcement": enforcement,
             "warnings": warnings,
@@ -74,9 +80,10 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
         format!("{json}\n")
     } else {
         let mut text = format!(
-            "{origin}: valid\nnode {}: {} processors, rating {}, memory {}\nshares: {enforcement}\n",
+            "{origin}: valid\nnode {}: {} processors ({}), rating {}, memory {}\nshares: {enforcement}\n",
             machine.name,
-            machine.spec.processors,
+            processors(machine.spec.processors),
+            kept,
             machine.spec.rating,
             memory::show(machine.spec.memory)
         );

@@ -14,7 +14,9 @@ use crate::decision::pricing::{AnyPricing, Linear, Utilisation};
 use crate::decision::share::ShareRule;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-pub use values::{Amount, Duration, Margin, Memory, OnFault, Processors, Rating, WithoutTerms};
+pub use values::{
+    Amount, Duration, Margin, Memory, OnFault, Processors, Rating, Reserve, WithoutTerms,
+};
 
 /// Every key with its default value and what it means.
 pub const DEFAULT_TOML: &str = include_str!("default.toml");
@@ -112,6 +114,8 @@ pub enum PricingName {
 pub struct NodeConfig {
     /// Processors that jobs may share.
     pub processors: Processors,
+    /// Part of the processors that is kept for everything else on a host.
+    pub reserve: Reserve,
     /// Speed against a reference node.
     pub rating: Rating,
     /// Memory that jobs may ask for.
@@ -519,6 +523,7 @@ impl Config {
             period: std::time::Duration::from_secs_f64(self.cgroup.period.0),
             // Packing was measured and gains nothing, see docs/enforcement.md.
             pin: cgroup::Pin::Never,
+            ceiling: None,
             mounts: None,
         }
     }
@@ -541,7 +546,8 @@ mod tests {
         let changed = DEFAULT_TOML
             .replace("best-fit", "least-loaded")
             .replace("integral-shares = false", "integral-shares = true")
-            .replace("\"5%\"", "\"10%\"")
+            .replace("estimate-margin = \"5%\"", "estimate-margin = \"10%\"")
+            .replace("reserve = \"5%\"", "reserve = \"3%\"")
             .replace("alpha = 1.0", "alpha = 2.0")
             .replace("rating = 1.0", "rating = 2.0")
             .replace("spare = \"idle\"", "spare = \"shared\"")
@@ -554,6 +560,7 @@ mod tests {
         assert_eq!(config.admission.estimate_margin, Margin(0.1));
         assert_eq!(config.pricing.alpha, Amount(2.0));
         assert_eq!(config.node.rating, Rating(2.0));
+        assert_eq!(config.node.reserve, Reserve(0.03));
         assert_eq!(config.cgroup.spare, Spare::Shared);
         assert_eq!(config.cgroup.period, Duration(0.05));
         assert_eq!(config.pbs.on_fault, OnFault::Admit);
@@ -568,6 +575,8 @@ mod tests {
             ("[pricing]\nalpha = nan", "line 2", "credits"),
             ("\n\n[node]\nmemory = 'much'", "line 4", "memory"),
             ("[node]\nprocessors = 0", "line 2", "processors"),
+            ("[node]\nreserve = '60%'", "line 2", "0%\" to \"50%"),
+            ("[node]\nreserve = 0.05", "line 2", "percent"),
             ("[agent]\ninterval = 'soon'", "line 2", "HH:MM:SS"),
             ("[admission]\nestimate-margin = '5'", "line 2", "%"),
             ("[pbs]\non-fault = 'admitt'", "line 2", "`admit`"),

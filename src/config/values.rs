@@ -135,6 +135,43 @@ impl<'de> Deserialize<'de> for Processors {
     }
 }
 
+/// The part of a host's processors that is not sold: 0 to 0.5.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reserve(pub f64);
+
+impl Default for Reserve {
+    fn default() -> Self {
+        Reserve(0.05)
+    }
+}
+
+impl Reserve {
+    /// What of so many processors is left to sell.
+    pub fn leaves(self, processors: f64) -> f64 {
+        // To the fourth digit, which is what batch systems write: 0.95 and not 0.9499999999999999.
+        (processors * (1.0 - self.0) * 1e4).round() / 1e4
+    }
+}
+
+impl<'de> Deserialize<'de> for Reserve {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        let percent = match &written {
+            Written::Text(text) => text
+                .strip_suffix('%')
+                .and_then(|digits| digits.trim().parse::<f64>().ok()),
+            Written::Number(_) => None,
+        };
+        match percent {
+            Some(percent) if (0.0..=50.0).contains(&percent) => Ok(Reserve(percent / 100.0)),
+            _ => Err(D::Error::custom(format!(
+                "{} is not a reserve; write percent of the host's processors in quotes, \"0%\" to \"50%\"",
+                written.shown()
+            ))),
+        }
+    }
+}
+
 /// Speed against a reference node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rating(pub f64);

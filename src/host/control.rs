@@ -80,6 +80,9 @@ impl<'a> ControlLoop<'a> {
     /// When the registry fails.
     pub fn try_lead(host: &'a Host) -> Result<Option<ControlLoop<'a>>, HostError> {
         let leadership = host.registry().try_lead()?;
+        if leadership.is_some() {
+            host.hold_ceiling();
+        }
         Ok(leadership.map(|leadership| ControlLoop {
             host,
             leadership,
@@ -101,6 +104,7 @@ impl<'a> ControlLoop<'a> {
         self.read_registry()?;
         let now = clock::since_boot();
         if self.rounds % FORGET == 0 {
+            self.host.hold_ceiling();
             let lock = self.host.registry.lock()?;
             self.host.registry.sweep(&lock)?;
             self.host.forget(&mut self.host.registry.all()?, now)?;

@@ -410,6 +410,19 @@ impl Host {
         Ok(())
     }
 
+    /// Sees to it that all jobs together leave the host what is kept for it.
+    pub(super) fn hold_ceiling(&self) {
+        let Some(enforcer) = self.enforcer() else {
+            return;
+        };
+        match enforcer.hold_ceiling(&self.read_roots()) {
+            Ok(false) => {}
+            Ok(true) => log::info!("{}", enforcer.describe()),
+            Err(error) if error.is_gone() => {}
+            Err(error) => log::warn!("the reserve of this host is not kept as configured: {error}"),
+        }
+    }
+
     /// Removes the directories above the jobs that were made here, once they are empty.
     pub(super) fn remove_roots(&self) -> Result<(), HostError> {
         let roots = self.read_roots();

@@ -1,5 +1,6 @@
 //! What this host is: its name, processors and memory, as configured or as found.
 
+use crate::cgroup;
 use crate::config::{Config, Memory, Processors};
 use crate::decision::node::NodeSpec;
 use std::fs;
@@ -13,14 +14,18 @@ pub struct Machine {
     pub spec: NodeSpec,
     /// Processors online, by number; at least one.
     pub online: Vec<u32>,
+    /// Processors that all jobs together can use at most, whatever is sold; all that are online, where nothing is kept for
+    /// the rest of the host.
+    pub ceiling: f64,
 }
 
 impl Machine {
     /// Looks at this host.
     pub fn find(config: &Config) -> Machine {
         let online = online();
+        let all = online.len() as f64;
         let processors = match config.node.processors {
-            Processors::All => online.len() as f64,
+            Processors::All => config.node.reserve.leaves(all),
             Processors::Count(count) => count,
         };
         let memory = match config.node.memory {
@@ -45,9 +50,27 @@ impl Machine {
                 rating: config.node.rating.0,
                 memory,
             },
+            ceiling: ceiling(processors, all, config.node.reserve.leaves(all)),
             online,
         }
     }
+}
+
+impl Machine {
+    /// The settings of the enforcement on this host.
+    pub fn cgroup_settings(&self, config: &Config) -> cgroup::Settings {
+        let all = self.online.len() as f64;
+        cgroup::Settings {
+            ceiling: (self.ceiling < all).then_some(self.ceiling),
+            ..config.cgroup_settings()
+        }
+    }
+}
+
+/// Half of the reserve is slack: a ceiling of exactly what is sold would take a little of every promise, since the kernel
+/// counts the time of the group above the jobs in other moments than that of each job.
+fn ceiling(sold: f64, all: f64, unreserved: f64) -> f64 {
+    sold.max((unreserved + all) / 2.0).min(all)
 }
 
 fn online() -> Vec<u32> {
@@ -97,7 +120,21 @@ mod tests {
     #[test]
     fn this_host_has_a_processor() {
         let machine = Machine::find(&Config::default());
-        assert!(machine.spec.processors >= 1.0);
-        assert_eq!(machine.online.len() as f64, machine.spec.processors);
+        let all = machine.online.len() as f64;
+        assert!(all >= 1.0);
+        assert!((machine.spec.processors - 0.95 * all).abs() < 1e-4);
+    }
+
+    #[test]
+    fn jobs_cannot_use_the_reserve_and_are_not_kept_from_what_they_were_sold() {
+        // Sold, online, unreserved.
+        assert_eq!(ceiling(1.9, 2.0, 1.9), 1.95);
+        // An administrator who sells less keeps the rest for jobs that may use spare time.
+        assert_eq!(ceiling(1.0, 2.0, 1.9), 1.95);
+        // One who says so sells all.
+        assert_eq!(ceiling(2.0, 2.0, 1.9), 2.0);
+        assert_eq!(ceiling(1.99, 2.0, 1.9), 1.99);
+        assert_eq!(ceiling(64.0, 2.0, 1.9), 2.0);
+        assert_eq!(ceiling(2.0, 2.0, 2.0), 2.0);
     }
 }

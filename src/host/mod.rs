@@ -107,9 +107,10 @@ impl Host {
         } else {
             PathBuf::from(&config.registry.directory)
         };
-        let enforcement = cgroup::open(&config.cgroup_settings());
+        let machine = Machine::find(&config);
+        let enforcement = cgroup::open(&machine.cgroup_settings(&config));
         Ok(Host {
-            machine: Machine::find(&config),
+            machine,
             registry: Registry::open(&directory)?,
             enforcement,
             boot: clock::boot_id(),

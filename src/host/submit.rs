@@ -256,6 +256,8 @@ impl Host {
         let mut unenforced = self.unenforced().map(str::to_string);
         let mut group = None;
         if let Some(enforcer) = self.enforcer() {
+            // On version 1 no group may have more than the one above it, which another configuration may have made.
+            self.hold_ceiling();
             let limits = self.limits(terms.share * f64::from(entry.slots));
             match enforcer.create(&group_name(&entry.id), &limits) {
                 Ok(made) => {

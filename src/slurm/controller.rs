@@ -15,7 +15,7 @@ use crate::accounts::desk::{Denied, Desk, coverable};
 use crate::accounts::payments::Payer;
 use crate::book::kept::KeptQuotes;
 use crate::book::{Admitted, Book, BookError};
-use crate::config::{Config, WithoutTerms};
+use crate::config::{Config, Reserve, WithoutTerms};
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{Request, Shape};
 use crate::decision::refusal::Refusal;
@@ -36,6 +36,8 @@ pub struct Controller {
     pub(super) partitions: Vec<Partition>,
     /// Nodes of Libra's partitions.
     pub(super) libra_nodes: HashSet<String>,
+    /// What of each node is not sold.
+    pub(super) reserve: Reserve,
     features: HashMap<String, Vec<String>>,
     pub(super) largest: u32,
     /// Numbers of the jobs, or arrays, that were sold something.
@@ -121,6 +123,7 @@ impl Controller {
             shared_for: (0, Vec::new()),
             partitions: Vec::new(),
             libra_nodes: HashSet::new(),
+            reserve: config.node.reserve,
             features: HashMap::new(),
             largest: 1,
             sold_jobs: HashSet::new(),
@@ -149,6 +152,7 @@ impl Controller {
         self.book.starts_within(config.slurm.start_delay.0);
         self.without_terms = config.slurm.without_terms;
         self.wanted = config.slurm.partitions.clone();
+        self.reserve = config.node.reserve;
         self.quotes.configure(config.quote_limits());
         // Every look does it, so that no submission has to wait for it.
         self.book
@@ -498,14 +502,15 @@ impl Controller {
         // Slurm gives a job no processor of a node twice.
         let wanted = u64::from(shape.processors_per_chunk);
         keep(
-            &|index| wanted as f64 <= self.book.processors(index),
+            // What is kept for the system is taken off all processors of a node, not one of them.
+            &|index| wanted as f64 <= self.book.processors(index).ceil(),
             &|| format!("has {wanted} processors"),
         )?;
         // Slurm itself lets only so many jobs on a processor; one more would wait.
         let most = f64::from(partition.jobs_per_processor);
         keep(
             &|index| {
-                let processors = self.book.processors(index);
+                let processors = self.book.processors(index).ceil();
                 (self.book.slots_on(index) + wanted) as f64 <= most * processors
             },
             &|| {

@@ -155,6 +155,9 @@ impl Controller {
         if first && now - self.begun < NODES_ANSWER && prepared.unknown {
             return Ok(look);
         }
+        for node in &mut prepared.snapshot.nodes {
+            node.processors = self.reserve.leaves(node.processors);
+        }
         let problems = match first {
             true => self.book.rebuild(&prepared.snapshot)?,
             false => {

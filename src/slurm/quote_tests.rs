@@ -36,7 +36,8 @@ fn records(now: f64) -> Records {
 fn controller() -> Controller {
     let config =
         "[admission]\nestimate-margin = '0%'\nmost-quotes = 2\n[slurm]\nstart-delay = '0s'\n";
-    let config = Config::from_toml(config).expect("our own text");
+    let config = format!("{config}\n[node]\nreserve = '0%'\n");
+    let config = Config::from_toml(&config).expect("our own text");
     let mut controller = Controller::new(&config, NOW);
     controller.look(&records(NOW), NOW).expect("a look");
     controller

@@ -35,6 +35,14 @@ fn partition(name: &str, nodes: &[&str]) -> Partition {
     }
 }
 
+/// These rules, and nothing of a node is kept for the system unless they say so.
+fn whole_processors(rules: &str) -> String {
+    match rules.contains("[node]") {
+        true => rules.to_string(),
+        false => format!("{rules}\n[node]\nreserve = '0%'\n"),
+    }
+}
+
 /// A Slurm that does what it is told: what was accepted becomes a job.
 struct Queue {
     controller: Controller,
@@ -45,7 +53,7 @@ struct Queue {
 impl Queue {
     fn new(config: &str) -> Queue {
         let names = ["n1", "n2", "n3", "n4"];
-        let config = Config::from_toml(config).expect("a configuration");
+        let config = Config::from_toml(&whole_processors(config)).expect("a configuration");
         let mut queue = Queue {
             controller: Controller::new(&config, START),
             records: Records {
@@ -346,7 +354,10 @@ fn an_array_over_several_nodes_is_pinned_task_by_task() {
     queue.look(START + 2.0);
     assert_eq!(queue.controller.book().job_count(), 4);
     // A restart: the same from the records alone.
-    let mut anew = Controller::new(&Config::from_toml(EXACT).expect("valid"), START + 2.0);
+    let mut anew = Controller::new(
+        &Config::from_toml(&whole_processors(EXACT)).expect("valid"),
+        START + 2.0,
+    );
     let log = anew.look(&queue.records, START + 2.0).expect("a look").log;
     assert_eq!(log, ["4 nodes, 4 jobs with terms"]);
     for (name, committed) in queue.committed() {
@@ -792,4 +803,15 @@ fn ends_are_counted_and_acceptances_that_came_to_nothing() {
     let figures = queue.controller.book().figures(START + 32.0);
     assert_eq!((figures.waiting, figures.running, figures.late), (0, 0, 0));
     assert!(figures.nodes.iter().all(|node| node.committed == 0.0));
+}
+
+#[test]
+fn a_part_of_every_node_is_kept_for_its_system() {
+    let queue = Queue::new(
+        "[admission]\nestimate-margin = '0%'\n[slurm]\nstart-delay = '0s'\n[node]\nreserve = '10%'\n",
+    );
+    for name in ["n1", "n2", "n3", "n4"] {
+        let (_, has) = queue.controller.book().sold_on(name).expect("a node");
+        assert_eq!(has, 0.9);
+    }
 }

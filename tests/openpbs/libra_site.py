@@ -98,7 +98,9 @@ class Site(Cluster):
         """The server's configuration and the hosts'; the hooks take a changed one at the next event."""
         if server_config is not None:
             self.server_config = server_config
-        (self.own / "server.toml").write_text(self.server_config)
+        # What a job gets can be worked out by hand without a reserve.
+        reserve = "" if "[node]" in self.server_config else '\n[node]\nreserve = "0%"\n'
+        (self.own / "server.toml").write_text(self.server_config + reserve)
         for host, processors in zip(self.host_names, self.processors):
             (self.own / f"{host}.toml").write_text(
                 f'[cgroup]\nroot = "{self.cgroup_root(host).name}"\n[registry]\ndirectory = "{self.own / host}"\n'

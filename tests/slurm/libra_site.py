@@ -52,7 +52,9 @@ def busy(seconds, processes=1):
 
 
 def with_start(rules):
-    """Rules of slurmctld, with no time for a late start where they say nothing of it: what a job gets can be worked out by hand then."""
+    """Rules of slurmctld, with no time for a late start and no reserve where they say nothing of them: what a job gets can be worked out by hand then."""
+    if "[node]" not in rules:
+        rules = f"{rules}\n[node]\nreserve = '0%'\n"
     if "start-delay" in rules:
         return rules
     line = "start-delay = '0s'\n"

@@ -10,7 +10,7 @@ use super::{NOT_DONE, site};
 use crate::cli::args::{Args, PbsInstallArgs, PbsSettings};
 use crate::cli::findings::{Findings, Level};
 use crate::cli::{Done, Failure, answer};
-use libra::config::Config;
+use libra::config::{Config, Reserve};
 use serde::Deserialize;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -91,7 +91,7 @@ pub fn examine(
     judge::cgroups(&mut findings, &found);
     judge::server(&mut findings, &attributes);
     judge::queues(&mut findings, &queues);
-    let (nodes, problems, warnings) = site::nodes(&found, &options);
+    let (nodes, problems, warnings) = site::nodes(&found, &options, reserve(&told.config));
     judge::hosts(&mut findings, &found, &nodes, &attributes);
     for text in warnings {
         findings.warning(text);
@@ -169,6 +169,11 @@ fn events(findings: &mut Findings, pbs: &Pbs) {
             missing.join(", ")
         ));
     }
+}
+
+/// What of each node is not sold; as by default where the configuration cannot be read, which is said elsewhere.
+fn reserve(path: &Path) -> Reserve {
+    Config::from_file(path).map_or(Reserve::default(), |config| config.node.reserve)
 }
 
 /// A configuration file that hooks will read.

@@ -28,7 +28,8 @@ pub fn install(found: &Found, wanted: &Wanted, record: &Record, files: &Path) ->
     }
     for (node, share) in &wanted.nodes {
         plan.extend(node_value(found, node, SHARE, &share.to_string()));
-        let processors = share.floor().max(1.0);
+        // A fraction stands for a processor a part of which is not sold.
+        let processors = share.ceil().max(1.0);
         plan.extend(node_value(
             found,
             node,

@@ -6,7 +6,7 @@ use super::server::Pbs;
 use super::wanted::HookConfig;
 use crate::cli::args::{Args, PbsInstallArgs, PbsSettings, Share};
 use crate::cli::{CONFIG_FILE, Failure, named_config};
-use libra::config::Config;
+use libra::config::{Config, Reserve};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -89,10 +89,12 @@ pub fn options(install: &PbsInstallArgs, mut options: Options) -> Options {
     options
 }
 
-/// Libra's nodes. Problems name what cannot be; the other texts are warnings.
+/// Libra's nodes, and the processors of each that jobs may share: all but the reserve, unless it is said how many. Problems
+/// name what cannot be; the other texts are warnings.
 pub fn nodes(
     found: &Found,
     options: &Options,
+    reserve: Reserve,
 ) -> (BTreeMap<String, f64>, Vec<String>, Vec<String>) {
     let (mut nodes, mut problems, mut warnings) = (BTreeMap::new(), Vec::new(), Vec::new());
     let all = options.nodes.is_empty();
@@ -123,7 +125,7 @@ pub fn nodes(
                 nodes.insert(name.clone(), share);
             }
             (None, Some(processors)) if processors > 0.0 => {
-                nodes.insert(name.clone(), processors);
+                nodes.insert(name.clone(), reserve.leaves(processors));
             }
             (None, Some(_)) => warnings.push(format!("{name} has no processors and is left out")),
             (None, None) => {
@@ -167,8 +169,8 @@ mod tests {
 
     #[test]
     fn all_nodes_with_processors_are_taken() {
-        let (taken, problems, warnings) = nodes(&site(), &Options::default());
-        assert_eq!(taken, [("a".to_string(), 4.0)].into());
+        let (taken, problems, warnings) = nodes(&site(), &Options::default(), Reserve(0.05));
+        assert_eq!(taken, [("a".to_string(), 3.8)].into());
         assert_eq!((problems.len(), warnings.len()), (0, 2));
     }
 
@@ -179,15 +181,17 @@ mod tests {
             share,
             ..Options::default()
         };
-        let (taken, problems, _) = nodes(&site(), &named(&["a", "c", "x"], None));
+        let (taken, problems, _) = nodes(&site(), &named(&["a", "c", "x"], None), Reserve(0.0));
         assert_eq!((taken.len(), problems.len()), (1, 2));
-        let (taken, problems, warnings) = nodes(&site(), &named(&["a", "c"], Some(8.0)));
+        let (taken, problems, warnings) =
+            nodes(&site(), &named(&["a", "c"], Some(8.0)), Reserve(0.05));
         assert_eq!(
             taken,
             [("a".to_string(), 8.0), ("c".to_string(), 8.0)].into()
         );
         assert_eq!((problems.len(), warnings.len()), (0, 1));
-        assert!(!nodes(&Found::default(), &Options::default()).1.is_empty());
+        let (_, problems, _) = nodes(&Found::default(), &Options::default(), Reserve(0.05));
+        assert!(!problems.is_empty());
     }
 
     #[test]

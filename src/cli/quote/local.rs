@@ -17,7 +17,7 @@ pub fn request(
 ) -> Result<Request, Failure> {
     let (mut given, mut shape) = (PartialTerms::default(), Shape::default());
     if let (Some(script), true) = (question.script, question.kind != System::Local) {
-        let largest = host.machine().spec.processors.floor().max(1.0) as u32;
+        let largest = host.machine().spec.processors.ceil().max(1.0) as u32;
         let asked = script
             .asked(question.kind, largest, clock::unix_time(), &terms::deadline)
             .map_err(Failure::Usage)?;

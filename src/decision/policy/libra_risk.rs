@@ -271,7 +271,8 @@ impl Policy for LibraRisk {
             finish: 0.0,
             rate: 0.0,
         };
-        if alone && slots > spec.processors.max(1.0) {
+        // A node sells less than it has where a part is kept for the system, so a fraction stands for a processor.
+        if alone && slots > spec.processors.ceil().max(1.0) {
             return Err(Obstacle::Share {
                 needed: slots,
                 free: spec.processors,
