@@ -4,14 +4,14 @@ use crate::support::{Site, kill, stderr, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
-use std::time::Duration;
 
 #[test]
 fn a_killed_libra_run_leaves_a_job_that_the_next_one_finds_judges_and_cleans() {
     let site = Site::new("[node]\nprocessors = 1");
+    let gate = site.gate();
     let mut child = site.start(
-        "deadline=60,budget=unlimited,estimate=30",
-        "setsid bash -c 'sleep 1.5' & sleep 1.5; wait",
+        "deadline=600,budget=unlimited,estimate=300",
+        &format!("setsid bash -c '{0}' & {0}; wait", gate.until_open()),
     );
     kill(child.id(), nix::sys::signal::Signal::SIGKILL);
     child.wait().expect("it was killed");
@@ -20,14 +20,19 @@ fn a_killed_libra_run_leaves_a_job_that_the_next_one_finds_judges_and_cleans() {
     assert_eq!(job["orphaned"], true);
     // Its share still counts.
     let other = site
-        .libra(&["quote", "-W", "deadline=60,budget=unlimited,estimate=30"])
+        .libra(&[
+            "quote",
+            "-W",
+            "deadline=600,budget=unlimited,estimate=300",
+        ])
         .output()
         .expect("libra");
     assert_eq!(other.status.code(), Some(3), "1.05 of 1 processor");
     // It ends by itself, and the next one to come finds that out.
-    std::thread::sleep(Duration::from_millis(1800));
+    gate.open();
+    wait_for("its processes to end", || site.processes("1").is_empty());
     let next = site
-        .run("deadline=60,budget=unlimited,estimate=30", "true")
+        .run("deadline=600,budget=unlimited,estimate=300", "true")
         .output()
         .expect("libra");
     assert!(next.status.success(), "{}", stderr(&next));
@@ -46,11 +51,16 @@ fn the_agent_takes_over_from_a_killed_agent_and_ends_what_was_left() {
         child.expect("libra")
     };
     let mut first = agent();
-    let mut run = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 2");
+    let gate = site.gate();
+    let mut run = site.start(
+        "deadline=60,budget=unlimited,estimate=1",
+        &gate.until_open(),
+    );
     for child in [&mut first, &mut run] {
         kill(child.id(), nix::sys::signal::Signal::SIGKILL);
         child.wait().expect("it was killed");
     }
+    gate.open();
     let second = agent();
     wait_for("the agent to end the job", || {
         site.job("1")["phase"] == "ended"
@@ -110,7 +120,7 @@ fn a_second_agent_says_that_it_waits_and_takes_over() {
     wait_for("the second to wait", || {
         said("second").contains("waiting to take over")
     });
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(std::time::Duration::from_millis(300)); // it could say so again in three rounds
     kill(first.id(), nix::sys::signal::Signal::SIGTERM);
     first.wait().expect("it was ended");
     wait_for("the second to lead", || {

@@ -12,7 +12,10 @@ fn a_stopped_leader_is_stood_in_for() {
     let site = Site::new("[node]\nprocessors = 1\n[admission]\nestimate-margin = \"0%\"");
     // The first `libra run` leads; the second one's job waits, so that it will need more.
     let leader = site.start("deadline=600,budget=unlimited,estimate=1", "sleep 30");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    wait_for("it to lead", || {
+        let agent = site.libra(&["agent", "--once", "--json"]).output();
+        agent.expect("libra").stdout == b"{\"led\":false}\n"
+    });
     kill(leader.id(), Signal::SIGSTOP);
     let waiting = site.start("deadline=10,budget=unlimited,estimate=2", "sleep 30");
     wait_for("a larger share", || {
@@ -36,12 +39,14 @@ fn a_stopped_leader_is_stood_in_for() {
 #[test]
 fn what_a_killed_libra_run_leaves_running_ends_with_its_first_process() {
     let site = Site::new("");
+    let gate = site.gate();
     let mut run = site.start(
         "deadline=60,budget=unlimited,estimate=1",
-        "setsid sleep 100 & sleep 0.5",
+        &format!("setsid sleep 1000 & {}", gate.until_open()),
     );
     kill(run.id(), Signal::SIGKILL);
     run.wait().expect("it was killed");
+    gate.open();
     wait_for("the agent to end it", || {
         let agent = site.libra(&["agent", "--once"]).output().expect("libra");
         assert!(agent.status.success(), "{}", stderr(&agent));
@@ -53,11 +58,13 @@ fn what_a_killed_libra_run_leaves_running_ends_with_its_first_process() {
 #[test]
 fn a_registry_that_vanishes_costs_no_job_its_exit_code_or_its_processes() {
     let site = Site::new("");
+    let gate = site.gate();
     let run = site.start(
         "deadline=60,budget=unlimited,estimate=1",
-        "setsid sleep 100 & sleep 1; exit 7",
+        &format!("setsid sleep 1000 & {}; exit 7", gate.until_open()),
     );
     fs::remove_dir_all(site.path("registry")).expect("ours");
+    gate.open();
     let output = run.wait_with_output().expect("libra");
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     site.assert_nothing_left_but_roots();
@@ -124,8 +131,9 @@ fn ten_thousand_arguments_are_no_way_around_admission() {
     let refused = long.output().expect("libra");
     // The list with 9e9 cannot be read; it is said so, not half taken.
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    let mut long = site.libra(&["run", "-W", "deadline=60,budget=unlimited,estimate=50"]);
-    long.args(["--", "sh", "-c", "sleep 1.5"])
+    let gate = site.gate();
+    let mut long = site.libra(&["run", "-W", "deadline=600,budget=unlimited,estimate=500"]);
+    long.args(["--", "sh", "-c", &gate.until_open()])
         .args((0..10_000).map(|i| format!("{i:0>120}")));
     let child = long
         .stdout(Stdio::null())
@@ -134,10 +142,11 @@ fn ten_thousand_arguments_are_no_way_around_admission() {
         .expect("libra");
     wait_for("the job", || site.jobs().len() == 1);
     let second = site
-        .run("deadline=60,budget=unlimited,estimate=50", "true")
+        .run("deadline=600,budget=unlimited,estimate=500", "true")
         .output()
         .expect("libra");
     assert_eq!(second.status.code(), Some(3), "{}", stderr(&second));
+    gate.open();
     child.wait_with_output().expect("libra");
 }
 

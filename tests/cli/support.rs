@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Tests that need a quiet processor run one after the other.
 static QUIET: Mutex<()> = Mutex::new(());
+/// Costs nothing where what is waited for comes; a busy machine may be ten times slower.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 static SITES: AtomicU32 = AtomicU32::new(0);
 
 pub fn quiet() -> MutexGuard<'static, ()> {
@@ -97,6 +99,20 @@ impl Site {
             .clone()
     }
 
+    /// Something that a job's script can wait for.
+    pub fn gate(&self) -> Gate {
+        Gate(self.path("gate"))
+    }
+
+    /// Numbers of the processes in a job's cgroups.
+    pub fn processes(&self, id: &str) -> Vec<String> {
+        let files = (self.cgroups().into_iter()).map(|g| g.join(format!("job-{id}/cgroup.procs")));
+        let texts = files.filter_map(|file| fs::read_to_string(file).ok());
+        texts
+            .flat_map(|text| text.lines().map(String::from).collect::<Vec<_>>())
+            .collect()
+    }
+
     pub fn cgroups(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for mount in fs::read_dir("/sys/fs/cgroup")
@@ -123,6 +139,23 @@ impl Site {
 
     pub fn assert_nothing_left(&self) {
         assert_eq!(self.cgroups(), Vec::<PathBuf>::new());
+    }
+}
+
+/// Shut until it is opened: what a job waits for where a time would be too short on one machine and too long on another.
+pub struct Gate(PathBuf);
+
+impl Gate {
+    pub fn open(&self) {
+        fs::write(&self.0, "").expect("a file");
+    }
+
+    /// A command of a shell that ends when the gate is opened. It looks a few thousand times at most.
+    pub fn until_open(&self) -> String {
+        format!(
+            "i=0; while ! [ -e {} ] && [ $i -lt 6000 ]; do sleep 0.05; i=$((i+1)); done",
+            self.0.display()
+        )
     }
 }
 
@@ -154,8 +187,8 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "waited for {what}"
+            start.elapsed() < PATIENCE,
+            "after {PATIENCE:?} still not: {what}"
         );
         std::thread::sleep(Duration::from_millis(20));
     }
