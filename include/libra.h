@@ -234,9 +234,11 @@ typedef struct libra_decision {
     double counter_deadline;       /* the earliest deadline */
     double counter_deadline_price; /* what it costs then */
     double counter_budget;         /* the smallest budget */
-    double counter_shape_price;    /* what the smaller job of the next two costs */
+    /* The same work on fewer processors: the offer holds for an estimate of that of the job, times
+       the processors that it asks for, divided by those of the next two; and so it must be asked. */
+    double counter_shape_price;    /* what it costs then, the estimate rounded up as in the sentence */
     uint32_t counter_chunks;       /* as many chunks as would fit ... */
-    uint32_t counter_processors;   /* ... of so many processors each; 0 and 0: no smaller job fits */
+    uint32_t counter_processors;   /* ... of so many processors each; 0 and 0: no fewer would do */
 } libra_decision;
 
 #define LIBRA_DECISION_INIT { sizeof(libra_decision), NULL, 0, 0, NULL, 0, 0, LIBRA_REASON_NONE, 0, \

@@ -3,6 +3,7 @@
 //! ARCHITECTURE.md at the top of the tree is the map.
 
 pub mod accounts;
+pub mod admit;
 pub mod book;
 pub mod cgroup;
 pub mod config;

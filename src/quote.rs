@@ -26,7 +26,7 @@ pub struct KeptAs {
 /// An offer that a refused one could take instead.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OtherOffer {
-    /// The one value that changes, under its name in the answer: `deadline`, `budget`, `processors`, `chunks` …
+    /// What changes, under its name in the answer: `deadline`, `budget`, `jobs`, or `processors`, `chunks` … and their `estimate`.
     pub values: Map<String, Value>,
     /// As it is to be submitted.
     pub text: String,
@@ -44,13 +44,17 @@ impl OtherOffer {
             CounterOffer::Processors {
                 chunks,
                 processors_per_chunk,
+                estimate,
                 price,
             } => json!({
                 "processors": u64::from(chunks) * u64::from(processors_per_chunk),
                 "chunks": chunks,
                 "processors_per_chunk": processors_per_chunk,
+                "estimate": estimate,
+                "estimate_seconds": estimate,
                 "price": price,
             }),
+            CounterOffer::Jobs { jobs, price, .. } => json!({"jobs": jobs, "price": price}),
         };
         OtherOffer {
             values: object(values),

@@ -4,7 +4,6 @@
 //! own way.
 
 use crate::decision::counter_offer::CounterOffer;
-use crate::decision::job::Shape;
 use crate::decision::refusal::Refusal;
 use crate::sold::Sold;
 use crate::text::{credits, duration, percent};
@@ -74,24 +73,6 @@ pub fn refused(
         let _ = write!(text, "{before}: {offer}");
     }
     text
-}
-
-/// The number of jobs that is left of an array by an offer of fewer processors to all its jobs together; none where that
-/// is no whole number of them, or no such offer.
-pub fn jobs_left(offer: &CounterOffer, shape: &Shape) -> Option<(u32, f64)> {
-    let CounterOffer::Processors {
-        chunks,
-        processors_per_chunk,
-        price,
-    } = *offer
-    else {
-        return None;
-    };
-    let jobs = chunks / shape.chunks.max(1);
-    let whole = jobs > 0
-        && jobs * shape.chunks == chunks
-        && processors_per_chunk == shape.processors_per_chunk;
-    whole.then_some((jobs, price))
 }
 
 /// Was the deadline met? `took`: seconds from submission to end.

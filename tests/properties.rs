@@ -4,6 +4,7 @@
 
 use libra::decision::TOLERANCE;
 use libra::decision::admission::Admission;
+use libra::decision::counter_offer::CounterOffer;
 use libra::decision::curve::{curve, with_deadline};
 use libra::decision::job::{DeadlineType, Request, Shape, Terms};
 use libra::decision::node::{JobOnNode, NodeSpec, NodeView, PlainNode};
@@ -14,7 +15,7 @@ use libra::decision::policy::{
 use libra::decision::pricing::{AnyPricing, Linear, Utilisation};
 use libra::decision::refusal::{Reason, Refusal};
 use libra::decision::share::{ShareRule, Standing};
-use libra::text::terms;
+use libra::text::{self, terms};
 use proptest::prelude::*;
 
 fn nodes() -> impl Strategy<Value = Vec<PlainNode>> {
@@ -157,6 +158,48 @@ fn judge(
     let accepted = admission.judge(nodes, request, &mut scratch)?;
     scratch.truncate(accepted.nodes);
     Ok(scratch)
+}
+
+/// The request changed by the words of an offer.
+fn typed(offer: &CounterOffer, request: &Request) -> Request {
+    let mut again = *request;
+    let text = offer.to_string();
+    let values = text.split(" (").next().unwrap_or_default();
+    for (key, value) in values.split(',').filter_map(|pair| pair.split_once('=')) {
+        match key {
+            "chunks" => again.shape.chunks = value.parse().expect("our own text"),
+            "processors" => {
+                again.shape.processors_per_chunk = value.parse().expect("our own text");
+            }
+            "deadline" => again.terms.deadline = text::duration::parse(value).expect("our own text"),
+            "estimate" => again.terms.estimate = text::duration::parse(value).expect("our own text"),
+            "budget" => again.terms.budget = value.parse().expect("our own text"),
+            other => panic!("{other} in {text}"),
+        }
+    }
+    if let CounterOffer::Processors { chunks: 1, .. } = offer {
+        again.shape.chunks = 1;
+    }
+    again
+}
+
+/// Whoever does the work of `asked` with the terms and the shape of `offered` is done in time.
+fn keeps_its_work(
+    admission: &Admission,
+    nodes: &[PlainNode],
+    asked: &Request,
+    offered: &Request,
+) -> Result<(), TestCaseError> {
+    let each = asked.terms.estimate * asked.shape.slots() as f64 / offered.shape.slots() as f64;
+    prop_assert!(offered.terms.estimate >= each * (1.0 - 1e-9));
+    // Who has such a share for all of its time; under the other policies a share grows later, see the simulator's tests.
+    if let AnyPolicy::Libra(_) = admission.policy {
+        for place in judge(admission, nodes, offered).expect("it is accepted") {
+            let done = place.share * nodes[place.node].spec.rating * offered.terms.deadline;
+            prop_assert!(done >= each * (1.0 - 1e-6), "{done} of {each} s");
+        }
+    }
+    Ok(())
 }
 
 /// Puts an accepted job on its nodes.
@@ -312,28 +355,39 @@ proptest! {
         admission in any_admission(),
         cluster in nodes(),
         request in request(),
+        jobs in prop_oneof![3 => Just(1u32), 1 => 2u32..5],
     ) {
-        if let Err(refusal) = judge(&admission, &cluster, &request) {
+        let mut together = request;
+        together.shape.chunks *= jobs;
+        let mut scratch = vec![Placement::EMPTY; placement::room(&together, cluster.len())];
+        let judged = admission.judge_jobs(&cluster[..], &together, jobs, &mut scratch);
+        if let Err(refusal) = judged {
+            if let Reason::Chunks { asked, fit } = refusal.reason {
+                prop_assert!(fit < asked && asked == together.shape.chunks, "{:?}", refusal.reason);
+            }
             for offer in &refusal.counter_offers {
-                let changed = offer.apply(&request);
-                prop_assert_ne!(changed, request, "an offer changes something");
+                let changed = offer.apply(&together);
+                prop_assert_ne!(changed, together, "an offer changes something");
                 prop_assert!(judge(&admission, &cluster, &changed).is_ok(), "{:?} {:?}", offer, refusal.reason);
                 // What is printed is what is typed in again.
-                let typed: f64 = match *offer {
-                    libra::decision::counter_offer::CounterOffer::Deadline { deadline, .. } => {
-                        libra::text::duration::parse(&libra::text::duration::exact(deadline)).expect("our own text")
+                let again = typed(offer, &together);
+                if let CounterOffer::Jobs { jobs: left, .. } = *offer {
+                    prop_assert!(left < jobs && changed.shape.chunks == left * request.shape.chunks);
+                } else {
+                    prop_assert!(judge(&admission, &cluster, &again).is_ok(), "{} of {:?}", offer, together);
+                    if let Some(price) = offer.price() {
+                        prop_assert!(price <= again.terms.budget * (1.0 + TOLERANCE));
                     }
-                    libra::decision::counter_offer::CounterOffer::Budget { budget } => {
-                        libra::text::credits(budget).parse().expect("our own text")
-                    }
-                    _ => continue,
-                };
-                let mut again = changed;
-                match offer {
-                    libra::decision::counter_offer::CounterOffer::Deadline { .. } => again.terms.deadline = typed,
-                    _ => again.terms.budget = typed,
                 }
-                prop_assert!(judge(&admission, &cluster, &again).is_ok(), "{:?} typed as {}", offer, typed);
+                if let CounterOffer::Processors { chunks, processors_per_chunk, estimate, .. } = *offer {
+                    prop_assert_eq!(jobs, 1);
+                    keeps_its_work(&admission, &cluster, &request, &again)?;
+                    let slots = f64::from(chunks) * f64::from(processors_per_chunk);
+                    let total: f64 = cluster.iter().map(|node| node.spec.processors).sum();
+                    let largest = cluster.iter().fold(1.0f64, |most, node| node.spec.processors.max(most));
+                    prop_assert!(slots < request.shape.slots() as f64 && slots <= total.max(1.0));
+                    prop_assert!(f64::from(processors_per_chunk) <= largest && estimate > request.terms.estimate);
+                }
             }
         }
     }
@@ -375,7 +429,7 @@ proptest! {
         let admission = Admission::default();
         if let Err(refusal) = judge(&admission, &cluster, &request) {
             for offer in &refusal.counter_offers {
-                if let libra::decision::counter_offer::CounterOffer::Deadline { deadline, .. } = *offer {
+                if let CounterOffer::Deadline { deadline, .. } = *offer {
                     let step = if deadline <= 100.0 { 0.1 } else { 1.0 };
                     let mut earlier = request;
                     earlier.terms.deadline = deadline - 2.0 * step;

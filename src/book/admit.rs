@@ -63,6 +63,17 @@ impl Book {
         allowed: Option<&[bool]>,
         now: f64,
     ) -> Result<Admitted, BookError> {
+        self.admit_jobs(request, 1, allowed, now)
+    }
+
+    /// As [`Book::admit_among`], of so many jobs of an array together.
+    fn admit_jobs(
+        &mut self,
+        request: &Request,
+        jobs: u32,
+        allowed: Option<&[bool]>,
+        now: f64,
+    ) -> Result<Admitted, BookError> {
         self.advance(check_seconds("now", now)?);
         let padded = self.padded(allowed);
         let allowed = padded.as_deref();
@@ -72,7 +83,8 @@ impl Book {
         if scratch.len() < room {
             scratch.resize(room, Placement::EMPTY);
         }
-        let verdict = (self.admission).judge(&Nodes(self, allowed), &judged, &mut scratch);
+        let nodes = Nodes(self, allowed);
+        let verdict = (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch);
         let admitted = verdict.map(|acceptance| {
             let places = &scratch[..acceptance.nodes];
             let token = self.enter(request, acceptance.price, places);
@@ -132,7 +144,7 @@ impl Book {
         allowed: Option<&[bool]>,
         now: f64,
     ) -> Result<Admitted, BookError> {
-        let mut admitted = self.admit_among(together, allowed, now)?;
+        let mut admitted = self.admit_jobs(together, count, allowed, now)?;
         self.cancel_token(admitted.token, now)?;
         let chunks = each.shape.chunks.max(1);
         if let ([only], true) = (&mut admitted.places[..], together.shape.chunks == 1) {

@@ -41,29 +41,30 @@ impl Book {
     ) -> Result<Offer, BookError> {
         let allowed = self.padded(allowed);
         let Some(count) = array else {
-            return self.quote_one(each, allowed.as_deref(), true);
+            return self.quote_one(each, 1, allowed.as_deref(), true);
         };
         let [together, all] = array_requests(each, count)?;
         if let Some(together) = together {
-            if let Ok(mut offer) = self.quote_one(&together, allowed.as_deref(), true) {
+            if let Ok(mut offer) = self.quote_one(&together, count, allowed.as_deref(), true) {
                 for place in &mut offer.places {
                     place.chunks = each.shape.chunks * count;
                 }
                 return Ok(offer);
             }
         }
-        self.quote_one(&all.ok_or(SCATTERED)?, allowed.as_deref(), false)
+        self.quote_one(&all.ok_or(SCATTERED)?, count, allowed.as_deref(), false)
     }
 
     fn quote_one(
         &self,
         request: &Request,
+        jobs: u32,
         allowed: Option<&[bool]>,
         pinned: bool,
     ) -> Result<Offer, BookError> {
         let judged = self.begun_late(request);
         let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
-        match (self.admission).judge(&Nodes(self, allowed), &judged, &mut scratch) {
+        match (self.admission).judge_jobs(&Nodes(self, allowed), &judged, jobs, &mut scratch) {
             Ok(accepted) => {
                 scratch.truncate(accepted.nodes);
                 Ok(Offer {

@@ -1,7 +1,6 @@
 //! What `run` and `quote` say, for people and as JSON.
 
 use jiff::{Span, Zoned};
-use libra::decision::counter_offer::CounterOffer;
 use libra::decision::job::Request;
 use libra::decision::refusal::Refusal;
 use libra::decision::share::Standing;
@@ -9,6 +8,7 @@ use libra::host::Host;
 use libra::host::entry::{Entry, Phase};
 use libra::host::report::JobReport;
 use libra::host::submit::Terms;
+use libra::quote::OtherOffer;
 use libra::text::{self, credits, duration};
 use serde_json::{Value, json};
 
@@ -95,23 +95,12 @@ pub fn terms_json(host: &Host, request: &Request, terms: &Terms) -> Value {
 
 /// A refusal for machines.
 pub fn refusal_json(host: &Host, refusal: &Refusal) -> Value {
-    let offers: Vec<Value> = refusal
-        .counter_offers
-        .iter()
-        .map(|offer| match *offer {
-            CounterOffer::Deadline { deadline, price } => {
-                json!({"deadline_seconds": deadline, "price": price})
-            }
-            CounterOffer::Budget { budget } => json!({"budget": budget, "price": budget}),
-            CounterOffer::Processors {
-                chunks,
-                processors_per_chunk,
-                price,
-            } => json!({
-                "chunks": chunks,
-                "processors_per_chunk": processors_per_chunk,
-                "price": price,
-            }),
+    let offers: Vec<Value> = (refusal.counter_offers.iter())
+        .map(|offer| {
+            let offer = OtherOffer::new(offer, offer.to_string());
+            let mut values = offer.values;
+            values.insert("text".to_string(), offer.text.into());
+            values.into()
         })
         .collect();
     json!({

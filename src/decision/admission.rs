@@ -1,6 +1,6 @@
 //! The order of a decision: the values themselves, the budget, the nodes (Libra 2004, figure 2).
 
-use super::counter_offer::{self, Question};
+use super::counter_offer::{self, Capacity, Question};
 use super::job::Request;
 use super::node::{Cluster, NodeView};
 use super::placement::{self, Placement};
@@ -52,6 +52,21 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         request: &Request,
         scratch: &mut [Placement],
     ) -> Result<Acceptance, Box<Refusal>> {
+        self.judge_jobs(cluster, request, 1, scratch)
+    }
+
+    /// As [`Admission::judge`], for a request that asks for all jobs of an array together, whose chunks are all alike: what is
+    /// offered instead is fewer of these jobs, not the same work on fewer processors.
+    ///
+    /// # Errors
+    /// As [`Admission::judge`].
+    pub fn judge_jobs<C: Cluster + ?Sized>(
+        &self,
+        cluster: &C,
+        request: &Request,
+        jobs: u32,
+        scratch: &mut [Placement],
+    ) -> Result<Acceptance, Box<Refusal>> {
         request.check().map_err(|error| {
             Box::new(Refusal {
                 reason: Reason::Invalid(error),
@@ -66,8 +81,11 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
                     &Question {
                         accepts: &|changed| self.would_accept(cluster, changed),
                         price: &|changed| self.price_now(cluster, changed),
+                        capacity: &|| Capacity::of(cluster),
+                        weighs_budgets: self.policy.weighs_budgets(),
                     },
                     request,
+                    jobs,
                 ),
             })),
         }

@@ -9,11 +9,11 @@ use crate::accounts::payments::Payer;
 use crate::book::{Admitted, BookError};
 use crate::config::WithoutTerms;
 use crate::decision::counter_offer::CounterOffer;
-use crate::decision::job::{Request, Shape, Terms};
+use crate::decision::job::{Request, Terms};
 use crate::decision::refusal::Refusal;
 use crate::sold::Sold;
 use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
-use crate::text::{credits, indices};
+use crate::text::{credits, duration, indices};
 use crate::verdict;
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ impl Server {
         };
         let payer = match self.payer(job, &request, now) {
             Ok(payer) => payer,
-            Err(denied) => return Ok(self.deny(&denied, &request, count, now)),
+            Err(denied) => return Ok(self.deny(&denied, &request, &asked, count, now)),
         };
         let allowed = self.meeting(&asked.conditions);
         if allowed
@@ -71,7 +71,7 @@ impl Server {
                 if !waiting.is_empty() && !checked {
                     return Ok(json!({"check": waiting}));
                 }
-                Ok(refuse(self.refusal_text(&refusal, &request.shape, count)))
+                Ok(refuse(self.refusal_text(&refusal, &asked, count)))
             }
             Err(error) => Ok(refuse(format!("libra: {error}"))),
         }
@@ -108,7 +108,7 @@ impl Server {
     }
 
     /// A refusal by accounts; where it is for the budget alone, with a budget that would do.
-    fn deny(&mut self, denied: &Denied, request: &Request, count: u32, now: f64) -> Value {
+    fn deny(&mut self, denied: &Denied, request: &Request, asked: &Asked, count: u32, now: f64) -> Value {
         if let Denied::Funds { reason, available } = denied {
             let budget = coverable(*available);
             let mut covered = *request;
@@ -122,7 +122,7 @@ impl Server {
                 reason: *reason,
                 counter_offers,
             };
-            return refuse(self.refusal_text(&refusal, &request.shape, count));
+            return refuse(self.refusal_text(&refusal, asked, count));
         }
         refuse(format!("libra: {}", denied.text()))
     }
@@ -186,8 +186,8 @@ impl Server {
         answer
     }
 
-    pub(super) fn refusal_text(&self, refusal: &Refusal, shape: &Shape, count: u32) -> String {
-        let write = |offer: &CounterOffer| write_offer(offer, shape, count);
+    pub(super) fn refusal_text(&self, refusal: &Refusal, asked: &Asked, count: u32) -> String {
+        let write = |offer: &CounterOffer| write_offer(offer, asked);
         verdict::refused(refusal, count, &|index| self.node_name(index), &write)
     }
 
@@ -251,17 +251,19 @@ pub(super) fn no_node(asked: &Asked) -> String {
 }
 
 /// A counter-offer as it is asked for; none where it cannot be.
-pub(super) fn write_offer(offer: &CounterOffer, shape: &Shape, count: u32) -> Option<String> {
-    match (count, offer) {
-        (1, _) => Some(offer.to_string()),
-        (_, CounterOffer::Processors { .. }) => {
-            let (jobs, price) = verdict::jobs_left(offer, shape)?;
-            let what = if jobs == 1 { "job" } else { "jobs" };
-            Some(format!(
-                "an array of {jobs} {what} (costs {})",
-                credits(price)
-            ))
-        }
+pub(super) fn write_offer(offer: &CounterOffer, asked: &Asked) -> Option<String> {
+    match *offer {
+        CounterOffer::Processors {
+            chunks,
+            processors_per_chunk,
+            estimate,
+            price,
+        } => Some(format!(
+            "{} -W estimate={} (costs {})",
+            asked.with_fewer(chunks, processors_per_chunk)?,
+            duration::exact(estimate),
+            credits(price)
+        )),
         _ => Some(offer.to_string()),
     }
 }

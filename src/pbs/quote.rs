@@ -139,9 +139,9 @@ impl Server {
                     return Ok(json!({"check": waiting}));
                 }
                 let name = |index: usize| self.node_name(index);
-                let write = |offer: &_| write_offer(offer, shape, found.count);
+                let write = |offer: &_| write_offer(offer, &found.asked);
                 quote.refused(&refusal, &name, &write);
-                quote.text = plain(&self.refusal_text(&refusal, shape, found.count));
+                quote.text = plain(&self.refusal_text(&refusal, &found.asked, found.count));
             }
             Err(error) => return Err(error.to_string()),
         }

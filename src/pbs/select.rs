@@ -22,6 +22,8 @@ pub struct Asked {
     pub ompthreads: u32,
     /// What a node must have: resource and value.
     pub conditions: Vec<(String, String)>,
+    /// It came as `select`, not as `ncpus` and `mem`.
+    pub by_select: bool,
 }
 
 /// Why it cannot be taken; a text for the user.
@@ -77,6 +79,8 @@ pub fn parse(
         let _ = write!(plain, ":mem={mem}");
     }
     let mut asked = chunks(select.unwrap_or(&plain))?;
+    // Nobody who asked for nothing is told of another option than the usual one.
+    asked.by_select = select.is_some() || (ncpus.is_none() && mem.is_none());
     for word in place.unwrap_or("free").split(':') {
         match word.trim() {
             "" | "free" | "shared" => {}
@@ -147,6 +151,7 @@ fn chunks(select: &str) -> Result<Asked, NotAsked> {
         mpiprocs: 0,
         ompthreads: 0,
         conditions: Vec::new(),
+        by_select: true,
     };
     let mut processors = None;
     for (key, value) in items {
@@ -278,6 +283,43 @@ impl Asked {
         };
         resources.insert("place".to_string(), format!("{place}:shared").into());
         resources
+    }
+
+    /// The options of qsub that ask for the same job in so many chunks of so many processors each, memory and conditions as they
+    /// were; none where it cannot be asked for so.
+    pub fn with_fewer(&self, chunks: u32, processors: u32) -> Option<String> {
+        let parts = self.parts.max(1);
+        if processors % parts != 0 {
+            return None;
+        }
+        let each = processors / parts;
+        if !self.by_select {
+            return (chunks == 1 && parts == 1).then(|| format!("-l ncpus={each}"));
+        }
+        let mut select = format!("-l select={}:ncpus={each}", u64::from(chunks) * u64::from(parts));
+        if self.shape.memory_per_chunk > 0 {
+            let memory = self.shape.memory_per_chunk / u64::from(parts);
+            let _ = write!(select, ":mem={memory}b");
+        }
+        if self.mpiprocs > 1 {
+            // Fewer processes, each with the threads that it had.
+            if each % self.ompthreads != 0 {
+                return None;
+            }
+            let _ = write!(select, ":mpiprocs={}", each / self.ompthreads);
+            if self.ompthreads > 1 {
+                let _ = write!(select, ":ompthreads={}", self.ompthreads);
+            }
+        }
+        for (key, value) in &self.conditions {
+            // What a shell would read is not for copying.
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._-,/".contains(c);
+            if !value.chars().all(plain) {
+                return None;
+            }
+            let _ = write!(select, ":{key}={value}");
+        }
+        Some(select)
     }
 
     fn share(&self, part: &Part<'_>, count_share: bool) -> f64 {

@@ -339,7 +339,7 @@ impl Controller {
                 }
                 Err(_) if denied.is_some() => refusal = Some(NotJudged::Other(String::new())),
                 Err(error) => {
-                    let text = self.refusal_text(&error, submission, &request, count);
+                    let text = self.refusal_text(&error, submission, count);
                     refusal.get_or_insert(NotJudged::Other(text));
                 }
             }
@@ -355,7 +355,7 @@ impl Controller {
                 counter_offers,
             }));
             return Err(NotJudged::Other(
-                self.refusal_text(&refused, submission, &request, count),
+                self.refusal_text(&refused, submission, count),
             ));
         }
         Err(refusal.unwrap_or_else(|| NotJudged::Other("there is no partition for it".to_string())))

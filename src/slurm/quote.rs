@@ -202,10 +202,10 @@ impl Controller {
             }
             Ok(refusal) => {
                 let name = |index: usize| self.book.node_name(index).to_string();
-                let write = |offer: &_| write_offer(offer, submission, request, count);
+                let write = |offer: &_| write_offer(offer, submission);
                 quote.refused(&refusal, &name, &write);
                 let error = BookError::Refused(refusal);
-                quote.text = plain(&self.refusal_text(&error, submission, request, count));
+                quote.text = plain(&self.refusal_text(&error, submission, count));
             }
         }
         None

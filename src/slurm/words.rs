@@ -4,7 +4,6 @@ use super::controller::Controller;
 use super::submission::Submission;
 use crate::book::BookError;
 use crate::decision::counter_offer::CounterOffer;
-use crate::decision::job::Request;
 use crate::decision::refusal::Reason;
 use crate::text::{credits, duration};
 use crate::verdict;
@@ -17,13 +16,12 @@ impl Controller {
         &self,
         error: &BookError,
         submission: &Submission,
-        request: &Request,
         count: u32,
     ) -> String {
         let BookError::Refused(refusal) = error else {
             return error.to_string();
         };
-        let write = |offer: &CounterOffer| write_offer(offer, submission, request, count);
+        let write = |offer: &CounterOffer| write_offer(offer, submission);
         let name = |index: usize| self.book.node_name(index).to_string();
         let text = verdict::refused(refusal, count, &name, &write);
         // Slurm's users know nodes and jobs; chunks are PBS's word.
@@ -58,8 +56,6 @@ pub(super) fn in_few_words(mut text: String) -> String {
 pub(super) fn write_offer(
     offer: &CounterOffer,
     submission: &Submission,
-    request: &Request,
-    count: u32,
 ) -> Option<String> {
     match *offer {
         CounterOffer::Deadline { deadline, price } => Some(format!(
@@ -68,17 +64,11 @@ pub(super) fn write_offer(
             credits(price)
         )),
         CounterOffer::Budget { budget } => Some(format!("--budget={}", credits(budget))),
-        CounterOffer::Processors { .. } if count > 1 => {
-            let (jobs, price) = verdict::jobs_left(offer, &request.shape)?;
-            let what = if jobs == 1 { "job" } else { "jobs" };
-            Some(format!(
-                "an array of {jobs} {what} (costs {})",
-                credits(price)
-            ))
-        }
+        CounterOffer::Jobs { .. } => Some(offer.to_string()),
         CounterOffer::Processors {
             chunks,
             processors_per_chunk,
+            estimate,
             price,
         } => {
             let each = submission.processors_per_task.unwrap_or(1).max(1);
@@ -99,7 +89,11 @@ pub(super) fn write_offer(
             } else {
                 return None;
             };
-            Some(format!("{nodes}{what} (costs {})", credits(price)))
+            Some(format!(
+                "{nodes}{what} --estimate={} (costs {})",
+                duration::exact(estimate),
+                credits(price)
+            ))
         }
     }
 }

@@ -178,6 +178,7 @@ pub fn take(typed: &mut Submission, offer: &str) -> Result<(), Problem> {
             "deadline" => &mut typed.deadline,
             "budget" => &mut typed.budget,
             "processors" => &mut typed.processors,
+            "estimate" => &mut typed.estimate,
             _ => return Err(none()),
         };
         *place = value.to_string();
@@ -289,7 +290,8 @@ mod tests {
             ("35", "10.5")
         );
         // Whatever the script says.
-        take(&mut wanted, "processors=1").expect("an offer");
+        take(&mut wanted, "processors=1 estimate=20").expect("an offer");
+        assert_eq!(wanted.estimate, "20", "the same work");
         assert!(wanted.terms().contains(&"--processors=1".to_string()));
         for bad in ["x=1", "deadline", "name=-x"] {
             assert!(take(&mut wanted, bad).is_err(), "{bad}");

@@ -191,6 +191,10 @@ impl Policy for LibraSla {
         true
     }
 
+    fn weighs_budgets(&self) -> bool {
+        true
+    }
+
     fn accept_delays(&self, spec: &NodeSpec, jobs: &mut [JobOnNode]) {
         let parts: Vec<Part> = jobs.iter().map(|job| Part::of(job, spec.rating)).collect();
         if let Some(kept) = yielding(&parts, spec.processors) {

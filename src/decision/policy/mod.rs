@@ -129,6 +129,11 @@ pub trait Policy {
     fn accepts_delays(&self) -> bool {
         false
     }
+
+    /// May a job be taken for a larger budget that is refused for one which it does not exceed?
+    fn weighs_budgets(&self) -> bool {
+        false
+    }
 }
 
 /// Which node is the best of those that take a job.
@@ -251,5 +256,9 @@ impl Policy for AnyPolicy {
 
     fn accepts_delays(&self) -> bool {
         ask!(self, policy => policy.accepts_delays())
+    }
+
+    fn weighs_budgets(&self) -> bool {
+        ask!(self, policy => policy.weighs_budgets())
     }
 }

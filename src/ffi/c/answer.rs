@@ -237,11 +237,15 @@ impl Answer {
                     chunks,
                     processors_per_chunk,
                     price,
+                    // Told by a rule in the header: the structure has no room for it.
+                    estimate: _,
                 } => {
                     decision.counter_chunks = chunks;
                     decision.counter_processors = processors_per_chunk;
                     decision.counter_shape_price = price;
                 }
+                // No function of this interface judges an array.
+                CounterOffer::Jobs { .. } => {}
             }
         }
         let text = sentence(refusal, name);

@@ -85,6 +85,7 @@ pub fn value(offer: &Offer) -> String {
             "processors",
             offer.processors.map(|count| format!("{count}")),
         ),
+        ("estimate", offer.estimate.map(duration::exact)),
     ];
     let pairs = pairs
         .into_iter()
@@ -114,13 +115,13 @@ mod tests {
     #[test]
     fn a_button_submits_what_it_says_and_the_rest_is_for_reading() {
         let said = "sbatch: error: libra: refused (share): no node has room\n\
-                    sbatch: error: libra: accepted now would be: -c 2 (costs 4)\n\
+                    sbatch: error: libra: accepted now would be: -c 2 --estimate=15 (costs 4)\n\
                     sbatch: error: libra:                   or: -N 2 -n 4 (costs 5)\n\
                     sbatch: error: libra:                   or: an array of 5 jobs (costs 6)\n";
         let quote = Quote::from_words(said).expect("a refusal");
         let part = part(&quote, &Submission::default(), true);
         assert!(
-            part.contains("value=\"processors=2\">Submit with 2 processors (costs 4)</button>"),
+            part.contains("value=\"processors=2 estimate=15\">Submit with 2 processors, estimate 15 s (costs 4)</button>"),
             "{part}"
         );
         assert_eq!(part.matches("<button").count(), 1, "{part}");

@@ -31,6 +31,8 @@ pub struct Offer {
     pub budget: Option<f64>,
     /// Processors.
     pub processors: Option<f64>,
+    /// Seconds on each of them.
+    pub estimate: Option<f64>,
     /// What it costs, in credits.
     pub price: Option<f64>,
     /// What the form cannot say, in the words of whoever was asked; with these it is for reading, and the rest is empty.
@@ -69,6 +71,9 @@ impl Offer {
         if let Some(processors) = self.processors {
             let ending = if processors == 1.0 { "" } else { "s" };
             parts.push(format!("{processors} processor{ending}"));
+        }
+        if let Some(estimate) = self.estimate {
+            parts.push(format!("estimate {}", duration::show(estimate)));
         }
         if let Some(budget) = self.budget {
             parts.push(format!("budget {}", credits(budget)));
@@ -182,41 +187,27 @@ impl Quote {
 /// An offer of `libra quote --json`, or of a refusal of `libra run`.
 fn offer_in_json(offer: &Value) -> Offer {
     let number = |key: &str| offer[key].as_f64().filter(|n| n.is_finite());
-    let (chunks, each) = (
-        number("chunks").unwrap_or(1.0),
-        number("processors_per_chunk"),
-    );
-    let values = Offer {
+    // Whoever is asked says in words which tasks, nodes or array it is about.
+    if let (Some(text), false) = (offer["text"].as_str(), offer["text"] == "") {
+        let read = offer_in_words(text);
+        let unread = !read.words.is_empty();
+        let plain = number("processors").is_none() && number("jobs").is_none();
+        if !(unread && plain) {
+            return read;
+        }
+    }
+    Offer {
         deadline: number("deadline_seconds").or_else(|| number("deadline")),
         budget: number("budget"),
-        processors: number("processors").or(each),
         price: number("price"),
-        words: String::new(),
-    };
-    if values.processors.is_none() {
-        return values;
-    }
-    // A batch system says in words which tasks, nodes or array it is about.
-    match offer["text"].as_str() {
-        Some(text) => offer_in_words(text),
-        None if chunks == 1.0 => values,
-        None => {
-            let price = values
-                .price
-                .map(|price| format!(" (costs {})", credits(price)));
-            let each = each.unwrap_or_default();
-            Offer::in_words(&format!(
-                "{chunks} chunks of {each}{}",
-                price.unwrap_or_default()
-            ))
-        }
+        ..Offer::default()
     }
 }
 
-/// `--sla-deadline=35 (costs 3.09)`, `budget=10.5`, `-c 2 (costs 4)`, `2 processors (costs 4)`.
+/// `--sla-deadline=35 (costs 3.09)`, `budget=10.5`, `-c 2 --estimate=15 (costs 4)`, `processors=2,estimate=15 (costs 4)`.
 ///
-/// The form asks for processors on one node, for one task. Of tasks (`-n 3`), nodes (`-N 2 -n 4`), chunks and arrays it can
-/// say nothing: another job would be submitted than was offered.
+/// The form asks for processors on one node, for one task. Of tasks (`-n 3`), nodes (`-N 2 -n 4`), chunks, memory and arrays it
+/// can say nothing: another job would be submitted than was offered.
 fn offer_in_words(text: &str) -> Offer {
     taken_by_form(text).unwrap_or_else(|| Offer::in_words(text))
 }
@@ -232,20 +223,34 @@ fn taken_by_form(text: &str) -> Option<Offer> {
         None => (text, None),
     };
     offer.price = price;
-    let count = values.strip_prefix("-c ");
-    let count = count.or_else(|| values.strip_suffix(" processors"));
-    if let Some(count) = count.or_else(|| values.strip_suffix(" processor")) {
-        let count: u32 = count.parse().ok()?;
-        offer.processors = Some(f64::from(count));
-        return Some(offer);
-    }
-    for pair in values.split([' ', ',']) {
+    let mut count = None;
+    // One chunk of so many processors is what the form asks PBS for, one task of so many what it asks Slurm for.
+    let rest = match (
+        values.strip_prefix("-c "),
+        values.strip_prefix("-l select=1:ncpus="),
+    ) {
+        (Some(rest), _) | (_, Some(rest)) => {
+            let (first, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+            count = Some(first);
+            rest.strip_prefix("-W ").unwrap_or(rest)
+        }
+        _ => values,
+    };
+    for pair in rest.split([' ', ',']).filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.trim_start_matches('-').split_once('=')?;
         match key {
             "sla-deadline" | "deadline" => offer.deadline = Some(duration::parse(value).ok()?),
+            "estimate" => offer.estimate = Some(duration::parse(value).ok()?),
             "budget" => offer.budget = Some(value.parse().ok()?),
+            "processors" => count = Some(value),
             _ => return None,
         }
+    }
+    if let Some(count) = count {
+        let count: u32 = count.parse().ok()?;
+        // The same work on fewer processors needs longer on each.
+        offer.estimate?;
+        offer.processors = Some(f64::from(count));
     }
     Some(offer)
 }
@@ -281,10 +286,11 @@ mod tests {
 
     #[test]
     fn both_forms_of_a_refusal_in_json() {
-        let today = json!({"verdict": "refused", "category": "budget", "reason": "it costs 10.5 credits",
+        let run = json!({"verdict": "refused", "category": "budget", "reason": "it costs 10.5 credits",
             "counter_offers": [{"deadline_seconds": 35.0, "price": 10.1}, {"budget": 10.5, "price": 10.5},
-                {"chunks": 2, "processors_per_chunk": 3, "price": 4.0}, {"chunks": 1, "processors_per_chunk": 3, "price": 4.0}]});
-        let quote = Quote::from_json(&today).expect("a quote");
+                {"processors": 6, "chunks": 2, "processors_per_chunk": 3, "estimate": 7.5, "price": 4.0, "text": "chunks=2,processors=3,estimate=7.5 (costs 4)"},
+                {"processors": 3, "chunks": 1, "processors_per_chunk": 3, "estimate": 7.5, "price": 4.0, "text": "processors=3,estimate=7.5 (costs 4)"}]});
+        let quote = Quote::from_json(&run).expect("a quote");
         assert_eq!((quote.accepted, quote.reason.as_str()), (false, "budget"));
         let texts: Vec<String> = quote.offers.iter().map(Offer::text).collect();
         assert_eq!(
@@ -292,19 +298,28 @@ mod tests {
             [
                 "deadline 35 s (costs 10.1)",
                 "budget 10.5",
-                "2 chunks of 3 (costs 4)",
-                "3 processors (costs 4)"
+                "chunks=2,processors=3,estimate=7.5 (costs 4)",
+                "3 processors, estimate 7.5 s (costs 4)"
             ]
         );
-        let in_form = |quote: &Quote| -> Vec<Option<f64>> {
-            quote.offers.iter().map(|offer| offer.processors).collect()
+        let in_form = |quote: &Quote| -> Vec<Option<(f64, f64)>> {
+            (quote.offers.iter())
+                .map(|offer| offer.processors.zip(offer.estimate))
+                .collect()
         };
-        assert_eq!(in_form(&quote), [None, None, None, Some(3.0)]);
-        let offer = |text: &str| json!({"processors": 5, "chunks": 1, "processors_per_chunk": 5, "price": 4.0, "text": text});
-        let batch = json!({"verdict": "refused", "reason": "share", "counter_offers": [offer("-n 5 (costs 4)"),
-            offer("-c 5 (costs 4)"), offer("an array of 5 jobs (costs 4)"), offer("5 processors (costs 4)")]});
+        assert_eq!(in_form(&quote), [None, None, None, Some((3.0, 7.5))]);
+        let offer = |text: &str| json!({"processors": 5, "chunks": 1, "processors_per_chunk": 5, "estimate": 8.0, "price": 4.0, "text": text});
+        let batch = json!({"verdict": "refused", "reason": "share", "counter_offers": [offer("-n 5 --estimate=8 (costs 4)"),
+            offer("-c 5 --estimate=8 (costs 4)"), json!({"jobs": 5, "price": 4.0, "text": "an array of 5 jobs (costs 4)"}),
+            offer("-l select=1:ncpus=5 -W estimate=8 (costs 4)"), offer("-l select=1:ncpus=5:mem=4b -W estimate=8 (costs 4)"),
+            offer("-l ncpus=5 -W estimate=8 (costs 4)"), offer("-c 5 (costs 4)")]});
         let quote = Quote::from_json(&batch).expect("a quote");
-        assert_eq!(in_form(&quote), [None, Some(5.0), None, Some(5.0)]);
+        let both = Some((5.0, 8.0));
+        // What would lose memory, tasks or work of the job has no button.
+        assert_eq!(
+            in_form(&quote),
+            [None, both, None, both, None, None, None]
+        );
         assert_eq!(quote.offers[2].text(), "an array of 5 jobs (costs 4)");
         let later = json!({"verdict": "refused", "reason": "budget", "text": "it costs 10.5 credits",
             "counter_offers": [{"deadline": 35.0, "budget": null, "processors": null, "price": 10.1, "text": "x"}],
@@ -324,9 +339,9 @@ mod tests {
         let said = "sbatch: error: libra: refused (budget): the job costs 10.63 credits and the budget is 5\n\
                     sbatch: error: libra: accepted now would be: --budget=10.63\n\
                     sbatch: error: libra:                   or: --sla-deadline=35 (costs 3.09)\n\
-                    sbatch: error: libra:                   or: -N 2 -n 3 (costs 3.09)\n\
-                    sbatch: error: libra:                   or: -n 3 (costs 5)\n\
-                    sbatch: error: libra:                   or: -c 2 (costs 4)\n\
+                    sbatch: error: libra:                   or: -N 2 -n 3 --estimate=6 (costs 3.09)\n\
+                    sbatch: error: libra:                   or: -n 3 --estimate=6 (costs 5)\n\
+                    sbatch: error: libra:                   or: -c 2 --estimate=6 (costs 4)\n\
                     sbatch: error: Batch job submission failed: Access/permission denied\n";
         let quote = Quote::from_words(said).expect("a refusal");
         assert_eq!(quote.reason, "budget");
@@ -334,7 +349,7 @@ mod tests {
         assert_eq!(quote.offers[0].budget, Some(10.63));
         assert_eq!(quote.offers[1].deadline, Some(35.0));
         assert_eq!(quote.offers[1].price, Some(3.09));
-        assert_eq!(quote.offers[2].text(), "-N 2 -n 3 (costs 3.09)");
+        assert_eq!(quote.offers[2].text(), "-N 2 -n 3 --estimate=6 (costs 3.09)");
         assert_eq!(
             (quote.offers[3].processors, quote.offers[4].processors),
             (None, Some(2.0))
