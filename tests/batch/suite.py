@@ -2,14 +2,18 @@
 """Runs the tests on a batch system, clusters beside each other: `suite.py DIRECTORY [FILE or CLASS ...]`, as tests/openpbs/run and tests/slurm/run call it.
 
 Each test class is a process and has a cluster of its own. First those that measure nothing, several at a time, while the
-clusters of the others come up; then those that do, as many as do not disturb each other (`measures`, in case.py of the directory). One line per test; what a
-failed one said, and its jobs and the daemons' logs about them (`evidence` of the directory).
+clusters of the others come up; then those that do, as many as do not disturb each other (`measures`, in case.py of the directory), nor another
+suite (tests/batch/turns.py). One line per test; what a failed one said, and its jobs and the daemons' logs about them (`evidence` of the directory).
+Each test has a limit (tests/batch/limits.py); a class that is not done in LIMIT seconds all the same is ended with its cluster.
 """
 
 import concurrent.futures
+import contextlib
+import faulthandler
 import importlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,28 +23,38 @@ import unittest
 DIRECTORY = pathlib.Path(sys.argv[1]).resolve()
 sys.path[:0] = [str(DIRECTORY), str(pathlib.Path(__file__).resolve().parent)]
 
+import cluster  # noqa: E402
+import limits  # noqa: E402
 import turns  # noqa: E402
 from evidence import evidence  # noqa: E402
 
 AT_A_TIME = 3
+# Of a class, with its waiting for quiet.
+LIMIT = turns.PATIENCE + 3600
+RUNNING = set()
 
 
 class Lines(unittest.TestResult):
-    """One line for each test, printed when its class is done."""
+    """One line for each test."""
 
     def __init__(self):
         super().__init__()
-        self.said, self.counts, self.began = [], {"ok": 0, "FAILED": 0, "not run": 0}, {}
+        self.counts, self.began = {"ok": 0, "FAILED": 0, "not run": 0}, {}
 
     def startTest(self, test):
         super().startTest(test)
         self.began[test] = time.monotonic()
+        limits.begin(test.id())
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        limits.begin(f"what comes after {test.id()}")
 
     def note(self, verdict, test, text=""):
         took = f" ({time.monotonic() - self.began[test]:.1f} s)" if test in self.began else ""
         name = test.id().removeprefix("__main__.")
         self.counts[verdict] += 1
-        self.said.append(f"{verdict} {name}{took}" + ("\n" + text.rstrip() if text else ""))
+        print(f"{verdict} {name}{took}" + ("\n" + text.rstrip() if text else ""), flush=True)
 
     def addSuccess(self, test):
         self.note("ok", test)
@@ -66,23 +80,51 @@ class Lines(unittest.TestResult):
 
 def run_class(module, name):
     """One class, in this process; the lines are printed to standard output."""
+    # Whoever ends it wants to know what it waited for.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     result = Lines()
     began = time.monotonic()
+    limits.begin(f"what {name} needs before its first test")
     unittest.defaultTestLoader.loadTestsFromTestCase(getattr(importlib.import_module(module), name)).run(result)
-    print("\n".join(result.said))
     print(f"-- {module}.{name}: {time.monotonic() - began:.0f} s")
     print("counts", *result.counts.values())
 
 
 def in_process(module, name):
     """One class in a process of its own; its counts. What it printed is printed at its end."""
-    done = subprocess.run([sys.executable, __file__, DIRECTORY, "--class", module, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    lines = done.stdout.splitlines()
-    if done.returncode == 0 and lines and lines[-1].startswith("counts "):
+    # A file, not a pipe: what the class leaves running would keep a pipe open.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        process = subprocess.Popen([sys.executable, __file__, DIRECTORY, "--class", module, name], stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        RUNNING.add(process)
+        try:
+            status = process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            end(process)
+            status = f"not done after {LIMIT} s; what it waited for is above"
+        RUNNING.discard(process)
+        output.seek(0)
+        text = output.read()
+    lines = text.splitlines()
+    if status == 0 and lines and lines[-1].startswith("counts "):
         print("\n".join(lines[:-1]), flush=True)
         return [int(number) for number in lines[-1].split()[1:]]
-    print(f"{done.stdout}\nFAILED {module}.{name}: exit status {done.returncode}", flush=True)
+    print(f"{text}\nFAILED {module}.{name}: exit status {status}", flush=True)
     return [0, 1, 0]
+
+
+def end(process):
+    """End the process of a class, which takes its cluster down, or is followed by somebody who does."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(1)
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    cluster.remove_leftovers()
 
 
 def main(wanted):
@@ -99,19 +141,27 @@ def main(wanted):
     began, totals = time.monotonic(), []
     run = lambda found: in_process(found[0], found[1])  # noqa: E731
     quiet, measuring = ([found for found in classes if bool(found[2]) == measures] for measures in (False, True))
-    with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool, concurrent.futures.ThreadPoolExecutor(8) as others:
-        os.environ[turns.VARIABLE] = directory
-        with turns.held(turns.QUIET):
-            later = [others.submit(run, found) for found in measuring]
-            totals += pool.map(run, quiet)
-        totals += [one.result() for one in later]
+    with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool, concurrent.futures.ThreadPoolExecutor(8) as others:
+        try:
+            with turns.noise():
+                later = [others.submit(run, found) for found in measuring]
+                totals += pool.map(run, quiet)
+            totals += [one.result() for one in later]
+        except BaseException:  # Ctrl-C too: nothing is left behind
+            for executor in (pool, others):
+                executor.shutdown(wait=False, cancel_futures=True)
+            for process in list(RUNNING):
+                end(process)
+            raise
     ok, failed, not_run = (sum(numbers) for numbers in zip(*totals))
     print(f"{ok} passed, {failed} failed" + (f", {not_run} not run" if not_run else "") + f", in {time.monotonic() - began:.0f} s")
     return failed == 0
 
 
 if __name__ == "__main__":
+    limits.default_signals()
     if sys.argv[2:3] == ["--class"]:
         run_class(*sys.argv[3:5])
     else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         sys.exit(0 if main(sys.argv[2:]) else 1)
