@@ -13,18 +13,42 @@ import signal
 import subprocess
 import time
 
-LOCK_FILE = "/run/libra-test-clusters.lock"
+LOCKS = pathlib.Path("/run")
 # In the environment of every daemon and job of a cluster, with the cluster's directory as value. Processes are ended
 # by this mark, looked up again at the moment of the signal: a process number may have been reused, a mark has not.
 MARK = "LIBRA_TEST_CLUSTER"
 
 
 @contextlib.contextmanager
-def lock():
-    """Hold the lock of everything that clusters share."""
-    with open(LOCK_FILE, "w", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+def lock(what="clusters", patience=600.0):
+    """Hold the lock of everything that clusters share, also those of other suites; or another one, of tests that would meet."""
+    deadline = time.monotonic() + patience
+    with open(LOCKS / f"libra-test-{what}.lock", "w", encoding="ascii") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"after {patience:.0f} s somebody still holds {file.name}; 'fuser -v' says who") from None
+                time.sleep(0.02)
         yield
+
+
+def in_turn(kind, numbers):
+    """The numbers, beginning behind the one that was taken last: a number comes back as late as can be, so that nobody takes a new cluster
+    for one that has just gone. Call it, and `taken`, under the lock."""
+    numbers = list(numbers)
+    try:
+        last = numbers.index(int((LOCKS / f"libra-test-{kind}.last").read_text()))
+    except (OSError, ValueError):
+        last = -1
+    return numbers[last + 1 :] + numbers[: last + 1]
+
+
+def taken(kind, number):
+    """This one was taken."""
+    (LOCKS / f"libra-test-{kind}.last").write_text(f"{number}\n")
 
 
 def add_user(name, home):

@@ -55,11 +55,11 @@ class SiteCase(unittest.TestCase):
         pbs.__exit__(None, None, None)
         left = [str(path) for path in [directory] if path.exists()]
         left += [f"process {pid}" for pid in machine.marked_processes(directory)]
-        if number in machine.known_clusters():
-            number, roots = None, []  # the next cluster has taken the number over
-        left += [str(root) for root in roots if root.exists()]
-        left += [address for address in machine.addresses_on_lo() if address.startswith(f"10.77.{number}.")]
-        left += [entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith(f"libra-test-{number}-")]
+        with machine.lock():
+            if number not in machine.known_clusters():  # else the next cluster has taken the number over
+                left += [str(root) for root in roots if root.exists()]
+                left += [address for address in machine.addresses_on_lo() if address.startswith(f"10.77.{number}.")]
+                left += [entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith(f"libra-test-{number}-")]
         if left:
             raise AssertionError(f"left on the machine: {left}")
 

@@ -17,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
 
 # For the users of this module too.
-from processes import MARK, add_user, alive, end_marked, end_process, lock, marked_processes, remove_user  # noqa: E402, F401
+from processes import MARK, add_user, alive, end_marked, end_process, in_turn, lock, marked_processes, remove_user, taken  # noqa: E402, F401
 
 HOSTS_FILE = pathlib.Path("/etc/hosts")
 FIRST_PORT, PORTS_EACH = 16000, 64  # below the ports that the kernel gives to outgoing connections
@@ -40,9 +40,13 @@ def addresses_on_lo():
 
 def free_subnet():
     """A number that no cluster uses. Call it under the lock."""
-    taken = set(known_clusters()) | {int(a.split(".")[2]) for a in addresses_on_lo() if a.startswith("10.77.")}
+    used = set(known_clusters()) | {int(a.split(".")[2]) for a in addresses_on_lo() if a.startswith("10.77.")}
     # From the upper end: the lower numbers are for people who say which one they want.
-    return next(number for number in range(250, 99, -1) if number not in taken)
+    number = next((number for number in in_turn("openpbs", range(250, 99, -1)) if number not in used), None)
+    if number is None:
+        raise RuntimeError("subnets 100 to 250 are all taken; `cluster.py down` removes what killed runs have left")
+    taken("openpbs", number)
+    return number
 
 
 def free_ports(subnet, count):

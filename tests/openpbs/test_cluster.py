@@ -81,12 +81,14 @@ class TwoClusters(unittest.TestCase):
         """What a killed run leaves is found and removed by `down`."""
         here = str(pathlib.Path(__file__).resolve().parent)
         program = f"import sys; sys.path.insert(0, {here!r}); import time, cluster\nwith cluster.Cluster(hosts=1) as c:\n  c.submit(); print(c.directory, flush=True); time.sleep(1000)"
-        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as run:
-            directory = pathlib.Path(run.stdout.readline().strip())
-            os.kill(run.pid, signal.SIGKILL)
-        number = next(number for number, where in machine.known_clusters().items() if where == directory)
-        self.assertTrue(machine.marked_processes(directory))
-        subprocess.run([sys.executable, f"{here}/cluster.py", "down"], check=True, capture_output=True)
+        # Somebody else's `down` would remove what this one is to find.
+        with machine.lock("leftovers"):
+            with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as run:
+                directory = pathlib.Path(run.stdout.readline().strip())
+                os.kill(run.pid, signal.SIGKILL)
+            number = next(number for number, where in machine.known_clusters().items() if where == directory)
+            self.assertTrue(machine.marked_processes(directory))
+            subprocess.run([sys.executable, f"{here}/cluster.py", "down"], check=True, capture_output=True, timeout=300)
         self.assertEqual(machine.marked_processes(directory), [])
         self.assertFalse(directory.exists())
         self.assertEqual(traces_of(number), [])

@@ -54,9 +54,10 @@ class SiteCase(unittest.TestCase):
         directory, number, roots = slurm.directory, slurm.plan["number"], slurm.cgroup_roots()
         slurm.__exit__(None, None, None)
         left = [f"process {pid}" for pid in machine.marked_processes(directory)]
-        if number not in machine.known_clusters():  # else the next cluster has taken the number over
-            left += [str(path) for path in [*roots, *machine.cgroups_of(slurm.nodes)] if path.exists()]
-            left += [entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith(f"libra-slurm-{number}-")]
+        with machine.lock():
+            if number not in machine.known_clusters():  # else the next cluster has taken the number over
+                left += [str(path) for path in [*roots, *machine.cgroups_of(slurm.nodes)] if path.exists()]
+                left += [entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith(f"libra-slurm-{number}-")]
         if left:
             raise AssertionError(f"left on the machine: {left}")
 

@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
 
 # For the users of this module too.
-from processes import MARK, add_user, alive, end_marked, end_process, lock, marked_processes, remove_user  # noqa: E402, F401
+from processes import MARK, add_user, alive, end_marked, end_process, in_turn, lock, marked_processes, remove_user, taken  # noqa: E402, F401
 
 PARENT = pathlib.Path("/srv")  # users must be able to enter it, and plugins to be executed from it
 PREFIX = "libra-slurm-"
@@ -29,13 +29,14 @@ def known_clusters():
 
 def take_number(wanted=None):
     """A number that no cluster has, taken by making its directory: (number, directory). Call it under the lock."""
-    for number in [wanted] if wanted is not None else range(60, 0, -1):
+    for number in [wanted] if wanted is not None else in_turn("slurm", range(60, 0, -1)):
         directory = PARENT / f"{PREFIX}{number}"
         try:
             directory.mkdir(mode=0o755)
         except FileExistsError:
             continue
         directory.chmod(0o755)
+        taken("slurm", number)
         return number, directory
     raise RuntimeError(f"there are clusters already: {sorted(known_clusters())}; `cluster.py down` removes what killed runs have left")
 

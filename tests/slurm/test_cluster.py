@@ -16,7 +16,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import machine  # noqa: E402
+import machine  # noqa: E402  (puts tests/batch in the path)
+import limits  # noqa: E402
 from cluster import Cluster  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -80,14 +81,18 @@ class TwoClusters(unittest.TestCase):
 
     def test_ended_by_signals(self):
         """`hold` gives everything back after Ctrl-C and SIGTERM; what a killed run leaves is removed by `down`."""
+        limits.default_signals()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-            with subprocess.Popen([sys.executable, HERE / "cluster.py", "hold", "--nodes", "1"], stdout=subprocess.PIPE, text=True) as run:
-                which = int(run.stdout.readline().split()[1])
-                self.assertNotEqual(traces_of(which, [], run.pid), [])
-                os.kill(run.pid, number)
-            if number == signal.SIGKILL:
-                self.assertNotEqual(traces_of(which, [], run.pid), [])
-                subprocess.run([sys.executable, HERE / "cluster.py", "down"], check=True, capture_output=True)
+            # Somebody else's `down` would remove what this one is to find.
+            with machine.lock("leftovers"):
+                with subprocess.Popen([sys.executable, HERE / "cluster.py", "hold", "--nodes", "1"], stdout=subprocess.PIPE, text=True) as run:
+                    which = int(run.stdout.readline().split()[1])
+                    self.assertNotEqual(traces_of(which, [], run.pid), [])
+                    os.kill(run.pid, number)
+                    self.assertIsNotNone(run.wait(120))
+                if number == signal.SIGKILL:
+                    self.assertNotEqual(traces_of(which, [], run.pid), [])
+                    subprocess.run([sys.executable, HERE / "cluster.py", "down"], check=True, capture_output=True, timeout=300)
             self.assertEqual(traces_of(which, [], run.pid), [], number)
 
 
