@@ -20,11 +20,7 @@ fn a_killed_libra_run_leaves_a_job_that_the_next_one_finds_judges_and_cleans() {
     assert_eq!(job["orphaned"], true);
     // Its share still counts.
     let other = site
-        .libra(&[
-            "quote",
-            "-W",
-            "deadline=600,budget=unlimited,estimate=300",
-        ])
+        .libra(&["quote", "-W", "deadline=600,budget=unlimited,estimate=300"])
         .output()
         .expect("libra");
     assert_eq!(other.status.code(), Some(3), "1.05 of 1 processor");

@@ -37,9 +37,7 @@ impl Agent {
 
     fn get(&self, head: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        stream
-            .set_read_timeout(Some(PATIENCE))
-            .expect("a socket");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         write!(stream, "{head}\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
