@@ -105,13 +105,11 @@ pub fn admit<N: Nodes>(
     let available = available(&payer);
     if let Some(covered) = covered(&payer, request) {
         // A policy may weigh budgets, and prices follow deadlines: only what the account covers is judged.
-        nodes
-            .ask(&covered)
-            .map_err(|not| within(not, available, &covered))?;
+        nodes.ask(&covered).map_err(|not| unlimited(not, available))?;
     }
     match nodes.take(request) {
         Ok(taken) => Ok((payer, taken)),
-        Err(not) => Err(within(not, available, request)),
+        Err(not) => Err(within(not, available)),
     }
 }
 
@@ -171,21 +169,27 @@ fn with_budget(request: &Request, budget: f64) -> Request {
     changed
 }
 
-/// A refusal without the offers that the account does not cover. `judged`: with the budget that counted.
-fn within(not: NotTaken, available: Option<f64>, judged: &Request) -> NotTaken {
-    let (NotTaken::Refused(mut refusal), Some(available)) = (not.clone(), available) else {
-        return not;
-    };
-    if let Reason::Budget { price, budget } = refusal.reason {
-        if budget == coverable(available).max(0.0) && price > available {
+/// A refusal without the offers that the account does not cover.
+fn within(mut not: NotTaken, available: Option<f64>) -> NotTaken {
+    if let (NotTaken::Refused(refusal), Some(available)) = (&mut not, available) {
+        let most = coverable(available);
+        // Prices of others are never above the budget that was judged, which is covered.
+        refusal.counter_offers.retain(
+            |offer| !matches!(*offer, CounterOffer::Budget { budget } if budget > most),
+        );
+    }
+    not
+}
+
+/// The same of a job whose budget was unlimited: what is missing is on the account.
+fn unlimited(mut not: NotTaken, available: Option<f64>) -> NotTaken {
+    if let (NotTaken::Refused(refusal), Some(available)) = (&mut not, available) {
+        if let Reason::Budget { price, .. } = refusal.reason {
             refusal.reason = Reason::Cover { price, available };
         }
+        refusal
+            .counter_offers
+            .retain(|offer| !matches!(offer, CounterOffer::Budget { .. }));
     }
-    let most = coverable(available);
-    refusal.counter_offers.retain(|offer| match *offer {
-        CounterOffer::Budget { budget } => budget <= most && judged.terms.budget < most,
-        // Never above the budget that was judged, which the account covers.
-        _ => true,
-    });
-    NotTaken::Refused(refusal)
+    not
 }

@@ -4,9 +4,10 @@
 //! In a batch system the question is a submission that is never queued. Its refusal begins with [`MARK`] and has the answer as
 //! JSON: PBS cuts such a text at 3171 bytes and Slurm shows it line by line, so the line is short and is one.
 
-use crate::accounts::desk::Denied;
+use crate::admit::NotTaken;
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::curve::{Judged, Point};
+use crate::decision::job::Request;
 use crate::decision::refusal::Refusal;
 use crate::text::duration;
 use serde_json::{Map, Value, json};
@@ -84,8 +85,10 @@ pub struct Quote {
     pub estimate: f64,
     /// See there.
     pub deadline: f64,
-    /// Credits; none for no limit.
+    /// Credits; none for no limit, or where none was given.
     pub budget: Option<f64>,
+    /// Credits: where no budget was given, the smallest one that would do.
+    pub needs: Option<f64>,
     /// Slots of all chunks and jobs.
     pub slots: u64,
     /// What would be accepted instead.
@@ -111,12 +114,44 @@ impl Quote {
             .collect();
     }
 
-    /// Takes what accounts say: nodes would take it, and nobody pays for it.
-    pub fn denied(&mut self, denied: &Denied) {
-        let text = denied.text();
-        self.category = Some("funds".to_string());
-        self.text = plain(&text);
-        self.reason = Some(text);
+    /// Of a request that is to be judged.
+    pub fn of(request: &Request) -> Quote {
+        let terms = &request.terms;
+        Quote {
+            estimate: terms.estimate,
+            deadline: terms.deadline,
+            budget: terms.budget.is_finite().then_some(terms.budget),
+            slots: request.shape.slots(),
+            ..Quote::default()
+        }
+    }
+
+    /// Takes why it would not be taken; its text is the caller's to write.
+    pub fn not_taken(
+        &mut self,
+        not: &NotTaken,
+        name: &dyn Fn(usize) -> String,
+        write: &dyn Fn(&CounterOffer) -> Option<String>,
+    ) {
+        match not {
+            NotTaken::Refused(refusal) => self.refused(refusal, name, write),
+            NotTaken::Denied(denied) => {
+                self.category = Some(not.category().to_string());
+                self.reason = Some(denied.text());
+            }
+            NotTaken::Other { text, .. } => {
+                self.category = Some(not.category().to_string());
+                self.reason = Some(text.clone());
+            }
+        }
+    }
+
+    /// Where no budget was given: says with which it would be accepted so. `write`: a budget as it is asked for.
+    pub fn say_needs(&mut self, write: &dyn Fn(f64) -> String) {
+        if let Some(budget) = self.needs {
+            let line = format!("\nno budget was given: this is the answer with {}", write(budget));
+            self.text.push_str(&line);
+        }
     }
 
     /// As `libra quote --json` prints it. `system`: who was asked.
@@ -147,6 +182,7 @@ impl Quote {
             "node": self.node,
             "slots": self.slots,
             "budget": self.budget,
+            "budget_needed": self.needs,
             "estimate_seconds": self.estimate,
             "deadline_seconds": self.deadline,
             "category": self.category,
@@ -214,7 +250,7 @@ impl Quote {
             "category": self.category,
             "reason": self.reason,
             "text": self.text,
-            "asked": [self.estimate, self.deadline, self.budget, self.slots],
+            "asked": [self.estimate, self.deadline, self.budget, self.slots, self.needs],
             "offers": offers,
             "curve": curve,
             "kept": self.kept.as_ref().map(|kept| json!([kept.number, kept.until])),
@@ -262,9 +298,10 @@ fn object(value: Value) -> Map<String, Value> {
 
 /// Categories come back as the words that they were.
 fn category(word: &str) -> &'static str {
-    const KNOWN: [&str; 11] = [
+    const KNOWN: [&str; 12] = [
         "invalid",
         "budget",
+        "funds",
         "deadline",
         "share",
         "memory",
@@ -298,6 +335,7 @@ fn read(answer: &Value) -> Option<Quote> {
         deadline: asked.get(1)?.as_f64()?,
         budget: asked.get(2)?.as_f64(),
         slots: asked.get(3)?.as_u64()?,
+        needs: asked.get(4).and_then(Value::as_f64),
         offers: (list("offers").iter())
             .filter_map(|offer| {
                 Some(OtherOffer {

@@ -309,7 +309,7 @@ proptest! {
             prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{}", text);
             match refusal.reason {
                 Reason::Budget { price, budget } => prop_assert!(price > budget, "{}", text),
-                Reason::Funds { .. } => prop_assert!(false, "no accounts here: {}", text),
+                Reason::Funds { .. } | Reason::Cover { .. } => prop_assert!(false, "no accounts here: {}", text),
                 Reason::Deadline { fastest, deadline } => prop_assert!(fastest > deadline, "{}", text),
                 Reason::Share { needed, free, .. } | Reason::Time { needed, free, .. } => {
                     prop_assert!(needed > free && free >= 0.0, "{} {:?}", text, refusal.reason);

@@ -124,6 +124,17 @@ impl Desk {
         }
     }
 
+    /// Would a hold for this be refused? For questions, which hold nothing.
+    ///
+    /// # Errors
+    /// As [`Desk::hold`] would.
+    pub fn covers(&self, payer: &Payer, sold: &Sold) -> Result<(), Denied> {
+        match payer.lacks(sold) {
+            Some((wanted, available)) => Err(not_covered(wanted, available)),
+            None => Ok(()),
+        }
+    }
+
     fn fault<T>(&self, problem: String) -> Result<Option<T>, Denied> {
         match self.on_fault {
             OnFault::Admit => {
@@ -146,7 +157,7 @@ impl Desk {
             Ok(()) => Ok(()),
             Err(AccountsError::Short {
                 available, wanted, ..
-            }) => Err(short(wanted.credits(), available)),
+            }) => Err(not_covered(wanted, available)),
             Err(error) if error.is_refusal() => Err(Denied::Account(error.to_string())),
             Err(error) => self.fault::<()>(error.to_string()).map(|_| ()),
         }
@@ -192,6 +203,15 @@ fn short(budget: f64, available: Money) -> Denied {
     let available = available.credits();
     Denied::Funds {
         reason: Reason::Funds { budget, available },
+        available,
+    }
+}
+
+/// The price is more than there is, whatever the budget.
+fn not_covered(price: Money, available: Money) -> Denied {
+    let (price, available) = (price.credits(), available.credits());
+    Denied::Funds {
+        reason: Reason::Cover { price, available },
         available,
     }
 }

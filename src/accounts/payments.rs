@@ -214,9 +214,8 @@ impl Payments {
             by: self.system,
             note: "",
         };
-        let amount = Money(each(sold).0.saturating_mul(i64::from(sold.count)));
         self.live
-            .hold(&self.key(sold), payer.id, amount, act)
+            .hold(&self.key(sold), payer.id, amount(sold), act)
             .map(|_| ())
     }
 
@@ -442,6 +441,20 @@ impl Payments {
             ));
         }
         Ok(log)
+    }
+}
+
+/// What is held for all jobs of an array.
+fn amount(sold: &Sold) -> Money {
+    Money(each(sold).0.saturating_mul(i64::from(sold.count)))
+}
+
+impl Payer {
+    /// What it lacks for a hold, as [`Payments::hold`] would find; none where it has enough.
+    pub fn lacks(&self, sold: &Sold) -> Option<(Money, Money)> {
+        let available = self.available?;
+        let wanted = amount(sold);
+        (wanted > available).then_some((wanted, available))
     }
 }
 

@@ -8,6 +8,7 @@
 use super::admit::{SCATTERED, array_requests};
 use super::judge::Nodes;
 use super::{Alarm, Book, BookError, Phase, check_seconds};
+use crate::decision::counter_offer::budget_needed;
 use crate::decision::curve::Judged;
 use crate::decision::job::Request;
 use crate::decision::placement::{self, Placement};
@@ -106,6 +107,22 @@ impl Book {
             (Some(judged), None) => judged,
             (None, None) => refused,
         }
+    }
+
+    /// The smallest budget for which it would be accepted, whatever its own; none where no budget helps.
+    pub fn budget_needed(
+        &self,
+        each: &Request,
+        array: Option<u32>,
+        allowed: Option<&[bool]>,
+    ) -> Option<f64> {
+        let price = self.appraise(each, array, allowed).price;
+        let accepts = |request: &Request| {
+            let judged = self.appraise(request, array, allowed);
+            judged.refused.is_none().then_some(judged.price)
+        };
+        let weighs = self.admission.policy.weighs_budgets();
+        budget_needed(&accepts, price, weighs, each)
     }
 
     pub(super) fn padded(&self, allowed: Option<&[bool]>) -> Option<Vec<bool>> {

@@ -245,7 +245,7 @@ pub enum Command {
 pub struct TermsArgs {
     /// Terms as a list: deadline=20,budget=15,estimate=10
     ///
-    /// The keys are estimate, deadline, budget, deadline_type and penalty_rate, the values those of
+    /// The keys are estimate, deadline, budget, deadline_type, penalty_rate and processors, the values those of
     /// the options below, which win over the list. May be given several times; later ones win.
     #[arg(short = 'W', value_name = "KEY=VALUE,...")]
     pub list: Vec<String>,

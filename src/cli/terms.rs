@@ -21,7 +21,7 @@ pub fn request_beside(
 ) -> Result<Request, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let terms = given(args)?.or(beside).complete().map_err(|e| usage(&e))?;
-    if let Some(processors) = args.processors {
+    if let Some(processors) = processors(args)? {
         shape = Shape {
             processors_per_chunk: processors,
             memory_per_chunk: shape.memory_per_chunk,
@@ -41,7 +41,11 @@ pub fn request_beside(
 pub fn given(args: &TermsArgs) -> Result<PartialTerms, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let mut listed = PartialTerms::default();
-    for list in &args.list {
+    for list in args.list.iter().map(|list| without_processors(list)) {
+        // One of nothing else.
+        let Some(list) = &list else {
+            continue;
+        };
         let more = terms::parse(list, &deadline).map_err(|e| usage(&format!("-W: {e}")))?;
         listed = more.or(listed);
     }
@@ -58,6 +62,35 @@ pub fn given(args: &TermsArgs) -> Result<PartialTerms, Failure> {
         }
     }
     Ok(given.or(listed))
+}
+
+/// The number of processors, as an option or in a list, where an offer has it: `processors=2,estimate=15`.
+pub fn processors(args: &TermsArgs) -> Result<Option<u32>, Failure> {
+    let mut listed = None;
+    for entry in args.list.iter().flat_map(|list| list.split(',')) {
+        let Some(value) = processors_in(entry) else {
+            continue;
+        };
+        listed = Some(value.parse().map_err(|_| {
+            Failure::Usage(format!(
+                "-W: processors: '{}' is not a whole number, 1 or more",
+                value.chars().take(64).collect::<String>()
+            ))
+        })?);
+    }
+    Ok(args.processors.or(listed))
+}
+
+fn processors_in(entry: &str) -> Option<&str> {
+    let (key, value) = entry.split_once('=')?;
+    (key.trim().eq_ignore_ascii_case("processors")).then(|| value.trim())
+}
+
+/// The rest of a list; none where there was nothing else in it.
+fn without_processors(list: &str) -> Option<String> {
+    let rest = list.split(',').filter(|entry| processors_in(entry).is_none());
+    let rest: Vec<&str> = rest.collect();
+    (!rest.is_empty()).then(|| rest.join(","))
 }
 
 /// Reads a deadline: a duration from now, or `@` and a clock time.
@@ -130,6 +163,27 @@ mod tests {
             .parse()
             .expect("a time");
         assert_eq!(until("06:00", &now), Ok(7.0 * 3600.0));
+    }
+
+    #[test]
+    fn an_offer_of_processors_can_be_typed_as_a_list() {
+        let args = |list: &[&str], processors| TermsArgs {
+            list: list.iter().map(|list| (*list).to_string()).collect(),
+            processors,
+            ..TermsArgs::default()
+        };
+        let terms = "deadline=20,budget=15,estimate=10";
+        let request = request(&args(&[terms, "processors=2,estimate=12.5 s"], None));
+        let request = request.expect("complete");
+        assert_eq!(request.shape.processors_per_chunk, 2);
+        assert_eq!(request.terms.estimate, 12.5);
+        let one = super::request(&args(&[terms, "Processors = 2"], Some(1))).expect("complete");
+        assert_eq!(one.shape.processors_per_chunk, 1, "an option wins");
+        for bad in ["processors=", "processors=-1", "processors=many"] {
+            assert!(super::request(&args(&[terms, bad], None)).is_err(), "{bad}");
+        }
+        // An empty list is as wrong as ever.
+        assert!(super::request(&args(&[terms, ""], None)).is_err());
     }
 
     #[test]

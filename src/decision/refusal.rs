@@ -54,6 +54,13 @@ pub enum Reason {
         /// What the account has, credits.
         available: f64,
     },
+    /// The account that pays has less than the job costs, and its budget is no limit. Said by who asks accounts, as the last one.
+    Cover {
+        /// What it costs, credits.
+        price: f64,
+        /// What the account has, credits.
+        available: f64,
+    },
     /// Even a processor of its own for every slot would end it after its deadline.
     Deadline {
         /// Seconds that the job takes on a whole processor of the fastest node, margin included.
@@ -122,7 +129,7 @@ impl Reason {
         match self {
             Reason::Invalid(_) => "invalid",
             Reason::Budget { .. } => "budget",
-            Reason::Funds { .. } => "funds",
+            Reason::Funds { .. } | Reason::Cover { .. } => "funds",
             Reason::Deadline { .. } => "deadline",
             Reason::Share { .. } => "share",
             Reason::Memory { .. } => "memory",
@@ -244,6 +251,11 @@ impl Reason {
             Reason::Funds { budget, available } => format!(
                 "the budget is {} credits and the account has {} available",
                 credits(budget),
+                credits(available)
+            ),
+            Reason::Cover { price, available } => format!(
+                "the job costs {} credits and the account has {} available",
+                credits(price),
                 credits(available)
             ),
             Reason::Deadline { fastest, deadline } => format!(

@@ -4,14 +4,15 @@
 //! waits. Jobs of batch systems are paid for where they were admitted.
 
 use super::entry::Entry;
+use super::submit::{Terms, Verdict};
 use super::{Host, HostError};
-use crate::accounts::desk::{Denied, Desk, coverable};
+use crate::accounts::desk::{Denied, Desk};
 use crate::accounts::payments::{Payer, Payments};
 use crate::accounts::settlement::{End, HowEnded};
-use crate::config::OnFault;
-use crate::decision::counter_offer::CounterOffer;
+use crate::admit::{Nodes, NotTaken, admit, paid_curve};
+use crate::config::{AccountsMode, OnFault};
+use crate::decision::curve::{Judge, Point};
 use crate::decision::job::Request;
-use crate::decision::refusal::Refusal;
 use crate::sold::Sold;
 use std::collections::HashSet;
 
@@ -24,40 +25,81 @@ pub(super) struct Till {
     payer: Option<Payer>,
 }
 
+/// What accounts say of a request.
+pub(super) struct Asked {
+    desk: Desk,
+    payer: Result<Option<Payer>, Denied>,
+}
+
+/// This host's only node, which takes nothing by itself.
+struct Judging<'a>(&'a dyn Fn(&Request) -> Verdict);
+
+impl Nodes for Judging<'_> {
+    type Taken = Terms;
+
+    fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
+        self.take(request).map(|_| ())
+    }
+
+    fn take(&mut self, request: &Request) -> Result<Terms, NotTaken> {
+        (self.0)(request).map_err(NotTaken::Refused)
+    }
+}
+
+impl Asked {
+    /// The answer to a request, as a submission and a question get it. `judge`: the host alone.
+    pub fn admit(
+        self,
+        request: &Request,
+        judge: &dyn Fn(&Request) -> Verdict,
+    ) -> Result<(Till, Terms), NotTaken> {
+        let Asked { desk, payer } = self;
+        let (payer, terms) = admit(payer, request, &mut Judging(judge))?;
+        if let Some(payer) = &payer {
+            let sold = Sold {
+                price: terms.price,
+                ..nothing_sold(request)
+            };
+            (desk.covers(payer, &sold)).map_err(NotTaken::Denied)?;
+        }
+        Ok((Till { desk, payer }, terms))
+    }
+
+    /// What accounts say of a curve of the host alone.
+    pub fn paid_curve(
+        &self,
+        request: &Request,
+        points: Vec<Point>,
+        judge: Judge<'_>,
+    ) -> Vec<Point> {
+        paid_curve(&self.payer, request, points, judge)
+    }
+}
+
 impl Host {
-    /// Opens the accounts and finds out who pays. `judge`: would the job be accepted with this request?
-    pub(super) fn open_till(
+    /// Has the site accounts?
+    pub(super) fn has_accounts(&self) -> bool {
+        self.config.accounts.mode != AccountsMode::Off
+    }
+
+    /// Opens the accounts and finds out who pays for a job of this user with such a budget.
+    pub(super) fn ask_accounts(
         &self,
         request: &Request,
         project: Option<&str>,
         entries: &[Entry],
         now: f64,
-        judge: &dyn Fn(&Request) -> bool,
-    ) -> Result<Result<Till, Box<Refusal>>, HostError> {
+    ) -> Asked {
         let mut desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
         if !desk.is_on() {
-            return Ok(Ok(Till { desk, payer: None }));
+            let payer = Ok(None);
+            return Asked { desk, payer };
         }
         desk.tried(|payments| compare(payments, entries, now));
         let uid = nix::unistd::getuid().as_raw();
         let user = crate::accounts::names::user_name(uid).unwrap_or_else(|| uid.to_string());
-        match desk.payer(&user, project, request.terms.budget, now) {
-            Ok(payer) => Ok(Ok(Till { desk, payer })),
-            Err(Denied::Funds { reason, available }) => {
-                let budget = coverable(available);
-                let mut covered = *request;
-                covered.terms.budget = budget;
-                let counter_offers = match judge(&covered) {
-                    true => vec![CounterOffer::Budget { budget }],
-                    false => Vec::new(),
-                };
-                Ok(Err(Box::new(Refusal {
-                    reason,
-                    counter_offers,
-                })))
-            }
-            Err(denied) => Err(HostError::Account(denied.text())),
-        }
+        let payer = desk.payer(&user, project, request.terms.budget, now);
+        Asked { desk, payer }
     }
 
     /// A job of this host has ended; it is settled once, whoever finds out.
@@ -122,6 +164,19 @@ fn compare(
         log::info!("{line}");
     }
     Ok(())
+}
+
+/// For a request that has no entry yet.
+fn nothing_sold(request: &Request) -> Sold {
+    Sold {
+        token: 0,
+        submitted: 0.0,
+        request: *request,
+        price: 0.0,
+        count: 1,
+        payer: None,
+        places: Vec::new(),
+    }
 }
 
 /// What was sold, as accounts know it.

@@ -6,12 +6,14 @@
 
 use super::entry::{Entry, Phase, Process};
 use super::registry::Lock;
-use super::submit::{Accepted, Terms, Verdict};
+use super::submit::{Accepted, Terms, refused};
 use super::{Host, HostError, clock};
+use crate::admit::NotTaken;
 use crate::book::kept::{NotKept, differences, missing, new_number};
+use crate::decision::admission::affordable;
 use crate::decision::job::Request;
 use crate::decision::node::NodeView;
-use crate::decision::refusal::Refusal;
+use crate::decision::refusal::{Reason, Refusal};
 use crate::quote::KeptAs;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -56,15 +58,17 @@ impl Host {
     pub fn keep_quote(
         &self,
         request: &Request,
+        project: Option<&str>,
         seconds: f64,
-    ) -> Result<(Verdict, Option<KeptAs>), HostError> {
+    ) -> Result<(Result<Terms, NotTaken>, Option<KeptAs>), HostError> {
         let lock = self.registry.lock()?;
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         self.may_keep(&entries, seconds, now)?;
-        let terms = match self.judge(request, &entries, now) {
-            Ok(terms) => terms,
-            Err(refusal) => return Ok((Err(refusal), None)),
+        let asked = self.ask_accounts(request, project, &entries, clock::unix_time());
+        let terms = match asked.admit(request, &|request| self.judge(request, &entries, now)) {
+            Ok((_, terms)) => terms,
+            Err(not) => return Ok((Err(not), None)),
         };
         let until = clock::unix_time() + seconds;
         let number = new_number(until);
@@ -127,18 +131,28 @@ impl Host {
             .cloned()
             .collect();
         let unix = clock::unix_time();
-        // Its place is kept, so a budget that is covered is accepted.
-        let judge = |covered: &Request| covered.terms.budget >= entry.price;
-        let mut till = match self.open_till(request, project, &entries, unix, &judge)? {
-            Ok(till) => till,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
         let node = self.node(&others, now);
         let slots = f64::from(entry.slots);
-        let terms = Terms {
+        let kept = Terms {
             price: entry.price,
             share: entry.share,
             loadfree: (node.spec.processors - (&node).committed() - slots * entry.share).max(0.0),
+        };
+        // Its place is kept, so what is covered is accepted.
+        let judge = |request: &Request| match affordable(kept.price, request.terms.budget) {
+            true => Ok(kept.clone()),
+            false => Err(Box::new(Refusal {
+                reason: Reason::Budget {
+                    price: kept.price,
+                    budget: request.terms.budget,
+                },
+                counter_offers: Vec::new(),
+            })),
+        };
+        let asked = self.ask_accounts(request, project, &entries, unix);
+        let (mut till, terms) = match asked.admit(request, &judge) {
+            Ok(admitted) => admitted,
+            Err(not) => return refused(not).map(Err),
         };
         entry.quote = None;
         entry.command = super::entry::shown_command(command);

@@ -5,6 +5,8 @@ use super::entry::{Entry, Phase, Process, VERSION, shown_command};
 use super::registry::Lock;
 use super::{Host, HostError, clock, on_node, used};
 use crate::cgroup::{Group, Limits};
+use crate::admit::NotTaken;
+use crate::decision::counter_offer::budget_needed;
 use crate::decision::curve::{Point, curve};
 use crate::decision::job::Request;
 use crate::decision::node::{JobOnNode, PlainNode};
@@ -36,6 +38,30 @@ pub struct Terms {
 
 /// What a job would get, or why it would get nothing.
 pub type Verdict = Result<Terms, Box<Refusal>>;
+
+/// The answer to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quoted {
+    /// What was judged: the request, with the budget that it needs where it came without one.
+    pub judged: Request,
+    /// What a submission would be answered.
+    pub verdict: Result<Terms, NotTaken>,
+    /// Credits, whatever the budget.
+    pub price: f64,
+    /// Credits: where none was given, the smallest budget that would do.
+    pub needs: Option<f64>,
+    /// What would become of it at other deadlines.
+    pub curve: Vec<Point>,
+}
+
+/// A job that is not taken: a refusal, or an error where nobody pays.
+pub(super) fn refused(not: NotTaken) -> Result<Box<Refusal>, HostError> {
+    match not {
+        NotTaken::Refused(refusal) => Ok(refusal),
+        NotTaken::Denied(denied) => Err(HostError::Account(denied.text())),
+        NotTaken::Other { text, .. } => Err(HostError::Account(text)),
+    }
+}
 
 /// A job that was accepted and has its share reserved.
 #[derive(Debug)]
@@ -69,19 +95,59 @@ impl Host {
         Ok(self.judge(request, &entries, now))
     }
 
-    /// The same, and what would become of it at other deadlines, all against the host as it is at one moment.
+    /// What a submission of this request would be answered now, accounts included, and what would become of it at other
+    /// deadlines: all against the host as it is at one moment. Nothing is reserved. `project`: who pays, as for
+    /// [`Host::submit_for`]. `has_budget`: else the smallest budget is looked for with which it is accepted, and the answer is
+    /// the one with that.
     ///
     /// # Errors
-    /// When the registry cannot be read.
+    /// When the registry cannot be read; where the site has accounts, also when it cannot be locked, as at a submission.
     pub fn quote_over_deadlines(
         &self,
         request: &Request,
-    ) -> Result<(Verdict, Vec<Point>), HostError> {
+        project: Option<&str>,
+        has_budget: bool,
+    ) -> Result<Quoted, HostError> {
+        // With accounts, jobs that have ended are to be settled first, as at a submission.
+        let lock = match self.has_accounts() {
+            true => Some(self.registry.lock()?),
+            false => None,
+        };
         let now = clock::since_boot();
-        let nodes = [self.node(&self.registry.all()?, now)];
+        let entries = match &lock {
+            Some(lock) => self.settle(lock, now)?,
+            None => self.registry.all()?,
+        };
+        let nodes = [self.node(&entries, now)];
         let admission = self.config.admission();
-        let points = curve(request, &|request| admission.appraise(&nodes[..], request));
-        Ok((self.judge_on(&nodes, request), points))
+        let appraise = |request: &Request| admission.appraise(&nodes[..], request);
+        let unix = clock::unix_time();
+        let asked = self.ask_accounts(request, project, &entries, unix);
+        let curve = asked.paid_curve(request, curve(request, &appraise), &appraise);
+        let price = appraise(request).price;
+        let mut judged = *request;
+        let mut needs = None;
+        if !has_budget {
+            let accepts = |request: &Request| {
+                let judged = appraise(request);
+                judged.refused.is_none().then_some(judged.price)
+            };
+            let weighs = admission.policy.weighs_budgets();
+            needs = budget_needed(&accepts, price, weighs, request);
+            judged.terms.budget = needs.unwrap_or(f64::INFINITY);
+        }
+        let asked = match needs {
+            Some(_) => self.ask_accounts(&judged, project, &entries, unix),
+            None => asked,
+        };
+        let verdict = asked.admit(&judged, &|request| self.judge_on(&nodes, request));
+        Ok(Quoted {
+            judged,
+            verdict: verdict.map(|(_, terms)| terms),
+            price,
+            needs,
+            curve,
+        })
     }
 
     /// Judges a request and, when it is accepted, reserves its share and makes its cgroup.
@@ -116,24 +182,15 @@ impl Host {
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         let unix = clock::unix_time();
-        let judge = |request: &Request| self.judge(request, &entries, now).is_ok();
-        let mut till = match self.open_till(request, project, &entries, unix, &judge)? {
-            Ok(till) => till,
-            Err(refusal) => {
-                self.count(&lock, |counts| {
-                    counts.refuse(Reason::Funds, begun.elapsed())
-                });
-                return Ok(Err(refusal));
-            }
-        };
-        let judged = self.judge(request, &entries, now);
+        let asked = self.ask_accounts(request, project, &entries, unix);
+        let judged = asked.admit(request, &|request| self.judge(request, &entries, now));
         let took = begun.elapsed();
-        let terms = match judged {
-            Ok(terms) => terms,
-            Err(refusal) => {
-                let reason = Reason::of_word(refusal.reason.category()).unwrap_or(Reason::Request);
+        let (mut till, terms) = match judged {
+            Ok(admitted) => admitted,
+            Err(not) => {
+                let reason = Reason::of_word(not.category()).unwrap_or(Reason::Request);
                 self.count(&lock, |counts| counts.refuse(reason, took));
-                return Ok(Err(refusal));
+                return refused(not).map(Err);
             }
         };
         let mut entry = self.new_entry(&lock, request, command, &terms, now)?;

@@ -1,16 +1,16 @@
-//! A job is submitted: budget first, then the nodes.
+//! A job is submitted: budget first, then the nodes, by [`crate::admit`].
 
 use super::select::{self, Asked, Part, Plain};
 use super::server::{Server, accept, accept_with, refuse};
 
 use super::{BadEvent, TERMS, number, text};
-use crate::accounts::desk::{Denied, coverable};
+use crate::accounts::desk::Denied;
 use crate::accounts::payments::Payer;
-use crate::book::{Admitted, BookError};
+use crate::admit::{Nodes, NotTaken, admit};
+use crate::book::{Admitted, BookError, Offer};
 use crate::config::WithoutTerms;
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{Request, Terms};
-use crate::decision::refusal::Refusal;
 use crate::sold::Sold;
 use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
 use crate::text::{credits, duration, indices};
@@ -36,45 +36,64 @@ impl Server {
         if !has_terms(job) {
             return Ok(self.queue_without_terms(job));
         }
-        let (terms, asked, count) = match read(job) {
-            Ok(read) => read,
+        let found = match self.look(job, false) {
+            Ok(found) => found,
             Err(problem) => return Ok(refuse(format!("libra: {problem}"))),
         };
-        let request = Request {
-            terms,
-            shape: asked.shape,
+        let (request, count) = (&found.request, found.count);
+        let payer = self.payer(job, request, now);
+        let mut taking = Taking {
+            server: self,
+            found: &found,
+            now,
         };
-        let payer = match self.payer(job, &request, now) {
-            Ok(payer) => payer,
-            Err(denied) => return Ok(self.deny(&denied, &request, &asked, count, now)),
-        };
-        let allowed = self.meeting(&asked.conditions);
-        if allowed
-            .as_ref()
-            .is_some_and(|allowed| !allowed.contains(&true))
-        {
-            return Ok(refuse(no_node(&asked)));
-        }
-        match self.admit(&request, count, allowed.as_deref(), now) {
-            Ok((admitted, pinned)) => {
-                let sold = match self.sell(&request, count, &admitted, payer.as_ref(), now) {
+        match admit(payer, request, &mut taking) {
+            Ok((payer, (admitted, pinned))) => {
+                let sold = match self.sell(request, count, &admitted, payer.as_ref(), now) {
                     Ok(sold) => sold,
                     Err(denied) => return Ok(refuse(format!("libra: {}", denied.text()))),
                 };
-                let mut answer = self.accepted(&sold, &asked, &admitted, pinned);
+                let mut answer = self.accepted(&sold, &found.asked, &admitted, pinned);
                 answer["resources"]["walltime"] = walltime(&request.terms, job);
                 Ok(answer)
             }
-            Err(BookError::Refused(refusal)) => {
-                let waiting: Vec<&str> = self.book.unstarted().take(MOST_CHECKED).collect();
-                let checked = job.get("checked").is_some();
-                if !waiting.is_empty() && !checked {
-                    return Ok(json!({"check": waiting}));
-                }
-                Ok(refuse(self.refusal_text(&refusal, &asked, count)))
-            }
-            Err(error) => Ok(refuse(format!("libra: {error}"))),
+            Err(not) => Ok(match self.to_be_checked(&not, job) {
+                Some(check) => check,
+                None => refuse(self.refusal_text(&not, &found.asked, count)),
+            }),
         }
+    }
+
+    /// What a job asks for, and which nodes it may have. `question`: it may be without a budget.
+    ///
+    /// # Errors
+    /// For the user.
+    pub(super) fn look(&self, job: &Value, question: bool) -> Result<Found, String> {
+        let mut terms = terms(job).map_err(|error| error.to_string())?;
+        let has_budget = terms.budget.is_some();
+        if question {
+            terms.budget.get_or_insert(f64::INFINITY);
+        }
+        let terms = terms.complete().map_err(|error| error.to_string())?;
+        let (asked, count) = read(job)?;
+        let allowed = self.meeting(&asked.conditions);
+        Ok(Found {
+            request: Request {
+                terms,
+                shape: asked.shape,
+            },
+            has_budget,
+            asked,
+            count,
+            allowed,
+        })
+    }
+
+    /// What the hook is to do before a refusal for the nodes' sake; none where that is done.
+    pub(super) fn to_be_checked(&self, not: &NotTaken, job: &Value) -> Option<Value> {
+        let waiting: Vec<&str> = self.book.unstarted().take(MOST_CHECKED).collect();
+        let due = not.is_for_nodes() && !waiting.is_empty() && job.get("checked").is_none();
+        due.then(|| json!({"check": waiting}))
     }
 
     /// Admits a job, or all subjobs of an array. Also returns whether PBS is told the nodes; where not, it
@@ -105,26 +124,6 @@ impl Server {
         let user = text(job, "user").unwrap_or_default();
         let project = text(job, "account").or_else(|| text(job, "project"));
         self.desk.payer(user, project, request.terms.budget, now)
-    }
-
-    /// A refusal by accounts; where it is for the budget alone, with a budget that would do.
-    fn deny(&mut self, denied: &Denied, request: &Request, asked: &Asked, count: u32, now: f64) -> Value {
-        if let Denied::Funds { reason, available } = denied {
-            let budget = coverable(*available);
-            let mut covered = *request;
-            covered.terms.budget = budget;
-            let mut counter_offers = Vec::new();
-            if let Ok((admitted, _)) = self.admit(&covered, count, None, now) {
-                self.book.take_off(&admitted, count, now);
-                counter_offers.push(CounterOffer::Budget { budget });
-            }
-            let refusal = Refusal {
-                reason: *reason,
-                counter_offers,
-            };
-            return refuse(self.refusal_text(&refusal, asked, count));
-        }
-        refuse(format!("libra: {}", denied.text()))
     }
 
     /// What was admitted is sold, and held for on the payer's account; where that fails it is out of the book again.
@@ -186,9 +185,15 @@ impl Server {
         answer
     }
 
-    pub(super) fn refusal_text(&self, refusal: &Refusal, asked: &Asked, count: u32) -> String {
-        let write = |offer: &CounterOffer| write_offer(offer, asked);
-        verdict::refused(refusal, count, &|index| self.node_name(index), &write)
+    pub(super) fn refusal_text(&self, not: &NotTaken, asked: &Asked, count: u32) -> String {
+        match not {
+            NotTaken::Refused(refusal) => {
+                let write = |offer: &CounterOffer| write_offer(offer, asked);
+                verdict::refused(refusal, count, &|index| self.node_name(index), &write)
+            }
+            NotTaken::Denied(denied) => format!("libra: {}", denied.text()),
+            NotTaken::Other { category, text } => format!("libra: refused ({category}): {text}"),
+        }
     }
 
     fn queue_without_terms(&self, job: &Value) -> Value {
@@ -217,12 +222,75 @@ impl Server {
     }
 }
 
-/// What a job asks for: terms, shape, and jobs of an array.
-///
-/// # Errors
-/// For the user.
-pub(super) fn read(job: &Value) -> Result<(Terms, Asked, u32), String> {
-    let terms = terms(job).map_err(|error| error.to_string())?;
+/// What a job asks for, and which nodes it may have.
+pub(super) struct Found {
+    pub request: Request,
+    /// Where not, it is a question without one, judged as unlimited.
+    pub has_budget: bool,
+    pub asked: Asked,
+    /// Jobs of an array.
+    pub count: u32,
+    /// None for all nodes.
+    pub allowed: Option<Vec<bool>>,
+}
+
+impl Found {
+    /// Jobs of an array that is judged as one.
+    pub fn array(&self) -> Option<u32> {
+        (self.count != 1).then_some(self.count)
+    }
+}
+
+/// The nodes as a job finds them that is submitted.
+struct Taking<'a> {
+    server: &'a mut Server,
+    found: &'a Found,
+    now: f64,
+}
+
+impl Nodes for Taking<'_> {
+    type Taken = (Admitted, bool);
+
+    fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
+        self.server.book.advance(self.now);
+        self.server.offer(self.found, request).map(|_| ())
+    }
+
+    fn take(&mut self, request: &Request) -> Result<(Admitted, bool), NotTaken> {
+        self.server.has_node(self.found)?;
+        let allowed = self.found.allowed.as_deref();
+        Ok((self.server).admit(request, self.found.count, allowed, self.now)?)
+    }
+}
+
+impl Server {
+    /// What the nodes would give; nothing is reserved.
+    pub(super) fn offer(&self, found: &Found, request: &Request) -> Result<Offer, NotTaken> {
+        self.has_node(found)?;
+        let allowed = found.allowed.as_deref();
+        Ok(self.book.quote(request, found.array(), allowed)?)
+    }
+
+    pub(super) fn has_node(&self, found: &Found) -> Result<(), NotTaken> {
+        let none = (found.allowed.as_ref()).is_some_and(|allowed| !allowed.contains(&true));
+        if !none {
+            return Ok(());
+        }
+        let conditions: Vec<String> = (found.asked.conditions.iter())
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        Err(NotTaken::Other {
+            category: "no-node",
+            text: format!(
+                "none of the nodes that jobs with a deadline run on has {}",
+                conditions.join(" and ")
+            ),
+        })
+    }
+}
+
+/// What a job asks for beside its terms: shape, and jobs of an array.
+fn read(job: &Value) -> Result<(Asked, u32), String> {
     let asked = select::parse(
         text(job, "select"),
         text(job, "place"),
@@ -236,18 +304,7 @@ pub(super) fn read(job: &Value) -> Result<(Terms, Asked, u32), String> {
         Some(indices) => indices::parse(indices)?.len() as u32,
         None => 1,
     };
-    Ok((terms, asked, count))
-}
-
-/// What is said when no node meets its conditions.
-pub(super) fn no_node(asked: &Asked) -> String {
-    let conditions: Vec<String> = (asked.conditions.iter())
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    format!(
-        "libra: refused (no-node): none of the nodes that jobs with a deadline run on has {}",
-        conditions.join(" and ")
-    )
+    Ok((asked, count))
 }
 
 /// A counter-offer as it is asked for; none where it cannot be.
@@ -269,7 +326,7 @@ pub(super) fn write_offer(offer: &CounterOffer, asked: &Asked) -> Option<String>
 }
 
 /// The terms of a job; its walltime stands in for a missing estimate.
-fn terms(job: &Value) -> Result<Terms, TermsError> {
+fn terms(job: &Value) -> Result<PartialTerms, TermsError> {
     let mut terms = PartialTerms::default();
     for key in TERMS {
         if let Some(value) = text(&job["terms"], key) {
@@ -281,7 +338,7 @@ fn terms(job: &Value) -> Result<Terms, TermsError> {
             .ok()
             .filter(|seconds| *seconds > 0.0);
     }
-    terms.complete()
+    Ok(terms)
 }
 
 /// How long PBS lets an accepted job run, in seconds.

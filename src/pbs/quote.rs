@@ -3,17 +3,18 @@
 //! A question is never queued: its refusal is the answer, see [`crate::quote`]. It looks at the same nodes as a submission, by the
 //! same code, and first has the hook look for waiting jobs that are gone. What is kept is in memory alone.
 
-use super::queue::{MOST_CHECKED, no_node, read, walltime, write_offer};
-use super::select::Asked;
+use super::queue::{Found, walltime, write_offer};
 use super::server::{Server, refuse};
 use super::text;
 use crate::accounts::desk::Denied;
+use crate::admit::{Nodes, NotTaken, admit, paid_curve};
 use crate::book::kept::{Kept, Order, Wanted};
-use crate::book::{Admitted, BookError, Offer};
+use crate::book::{Admitted, Offer};
 use crate::decision::curve::{Judged, curve};
 use crate::decision::job::Request;
 use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain};
-use serde_json::{Value, json};
+use crate::text::credits;
+use serde_json::Value;
 
 /// Longest answer, in bytes: PBS cuts a refusal at 3171.
 const LONGEST_LINE: usize = 3100;
@@ -27,35 +28,47 @@ fn user(job: &Value) -> String {
     text(job, "user").unwrap_or_default().to_string()
 }
 
-/// What a job asks for.
-struct Job {
-    request: Request,
-    asked: Asked,
-    count: u32,
-    allowed: Option<Vec<bool>>,
+fn wanted(found: &Found, job: &Value) -> Wanted {
+    let conditions = found.asked.conditions.iter();
+    let conditions: Vec<String> = conditions
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let has_array = text(job, "array").unwrap_or_default();
+    Wanted {
+        user: user(job),
+        request: found.request,
+        array: found.array(),
+        others: vec![
+            ("condition", conditions.join(",")),
+            ("list of array indices", has_array.to_string()),
+        ],
+    }
 }
 
-impl Job {
-    /// Jobs of an array that is judged as one.
-    fn array(&self) -> Option<u32> {
-        (self.count != 1).then_some(self.count)
+/// An offer as if it were admitted.
+fn offered(offer: &Offer) -> Admitted {
+    Admitted {
+        token: 0,
+        price: offer.price,
+        places: offer.places.clone(),
+    }
+}
+
+/// The nodes as a question finds them: it takes nothing.
+struct Asking<'a> {
+    server: &'a Server,
+    found: &'a Found,
+}
+
+impl Nodes for Asking<'_> {
+    type Taken = Offer;
+
+    fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
+        self.take(request).map(|_| ())
     }
 
-    fn wanted(&self, job: &Value) -> Wanted {
-        let conditions = self.asked.conditions.iter();
-        let conditions: Vec<String> = conditions
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        let has_array = text(job, "array").unwrap_or_default();
-        Wanted {
-            user: user(job),
-            request: self.request,
-            array: self.array(),
-            others: vec![
-                ("condition", conditions.join(",")),
-                ("list of array indices", has_array.to_string()),
-            ],
-        }
+    fn take(&mut self, request: &Request) -> Result<Offer, NotTaken> {
+        self.server.offer(self.found, request)
     }
 }
 
@@ -79,71 +92,62 @@ impl Server {
         Some(answer.unwrap_or_else(|problem| refuse(format!("libra: {problem}"))))
     }
 
-    fn job(&self, job: &Value) -> Result<Job, String> {
-        let (terms, asked, count) = read(job)?;
-        let allowed = self.meeting(&asked.conditions);
-        Ok(Job {
-            request: Request {
-                terms,
-                shape: asked.shape,
-            },
-            asked,
-            count,
-            allowed,
-        })
-    }
-
     fn question(&mut self, job: &Value, hold: Option<f64>, now: f64) -> Result<Value, String> {
         self.book.advance(now);
-        let found = self.job(job)?;
+        // What is kept is kept for a budget, with which it comes.
+        let mut found = self.look(job, hold.is_none())?;
         if let Some(seconds) = hold {
             (self.quotes.check(&user(job), seconds, now)).map_err(|error| error.to_string())?;
         }
-        let none = (found.allowed.as_ref()).is_some_and(|allowed| !allowed.contains(&true));
-        let allowed = found.allowed.as_deref();
+        let asked = found.request;
         let judge = |request: &Request| {
-            let judged = self.book.appraise(request, found.array(), allowed);
-            match none {
-                true => Judged {
-                    refused: Some("no-node"),
+            let judged = (self.book).appraise(request, found.array(), found.allowed.as_deref());
+            match self.has_node(&found) {
+                Err(not) => Judged {
+                    refused: Some(not.category()),
                     share: None,
                     ..judged
                 },
-                false => judged,
+                Ok(()) => judged,
             }
         };
-        let Request { terms, shape } = &found.request;
         let mut quote = Quote {
-            price: judge(&found.request).price,
-            estimate: terms.estimate,
-            deadline: terms.deadline,
-            budget: terms.budget.is_finite().then_some(terms.budget),
-            slots: shape.slots() * u64::from(found.count),
-            curve: curve(&found.request, &judge),
-            ..Quote::default()
+            price: judge(&asked).price,
+            slots: asked.shape.slots() * u64::from(found.count),
+            ..Quote::of(&asked)
         };
-        if none {
-            quote.category = Some("no-node".to_string());
-            quote.text = plain(&no_node(&found.asked));
-            quote.reason = Some(quote.text.clone());
-            return Ok(refuse(quote.line_within(LONGEST_LINE)));
+        let asked_curve = curve(&asked, &judge);
+        let who = self.payer(job, &asked, now);
+        quote.curve = paid_curve(&who, &asked, asked_curve, &judge);
+        if !found.has_budget {
+            let allowed = found.allowed.as_deref();
+            quote.needs = self.book.budget_needed(&asked, found.array(), allowed);
+            found.request.terms.budget = quote.needs.unwrap_or(f64::INFINITY);
         }
-        match self.book.quote(&found.request, found.array(), allowed) {
-            Ok(offer) => match self.payer(job, &found.request, now) {
-                Ok(_) => self.offered(job, &found, offer, hold, now, &mut quote)?,
-                Err(denied) => quote.denied(&denied),
-            },
-            Err(BookError::Refused(refusal)) => {
-                let waiting: Vec<&str> = self.book.unstarted().take(MOST_CHECKED).collect();
-                if !waiting.is_empty() && job.get("checked").is_none() {
-                    return Ok(json!({"check": waiting}));
+        let found = found;
+        let payer = self.payer(job, &found.request, now);
+        let mut asking = Asking {
+            server: self,
+            found: &found,
+        };
+        let mut answer = admit(payer, &found.request, &mut asking);
+        if let Ok((Some(payer), offer)) = &answer {
+            let sold = self.book.sold(&found.request, found.count, &offered(offer), None, now);
+            if let Err(denied) = self.desk.covers(payer, &sold) {
+                answer = Err(NotTaken::Denied(denied));
+            }
+        }
+        match answer {
+            Ok((_, offer)) => self.offered(job, &found, offer, hold, now, &mut quote)?,
+            Err(not) => {
+                if let Some(check) = self.to_be_checked(&not, job) {
+                    return Ok(check);
                 }
                 let name = |index: usize| self.node_name(index);
                 let write = |offer: &_| write_offer(offer, &found.asked);
-                quote.refused(&refusal, &name, &write);
-                quote.text = plain(&self.refusal_text(&refusal, &found.asked, found.count));
+                quote.not_taken(&not, &name, &write);
+                quote.text = plain(&self.refusal_text(&not, &found.asked, found.count));
             }
-            Err(error) => return Err(error.to_string()),
         }
         Ok(refuse(quote.line_within(LONGEST_LINE)))
     }
@@ -152,17 +156,13 @@ impl Server {
     fn offered(
         &mut self,
         job: &Value,
-        found: &Job,
+        found: &Found,
         offer: Offer,
         hold: Option<f64>,
         now: f64,
         quote: &mut Quote,
     ) -> Result<(), String> {
-        let admitted = Admitted {
-            token: 0,
-            price: offer.price,
-            places: offer.places,
-        };
+        let admitted = offered(&offer);
         let (request, asked) = (&found.request, &found.asked);
         let sold = self.book.sold(request, found.count, &admitted, None, now);
         let answer = self.accepted(&sold, asked, &admitted, offer.pinned);
@@ -177,6 +177,7 @@ impl Server {
             .collect();
         nodes.dedup();
         quote.node = Some(nodes.join("+"));
+        quote.say_needs(&|budget| format!("budget={}", credits(budget)));
         let Some(seconds) = hold else {
             return Ok(());
         };
@@ -185,7 +186,7 @@ impl Server {
             (self.admit(request, found.count, allowed, now)).map_err(|error| error.to_string())?;
         let until = now + seconds;
         let kept = Kept {
-            wanted: found.wanted(job),
+            wanted: wanted(found, job),
             offer: Offer {
                 price: admitted.price,
                 places: admitted.places,
@@ -206,8 +207,8 @@ impl Server {
     /// A job that comes with a quote.
     fn with_quote(&mut self, job: &Value, number: &str, now: f64) -> Result<Value, String> {
         self.book.advance(now);
-        let found = self.job(job)?;
-        let wanted = found.wanted(job);
+        let found = self.look(job, false)?;
+        let wanted = wanted(&found, job);
         let denied = |denied: Denied| denied.text();
         let payer = self.payer(job, &found.request, now).map_err(denied)?;
         let kept = (self.quotes.redeem(&mut self.book, number, &wanted, now))

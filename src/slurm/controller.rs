@@ -11,14 +11,13 @@ use super::array::SoldJob;
 use super::records::Partition;
 use super::submission::{Asked, NotJudged, Submission};
 use super::words::in_few_words;
-use crate::accounts::desk::{Denied, Desk, coverable};
+use crate::accounts::desk::{Denied, Desk};
 use crate::accounts::payments::Payer;
+use crate::admit::{Nodes, NotTaken, admit};
 use crate::book::kept::KeptQuotes;
-use crate::book::{Admitted, Book, BookError};
+use crate::book::{Admitted, Book, BookError, Offer};
 use crate::config::{Config, Reserve, WithoutTerms};
-use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{Request, Shape};
-use crate::decision::refusal::Refusal;
 use crate::sold::Sold;
 use crate::text::duration;
 use crate::verdict;
@@ -70,6 +69,52 @@ pub(super) struct SharedPartition {
     /// By the book's index.
     nodes: Vec<bool>,
     jobs_per_processor: u32,
+}
+
+/// What a submission asks for, and where it may go: partition, and which nodes or why none.
+pub(super) struct Where {
+    pub asked: Asked,
+    pub request: Request,
+    /// Where not, it is a question without one, judged as unlimited.
+    pub has_budget: bool,
+    pub array: Option<u32>,
+    pub places: Vec<(usize, Result<Vec<bool>, NotJudged>)>,
+}
+
+impl Where {
+    /// Jobs.
+    pub fn count(&self) -> u32 {
+        self.array.unwrap_or(1)
+    }
+}
+
+/// The nodes as a job finds them that is submitted.
+struct Taking<'a> {
+    controller: &'a mut Controller,
+    found: &'a Where,
+    now: f64,
+}
+
+impl Nodes for Taking<'_> {
+    type Taken = (usize, Admitted, bool);
+
+    fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
+        self.controller.book.advance(self.now);
+        self.controller.offer(self.found, request).map(|_| ())
+    }
+
+    fn take(&mut self, request: &Request) -> Result<(usize, Admitted, bool), NotTaken> {
+        let (found, now) = (self.found, self.now);
+        let admitted =
+            (self.controller).first_partition(found, request, &mut |controller, allowed| {
+                let book = &mut controller.book;
+                match found.array {
+                    None => Ok((book.admit_among(request, Some(allowed), now)?, true)),
+                    Some(count) => book.admit_array(request, count, Some(allowed), now),
+                }
+            });
+        admitted.map(|(partition, (admitted, pinned))| (partition, admitted, pinned))
+    }
 }
 
 /// What becomes of a submission.
@@ -255,10 +300,7 @@ impl Controller {
         if let Some(answer) = self.answer_quote(submission, now) {
             return answer;
         }
-        let judged = submission
-            .read(now)
-            .and_then(|asked| Ok((asked, submission.shape(self.largest)?)))
-            .and_then(|(asked, shape)| self.judge(submission, &asked, shape, now));
+        let judged = self.judge(submission, now);
         match judged {
             Ok(accepted) => {
                 if submission.component.is_some() {
@@ -277,88 +319,129 @@ impl Controller {
         }
     }
 
-    fn judge(
-        &mut self,
+    fn judge(&mut self, submission: &Submission, now: f64) -> Result<Accepted, NotJudged> {
+        let found = self.look_where(submission, false, now)?;
+        let (request, count) = (&found.request, found.count());
+        let payer = self.payer(submission, request, now);
+        let mut taking = Taking {
+            controller: self,
+            found: &found,
+            now,
+        };
+        let (payer, (partition, admitted, pinned)) = admit(payer, request, &mut taking)
+            .map_err(|not| NotJudged::Other(self.refusal_text(&not, submission, count)))?;
+        let sold = self
+            .sell(request, count, &admitted, payer.as_ref(), now)
+            .map_err(|denied| NotJudged::Other(denied.text()))?;
+        if submission.without_session {
+            let tokens = admitted.token..admitted.token + u64::from(count);
+            self.tests.extend(tokens.map(|token| (token, now)));
+        }
+        Ok(self.accepted(
+            submission,
+            &found.asked,
+            sold,
+            partition,
+            &admitted,
+            pinned,
+        ))
+    }
+
+    /// Partitions and nodes that a submission may have. `question`: it may be without a budget.
+    pub(super) fn look_where(
+        &self,
         submission: &Submission,
-        asked: &Asked,
-        shape: Shape,
+        question: bool,
         now: f64,
-    ) -> Result<Accepted, NotJudged> {
-        let request = Request {
-            terms: asked.terms,
-            shape,
+    ) -> Result<Where, NotJudged> {
+        let (asked, has_budget) = match question {
+            true => submission.read_question(now)?,
+            false => (submission.read(now)?, true),
         };
-        let count = u32::try_from(asked.array.len()).unwrap_or(u32::MAX).max(1);
-        let (payer, request, denied) = match self.payer(submission, &request, now) {
-            Ok(payer) => (payer, request, None),
-            // Judged with what the account covers, to say whether that would do.
-            Err(Denied::Funds { reason, available }) => {
-                let mut covered = request;
-                covered.terms.budget = coverable(available);
-                (None, covered, Some(reason))
-            }
-            Err(denied) => return Err(NotJudged::Other(denied.text())),
-        };
-        let mut refusal = None;
-        for partition in self.candidates(submission)? {
-            if asked.terms.deadline > self.shared[partition].longest {
-                refusal.get_or_insert(NotJudged::Other(format!(
+        let shape = submission.shape(self.largest)?;
+        let candidates = self.candidates(submission)?;
+        Ok(Where {
+            request: Request {
+                terms: asked.terms,
+                shape,
+            },
+            has_budget,
+            array: match asked.array.len() {
+                0 => None,
+                count => Some(u32::try_from(count).unwrap_or(u32::MAX)),
+            },
+            places: (candidates.into_iter())
+                .map(|partition| {
+                    let allowed = self.allowed(partition, submission, &asked, &shape);
+                    (partition, allowed)
+                })
+                .collect(),
+            asked,
+        })
+    }
+
+    /// Why a partition does not take a request, whatever runs on its nodes.
+    pub(super) fn closed(
+        &self,
+        (partition, allowed): &(usize, Result<Vec<bool>, NotJudged>),
+        request: &Request,
+    ) -> Result<(), NotTaken> {
+        let partition = &self.shared[*partition];
+        if request.terms.deadline > partition.longest {
+            return Err(NotTaken::Other {
+                category: "partition",
+                text: format!(
                     "partition {} ends jobs after {} and the deadline is {}; give a deadline of at most that",
-                    self.shared[partition].name,
-                    duration::show(self.shared[partition].longest),
-                    duration::show(asked.terms.deadline)
-                )));
-                continue;
-            }
-            let allowed = match self.allowed(partition, submission, asked, &shape) {
-                Ok(allowed) => allowed,
-                Err(problem) => {
-                    refusal.get_or_insert(problem);
-                    continue;
-                }
+                    partition.name,
+                    duration::show(partition.longest),
+                    duration::show(request.terms.deadline)
+                ),
+            });
+        }
+        match allowed {
+            Ok(_) => Ok(()),
+            Err(problem) => Err(NotTaken::Other {
+                category: "no-node",
+                text: problem.to_string(),
+            }),
+        }
+    }
+
+    /// The first of its partitions that takes a request, else what the first one says.
+    pub(super) fn first_partition<T>(
+        &mut self,
+        found: &Where,
+        request: &Request,
+        what: &mut dyn FnMut(&mut Controller, &[bool]) -> Result<T, BookError>,
+    ) -> Result<(usize, T), NotTaken> {
+        let mut first = None;
+        for place in &found.places {
+            let taken = match (self.closed(place, request), &place.1) {
+                (Ok(()), Ok(allowed)) => what(self, allowed).map_err(NotTaken::from),
+                (Err(not), _) => Err(not),
+                // What is not allowed is closed.
+                (Ok(()), Err(_)) => continue,
             };
-            let admitted = match asked.array.len() {
-                0 => (self.book.admit_among(&request, Some(&allowed), now))
-                    .map(|admitted| (admitted, true)),
-                _ => self.book.admit_array(&request, count, Some(&allowed), now),
-            };
-            match admitted {
-                Ok((admitted, _)) if denied.is_some() => {
-                    self.book.take_off(&admitted, count, now);
-                    break;
-                }
-                Ok((admitted, pinned)) => {
-                    let sold = self
-                        .sell(&request, count, &admitted, payer.as_ref(), now)
-                        .map_err(|denied| NotJudged::Other(denied.text()))?;
-                    if submission.without_session {
-                        let tokens = admitted.token..admitted.token + u64::from(count);
-                        self.tests.extend(tokens.map(|token| (token, now)));
-                    }
-                    return Ok(self.accepted(submission, asked, sold, partition, &admitted, pinned));
-                }
-                Err(_) if denied.is_some() => refusal = Some(NotJudged::Other(String::new())),
-                Err(error) => {
-                    let text = self.refusal_text(&error, submission, count);
-                    refusal.get_or_insert(NotJudged::Other(text));
-                }
+            match taken {
+                Ok(taken) => return Ok((place.0, taken)),
+                Err(not) => first = first.or(Some(not)),
             }
         }
-        if let Some(reason) = denied {
-            let budget = request.terms.budget;
-            let counter_offers = match refusal {
-                None => vec![CounterOffer::Budget { budget }],
-                Some(_) => Vec::new(),
-            };
-            let refused = BookError::Refused(Box::new(Refusal {
-                reason,
-                counter_offers,
-            }));
-            return Err(NotJudged::Other(
-                self.refusal_text(&refused, submission, count),
-            ));
-        }
-        Err(refusal.unwrap_or_else(|| NotJudged::Other("there is no partition for it".to_string())))
+        Err(first.unwrap_or(NotTaken::Other {
+            category: "partition",
+            text: "there is no partition for it".to_string(),
+        }))
+    }
+
+    /// What the nodes would give; nothing is reserved.
+    pub(super) fn offer(
+        &mut self,
+        found: &Where,
+        request: &Request,
+    ) -> Result<(usize, Offer), NotTaken> {
+        self.first_partition(found, request, &mut |controller, allowed| {
+            controller.book.quote(request, found.array, Some(allowed))
+        })
     }
 
     /// What was admitted is sold, and held for on the payer's account; where that fails it is out of the book again.

@@ -4,16 +4,18 @@
 //! submission, by the same code. What is kept is in memory alone.
 
 use super::QUOTE_OPTION;
-use super::controller::{Answer, Controller};
-use super::submission::{Asked, NotJudged, Submission};
+use super::controller::{Answer, Controller, Where};
+use super::submission::{NotJudged, Submission};
 use super::words::{in_few_words, write_offer};
 use crate::accounts::desk::Denied;
+use crate::admit::{Nodes, NotTaken, admit, paid_curve};
 use crate::book::kept::{Kept, NotKept, Order, Wanted};
-use crate::book::{Admitted, BookError, Offer};
+use crate::book::{Admitted, Offer};
 use crate::decision::curve::{Judged, curve};
 use crate::decision::job::Request;
 use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain};
-use crate::text::{credits, duration, indices};
+use crate::sold::Sold;
+use crate::text::{credits, indices};
 
 /// Longest answer, in bytes: Slurm's clients print a line of any length, logs are for people.
 const LONGEST_LINE: usize = 8000;
@@ -24,12 +26,22 @@ impl From<NotKept> for NotJudged {
     }
 }
 
-/// What a submission asks for, and where it may go: partition, and which nodes or why none.
-struct Where {
-    asked: Asked,
-    request: Request,
-    array: Option<u32>,
-    places: Vec<(usize, Result<Vec<bool>, NotJudged>)>,
+/// The nodes as a question finds them: it takes nothing.
+struct Asking<'a> {
+    controller: &'a mut Controller,
+    found: &'a Where,
+}
+
+impl Nodes for Asking<'_> {
+    type Taken = (usize, Offer);
+
+    fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
+        self.take(request).map(|_| ())
+    }
+
+    fn take(&mut self, request: &Request) -> Result<(usize, Offer), NotTaken> {
+        self.controller.offer(self.found, request)
+    }
 }
 
 impl Controller {
@@ -58,29 +70,6 @@ impl Controller {
         )
     }
 
-    fn look_where(&self, submission: &Submission, now: f64) -> Result<Where, NotJudged> {
-        let asked = submission.read(now)?;
-        let shape = submission.shape(self.largest)?;
-        let candidates = self.candidates(submission)?;
-        Ok(Where {
-            request: Request {
-                terms: asked.terms,
-                shape,
-            },
-            array: match asked.array.len() {
-                0 => None,
-                count => Some(u32::try_from(count).unwrap_or(u32::MAX)),
-            },
-            places: (candidates.into_iter())
-                .map(|partition| {
-                    let allowed = self.allowed(partition, submission, &asked, &shape);
-                    (partition, allowed)
-                })
-                .collect(),
-            asked,
-        })
-    }
-
     fn question(
         &mut self,
         submission: &Submission,
@@ -88,66 +77,111 @@ impl Controller {
         now: f64,
     ) -> Result<Answer, NotJudged> {
         self.book.advance(now);
-        let found = self.look_where(submission, now)?;
+        // What is kept is kept for a budget, with which it comes.
+        let mut found = self.look_where(submission, hold.is_none(), now)?;
         let user = submission.user.to_string();
         if let Some(seconds) = hold {
             self.quotes.check(&user, seconds, now)?;
         }
-        let Request { terms, shape } = &found.request;
-        let count = found.array.unwrap_or(1);
+        let (asked, count) = (found.request, found.count());
+        let judge = |request: &Request| self.appraise(&found, request);
+        let who = self.payer(submission, &asked, now);
         let mut quote = Quote {
-            price: self.appraise(&found, &found.request).price,
-            estimate: terms.estimate,
-            deadline: terms.deadline,
-            budget: terms.budget.is_finite().then_some(terms.budget),
-            slots: shape.slots() * u64::from(count),
-            curve: curve(&found.request, &|request| self.appraise(&found, request)),
-            ..Quote::default()
+            price: judge(&asked).price,
+            slots: asked.shape.slots() * u64::from(count),
+            curve: paid_curve(&who, &asked, curve(&asked, &judge), &judge),
+            ..Quote::of(&asked)
         };
-        let offered = self.verdict(submission, &found, &mut quote);
+        if !found.has_budget {
+            quote.needs = self.budget_needed(&found, &asked);
+            found.request.terms.budget = quote.needs.unwrap_or(f64::INFINITY);
+        }
+        let found = found;
         let payer = self.payer(submission, &found.request, now);
-        if let (Some(_), Err(denied)) = (&offered, &payer) {
-            quote.denied(denied);
-        } else if let Some((partition, offer)) = offered {
-            let admitted = Admitted {
-                token: 0,
-                price: offer.price,
-                places: offer.places.clone(),
-            };
-            let (asked, request) = (&found.asked, &found.request);
-            let sold = self.book.sold(request, count, &admitted, None, now);
-            let accepted =
-                self.accepted(submission, asked, sold, partition, &admitted, offer.pinned);
-            quote.accepted = true;
-            quote.price = offer.price;
-            let shares = offer.places.iter().map(|place| place.share);
-            quote.share = Some(shares.fold(0.0, f64::max));
-            let mut nodes: Vec<&str> = (offer.places.iter())
-                .map(|place| self.book.node_name(place.node))
-                .collect();
-            nodes.dedup();
-            quote.node = Some(nodes.join("+"));
-            quote.text = plain(&accepted.quote);
-            if let Some(seconds) = hold {
-                let kept = self.keep(submission, found, partition, now + seconds, now)?;
-                let use_it = format!("sbatch --{QUOTE_OPTION}={}", kept.number);
-                quote.text += &format!("\n{}", kept_text(&kept, now, &use_it));
-                quote.kept = Some(kept);
+        let mut asking = Asking {
+            controller: self,
+            found: &found,
+        };
+        let mut answer = admit(payer, &found.request, &mut asking);
+        if let Ok((Some(payer), (_, offer))) = &answer {
+            let sold = self.sold(&found, offer, now);
+            if let Err(denied) = self.desk.covers(payer, &sold) {
+                answer = Err(NotTaken::Denied(denied));
+            }
+        }
+        match answer {
+            Ok((_, (partition, offer))) => {
+                self.offered(submission, &found, (partition, &offer), now, &mut quote);
+                if let Some(seconds) = hold {
+                    let kept = self.keep(submission, found, partition, now + seconds, now)?;
+                    let use_it = format!("sbatch --{QUOTE_OPTION}={}", kept.number);
+                    quote.text += &format!("\n{}", kept_text(&kept, now, &use_it));
+                    quote.kept = Some(kept);
+                }
+            }
+            Err(not) => {
+                let name = |index: usize| self.book.node_name(index).to_string();
+                let write = |offer: &_| write_offer(offer, submission);
+                quote.not_taken(&not, &name, &write);
+                quote.text = plain(&self.refusal_text(&not, submission, count));
             }
         }
         Ok(Answer::Refuse(quote.line_within(LONGEST_LINE)))
     }
 
+    fn sold(&self, found: &Where, offer: &Offer, now: f64) -> Sold {
+        let admitted = offered(offer);
+        (self.book).sold(&found.request, found.count(), &admitted, None, now)
+    }
+
+    /// What was offered goes into the quote.
+    fn offered(
+        &self,
+        submission: &Submission,
+        found: &Where,
+        (partition, offer): (usize, &Offer),
+        now: f64,
+        quote: &mut Quote,
+    ) {
+        let sold = self.sold(found, offer, now);
+        let accepted = self.accepted(
+            submission,
+            &found.asked,
+            sold,
+            partition,
+            &offered(offer),
+            offer.pinned,
+        );
+        quote.accepted = true;
+        quote.price = offer.price;
+        let shares = offer.places.iter().map(|place| place.share);
+        quote.share = Some(shares.fold(0.0, f64::max));
+        let mut nodes: Vec<&str> = (offer.places.iter())
+            .map(|place| self.book.node_name(place.node))
+            .collect();
+        nodes.dedup();
+        quote.node = Some(nodes.join("+"));
+        quote.text = plain(&accepted.quote);
+        quote.say_needs(&|budget| format!("--budget={}", credits(budget)));
+    }
+
+    /// The smallest budget that would do on the first partition that takes it for any.
+    fn budget_needed(&self, found: &Where, request: &Request) -> Option<f64> {
+        (found.places.iter()).find_map(|place| {
+            self.closed(place, request).ok()?;
+            let allowed = place.1.as_deref().ok();
+            self.book.budget_needed(request, found.array, allowed)
+        })
+    }
+
     /// What would become of a request: the first partition that takes it, else what the first one says.
     fn appraise(&self, found: &Where, request: &Request) -> Judged {
         let mut first = None;
-        for (partition, allowed) in &found.places {
-            let partition = &self.shared[*partition];
-            let mut judged = (self.book).appraise(request, found.array, allowed.as_deref().ok());
-            if request.terms.deadline > partition.longest {
-                judged.refused = Some("partition");
-            } else if allowed.is_err() {
-                judged.refused = Some("no-node");
+        for place in &found.places {
+            let allowed = place.1.as_deref().ok();
+            let mut judged = self.book.appraise(request, found.array, allowed);
+            if let Err(not) = self.closed(place, request) {
+                judged.refused = Some(not.category());
             }
             if judged.refused.is_none() {
                 return judged;
@@ -160,55 +194,6 @@ impl Controller {
             share: None,
             refused: Some("partition"),
         })
-    }
-
-    /// Partition and offer; of a refusal what is said goes into the quote.
-    fn verdict(
-        &self,
-        submission: &Submission,
-        found: &Where,
-        quote: &mut Quote,
-    ) -> Option<(usize, Offer)> {
-        let request = &found.request;
-        let count = found.array.unwrap_or(1);
-        // What the first partition says that does not take it.
-        let mut first = None;
-        for (partition, allowed) in &found.places {
-            let shared = &self.shared[*partition];
-            let said = match allowed {
-                _ if request.terms.deadline > shared.longest => Err((
-                    "partition",
-                    format!(
-                        "partition {} ends jobs after {} and the deadline is {}",
-                        shared.name,
-                        duration::show(shared.longest),
-                        duration::show(request.terms.deadline)
-                    ),
-                )),
-                Err(problem) => Err(("no-node", problem.to_string())),
-                Ok(allowed) => match self.book.quote(request, found.array, Some(allowed)) {
-                    Ok(offer) => return Some((*partition, offer)),
-                    Err(BookError::Refused(refusal)) => Ok(refusal),
-                    Err(error) => Err(("invalid", error.to_string())),
-                },
-            };
-            first.get_or_insert(said);
-        }
-        match first? {
-            Err((category, reason)) => {
-                quote.category = Some(category.to_string());
-                quote.text = format!("refused ({category}): {reason}");
-                quote.reason = Some(reason);
-            }
-            Ok(refusal) => {
-                let name = |index: usize| self.book.node_name(index).to_string();
-                let write = |offer: &_| write_offer(offer, submission);
-                quote.refused(&refusal, &name, &write);
-                let error = BookError::Refused(refusal);
-                quote.text = plain(&self.refusal_text(&error, submission, count));
-            }
-        }
-        None
     }
 
     /// Admits what was just judged, and keeps it.
@@ -251,7 +236,7 @@ impl Controller {
         now: f64,
     ) -> Result<Answer, NotJudged> {
         self.book.advance(now);
-        let found = self.look_where(submission, now)?;
+        let found = self.look_where(submission, false, now)?;
         let wanted = wanted(submission, &found);
         let kept = (self.quotes.usable(&self.book, number, &wanted, now)?).clone();
         let partition = (self.shared.iter())
@@ -290,6 +275,15 @@ impl Controller {
             kept.offer.pinned,
         );
         Ok(Answer::Accept(Box::new(accepted)))
+    }
+}
+
+/// An offer as if it were admitted.
+fn offered(offer: &Offer) -> Admitted {
+    Admitted {
+        token: 0,
+        price: offer.price,
+        places: offer.places.clone(),
     }
 }
 

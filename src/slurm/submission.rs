@@ -111,7 +111,25 @@ impl Submission {
     /// # Errors
     /// What is missing, cannot be read, or cannot be judged; with what to do.
     pub fn read(&self, now: f64) -> Result<Asked, NotJudged> {
-        let terms = self.terms(now)?;
+        let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
+        let terms = self.given(now)?.complete().map_err(problem)?;
+        self.read_beside(terms, now)
+    }
+
+    /// The same of a question, which may be without a budget: then it is judged as unlimited, and the flag is false.
+    ///
+    /// # Errors
+    /// As [`Submission::read`].
+    pub fn read_question(&self, now: f64) -> Result<(Asked, bool), NotJudged> {
+        let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
+        let mut given = self.given(now)?;
+        let has_budget = given.budget.is_some();
+        given.budget.get_or_insert(f64::INFINITY);
+        let terms = given.complete().map_err(problem)?;
+        Ok((self.read_beside(terms, now)?, has_budget))
+    }
+
+    fn read_beside(&self, terms: Terms, now: f64) -> Result<Asked, NotJudged> {
         self.starts_at_once(now)?;
         if let Some(option) = self.not_judged.first() {
             return Err(NotJudged::Other(format!(
@@ -131,11 +149,6 @@ impl Submission {
             array,
             features,
         })
-    }
-
-    fn terms(&self, now: f64) -> Result<Terms, NotJudged> {
-        let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
-        self.given(now)?.complete().map_err(problem)
     }
 
     /// The terms that it gives, complete or not.

@@ -2,7 +2,7 @@
 
 use super::controller::Controller;
 use super::submission::Submission;
-use crate::book::BookError;
+use crate::admit::NotTaken;
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::refusal::Reason;
 use crate::text::{credits, duration};
@@ -14,12 +14,16 @@ const LONGEST_TEXT: usize = 2000;
 impl Controller {
     pub(super) fn refusal_text(
         &self,
-        error: &BookError,
+        not: &NotTaken,
         submission: &Submission,
         count: u32,
     ) -> String {
-        let BookError::Refused(refusal) = error else {
-            return error.to_string();
+        let refusal = match not {
+            NotTaken::Refused(refusal) => refusal,
+            NotTaken::Denied(denied) => return denied.text(),
+            // It says itself what kind it is of.
+            NotTaken::Other { text, .. } if text.starts_with("refused (") => return text.clone(),
+            NotTaken::Other { category, text } => return format!("refused ({category}): {text}"),
         };
         let write = |offer: &CounterOffer| write_offer(offer, submission);
         let name = |index: usize| self.book.node_name(index).to_string();

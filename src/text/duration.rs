@@ -1,4 +1,4 @@
-//! Durations as people write them: `90`, `90.5`, `1h30m`, `2d`, `00:01:30`.
+//! Durations as people write them: `90`, `90.5`, `1h30m`, `2d`, `12.5 s`, `00:01:30`.
 
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub struct NotADuration {
 /// Reads a duration, in seconds ≥ 0.
 ///
 /// Seconds (`90`, `1.5`), `HH:MM:SS` (hours may exceed 23; seconds may have decimals), or numbers
-/// with units, largest first: `w d h m s ms`. `MM:SS` is refused: PBS reads `1:30` as a minute and a
+/// with units, largest first: `w d h m s ms`, with or without blanks before them. `MM:SS` is refused: PBS reads `1:30` as a minute and a
 /// half, people as half past one.
 ///
 /// # Errors
@@ -80,7 +80,8 @@ fn units(text: &str) -> Result<f64, &'static str> {
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .ok_or("a number without a unit")?;
         let value = number(&rest[..digits])?;
-        rest = &rest[digits..];
+        // As it is printed: `12.5 s`.
+        rest = rest[digits..].trim_start();
         let end = rest
             .find(|c: char| !c.is_ascii_alphabetic())
             .unwrap_or(rest.len());
@@ -153,6 +154,8 @@ mod tests {
             ("1w1d1h1m1s1ms", 694_861.001),
             (" 20 ", 20.0),
             ("100ms", 0.1),
+            ("12.5 s", 12.5),
+            ("1 h 30 m", 5400.0),
         ] {
             assert_eq!(parse(text), Ok(seconds), "{text}");
         }
@@ -179,11 +182,27 @@ mod tests {
             "5x",
             ".",
             "1..2",
+            "1 2",
+            "1 2 s",
+            "5 m 5",
             "99999999999999",
             "５",
         ] {
             let error = parse(text).expect_err(text).to_string();
             assert!(error.contains("HH:MM:SS"), "{error}");
+        }
+    }
+
+    /// What is printed can be typed, and is what was printed then, to the figures that it has.
+    #[test]
+    fn a_shown_duration_is_read_back() {
+        let mut seconds = 0.04;
+        while seconds < 1e9 {
+            let shown = show(seconds);
+            let read = parse(&shown).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(show(read), shown);
+            assert!((read - seconds).abs() <= (seconds / 20.0).max(0.05), "{shown}");
+            seconds *= 1.037;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Text for people and from people: durations, amounts, memory, and the `-W` list of terms.
 //!
-//! What is printed here can be typed in again.
+//! Durations and amounts that are printed here can be typed in again.
 
 pub mod duration;
 pub mod indices;

@@ -12,6 +12,9 @@ pub const LARGEST_SCRIPT: usize = 1 << 20;
 /// Fields of a form, by name. Of several with a name the last counts.
 pub type Fields = BTreeMap<String, String>;
 
+/// What is expected as a budget.
+const BUDGET: &str = "a number of credits, or unlimited";
+
 /// The name of a job nobody has named.
 const NAMELESS: &str = "job";
 
@@ -49,6 +52,11 @@ pub fn typed(fields: &Fields) -> Submission {
 /// Which field is wrong, and what is expected there.
 pub fn checked(typed: &Submission, kind: Kind) -> Result<Submission, Problem> {
     let mut wanted = checked_terms(typed, kind)?;
+    if typed.budget.is_empty() && kind == Kind::Local {
+        return Err(Problem::new(format!(
+            "Budget: it is missing; expected is {BUDGET}"
+        )));
+    }
     if wanted.script.trim().is_empty() {
         return Err(Problem::new(
             "Script: there is none; type what the job is to run, or choose a file",
@@ -67,7 +75,7 @@ pub fn checked(typed: &Submission, kind: Kind) -> Result<Submission, Problem> {
     Ok(wanted)
 }
 
-/// The same, where a script need not be there yet: enough for a price.
+/// The same, where script and budget need not be there yet: enough for a price.
 ///
 /// # Errors
 /// Which field is wrong, and what is expected there.
@@ -87,7 +95,7 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
                 _ => "a duration such as 2h or 1h30m, or a clock time such as @17:30",
             },
         ),
-        ("Budget", &typed.budget, "a number of credits, or unlimited"),
+        ("Budget", &typed.budget, BUDGET),
         (
             "Paid back",
             &typed.penalty,
@@ -95,8 +103,9 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
         ),
     ];
     for (field, value, expected) in terms {
-        // Where a batch system takes the job, its script may say these.
-        if value.is_empty() && kind == Kind::Local && field != "Paid back" {
+        // Where a batch system takes the job, its script may say these. A price needs no budget.
+        let needed = matches!(field, "Estimate" | "Deadline");
+        if value.is_empty() && kind == Kind::Local && needed {
             return Err(wrong(
                 field,
                 &format!("it is missing; expected is {expected}"),
@@ -265,6 +274,7 @@ mod tests {
             said.to_string().starts_with("Budget: it is missing"),
             "{said}"
         );
+        assert!(checked_terms(&typed(&fields), Kind::Local).is_ok(), "a price");
         assert!(checked(&typed(&fields), Kind::Slurm).is_ok());
         fields.remove("script");
         assert!(checked(&typed(&fields), Kind::Slurm).is_err());

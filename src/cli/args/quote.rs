@@ -8,6 +8,7 @@ use std::path::PathBuf;
 const AFTER_QUOTE: &str = "\
 Examples:
   libra quote -W deadline=20,budget=15,estimate=10
+  libra quote -W deadline=20,estimate=10          # what it costs, and which budget would do
   libra quote --json --estimate 1h30m --deadline @17:30 --budget unlimited
   libra quote job.sh input.dat
   libra quote --deadline 3h --svg price.svg --system slurm job.sh
@@ -22,7 +23,7 @@ Exit status:
 /// `libra quote`
 #[derive(Debug, ClapArgs)]
 #[command(
-    override_usage = "libra quote [OPTIONS] [-W deadline=D,budget=B,estimate=E] [SCRIPT [ARGUMENT]...]",
+    override_usage = "libra quote [OPTIONS] [-W deadline=D,estimate=E[,budget=B]] [SCRIPT [ARGUMENT]...]",
     after_long_help = AFTER_QUOTE
 )]
 pub struct QuoteArgs {
@@ -45,6 +46,10 @@ pub struct QuoteArgs {
     /// Give a quote back that is kept
     #[arg(long, value_name = "NUMBER")]
     pub drop: Option<String>,
+
+    /// Ask as a job that this project pays for, where the site has accounts
+    #[arg(long, value_name = "NAME")]
+    pub project: Option<String>,
 
     /// A job script; its #PBS or #SBATCH lines are read, and options here win over them
     #[arg(value_name = "SCRIPT")]

@@ -3,28 +3,37 @@
 use super::{Answered, Question, hold};
 use crate::cli::args::{Args, System};
 use crate::cli::{Failure, load_config, show, terms};
+use libra::accounts::desk::Denied;
+use libra::admit::NotTaken;
 use libra::decision::counter_offer::CounterOffer;
 use libra::decision::job::{Request, Shape};
 use libra::host::{Host, clock};
 use libra::quote::{Quote, kept_text};
+use libra::text::credits;
 use libra::text::terms::PartialTerms;
 
-/// The request that options and script make.
-pub fn request(
+/// The request that options and script make, and whether they say a budget; else it is unlimited.
+fn request(
     question: &Question<'_>,
     host: &Host,
     notes: &mut Vec<String>,
-) -> Result<Request, Failure> {
-    let (mut given, mut shape) = (PartialTerms::default(), Shape::default());
+) -> Result<(Request, bool), Failure> {
+    let (mut beside, mut shape) = (PartialTerms::default(), Shape::default());
     if let (Some(script), true) = (question.script, question.kind != System::Local) {
         let largest = host.machine().spec.processors.ceil().max(1.0) as u32;
         let asked = script
             .asked(question.kind, largest, clock::unix_time(), &terms::deadline)
             .map_err(Failure::Usage)?;
-        (given, shape) = (asked.terms, asked.shape);
+        (beside, shape) = (asked.terms, asked.shape);
         notes.extend(asked.notes);
     }
-    terms::request_beside(&question.quote.terms, given, shape)
+    let args = &question.quote.terms;
+    let has_budget = terms::given(args)?.or(beside).budget.is_some();
+    // What is kept is kept for a budget, with which its job comes.
+    if question.quote.hold.is_none() {
+        beside.budget.get_or_insert(f64::INFINITY);
+    }
+    Ok((terms::request_beside(args, beside, shape)?, has_budget))
 }
 
 /// Gives a quote of this host back.
@@ -39,32 +48,30 @@ pub fn ask(
     notes: &mut Vec<String>,
 ) -> Result<Answered, Failure> {
     let host = Host::open(load_config(args)?)?;
-    let request = request(question, &host, notes)?;
-    let (mut verdict, curve) = host.quote_over_deadlines(&request)?;
+    let (request, has_budget) = request(question, &host, notes)?;
+    let project = question.quote.project.as_deref();
+    let mut quoted = host.quote_over_deadlines(&request, project, has_budget)?;
     let mut kept = None;
     if let Some(seconds) = hold(question)? {
-        (verdict, kept) = host.keep_quote(&request, seconds)?;
+        (quoted.verdict, kept) = host.keep_quote(&request, project, seconds)?;
     }
-    let terms = &request.terms;
-    let asked = curve.iter().find(|point| point.deadline == terms.deadline);
     let mut quote = Quote {
-        price: asked.map_or(0.0, |point| point.judged.price),
-        estimate: terms.estimate,
-        deadline: terms.deadline,
-        budget: terms.budget.is_finite().then_some(terms.budget),
-        slots: request.shape.slots(),
-        curve,
-        ..Quote::default()
+        price: quoted.price,
+        needs: quoted.needs,
+        curve: quoted.curve,
+        ..Quote::of(&request)
     };
     let mut more = vec![("unenforced", host.unenforced().into())];
     let mut warnings = Vec::new();
-    match verdict {
+    match quoted.verdict {
         Ok(offer) => {
             quote.accepted = true;
             quote.price = offer.price;
             quote.share = Some(offer.share);
             quote.node = Some(host.machine().name.clone());
-            quote.text = format!("accepted: {}", show::terms(&host, &request, &offer));
+            let words = show::terms(&host, &quoted.judged, &offer);
+            quote.text = format!("accepted: {words}");
+            quote.say_needs(&|budget| format!("budget={}", credits(budget)));
             if let Some(kept) = &kept {
                 let use_it = format!("libra run --quote {}", kept.number);
                 let line = kept_text(kept, clock::unix_time(), &use_it);
@@ -78,12 +85,23 @@ pub fn ask(
                 ));
             }
         }
-        Err(refusal) => {
+        Err(not) => {
             let name = |_| host.machine().name.clone();
-            quote.refused(&refusal, &name, &|offer: &CounterOffer| {
-                Some(offer.to_string())
-            });
-            quote.text = show::refusal(&host, &refusal).join("\n");
+            let write = |offer: &CounterOffer| Some(offer.to_string());
+            quote.not_taken(&not, &name, &write);
+            quote.text = match &not {
+                NotTaken::Refused(refusal) => show::refusal(&host, refusal).join("\n"),
+                NotTaken::Denied(denied) => denied.text(),
+                NotTaken::Other { text, .. } => text.clone(),
+            };
+            if let NotTaken::Denied(Denied::Fault(problem)) = &not {
+                // Whose accounts these are need not let everybody read them.
+                quote.text = format!(
+                    "refused (funds): it costs {} credits; whether your account covers it is not known here, so 'libra run' refuses it ({problem})",
+                    credits(quoted.price)
+                );
+                quote.reason = Some(quote.text.clone());
+            }
         }
     }
     Ok(Answered {

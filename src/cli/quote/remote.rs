@@ -70,7 +70,10 @@ pub fn slurm(question: &Question<'_>) -> Result<Answered, Failure> {
             command.arg(format!("--{option}={value}"));
         }
     }
-    if let Some(processors) = question.quote.terms.processors {
+    if let Some(project) = &question.quote.project {
+        command.arg(format!("--account={project}"));
+    }
+    if let Some(processors) = terms::processors(&question.quote.terms)? {
         command.arg("--ntasks=1");
         command.arg(format!("--cpus-per-task={processors}"));
     }
@@ -119,9 +122,13 @@ pub fn pbs(question: &Question<'_>) -> Result<Answered, Failure> {
     if !list.is_empty() {
         command.arg("-W").arg(list.join(","));
     }
+    if let Some(project) = &question.quote.project {
+        command.arg("-P").arg(project);
+    }
     let memory = memory_of(question)?;
-    if question.quote.terms.processors.is_some() || memory.is_some() {
-        let processors = question.quote.terms.processors.unwrap_or(1);
+    let processors = terms::processors(&question.quote.terms)?;
+    if processors.is_some() || memory.is_some() {
+        let processors = processors.unwrap_or(1);
         let memory = memory.map_or_else(String::new, |bytes| format!(":mem={bytes}b"));
         command.arg("-l");
         command.arg(format!("select=1:ncpus={processors}{memory}"));

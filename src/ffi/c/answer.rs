@@ -264,6 +264,7 @@ fn evidence(reason: &Reason) -> Result<(u32, f64, f64, usize), Fault> {
         Reason::Budget { price, budget } => (c::LIBRA_REASON_BUDGET, price, budget, NONE),
         // No function of this interface asks accounts.
         Reason::Funds { budget, available } => (c::LIBRA_REASON_BUDGET, budget, available, NONE),
+        Reason::Cover { price, available } => (c::LIBRA_REASON_BUDGET, price, available, NONE),
         Reason::Deadline { fastest, deadline } => {
             (c::LIBRA_REASON_DEADLINE, fastest, deadline, NONE)
         }

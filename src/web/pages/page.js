@@ -145,8 +145,8 @@ function form(page) {
   let number = 0;
   let range = null;
 
-  // Without anything typed there is nothing to ask; the script of a batch system may have it all.
-  const complete = () => ['estimate', 'deadline', 'budget'].every((name) => field(name).value.trim())
+  // Without anything typed there is nothing to ask; the script of a batch system may have it all. A price needs no budget.
+  const complete = () => ['estimate', 'deadline'].every((name) => field(name).value.trim())
     || (page.dataset.batch === 'yes' && field('script').value.trim());
 
   async function price() {

@@ -84,7 +84,7 @@ pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &str, live: b
     let focus = if said.is_empty() { " autofocus" } else { "" };
     let ask = match live {
         true => {
-            "<button type=\"submit\" name=\"do\" value=\"quote\" id=\"ask\">Show the price</button>\n"
+            "<button type=\"submit\" name=\"do\" value=\"quote\" id=\"ask\" formnovalidate>Show the price</button>\n"
         }
         false => "",
     };

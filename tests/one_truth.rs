@@ -1,0 +1,495 @@
+//! What a quote says, the submission of the same terms in the same second is answered: over random accounts, budgets, jobs and load,
+//! inside PBS, inside Slurm and on one host. And whoever takes an offer as it is written is accepted.
+//!
+//! LIBRA_TRUTH_CASES sets the number of cases of all three together; the seeds are fixed.
+
+use libra::accounts::desk::Desk;
+use libra::config::{Config, OnFault};
+use libra::decision::job::{Request, Shape, Terms};
+use libra::host::{Host, HostError};
+use libra::pbs::server::Server;
+use libra::quote::{Quote, plain};
+use libra::slurm::array::SoldJob;
+use libra::slurm::controller::{Answer, Controller};
+use libra::slurm::records::{Node, Partition, Records};
+use libra::slurm::submission::Submission;
+use libra::sold::Sold;
+use libra::text::credits;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::Command;
+
+const NOW: f64 = 1_790_000_000.0;
+
+/// Parts of ten thousand cases.
+fn cases(part: usize) -> usize {
+    let all = std::env::var("LIBRA_TRUTH_CASES").ok();
+    let all: usize = all.and_then(|text| text.parse().ok()).unwrap_or(10_000);
+    (all * part / 10).max(1)
+}
+
+/// A generator of Marsaglia's; the same numbers everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() >> 11) as usize % end
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+
+    /// Between two numbers, in their logarithm, to three figures.
+    fn between(&mut self, least: f64, most: f64) -> f64 {
+        let part = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let value = least * (most / least).powf(part);
+        format!("{value:.2e}").parse().expect("a number")
+    }
+}
+
+/// A site with accounts: users `u0` to `u11`, from a poor one to a rich one, one without an account.
+struct Site {
+    directory: tempfile::TempDir,
+}
+
+const USERS: usize = 12;
+
+impl Site {
+    fn new() -> Site {
+        let site = Site {
+            directory: tempfile::tempdir().expect("a directory"),
+        };
+        std::fs::write(site.path("libra.toml"), site.text("")).expect("a configuration");
+        let me = me();
+        site.account(&["init", "--owner", &me]);
+        site.account(&["create", &format!("user:{me}")]);
+        for user in 0..USERS {
+            site.account(&["create", &format!("user:u{user}")]);
+            let amount = format!("{:.2}", 0.7 * 2.9f64.powi(user as i32));
+            site.account(&["deposit", &format!("user:u{user}"), &amount]);
+        }
+        site
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn text(&self, more: &str) -> String {
+        format!(
+            "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n[slurm]\nstart-delay = \"1s\"\n{more}",
+            self.path("accounts/ledger.sqlite").display(),
+            self.path("live").display(),
+        )
+    }
+
+    fn config(&self, more: &str) -> Config {
+        Config::from_toml(&self.text(more)).expect("our own text")
+    }
+
+    fn account(&self, words: &[&str]) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_libra"));
+        command.arg("--config").arg(self.path("libra.toml"));
+        let output = command.arg("account").args(words).output().expect("libra");
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    }
+}
+
+fn me() -> String {
+    let output = Command::new("id").arg("-un").output().expect("id");
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+const RULES: [&str; 4] = [
+    "[admission]\npolicy = \"libra\"\n",
+    "[admission]\npolicy = \"libra-sla\"\n",
+    "[admission]\npolicy = \"libra-risk\"\n",
+    "[admission]\npolicy = \"libra-adaptive\"\n",
+];
+
+/// Terms that lie around what a user has and what it costs.
+struct Drawn {
+    user: usize,
+    estimate: f64,
+    deadline: f64,
+    /// None: none is given.
+    budget: Option<f64>,
+}
+
+fn draw(dice: &mut Dice, desk: &mut Desk, slots: f64, now: f64) -> Drawn {
+    let user = dice.below(USERS + 1);
+    let estimate = dice.between(1.0, 1000.0);
+    let deadline = (estimate * dice.between(0.8, 20.0) * 100.0).round() / 100.0;
+    let price = (estimate + estimate / deadline) * slots;
+    let available = (desk.payer(&format!("u{user}"), None, 0.0, now).ok().flatten())
+        .and_then(|payer| payer.available)
+        .map_or(price, |available| available.credits());
+    let around = dice.of(&[0.5, 0.9, 0.99, 0.999_999, 1.0, 1.000_001, 1.01, 1.5, 10.0]);
+    let cents = |value: f64| (value * 100.0).ceil() / 100.0;
+    let budget = match dice.below(6) {
+        0 => f64::INFINITY,
+        1 => available,
+        2 => cents(available * around),
+        _ => cents(price * around),
+    };
+    Drawn {
+        user,
+        estimate,
+        deadline,
+        budget: (dice.below(12) > 0).then_some(budget.max(0.0)),
+    }
+}
+
+/// As it is typed.
+fn written(budget: f64) -> String {
+    match budget.is_finite() {
+        true => format!("{budget}"),
+        false => credits(budget),
+    }
+}
+
+/// How often each kind of answer came: a test that sees one kind alone tells nothing.
+#[derive(Default, Debug)]
+struct Seen {
+    accepted: usize,
+    funds: usize,
+    nodes: usize,
+    offers: usize,
+    unasked: usize,
+}
+
+impl Seen {
+    fn note(&mut self, quote: &Quote) {
+        self.offers += quote.offers.len();
+        self.unasked += usize::from(quote.needs.is_some());
+        match (quote.accepted, quote.category.as_deref()) {
+            (true, _) => self.accepted += 1,
+            (false, Some("funds")) => self.funds += 1,
+            (false, _) => self.nodes += 1,
+        }
+    }
+
+    fn is_mixed(&self, cases: usize) {
+        println!("{cases} cases: {self:?}");
+        let least = cases / 50;
+        assert!(self.accepted > least && self.funds > least && self.nodes > least);
+        assert!(self.offers > least && self.unasked > 0);
+    }
+}
+
+/// What is before the price.
+fn values(text: &str) -> impl Iterator<Item = &str> {
+    text.split(" (").next().unwrap_or_default().split(' ')
+}
+
+fn pbs_server(config: &Config) -> Server {
+    let mut server = Server::new(config);
+    let node = |name: &str, share: &str, memory: &str| {
+        json!({"name": name, "share": share, "up": true, "mem": memory, "resources": {"arch": "linux", "name": name}})
+    };
+    let nodes = [
+        node("n1", "1", "1gb"),
+        node("n2", "2", "4gb"),
+        node("n3", "4", "2gb"),
+    ];
+    let records = json!({"event": "records", "now": NOW, "nodes": nodes, "jobs": []});
+    server.answer(&records).expect("records");
+    server.take_accounts(Desk::open(config, "pbs", OnFault::Refuse, false));
+    server
+}
+
+fn pbs_asked(server: &mut Server, job: &Value, now: f64) -> Quote {
+    let mut job = job.clone();
+    job["quote"] = "ask".into();
+    let event = json!({"event": "queuejob", "now": now, "job": job});
+    let answer = server.answer(&event).expect("an answer");
+    let text = answer["text"].as_str().expect("a refusal");
+    Quote::find(text).unwrap_or_else(|| panic!("no quote: {text}"))
+}
+
+/// A job with an offer of PBS, as it is written.
+fn pbs_taken(job: &Value, text: &str) -> Option<Value> {
+    let mut taken = job.clone();
+    if let Some(rest) = text.strip_prefix("an array of ") {
+        let count: u32 = rest.split(' ').next()?.parse().ok()?;
+        taken["array"] = format!("1-{count}").into();
+        return Some(taken);
+    }
+    for pair in values(text).filter(|word| word.len() > 2) {
+        let (key, value) = pair.split_once('=')?;
+        match key {
+            "select" | "ncpus" => taken[key] = value.into(),
+            key => taken["terms"][key] = value.into(),
+        }
+    }
+    Some(taken)
+}
+
+#[test]
+fn inside_pbs() {
+    let site = Site::new();
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let (mut seen, cases) = (Seen::default(), cases(4));
+    for round in 0..RULES.len() {
+        let config = site.config(RULES[round]);
+        let mut server = pbs_server(&config);
+        let mut now = NOW;
+        for case in 0..cases / RULES.len() {
+            // What was admitted and never got an id is gone after a while.
+            now += dice.of(&[0.0, 1.0, 10.0, 40.0]);
+            let (chunks, each) = (dice.of(&[1, 1, 1, 2, 5]), dice.of(&[1, 1, 2, 3, 64]));
+            let array = dice.of(&[1, 1, 1, 3]);
+            let slots = f64::from(chunks * each * array);
+            let drawn = draw(&mut dice, server.desk(), slots, now);
+            let mut job = json!({"user": format!("u{}", drawn.user), "checked": [], "terms": {
+                "estimate": drawn.estimate.to_string(), "deadline": drawn.deadline.to_string()}});
+            let more = dice.of(&["", ":mem=300mb", ":mem=2gb", ":arch=linux", ":arch=mips"]);
+            job["select"] = format!("{chunks}:ncpus={each}{more}").into();
+            if array > 1 {
+                job["array"] = format!("1-{array}").into();
+            }
+            if dice.below(4) == 0 {
+                job["place"] = dice.of(&["scatter", "pack"]).into();
+            }
+            if let Some(budget) = drawn.budget {
+                job["terms"]["budget"] = written(budget).into();
+            }
+            let quote = pbs_asked(&mut server, &job, now);
+            seen.note(&quote);
+            for offer in &quote.offers {
+                let taken = pbs_taken(&job, &offer.text).expect("our own words");
+                let asked = pbs_asked(&mut server, &taken, now);
+                assert!(asked.accepted, "{round} {case}: {job} {}: {asked:?}", offer.text);
+            }
+            if drawn.budget.is_none() {
+                job["terms"]["budget"] = written(quote.needs.unwrap_or(f64::INFINITY)).into();
+            }
+            let event = json!({"event": "queuejob", "now": now, "job": job});
+            let answer = server.answer(&event).expect("an answer");
+            let accepted = answer["verdict"] == "accept";
+            assert_eq!(quote.accepted, accepted, "{round} {case}: {job} {quote:?} {answer}");
+            if !accepted {
+                let text = answer["text"].as_str().unwrap_or_default();
+                assert_eq!(quote.text, plain(text), "{round} {case}: {job}");
+                continue;
+            }
+            let line = answer["resources"]["libra_terms"].as_str();
+            let sold = Sold::parse(line.expect("a line")).expect("ours");
+            assert_eq!(quote.price, sold.price * f64::from(sold.count));
+            if dice.below(4) > 0 {
+                server.desk().never_began(&sold, now);
+            }
+        }
+    }
+    seen.is_mixed(cases);
+}
+
+fn slurm_controller(config: &Config) -> Controller {
+    let node = |name: &str, processors| Node {
+        name: name.to_string(),
+        processors,
+        memory: 4096,
+        up: true,
+        unknown: false,
+        features: Vec::new(),
+    };
+    let partition = |name: &str, nodes: &[&str], longest| Partition {
+        name: name.to_string(),
+        nodes: nodes.iter().map(|node| (*node).to_string()).collect(),
+        shared: true,
+        jobs_per_processor: 4,
+        longest,
+        default: name == "main",
+        up: true,
+    };
+    let records = Records {
+        taken: NOW,
+        jobs: Vec::new(),
+        nodes: vec![node("n1", 1), node("n2", 2), node("n3", 4)],
+        partitions: vec![
+            partition("main", &["n1", "n2", "n3"], None),
+            partition("short", &["n1"], Some(20)),
+        ],
+    };
+    let mut controller = Controller::new(config, NOW);
+    controller.look(&records, NOW).expect("a look");
+    controller.take_accounts(Desk::open(config, "slurm", OnFault::Refuse, false));
+    let users = (0..=USERS).map(|user| (user as u32, Some(format!("u{user}"))));
+    controller.take_users(users);
+    controller
+}
+
+fn slurm_asked(controller: &mut Controller, job: &Submission, now: f64) -> Quote {
+    let mut job = job.clone();
+    (job.options).push(("sla-quote".to_string(), "ask".to_string()));
+    match controller.submit(&job, now) {
+        Answer::Refuse(text) => {
+            Quote::find(&text).unwrap_or_else(|| panic!("no quote: {text}"))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn option(job: &mut Submission, name: &str, value: &str) {
+    job.options.retain(|(known, _)| known != name);
+    job.options.push((name.to_string(), value.to_string()));
+}
+
+fn slurm_taken(job: &Submission, text: &str) -> Option<Submission> {
+    let mut taken = job.clone();
+    if let Some(rest) = text.strip_prefix("an array of ") {
+        let count: u32 = rest.split(' ').next()?.parse().ok()?;
+        taken.array = Some(format!("1-{count}"));
+        return Some(taken);
+    }
+    let mut words = values(text);
+    while let Some(word) = words.next() {
+        match word {
+            "-N" => taken.least_nodes = words.next()?.parse().ok(),
+            "-n" => taken.tasks = words.next()?.parse().ok(),
+            "-c" => taken.processors_per_task = words.next()?.parse().ok(),
+            long => {
+                let (name, value) = long.strip_prefix("--")?.split_once('=')?;
+                option(&mut taken, name, value);
+            }
+        }
+    }
+    Some(taken)
+}
+
+#[test]
+fn inside_slurm() {
+    let site = Site::new();
+    let mut dice = Dice(0xd1b5_4a32_d192_ed03);
+    let (mut seen, cases) = (Seen::default(), cases(4));
+    for round in 0..RULES.len() {
+        let config = site.config(RULES[round]);
+        let mut controller = slurm_controller(&config);
+        let mut desk = Desk::open(&config, "slurm", OnFault::Refuse, false);
+        let mut now = NOW;
+        for case in 0..cases / RULES.len() {
+            now += dice.of(&[0.0, 1.0, 10.0, 40.0]);
+            let (tasks, each) = (dice.of(&[1, 1, 2, 4, 64]), dice.of(&[1, 1, 2, 3]));
+            let array = dice.of(&[1, 1, 1, 3]);
+            let slots = f64::from(tasks * each * array);
+            let drawn = draw(&mut dice, &mut desk, slots, now);
+            let text = |text: &str| Some(text.to_string());
+            let mut job = Submission {
+                user: drawn.user as u32,
+                tasks: Some(tasks),
+                processors_per_task: Some(each),
+                partition: dice.of(&[None, None, Some("short"), Some("short,main")]).and_then(text),
+                array: (array > 1).then(|| format!("1-{array}")),
+                ..Submission::default()
+            };
+            option(&mut job, "estimate", &drawn.estimate.to_string());
+            option(&mut job, "sla-deadline", &drawn.deadline.to_string());
+            if let Some(budget) = drawn.budget {
+                option(&mut job, "budget", &written(budget));
+            }
+            let quote = slurm_asked(&mut controller, &job, now);
+            seen.note(&quote);
+            for offer in &quote.offers {
+                let taken = slurm_taken(&job, &offer.text).expect("our own words");
+                let asked = slurm_asked(&mut controller, &taken, now);
+                // A longest time of a partition is no matter of its nodes.
+                let known = asked.category.as_deref() == Some("partition");
+                assert!(asked.accepted || known, "{round} {case}: {job:?} {}: {asked:?}", offer.text);
+            }
+            if drawn.budget.is_none() {
+                option(&mut job, "budget", &written(quote.needs.unwrap_or(f64::INFINITY)));
+            }
+            match controller.submit(&job, now) {
+                Answer::Accept(accepted) => {
+                    assert!(quote.accepted, "{round} {case}: {job:?} {quote:?}");
+                    let sold = SoldJob::parse(&accepted.admin_comment).expect("ours");
+                    let sold = sold.expect("ours").sold;
+                    assert_eq!(quote.price, sold.price * f64::from(sold.count));
+                    if dice.below(4) > 0 {
+                        desk.never_began(&sold, now);
+                    }
+                }
+                Answer::Refuse(text) => {
+                    assert!(!quote.accepted, "{round} {case}: {job:?} {quote:?} {text}");
+                    assert_eq!(quote.text, plain(&text), "{round} {case}: {job:?}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    seen.is_mixed(cases);
+}
+
+#[test]
+fn on_one_host() {
+    let site = Site::new();
+    let me = format!("user:{}", me());
+    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+    let (mut seen, cases) = (Seen::default(), cases(2));
+    let mut desk = Desk::open(&site.config(""), "run", OnFault::Refuse, false);
+    let mut host = None;
+    for case in 0..cases {
+        if case % 20 == 0 {
+            let more = format!(
+                "{}[node]\nprocessors = {}\n[cgroup]\nversion = \"off\"\n[registry]\ndirectory = \"{}\"\n",
+                dice.of(&RULES),
+                dice.of(&[1, 2, 4]),
+                site.path(&format!("registry-{case}")).display(),
+            );
+            host = Some(Host::open(site.config(&more)).expect("a registry"));
+            site.account(&["deposit", &me, &format!("{}", dice.between(1.0, 10_000.0))]);
+        }
+        let host = host.as_ref().expect("opened");
+        let processors = dice.of(&[1, 1, 2, 3, 64]);
+        let mut drawn = draw(&mut dice, &mut desk, f64::from(processors), NOW);
+        if drawn.user % 3 == 0 {
+            // Of the user who runs this test.
+            let payer = desk.payer(&me[5..], None, 0.0, NOW).expect("an account");
+            let available = payer.and_then(|payer| payer.available).expect("a limit");
+            drawn.budget = Some((available.credits() * dice.of(&[0.9, 1.0, 1.1]) * 100.0).floor() / 100.0);
+        }
+        let mut request = Request {
+            terms: Terms::hard(drawn.estimate, drawn.deadline, drawn.budget.unwrap_or(f64::INFINITY)),
+            shape: Shape { processors_per_chunk: processors, ..Shape::default() },
+        };
+        let ask = |request: &Request, has_budget: bool| {
+            host.quote_over_deadlines(request, None, has_budget).expect("a host")
+        };
+        let quoted = ask(&request, drawn.budget.is_some());
+        let mut quote = Quote { accepted: quoted.verdict.is_ok(), needs: quoted.needs, ..Quote::of(&request) };
+        if let Err(not) = &quoted.verdict {
+            quote.not_taken(not, &|_| String::new(), &|offer| Some(offer.to_string()));
+            if let libra::admit::NotTaken::Refused(refusal) = not {
+                for offer in &refusal.counter_offers {
+                    let taken = ask(&offer.apply(&request), true);
+                    assert!(taken.verdict.is_ok(), "{case}: {request:?} {offer}: {taken:?}");
+                }
+            }
+        }
+        seen.note(&quote);
+        let point = quoted.curve.iter().find(|point| point.deadline == request.terms.deadline);
+        assert_eq!(point.expect("the asked one").judged.refused.is_none(), quote.accepted, "{case}");
+        request.terms.budget = quoted.judged.terms.budget;
+        match host.submit(&request, "true", None) {
+            Ok(Ok(accepted)) => {
+                let terms = quoted.verdict.as_ref().unwrap_or_else(|not| panic!("{case}: {request:?} {not:?}"));
+                assert_eq!(accepted.terms.price, terms.price);
+            }
+            Ok(Err(refusal)) => {
+                assert!(!quote.accepted, "{case}: {request:?} {refusal:?}");
+                assert_eq!(quote.category.as_deref(), Some(refusal.reason.category()));
+            }
+            Err(HostError::Account(text)) => assert_eq!(quote.reason, Some(text), "{case}"),
+            Err(error) => panic!("{case}: {error}"),
+        }
+    }
+    seen.is_mixed(cases);
+}
