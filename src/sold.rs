@@ -137,12 +137,26 @@ impl Sold {
                 .map(place)
                 .collect::<Result<_, _>>()?,
         };
+        for (key, value) in [("submitted", sold.submitted), ("price", sold.price)] {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(NotSold(format!("its '{key}' is {value}")));
+            }
+        }
         let planned: u64 = sold.places.iter().map(|p| u64::from(p.chunks)).sum();
         let asked = u64::from(sold.count) * u64::from(request.shape.chunks);
         if planned != asked {
             return Err(NotSold(format!("it places {planned} chunks of {asked}")));
         }
         Ok(sold)
+    }
+
+    /// Is it a line of a Libra that writes them in another way?
+    pub fn is_of_another_version(line: &str) -> bool {
+        let version = line
+            .split(':')
+            .next()
+            .and_then(|pair| pair.strip_prefix("v="));
+        version.is_some_and(|version| version != "1" && version.parse::<u32>().is_ok())
     }
 
     /// The part of the plan that is for one subjob, counted from 0; the whole plan of a job that is no

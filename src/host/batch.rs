@@ -1,7 +1,7 @@
 //! Jobs that a batch system runs on this host: it decides when they begin and end, its hooks call
 //! here, and the same registry and control loop hold them to their shares.
 //!
-//! Nothing is judged: the job was accepted when it was submitted. Nothing is ended by itself either:
+//! Nothing is judged: the job was accepted when it was submitted. But what it claims is not taken from others ([`super::room`]). Nothing is ended by itself either:
 //! between two tasks a job may have no process at all, so only the batch system knows its end.
 
 use super::control::ControlLoop;
@@ -12,6 +12,7 @@ use super::{Host, HostError, clock, used};
 use crate::cgroup::{self, DirectoryRecord, Enforcer, Group, GroupRecord, VersionChoice};
 use crate::decision::job::{OutOfRange, Request};
 use crate::decision::share::Need;
+use crate::metrics::Rejection;
 use std::time::Duration;
 
 /// Longest id of a job, in bytes: it becomes part of a file's and a directory's name.
@@ -67,11 +68,12 @@ fn check_id(id: &str) -> Result<(), HostError> {
 }
 
 impl Host {
-    /// Makes the cgroup of a job that is about to begin here, and writes it into the registry.
-    /// Returns why its share is not enforced; none where it is.
+    /// Makes the cgroup of a job that is about to begin here, and writes it into the registry: with its share as accepted, or
+    /// with what is left beside what others were promised. Returns why its share is not enforced; none where it is.
     ///
     /// # Errors
-    /// When a value is out of range, the id is that of a job that is here, or the registry fails.
+    /// When a value is out of range, more is claimed than the host has ([`HostError::NoRoom`], counted; nothing is written), the id
+    /// is that of a job that is here, or the registry fails.
     pub fn begin(&self, job: &BatchJob) -> Result<Option<String>, HostError> {
         check_id(&job.id)?;
         job.request.check()?;
@@ -103,6 +105,24 @@ impl Host {
             }
             self.remove_half_made(&mut known)?;
         }
+        let share = match self.promisable(&job.id, job.share, job.slots) {
+            Ok(share) => share,
+            Err(error) => {
+                if matches!(error, HostError::NoRoom { .. }) {
+                    self.count(&lock, |counts| counts.reject(Rejection::Capacity));
+                }
+                return Err(error);
+            }
+        };
+        if share < job.share {
+            self.count(&lock, |counts| counts.reject(Rejection::Capacity));
+            log::warn!(
+                "job {}: {:.3} processors were accepted for it here and {:.3} are left beside what others were promised; it begins with these, and gets more when there is more",
+                job.id,
+                job.share * f64::from(job.slots),
+                share * f64::from(job.slots),
+            );
+        }
         let entry = Entry {
             version: VERSION,
             id: job.id.clone(),
@@ -115,7 +135,7 @@ impl Host {
             delay: 0.0,
             payer: None,
             price: job.price,
-            share: job.share,
+            share,
             submitted: now - job.elapsed,
             submitted_unix: clock::unix_time() - job.elapsed,
             phase: Phase::Reserved,
@@ -131,7 +151,7 @@ impl Host {
         };
         let terms = Terms {
             price: job.price,
-            share: job.share,
+            share,
             loadfree: 0.0,
         };
         Ok(self.reserve(&lock, entry, terms)?.unenforced)

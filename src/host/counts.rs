@@ -2,14 +2,14 @@
 //!
 //! Invariants:
 //! - It is read and written under the registry's lock alone, so nothing is lost between two processes.
-//! - Jobs of a batch system are not counted here: who accepted them does.
+//! - Jobs of a batch system are not counted here: who accepted them does. What is, is that this host did not believe one.
 //! - A count that cannot be written changes nothing else.
 
 use super::entry::{Ending, Entry};
 use super::registry::Lock;
 use super::{Host, HostError, clock};
 use crate::metrics::files::read_record;
-use crate::metrics::{Counts, Outcome, Record, System};
+use crate::metrics::{Counts, Outcome, Record, Rejection, System};
 use std::path::PathBuf;
 
 /// How a job of this host has ended.
@@ -46,6 +46,16 @@ impl Host {
         if let Err(error) = self.write_counts(lock, &record, now) {
             log::error!("not counted: {error}");
         }
+    }
+
+    /// Counts a job of a batch system whose claim to a share was not believed.
+    ///
+    /// # Errors
+    /// When the registry fails.
+    pub fn reject_claim(&self, rejection: Rejection) -> Result<(), HostError> {
+        let lock = self.registry.lock()?;
+        self.count(&lock, |counts| counts.reject(rejection));
+        Ok(())
     }
 
     /// Counts the end of a job, if it was accepted here.

@@ -4,7 +4,7 @@
 //! job) and the kernel's own cgroup tree are the truth; nothing else remembers anything, so every
 //! process of Libra may be killed at any time and the next one finds what is there.
 //!
-//! [`batch`] serves the hooks of a batch system. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
+//! [`batch`] serves the hooks of a batch system, and [`room`] sees to it that their jobs take nothing from others. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
 //! readjusts shares, [`ending`] finds out that a job is over and cleans up, [`report`] tells,
 //! [`counts`] and [`figures`] count.
 //! [`clock`] is the only place that reads a clock, [`machine`] the only one that looks at the host.
@@ -21,6 +21,7 @@ mod payment;
 pub mod quotes;
 pub mod registry;
 pub mod report;
+mod room;
 pub mod submit;
 pub mod supervise;
 #[cfg(test)]
@@ -75,6 +76,18 @@ pub enum HostError {
         id: String,
         /// Why.
         reason: String,
+    },
+    /// More was claimed for it than this host could give an only job.
+    #[error(
+        "job {id}: {asked:.3} processors were claimed for it here and this host has {processors}; it gets what a job without terms gets"
+    )]
+    NoRoom {
+        /// The job.
+        id: String,
+        /// Processors that were claimed, over all slots.
+        asked: f64,
+        /// Processors of this host.
+        processors: f64,
     },
     /// The id cannot be one, or is taken.
     #[error("'{id}' cannot be the id of a new job: {problem}")]

@@ -144,6 +144,28 @@ impl Reason {
     }
 }
 
+/// Why a host did not take a job's claim to a share for a promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    /// The batch system's own record of the job does not have it.
+    Unrecorded,
+    /// The host has not that many processors, beside what it promised to others.
+    Capacity,
+}
+
+impl Rejection {
+    /// All of them, in their order.
+    pub const ALL: [Rejection; 2] = [Rejection::Unrecorded, Rejection::Capacity];
+
+    /// Its word in metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Rejection::Unrecorded => "unrecorded",
+            Rejection::Capacity => "capacity",
+        }
+    }
+}
+
 /// Counters: they only rise.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
@@ -153,6 +175,7 @@ pub struct Counts {
     pub withdrawn: u64,
     refused: [u64; Reason::ALL.len()],
     ended: [u64; Outcome::ALL.len()],
+    rejected: [u64; Rejection::ALL.len()],
     /// How long verdicts took, accepted and refused.
     pub decisions: Histogram,
 }
@@ -164,6 +187,7 @@ impl Counts {
         withdrawn: 0,
         refused: [0; Reason::ALL.len()],
         ended: [0; Outcome::ALL.len()],
+        rejected: [0; Rejection::ALL.len()],
         decisions: Histogram::EMPTY,
     };
 
@@ -198,6 +222,17 @@ impl Counts {
         self.end_many(Outcome::Unknown, jobs.saturating_sub(waited) as u64);
     }
 
+    /// A job's claim to a share was not believed.
+    pub fn reject(&mut self, rejection: Rejection) {
+        let count = &mut self.rejected[rejection as usize];
+        *count = count.saturating_add(1);
+    }
+
+    /// Claims that were not believed for this reason.
+    pub fn rejected(&self, rejection: Rejection) -> u64 {
+        self.rejected[rejection as usize]
+    }
+
     /// Submissions that were refused for this reason.
     pub fn refused(&self, reason: Reason) -> u64 {
         self.refused[reason as usize]
@@ -223,6 +258,9 @@ impl Counts {
         for (count, more) in self.ended.iter_mut().zip(other.ended) {
             *count = count.saturating_add(more);
         }
+        for (count, more) in self.rejected.iter_mut().zip(other.rejected) {
+            *count = count.saturating_add(more);
+        }
         self.decisions.add(&other.decisions);
     }
 
@@ -246,6 +284,18 @@ impl Counts {
         if !refused.is_empty() {
             json.insert("refused".to_string(), refused.into());
         }
+        let rejected: Map<String, Value> = (Rejection::ALL.into_iter())
+            .filter(|&rejection| self.rejected(rejection) > 0)
+            .map(|rejection| {
+                (
+                    rejection.word().to_string(),
+                    self.rejected(rejection).into(),
+                )
+            })
+            .collect();
+        if !rejected.is_empty() {
+            json.insert("claims-rejected".to_string(), rejected.into());
+        }
         json
     }
 
@@ -262,6 +312,10 @@ impl Counts {
         }
         for reason in Reason::ALL {
             counts.refused[reason as usize] = number(&value["refused"][reason.word()]);
+        }
+        for rejection in Rejection::ALL {
+            let count = &value["claims-rejected"][rejection.word()];
+            counts.rejected[rejection as usize] = number(count);
         }
         counts
     }

@@ -73,6 +73,7 @@ families! {
     HOST_THROTTLED = Counter "libra_host_throttled_seconds" "seconds": "Time in which jobs on this host could have run and had used up their shares, summed over processors.";
     HOST_DRIFTS = Counter "libra_host_drifts" "": "Limits of jobs that somebody else had changed and the agent set again.";
     HOST_ADJUSTED = Counter "libra_host_adjustments" "": "Shares of jobs that the control loop has changed.";
+    HOST_REJECTED = Counter "libra_host_claims_rejected" "": "Jobs whose claim to a share this host did not believe, by reason: they run without a promise, or with what was left.";
     HOST_ROUND = Histogram "libra_host_round_seconds" "seconds": "Time that a round of the control loop took.";
     HOST_FAILED = Counter "libra_host_rounds_failed" "": "Rounds of the control loop that could not be done.";
     HOST_LEADS = Gauge "libra_host_leads" "": "1 while this process runs the host's control loop, 0 while another one does.";

@@ -1,7 +1,7 @@
 //! Gauges as plain numbers, and the page made of them and of what was counted.
 
 use super::families::*;
-use super::{Counts, Histogram, Outcome, Page, Reason, System};
+use super::{Counts, Histogram, Outcome, Page, Reason, Rejection, System};
 
 /// Most nodes that can have lines of their own; more would not go into a file.
 pub const MOST_NODES: usize = 256;
@@ -107,8 +107,8 @@ impl Part {
 }
 
 /// What a system has counted.
-pub fn show_counts(page: &mut Page, system: System, counts: &Counts) {
-    let system = ("system", system.name());
+pub fn show_counts(page: &mut Page, counted_by: System, counts: &Counts) {
+    let system = ("system", counted_by.name());
     page.put(
         BUILD,
         &[system, ("version", env!("CARGO_PKG_VERSION"))],
@@ -126,6 +126,12 @@ pub fn show_counts(page: &mut Page, system: System, counts: &Counts) {
         page.count(REFUSED, &labels, counts.refused(reason));
     }
     page.histogram(DECISION, &[system], &counts.decisions);
+    if counted_by == System::Local {
+        for rejection in Rejection::ALL {
+            let labels = [("reason", rejection.word())];
+            page.count(HOST_REJECTED, &labels, counts.rejected(rejection));
+        }
+    }
 }
 
 /// How things stand where a system admits. `now`: Unix time.

@@ -21,7 +21,7 @@ pub mod record;
 #[cfg(test)]
 mod tests;
 
-pub use counts::{Counts, Outcome, Reason};
+pub use counts::{Counts, Outcome, Reason, Rejection};
 pub use figures::{ClusterFigures, HostFigures};
 pub use histogram::Histogram;
 pub use page::{Format, Page};

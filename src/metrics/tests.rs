@@ -23,6 +23,7 @@ fn some_counts() -> Counts {
     counts.end(Outcome::Met);
     counts.end_many(Outcome::Late, 2);
     counts.withdrawn = 1;
+    counts.reject(Rejection::Capacity);
     counts
 }
 
@@ -57,6 +58,7 @@ fn whole_page() -> Page {
         },
     );
     show_counts(&mut page, System::Slurm, &some_counts());
+    show_counts(&mut page, System::Local, &some_counts());
     show_cluster(&mut page, System::Slurm, &some_cluster(2), NOON);
     page
 }
@@ -211,6 +213,17 @@ fn every_family_is_on_a_page_and_keeps_the_conventions() {
         text.contains("libra_submissions_refused_total{system=\"slurm\",reason=\"share\"} 2\n")
     );
     assert!(text.contains("libra_decision_seconds_bucket{system=\"slurm\",le=\"0.00001\"} 2\n"));
+    // Hosts count them, not those who admit.
+    let rejected: Vec<&str> = (text.lines())
+        .filter(|line| line.starts_with("libra_host_claims_rejected_total"))
+        .collect();
+    assert_eq!(
+        rejected,
+        [
+            "libra_host_claims_rejected_total{reason=\"unrecorded\"} 0",
+            "libra_host_claims_rejected_total{reason=\"capacity\"} 1",
+        ]
+    );
     let older = whole_page().text(Format::Prometheus);
     assert!(older.contains("# TYPE libra_jobs_accepted_total counter\n"));
     assert!(!older.contains("# EOF") && !older.contains("# UNIT"));

@@ -3,7 +3,11 @@
 //! Each event is a process of its own that opens the host anew: what there is to know is in the registry
 //! and in the kernel's cgroups.
 //!
-//! Invariant: a job that PBS runs here is in the registry from before its first process to its end; one
+//! What was sold comes from PBS's own record of the job: mom has it from pbs_server, and its resource can be written by managers and
+//! operators alone. All the same no line takes from others what they were promised ([`Host::begin`]), and one that no Libra has
+//! written is no promise.
+//!
+//! Invariant: a job that PBS runs here with a promise is in the registry from before its first process to its end; one
 //! that PBS does not have any more is ended at the next `exechost_periodic`.
 
 use super::records::progress_line;
@@ -12,6 +16,7 @@ use super::{BadEvent, exec_vnode, list, need, number, text};
 use crate::cgroup::VersionChoice;
 use crate::host::batch::BatchJob;
 use crate::host::{Host, HostError, clock};
+use crate::metrics::Rejection;
 use crate::sold::Sold;
 use serde_json::{Map, Value, json};
 
@@ -59,7 +64,16 @@ fn begin(
 ) -> Result<Value, HostError> {
     let sold = match Sold::parse(line) {
         Ok(sold) => sold,
-        Err(error) => return Ok(refuse(format!("libra: job {id}: {error}"))),
+        // Written by a Libra that this host does not understand: as good as a promise, and not to be kept here.
+        Err(error) if Sold::is_of_another_version(line) => {
+            return Ok(refuse(format!("libra: job {id}: {error}")));
+        }
+        Err(error) => {
+            host.reject_claim(Rejection::Unrecorded)?;
+            return Ok(accept_and_log(format!(
+                "job {id} claims what was not sold to it: {error}; it gets what a job without terms gets"
+            )));
+        }
     };
     let shape = &sold.request.shape;
     let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
@@ -78,7 +92,7 @@ fn begin(
         .iter()
         .map(|(_, chunks)| u64::from(*chunks))
         .sum::<u64>()
-        * shape.slots()
+        .saturating_mul(shape.slots())
         / u64::from(total.max(1));
     let share = here
         .iter()
@@ -92,12 +106,17 @@ fn begin(
         elapsed: (now - sold.submitted).clamp(0.0, 1e10),
         user: number(job, "user").map_or(0, |user| user as u32),
     };
-    let unenforced = match host.begin(&batch) {
+    let begun = match host.begin(&batch) {
         // It began here before and PBS starts it anew, without an end in between.
         Err(HostError::Id { .. }) if host.usage(id).is_ok() => {
             host.end(id)?;
-            host.begin(&batch)?
+            host.begin(&batch)
         }
+        other => other,
+    };
+    let unenforced = match begun {
+        // Counted where it was found.
+        Err(error @ HostError::NoRoom { .. }) => return Ok(accept_and_log(error.to_string())),
         other => other?,
     };
     Ok(match unenforced {
@@ -168,4 +187,56 @@ fn look_after(host: &Host, event: &Value, now: f64) -> Value {
         }
     }
     json!({"verdict": "accept", "log": log, "progress": progress})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    const LINE: &str = "v=1:token=17:submitted=1000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+                        chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525";
+
+    fn begins(host: &Host, id: &str, line: &str) -> Value {
+        let job = json!({"id": id, "sold": line, "exec_vnode": "(n1:ncpus=1)", "user": 1000});
+        let event = json!({"event": "execjob_begin", "now": 1000.0, "host": "n1", "job": job});
+        answer(host, &event).expect("an event")
+    }
+
+    #[test]
+    fn no_line_takes_from_others_or_ends_a_job() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "[node]\nprocessors = 1\n[registry]\ndirectory = '{}'\n[cgroup]\nversion = 'off'\n",
+            directory.path().join("registry").display()
+        );
+        let host = Host::open(Config::from_toml(&text).expect("our own")).expect("a registry");
+        let share = |id: &str| {
+            let entry = host.registry().read(id).expect("read");
+            entry.map(|entry| entry.share * f64::from(entry.slots))
+        };
+        assert_eq!(begins(&host, "1.s", LINE)["verdict"], "accept");
+        assert_eq!(share("1.s"), Some(0.525));
+        for (id, line) in [
+            ("2.s", "forged".to_string()),
+            ("3.s", LINE.replace("price=10.5", "price=nan")),
+            ("4.s", LINE.replace("processors=1", "processors=65536")),
+        ] {
+            let said = begins(&host, id, &line);
+            assert_eq!(said["verdict"], "accept", "{said}");
+            let log = said["log"][0].as_str().expect("a line for the log");
+            assert!(log.contains("what a job without terms gets"), "{log}");
+            assert_eq!(share(id), None);
+        }
+        begins(&host, "5.s", &LINE.replace("*0.525", "*1"));
+        let left = share("5.s").expect("begun");
+        assert!((left - 0.475).abs() < 1e-6, "{left}");
+        assert_eq!(share("1.s"), Some(0.525));
+        let counted = host.counts().expect("read").expect("counted").totals;
+        let rejected = Rejection::ALL.map(|rejection| counted.rejected(rejection));
+        assert_eq!(rejected, [2, 2]);
+        // What a newer Libra has sold is not given away unseen.
+        let newer = begins(&host, "6.s", "v=2:token=1");
+        assert_eq!(newer["verdict"], "refuse");
+    }
 }

@@ -21,7 +21,7 @@ impl From<HostError> for Fault {
             }
             HostError::UnknownJob(_) => c::LIBRA_E_UNKNOWN_JOB,
             HostError::Id { .. } => c::LIBRA_E_NAME,
-            HostError::OutOfRange(_) => c::LIBRA_E_RANGE,
+            HostError::OutOfRange(_) | HostError::NoRoom { .. } => c::LIBRA_E_RANGE,
             // No function of this interface asks for one.
             HostError::Quote(_) => c::LIBRA_E_UNKNOWN_JOB,
         };
