@@ -5,11 +5,13 @@
 //! is borrowed: its limits are written and nothing else; no process is put in, killed or moved, and whoever made it
 //! removes it.
 //!
-//! Slurm's (its plugin cgroup/v2) are `…/slurmstepd.scope/job_12/step_0/user/task_0`, and the one borrowed is `job_12`. It goes
+//! Slurm's (its plugin cgroup/v2) are `…/slurmstepd.scope/job_12/step_0/user/task_0`, and the one borrowed is `job_12`; from 26.05 on it
+//! has the job's SLUID in place of that name, unless cgroup.conf says `CgroupJobIdPaths=yes`. It goes
 //! with the job's last step, before the epilog, and another of the same name may come with the next: what was
 //! used in it is noted while it is there.
 //!
-//! Invariants: the path must name this very job; a group that is gone is no error; given back, a group has no limit.
+//! Invariants: the path must name this very job, or lie where only a task of it can be; a process in any other group of Slurm's steps
+//! is never moved; a group that is gone is no error; given back, a group has no limit.
 
 use std::fs;
 use std::io;
@@ -52,6 +54,9 @@ const UNSET: Held = Held {
 /// and to end a step, ten times that on a slow machine; held to a thousandth, it ends no job in time.
 const ROOM: f64 = 0.05;
 
+/// What the name of the directory above all steps of a node ends with.
+const SCOPE: &str = "slurmstepd.scope";
+
 /// Where Slurm keeps its own processes of a step, beside those of its user.
 const SLURMS_OWN: &str = "slurm";
 
@@ -60,7 +65,8 @@ impl Enforcer {
     /// in a group of ours beside.
     ///
     /// # Errors
-    /// When the process says that it is in one, and it is not there.
+    /// When the process says that it is in one, and it is not there; or is in a group of Slurm's that cannot be told to be this
+    /// job's ([`Error::NotItsJobs`]): it must stay there, or Slurm would wait for the job's end for ever.
     pub fn lent(&self, job: &str, pid: i32) -> Result<Option<DirectoryRecord>, Error> {
         if self.version() != Version::V2 {
             return Ok(None);
@@ -76,8 +82,18 @@ impl Enforcer {
                 };
             }
         };
-        let (Some(below), Some(mount)) = (job_directory(&text, job), self.mount()) else {
+        let Some(mount) = self.mount() else {
             return Ok(None);
+        };
+        let below = match place_of(&text, job) {
+            Place::OfJob(below) => below,
+            Place::Free => return Ok(None),
+            Place::OfSlurm(path) => {
+                return Err(Error::NotItsJobs {
+                    path,
+                    job: job.to_string(),
+                });
+            }
         };
         DirectoryRecord::find(&mount.join(below), &[Role::Cpu, Role::Accounting]).map(Some)
     }
@@ -172,26 +188,63 @@ pub(crate) fn is_its_makers(directory: &Path) -> bool {
     directory.file_name().is_some_and(|n| n == SLURMS_OWN)
 }
 
-/// The directory of this job below the mount, from /proc/PID/cgroup. The innermost one counts: a Slurm may run in a job of
-/// another.
-fn job_directory(text: &str, job: &str) -> Option<PathBuf> {
-    if job.is_empty() || !job.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let path = Path::new(text.lines().find_map(|l| l.strip_prefix("0::/"))?);
+/// Whose a process's group is, from /proc/PID/cgroup.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// In the directory of this job, below the mount.
+    OfJob(PathBuf),
+    /// In a group of Slurm's steps, and whose it is cannot be told: nobody may take it away.
+    OfSlurm(PathBuf),
+    /// Elsewhere.
+    Free,
+}
+
+/// Where a process is that is about to be a task of this job. The innermost directory counts: a Slurm may run in a job of another.
+///
+/// Slurm's steps are below a scope of its own, `…/slurmstepd.scope` with the node's name before it, and the job's directory
+/// is the one between it and the step's: `job_12`, or from 26.05 on the job's SLUID, which nothing else on the node says.
+fn place_of(text: &str, job: &str) -> Place {
+    let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::/")) else {
+        return Place::Free;
+    };
+    let path = Path::new(path);
     let mut names = Vec::new();
     for component in path.components() {
         // A path that leads up is one of another namespace and means nothing here.
         let Component::Normal(name) = component else {
-            return None;
+            return Place::Free;
         };
-        names.push(name.to_str()?);
+        let Some(name) = name.to_str() else {
+            return Place::Free;
+        };
+        names.push(name);
     }
-    let wanted = format!("job_{job}");
-    let at = names
-        .windows(2)
-        .rposition(|pair| pair[0] == wanted && pair[1].starts_with("step_"))?;
-    Some(names[..=at].iter().collect())
+    let is_number = !job.is_empty() && job.bytes().all(|b| b.is_ascii_digit());
+    let scope = names.iter().rposition(|name| name.ends_with(SCOPE));
+    let begin = scope.map_or(0, |scope| scope + 1);
+    let is_step = |at: usize| names.get(at).is_some_and(|name| name.starts_with("step_"));
+    let numbered = format!("job_{job}");
+    let found = (begin..names.len())
+        .rev()
+        .find(|at| names[*at] == numbered && is_step(at + 1))
+        .or_else(|| {
+            (begin..)
+                .take(usize::from(scope.is_some()))
+                .find(|at| names.get(*at).is_some_and(|name| is_sluid(name)) && is_step(at + 1))
+        })
+        .filter(|_| is_number);
+    match (found, scope) {
+        (Some(at), _) => Place::OfJob(names[..=at].iter().collect()),
+        (None, Some(_)) => Place::OfSlurm(path.to_owned()),
+        (None, None) => Place::Free,
+    }
+}
+
+/// As Slurm names a job that it does not name by its number: `s` and thirteen digits to the base of 32, without I, L, O and U.
+fn is_sluid(name: &str) -> bool {
+    let digits = name.strip_prefix('s').unwrap_or_default();
+    let is_digit = |b: u8| b.is_ascii_digit() || (b.is_ascii_uppercase() && !b"ILOU".contains(&b));
+    digits.len() == 13 && digits.bytes().all(is_digit)
 }
 
 impl DirectoryRecord {
@@ -218,46 +271,86 @@ mod tests {
     #[test]
     fn only_the_directory_of_this_very_job_is_taken() {
         let scope = "system.slice/n1_slurmstepd.scope";
-        for (path, job, expected) in [
-            // A task, one that is about to be one, and a batch script, as Slurm 22.05 to 26.05 place them.
-            (format!("/{scope}/job_12/step_0/user/task_0"), "12", true),
-            (format!("/{scope}/job_12/step_0/slurm"), "12", true),
+        let (job, slurm, free) = (0, 1, 2);
+        for (path, number, expected) in [
+            // A task, one that is about to be one, and a batch script, as Slurm 22.05 to 25.11 place them.
+            (format!("/{scope}/job_12/step_0/user/task_0"), "12", job),
+            (format!("/{scope}/job_12/step_0/slurm"), "12", job),
             (
                 format!("/{scope}/job_12/step_batch/user/task_special"),
                 "12",
-                true,
+                job,
             ),
             // Another job, and numbers that only look alike.
-            (format!("/{scope}/job_12/step_0/user/task_0"), "1", false),
-            (format!("/{scope}/job_12/step_0/user/task_0"), "2", false),
-            (format!("/{scope}/job_123/step_0/user/task_0"), "12", false),
-            (format!("/{scope}/job_012/step_0/user/task_0"), "12", false),
-            (format!("/{scope}/xjob_12/step_0/user/task_0"), "12", false),
-            (format!("/{scope}/job_12 (deleted)/step_0"), "12", false),
+            (format!("/{scope}/job_12/step_0/user/task_0"), "1", slurm),
+            (format!("/{scope}/job_12/step_0/user/task_0"), "2", slurm),
+            (format!("/{scope}/job_123/step_0/user/task_0"), "12", slurm),
+            (format!("/{scope}/job_012/step_0/user/task_0"), "12", slurm),
+            (format!("/{scope}/xjob_12/step_0/user/task_0"), "12", slurm),
+            (format!("/{scope}/job_12 (deleted)/step_0"), "12", slurm),
             // No step in it, or no job at all.
-            (format!("/{scope}/job_12"), "12", false),
-            (format!("/{scope}/job_12/user/task_0"), "12", false),
-            ("/system.slice/slurmd.service".to_string(), "12", false),
-            ("/".to_string(), "12", false),
-            (format!("/../{scope}/job_12/step_0"), "12", false),
-            (format!("/{scope}/job_/step_0"), "", false),
-            (format!("/{scope}/job_a/step_0"), "a", false),
+            (format!("/{scope}/job_12"), "12", slurm),
+            (format!("/{scope}/job_12/user/task_0"), "12", slurm),
+            (format!("/{scope}/system"), "12", slurm),
+            (format!("/{scope}"), "12", slurm),
+            ("/system.slice/slurmd.service".to_string(), "12", free),
+            ("/slurmstepd.scope.d/job_1/step_0".to_string(), "12", free),
+            ("/".to_string(), "12", free),
+            (format!("/../{scope}/job_12/step_0"), "12", free),
+            (format!("/{scope}/job_/step_0"), "", slurm),
+            (format!("/{scope}/job_a/step_0"), "a", slurm),
         ] {
             let text = format!("0::{path}\n");
-            let found = job_directory(&text, job);
-            let wanted = expected.then(|| Path::new(scope).join("job_12"));
-            assert_eq!(found, wanted, "{path} {job}");
+            let wanted = match expected {
+                0 => Place::OfJob(Path::new(scope).join("job_12")),
+                1 => Place::OfSlurm(PathBuf::from(&path[1..])),
+                _ => Place::Free,
+            };
+            assert_eq!(place_of(&text, number), wanted, "{path} {number}");
         }
+    }
+
+    #[test]
+    fn a_job_that_is_named_by_its_sluid_is_found_by_its_place() {
+        // As Slurm 26.05 places them.
+        let scope = "system.slice/slurmstepd.scope";
+        let sluid = "sFFDM80MNW6W00";
+        for path in [
+            format!("{scope}/{sluid}/step_0/user/task_0"),
+            format!("{scope}/{sluid}/step_batch/slurm"),
+            format!("{scope}/{sluid}/step_extern/user/task_special"),
+        ] {
+            let wanted = Place::OfJob(Path::new(scope).join(sluid));
+            assert_eq!(place_of(&format!("0::/{path}\n"), "12"), wanted, "{path}");
+        }
+        for path in [
+            format!("{scope}/{sluid}"),
+            format!("{scope}/{sluid}/slurm"),
+            format!("{scope}/{sluid}0/step_0/user"),
+            format!("{scope}/sFFDM80MNW6W0/step_0/user"),
+            format!("{scope}/sFFDM80MNW6WIL/step_0/user"),
+            format!("{scope}/x/{sluid}/step_0/user"),
+        ] {
+            let wanted = Place::OfSlurm(PathBuf::from(&path));
+            assert_eq!(place_of(&format!("0::/{path}\n"), "12"), wanted, "{path}");
+        }
+        // A directory of that name that is not Slurm's.
+        let other = format!("0::/user.slice/{sluid}/step_0/user\n");
+        assert_eq!(place_of(&other, "12"), Place::Free);
     }
 
     #[test]
     fn other_hierarchies_say_nothing_and_the_innermost_job_counts() {
         let old = "4:freezer:/slurm/uid_0/job_12/step_0\n0::/user.slice\n";
-        assert_eq!(job_directory(old, "12"), None);
-        assert_eq!(job_directory("", "12"), None);
+        assert_eq!(place_of(old, "12"), Place::Free);
+        assert_eq!(place_of("", "12"), Place::Free);
         let nested = "0::/a/job_12/step_0/user/task_0/b/job_12/step_1/slurm\n";
-        let inner = Path::new("a/job_12/step_0/user/task_0/b/job_12");
-        assert_eq!(job_directory(nested, "12").as_deref(), Some(inner));
+        let inner = PathBuf::from("a/job_12/step_0/user/task_0/b/job_12");
+        assert_eq!(place_of(nested, "12"), Place::OfJob(inner));
+        let inner = "a/slurmstepd.scope/job_12/step_0/user/task_0/slurmstepd.scope";
+        let text = format!("0::/{inner}/job_7/step_0/slurm\n");
+        let wanted = Place::OfSlurm(Path::new(inner).join("job_7/step_0/slurm"));
+        assert_eq!(place_of(&text, "12"), wanted);
     }
 
     #[test]

@@ -70,6 +70,17 @@ pub enum Error {
         /// The range allowed, with unit.
         range: &'static str,
     },
+    /// A process is in a group of Slurm's that is not known to be its job's; it must not be taken away from there.
+    #[error(
+        "{} is a control group that Slurm made, and not known as one of job {job}: its processes stay there and are held to no share; tell Libra's maintainers the version of Slurm",
+        path.display()
+    )]
+    NotItsJobs {
+        /// The group, below the mount.
+        path: PathBuf,
+        /// Number of the job.
+        job: String,
+    },
     /// A control file whose content is not what this kernel interface promises.
     #[error("{} holds {content:?} where {expected} was expected; is it a control group file system?", path.display())]
     Malformed {
