@@ -29,7 +29,7 @@ fn main() {
         .header("wrapper.h")
         .clang_arg(format!("-I{include}"))
         .allowlist_function("slurm_(load|free)_(job|jobs|job_info_msg|node|node_info_msg|partitions|partition_info_msg)")
-        .allowlist_function("slurm_(update_job2|free_job_array_resp|init_job_desc_msg)")
+        .allowlist_function("slurm_(init|update_job2|free_job_array_resp|init_job_desc_msg)")
         .allowlist_function("slurm_hostlist_(create|shift|destroy)")
         .allowlist_function("slurm_(info|error|debug|verbose)|slurm_strerror|slurm_spank_log|spank_.*")
         .allowlist_type("job_desc_msg_t|job_info_msg_t|node_info_msg_t|partition_info_msg_t|spank_.*")
@@ -45,12 +45,27 @@ fn main() {
         .merge_extern_blocks(true)
         .derive_default(false)
         .layout_tests(false);
+    let file = out.join("slurm.rs");
     bindings::write(
         made,
-        &out.join("slurm.rs"),
+        &file,
         &format!("{include}/slurm"),
         ". It needs Slurm's headers (Debian: libslurm-dev; others: SLURM_INCLUDE=DIR)",
     );
+    // Where it could not be written, cargo has been told why.
+    find_interface(&std::fs::read_to_string(file).unwrap_or_default());
+}
+
+/// Which of its interfaces this Slurm has: told by what is declared, not by the version, which says nothing of what a distribution has
+/// put in.
+fn find_interface(made: &str) {
+    println!("cargo::rustc-check-cfg=cfg(slurm_load_job_by_step_id)");
+    let declared = made.split("fn slurm_load_job(").nth(1).unwrap_or_default();
+    let arguments = declared.split(';').next().unwrap_or_default();
+    // 26.05: a job is named by its number, or by its SLUID.
+    if arguments.contains("slurm_step_id_t") {
+        println!("cargo::rustc-cfg=slurm_load_job_by_step_id");
+    }
 }
 
 /// Puts what catches panics into the plugins themselves. By default it is in libgcc_s.so, which every sbatch would load just for a

@@ -1,7 +1,7 @@
 //! Libra inside Slurm: what its plugins ask, answered; plain Rust, without Slurm's own types.
 //!
 //! [`controller`] decides inside slurmctld, over a [`crate::book::Book`]. [`node`] begins, joins and ends jobs on a
-//! node, over the host's registry and cgroups. The plugins (`slurm-plugins/`) turn Slurm's structures into these
+//! node, over the host's registry and cgroups, and believes only what [`claim`] finds on record. The plugins (`slurm-plugins/`) turn Slurm's structures into these
 //! modules' and back, and decide nothing.
 //!
 //! Slurm's own records are the truth: every accepted job carries what was sold to it in its admin comment
@@ -9,6 +9,7 @@
 //! compared with them every second or so ([`records`], [`look`]): Slurm tells a plugin neither a job's number nor its end.
 
 pub mod array;
+pub mod claim;
 pub mod controller;
 pub mod look;
 pub mod node;
@@ -26,7 +27,8 @@ mod words;
 
 pub use rules::Change;
 
-/// Name of the variable in a job's prolog environment that has what was sold. Slurm puts `SPANK_` before it on the node.
+/// Name of the variable in a job's prolog environment that has what was sold. Slurm puts `SPANK_` before it on the node. There it
+/// only tells that there is something to ask slurmctld for ([`claim`]).
 pub const SOLD_VARIABLE: &str = "LIBRA_SOLD";
 
 /// Option of a job that is a question, or comes with a kept quote: see [`crate::quote`].

@@ -6,13 +6,16 @@
 //! Here a job is called by Slurm's number alone, also a task of an array: a prolog is told of no array. What was sold
 //! to an array is the same for all its tasks, and a node has one share for them.
 //!
-//! Invariants: a job that was sold something is in the registry from its prolog to its epilog, or a refusal of its
+//! Invariants: nothing is begun that slurmctld's own record of this job does not say ([`super::claim`]); a job without a claim is asked
+//! nothing about. A job that was sold something is in the registry from its prolog to its epilog, or a refusal of its
 //! tasks is on record, or the site admits without a promise. Nothing here ends a job that has a process.
 
+use super::claim::{Ask, Claim, look_up};
 use crate::cgroup::VersionChoice;
 use crate::config::{OnFault, WithoutTerms};
 use crate::host::batch::BatchJob;
 use crate::host::{Host, HostError, clock};
+use crate::metrics::Rejection;
 use crate::sold::Sold;
 use std::path::PathBuf;
 
@@ -33,12 +36,19 @@ pub struct Starting<'a> {
     pub name: &'a str,
     /// User number of its owner.
     pub user: u32,
-    /// What was sold to it ([`crate::sold`]); none for a job without terms.
-    pub sold: Option<&'a str>,
+    /// What its environment says was sold to it ([`crate::sold`]); none for a job without terms. Users can write it.
+    pub claimed: Option<&'a str>,
     /// Slurm's name for this node.
     pub node: &'a str,
-    /// Nodes that the job has, at least 1.
-    pub nodes: u32,
+}
+
+/// A job that Slurm starts on this node, as slurmctld's records have it.
+struct Recorded<'a> {
+    name: &'a str,
+    user: u32,
+    line: &'a str,
+    node: &'a str,
+    nodes: u32,
 }
 
 /// What becomes of a process that is about to be a task.
@@ -54,23 +64,32 @@ pub enum Joined {
     Refused(String),
 }
 
-/// A job begins here: its cgroup is made, and all shares are taken anew.
+/// A job begins here: its cgroup is made, and all shares are taken anew. What it claims and slurmctld has no record of, or no
+/// host could keep, is logged and counted, and the job goes on as one without terms.
 ///
 /// # Errors
 /// Why it is not held to what was sold to it, in words for slurmd's log. Whether its tasks run all the same says `[slurm]
 /// on-fault`, to [`join`].
-pub fn prolog(host: &Host, job: &Starting<'_>, now: f64) -> Result<(), String> {
+pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result<(), String> {
     end_leftovers(host);
     forgive(host, job.name);
-    let Some(line) = job.sold else {
-        // Numbers are given again one day; this one's tasks are not those of the job that had it.
-        forget(host, job.name).unwrap_or_else(|error| log::error!("job {}: {error}", job.name));
-        return Ok(());
+    let begun = match job.claimed {
+        None => Ok(false),
+        Some(claimed) => {
+            end_given_up(host, &|job| ask(job).map(|record| !record.is_here()));
+            let begun = begin_claimed(host, job, claimed, ask, now);
+            adjust(host);
+            begun
+        }
     };
-    let begun = begin(host, job, line, now);
-    adjust(host);
-    let Err(problem) = begun else {
-        return Ok(());
+    let problem = match begun {
+        Ok(true) => return Ok(()),
+        Ok(false) => {
+            // Numbers are given again one day; this one's tasks are not those of the job that had it.
+            forget(host, job.name).unwrap_or_else(|error| log::error!("job {}: {error}", job.name));
+            return Ok(());
+        }
+        Err(problem) => problem,
     };
     let problem = format!("job {} is not held to its share: {problem}", job.name);
     // One that is in the registry without a cgroup needs no further record.
@@ -82,8 +101,52 @@ pub fn prolog(host: &Host, job: &Starting<'_>, now: f64) -> Result<(), String> {
     Err(problem)
 }
 
-fn begin(host: &Host, job: &Starting<'_>, line: &str, now: f64) -> Result<(), String> {
-    let sold = Sold::parse(line).map_err(|error| error.to_string())?;
+/// Has it begun with a promise?
+fn begin_claimed(
+    host: &Host,
+    job: &Starting<'_>,
+    claimed: &str,
+    ask: Ask<'_>,
+    now: f64,
+) -> Result<bool, String> {
+    let (line, nodes) = match look_up(job.name, job.user, Some(claimed), ask) {
+        Claim::Sold { line, nodes, other } => {
+            if let Some(reason) = other {
+                reject(host, job.name, &reason);
+            }
+            (line, nodes)
+        }
+        Claim::Unrecorded(reason) => {
+            let reason = format!("{reason}; it gets what a job without terms gets");
+            reject(host, job.name, &reason);
+            return Ok(false);
+        }
+        Claim::Over => {
+            log::info!("job {} is over before it began here", job.name);
+            return Ok(false);
+        }
+        Claim::Unknown(problem) => return Err(problem),
+    };
+    let recorded = Recorded {
+        name: job.name,
+        user: job.user,
+        line: &line,
+        node: job.node,
+        nodes,
+    };
+    begin(host, &recorded, now)
+}
+
+/// A claim that is not believed: said, and counted.
+fn reject(host: &Host, name: &str, reason: &str) {
+    log::warn!("job {name} claims what was not sold to it: {reason}");
+    if let Err(error) = host.reject_claim(Rejection::Unrecorded) {
+        log::error!("not counted: {error}");
+    }
+}
+
+fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
+    let sold = Sold::parse(job.line).map_err(|error| error.to_string())?;
     let slots = u64::from(chunks_here(&sold, job))
         .saturating_mul(u64::from(sold.request.shape.processors_per_chunk));
     let batch = BatchJob {
@@ -102,15 +165,21 @@ fn begin(host: &Host, job: &Starting<'_>, line: &str, now: f64) -> Result<(), St
         }
         other => other,
     };
-    match unenforced.map_err(|error| error.to_string())? {
-        Some(reason) if host.config().cgroup.version != VersionChoice::Off => Err(reason),
-        _ => Ok(()),
+    match unenforced {
+        // Counted where it was found.
+        Err(error @ HostError::NoRoom { .. }) => {
+            log::warn!("{error}");
+            Ok(false)
+        }
+        Err(error) => Err(error.to_string()),
+        Ok(Some(reason)) if host.config().cgroup.version != VersionChoice::Off => Err(reason),
+        Ok(_) => Ok(true),
     }
 }
 
 /// Chunks of the job on this node: as planned, or evenly over its nodes where Slurm has put it elsewhere, or it is one task of
 /// an array, and the plan does not say which.
-fn chunks_here(sold: &Sold, job: &Starting<'_>) -> u32 {
+fn chunks_here(sold: &Sold, job: &Recorded<'_>) -> u32 {
     let even = sold.request.shape.chunks.div_ceil(job.nodes.max(1));
     let plan = sold.plan(0);
     if sold.count != 1 || plan.len() != job.nodes as usize {
@@ -120,14 +189,14 @@ fn chunks_here(sold: &Sold, job: &Starting<'_>) -> u32 {
 }
 
 /// A process becomes a task of a job that began here, or of one that was sold nothing.
-pub fn join(host: &Host, name: &str, pid: i32) -> Joined {
+pub fn join(host: &Host, name: &str, pid: i32, ask: Ask<'_>) -> Joined {
     let refuse = host.config().slurm.on_fault == OnFault::Refuse;
     if let (true, Some(problem)) = (refuse, refusal(host, name)) {
         return Joined::Refused(problem);
     }
     let joined = match host
         .join(name, pid)
-        .or_else(|error| match again(host, name) {
+        .or_else(|error| match again(host, name, ask)? {
             Some(job) => match host.begin(&job) {
                 // Another task has begun it meanwhile.
                 Ok(_) | Err(HostError::Id { .. }) => host.join(name, pid),
@@ -150,10 +219,32 @@ pub fn join(host: &Host, name: &str, pid: i32) -> Joined {
 
 /// A job that was here, had its epilog, and has a task again: Slurm has started it anew without a prolog. It does so when a
 /// requeued job is let go before its credentials have expired, as `scontrol update … starttime=now` does.
-fn again(host: &Host, name: &str) -> Option<BatchJob> {
-    let known = host.registry().read(name).ok()??;
+///
+/// # Errors
+/// When slurmctld does not say that it is still the job that it was.
+fn again(host: &Host, name: &str, ask: Ask<'_>) -> Result<Option<BatchJob>, HostError> {
+    let Ok(Some(known)) = host.registry().read(name) else {
+        return Ok(None);
+    };
     let ended = !known.is_live() && known.begun.is_some() && known.boot == clock::boot_id();
-    ended.then(|| BatchJob {
+    if !ended {
+        return Ok(None);
+    }
+    match look_up(name, known.user, None, ask) {
+        Claim::Sold { .. } => {}
+        Claim::Unrecorded(reason) => {
+            reject(host, name, &reason);
+            return Ok(None);
+        }
+        Claim::Over => return Ok(None),
+        Claim::Unknown(reason) => {
+            return Err(HostError::NoCap {
+                id: name.to_string(),
+                reason,
+            });
+        }
+    }
+    Ok(Some(BatchJob {
         id: known.id.clone(),
         request: known.request,
         slots: known.slots,
@@ -161,7 +252,7 @@ fn again(host: &Host, name: &str) -> Option<BatchJob> {
         price: known.price,
         elapsed: (clock::since_boot() - known.submitted).max(0.0),
         user: known.user,
-    })
+    }))
 }
 
 fn forget(host: &Host, name: &str) -> Result<(), HostError> {

@@ -1,6 +1,7 @@
 //! A node on a registry of its own; with cgroups of either version where this process may make them. What only version 2 has is
 //! in `node_v2_tests`.
 
+use super::super::claim::{JobRecord, Record};
 use super::*;
 use crate::config::Config;
 use std::path::Path;
@@ -20,14 +21,34 @@ pub(super) fn open(directory: &Path, more: &str) -> Host {
 
 const OFF: &str = "[cgroup]\nversion = 'off'\n";
 
-pub(super) fn job(sold: Option<&str>) -> Starting<'_> {
+pub(super) fn job(claimed: Option<&str>) -> Starting<'_> {
     Starting {
         name: "12",
         user: 1000,
-        sold,
+        claimed,
         node: "n1",
-        nodes: 1,
     }
+}
+
+/// A slurmctld that has this on record of every job, of user 1000.
+fn recorded(line: &str, nodes: u32) -> impl Fn(u32) -> Option<Record> + use<> {
+    let record = Record::Job(JobRecord {
+        user: 1000,
+        nodes,
+        is_here: true,
+        is_running: true,
+        admin_comment: format!("libra:{line}"),
+    });
+    move |_| Some(record.clone())
+}
+
+/// slurmctld's records say what the job claims.
+pub(super) fn prolog(host: &Host, job: &Starting<'_>, now: f64) -> Result<(), String> {
+    super::prolog(host, job, &recorded(job.claimed.unwrap_or(LINE), 1), now)
+}
+
+pub(super) fn join(host: &Host, name: &str, pid: i32) -> Joined {
+    super::join(host, name, pid, &recorded(LINE, 1))
 }
 
 /// Sold to several chunks, or several tasks of an array, at these places.
@@ -119,31 +140,164 @@ fn a_job_from_prolog_to_epilog() {
     assert_eq!(epilog(&host, "12").expect("again"), None);
 }
 
+/// Claims that this host has not believed: not on record, and beyond what it has.
+fn rejected(host: &Host) -> (u64, u64) {
+    let record = host.counts().expect("read");
+    record.map_or((0, 0), |record| {
+        let of = |rejection| record.totals.rejected(rejection);
+        (of(Rejection::Unrecorded), of(Rejection::Capacity))
+    })
+}
+
+#[test]
+fn what_slurmctld_has_not_on_record_is_no_promise() {
+    for record in [
+        Some(Record::Unknown),
+        Some(Record::Job(JobRecord {
+            user: 1000,
+            nodes: 1,
+            is_here: true,
+            is_running: true,
+            admin_comment: String::new(),
+        })),
+        // The line of somebody else's job, if ever it got to this one's name.
+        recorded(LINE, 1)(12).map(|record| match record {
+            Record::Job(record) => Record::Job(JobRecord {
+                user: 1001,
+                ..record
+            }),
+            other => other,
+        }),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let host = open(directory.path(), OFF);
+        let ask = |_: u32| record.clone();
+        super::prolog(&host, &job(Some(LINE)), &ask, 1000.0).expect("as one without terms");
+        assert_eq!(host.registry().read("12").expect("read"), None);
+        assert_eq!(rejected(&host), (1, 0));
+        let task = Sleeper::new();
+        let joined = super::join(&host, "12", task.pid(), &ask);
+        assert_eq!(joined, Joined::LeftAlone);
+    }
+}
+
+#[test]
+fn the_record_counts_and_not_what_is_claimed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    let forged = LINE.replace("n1*1*0.525", "n1*1*1");
+    super::prolog(&host, &job(Some(&forged)), &recorded(LINE, 1), 1000.0).expect("begun");
+    let entry = host.registry().read("12").expect("read").expect("there");
+    assert_eq!(entry.share, 0.525);
+    assert_eq!(rejected(&host), (1, 0));
+    // No task joins what has become another's job meanwhile.
+    epilog(&host, "12").expect("ended");
+    let task = Sleeper::new();
+    let unknown = super::join(&host, "12", task.pid(), &|_| Some(Record::Unknown));
+    assert_eq!(unknown, Joined::LeftAlone);
+    let silent = super::join(&host, "12", task.pid(), &|_| None);
+    assert!(matches!(silent, Joined::Refused(said) if said.contains("slurmctld did not say")));
+    assert!(matches!(join(&host, "12", task.pid()), Joined::Held(_)));
+}
+
+#[test]
+fn a_slurmctld_that_does_not_answer_is_a_fault() {
+    for (rule, runs) in [("refuse", false), ("admit", true)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let host = open(
+            directory.path(),
+            &format!("{OFF}[slurm]\non-fault = '{rule}'\n"),
+        );
+        let said = super::prolog(&host, &job(Some(LINE)), &|_| None, 1000.0).expect_err("unasked");
+        assert!(said.contains("scontrol ping"), "{said}");
+        let task = Sleeper::new();
+        let joined = join(&host, "12", task.pid());
+        assert_eq!(joined == Joined::LeftAlone, runs, "{joined:?}");
+        assert_eq!(rejected(&host), (0, 0));
+    }
+}
+
+#[test]
+fn nothing_is_asked_for_a_job_without_a_claim() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    prolog(&host, &job(Some(LINE)), 1000.0).expect("begun");
+    let mut entry = host.registry().read("12").expect("read").expect("there");
+    // A job without a process, which a prolog with a claim asks for.
+    entry.begun = entry.begun.map(|begun| begun - 60.0);
+    host.registry().write(&entry).expect("written");
+    let starting = Starting {
+        name: "13",
+        ..job(None)
+    };
+    let nobody = |_: u32| -> Option<Record> { panic!("asked") };
+    super::prolog(&host, &starting, &nobody, 1000.0).expect("nothing to do");
+}
+
+#[test]
+fn no_claim_takes_what_others_were_promised() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    prolog(&host, &job(Some(LINE)), 1000.0).expect("begun");
+    let share = |name: &str| {
+        let entry = host.registry().read(name).expect("read");
+        entry.map(|entry| entry.share * f64::from(entry.slots))
+    };
+    let claim = |name: &'static str, line: &str| {
+        let starting = Starting {
+            name,
+            ..job(Some(line))
+        };
+        prolog(&host, &starting, 1000.0).expect("no fault");
+        share(name)
+    };
+    // More than any host has: no promise at all.
+    let impossible = line(1, 65536, 1, "n1*1*1");
+    assert_eq!(claim("13", &impossible), None);
+    assert_eq!(rejected(&host), (0, 1));
+    // More than there is left: what is left.
+    let whole = LINE.replace("n1*1*0.525", "n1*1*1");
+    let left = claim("14", &whole).expect("begun");
+    assert!((left - 0.475).abs() < 1e-6, "{left}");
+    assert_eq!(claim("15", LINE), Some(0.0));
+    assert_eq!(rejected(&host), (0, 3));
+    assert_eq!(share("12"), Some(0.525));
+    // What ends makes room, and a requeued job does not stand in its own way.
+    for name in ["14", "15"] {
+        epilog(&host, name).expect("ended");
+    }
+    assert_eq!(claim("12", LINE), Some(0.525));
+    assert_eq!(
+        claim("16", &LINE.replace("n1*1*0.525", "n1*1*0.475")),
+        Some(0.475)
+    );
+    assert_eq!(rejected(&host), (0, 3));
+}
+
 #[test]
 fn slots_are_those_on_this_node() {
     // (line, nodes of the job, this node, slots, share)
     for (line, nodes, node, slots, share) in [
         // As planned: two chunks of three processors here, one there.
-        (line(3, 3, 1, "n1*2*0.5+n2*1*0.25"), 2, "n1", 6, 0.5),
-        (line(3, 3, 1, "n1*2*0.5+n2*1*0.25"), 2, "n2", 3, 0.25),
+        (line(3, 3, 1, "n1*2*0.05+n2*1*0.025"), 2, "n1", 6, 0.05),
+        (line(3, 3, 1, "n1*2*0.05+n2*1*0.025"), 2, "n2", 3, 0.025),
         // Put elsewhere, all on one node, or one on each: the largest share that was sold.
-        (line(2, 1, 1, "n1*1*0.5+n2*1*0.25"), 1, "n9", 2, 0.5),
-        (line(2, 1, 1, "n1*1*0.5+n2*1*0.25"), 1, "n1", 2, 0.5),
-        (line(2, 1, 1, "n1*1*0.5+n2*1*0.25"), 2, "n9", 1, 0.5),
+        (line(2, 1, 1, "n1*1*0.05+n2*1*0.025"), 1, "n9", 2, 0.05),
+        (line(2, 1, 1, "n1*1*0.05+n2*1*0.025"), 1, "n1", 2, 0.05),
+        (line(2, 1, 1, "n1*1*0.05+n2*1*0.025"), 2, "n9", 1, 0.05),
         // A task of an array of four, two on each node.
-        (line(1, 2, 4, "n1*2*0.5+n2*2*0.25"), 1, "n1", 2, 0.5),
-        (line(1, 2, 4, "n1*2*0.5+n2*2*0.25"), 1, "n2", 2, 0.25),
+        (line(1, 2, 4, "n1*2*0.05+n2*2*0.025"), 1, "n1", 2, 0.05),
+        (line(1, 2, 4, "n1*2*0.05+n2*2*0.025"), 1, "n2", 2, 0.025),
         // A task of two chunks on a node each.
-        (line(2, 1, 2, "n1*2*0.5+n2*2*0.25"), 2, "n2", 1, 0.25),
+        (line(2, 1, 2, "n1*2*0.05+n2*2*0.025"), 2, "n2", 1, 0.025),
     ] {
         let directory = tempfile::tempdir().expect("a directory");
         let host = open(directory.path(), OFF);
         let starting = Starting {
-            nodes,
             node,
             ..job(Some(&line))
         };
-        prolog(&host, &starting, 1000.0).expect("begun");
+        super::prolog(&host, &starting, &recorded(&line, nodes), 1000.0).expect("begun");
         let entry = host.registry().read("12").expect("read").expect("there");
         assert_eq!((entry.slots, entry.share), (slots, share), "{line} {node}");
     }

@@ -1,6 +1,6 @@
 //! A node on cgroup version 2, where Slurm keeps tasks in groups of its own: directories as its plugin cgroup/v2 makes them.
 
-use super::tests::{LINE, groups, has_v2, hierarchy, job, open};
+use super::tests::{LINE, groups, has_v2, hierarchy, job, join, open, prolog};
 use super::*;
 use crate::host::control::ControlLoop;
 use std::fs;

@@ -1,4 +1,5 @@
-"""A throw-away Slurm whose nodes hold jobs to their shares, with nothing of Libra in slurmctld: the tests themselves say what was sold (sold.c)."""
+"""A throw-away Slurm whose nodes hold jobs to their shares, with nothing of Libra in slurmctld: the tests themselves say what was sold (sold.c), and a
+plugin of theirs in slurmctld puts it on record (record.c)."""
 
 import pathlib
 import subprocess
@@ -10,18 +11,19 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from case import SiteCase  # noqa: E402
 from libra_site import Site  # noqa: E402
 
-SOURCE = pathlib.Path(__file__).resolve().parent / "sold.c"
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 class NodeSite(Site):
-    """`Site` without the job_submit plugin."""
+    """`Site` with another job_submit plugin."""
 
-    def __init__(self, **options):
-        super().__init__(controller=False, plugstack=["optional sold.so"], **options)
+    def __init__(self, settings=None, **options):
+        super().__init__(controller=False, plugstack=["optional sold.so"], settings={"JobSubmitPlugins": "record", **(settings or {})}, **options)
 
     def before_start(self):
         super().before_start()
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self.plugins / "sold.so"), str(SOURCE)], check=True)
+        for source, library in (("sold.c", "sold.so"), ("record.c", "job_submit_record.so")):
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self.plugins / library), str(HERE / source)], check=True)
 
     def sold(self, *places, estimate=5, deadline=100, count=1):
         """The environment of a client whose job was sold these places: (node, share) or (node, share, chunks). count: tasks of an array."""

@@ -136,10 +136,13 @@ fn asks(job: &Job<'_>) -> bool {
 
 fn modify(description: *mut job_desc_msg_t, user: u32) -> Result<(), String> {
     // SAFETY: Slurm's.
-    let Some(job) = (unsafe { Job::new(description) }) else {
+    let Some(mut job) = (unsafe { Job::new(description) }) else {
         return Ok(());
     };
-    match guard("job_modify", || Keeper::change(&job, user)) {
+    match guard("job_modify", || {
+        job.strip();
+        Keeper::change(&job, user)
+    }) {
         Ok(done) => done,
         // A change that nobody looked at does no harm to what was sold: the book follows the queue.
         Err(_) => Ok(()),

@@ -7,7 +7,7 @@ use libra::config::{Config, ConfigError, OnFault};
 use libra::host::{Host, clock};
 use libra::slurm::node::{self, Joined, Starting};
 use libra::slurm::{SOLD_VARIABLE, options};
-use libra_slurm_sys::queue;
+use libra_slurm_sys::ask;
 use libra_slurm_sys::spank::{Call, Plugin, UserOption};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,19 +44,19 @@ impl Plugin for Libra {
     }
 
     fn prolog(call: &Call<'_>) {
-        let sold = std::env::var(format!("SPANK_{SOLD_VARIABLE}")).ok();
-        let nodes = variable("SLURM_JOB_NUM_NODES").and_then(|count| count.parse().ok());
+        // Whatever is in it: a user can write it. That there is one says whom to ask for.
+        let claimed = std::env::var_os(format!("SPANK_{SOLD_VARIABLE}"));
+        let claimed = claimed.map(|claimed| claimed.to_string_lossy().into_owned());
         let done = open(call).and_then(|host| {
             let here = node_name();
-            node::end_given_up(&host, &|job| queue::given_up(job, &here));
             let starting = Starting {
                 name: &job(call)?,
-                user: call.user().unwrap_or(0),
-                sold: sold.as_deref(),
+                user: (call.user()).ok_or("Slurm does not say whose job it is")?,
+                claimed: claimed.as_deref(),
                 node: &here,
-                nodes: nodes.unwrap_or(1),
             };
-            node::prolog(&host, &starting, clock::unix_time())
+            let ask = |job| ask::job(job, &here, ask::PATIENCE);
+            node::prolog(&host, &starting, &ask, clock::unix_time())
         });
         say("prolog", done);
     }
@@ -70,7 +70,9 @@ impl Plugin for Libra {
             Ok(host) => host,
             Err(problem) => return without_host(call, &name, problem),
         };
-        let joined = node::join(&host, &name, std::process::id() as i32);
+        let here = node_name();
+        let ask = |job| ask::job(job, &here, ask::PATIENCE);
+        let joined = node::join(&host, &name, std::process::id() as i32, &ask);
         match joined {
             Joined::Refused(problem) => Err(problem),
             Joined::Held(deadline) => {

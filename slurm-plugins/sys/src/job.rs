@@ -13,8 +13,29 @@ use std::ffi::c_char;
 /// Before the name of an option in a job's SPANK environment.
 const OPTION: &str = "_SLURM_SPANK_OPTION_libra_";
 
-/// Variables of the prolog's environment that only Libra sets begin so.
-const OURS: &str = "LIBRA_";
+/// Variables that only Libra sets begin so.
+const OURS: &[u8] = b"LIBRA_";
+
+/// What Slurm, or a plugin of Slurm's, has put or will put before the name of a variable on one of its ways: from a client's
+/// environment into its job's, from there into that of the prolog (`SPANK_`, unless it is there already), and of tasks.
+const PREFIXES: [&[u8]; 5] = [b"_", b"SLURM_", b"SPANK_", b"OPTION_", b"libra_"];
+
+/// Is it a variable that only Libra sets, under whatever name it would arrive somewhere?
+fn is_ours(entry: &[u8]) -> bool {
+    let mut name = entry;
+    loop {
+        if name.starts_with(OURS) {
+            return true;
+        }
+        match PREFIXES
+            .iter()
+            .find_map(|prefix| name.strip_prefix(*prefix))
+        {
+            Some(rest) => name = rest,
+            None => return false,
+        }
+    }
+}
 
 /// A job that slurmctld shows.
 pub struct Job<'a>(&'a mut job_desc_msg_t);
@@ -138,11 +159,18 @@ impl<'a> Job<'a> {
         found
     }
 
-    /// Takes out what only Libra may say to a job's prolog.
+    /// Takes out what only Libra may say to a job's prolog, in every spelling, from a submission and from a change. That is not what
+    /// keeps users from saying it: a step brings an environment of its own to a node, and slurmctld does not see it
+    /// ([`libra::slurm::claim`]).
     pub fn strip(&mut self) {
-        let ours = |entry: &str| entry.starts_with(OURS);
         // SAFETY: Slurm counts its own list, of its own allocator.
-        unsafe { text::take_out(self.0.spank_job_env, &mut self.0.spank_job_env_size, &ours) };
+        unsafe {
+            text::take_out(
+                self.0.spank_job_env,
+                &mut self.0.spank_job_env_size,
+                is_ours,
+            )
+        };
     }
 
     /// Changes the job to what was accepted.
@@ -280,4 +308,39 @@ pub fn version() -> String {
         number >> 8 & 0xff,
         number & 0xff
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ours;
+
+    #[test]
+    fn our_names_are_known_in_every_spelling() {
+        for ours in [
+            "LIBRA_SOLD=x",
+            "LIBRA_DEADLINE=1",
+            "SPANK_LIBRA_SOLD=x",
+            "SPANK_SPANK_LIBRA_SOLD=x",
+            "_SPANK_LIBRA_SOLD=x",
+            "SLURM_SPANK_LIBRA_SOLD=x",
+            "SLURM_SPANK_SPANK_LIBRA_SOLD=x",
+            "_SLURM_SPANK_OPTION_LIBRA_SOLD=x",
+            "_SLURM_SPANK_OPTION_libra_LIBRA_SOLD=x",
+            "SPANK__SLURM_SPANK_OPTION_libra_LIBRA_SOLD=x",
+            "SPANK_LIBRA_SOLD",
+        ] {
+            assert!(is_ours(ours.as_bytes()), "{ours}");
+        }
+        for other in [
+            "",
+            "_SLURM_SPANK_OPTION_libra_budget=5",
+            "SPANK__SLURM_SPANK_OPTION_libra_estimate=LIBRA_SOLD",
+            "SLURM_JOB_NAME=LIBRA_SOLD",
+            "MY_LIBRA_SOLD=x",
+            "SPANK_X=SPANK_LIBRA_SOLD",
+            "LIBRARY_PATH=/lib",
+        ] {
+            assert!(!is_ours(other.as_bytes()), "{other}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Slurm's side of the plugins: the site's headers as Rust, and every unsafe step around them.
 #![allow(unsafe_code)]
 
+pub mod ask;
 pub mod job;
 pub mod log;
 pub mod queue;

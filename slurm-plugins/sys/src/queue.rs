@@ -4,6 +4,7 @@ use crate::slurm::{self as c, NO_VAL};
 use crate::text;
 use libra::accounts::settlement::HowEnded;
 use libra::slurm::array::ArrayTasks;
+use libra::slurm::claim::{JobRecord, Record};
 use libra::slurm::look::Pin;
 use libra::slurm::records::{Job, Node, Partition, Records, State};
 use std::ffi::{CStr, c_int};
@@ -65,31 +66,70 @@ pub fn read(taken: f64) -> Result<Records, CallFailed> {
     })
 }
 
-/// Has slurmctld nothing of this job on this node: it does not know it, or has it elsewhere, waiting or ended? None where it does
-/// not say.
-pub fn given_up(number: u32, here: &str) -> Option<bool> {
+/// What slurmctld has on record of one job; `here`: Slurm's name of this node. None where it does not say. To be called by
+/// [`crate::ask`] alone: it waits as long as Slurm likes, and may end the process.
+pub(crate) fn record(number: u32, here: &str) -> Option<Record> {
     let mut message = null_mut();
     // SAFETY: on success Slurm hands over a message that is ours to free.
     unsafe {
-        if c::slurm_load_job(&mut message, number, c::SHOW_ALL as u16) != 0 || message.is_null() {
+        if load_job(&mut message, number) != 0 || message.is_null() {
             let error = std::io::Error::last_os_error().raw_os_error();
-            return (error == Some(c::ESLURM_INVALID_JOB_ID as i32)).then_some(true);
+            return (error == Some(c::ESLURM_INVALID_JOB_ID as i32)).then_some(Record::Unknown);
         }
         let count = (*message).record_count as usize;
-        let is_here = (0..count)
+        let found = (0..count)
             .map(|place| &*(*message).job_array.add(place))
             // Of an array Slurm may answer with all tasks.
-            .filter(|job| job.job_id == number)
-            .any(|job| {
-                let base = job.job_state & c::JOB_STATE_BASE;
-                let over = base > c::JOB_SUSPENDED || base == c::JOB_PENDING;
-                let nodes = text::read(job.nodes).map(|nodes| text::hosts(&nodes));
-                (!over || job.job_state & c::JOB_COMPLETING != 0)
-                    && nodes.is_some_and(|nodes| nodes.iter().any(|node| node == here))
-            });
+            .find(|job| job.job_id == number)
+            .map(|job| job_record(job, here));
         c::slurm_free_job_info_msg(message);
-        Some(!is_here)
+        Some(found.map_or(Record::Unknown, Record::Job))
     }
+}
+
+/// # Safety
+/// A record that Slurm filled in.
+unsafe fn job_record(job: &c::slurm_job_info_t, here: &str) -> JobRecord {
+    let base = job.job_state & c::JOB_STATE_BASE;
+    let is_running = base == c::JOB_RUNNING || base == c::JOB_SUSPENDED;
+    let completing = job.job_state & c::JOB_COMPLETING != 0;
+    // SAFETY: fields are null or texts.
+    let (nodes, admin_comment) = unsafe { (text::read(job.nodes), text::read(job.admin_comment)) };
+    let nodes = nodes.map_or_else(Vec::new, |nodes| text::hosts(&nodes));
+    JobRecord {
+        user: job.user_id,
+        nodes: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
+        is_here: (is_running || completing) && nodes.iter().any(|node| node == here),
+        // While its epilogs run it is over, whatever it was.
+        is_running: is_running && !completing,
+        admin_comment: admin_comment.unwrap_or_default(),
+    }
+}
+
+/// This cluster's own records: those of a federation would be asked for elsewhere, and this node is of this cluster.
+const FLAGS: u16 = (c::SHOW_ALL | c::SHOW_LOCAL) as u16;
+
+/// # Safety
+/// As Slurm's own.
+#[cfg(not(slurm_load_job_by_step_id))]
+unsafe fn load_job(message: &mut *mut c::job_info_msg_t, number: u32) -> c_int {
+    // SAFETY: the caller's.
+    unsafe { c::slurm_load_job(message, number, FLAGS) }
+}
+
+/// # Safety
+/// As Slurm's own.
+#[cfg(slurm_load_job_by_step_id)]
+unsafe fn load_job(message: &mut *mut c::job_info_msg_t, number: u32) -> c_int {
+    // As SLURM_STEP_ID_INITIALIZER.
+    let job = c::slurm_step_id_t {
+        sluid: 0,
+        job_id: number,
+        step_het_comp: NO_VAL,
+        step_id: NO_VAL,
+    };
+    // SAFETY: the caller's.
+    unsafe { c::slurm_load_job(message, job, FLAGS) }
 }
 
 fn jobs(taken: f64) -> Result<Vec<Job>, CallFailed> {

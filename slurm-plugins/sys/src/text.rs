@@ -103,7 +103,7 @@ pub(crate) unsafe fn list(list: *const *mut c_char, count: u32) -> Vec<String> {
 ///
 /// # Safety
 /// As [`append`].
-pub(crate) unsafe fn take_out(list: *mut *mut c_char, count: &mut u32, out: &dyn Fn(&str) -> bool) {
+pub(crate) unsafe fn take_out(list: *mut *mut c_char, count: &mut u32, out: fn(&[u8]) -> bool) {
     if list.is_null() {
         return;
     }
@@ -111,8 +111,8 @@ pub(crate) unsafe fn take_out(list: *mut *mut c_char, count: &mut u32, out: &dyn
     for place in 0..*count as usize {
         // SAFETY: within the list.
         let text = unsafe { &mut *list.add(place) };
-        // SAFETY: a text of the list.
-        if unsafe { read(*text) }.is_some_and(|text| out(&text)) {
+        // SAFETY: a text of the list, which nobody changes meanwhile.
+        if !text.is_null() && out(unsafe { CStr::from_ptr(*text) }.to_bytes()) {
             // SAFETY: it is Slurm's and in no other list.
             unsafe { free(text) };
             continue;
