@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Users who say themselves what was sold to their jobs, by every way that there is into a prolog's environment: they get nothing by it, and nobody
+loses anything.
+
+Run as root: `python3 tests/slurm/test_forged.py`.
+"""
+
+import json
+import pathlib
+import pwd
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from case import SiteCase  # noqa: E402
+from node_site import NodeCase  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# Names under which a line could come to a node. Slurm puts SPANK_ before what does not begin with it.
+SPELLINGS = ["SPANK_LIBRA_SOLD", "LIBRA_SOLD", "SPANK_SPANK_LIBRA_SOLD", "_SPANK_LIBRA_SOLD", "SLURM_SPANK_LIBRA_SOLD", "_SLURM_SPANK_OPTION_libra_LIBRA_SOLD",
+             "SPANK__SLURM_SPANK_OPTION_libra_LIBRA_SOLD"]
+
+
+def line(node, share=1, processors=1, **other):
+    pairs = {"v": 1, "token": 1, "submitted": time.time(), "estimate": 500, "deadline": 1000, "budget": 1, "type": "hard", "penalty": 0, "price": 0, "chunks": 1,
+             "processors": processors, "memory": 0, "scatter": 0, "count": 1, "at": f"{node}*1*{share}", **other}
+    return ":".join(f"{key}={value}" for key, value in pairs.items())
+
+
+class Attacks:
+    """One node of one processor, more than half of which is a victim's; the attacker is another user."""
+
+    site = {"nodes": 1, "users": 2}
+
+    @classmethod
+    def prepare(cls):
+        cls.submit_program = cls.slurm.home(cls.slurm.users[0]) / "submit"
+        subprocess.run(["cc", "-o", cls.submit_program, HERE / "submit.c", "-lslurm"], check=True)
+        cls.node, = cls.slurm.nodes
+        cls.attacker, cls.owner = cls.slurm.users
+
+    def forge(self, *arguments):
+        """A job that comes with these entries in its SPANK environment, and that begins."""
+        slurm = self.slurm
+        entries = [word for entry in arguments for word in ("-e", entry)]
+        asked = slurm.run(self.submit_program, "-w", self.node, *entries, user=self.attacker, environment={"SLURM_CONF": str(slurm.conf)})
+        self.assertEqual(asked.rc, 0, asked.err)
+        job = asked.out.strip()
+        self.running(job)
+        slurm.wait("it begins", (slurm.home(self.attacker) / f"began.{job}").exists)
+        return job
+
+    def got_nothing(self, job, victim):
+        slurm = self.slurm
+        self.assertEqual(slurm.entry(self.node, job), {}, "nothing was sold to it")
+        self.assertEqual(slurm.job_groups(), [f"{self.node} job-{victim}"])
+        pid = self.processes_of(job)
+        self.assertIn(f":cpu:/{slurm.best_effort(self.node).name}\n", pathlib.Path(f"/proc/{pid}/cgroup").read_text())
+        self.unharmed(victim)
+
+    def processes_of(self, job):
+        """One process of a job of the attacker's, found by its environment."""
+        user = pwd.getpwnam(self.attacker).pw_uid
+        for file in pathlib.Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if file.parent.stat().st_uid == user and f"SLURM_JOB_ID={job}\0".encode() in file.read_bytes():
+                    return int(file.parent.name)
+            except OSError:
+                continue
+        self.fail(f"no process of job {job}")
+
+    def unharmed(self, victim):
+        """The victim keeps its quota, to the digit: what it was promised, and the little that it lacks by now."""
+        quota = self.quota(victim, self.node)
+        self.assertTrue(0.52 <= quota <= 0.57, f"the victim's quota is {quota}")
+
+    def rejected(self):
+        """What the node has counted: {reason: jobs}."""
+        file = self.slurm.registry(self.node) / "counts.json"
+        return json.loads(file.read_text())["totals"].get("claims-rejected", {}) if file.exists() else {}
+
+    def node_log(self):
+        return self.slurm.log(self.node)
+
+
+class Submissions(Attacks, SiteCase):
+    """With Libra in slurmctld."""
+
+    def test_every_spelling(self):
+        """By libslurm's own call, which takes whatever it is given."""
+        victim = self.sell(500, 1000, "-w", self.node, user=self.owner)
+        self.started(victim)
+        for forged in [line(self.node), line(self.node, 1, 65536), line(self.node, 0.5, estimate=1)]:
+            job = self.forge(*[f"{name}={forged}" for name in SPELLINGS])
+            self.got_nothing(job, victim)
+            self.slurm.scancel(job, user=self.attacker)
+        for name in SPELLINGS:
+            with self.subTest(name):
+                job = self.forge(f"{name}={line(self.node)}")
+                self.got_nothing(job, victim)
+                self.slurm.scancel(job, user=self.attacker)
+
+    def test_replayed(self):
+        """Another's line, which everybody can read, and one's own of a job that has ended."""
+        slurm = self.slurm
+        victim = self.sell(500, 1000, "-w", self.node, user=self.owner)
+        self.started(victim)
+        own = self.sell(30, 100, "-w", self.node, script="true\n")
+        slurm.wait_ended(own)
+        for source in (victim, own):
+            sold = slurm.job(source, user=self.attacker)["AdminComment"].removeprefix("libra:")
+            self.assertIn("v=1:", sold)
+            slurm.wait("its epilog", lambda: slurm.job_groups() == [f"{self.node} job-{victim}"])
+            job = self.forge(f"SPANK_LIBRA_SOLD={sold}")
+            self.got_nothing(job, victim)
+
+    def test_changed(self):
+        """A job that runs and is changed, and begins anew."""
+        slurm = self.slurm
+        victim = self.sell(500, 1000, "-w", self.node, user=self.owner)
+        self.started(victim)
+        job = self.forge()
+        slurm.run(self.submit_program, "-u", job, "-e", f"SPANK_LIBRA_SOLD={line(self.node)}", user=self.attacker, environment={"SLURM_CONF": str(slurm.conf)})
+        asked = slurm.run(self.submit_program, "-u", job, f"libra:{line(self.node)}", user=self.attacker, environment={"SLURM_CONF": str(slurm.conf)})
+        self.assertNotEqual(asked.rc, 0, "an admin comment is not for users")
+        self.got_nothing(job, victim)
+        self.assertNotIn("AdminComment", slurm.job(job))
+
+    def test_beside_terms_of_its_own(self):
+        """A job with terms that also says something else keeps its own."""
+        slurm = self.slurm
+        environment = {name: line(self.node) for name in SPELLINGS}
+        job = self.sell(200, 1000, "-w", self.node, environment=environment)
+        self.started(job)
+        self.assertAlmostEqual(slurm.entry(self.node, job)["share"], 0.21, delta=0.001)
+        self.assertLess(self.quota(job, self.node), 0.25)
+
+
+class Nodes(Attacks, NodeCase):
+    """Without Libra in slurmctld: whatever is sent comes to the node, which believes slurmctld's records alone."""
+
+    def victim(self):
+        victim = self.slurm.submit("-w", self.node, user=self.owner, environment=self.slurm.sold((self.node, 0.525), estimate=500, deadline=1000))
+        self.started(victim)
+        return victim
+
+    def test_what_is_not_on_record(self):
+        slurm, victim, before = self.slurm, self.victim(), self.rejected().get("unrecorded", 0)
+        replayed = slurm.job(victim, user=self.attacker)["AdminComment"].removeprefix("libra:")
+        for count, forged in enumerate([line(self.node), line(self.node, 1, 65536), replayed, "", "v=2:token=1", "x" * 5000], 1):
+            job = self.forge(f"SPANK_LIBRA_SOLD={forged}")
+            self.got_nothing(job, victim)
+            self.assertEqual(self.rejected().get("unrecorded", 0), before + count)
+            self.assertIn(f"job {job} claims what was not sold to it: slurmctld has no record", self.node_log())
+            slurm.scancel(job, user=self.attacker)
+
+    def test_something_else_than_the_record(self):
+        """The record counts."""
+        slurm, before = self.slurm, self.rejected().get("unrecorded", 0)
+        recorded = slurm.sold((self.node, 0.2), estimate=200, deadline=1000)["TEST_SOLD"]
+        job = self.forge(f"LIBRA_SOLD={recorded}", f"SPANK_LIBRA_SOLD={line(self.node)}")
+        self.assertEqual(slurm.entry(self.node, job)["share"], 0.2)
+        self.assertLess(self.quota(job, self.node), 0.25)
+        self.assertEqual(self.rejected().get("unrecorded", 0), before + 1)
+
+    def test_more_than_there_is(self):
+        """On record, and impossible: nothing. Possible, but not beside the victim: what is left."""
+        slurm, victim, before = self.slurm, self.victim(), self.rejected().get("capacity", 0)
+        job = self.forge(f"LIBRA_SOLD={line(self.node, 1, 65536)}")
+        self.got_nothing(job, victim)
+        self.assertEqual(self.rejected()["capacity"], before + 1)
+        self.assertIn(f"job {job}: 65536.000 processors were claimed for it", self.node_log())
+        slurm.scancel(job, user=self.attacker)
+        job = self.forge(f"LIBRA_SOLD={line(self.node)}")
+        self.assertAlmostEqual(slurm.entry(self.node, job)["share"], 0.475, delta=0.01)
+        self.assertAlmostEqual(self.quota(job, self.node), 0.475, delta=0.03)
+        self.unharmed(victim)
+        self.assertEqual(self.rejected()["capacity"], before + 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
