@@ -53,7 +53,7 @@ pub fn job(number: u32, here: &str, patience: Duration) -> Option<Record> {
         }
         0 => {
             drop(from);
-            child(number, here, to)
+            child(number, here, to, until)
         }
         pid => {
             drop(to);
@@ -70,14 +70,14 @@ pub fn job(number: u32, here: &str, patience: Duration) -> Option<Record> {
     }
 }
 
-/// The child: asks until there is an answer. Whoever waits for it ends it.
-fn child(number: u32, here: &str, mut to: File) -> ! {
+/// The child: asks until there is an answer. Whoever waits for it ends it, or its time is up.
+fn child(number: u32, here: &str, mut to: File, until: Instant) -> ! {
     let asked = catch_unwind(move || {
         // SAFETY: they take numbers; the child is to go with who asked, also where that is killed.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         // SAFETY: null is the site's own configuration. Doing it twice does nothing.
         unsafe { slurm::slurm_init(std::ptr::null()) };
-        loop {
+        while Instant::now() < until {
             if let Some(record) = queue::record(number, here) {
                 let _ = to.write_all(record.to_text().as_bytes());
                 return;
