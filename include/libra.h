@@ -447,9 +447,10 @@ int libra_host_describe(libra_host *host, char **text);
 
 /*
  * A job is about to begin here: makes its cgroup at its share and writes it into the registry. id: the
- * batch system's, 1 to 180 bytes, no '/', not starting with '.'. Nothing is judged. 1: done. 0: done, but
- * its share is not enforced, and libra_last_error() says why. Negative: error (LIBRA_E_NAME also where a
- * job of that id is here already).
+ * batch system's, 1 to 180 bytes, no '/', not starting with '.'. Nothing is judged, but nothing is taken from
+ * others either: a job that does not fit beside what they were promised begins with what is left. 1: done.
+ * 0: done, but its share is not enforced, and libra_last_error() says why. Negative: error (LIBRA_E_NAME also
+ * where a job of that id is here already, LIBRA_E_RANGE also where the host has not that many processors).
  */
 int libra_host_begin(libra_host *host, const char *id, const libra_job *job, const libra_part *part);
 
