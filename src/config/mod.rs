@@ -9,6 +9,7 @@ use crate::book::kept::Limits;
 use crate::cgroup;
 use crate::decision::admission::Admission;
 use crate::decision::allotment::Spare;
+use crate::decision::overrun::PastDeadline;
 use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice};
 use crate::decision::pricing::{AnyPricing, Linear, Utilisation};
 use crate::decision::share::ShareRule;
@@ -154,6 +155,8 @@ pub struct AgentConfig {
     pub interval: Duration,
     /// Time between SIGTERM and SIGKILL when a job is cancelled.
     pub grace: Duration,
+    /// What becomes of jobs that have used their estimate and passed their deadline.
+    pub past_deadline: PastDeadline,
 }
 
 /// `[accounts]`
@@ -346,6 +349,7 @@ impl Default for AgentConfig {
         AgentConfig {
             interval: Duration(1.0),
             grace: Duration(5.0),
+            past_deadline: PastDeadline::WhatIsLeft,
         }
     }
 }
@@ -552,6 +556,7 @@ mod tests {
             .replace("rating = 1.0", "rating = 2.0")
             .replace("spare = \"idle\"", "spare = \"shared\"")
             .replace("\"100ms\"", "\"50ms\"")
+            .replace("\"what-is-left\"", "\"ended-after 2.5x\"")
             .replace("on-fault = \"refuse\"", "on-fault = \"admit\"")
             .replace("\"best-effort\"", "\"other-nodes\"");
         let config = Config::from_toml(&changed).expect("all valid");
@@ -563,6 +568,7 @@ mod tests {
         assert_eq!(config.node.reserve, Reserve(0.03));
         assert_eq!(config.cgroup.spare, Spare::Shared);
         assert_eq!(config.cgroup.period, Duration(0.05));
+        assert_eq!(config.agent.past_deadline, PastDeadline::EndedAfter(2.5));
         assert_eq!(config.pbs.on_fault, OnFault::Admit);
         assert_eq!(config.pbs.without_terms, WithoutTerms::OtherNodes);
     }
@@ -578,6 +584,17 @@ mod tests {
             ("[node]\nreserve = '60%'", "line 2", "0%\" to \"50%"),
             ("[node]\nreserve = 0.05", "line 2", "percent"),
             ("[agent]\ninterval = 'soon'", "line 2", "HH:MM:SS"),
+            (
+                "[agent]\npast-deadline = 'ended-after 0.5x'",
+                "line 2",
+                "1 or more",
+            ),
+            (
+                "[agent]\npast-deadline = 'ended-after'",
+                "line 2",
+                "what-is-left",
+            ),
+            ("[agent]\npast-deadline = 3", "line 2", "what-is-left"),
             ("[admission]\nestimate-margin = '5'", "line 2", "%"),
             ("[pbs]\non-fault = 'admitt'", "line 2", "`admit`"),
             ("[pbs]\nwithout-terms = 'no'", "line 2", "`other-nodes`"),

@@ -1,6 +1,7 @@
 //! Values with units, as they stand in the configuration. Each refuses what is out of its range
 //! while it is read, so that the error has the line.
 
+use crate::decision::overrun::PastDeadline;
 use crate::text::{duration, memory};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
@@ -108,6 +109,29 @@ impl<'de> Deserialize<'de> for Margin {
                 written.shown()
             ))),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for PastDeadline {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        let rule = match &written {
+            Written::Text(text) => match text.as_str() {
+                "keeps-share" => Some(PastDeadline::KeepsShare),
+                "what-is-left" => Some(PastDeadline::WhatIsLeft),
+                text => (text.strip_prefix("ended-after "))
+                    .and_then(|times| times.trim().strip_suffix('x')?.parse::<f64>().ok())
+                    .filter(|times| (1.0..=1e6).contains(times))
+                    .map(PastDeadline::EndedAfter),
+            },
+            Written::Number(_) => None,
+        };
+        rule.ok_or_else(|| {
+            D::Error::custom(format!(
+                "{} is not known; write \"keeps-share\", \"what-is-left\", or \"ended-after 3x\" with 1 or more times the estimate",
+                written.shown()
+            ))
+        })
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Claim {
     pub full_return: f64,
     /// Its deadline is hard.
     pub hard: bool,
+    /// It gets nothing but what all others leave, see [`super::overrun`]; what it needs and was sold does not count.
+    pub yields: bool,
 }
 
 impl Claim {
@@ -50,6 +52,7 @@ impl Claim {
             },
             full_return: job.terms.full_return(),
             hard: job.terms.deadline_type == DeadlineType::Hard,
+            yields: false,
         }
     }
 }
@@ -92,6 +95,9 @@ pub fn allot(
     capacity: f64,
     given: &mut Vec<f64>,
 ) {
+    if claims.iter().any(|claim| claim.yields) {
+        return allot_the_others_first(shortage, spare, claims, capacity, given);
+    }
     given.clear();
     if shortage == Shortage::DeadlineOrder {
         given.extend(claims.iter().map(|_| 0.0));
@@ -114,6 +120,31 @@ pub fn allot(
         Shortage::SoftYields => soft_yields(claims, capacity, needs, given),
         Shortage::Proportional | Shortage::DeadlineOrder => scale(given, capacity / needs),
     }
+}
+
+/// Those that yield share what the others leave, each slot as much as the next.
+fn allot_the_others_first(
+    shortage: Shortage,
+    spare: Spare,
+    claims: &[Claim],
+    capacity: f64,
+    given: &mut Vec<f64>,
+) {
+    let others: Vec<Claim> = (claims.iter().copied())
+        .filter(|claim| !claim.yields)
+        .collect();
+    allot(shortage, spare, &others, capacity, given);
+    let left = (capacity - given.iter().sum::<f64>()).max(0.0);
+    let limits: f64 = (claims.iter())
+        .filter(|claim| claim.yields)
+        .map(|claim| claim.limit)
+        .sum();
+    let part = if limits > left { left / limits } else { 1.0 };
+    let mut of_others = std::mem::take(given).into_iter();
+    given.extend(claims.iter().map(|claim| match claim.yields {
+        true => claim.limit * part,
+        false => of_others.next().unwrap_or(0.0),
+    }));
 }
 
 fn scale(given: &mut [f64], factor: f64) {
@@ -248,6 +279,7 @@ mod tests {
             remaining_deadline: 10.0,
             full_return: 1.0,
             hard: true,
+            yields: false,
         }
     }
 
@@ -343,10 +375,34 @@ mod tests {
         near(&given, &[0.2, 1.0, 0.3]);
     }
 
+    #[test]
+    fn what_yields_gets_what_is_left() {
+        let yielding = |limit| Claim {
+            yields: true,
+            limit,
+            ..claim(1.0, 1.0)
+        };
+        // One that is short gets its need before them; two slots get twice what one does.
+        let claims = [yielding(2.0), claim(0.8, 0.5), yielding(1.0)];
+        near(
+            &allotted(Shortage::SoldFirst, Spare::Idle, &claims, 1.4),
+            &[0.4, 0.8, 0.2],
+        );
+        near(
+            &allotted(Shortage::SoldFirst, Spare::Idle, &claims, 4.0),
+            &[2.0, 0.8, 1.0],
+        );
+        near(
+            &allotted(Shortage::DeadlineOrder, Spare::Idle, &claims, 1.0),
+            &[0.0, 1.0, 0.0],
+        );
+        near(&sold_first(&[yielding(1.0)]), &[1.0]);
+    }
+
     proptest! {
         #[test]
         fn nobody_gets_more_than_it_can_use_and_no_time_is_made_or_lost(
-            needs in proptest::collection::vec((0.001f64..1.0, 0.0f64..1.0, -9.0f64..90.0, 0.0f64..9.0, any::<bool>()), 1..9),
+            needs in proptest::collection::vec((0.001f64..1.0, 0.0f64..1.0, -9.0f64..90.0, 0.0f64..9.0, any::<bool>(), 0..4), 1..9),
             capacity in 0.1f64..6.0,
             shortage in prop_oneof![
                 Just(Shortage::SoldFirst), Just(Shortage::Proportional),
@@ -356,8 +412,8 @@ mod tests {
         ) {
             let claims: Vec<Claim> = needs
                 .iter()
-                .map(|&(need, sold, remaining_deadline, full_return, hard)| Claim {
-                    need, sold, limit: 1.0, remaining_deadline, full_return, hard,
+                .map(|&(need, sold, remaining_deadline, full_return, hard, yields)| Claim {
+                    need, sold, limit: 1.0, remaining_deadline, full_return, hard, yields: yields == 0,
                 })
                 .collect();
             let given = allotted(shortage, spare, &claims, capacity);
@@ -366,6 +422,12 @@ mod tests {
             prop_assert!(given.iter().all(|g| (0.0..=1.0 + 1e-12).contains(g)));
             prop_assert!(sum <= usable * (1.0 + 1e-9));
             let all = spare != Spare::Idle || shortage == Shortage::DeadlineOrder;
+            let others: Vec<Claim> = claims.iter().copied().filter(|claim| !claim.yields).collect();
+            let alone = allotted(shortage, spare, &others, capacity);
+            let beside = (claims.iter().zip(&given)).filter(|(claim, _)| !claim.yields);
+            for ((_, given), alone) in beside.zip(&alone) {
+                prop_assert_eq!(given, alone, "one that yields took something");
+            }
             if all {
                 prop_assert!(sum >= usable * (1.0 - 1e-9), "{sum} of {usable}");
             } else {

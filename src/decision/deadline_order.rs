@@ -168,6 +168,7 @@ mod tests {
             remaining_deadline: deadline,
             full_return: 1.0,
             hard: true,
+            yields: false,
         }
     }
 

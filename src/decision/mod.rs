@@ -21,6 +21,7 @@ pub mod deadline_order;
 mod few;
 pub mod job;
 pub mod node;
+pub mod overrun;
 pub mod placement;
 pub mod policy;
 pub mod pricing;

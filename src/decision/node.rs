@@ -143,6 +143,11 @@ impl PlainNode {
         }
     }
 
+    /// Takes memory that something else holds here, in bytes.
+    pub fn reserve_memory(&mut self, bytes: u64) {
+        self.memory_committed = self.memory_committed.saturating_add(bytes);
+    }
+
     /// Adds a job that was accepted here, as a reservation: no time has passed for it yet.
     /// `request` is the planned one, as policies see it.
     pub fn reserve(&mut self, request: &Request, chunks: u32) {

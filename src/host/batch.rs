@@ -147,6 +147,7 @@ impl Host {
             making_group: false,
             quote: None,
             cancelled: false,
+            stopped: None,
             ending: None,
         };
         let terms = Terms {

@@ -7,10 +7,11 @@
 //!   what was written last.
 //! - A round that fails for one job goes on with the others.
 
-use super::entry::{Entry, Process};
+use super::ending::signal_job;
+use super::entry::{Entry, Phase, Process, Stopped};
 use super::registry::Leadership;
 use super::{Host, HostError, clock, on_node, used};
-use crate::cgroup::Group;
+use crate::cgroup::{Group, Signal};
 use crate::decision::allotment::{Claim, allot};
 use crate::decision::node::JobOnNode;
 use crate::decision::policy::Policy;
@@ -58,6 +59,10 @@ pub(super) struct Watched {
     throttled: Option<f64>,
     /// The kernel's own count was all of it when it was last checked.
     whole: bool,
+    /// It gets nothing but what others leave.
+    yields: bool,
+    /// When this loop asked for its end, seconds since boot.
+    stopped: Option<f64>,
 }
 
 /// The loop's state between two rounds.
@@ -110,7 +115,7 @@ impl<'a> ControlLoop<'a> {
             self.host.forget(&mut self.host.registry.all()?, now)?;
         }
         let mut round = Round::default();
-        let mut over = Vec::new();
+        let (mut over, mut overrun) = (Vec::new(), Vec::new());
         let mut claims = Vec::with_capacity(self.watched.len());
         for (index, (id, watched)) in self.watched.iter_mut().enumerate() {
             if self.host.seems_over(watched, self.rounds + index as u64) {
@@ -136,11 +141,23 @@ impl<'a> ControlLoop<'a> {
             let close = (self.rounds + index as u64) % CLOSE_LOOK == 0;
             let (job, need) = self.host.need_of(watched, close, now);
             watched.notice(need.standing);
-            watched.needed = need.share;
+            let (rule, rating) = (
+                self.host.config.agent.past_deadline,
+                self.host.machine.spec.rating,
+            );
+            let yields = rule.yields(&job, need, rating);
+            watched.notice_yielding(yields);
+            watched.needed = if yields { 0.0 } else { need.share };
+            if rule.ends(&job, need, watched.entry.request.terms.estimate, rating) {
+                overrun.push(id.clone());
+            }
             if self.measures_throttling {
                 self.throttled += watched.throttled_since();
             }
-            claims.push(Claim::new(&job, need, watched.entry.share));
+            claims.push(Claim {
+                yields,
+                ..Claim::new(&job, need, watched.entry.share)
+            });
         }
         round.jobs = claims.len();
         let policy = self.host.config.admission().policy;
@@ -170,6 +187,11 @@ impl<'a> ControlLoop<'a> {
             }
         }
         self.drifts += round.drifted as u64;
+        for id in overrun {
+            if let Err(error) = self.stop(&id, now) {
+                log::warn!("job {id}: {error}");
+            }
+        }
         for id in over {
             match self.end(&id) {
                 Ok(true) => round.ended += 1,
@@ -215,6 +237,8 @@ impl<'a> ControlLoop<'a> {
                         needed: entry.share,
                         throttled: None,
                         whole: false,
+                        yields: false,
+                        stopped: None,
                         entry,
                     };
                     self.watched.insert(watched.entry.id.clone(), watched);
@@ -229,6 +253,40 @@ impl<'a> ControlLoop<'a> {
         let all_open =
             self.host.enforcer().is_none() || self.watched.values().all(Watched::is_open);
         self.read_at = (settled && all_open).then_some(changed);
+        Ok(())
+    }
+
+    /// Asks a job to end that is past all that the site allows, and kills it when it has not done so after the grace.
+    fn stop(&mut self, id: &str, now: f64) -> Result<(), HostError> {
+        let Some(watched) = self.watched.get_mut(id) else {
+            return Ok(());
+        };
+        let grace = self.host.config.agent.grace.0;
+        let signals: &[Signal] = match watched.stopped {
+            None => {
+                let _lock = self.host.registry.lock()?;
+                // Whoever watches over it reads there why it ended.
+                let entry = self.host.registry.read(id)?;
+                let Some(mut entry) = entry.filter(|entry| entry.is_same(&watched.entry)) else {
+                    return Ok(());
+                };
+                if entry.phase != Phase::Running {
+                    return Ok(());
+                }
+                entry.stopped = Some(Stopped::Overrun);
+                self.host.registry.write(&entry)?;
+                watched.entry = entry;
+                watched.stopped = Some(now);
+                log::warn!("job {id} is ended: {}", Stopped::Overrun.in_words());
+                // A stopped process takes its SIGTERM only when it goes on.
+                &[Signal::SIGTERM, Signal::SIGCONT]
+            }
+            Some(asked) if now - asked >= grace => &[Signal::SIGKILL],
+            Some(_) => return Ok(()),
+        };
+        for &signal in signals {
+            signal_job(&watched.entry, watched.group.as_ref(), signal)?;
+        }
         Ok(())
     }
 
@@ -301,6 +359,16 @@ impl Watched {
         let before = self.throttled.replace(now);
         // Less than before: it has another group now.
         before.map_or(0.0, |before| (now - before).max(0.0))
+    }
+
+    fn notice_yielding(&mut self, yields: bool) {
+        if yields && !self.yields {
+            log::warn!(
+                "job {} is past its estimate and its deadline: it gets what others leave",
+                self.entry.id
+            );
+        }
+        self.yields = yields;
     }
 
     fn notice(&mut self, standing: Standing) {

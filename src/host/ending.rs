@@ -37,6 +37,25 @@ pub(super) struct Over {
     pub at: f64,
 }
 
+/// Sends a signal to all processes of a job; to its first one where it has no group.
+pub(super) fn signal_job(
+    entry: &Entry,
+    group: Option<&Group>,
+    signal: Signal,
+) -> Result<(), HostError> {
+    match (group, entry.leader) {
+        (Some(group), _) => Ok(group.signal(signal).map(|_| ())?),
+        (None, Some(leader)) if leader.is_alive() => {
+            let pid = nix::unistd::Pid::from_raw(leader.pid);
+            nix::sys::signal::kill(pid, signal).map_err(|errno| HostError::System {
+                action: "signal the job",
+                error: errno.into(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Host {
     /// Is this job over, with nobody left to say so?
     pub(super) fn is_abandoned(&self, entry: &Entry, group: Option<&Group>) -> bool {
@@ -245,6 +264,7 @@ impl Host {
             }
             // Somebody else may have asked for its end meanwhile.
             entry.cancelled |= written.cancelled;
+            entry.stopped = entry.stopped.or(written.stopped);
             entry.ending = entry.ending.or(written.ending);
         }
         entry.phase = if released {
@@ -310,19 +330,7 @@ impl Host {
             (entry, group)
         };
         let signal = |signal: Signal| {
-            let sent = match (&group, entry.leader) {
-                (Some(group), _) => group.signal(signal).map(|_| ()).map_err(HostError::from),
-                (None, Some(leader)) if leader.is_alive() => {
-                    nix::sys::signal::kill(nix::unistd::Pid::from_raw(leader.pid), signal).map_err(
-                        |errno| HostError::System {
-                            action: "signal the job",
-                            error: errno.into(),
-                        },
-                    )
-                }
-                _ => Ok(()),
-            };
-            if let Err(error) = sent {
+            if let Err(error) = signal_job(&entry, group.as_ref(), signal) {
                 log::warn!("job {id}: {error}");
             }
         };

@@ -86,6 +86,25 @@ pub enum Phase {
     Ended,
 }
 
+/// Why the control loop ended a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stopped {
+    /// It had used so many times its estimate that the site ends it (`agent.past-deadline`).
+    Overrun,
+}
+
+impl Stopped {
+    /// In words, as a part of a sentence about the job.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Stopped::Overrun => {
+                "it was past its deadline and had used as many times its estimate as this site allows (agent.past-deadline)"
+            }
+        }
+    }
+}
+
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -173,6 +192,9 @@ pub struct Entry {
     pub quote: Option<KeptQuote>,
     /// Somebody asked for its end.
     pub cancelled: bool,
+    /// The control loop asked for its end, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
     /// Its end.
     pub ending: Option<Ending>,
 }

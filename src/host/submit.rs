@@ -80,7 +80,10 @@ pub struct Accepted {
 pub(super) struct Standing {
     pub used: f64,
     pub held_share: f64,
+    /// The share is 0 where it yields.
     pub need: Need,
+    /// It gets nothing but what others leave: it is past its estimate and its deadline.
+    pub yields: bool,
 }
 
 impl Host {
@@ -250,6 +253,7 @@ impl Host {
             making_group: false,
             quote: None,
             cancelled: false,
+            stopped: None,
             ending: None,
         };
         // A number may be taken by a cgroup that was not made here, where the counter was lost.
@@ -270,7 +274,10 @@ impl Host {
         entries: &[Entry],
         now: f64,
     ) -> Result<(), HostError> {
-        let mut others: Vec<Entry> = self.holding(entries).cloned().collect();
+        let mut others: Vec<Entry> = (self.holding(entries))
+            .filter(|entry| !self.standing(entry, now).yields)
+            .cloned()
+            .collect();
         let mut jobs: Vec<JobOnNode> = others
             .iter()
             .map(|entry| {
@@ -382,15 +389,19 @@ impl Host {
 
     /// This host with the jobs that hold something.
     pub(super) fn node(&self, entries: &[Entry], now: f64) -> PlainNode {
-        let jobs = self
-            .holding(entries)
-            .map(|entry| {
-                let standing = self.standing(entry, now);
-                on_node(entry, standing.used, standing.held_share, now)
-            })
-            .collect();
+        // What yields holds memory, and no share that others could not have.
+        let (mut jobs, mut memory) = (Vec::new(), 0u64);
+        for entry in self.holding(entries) {
+            let standing = self.standing(entry, now);
+            match standing.yields {
+                true => memory = memory.saturating_add(entry.memory()),
+                false => jobs.push(on_node(entry, standing.used, standing.held_share, now)),
+            }
+        }
         let rule = self.config.admission().policy.share_rule();
-        PlainNode::new(self.machine.spec, jobs, rule)
+        let mut node = PlainNode::new(self.machine.spec, jobs, rule);
+        node.reserve_memory(memory);
+        node
     }
 
     fn judge_on(&self, nodes: &[PlainNode; 1], request: &Request) -> Result<Terms, Box<Refusal>> {
@@ -421,11 +432,21 @@ impl Host {
             });
         let on_node = on_node(entry, used, held_share, now);
         let policy = self.config.admission().policy;
-        let need = policy.need(&on_node, self.machine.spec.rating);
+        let rating = self.machine.spec.rating;
+        let mut need = policy.need(&on_node, rating);
+        let yields = self
+            .config
+            .agent
+            .past_deadline
+            .yields(&on_node, need, rating);
+        if yields {
+            need.share = 0.0;
+        }
         Standing {
             used,
             held_share,
             need,
+            yields,
         }
     }
 }

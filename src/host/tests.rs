@@ -46,6 +46,7 @@ fn entry(host: &Host, id: &str) -> Entry {
         making_group: false,
         quote: None,
         cancelled: false,
+        stopped: None,
         ending: None,
     }
 }

@@ -7,6 +7,7 @@ mod agent;
 mod answers;
 mod faults;
 mod metrics;
+mod overrun;
 mod quotes;
 mod run;
 mod shares;

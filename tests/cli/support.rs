@@ -26,13 +26,18 @@ pub struct Site {
 
 impl Site {
     pub fn new(more: &str) -> Site {
+        Site::with_agent(more, "")
+    }
+
+    /// With these lines in `[agent]` as well.
+    pub fn with_agent(more: &str, agent: &str) -> Site {
         let number = SITES.fetch_add(1, Ordering::Relaxed);
         let root = format!("libra-cli-{}-{number}", std::process::id());
         let directory = tempfile::tempdir().expect("a temporary directory");
         let site = Site { directory, root };
         let registry = site.path("registry");
         let text = format!(
-            "{more}\n[cgroup]\nroot = \"{}\"\n[registry]\ndirectory = \"{}\"\n[agent]\ninterval = \"100ms\"\ngrace = \"1s\"\n",
+            "{more}\n[cgroup]\nroot = \"{}\"\n[registry]\ndirectory = \"{}\"\n[agent]\ninterval = \"100ms\"\ngrace = \"1s\"\n{agent}\n",
             site.root,
             registry.display()
         );
