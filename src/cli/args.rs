@@ -101,10 +101,13 @@ States:
   overrun    it has used its estimate and runs on
   late       its deadline has passed
   orphaned   its 'libra run' was killed; the control loop looks after it
-  met        it ended by its deadline
-  missed     it ended later
-  failed     it never started
+  met        it finished by its deadline, with exit code 0
+  missed     it finished later
+  failed     it ended with another exit code or by a signal, in time or late
   cancelled  'libra cancel' ended it
+  stopped    the site ended it: it was past its estimate and deadline for too long
+  ended      in time, and nobody saw how: its 'libra run' was killed, or its
+             batch system knows
 
 Examples:
   libra status --watch

@@ -3,10 +3,8 @@
 use jiff::{Span, Zoned};
 use libra::decision::job::Request;
 use libra::decision::refusal::Refusal;
-use libra::decision::share::Standing;
 use libra::host::Host;
-use libra::host::entry::{Entry, Phase};
-use libra::host::report::JobReport;
+use libra::host::entry::{Conclusion, Entry};
 use libra::host::submit::Terms;
 use libra::quote::OtherOffer;
 use libra::text::{self, credits, duration};
@@ -118,15 +116,25 @@ pub fn ending(entry: &Entry) -> String {
     };
     let took = ending.at - entry.submitted;
     let terms = &entry.request.terms;
-    let verdict = if ending.cancelled {
-        "was cancelled".to_string()
-    } else if ending.met {
-        "met its deadline".to_string()
-    } else {
-        format!(
-            "missed its deadline by {}",
-            duration::show(took - terms.deadline)
-        )
+    let late = duration::show((took - terms.deadline).max(0.0));
+    let in_time = took <= terms.deadline;
+    let when = match in_time {
+        true => "in time".to_string(),
+        false => format!("{late} after its deadline"),
+    };
+    let verdict = match (entry.conclusion(), entry.stopped) {
+        (Some(Conclusion::Finished), _) if in_time => "met its deadline".to_string(),
+        (Some(Conclusion::Finished), _) => format!("missed its deadline by {late}"),
+        (Some(Conclusion::Cancelled), _) => format!("was cancelled {when}"),
+        (Some(Conclusion::Stopped), Some(why)) => {
+            format!("was ended {when}, because {}", why.in_words())
+        }
+        (Some(Conclusion::Failed), _) => match (ending.exit_code, ending.signal) {
+            (Some(code), _) => format!("failed {when} (exit code {code})"),
+            (_, Some(signal)) => format!("failed {when} (signal {signal})"),
+            _ => format!("failed {when}, it never started"),
+        },
+        _ => format!("ended {when}, nobody saw how"),
     };
     format!(
         "job {} {verdict}: ended after {} of {}, used {} of the estimated {}",
@@ -144,6 +152,9 @@ pub fn ending_json(entry: &Entry) -> Value {
     json!({
         "event": "ended",
         "job": entry.id,
+        "conclusion": entry.conclusion(),
+        "in_time": entry.in_time(),
+        "reason": entry.stopped,
         "met": ending.is_some_and(|e| e.met),
         "cancelled": ending.is_some_and(|e| e.cancelled),
         "elapsed_seconds": ending.map(|e| e.at - entry.submitted),
@@ -154,23 +165,6 @@ pub fn ending_json(entry: &Entry) -> Value {
         "exit_code": ending.and_then(|e| e.exit_code),
         "signal": ending.and_then(|e| e.signal),
     })
-}
-
-/// How a job stands, or how it ended, in a word.
-pub fn state(job: &JobReport) -> &'static str {
-    match (&job.ending, job.standing) {
-        (Some(ending), _) if ending.cancelled => "cancelled",
-        (Some(ending), _) if ending.met => "met",
-        (Some(_), _) if !job.started => "failed",
-        (Some(_), _) => "missed",
-        (None, _) if job.kept_seconds.is_some() => "quoted",
-        (None, _) if job.phase == Phase::Reserved => "starting",
-        (None, Some(Standing::AtRisk)) => "at risk",
-        (None, Some(Standing::Overrun)) => "overrun",
-        (None, Some(Standing::Late)) => "late",
-        (None, _) if job.orphaned => "orphaned",
-        (None, _) => "on track",
-    }
 }
 
 fn limited(amount: f64) -> Option<f64> {

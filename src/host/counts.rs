@@ -5,7 +5,7 @@
 //! - Jobs of a batch system are not counted here: who accepted them does. What is, is that this host did not believe one.
 //! - A count that cannot be written changes nothing else.
 
-use super::entry::{Ending, Entry};
+use super::entry::{Conclusion, Ending, Entry};
 use super::registry::Lock;
 use super::{Host, HostError, clock};
 use crate::metrics::files::read_record;
@@ -14,12 +14,18 @@ use std::path::PathBuf;
 
 /// How a job of this host has ended.
 fn outcome(entry: &Entry, ending: &Ending) -> Outcome {
-    let cut_short = ending.cancelled || entry.started.is_none();
-    Outcome::of(
-        ending.at - entry.submitted,
-        entry.request.terms.deadline,
-        cut_short,
-    )
+    let took = ending.at - entry.submitted;
+    let of = |cut_short| Outcome::of(took, entry.request.terms.deadline, cut_short);
+    match entry.conclusion() {
+        Some(Conclusion::Cancelled | Conclusion::Stopped) => of(true),
+        Some(Conclusion::Failed) => of(false).but_failed(true),
+        Some(Conclusion::Finished) => of(false),
+        // In time, and nobody knows whether it was done.
+        Some(Conclusion::Unknown) | None => match of(false) {
+            Outcome::Met => Outcome::Unknown,
+            other => other,
+        },
+    }
 }
 
 impl Host {

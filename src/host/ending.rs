@@ -26,6 +26,13 @@ pub struct Exit {
     pub signal: Option<i32>,
 }
 
+impl Exit {
+    /// Did it end by a signal or with an exit code other than 0?
+    pub fn has_failed(&self) -> bool {
+        self.signal.is_some() || self.code.is_some_and(|code| code != 0)
+    }
+}
+
 /// What is known of a job that is over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Over {
@@ -272,7 +279,9 @@ impl Host {
         } else {
             Phase::Ending
         };
-        let met = entry.started.is_some() && over.at <= entry.due() && !entry.cancelled;
+        let failed = over.exit.is_some_and(|exit| exit.has_failed());
+        let cut_short = entry.cancelled || entry.stopped.is_some();
+        let met = entry.started.is_some() && over.at <= entry.due() && !cut_short && !failed;
         let first = entry.ending.is_none();
         let ending = entry.ending.get_or_insert(Ending {
             at: over.at,

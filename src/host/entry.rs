@@ -86,6 +86,22 @@ pub enum Phase {
     Ended,
 }
 
+/// How a job ended, whenever that was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    /// By itself, with exit code 0.
+    Finished,
+    /// By itself with another exit code, by a signal, or it could not be executed.
+    Failed,
+    /// Somebody asked for its end.
+    Cancelled,
+    /// The control loop asked for its end, see [`Stopped`].
+    Stopped,
+    /// Nobody saw how: whoever watched over it was killed, or that is for its batch system to know.
+    Unknown,
+}
+
 /// Why the control loop ended a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -111,7 +127,7 @@ impl Stopped {
 pub struct Ending {
     /// Seconds since boot.
     pub at: f64,
-    /// Finished by its deadline.
+    /// By its deadline, and nothing is known that would say that it was not done.
     pub met: bool,
     /// Processor seconds used, all slots.
     pub used: f64,
@@ -226,6 +242,24 @@ impl Entry {
         self.id == other.id
             && self.boot == other.boot
             && (self.submitted - other.submitted).abs() < 1e-3
+    }
+
+    /// How it ended; none while it has not. Of an entry of any age: it is told by what has been written ever since.
+    pub fn conclusion(&self) -> Option<Conclusion> {
+        let ending = self.ending.as_ref()?;
+        Some(match (ending.exit_code, ending.signal) {
+            _ if ending.cancelled => Conclusion::Cancelled,
+            _ if self.stopped.is_some() => Conclusion::Stopped,
+            _ if self.started.is_none() && self.begun.is_none() => Conclusion::Failed,
+            (Some(0), _) => Conclusion::Finished,
+            (Some(_), _) | (_, Some(_)) => Conclusion::Failed,
+            (None, None) => Conclusion::Unknown,
+        })
+    }
+
+    /// Did it end by its deadline, however it ended? None while it has not.
+    pub fn in_time(&self) -> Option<bool> {
+        Some(self.ending.as_ref()?.at <= self.due())
     }
 
     /// It holds a share.

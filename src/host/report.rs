@@ -1,6 +1,6 @@
 //! How the jobs of this host stand: plain data for `libra status`.
 
-use super::entry::{Ending, Phase};
+use super::entry::{Conclusion, Ending, Phase, Stopped};
 use super::{Host, HostError, clock};
 use crate::decision::share::Standing;
 use serde::Serialize;
@@ -17,6 +17,8 @@ pub struct JobReport {
     pub user: u32,
     /// How far it has come.
     pub phase: Phase,
+    /// How it stands, or how it ended, in a word or two.
+    pub state: &'static str,
     /// How it stands; none when it has ended.
     pub standing: Option<Standing>,
     /// Slots.
@@ -46,9 +48,42 @@ pub struct JobReport {
     /// Seconds for which it is kept still, where it is a quote; its deadline counts from its submission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_seconds: Option<f64>,
-    /// How it ended.
+    /// How it ended, whenever that was; this and what follows is none while it has not ended.
+    pub conclusion: Option<Conclusion>,
+    /// It ended by its deadline, however it ended.
+    pub in_time: Option<bool>,
+    /// Why the control loop ended it, where it did.
+    pub reason: Option<Stopped>,
+    /// Exit code, where it is known and no signal ended it.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// How it ended, as it is written in the registry: `at` is seconds since boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
+}
+
+impl JobReport {
+    /// How it stands, or how it ended, in a word or two.
+    fn state(&self) -> &'static str {
+        match (self.conclusion, self.in_time) {
+            (Some(Conclusion::Cancelled), _) => "cancelled",
+            (Some(Conclusion::Stopped), _) => "stopped",
+            (Some(Conclusion::Failed), _) => "failed",
+            (Some(Conclusion::Finished), Some(true)) => "met",
+            (Some(Conclusion::Unknown), Some(true)) => "ended",
+            (Some(_), _) => "missed",
+            (None, _) if self.kept_seconds.is_some() => "quoted",
+            (None, _) if self.phase == Phase::Reserved => "starting",
+            (None, _) => match self.standing {
+                Some(Standing::AtRisk) => "at risk",
+                Some(Standing::Overrun) => "overrun",
+                Some(Standing::Late) => "late",
+                _ if self.orphaned => "orphaned",
+                _ => "on track",
+            },
+        }
+    }
 }
 
 /// The host.
@@ -87,6 +122,7 @@ impl Host {
                 command: entry.command.clone(),
                 user: entry.user,
                 phase: entry.phase,
+                state: "",
                 standing: None,
                 slots: entry.slots,
                 share: 0.0,
@@ -101,6 +137,11 @@ impl Host {
                 orphaned: false,
                 started: entry.started.is_some(),
                 kept_seconds: (entry.quote.as_ref()).map(|quote| (quote.until - now).max(0.0)),
+                conclusion: entry.conclusion(),
+                in_time: entry.in_time(),
+                reason: entry.stopped.filter(|_| entry.ending.is_some()),
+                exit_code: entry.ending.as_ref().and_then(|ending| ending.exit_code),
+                signal: entry.ending.as_ref().and_then(|ending| ending.signal),
                 ending: entry.ending.clone(),
             };
             let until = match &entry.ending {
@@ -129,6 +170,7 @@ impl Host {
             };
             job.elapsed_seconds = until - entry.submitted;
             job.left_seconds = entry.due() - until;
+            job.state = job.state();
             jobs.push(job);
         }
         Ok(HostReport {
@@ -138,5 +180,115 @@ impl Host {
             enforcement: self.enforcement(),
             jobs,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `libra status` has of a job that is in the registry as this says.
+    fn told(change: impl Fn(&mut super::super::entry::Entry)) -> JobReport {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "[cgroup]\nversion = \"off\"\n[registry]\ndirectory = \"{}\"",
+            directory.path().join("registry").display()
+        );
+        let config = crate::config::Config::from_toml(&text).expect("our own text");
+        let host = Host::open(config).expect("a host");
+        let mut entry = super::super::tests::entry(&host, "1");
+        entry.phase = Phase::Ended;
+        entry.started = Some(entry.submitted);
+        entry.ending = Some(Ending {
+            at: entry.submitted + 1.0,
+            met: true,
+            used: 1.0,
+            exit_code: Some(0),
+            signal: None,
+            cancelled: false,
+            found: false,
+        });
+        change(&mut entry);
+        let _lock = host.registry.lock().expect("free");
+        host.registry.write(&entry).expect("written");
+        host.report().expect("a report").jobs.remove(0)
+    }
+
+    #[test]
+    fn how_and_when_it_ended_are_two_facts() {
+        let late = |entry: &mut super::super::entry::Entry| {
+            let due = entry.due();
+            entry.ending.as_mut().expect("ended").at = due + 1.0;
+        };
+        let exit = |entry: &mut super::super::entry::Entry, code, signal| {
+            let ending = entry.ending.as_mut().expect("ended");
+            (ending.exit_code, ending.signal) = (code, signal);
+        };
+        let cases: [(&str, Conclusion, bool, JobReport); 9] = [
+            ("met", Conclusion::Finished, true, told(|_| {})),
+            ("missed", Conclusion::Finished, false, told(late)),
+            // As older versions wrote them: 'met' by their time alone.
+            (
+                "failed",
+                Conclusion::Failed,
+                true,
+                told(|e| exit(e, Some(127), None)),
+            ),
+            (
+                "failed",
+                Conclusion::Failed,
+                true,
+                told(|e| exit(e, None, Some(9))),
+            ),
+            (
+                "failed",
+                Conclusion::Failed,
+                false,
+                told(|e| {
+                    exit(e, Some(3), None);
+                    late(e);
+                }),
+            ),
+            (
+                "ended",
+                Conclusion::Unknown,
+                true,
+                told(|e| exit(e, None, None)),
+            ),
+            (
+                "missed",
+                Conclusion::Unknown,
+                false,
+                told(|e| {
+                    exit(e, None, None);
+                    late(e);
+                }),
+            ),
+            (
+                "cancelled",
+                Conclusion::Cancelled,
+                true,
+                told(|e| {
+                    e.ending.as_mut().expect("ended").cancelled = true;
+                }),
+            ),
+            (
+                "stopped",
+                Conclusion::Stopped,
+                false,
+                told(|e| {
+                    e.stopped = Some(Stopped::Overrun);
+                    exit(e, None, Some(15));
+                    late(e);
+                }),
+            ),
+        ];
+        for (state, conclusion, in_time, job) in cases {
+            assert_eq!(
+                (job.state, job.conclusion, job.in_time),
+                (state, Some(conclusion), Some(in_time)),
+                "{job:?}"
+            );
+        }
     }
 }

@@ -108,7 +108,7 @@ impl Host {
                 let released = self.release(&entry, group, PATIENCE);
                 let lock = self.registry.lock()?;
                 if released {
-                    self.count(&lock, |counts| counts.end(metrics::Outcome::Cancelled));
+                    self.count(&lock, |counts| counts.end(metrics::Outcome::Failed));
                     self.give_back_payment(&entry, clock::unix_time());
                     // It never ran, so there is nothing to report.
                     self.registry.remove(&entry.id)?;

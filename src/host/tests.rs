@@ -21,7 +21,7 @@ fn half() -> Request {
     Request::single(Terms::hard(10.0, 20.0, 100.0))
 }
 
-fn entry(host: &Host, id: &str) -> Entry {
+pub(super) fn entry(host: &Host, id: &str) -> Entry {
     Entry {
         version: VERSION,
         id: id.to_string(),

@@ -7,10 +7,12 @@ use std::time::Duration;
 /// How a job ended that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// By its deadline.
+    /// Finished by its deadline.
     Met,
     /// After it, whatever ended it.
     Late,
+    /// Before its deadline, with an exit code other than 0 or by a signal, or it could not be executed.
+    Failed,
     /// Before its deadline and before it was done: somebody or something ended it, or it never started.
     Cancelled,
     /// It is gone, and nobody says how: its host or the batch system's records went with it.
@@ -19,9 +21,10 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in their order.
-    pub const ALL: [Outcome; 4] = [
+    pub const ALL: [Outcome; 5] = [
         Outcome::Met,
         Outcome::Late,
+        Outcome::Failed,
         Outcome::Cancelled,
         Outcome::Unknown,
     ];
@@ -36,11 +39,20 @@ impl Outcome {
         }
     }
 
+    /// The same of a job that may have failed by itself: what ended in time is not met then.
+    pub fn but_failed(self, failed: bool) -> Outcome {
+        match self {
+            Outcome::Met if failed => Outcome::Failed,
+            other => other,
+        }
+    }
+
     /// Its word in metrics and history.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Met => "met",
             Outcome::Late => "late",
+            Outcome::Failed => "failed",
             Outcome::Cancelled => "cancelled",
             Outcome::Unknown => "unknown",
         }

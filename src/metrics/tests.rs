@@ -104,6 +104,13 @@ fn reasons_are_found_in_what_users_are_told() {
 fn outcomes() {
     assert_eq!(Outcome::of(9.0, 10.0, false), Outcome::Met);
     assert_eq!(Outcome::of(9.0, 10.0, true), Outcome::Cancelled);
+    for (took, cut_short, ended) in [
+        (9.0, false, Outcome::Failed),
+        (9.0, true, Outcome::Cancelled),
+        (11.0, false, Outcome::Late),
+    ] {
+        assert_eq!(Outcome::of(took, 10.0, cut_short).but_failed(true), ended);
+    }
     // Whoever ends a job that is late ends a late job.
     assert_eq!(Outcome::of(11.0, 10.0, true), Outcome::Late);
     let mut counts = Counts::EMPTY;

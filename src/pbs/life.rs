@@ -167,7 +167,8 @@ impl Server {
         let terms = &sold.request.terms;
         let took = at - sold.submitted;
         let exit = job.get("exit").and_then(Value::as_i64).unwrap_or(0);
-        (self.counts).end(Outcome::of(took, terms.deadline, CUT_SHORT.contains(&exit)));
+        let cut_short = CUT_SHORT.contains(&exit);
+        (self.counts).end(Outcome::of(took, terms.deadline, cut_short).but_failed(exit != 0));
         let used = measured
             .iter()
             .fold(0.0f64, |most, (_, cput, _)| most.max(*cput));

@@ -280,11 +280,8 @@ impl Controller {
                 (false, true) => format!("{}, and failed", verdict::kept(sold, took)),
                 (false, false) => verdict::kept(sold, took),
             };
-            (look.counts).end(Outcome::of(
-                took,
-                sold.request.terms.deadline,
-                job.cut_short,
-            ));
+            let outcome = Outcome::of(took, sold.request.terms.deadline, job.cut_short);
+            (look.counts).end(outcome.but_failed(job.failed));
             // It is in the book, so this cannot fail.
             let _ = self.book.ended(name, now);
             look.log.push(format!(

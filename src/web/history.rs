@@ -24,6 +24,8 @@ pub struct Hour {
     pub met: u64,
     /// That ended later.
     pub late: u64,
+    /// That failed in time.
+    pub failed: u64,
     /// That were cancelled.
     pub cancelled: u64,
     /// Refusals, by reason.
@@ -33,7 +35,8 @@ pub struct Hour {
 impl Hour {
     /// Nothing happened.
     pub fn is_empty(&self) -> bool {
-        self.accepted + self.met + self.late + self.cancelled == 0 && self.refused.is_empty()
+        self.accepted + self.met + self.late + self.failed + self.cancelled == 0
+            && self.refused.is_empty()
     }
 }
 
@@ -68,6 +71,7 @@ impl History {
                     accepted: count(&hour["accepted"]),
                     met: count(&hour["met"]),
                     late: count(&hour["late"]),
+                    failed: count(&hour["failed"]),
                     cancelled: count(&hour["cancelled"]),
                     refused: refused
                         .map(|(reason, n)| (reason.clone(), count(n)))

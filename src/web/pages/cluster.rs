@@ -86,6 +86,7 @@ fn past(view: &View<'_>, history: Option<&History>) -> String {
     }
     let sum = |of: fn(&Hour) -> u64| hours.iter().map(of).sum::<u64>();
     let (met, missed, cancelled) = (sum(|h| h.met), sum(|h| h.late), sum(|h| h.cancelled));
+    let failed = sum(|h| h.failed);
     let ended = met + missed;
     let kept = match ended {
         0 => String::new(),
@@ -99,7 +100,7 @@ fn past(view: &View<'_>, history: Option<&History>) -> String {
         .first()
         .map_or(String::new(), |hour| (view.time)(hour.at));
     format!(
-        "<section>\n<h2>What became of jobs</h2>\n<p>Since {}: {} accepted, {cancelled} cancelled.{kept}</p>\n{}</section>\n\
+        "<section>\n<h2>What became of jobs</h2>\n<p>Since {}: {} accepted, {failed} failed, {cancelled} cancelled.{kept}</p>\n{}</section>\n\
          <section>\n<h2>Refusals</h2>\n{}</section>\n",
         Escaped(&since),
         sum(|h| h.accepted),

@@ -252,9 +252,10 @@ impl Local {
             ..Job::default()
         };
         if let Some(ended) = event("ended") {
-            let state = match (ended["cancelled"] == true, ended["met"] == true) {
-                (true, _) => "cancelled",
-                (_, true) => "met",
+            let state = match (ended["conclusion"].as_str(), ended["in_time"] == true) {
+                (Some(how @ ("cancelled" | "stopped" | "failed")), _) => how,
+                (Some("finished"), true) => "met",
+                (Some("unknown"), true) => "ended",
                 _ => "missed",
             };
             job.state = state.to_string();

@@ -216,7 +216,7 @@ impl Tone {
         match state {
             "on track" | "met" | "completed" | "running" => Tone::Good,
             "at risk" | "waits, at risk" | "overrun" | "orphaned" => Tone::Warn,
-            "late" | "missed" | "failed" | "timeout" | "node_fail" => Tone::Bad,
+            "late" | "missed" | "failed" | "stopped" | "timeout" | "node_fail" => Tone::Bad,
             _ => Tone::Quiet,
         }
     }

@@ -64,7 +64,7 @@ pub fn job_of_host(job: &Value, node: &str) -> (u64, String, Job) {
         key: text(job, "id"),
         id: text(job, "id"),
         name: command.chars().take(60).collect(),
-        state: state_of_host(job).to_string(),
+        state: text(job, "state"),
         live,
         node: node.to_string(),
         share: if live { number("share") } else { None },
@@ -78,31 +78,10 @@ pub fn job_of_host(job: &Value, node: &str) -> (u64, String, Job) {
         ending: if ending.is_null() {
             String::new()
         } else {
-            exit_in_words(&ending["exit-code"], &ending["signal"])
+            exit_in_words(&job["exit_code"], &job["signal"])
         },
     };
     (job["user"].as_u64().unwrap_or(u64::MAX), command, made)
-}
-
-/// The states of `libra status`.
-fn state_of_host(job: &Value) -> &'static str {
-    let ending = &job["ending"];
-    if !ending.is_null() {
-        return match (ending["cancelled"] == true, ending["met"] == true) {
-            (true, _) => "cancelled",
-            (_, true) => "met",
-            _ if job["started"] != true => "failed",
-            _ => "missed",
-        };
-    }
-    match (job["phase"].as_str(), job["standing"].as_str()) {
-        (Some("reserved"), _) => "starting",
-        (_, Some("at-risk")) => "at risk",
-        (_, Some("overrun")) => "overrun",
-        (_, Some("late")) => "late",
-        _ if job["orphaned"] == true => "orphaned",
-        _ => "on track",
-    }
 }
 
 /// `exit code 0`, `ended by signal 15`; empty where neither is known.
@@ -170,6 +149,9 @@ pub fn settle(
                 job.ending.clone_from(&job.state);
             }
             job.state = match ended {
+                _ if job.state != "completed" && job.state != "ended" => "failed".to_string(),
+                // Nobody says how.
+                Some(_) if took <= terms.deadline && job.state == "ended" => "ended".to_string(),
                 Some(_) if took <= terms.deadline => "met".to_string(),
                 Some(_) => "missed".to_string(),
                 None => "ended".to_string(),
@@ -209,17 +191,19 @@ mod tests {
     fn a_job_of_this_host() {
         let json = json!({"id": "3", "command": "/bin/x", "user": 7, "phase": "running", "standing": "at-risk", "slots": 2,
             "share": 0.5, "price": 10.5, "elapsed_seconds": 4.0, "deadline_seconds": 20.0, "used_seconds": 1.0,
-            "estimate_seconds": 10.0, "started": true, "orphaned": false});
+            "estimate_seconds": 10.0, "started": true, "orphaned": false, "state": "at risk"});
         let (user, command, job) = job_of_host(&json, "n1");
         assert_eq!((user, command.as_str()), (7, "/bin/x"));
         assert_eq!((job.state.as_str(), job.live), ("at risk", true));
         let mut ended = json.clone();
         ended["phase"] = "ended".into();
-        ended["ending"] = json!({"met": true, "cancelled": false, "exit-code": 3, "signal": null});
+        ended["ending"] = json!({"met": false, "cancelled": false, "exit-code": 3, "signal": null});
+        ended["state"] = "failed".into();
+        ended["exit_code"] = 3.into();
         let (_, _, job) = job_of_host(&ended, "n1");
         assert_eq!(
             (job.state.as_str(), job.ending.as_str()),
-            ("met", "exit code 3")
+            ("failed", "exit code 3")
         );
         assert!(!job.live);
     }

@@ -390,7 +390,10 @@ fn job_of(id: &str, attributes: &Value) -> Job {
         "B" => "array begun",
         // Ended by qdel, in the words of PBS's own states.
         _ if attributes["substate"] == 91 => "cancelled",
+        // Ended by a limit of PBS, or by an operator without its host.
+        _ if matches!(attributes["Exit_status"].as_i64(), Some(265 | 271)) => "cancelled",
         _ if attributes["Exit_status"] == 0 => "completed",
+        _ if attributes["Exit_status"].is_i64() => "failed",
         _ => "ended",
     };
     let nodes = text("exec_host")
