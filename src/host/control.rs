@@ -9,7 +9,7 @@
 
 use super::ending::signal_job;
 use super::entry::{Entry, Phase, Process, Stopped};
-use super::registry::Leadership;
+use super::registry::{Leadership, Stamp};
 use super::{Host, HostError, clock, on_node, used};
 use crate::cgroup::{Group, Signal};
 use crate::decision::allotment::{Claim, allot};
@@ -73,6 +73,8 @@ pub struct ControlLoop<'a> {
     pub(super) measures_throttling: bool,
     pub(super) throttled: f64,
     read_at: Option<SystemTime>,
+    /// The files of live jobs as they were when they were read.
+    seen: HashMap<String, Stamp>,
     rounds: u64,
     /// Files that were found changed by somebody else, since the start.
     pub drifts: u64,
@@ -95,6 +97,7 @@ impl<'a> ControlLoop<'a> {
             measures_throttling: false,
             throttled: 0.0,
             read_at: None,
+            seen: HashMap::new(),
             rounds: 0,
             drifts: 0,
         }))
@@ -112,7 +115,7 @@ impl<'a> ControlLoop<'a> {
             self.host.hold_ceiling();
             let lock = self.host.registry.lock()?;
             self.host.registry.sweep(&lock)?;
-            self.host.forget(&mut self.host.registry.all()?, now)?;
+            self.host.forget(&lock, now)?;
         }
         let mut round = Round::default();
         let (mut over, mut overrun) = (Vec::new(), Vec::new());
@@ -208,8 +211,24 @@ impl<'a> ControlLoop<'a> {
         if self.read_at == Some(changed) {
             return Ok(());
         }
-        let mut live = HashSet::new();
-        for entry in self.host.registry.all()? {
+        let (mut live, mut seen) = (HashSet::new(), HashMap::new());
+        for (id, stamp) in self.host.registry.stamps()? {
+            if self.seen.get(&id) == Some(&stamp)
+                && self.watched.get(&id).is_some_and(Watched::is_open)
+            {
+                live.insert(id.clone());
+                seen.insert(id, stamp);
+                continue;
+            }
+            let entry = match self.host.registry.read(&id) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => continue,
+                Err(error) => {
+                    log::error!("{error}");
+                    continue;
+                }
+            };
+            seen.insert(id, stamp);
             if !entry.is_live() || entry.boot != self.host.boot {
                 continue;
             }
@@ -245,6 +264,7 @@ impl<'a> ControlLoop<'a> {
                 }
             }
         }
+        self.seen = seen;
         self.watched.retain(|id, _| live.contains(id));
         let settled = SystemTime::now()
             .duration_since(changed)

@@ -9,7 +9,9 @@ use super::entry::{Conclusion, Ending, Entry};
 use super::registry::Lock;
 use super::{Host, HostError, clock};
 use crate::metrics::files::read_record;
-use crate::metrics::{Counts, Outcome, Record, Rejection, System};
+use crate::metrics::{Counts, Outcome, Reason, Record, Rejection, System};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 /// How a job of this host has ended.
@@ -39,7 +41,37 @@ impl Host {
     /// # Errors
     /// When the file cannot be read, with its path.
     pub fn counts(&self) -> Result<Option<Record>, String> {
+        let mut counted = self.written_counts()?;
+        let faults = std::fs::metadata(self.faults_path()).map_or(0, |data| data.len());
+        if faults > 0 {
+            let mut counts = Counts::EMPTY;
+            counts.refuse_many(Reason::Fault, faults);
+            let record = counted.get_or_insert_with(|| Record::new(&self.boot));
+            record.totals.add(&counts);
+        }
+        Ok(counted)
+    }
+
+    fn written_counts(&self) -> Result<Option<Record>, String> {
         read_record(&self.counts_path(), System::Local)
+    }
+
+    /// A byte for each submission that could not be judged: the lock, without which nothing is counted, may be what it lacked.
+    fn faults_path(&self) -> PathBuf {
+        self.registry.directory().join("faults")
+    }
+
+    /// Counts a submission that could not be judged; best effort.
+    pub(super) fn count_fault(&self) {
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(self.faults_path());
+        if let Err(error) = file.and_then(|mut file| file.write_all(b".")) {
+            log::debug!("a fault is not counted: {error}");
+        }
     }
 
     /// Counts something.
@@ -86,7 +118,7 @@ impl Host {
     }
 
     fn counts_or_new(&self, now: f64) -> Record {
-        let found = self.counts().unwrap_or_else(|problem| {
+        let found = self.written_counts().unwrap_or_else(|problem| {
             log::error!("{problem}; jobs are counted from 0 on");
             None
         });

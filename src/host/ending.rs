@@ -103,6 +103,9 @@ impl Host {
         if entry.boot != self.boot {
             return true;
         }
+        if self.is_watched_over(entry) {
+            return false;
+        }
         // What could not be ended still holds its share.
         entry.phase != Phase::Ending
             && self
@@ -110,13 +113,13 @@ impl Host {
                 .is_ok_and(|group| self.is_abandoned(entry, group.as_ref()))
     }
 
-    /// All jobs, those that are over and were left by whoever watched over them ended first, and
+    /// All live jobs, those that are over and were left by whoever watched over them ended first, and
     /// those that ended long ago forgotten.
     pub(super) fn settle(&self, lock: &Lock, now: f64) -> Result<Vec<Entry>, HostError> {
         self.registry.sweep(lock)?;
-        let mut entries = self.registry.all()?;
+        let mut entries = self.registry.live()?;
         for entry in entries.iter_mut() {
-            if !entry.is_live() {
+            if !entry.is_live() || self.is_watched_over(entry) {
                 continue;
             }
             if let Err(error) = self.settle_one(lock, entry, now) {
@@ -124,8 +127,18 @@ impl Host {
                 log::warn!("job {}: {error}", entry.id);
             }
         }
-        self.forget(&mut entries, now)?;
+        entries.retain(Entry::is_live);
         Ok(entries)
+    }
+
+    /// A cheap look that spares the others: whoever watches over it is there, and nobody asked for its end.
+    fn is_watched_over(&self, entry: &Entry) -> bool {
+        entry.boot == self.boot
+            && matches!(entry.phase, Phase::Reserved | Phase::Running)
+            && entry.quote.is_none()
+            && !entry.cancelled
+            && !(entry.group.is_some() && self.enforcer().is_none())
+            && entry.supervisor.is_some_and(|process| process.is_alive())
     }
 
     /// Ends one job if it is over. The lock is held: what cannot be killed at once is left to the
@@ -201,8 +214,9 @@ impl Host {
     /// When the registry fails.
     pub fn clean(&self) -> Result<(), HostError> {
         let lock = self.registry.lock()?;
-        self.settle(&lock, clock::since_boot())?;
-        Ok(())
+        let now = clock::since_boot();
+        self.settle(&lock, now)?;
+        self.forget(&lock, now)
     }
 
     /// Says which directories beside the jobs' own nobody has on record. They are for a person to
@@ -214,7 +228,7 @@ impl Host {
         let Some(enforcer) = self.enforcer() else {
             return Ok(());
         };
-        let entries = self.registry.all()?;
+        let entries = self.registry.live()?;
         let known: Vec<_> = entries
             .into_iter()
             .filter_map(|entry| entry.group)
@@ -303,21 +317,17 @@ impl Host {
     }
 
     /// Forgets jobs that ended long ago.
-    pub(super) fn forget(&self, entries: &mut Vec<Entry>, now: f64) -> Result<(), HostError> {
-        let keep = self.config.registry.keep_ended.0;
-        let ended = entries.iter().filter(|entry| !entry.is_live()).count();
-        let mut surplus = ended.saturating_sub(MOST_ENDED);
-        let mut forgotten = Vec::new();
-        for entry in entries.iter().filter(|entry| !entry.is_live()) {
-            let at = entry.ending.as_ref().map_or(0.0, |ending| ending.at);
-            if now - at > keep || surplus > 0 {
-                surplus = surplus.saturating_sub(1);
-                self.registry.remove(&entry.id)?;
-                forgotten.push(entry.id.clone());
-            }
+    pub(super) fn forget(&self, _lock: &Lock, now: f64) -> Result<(), HostError> {
+        // One that was killed between its last write and its move, or an older version's.
+        for entry in self.registry.live()?.iter().filter(|e| !e.is_live()) {
+            self.registry.put_aside(&entry.id)?;
         }
-        entries.retain(|entry| !forgotten.contains(&entry.id));
-        Ok(())
+        let keep = self.config.registry.keep_ended.0;
+        let is_old = |entry: &Entry| {
+            let at = entry.ending.as_ref().map_or(0.0, |ending| ending.at);
+            entry.boot != self.boot || now - at > keep
+        };
+        Ok(self.registry.forget_ended(MOST_ENDED, keep, is_old)?)
     }
 
     /// Ends a job because somebody asked for it: SIGTERM to all its processes, SIGKILL to what is

@@ -9,13 +9,16 @@
 //! [`counts`] and [`figures`] count.
 //! [`clock`] is the only place that reads a clock, [`machine`] the only one that looks at the host.
 
+mod arguments;
 pub mod batch;
 pub mod clock;
 pub mod control;
 pub mod counts;
+mod ended;
 pub mod ending;
 pub mod entry;
 pub mod figures;
+mod lock;
 pub mod machine;
 mod payment;
 pub mod quotes;

@@ -95,7 +95,10 @@ impl Host {
             let payer = Ok(None);
             return Asked { desk, payer };
         }
-        desk.tried(|payments| compare(payments, entries, now));
+        // Those that ended may have to be settled still.
+        let mut known = self.registry.ended()?;
+        known.extend_from_slice(entries);
+        desk.tried(|payments| compare(payments, &known, now));
         let uid = nix::unistd::getuid().as_raw();
         let user = crate::accounts::names::user_name(uid).unwrap_or_else(|| uid.to_string());
         let payer = desk.payer(&user, project, request.terms.budget, now);

@@ -5,18 +5,23 @@
 //! - A file is replaced by rename, so a reader never sees half of one, and readers need no lock. All
 //!   writing is done under the lock.
 //! - Only its owner can write to it or open its locks; a registry that others can write to is refused.
+//! - Files of live jobs are in one directory, those of ended ones in another ([`super::ended`]); what only the owner may see of
+//!   a job is in a third ([`super::arguments`]).
 //! - A file that cannot be read is reported and left alone: it may be of a newer Libra.
 
-use super::entry::{Entry, Process, VERSION};
+use super::arguments;
+use super::entry::{Entry, Phase, Process, VERSION};
+pub use super::lock::Lock;
+use super::lock::{LONGEST, PATIENCE};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
-const LOCK: &str = "lock";
 const LEADER: &str = "leader";
 const DEPUTY: &str = "deputy";
 /// How the names of files end that are being written; a process number follows.
@@ -24,8 +29,6 @@ const TEMPORARY: &str = "tmp-";
 const NEXT_ID: &str = "next-id";
 const JOBS: &str = "jobs";
 const SUFFIX: &str = ".json";
-/// Longest wait for the lock: it is held for milliseconds.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// A job's file is a few hundred bytes; more is not ours.
 const LARGEST_FILE: u64 = 1 << 20;
 
@@ -33,12 +36,6 @@ const LARGEST_FILE: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct Registry {
     directory: PathBuf,
-}
-
-/// Held while a decision is made.
-#[derive(Debug)]
-pub struct Lock {
-    _file: Flock<File>,
 }
 
 /// Held by the one process that runs the control loop of this registry.
@@ -62,8 +59,14 @@ pub enum RegistryError {
         error: io::Error,
     },
     /// The lock was not to be had.
-    #[error("{path} has been locked for more than {} s; a libra that hangs holds it ('fuser {path}' names it)", PATIENCE.as_secs())]
+    #[error("{path} has been locked for more than {} s by one and the same process; a libra that hangs holds it ('fuser {path}' names it)", PATIENCE.as_secs())]
     Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// So many wanted the lock that this one never had its turn.
+    #[error("{path}: others had the lock for {} s; too many jobs at once, try again later", LONGEST.as_secs())]
+    Busy {
         /// The lock file.
         path: PathBuf,
     },
@@ -94,11 +97,24 @@ pub enum RegistryError {
     Nowhere,
 }
 
-fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> RegistryError + 'a {
+pub(super) fn failed<'a>(
+    action: &'static str,
+    path: &'a Path,
+) -> impl Fn(io::Error) -> RegistryError + 'a {
     move |error| RegistryError::File {
         action,
         path: path.to_path_buf(),
         error,
+    }
+}
+
+/// Inode and time of a file: another one after each [`Registry::write`].
+pub(super) type Stamp = (u64, i64, i64);
+
+fn remove_file(path: &Path) -> Result<(), RegistryError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
+        _ => Ok(()),
     }
 }
 
@@ -154,12 +170,15 @@ impl Registry {
 
     /// Makes the directories where they are missing.
     fn make(&self) -> Result<(), RegistryError> {
-        let jobs = self.jobs();
+        self.make_directory(&self.jobs())
+    }
+
+    pub(super) fn make_directory(&self, directory: &Path) -> Result<(), RegistryError> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o755)
-            .create(&jobs)
-            .map_err(failed("make", &jobs))
+            .create(directory)
+            .map_err(failed("make", directory))
     }
 
     /// Its directory.
@@ -168,7 +187,7 @@ impl Registry {
     }
 
     /// Opens a lock for this user alone: whoever can open it can hold it for ever.
-    fn lock_file(&self, name: &str) -> Result<(PathBuf, File), RegistryError> {
+    pub(super) fn lock_file(&self, name: &str) -> Result<(PathBuf, File), RegistryError> {
         self.make()?;
         let path = self.directory.join(name);
         let file = OpenOptions::new()
@@ -181,29 +200,6 @@ impl Registry {
             .open(&path)
             .map_err(failed("open", &path))?;
         Ok((path, file))
-    }
-
-    /// Takes the lock, waiting for it no longer than 20 s.
-    ///
-    /// # Errors
-    /// When it is not to be had.
-    pub fn lock(&self) -> Result<Lock, RegistryError> {
-        let (path, mut file) = self.lock_file(LOCK)?;
-        let start = Instant::now();
-        // The kernel's own waiting has no time limit, and a signal handler to break it is worse.
-        let mut pause = Duration::from_micros(200);
-        loop {
-            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(file) => return Ok(Lock { _file: file }),
-                Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) => file = back,
-                Err((_, errno)) => return Err(failed("lock", &path)(errno.into())),
-            }
-            if start.elapsed() > PATIENCE {
-                return Err(RegistryError::Locked { path });
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(5));
-        }
     }
 
     /// Becomes the one that runs the control loop, unless somebody else is. Somebody who has been
@@ -262,8 +258,13 @@ impl Registry {
     /// # Errors
     /// When a directory cannot be read.
     pub fn sweep(&self, _lock: &Lock) -> Result<(), RegistryError> {
-        for directory in [self.directory.clone(), self.jobs()] {
-            for file in fs::read_dir(&directory).map_err(failed("read", &directory))? {
+        let commands = self.directory.join(arguments::COMMANDS);
+        for directory in [self.directory.clone(), self.jobs(), commands] {
+            let files = match fs::read_dir(&directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(failed("read", &directory))?,
+            };
+            for file in files {
                 let path = file.map_err(failed("read", &directory))?.path();
                 let left = path
                     .extension()
@@ -288,7 +289,11 @@ impl Registry {
             .unwrap_or(1);
         // Should the counter be lost, the files that are there still say what is taken.
         let mut id = written;
-        while self.path(&id.to_string()).exists() {
+        let is_taken = |id: u64| {
+            let name = Registry::file_name(&id.to_string());
+            self.jobs().join(&name).exists() || self.ended_directory().join(&name).exists()
+        };
+        while is_taken(id) {
             id += 1;
         }
         self.replace(&path, format!("{}\n", id + 1).as_bytes())?;
@@ -301,7 +306,10 @@ impl Registry {
     /// When it cannot be written; the old one is as it was then.
     pub fn write(&self, entry: &Entry) -> Result<(), RegistryError> {
         let path = self.path(&entry.id);
-        let mut text = serde_json::to_vec(entry).map_err(|error| RegistryError::Content {
+        self.keep_command(&entry.id, &entry.command)?;
+        let mut public = entry.clone();
+        public.command = arguments::program(&entry.command);
+        let mut text = serde_json::to_vec(&public).map_err(|error| RegistryError::Content {
             path: path.clone(),
             problem: error.to_string(),
         })?;
@@ -313,7 +321,12 @@ impl Registry {
                 problem: format!("it would have {} bytes", text.len()),
             });
         }
-        self.replace(&path, &text)
+        self.replace(&path, &text)?;
+        match entry.phase {
+            Phase::Ended => self.put_aside(&entry.id),
+            // A batch system may give the id of one that has ended again.
+            _ => remove_file(&self.ended_directory().join(Registry::file_name(&entry.id))),
+        }
     }
 
     /// Removes a job's file; fine where there is none.
@@ -321,21 +334,31 @@ impl Registry {
     /// # Errors
     /// When it is there and cannot be removed.
     pub fn remove(&self, id: &str) -> Result<(), RegistryError> {
-        let path = self.path(id);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(failed("remove", &path)(error))
-            }
-            _ => Ok(()),
-        }
+        remove_file(&self.path(id))?;
+        self.remove_ended(id)
     }
 
-    /// Reads one job; none where there is no such file.
+    pub(super) fn remove_ended(&self, id: &str) -> Result<(), RegistryError> {
+        self.drop_command(id);
+        remove_file(&self.ended_directory().join(Registry::file_name(id)))
+    }
+
+    /// Reads one job, live or ended; none where there is no such file. Its command line is the program alone.
     ///
     /// # Errors
     /// When the file cannot be read or is not a job.
     pub fn read(&self, id: &str) -> Result<Option<Entry>, RegistryError> {
-        let path = self.path(id);
+        match self.read_file(self.path(id), id)? {
+            None => self.read_ended(id),
+            found => Ok(found),
+        }
+    }
+
+    pub(super) fn read_ended(&self, id: &str) -> Result<Option<Entry>, RegistryError> {
+        self.read_file(self.ended_directory().join(Registry::file_name(id)), id)
+    }
+
+    fn read_file(&self, path: PathBuf, id: &str) -> Result<Option<Entry>, RegistryError> {
         let opened = OpenOptions::new()
             .read(true)
             // Neither a link nor a pipe that never answers is a job.
@@ -364,46 +387,77 @@ impl Registry {
         Err(RegistryError::Content { path, problem })
     }
 
-    /// The ids of all jobs that have a file, in order of submission where ids are numbers.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
-    pub fn ids(&self) -> Result<Vec<String>, RegistryError> {
-        let jobs = self.jobs();
+    /// The ids of the jobs that have a file in this directory, in order of submission where ids are numbers.
+    pub(super) fn ids_in(&self, directory: &Path) -> Result<Vec<String>, RegistryError> {
         let mut ids: Vec<String> = Vec::new();
-        let files = match fs::read_dir(&jobs) {
+        let files = match fs::read_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ids),
-            other => other.map_err(failed("read", &jobs))?,
+            other => other.map_err(failed("read", directory))?,
         };
         for file in files {
-            let name = file.map_err(failed("read", &jobs))?.file_name();
+            let name = file.map_err(failed("read", directory))?.file_name();
             if let Some(id) = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)) {
                 ids.push(id.to_string());
             }
         }
-        ids.sort_by(|a, b| match (a.parse::<u64>(), b.parse::<u64>()) {
-            (Ok(a), Ok(b)) => a.cmp(&b),
-            (Ok(_), Err(_)) => std::cmp::Ordering::Less,
-            (Err(_), Ok(_)) => std::cmp::Ordering::Greater,
-            (Err(_), Err(_)) => a.cmp(b),
+        // Numbers first, in their order.
+        ids.sort_by_cached_key(|id| {
+            let number = id.parse::<u64>().ok();
+            (number.is_none(), number, id.clone())
         });
         Ok(ids)
     }
 
-    /// All jobs. A file that cannot be taken is logged and left out.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
-    pub fn all(&self) -> Result<Vec<Entry>, RegistryError> {
+    pub(super) fn read_each(&self, ids: impl Iterator<Item = String>) -> Vec<Entry> {
         let mut entries = Vec::new();
-        for id in self.ids()? {
+        for id in ids {
             match self.read(&id) {
                 Ok(Some(entry)) => entries.push(entry),
                 Ok(None) => {}
                 Err(error) => log::error!("{error}"),
             }
         }
+        entries
+    }
+
+    /// All jobs that have not ended; one that has may be among them. A file that cannot be taken is logged and left out.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn live(&self) -> Result<Vec<Entry>, RegistryError> {
+        Ok(self.read_each(self.ids_in(&self.jobs())?.into_iter()))
+    }
+
+    /// All jobs, in order of submission where ids are numbers. A file that cannot be taken is logged and left out.
+    ///
+    /// # Errors
+    /// When a directory cannot be read.
+    pub fn all(&self) -> Result<Vec<Entry>, RegistryError> {
+        let mut entries = self.live()?;
+        let known: HashSet<String> = entries.iter().map(|entry| entry.id.clone()).collect();
+        let ended = self.ended()?.into_iter();
+        entries.extend(ended.filter(|entry| !known.contains(&entry.id)));
+        entries.sort_by_cached_key(|entry| {
+            let number = entry.id.parse::<u64>().ok();
+            (number.is_none(), number, entry.id.clone())
+        });
         Ok(entries)
+    }
+
+    /// The files of live jobs by id, each with what changes when it is replaced.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub(super) fn stamps(&self) -> Result<Vec<(String, Stamp)>, RegistryError> {
+        let ids = self.ids_in(&self.jobs())?.into_iter();
+        Ok(ids
+            .filter_map(|id| {
+                // Gone meanwhile.
+                let data = fs::metadata(self.path(&id)).ok()?;
+                let stamp = (data.ino(), data.mtime(), data.mtime_nsec());
+                Some((id, stamp))
+            })
+            .collect())
     }
 
     /// When a job was last added, changed or removed.
@@ -417,8 +471,12 @@ impl Registry {
             .map_err(failed("read", &jobs))
     }
 
-    fn path(&self, id: &str) -> PathBuf {
-        self.jobs().join(format!("{id}{SUFFIX}"))
+    pub(super) fn file_name(id: &str) -> String {
+        format!("{id}{SUFFIX}")
+    }
+
+    pub(super) fn path(&self, id: &str) -> PathBuf {
+        self.jobs().join(Registry::file_name(id))
     }
 
     /// Writes a file whole or not at all.

@@ -119,7 +119,7 @@ impl Host {
             let slots = f64::from(entry.slots.max(1));
             let mut job = JobReport {
                 id: entry.id.clone(),
-                command: entry.command.clone(),
+                command: self.registry.command(&entry.id, &entry.command),
                 user: entry.user,
                 phase: entry.phase,
                 state: "",

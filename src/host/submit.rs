@@ -17,6 +17,8 @@ use crate::decision::share::Need;
 use crate::metrics::Reason;
 use std::time::Instant;
 
+/// So many jobs after each other, one looks for ended ones to forget.
+const FORGET_EVERY: u64 = 32;
 /// Numbers that are tried for a new job.
 const MOST_IDS: usize = 1000;
 
@@ -94,7 +96,7 @@ impl Host {
     /// When the registry cannot be read.
     pub fn quote(&self, request: &Request) -> Result<Result<Terms, Box<Refusal>>, HostError> {
         let now = clock::since_boot();
-        let entries = self.registry.all()?;
+        let entries = self.registry.live()?;
         Ok(self.judge(request, &entries, now))
     }
 
@@ -119,7 +121,7 @@ impl Host {
         let now = clock::since_boot();
         let entries = match &lock {
             Some(lock) => self.settle(lock, now)?,
-            None => self.registry.all()?,
+            None => self.registry.live()?,
         };
         let nodes = [self.node(&entries, now)];
         let admission = self.config.admission();
@@ -174,6 +176,20 @@ impl Host {
     /// # Errors
     /// As [`Host::submit`], and [`HostError::Account`] where nobody can pay.
     pub fn submit_for(
+        &self,
+        request: &Request,
+        command: &str,
+        supervisor: Option<Process>,
+        project: Option<&str>,
+    ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+        let answer = self.try_submit(request, command, supervisor, project);
+        if answer.is_err() {
+            self.count_fault();
+        }
+        answer
+    }
+
+    fn try_submit(
         &self,
         request: &Request,
         command: &str,
@@ -262,6 +278,14 @@ impl Host {
             if !self.has_group(&entry.id) {
                 break;
             }
+        }
+        // Where there is no agent to do it: now and then, since it takes a look at each of them.
+        if entry
+            .id
+            .parse::<u64>()
+            .is_ok_and(|id| id % FORGET_EVERY == 0)
+        {
+            self.forget(lock, now)?;
         }
         Ok(entry)
     }

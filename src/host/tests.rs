@@ -268,3 +268,92 @@ fn a_process_that_cannot_look_at_cgroups_ends_no_job_that_has_one() {
     let read = host.registry().read("1").expect("readable").expect("there");
     assert_eq!(read.phase, Phase::Running);
 }
+
+#[test]
+fn what_has_ended_is_out_of_the_way_of_what_has_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = host(directory.path());
+    let ended = |id: &str| {
+        let mut entry = entry(&host, id);
+        entry.phase = Phase::Ended;
+        entry
+    };
+    let registry = host.registry();
+    let live = |registry: &Registry| registry.live().expect("readable").len();
+    let lock = registry.lock().expect("free");
+    registry.write(&entry(&host, "1")).expect("ours");
+    assert_eq!(live(registry), 1);
+    registry.write(&ended("1")).expect("ours");
+    assert_eq!(
+        (live(registry), registry.ended().expect("readable").len()),
+        (0, 1)
+    );
+    assert_eq!(
+        registry.read("1").expect("readable").map(|e| e.phase),
+        Some(Phase::Ended)
+    );
+    // As an older version leaves it, or one that was killed before it moved it.
+    let jobs = directory.path().join("registry/jobs/2.json");
+    fs::write(&jobs, serde_json::to_vec(&ended("2")).expect("JSON")).expect("ours");
+    assert_eq!(registry.all().expect("readable").len(), 2);
+    host.forget(&lock, super::clock::since_boot())
+        .expect("a registry");
+    assert!(!jobs.exists());
+    // A batch system gives an id again.
+    registry.write(&entry(&host, "2")).expect("ours");
+    assert_eq!(
+        (live(registry), registry.all().expect("readable").len()),
+        (1, 2)
+    );
+    assert_ne!(registry.next_id(&lock).expect("written"), 1);
+}
+
+#[test]
+fn a_hundred_thousand_ended_jobs_are_forgotten_a_part_at_a_time() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let host = host(directory.path());
+    let lock = host.registry().lock().expect("free");
+    let mut one = entry(&host, "1");
+    one.phase = Phase::Ended;
+    host.registry().write(&one).expect("ours");
+    let ended = directory.path().join("registry/ended");
+    for id in 2..=20_000 {
+        fs::hard_link(ended.join("1.json"), ended.join(format!("{id}.json"))).expect("ours");
+    }
+    let left = || fs::read_dir(&ended).expect("readable").count();
+    host.forget(&lock, super::clock::since_boot())
+        .expect("a registry");
+    assert_eq!(left(), 10_000);
+    host.forget(&lock, super::clock::since_boot())
+        .expect("a registry");
+    assert_eq!(left(), 1000);
+}
+
+#[test]
+fn a_submission_that_cannot_be_judged_is_counted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = host(directory.path());
+    host.registry().lock().expect("made");
+    let counted = || {
+        let counts = host.counts().expect("readable");
+        counts.map_or(0, |record| {
+            record.totals.refused(crate::metrics::Reason::Fault)
+        })
+    };
+    assert_eq!(counted(), 0);
+    // A lock that nobody can open.
+    let lock = directory.path().join("registry/lock");
+    fs::remove_file(&lock).expect("ours");
+    fs::create_dir(&lock).expect("ours");
+    for _ in 0..2 {
+        host.submit(&half(), "true", None).expect_err("no lock");
+    }
+    assert_eq!(counted(), 2);
+    fs::remove_dir(&lock).expect("ours");
+    host.submit(&half(), "true", Process::this())
+        .expect("a lock")
+        .expect("fits");
+    assert_eq!(counted(), 2);
+    let accepted = host.counts().expect("readable").expect("counted");
+    assert_eq!(accepted.totals.accepted, 1);
+}

@@ -216,6 +216,12 @@ impl Counts {
         self.decisions.observe(took);
     }
 
+    /// So many submissions were refused, and nobody knows how long that took.
+    pub fn refuse_many(&mut self, reason: Reason, submissions: u64) {
+        let count = &mut self.refused[reason as usize];
+        *count = count.saturating_add(submissions);
+    }
+
     /// A job has ended.
     pub fn end(&mut self, outcome: Outcome) {
         self.end_many(outcome, 1);

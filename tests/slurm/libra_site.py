@@ -8,6 +8,7 @@ sets both. Without them they are built with cargo. Every node has a configuratio
 directory for cgroups.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -165,8 +166,10 @@ class Site(Cluster):
 
     def entry(self, node, job):
         """What a node's registry has of a job."""
-        file = self.registry(node) / f"jobs/{job}.json"
-        return json.loads(file.read_text()) if file.exists() else {}
+        for file in (self.registry(node) / f"{where}/{job}.json" for where in ("jobs", "ended", "jobs")):
+            with contextlib.suppress(FileNotFoundError):
+                return json.loads(file.read_text())
+        return {}
 
     def live(self):
         """Jobs that a registry has and that have not ended."""

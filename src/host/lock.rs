@@ -1,0 +1,91 @@
+//! The registry's lock: one who decides at a time.
+//!
+//! Whoever takes it counts up in its file, so that those who wait see it move on: a queue of hundreds is no fault, a holder
+//! that hangs is.
+
+use super::registry::{Registry, RegistryError, failed};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+const LOCK: &str = "lock";
+/// Longest wait for a lock that does not move on: it is held for milliseconds.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest wait altogether.
+pub(super) const LONGEST: Duration = Duration::from_secs(600);
+/// So long somebody who waits looks often; a long queue of such would be a load itself.
+const EAGER: Duration = Duration::from_millis(100);
+
+/// Held while a decision is made.
+#[derive(Debug)]
+pub struct Lock {
+    _file: Flock<File>,
+}
+
+impl Registry {
+    /// Takes the lock. Waits for it as long as it moves on from one to the next, but no longer than ten minutes.
+    ///
+    /// # Errors
+    /// When it is not to be had: one and the same process has held it for 20 s, or the queue is that long.
+    pub fn lock(&self) -> Result<Lock, RegistryError> {
+        let (path, mut file) = self.lock_file(LOCK)?;
+        let start = Instant::now();
+        let (mut moved, mut last) = (start, turn(&file));
+        // The kernel's own waiting has no time limit, and a signal handler to break it is worse.
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(file) => {
+                    // Only those who wait look at it, and only whether it has changed.
+                    let _ = file.write_all_at(&turn(&file).wrapping_add(1).to_le_bytes(), 0);
+                    return Ok(Lock { _file: file });
+                }
+                Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) => file = back,
+                Err((_, errno)) => return Err(failed("lock", &path)(errno.into())),
+            }
+            let now = Instant::now();
+            let turn = turn(&file);
+            if turn != last {
+                (last, moved) = (turn, now);
+            }
+            if now - moved > PATIENCE {
+                return Err(RegistryError::Locked { path });
+            }
+            if now - start > LONGEST {
+                return Err(RegistryError::Busy { path });
+            }
+            std::thread::sleep(pause);
+            let most = match now - start < EAGER {
+                true => 5,
+                // Not all of a queue at the same moment.
+                false => 15 + u64::from(std::process::id() % 16),
+            };
+            pause = (pause * 2).min(Duration::from_millis(most));
+        }
+    }
+}
+
+fn turn(file: &File) -> u64 {
+    let mut bytes = [0; 8];
+    // An empty file, or one that cannot be read, never moves on.
+    let _ = file.read_exact_at(&mut bytes, 0);
+    u64::from_le_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_one_who_takes_it_is_seen_by_those_who_wait() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let registry = Registry::open(directory.path()).expect("a registry");
+        let seen = || turn(&registry.lock_file(LOCK).expect("a file").1);
+        let before = seen();
+        drop(registry.lock().expect("free"));
+        drop(registry.lock().expect("free"));
+        assert_eq!(seen(), before + 2);
+    }
+}
