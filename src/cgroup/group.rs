@@ -310,7 +310,7 @@ impl Group {
 
     /// Sends a signal to every process inside. Returns how many got it.
     pub fn signal(&self, signal: Signal) -> Result<usize, Error> {
-        Ok(processes::send(&self.pids()?, signal))
+        processes::send(|| self.pids(), signal)
     }
 
     /// Kills everything inside and waits, at most `patience`, until it is dead. Kills nothing in a borrowed group.

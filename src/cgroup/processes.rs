@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use nix::sys::signal::{self, Signal};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
 use super::error::Error;
+use crate::ffi::pidfd::PidFd;
 
 pub(crate) const PROCS: &str = "cgroup.procs";
 /// All a threaded v2 group can list.
@@ -72,14 +74,35 @@ pub(crate) fn listed_below<'a>(
     Ok(pids.into_iter().collect())
 }
 
-/// Sends a signal to each; processes that have ended meanwhile are no error. Returns how many got it.
-pub(crate) fn send(pids: &[i32], signal: Signal) -> usize {
-    let own = Pid::this();
-    let allowed = pids
-        .iter()
-        .map(|&p| Pid::from_raw(p))
-        .filter(|&p| p.as_raw() > 1 && p != own);
-    allowed.filter(|&p| signal::kill(p, signal).is_ok()).count()
+/// Processes that are held at a time while they are signalled: each takes a file descriptor.
+const HELD: usize = 256;
+
+/// Sends a signal to each process that `list` lists; those that have ended meanwhile are no error. Returns how many got it.
+///
+/// Listed once more while they are held: a number that was given to somebody else meanwhile is not listed any more.
+pub(crate) fn send(
+    list: impl Fn() -> Result<Vec<i32>, Error>,
+    signal: Signal,
+) -> Result<usize, Error> {
+    let own = std::process::id() as i32;
+    let mut sent = 0;
+    for pids in list()?.chunks(HELD) {
+        let held: Vec<(i32, io::Result<PidFd>)> = (pids.iter())
+            .filter(|&&pid| pid > 1 && pid != own)
+            .map(|&pid| (pid, PidFd::open(pid)))
+            .collect();
+        let still: BTreeSet<i32> = list()?.into_iter().collect();
+        for (pid, process) in held.iter().filter(|(pid, _)| still.contains(pid)) {
+            let done = match process {
+                Ok(process) => process.send(signal).is_ok(),
+                Err(e) if e.raw_os_error() == Some(libc::ESRCH) => false,
+                // A kernel before 5.3, or too many files: by its number, then.
+                Err(_) => signal::kill(Pid::from_raw(*pid), signal).is_ok(),
+            };
+            sent += usize::from(done);
+        }
+    }
+    Ok(sent)
 }
 
 /// Kills until the directories are empty. Returns the processes left when the patience ran out.
@@ -95,7 +118,11 @@ pub(crate) fn kill_until_empty(
         if left.is_empty() || start.elapsed() >= patience {
             return Ok(left);
         }
-        if send(&left, Signal::SIGKILL) == 0 {
+        if send(
+            || listed_below(directories.iter().copied()),
+            Signal::SIGKILL,
+        )? == 0
+        {
             // Dying already, or not ours to signal.
             pause = (pause * 2).min(Duration::from_millis(20));
         }
@@ -245,9 +272,26 @@ mod tests {
 
     #[test]
     fn spares_itself_and_init() {
-        assert_eq!(
-            send(&[0, 1, -1, std::process::id() as i32], Signal::SIGKILL),
-            0
-        );
+        let list = || Ok(vec![0, 1, -1, std::process::id() as i32]);
+        assert_eq!(send(list, Signal::SIGKILL).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_process_that_is_not_listed_any_more_is_not_hit() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("600")
+            .spawn()
+            .unwrap();
+        let pid = child.id() as i32;
+        // Its number was that of a job's process; then it left, or the number was given away.
+        let times = std::cell::Cell::new(0);
+        let list = || {
+            times.set(times.get() + 1);
+            Ok(if times.get() == 1 { vec![pid] } else { vec![] })
+        };
+        assert_eq!(send(list, Signal::SIGKILL).unwrap(), 0);
+        assert!(child.try_wait().unwrap().is_none());
+        assert_eq!(send(|| Ok(vec![pid]), Signal::SIGKILL).unwrap(), 1);
+        assert!(!child.wait().unwrap().success());
     }
 }

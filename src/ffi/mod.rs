@@ -7,6 +7,7 @@
 // Its functions are visible to whoever loads a library that has them, so plugins leave them out.
 #[cfg(feature = "c-interface")]
 pub mod c;
+pub mod pidfd;
 pub mod spawn;
 
 #[cfg(feature = "c-interface")]

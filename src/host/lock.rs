@@ -32,7 +32,7 @@ impl Registry {
     pub fn lock(&self) -> Result<Lock, RegistryError> {
         let (path, mut file) = self.lock_file(LOCK)?;
         let start = Instant::now();
-        let (mut moved, mut last) = (start, turn(&file));
+        let mut queue = Queue::new(start, turn(&file));
         // The kernel's own waiting has no time limit, and a signal handler to break it is worse.
         let mut pause = Duration::from_micros(200);
         loop {
@@ -46,15 +46,10 @@ impl Registry {
                 Err((_, errno)) => return Err(failed("lock", &path)(errno.into())),
             }
             let now = Instant::now();
-            let turn = turn(&file);
-            if turn != last {
-                (last, moved) = (turn, now);
-            }
-            if now - moved > PATIENCE {
-                return Err(RegistryError::Locked { path });
-            }
-            if now - start > LONGEST {
-                return Err(RegistryError::Busy { path });
+            match queue.look(now, turn(&file)) {
+                Wait::On => {}
+                Wait::Stuck => return Err(RegistryError::Locked { path }),
+                Wait::TooLong => return Err(RegistryError::Busy { path }),
             }
             std::thread::sleep(pause);
             let most = match now - start < EAGER {
@@ -63,6 +58,43 @@ impl Registry {
                 false => 15 + u64::from(std::process::id() % 16),
             };
             pause = (pause * 2).min(Duration::from_millis(most));
+        }
+    }
+}
+
+/// What somebody who waits has seen of the lock.
+struct Queue {
+    start: Instant,
+    moved: Instant,
+    turn: u64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Wait {
+    On,
+    Stuck,
+    TooLong,
+}
+
+impl Queue {
+    fn new(start: Instant, turn: u64) -> Queue {
+        Queue {
+            start,
+            moved: start,
+            turn,
+        }
+    }
+
+    fn look(&mut self, now: Instant, turn: u64) -> Wait {
+        if turn != self.turn {
+            (self.turn, self.moved) = (turn, now);
+        }
+        if now - self.moved > PATIENCE {
+            Wait::Stuck
+        } else if now - self.start > LONGEST {
+            Wait::TooLong
+        } else {
+            Wait::On
         }
     }
 }
@@ -87,5 +119,26 @@ mod tests {
         drop(registry.lock().expect("free"));
         drop(registry.lock().expect("free"));
         assert_eq!(seen(), before + 2);
+    }
+
+    #[test]
+    fn a_queue_that_moves_is_no_fault_and_a_holder_that_hangs_is() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut queue = Queue::new(start, 7);
+        assert_eq!(queue.look(at(20), 7), Wait::On);
+        assert_eq!(queue.look(at(21), 7), Wait::Stuck);
+        let mut queue = Queue::new(start, 7);
+        for minute in 1..=10 {
+            for second in 0..6 {
+                assert_eq!(
+                    queue.look(at(minute * 60 - 60 + second * 10), minute * 6 + second),
+                    Wait::On
+                );
+            }
+        }
+        assert_eq!(queue.look(at(601), 1000), Wait::TooLong);
+        assert_eq!(queue.look(at(611), 1000), Wait::TooLong);
+        assert_eq!(queue.look(at(630), 1000), Wait::Stuck);
     }
 }

@@ -25,6 +25,7 @@ pub mod quotes;
 pub mod registry;
 pub mod report;
 mod room;
+mod sellers;
 pub mod submit;
 pub mod supervise;
 #[cfg(test)]
@@ -100,6 +101,11 @@ pub enum HostError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// Another installation promises the same processors.
+    #[error(
+        "the processors of this host are promised by another installation of Libra, {0}, and two cannot keep their promises on the same ones; submit there (through the batch system, or ask the administrator)"
+    )]
+    OtherSeller(String),
     /// Nobody can pay for it; as the user is told.
     #[error("{0}")]
     Account(String),

@@ -61,6 +61,7 @@ impl Host {
         project: Option<&str>,
         seconds: f64,
     ) -> Result<(Result<Terms, NotTaken>, Option<KeptAs>), HostError> {
+        self.be_the_only_seller()?;
         let lock = self.registry.lock()?;
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
@@ -113,6 +114,7 @@ impl Host {
         supervisor: Option<Process>,
         project: Option<&str>,
     ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+        self.be_the_only_seller()?;
         let lock = self.registry.lock()?;
         let begun = Instant::now();
         let now = clock::since_boot();

@@ -196,6 +196,7 @@ impl Host {
         supervisor: Option<Process>,
         project: Option<&str>,
     ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+        self.be_the_only_seller()?;
         let lock = self.registry.lock()?;
         let begun = Instant::now();
         let now = clock::since_boot();
