@@ -377,6 +377,32 @@ fn a_ceiling_follows_the_configuration_and_is_set_again() {
 }
 
 #[test]
+fn one_that_left_the_group_that_holds_it_is_put_back() {
+    let Some(stage) = Stage::set(Spare::Idle) else {
+        return;
+    };
+    let group = stage.group("1.left", 0.5);
+    let pid = stage.sh("sleep 60");
+    assert!(group.place(pid).unwrap());
+    assert_eq!(group.put_back().unwrap(), Vec::<i32>::new());
+    let cpu = group.directory().to_owned();
+    let apart = group.record().directories.len() > 1 && cpu.join("cpu.shares").exists();
+    if !apart || cpu.join("cpuacct.usage").exists() {
+        println!("one directory holds and counts here: who leaves it is nobody's");
+        return;
+    }
+    let top = cpu.parent().unwrap().parent().unwrap();
+    fs::write(top.join("cgroup.procs"), pid.to_string()).unwrap();
+    let inside = || {
+        let listed = fs::read_to_string(cpu.join("cgroup.procs")).unwrap();
+        listed.lines().any(|line| line == pid.to_string())
+    };
+    assert!(!inside());
+    assert_eq!(group.put_back().unwrap(), [pid]);
+    assert!(inside());
+}
+
+#[test]
 fn children_cannot_leave_by_setsid() {
     let Some(stage) = Stage::set(Spare::Idle) else {
         return;

@@ -269,6 +269,51 @@ impl Group {
         Ok(moved.len())
     }
 
+    /// Moves processes that are counted as this job's and have left the group that holds them to its share back into it; returns
+    /// which. Only where that can be told: on version 1 with accounting mounted apart, in a group that was made here. A process
+    /// that left both is nobody's any more.
+    pub fn put_back(&self) -> Result<Vec<i32>, Error> {
+        let of = |role| {
+            let found = self
+                .record
+                .directories
+                .iter()
+                .find(|d| d.roles.contains(&role));
+            found
+                .filter(|d| d.matches().unwrap_or(false))
+                .map(|d| d.path.as_path())
+        };
+        let (Some(held), Some(counted)) = (of(Role::Cpu), of(Role::Accounting)) else {
+            return Ok(Vec::new());
+        };
+        if held == counted || self.record.borrowed.is_some() {
+            return Ok(Vec::new());
+        }
+        // In this order: whoever is placed enters the one that holds it first.
+        let mut left = processes::listed_below([counted])?;
+        let inside = processes::listed_below([held])?;
+        left.retain(|pid| inside.binary_search(pid).is_err());
+        let mut moved = Vec::new();
+        for pid in left {
+            // Its number may have been given away since; then it is not counted here.
+            let is_ours = pid > 1
+                && processes::listed_below([counted])?
+                    .binary_search(&pid)
+                    .is_ok();
+            if !is_ours || pid == std::process::id() as i32 {
+                continue;
+            }
+            match write_once(&held.join(PROCS), &pid.to_string()) {
+                Err(e) if processes::has_ended(&e) => {}
+                other => {
+                    other?;
+                    moved.push(pid);
+                }
+            }
+        }
+        Ok(moved)
+    }
+
     /// The `cgroup.procs` of every hierarchy, opened for writing: a child that writes "0\n" into each of
     /// them between fork and exec starts inside.
     pub fn procs_files(&self) -> Result<Vec<File>, Error> {

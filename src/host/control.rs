@@ -22,6 +22,8 @@ use std::time::{Duration, SystemTime};
 /// Rounds after which a process that answers to its number is looked at more closely: the number
 /// may have been given to another one.
 const CLOSE_LOOK: u64 = 64;
+/// Rounds between two looks for processes of a job that have left its group.
+const LOOK_OUTSIDE: u64 = 16;
 /// Rounds between two looks for ended jobs to forget.
 const FORGET: u64 = 32;
 /// A directory changed less than this before it was read may change again under the same time stamp.
@@ -140,6 +142,9 @@ impl<'a> ControlLoop<'a> {
                     }
                     Err(error) => log::debug!("job {id}: {error}"),
                 }
+            }
+            if (self.rounds + index as u64) % LOOK_OUTSIDE == 0 {
+                watched.put_back();
             }
             let close = (self.rounds + index as u64) % CLOSE_LOOK == 0;
             let (job, need) = self.host.need_of(watched, close, now);
@@ -368,6 +373,18 @@ impl Watched {
             }
         }
         used(&self.entry, self.group.as_ref())
+    }
+
+    /// Only root can leave its group, by itself or by somebody else's doing.
+    fn put_back(&self) {
+        let id = &self.entry.id;
+        match self.group.as_ref().map(Group::put_back) {
+            Some(Ok(moved)) if !moved.is_empty() => {
+                log::warn!("job {id}: processes {moved:?} had left its cgroup; put back");
+            }
+            Some(Err(error)) => log::debug!("job {id}: {error}"),
+            _ => {}
+        }
     }
 
     /// Seconds that its group was throttled since the last round. What it was before it was looked at first belongs to
