@@ -137,6 +137,17 @@ fn what_is_served_is_what_was_done() {
     job.wait().expect("it was cancelled");
     let ended = "libra_jobs_ended_total{system=\"local\",outcome=\"cancelled\"}";
     assert_eq!(agent.metrics()[ended], 1.0);
+    // In time, and not done: by its exit code, by a signal, because there is no such program.
+    for script in ["exit 3", "kill -9 $$"] {
+        run("deadline=20,budget=99,estimate=1", script);
+    }
+    let terms = "deadline=20,budget=99,estimate=1";
+    let absent = site.libra(&["run", "-W", terms, "--", "/nonexistent"]).output();
+    assert_eq!(absent.expect("libra").status.code(), Some(127));
+    let outcome = |word: &str| {
+        agent.metrics()[&format!("libra_jobs_ended_total{{system=\"local\",outcome=\"{word}\"}}")]
+    };
+    assert_eq!((outcome("failed"), outcome("met")), (3.0, 1.0));
     drop(agent);
     site.assert_nothing_left();
 }

@@ -101,7 +101,7 @@ def main(directory):
         own = "system=local"
         for key, value in {
             ("libra_jobs_accepted_total", own): 3, ("libra_jobs_ended_total", "outcome=met", own): 1, ("libra_jobs_ended_total", "outcome=late", own): 1,
-            ("libra_jobs_ended_total", "outcome=cancelled", own): 1, ("libra_submissions_refused_total", "reason=budget", own): 1,
+            ("libra_jobs_ended_total", "outcome=failed", own): 1, ("libra_jobs_ended_total", "outcome=cancelled", own): 0, ("libra_submissions_refused_total", "reason=budget", own): 1,
             ("libra_decision_seconds_count", own): 4, ("libra_jobs", "state=running", own): 0, ("libra_host_jobs", "state=running"): 0,
             ("libra_host_leads",): 1, ("libra_host_enforced",): 1, ("libra_host_drifts_total",): 0, ("libra_host_rounds_failed_total",): 0,
             ("libra_jobs", "state=running", "system=slurm"): 7, ("libra_jobs_accepted_total", "system=slurm"): 3,
@@ -125,8 +125,8 @@ def main(directory):
         wait("the files are written", lambda: (host.metrics / "local.prom").exists() and "libra_jobs_accepted_total{system=\"local\"} 3" in (host.metrics / "local.prom").read_text())
         values(prometheus.text_string_to_metric_families((host.metrics / "local.prom").read_text()))
         history = json.loads((host.metrics / "local.json").read_text())
-        total = {key: sum(hour.get(key, 0) for hour in history["hours"]) for key in ("accepted", "met", "late", "cancelled")}
-        check("the history has it", total == {"accepted": 3, "met": 1, "late": 1, "cancelled": 1}, history)
+        total = {key: sum(hour.get(key, 0) for hour in history["hours"]) for key in ("accepted", "met", "late", "failed", "cancelled")}
+        check("the history has it", total == {"accepted": 3, "met": 1, "late": 1, "failed": 1, "cancelled": 0}, history)
 
         # Connections that say nothing take no others' place for long, and none of the agent's files.
         idle = [socket.create_connection(("127.0.0.1", host.port), timeout=30) for _ in range(64)]
