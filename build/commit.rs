@@ -23,11 +23,19 @@ pub fn checked_out(root: &Path) -> Option<(String, Vec<PathBuf>)> {
             };
             let loose = common.join(name);
             let packed = common.join("packed-refs");
+            // A branch that is packed gets a file of its own with the next commit. What is not there must not be watched: cargo
+            // would take that for a change each time.
+            let branch = if loose.exists() {
+                Some(loose.as_path())
+            } else {
+                loose.parent()
+            };
             watched.extend(
-                [&loose, &packed]
+                branch
                     .into_iter()
-                    .filter(|file| file.exists())
-                    .cloned(),
+                    .chain([packed.as_path()])
+                    .filter(|path| path.exists())
+                    .map(Path::to_path_buf),
             );
             match read_to_string(&loose) {
                 Ok(commit) => commit.trim().to_string(),
