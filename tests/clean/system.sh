@@ -1,0 +1,80 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # root is of scripts/env.sh
+# Sourced by tests/clean/run and tests/packaging/run, after scripts/env.sh: clean systems of Debian or Ubuntu to try things in.
+#
+# The clean systems are kept as target/debian-root/SUITE.tar for the next time, and the packages that were fetched for them beside
+# that; each run works on a copy below $work. What is mounted is mounted in a namespace of its own and goes with it.
+
+checks=0
+ok() { checks=$((checks + 1)); say "ok: $*"; }
+fail() { say "FAILED: $*"; exit 1; }
+
+# Root is needed for a chroot; the script starts itself again with sudo where that asks nothing.
+become_root() {
+    if [ "$(id -u)" -ne 0 ]; then
+        if have sudo && sudo -n true 2>/dev/null; then
+            exec sudo -n env PATH="$PATH" HOME="$HOME" CI="${CI:-}" "$0" "$@"
+        fi
+        say "not run: a chroot needs root"
+        exit 77
+    fi
+    PATH=$PATH:/usr/sbin:/sbin
+}
+
+# clean_root [SUITE]: sets cache to the archive of a clean system, which is made where it is not there. Without SUITE it is the one that
+# this machine itself has. The mirror is that of this machine, or debootstrap's own where this machine is no Debian.
+clean_root() {
+    local wanted=${1:-} uri suite origin line proxy=''
+    # shellcheck disable=SC2016 # apt fills these in
+    line=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)' 'Created-By: Packages' |
+        awk '$3 == "main" && ($4 == "Debian" || $4 == "Ubuntu" || NF == 3) && $2 !~ /-/ && !n++ { print $1, $2, $4 }')
+    read -r uri suite origin <<<"$line" || true
+    if [ -n "$wanted" ] && [ "$wanted" != "${suite:-}" ]; then
+        [ "${origin:-Debian}" = Debian ] || uri=''
+        suite=$wanted
+    fi
+    [ -n "${suite:-}" ] || fail "apt names no source to make a clean system from"
+    cache=$root/target/debian-root/$suite.tar
+    [ ! -e "$cache" ] || return 0
+    eval "$(apt-config shell proxy Acquire::http::Proxy)"
+    [ -z "$proxy" ] || export http_proxy=$proxy
+    say "Making a clean $suite; kept for the next time"
+    mkdir -p "${cache%/*}"
+    # debootstrap mounts /proc and /sys in it.
+    # shellcheck disable=SC2086 # no mirror is none
+    unshare --mount debootstrap --variant=minbase "$suite" "$work/base-$suite" ${uri:-} >"$work/log" 2>&1 || {
+        tail -n 5 "$work/log" "$work/base-$suite/debootstrap/debootstrap.log" 2>/dev/null || true
+        fail "debootstrap of $suite"
+    }
+    rm -rf "$work/base-$suite"/var/cache/apt/archives/*.deb "$work/base-$suite"/var/lib/apt/lists/*
+    tar -C "$work/base-$suite" -cf "$cache.$$" .
+    mv "$cache.$$" "$cache"
+    rm -rf --one-file-system "$work/base-$suite"
+}
+
+# fresh DIR: a copy of the clean system
+fresh() {
+    mkdir "$1"
+    tar -C "$1" -xpf "$cache"
+}
+
+# inside DIR COMMAND...: with /proc, without the host's processes. What is in the array 'binds' (SOURCE:PLACE) is mounted there, and
+# 'settings' (NAME=VALUE) is in the environment.
+binds=()
+settings=()
+inside() {
+    local dir=$1
+    shift
+    # shellcheck disable=SC2016 # of the inner shell
+    unshare --mount --pid --fork --mount-proc="$dir/proc" bash -c '
+        dir=$1
+        shift
+        while [ "$1" != -- ]; do
+            mkdir -p "$dir${1#*:}" && mount --bind "${1%%:*}" "$dir${1#*:}" || exit
+            shift
+        done
+        shift
+        exec chroot "$dir" "$@"' inside "$dir" "${binds[@]}" -- \
+        env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+        ${http_proxy:+"http_proxy=$http_proxy"} "${settings[@]}" "$@" </dev/null
+}
