@@ -7,7 +7,7 @@
 # and cargo's tests, and 'not run CLASS.TEST' of the Python suites, whose reason is in the next line.
 left_out() {
     awk '/^not run: / { sub(/^not run: */, ""); print; next }
-         /^not run [A-Za-z0-9_]+\./ { name = $3; if ((getline reason) <= 0) reason = ""; sub(/^not run: */, "", reason); print name ": " reason }' "$1" |
+         /^not run [A-Za-z]/ { name = $3; if ((getline reason) <= 0) reason = ""; sub(/^not run: */, "", reason); print name ": " reason }' "$1" |
         awk 'NF && !seen[$0]++'
 }
 
