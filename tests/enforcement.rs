@@ -58,7 +58,7 @@ impl Stage {
                 _turn: turn,
             }),
             Enforcement::None { reason } => {
-                eprintln!("enforcement is not tested here: {reason}");
+                eprintln!("not run: enforcement is not tested here: {reason}");
                 let excused = std::env::var("LIBRA_TEST_NO_CGROUP").is_ok_and(|v| v == "1");
                 assert!(
                     excused || std::env::var_os("CI").is_none(),
@@ -844,7 +844,7 @@ fn nobody_gets_a_reason() {
         .env("LIBRA_TEST_AS_NOBODY", "1")
         .current_dir(Path::new("/"));
     let Ok(output) = command.uid(65_534).gid(65_534).output() else {
-        eprintln!("another user cannot run this test binary where it is, or cannot be become");
+        eprintln!("not run: another user cannot run this test binary where it is, or cannot be become");
         return;
     };
     let text = String::from_utf8_lossy(&output.stdout);
