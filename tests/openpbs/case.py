@@ -141,6 +141,16 @@ class SiteCase(unittest.TestCase):
         quota, period = (int((self.pbs.cgroup(host, job) / f"cpu.cfs_{what}_us").read_text()) for what in ("quota", "period"))
         return quota / period if quota > 0 else float("inf")
 
+    def held_back(self, job, host, seconds=2):
+        """The part of so many seconds for which the kernel kept a job's cgroup from running, by its quota. What a busy machine has no time
+        for is not in it."""
+        def waited():
+            return int(dict(line.split() for line in (self.pbs.cgroup(host, job) / "cpu.stat").read_text().splitlines())["throttled_time"]) / 1e9
+
+        began, before = time.monotonic(), waited()
+        time.sleep(seconds)
+        return (waited() - before) / (time.monotonic() - began)
+
     def group_processes(self, job, host):
         file = self.pbs.cgroup(host, job) / "cgroup.procs"
         return [int(pid) for pid in file.read_text().split()] if file.exists() else []
