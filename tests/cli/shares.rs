@@ -78,13 +78,14 @@ fn a_job_that_waited_gets_a_larger_share_and_one_that_ran_ahead_a_smaller_one() 
     let _quiet = quiet();
     let site = Site::new("[node]\nprocessors = 1\n[admission]\nestimate-margin = \"0%\"");
     let gate = site.gate();
-    let script = format!("{}; {}", gate.until_open(), burn(1.0));
-    let child = site.start("deadline=100,budget=unlimited,estimate=20", &script);
+    // Much time, since a kernel in user mode counts as the job's what the machine does for others meanwhile.
+    let terms = "deadline=300,budget=unlimited,estimate=60";
+    let child = site.start(terms, &gate.until_open());
     let share = || site.job("1")["share"].as_f64().expect("a share");
     let first = share();
     assert!(first >= 0.199, "{first}");
     // The same work in less and less time.
-    wait_for("a larger share", || share() > first + 0.01);
+    wait_for("a larger share", || share() > first + 0.005);
     gate.open();
     let output = child.wait_with_output().expect("libra");
     assert!(

@@ -110,7 +110,7 @@ fn users_see_and_give_away_what_is_theirs() {
 fn connect(site: &Site) -> UnixStream {
     let stream = UnixStream::connect(site.path("run/socket")).expect("connects");
     stream
-        .set_read_timeout(Some(Duration::from_secs(30)))
+        .set_read_timeout(Some(Duration::from_secs(120)))
         .expect("a timeout");
     stream
 }
@@ -179,6 +179,9 @@ fn what_is_no_request_is_refused_and_the_service_goes_on() {
 #[test]
 fn a_slow_client_keeps_nobody_else_waiting() {
     let mut site = site();
+    let begun = Instant::now();
+    assert_eq!(site.user(NOBODY, &["balance"]).0, 0);
+    let alone = begun.elapsed();
     // Four that say nothing, all root's here: a fifth of the same user is told so.
     let silent: Vec<UnixStream> = (0..4).map(|_| connect(&site)).collect();
     // They are taken in the order in which they came.
@@ -187,8 +190,8 @@ fn a_slow_client_keeps_nobody_else_waiting() {
     let begun = Instant::now();
     assert_eq!(site.user(NOBODY, &["balance"]).0, 0);
     assert!(
-        begun.elapsed() < Duration::from_secs(5),
-        "{:?}",
+        begun.elapsed() < alone * 5 + Duration::from_secs(4),
+        "{:?}, and {alone:?} before",
         begun.elapsed()
     );
     // After a while they are left alone.
@@ -198,7 +201,7 @@ fn a_slow_client_keeps_nobody_else_waiting() {
         .expect("closed by the service");
     let took = begun.elapsed();
     assert!(
-        took > Duration::from_secs(5) && took < Duration::from_secs(25),
+        took > Duration::from_secs(5) && took < Duration::from_secs(120),
         "{took:?}"
     );
     drop(silent);
@@ -210,7 +213,7 @@ fn a_slow_client_keeps_nobody_else_waiting() {
     let _ = deaf.write_all(&request);
     let begun = Instant::now();
     assert_eq!(site.user(NOBODY, &["balance"]).0, 0);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < alone * 5 + Duration::from_secs(4));
     assert_eq!(site.service().try_wait().expect("waits"), None);
 }
 

@@ -129,7 +129,7 @@ impl Site {
     fn wait_for_service(&self) {
         let begun = Instant::now();
         while std::os::unix::net::UnixStream::connect(self.path("run/socket")).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "no service");
+            assert!(begun.elapsed() < Duration::from_secs(120), "no service");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
