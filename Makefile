@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= lib
 
-.PHONY: help demo test build lib slurm-plugins bench lint package install
+.PHONY: help demo test fuzz build lib slurm-plugins bench lint package install
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,6 +13,10 @@ demo: ## build, then show what it does on this machine
 
 test: ## all tests, with a summary at the end
 	@scripts/test
+
+fuzz: ## property tests with new seeds and many cases
+	@scripts/bootstrap build
+	@scripts/fuzz
 
 build: ## the command line: target/release/libra
 	@scripts/bootstrap build
