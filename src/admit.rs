@@ -105,7 +105,9 @@ pub fn admit<N: Nodes>(
     let available = available(&payer);
     if let Some(covered) = covered(&payer, request) {
         // A policy may weigh budgets, and prices follow deadlines: only what the account covers is judged.
-        nodes.ask(&covered).map_err(|not| unlimited(not, available))?;
+        nodes
+            .ask(&covered)
+            .map_err(|not| unlimited(not, available))?;
     }
     match nodes.take(request) {
         Ok(taken) => Ok((payer, taken)),
@@ -174,9 +176,9 @@ fn within(mut not: NotTaken, available: Option<f64>) -> NotTaken {
     if let (NotTaken::Refused(refusal), Some(available)) = (&mut not, available) {
         let most = coverable(available);
         // Prices of others are never above the budget that was judged, which is covered.
-        refusal.counter_offers.retain(
-            |offer| !matches!(*offer, CounterOffer::Budget { budget } if budget > most),
-        );
+        refusal
+            .counter_offers
+            .retain(|offer| !matches!(*offer, CounterOffer::Budget { budget } if budget > most));
     }
     not
 }

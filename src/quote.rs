@@ -149,7 +149,10 @@ impl Quote {
     /// Where no budget was given: says with which it would be accepted so. `write`: a budget as it is asked for.
     pub fn say_needs(&mut self, write: &dyn Fn(f64) -> String) {
         if let Some(budget) = self.needs {
-            let line = format!("\nno budget was given: this is the answer with {}", write(budget));
+            let line = format!(
+                "\nno budget was given: this is the answer with {}",
+                write(budget)
+            );
             self.text.push_str(&line);
         }
     }

@@ -171,8 +171,12 @@ fn typed(offer: &CounterOffer, request: &Request) -> Request {
             "processors" => {
                 again.shape.processors_per_chunk = value.parse().expect("our own text");
             }
-            "deadline" => again.terms.deadline = text::duration::parse(value).expect("our own text"),
-            "estimate" => again.terms.estimate = text::duration::parse(value).expect("our own text"),
+            "deadline" => {
+                again.terms.deadline = text::duration::parse(value).expect("our own text")
+            }
+            "estimate" => {
+                again.terms.estimate = text::duration::parse(value).expect("our own text")
+            }
             "budget" => again.terms.budget = value.parse().expect("our own text"),
             other => panic!("{other} in {text}"),
         }

@@ -88,7 +88,9 @@ fn processors_in(entry: &str) -> Option<&str> {
 
 /// The rest of a list; none where there was nothing else in it.
 fn without_processors(list: &str) -> Option<String> {
-    let rest = list.split(',').filter(|entry| processors_in(entry).is_none());
+    let rest = list
+        .split(',')
+        .filter(|entry| processors_in(entry).is_none());
     let rest: Vec<&str> = rest.collect();
     (!rest.is_empty()).then(|| rest.join(","))
 }

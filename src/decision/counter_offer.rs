@@ -558,7 +558,9 @@ mod tests {
             let mut changed = request;
             changed.terms.budget = budget;
             let mut scratch = [Placement::EMPTY; 1];
-            admission.accepts(&nodes[..], &changed, &mut scratch).is_some()
+            admission
+                .accepts(&nodes[..], &changed, &mut scratch)
+                .is_some()
         };
         assert!(budget > 11.0 && accepted(budget) && !accepted(budget - 0.01));
     }

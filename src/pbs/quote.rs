@@ -132,7 +132,9 @@ impl Server {
         };
         let mut answer = admit(payer, &found.request, &mut asking);
         if let Ok((Some(payer), offer)) = &answer {
-            let sold = self.book.sold(&found.request, found.count, &offered(offer), None, now);
+            let sold = self
+                .book
+                .sold(&found.request, found.count, &offered(offer), None, now);
             if let Err(denied) = self.desk.covers(payer, &sold) {
                 answer = Err(NotTaken::Denied(denied));
             }

@@ -296,7 +296,10 @@ impl Asked {
         if !self.by_select {
             return (chunks == 1 && parts == 1).then(|| format!("-l ncpus={each}"));
         }
-        let mut select = format!("-l select={}:ncpus={each}", u64::from(chunks) * u64::from(parts));
+        let mut select = format!(
+            "-l select={}:ncpus={each}",
+            u64::from(chunks) * u64::from(parts)
+        );
         if self.shape.memory_per_chunk > 0 {
             let memory = self.shape.memory_per_chunk / u64::from(parts);
             let _ = write!(select, ":mem={memory}b");

@@ -337,14 +337,7 @@ impl Controller {
             let tokens = admitted.token..admitted.token + u64::from(count);
             self.tests.extend(tokens.map(|token| (token, now)));
         }
-        Ok(self.accepted(
-            submission,
-            &found.asked,
-            sold,
-            partition,
-            &admitted,
-            pinned,
-        ))
+        Ok(self.accepted(submission, &found.asked, sold, partition, &admitted, pinned))
     }
 
     /// Partitions and nodes that a submission may have. `question`: it may be without a budget.

@@ -57,10 +57,7 @@ pub(super) fn in_few_words(mut text: String) -> String {
 }
 
 /// A counter-offer as options of sbatch.
-pub(super) fn write_offer(
-    offer: &CounterOffer,
-    submission: &Submission,
-) -> Option<String> {
+pub(super) fn write_offer(offer: &CounterOffer, submission: &Submission) -> Option<String> {
     match *offer {
         CounterOffer::Deadline { deadline, price } => Some(format!(
             "--sla-deadline={} (costs {})",

@@ -201,7 +201,10 @@ mod tests {
             let shown = show(seconds);
             let read = parse(&shown).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(show(read), shown);
-            assert!((read - seconds).abs() <= (seconds / 20.0).max(0.05), "{shown}");
+            assert!(
+                (read - seconds).abs() <= (seconds / 20.0).max(0.05),
+                "{shown}"
+            );
             seconds *= 1.037;
         }
     }

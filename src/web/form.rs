@@ -274,7 +274,10 @@ mod tests {
             said.to_string().starts_with("Budget: it is missing"),
             "{said}"
         );
-        assert!(checked_terms(&typed(&fields), Kind::Local).is_ok(), "a price");
+        assert!(
+            checked_terms(&typed(&fields), Kind::Local).is_ok(),
+            "a price"
+        );
         assert!(checked(&typed(&fields), Kind::Slurm).is_ok());
         fields.remove("script");
         assert!(checked(&typed(&fields), Kind::Slurm).is_err());

@@ -150,10 +150,16 @@ static void chunks_are_placed_all_or_none(void)
     j.chunks = 4;
     CHECK(accept_reject_all_nodes(&j, n, 3, &d) == 0 && d.reason == LIBRA_REASON_CHUNKS);
     CHECK(d.needed == 4 && d.available == 3 && d.counter_chunks == 3 && d.counter_processors == 1);
+    /* The work of four on three of them, as the header says. */
+    CHECK(NEAR(d.counter_shape_price, 3 * (13.34 + 13.34 / 20)));
+    j.estimate = 10.0 * 4 / 3;
+    j.chunks = 3;
+    CHECK(accept_reject_all_nodes(&j, n, 3, &d) == 1);
+    j.estimate = 10;
     j.scatter = 0;
-    j.chunks = 9; /* 8 halves fit */
+    j.chunks = 9; /* 8 halves fit, and the work of 9 on no fewer */
     CHECK(accept_reject_all_nodes(&j, n, 3, &d) == 0);
-    CHECK(d.counter_chunks == 8 && NEAR(d.counter_shape_price, 8 * 10.5));
+    CHECK(d.counter_chunks == 0 && isnan(d.counter_shape_price));
     j.chunks = 8;
     CHECK(accept_reject_all_nodes(&j, n, 3, &d) == 1 && d.placement_count == 3);
 }

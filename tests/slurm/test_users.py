@@ -81,15 +81,18 @@ class Submitting(SiteCase):
         self.assertGreater(float(offer[0].split("=")[1]), 200)
 
     def test_refused_for_its_tasks(self):
-        """Six tasks on four nodes of one processor; two nodes where one has room."""
+        """Six tasks on four nodes of one processor; two nodes where one has room: the same work on fewer takes longer on each."""
         text = self.refused(self.ask(10, 100, "-n6"), "libra: refused (nodes): it asks for 6 nodes and there is room for 4 now")
-        self.assertEqual(self.take(text, "-N", *self.terms_of(10, 100), "-n6"), ["-N", "4", "-n", "4"])
+        self.assertEqual(self.take(text, "-N", *self.terms_of(10, 100), "-n6"), ["-N", "4", "-n", "4", "--estimate=15"])
         self.clear()
         for node in self.slurm.nodes[1:]:
             self.sell(90, 100, "-w", node)
-        terms = [*self.terms_of(50, 100), "-N2"]
+        terms = [*self.terms_of(40, 100), "-N2"]
         text = self.refused(self.slurm.sbatch(*terms), "libra: refused (nodes)")
-        self.assertEqual(self.take(text, "-N", *terms), ["-N", "1", "-n", "1"])
+        self.assertEqual(self.take(text, "-N", *terms), ["-N", "1", "-n", "1", "--estimate=80"])
+        # Twice 60 s on one processor take longer than 100 s.
+        text = self.refused(self.ask(60, 100, "-N2"), "libra: refused (nodes)")
+        self.assertNotIn("-N 1", text)
 
     def test_refused_for_its_array(self):
         """Five of 0.63 on four nodes: four would be accepted, and as many as the budget is for."""

@@ -3,8 +3,10 @@
 use super::Shares;
 use crate::decision::admission::Admission;
 use crate::decision::allotment::Spare;
-use crate::decision::job::{DeadlineType, Terms};
-use crate::decision::node::NodeSpec;
+use crate::decision::counter_offer::CounterOffer;
+use crate::decision::job::{DeadlineType, Request, Shape, Terms};
+use crate::decision::node::{NodeSpec, PlainNode};
+use crate::decision::placement::Placement;
 use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
 use crate::decision::pricing::{AnyPricing, Linear, Utilisation};
 use crate::simulate::{Fate, Machine, Observer, Outcome, Scheduler};
@@ -373,6 +375,64 @@ proptest! {
         let ends = run(rules(policy, Spare::Shared), &[alone], &Machine::uniform(1, 4));
         if let Some(End::Ran(_, finish, _)) = &ends.ends[0] {
             prop_assert!((finish - run_time).abs() < 1e-9 * run_time);
+        }
+    }
+
+    /// Whoever takes an offer of fewer processors, and has all the work that he had, ends in time beside whoever was there.
+    #[test]
+    fn an_offer_of_fewer_processors_is_kept(
+        drawn in any_jobs(),
+        nodes in 2usize..7,
+        adaptive: bool,
+        spare in any_spare(),
+        asked in 3u32..12,
+        estimate in 1.0f64..100.0,
+        hurry in 1.0f64..8.0,
+    ) {
+        let policy = if adaptive {
+            AnyPolicy::LibraAdaptive(LibraAdaptive)
+        } else {
+            AnyPolicy::Libra(Libra::default())
+        };
+        let rules = rules(policy, spare);
+        // Chunks of one processor, no two on a node.
+        let machine = Machine::uniform(nodes, 1);
+        let mut cluster: Vec<PlainNode> = (machine.nodes.iter())
+            .map(|spec| PlainNode::new(*spec, Vec::new(), policy.share_rule()))
+            .collect();
+        let request = |job: &Job| Request {
+            terms: job.terms,
+            shape: Shape { chunks: job.processors, scatter: true, ..Shape::default() },
+        };
+        let mut jobs = workload(&drawn, true);
+        for job in &mut jobs {
+            job.submit = 0.0;
+            let request = request(job);
+            let mut places = vec![Placement::EMPTY; nodes];
+            if let Some(accepted) = rules.admission.accepts(&cluster[..], &request, &mut places) {
+                for place in &places[..accepted.nodes] {
+                    cluster[place.node].reserve(&request, place.chunks);
+                }
+            }
+        }
+        let mut wide = job(0.0, estimate, estimate, estimate * hurry);
+        wide.processors = asked;
+        let mut places = vec![Placement::EMPTY; nodes];
+        let judged = rules.admission.judge(&cluster[..], &request(&wide), &mut places);
+        let offers = judged.map_or_else(|refusal| refusal.counter_offers, |_| Vec::new());
+        for offer in offers {
+            let CounterOffer::Processors { chunks, estimate: planned, .. } = offer else {
+                continue;
+            };
+            let mut taken = wide;
+            taken.processors = chunks;
+            taken.terms.estimate = planned;
+            taken.run_time = estimate * f64::from(asked) / f64::from(chunks);
+            let mut all = jobs.clone();
+            all.push(taken);
+            let ends = run(rules, &all, &machine);
+            let due = estimate * hurry;
+            prop_assert!(ends.finish(all.len() - 1) <= due * (1.0 + 1e-5), "{:?} of {:?}", offer, wide);
         }
     }
 }

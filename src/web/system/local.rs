@@ -26,7 +26,7 @@ const START: &str = "#!/bin/sh\n\
     exec </dev/null >>\"$here/output\" 2>&1\n\
     exec \"$here/script\"\n";
 
-/// The longest that a verdict may take. It waits for other submissions on this host.
+/// So long the page waits for a verdict, which may have to wait for other submissions on this host.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The most that is read of what `libra run` said, in bytes.
@@ -85,7 +85,8 @@ impl Local {
         let mut record = self.records.begin(wanted, clock::unix_time())?;
         let begun = self.start(wanted, workplace, &mut record);
         match &begun {
-            Ok(Submitted::Accepted(_)) => {}
+            // Its script and what it says are there as long as it may need them.
+            Ok(Submitted::Accepted(_) | Submitted::Unknown(_)) => {}
             _ => self.records.drop(&record),
         }
         begun
@@ -160,10 +161,11 @@ impl Local {
                 }));
             }
             if Instant::now() > end {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(Problem::new(format!(
-                    "'libra run' gave no answer within {} s and was ended; try again later",
+                // Ended now it may have been accepted already: it goes on, and is under Jobs when it is.
+                self.children().push(child);
+                return Ok(Submitted::Unknown(format!(
+                    "It may still be submitted: 'libra run' has given no answer within {} s and goes on waiting for its turn on this \
+                     host. Look under Jobs before you submit it again; two jobs are paid twice.",
                     PATIENCE.as_secs()
                 )));
             }

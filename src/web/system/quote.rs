@@ -316,10 +316,7 @@ mod tests {
         let quote = Quote::from_json(&batch).expect("a quote");
         let both = Some((5.0, 8.0));
         // What would lose memory, tasks or work of the job has no button.
-        assert_eq!(
-            in_form(&quote),
-            [None, both, None, both, None, None, None]
-        );
+        assert_eq!(in_form(&quote), [None, both, None, both, None, None, None]);
         assert_eq!(quote.offers[2].text(), "an array of 5 jobs (costs 4)");
         let later = json!({"verdict": "refused", "reason": "budget", "text": "it costs 10.5 credits",
             "counter_offers": [{"deadline": 35.0, "budget": null, "processors": null, "price": 10.1, "text": "x"}],
@@ -349,7 +346,10 @@ mod tests {
         assert_eq!(quote.offers[0].budget, Some(10.63));
         assert_eq!(quote.offers[1].deadline, Some(35.0));
         assert_eq!(quote.offers[1].price, Some(3.09));
-        assert_eq!(quote.offers[2].text(), "-N 2 -n 3 --estimate=6 (costs 3.09)");
+        assert_eq!(
+            quote.offers[2].text(),
+            "-N 2 -n 3 --estimate=6 (costs 3.09)"
+        );
         assert_eq!(
             (quote.offers[3].processors, quote.offers[4].processors),
             (None, Some(2.0))
