@@ -2,13 +2,14 @@
 
 use super::args::{AgentArgs, Args};
 use super::metrics::Watch;
-use super::{Done, Failure, answer, load_config};
+use super::{CONFIG_FILE, Done, Failure, answer, load_config, named_config};
 use libra::host::control::{ControlLoop, Round};
 use libra::host::{Host, HostError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -49,8 +50,10 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
     let mut control: Option<ControlLoop<'_>> = None;
     let mut failing = false;
     let mut waiting = false;
+    let mut rules = Rules::of(args);
     loop {
         let start = Instant::now();
+        rules.look();
         let led = control.is_some();
         let round = host.lead_a_round(&mut control);
         if let Some(watch) = &mut watch {
@@ -113,6 +116,39 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
         {
             log::info!("the agent ends; jobs run on at the shares they have");
             return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+/// The file that the rules are of: whether it is still there. The agent goes on by what it has read.
+struct Rules {
+    file: Option<PathBuf>,
+    looked: Instant,
+}
+
+impl Rules {
+    /// So often.
+    const EVERY: Duration = Duration::from_secs(60);
+
+    fn of(args: &Args) -> Rules {
+        let named = named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"));
+        let file = named.unwrap_or_else(|| CONFIG_FILE.into());
+        Rules {
+            file: file.exists().then_some(file),
+            looked: Instant::now(),
+        }
+    }
+
+    fn look(&mut self) {
+        if self.looked.elapsed() < Rules::EVERY {
+            return;
+        }
+        self.looked = Instant::now();
+        if let Some(file) = self.file.as_ref().filter(|file| !file.exists()) {
+            log::error!(
+                "{} is gone; the agent goes on by the rules that it has read of it. Put it back",
+                file.display()
+            );
         }
     }
 }

@@ -21,17 +21,23 @@ pub fn config(command: &ConfigCommand, args: &Args) -> Done {
 fn check(file: Option<&Path>, args: &Args) -> Done {
     let environment = std::env::var_os("LIBRA_CONFIG");
     let named = named_config(file.or(args.config.as_deref()), environment);
-    let (origin, config) = match named {
-        Some(path) => (
-            path.display().to_string(),
-            Config::from_file(&path).map(Some),
-        ),
-        None => (CONFIG_FILE.to_string(), site_config(Path::new(CONFIG_FILE))),
+    let (origin, found) = match named {
+        Some(path) => {
+            let origin = path.display().to_string();
+            (
+                origin.clone(),
+                Config::from_file(&path).map(|config| (origin, config)),
+            )
+        }
+        None => {
+            let found = site_config(Path::new(CONFIG_FILE)).map(|found| {
+                let origin = found.origin.map(|file| file.display().to_string());
+                let origin = origin.unwrap_or_else(|| "built-in defaults".to_string());
+                (origin, found.config)
+            });
+            (CONFIG_FILE.to_string(), found)
+        }
     };
-    let found = config.map(|config| match config {
-        Some(config) => (origin.clone(), config),
-        None => ("built-in defaults".to_string(), Config::default()),
-    });
     let checked = found.and_then(|(origin, config)| {
         let warnings = registry_warnings(&origin, &config)?;
         Ok((origin, config, warnings))

@@ -31,7 +31,7 @@ mod workload;
 
 use args::{Args, Command};
 use clap::Parser;
-use libra::config::{Config, ConfigError};
+use libra::config::{Config, ConfigError, last};
 use libra::host::HostError;
 use libra::workload::write::Target;
 use std::ffi::OsString;
@@ -212,7 +212,7 @@ fn load_config(args: &Args) -> Result<Config, ConfigError> {
     let named = named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"));
     match named {
         Some(path) => Config::from_file(&path),
-        None => Ok(site_config(Path::new(CONFIG_FILE))?.unwrap_or_default()),
+        None => Ok(site_config(Path::new(CONFIG_FILE))?.config),
     }
 }
 
@@ -225,15 +225,14 @@ fn named_config(option: Option<&Path>, environment: Option<OsString>) -> Option<
     })
 }
 
-/// The site's configuration; none where there is no such file. One that is there and cannot be
+/// The site's configuration; the defaults where there never was one. One that is there and cannot be
 /// read is an error: with the defaults in its place other jobs would be admitted.
-fn site_config(path: &Path) -> Result<Option<Config>, ConfigError> {
-    match Config::from_file(path) {
-        Err(ConfigError::Unreadable { error, .. }) if error.kind() == ErrorKind::NotFound => {
-            Ok(None)
-        }
-        other => other.map(Some),
+fn site_config(path: &Path) -> Result<last::Read, ConfigError> {
+    let found = last::read(path)?;
+    if let Some(gone) = &found.gone {
+        log::error!("{gone}");
     }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -255,9 +254,10 @@ mod tests {
     fn only_a_site_configuration_that_is_not_there_gives_the_defaults() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("libra.toml");
-        assert_eq!(site_config(&file).expect("no file, no error"), None);
+        let read = site_config(&file).expect("no file, no error");
+        assert_eq!(read.config, Config::default());
         std::fs::write(&file, "[node]\nrating = 2.0\n").expect("a file");
-        assert!(site_config(&file).expect("valid").is_some());
+        assert_ne!(site_config(&file).expect("valid").config, Config::default());
         // A directory that may not be looked into gives another error than "not found", as this does.
         let hidden = site_config(&file.join("libra.toml")).expect_err("not to be seen");
         assert!(hidden.to_string().contains("cannot be read"), "{hidden}");

@@ -3,6 +3,7 @@
 //! Values carry their units (`"30s"`, `"5%"`, `"64GiB"`). Every default is in [`DEFAULT_TOML`],
 //! which `libra config default` prints and which a test holds against [`Config::default`].
 
+pub mod last;
 mod values;
 
 use crate::book::kept::Limits;

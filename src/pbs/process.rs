@@ -4,6 +4,7 @@
 use super::server::Server;
 use super::{BadEvent, hosts, need, number, queue, text};
 use crate::accounts::desk::Desk;
+use crate::config::last;
 use crate::config::{Config, ConfigError};
 use crate::host::{Host, HostError};
 use crate::metrics::files::Files;
@@ -19,6 +20,9 @@ const LARGEST_RECORDS: u64 = 256 << 20;
 /// Accounts that are out of order are opened again after so long.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
+/// A configuration that is gone is complained about so often.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+
 /// A file as it was when it was read.
 type Stamp = Option<(SystemTime, u64)>;
 
@@ -29,6 +33,8 @@ pub struct Process {
     config: Option<(PathBuf, Stamp)>,
     /// What was read of it.
     rules: Config,
+    /// It is gone, and when that was said last.
+    gone: Option<(String, Instant)>,
     /// When accounts that are out of order were last tried.
     accounts_tried: Option<Instant>,
     /// Which installation of the hooks it answers.
@@ -61,11 +67,18 @@ impl Process {
             serde_json::from_str(event).map_err(|error| BadEvent(error.to_string()))?;
         let config = PathBuf::from(need(&event, "config")?);
         let answer = if need(&event, "event")?.starts_with("exec") {
-            hosts::answer(&Host::open(read_config(&config)?)?, &event)?
+            let found = last::read(&config)?;
+            let mut answer = hosts::answer(&Host::open(found.config)?, &event)?;
+            // This process is as short as its event; some come every few seconds.
+            if let (Some(gone), Some(lines)) = (found.gone, log_of(&mut answer)) {
+                lines.push(gone.into());
+            }
+            answer
         } else {
             let mut log = Vec::new();
             self.follow_installation(&event);
             self.follow_config(&config, &mut log)?;
+            self.say_gone(&mut log);
             self.follow_accounts();
             self.follow_records(&event, &mut log);
             let server = self
@@ -111,14 +124,22 @@ impl Process {
         if self.config.as_ref() == Some(&now) {
             return Ok(());
         }
-        match (read_config(path), &mut self.server) {
-            (Ok(config), server) => {
+        match (last::read(path), &mut self.server) {
+            (Ok(found), server) => {
+                let config = found.config;
                 let mut changed = true;
+                let is_gone = found.gone.is_some();
+                let said = Instant::now().checked_sub(SAY_AGAIN);
+                self.gone = found
+                    .gone
+                    .map(|text| (text, said.unwrap_or_else(Instant::now)));
                 match server {
                     Some(server) => {
                         changed = Desk::is_changed(&self.rules, &config);
                         server.configure(&config);
-                        log.push(format!("{} was read anew", path.display()).into());
+                        if !is_gone {
+                            log.push(format!("{} was read anew", path.display()).into());
+                        }
                     }
                     none => *none = Some(Server::new(&config)),
                 }
@@ -134,6 +155,16 @@ impl Process {
         }
         self.config = Some(now);
         Ok(())
+    }
+
+    /// Says every minute that the configuration is gone.
+    fn say_gone(&mut self, log: &mut Vec<Value>) {
+        if let Some((text, said)) = &mut self.gone {
+            if said.elapsed() >= SAY_AGAIN {
+                *said = Instant::now();
+                log.push(text.clone().into());
+            }
+        }
     }
 
     fn open_accounts(&mut self) {
@@ -247,16 +278,11 @@ fn stamp(path: &Path) -> Stamp {
     Some((found.modified().ok()?, found.len()))
 }
 
-/// The configuration; the defaults where there is no such file.
-fn read_config(path: &Path) -> Result<Config, ConfigError> {
-    match Config::from_file(path) {
-        Err(ConfigError::Unreadable { error, .. })
-            if error.kind() == std::io::ErrorKind::NotFound =>
-        {
-            Ok(Config::default())
-        }
-        other => other,
-    }
+/// The lines for the log of an answer, to add to.
+fn log_of(answer: &mut Value) -> Option<&mut Vec<Value>> {
+    let log = answer.as_object_mut()?.entry("log");
+    log.or_insert_with(|| Value::Array(Vec::new()))
+        .as_array_mut()
 }
 
 #[cfg(test)]

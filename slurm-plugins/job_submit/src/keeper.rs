@@ -9,7 +9,7 @@ use libra::accounts::desk::Desk;
 use libra::accounts::names::{AccountName, user_name, user_number};
 use libra::accounts::payments::Payments;
 use libra::book::OLDEST_RECORDS;
-use libra::config::{Config, ConfigError, MetricsConfig, OnFault};
+use libra::config::{Config, MetricsConfig, OnFault, last};
 use libra::metrics::ClusterFigures;
 use libra::slurm::controller::{Answer, Controller};
 use libra::slurm::look::{Pin, Prepared};
@@ -40,6 +40,9 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// Accounts that are out of order, or others than those on the disk, are opened again after so long.
 const OPEN_AGAIN: Duration = Duration::from_secs(5);
+
+/// A configuration that is gone is complained about so often.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// What submissions and the thread share.
 struct State {
@@ -212,6 +215,8 @@ impl Keeper {
 struct Rounds {
     config: Option<(PathBuf, Option<(SystemTime, u64)>)>,
     config_problem: Option<String>,
+    /// The configuration is gone, and when that was said last.
+    config_gone: Option<(String, Instant)>,
     interval: Duration,
     /// The last problem that was written to the log: one line for each, not one for each round.
     problem: Option<String>,
@@ -240,6 +245,7 @@ impl Rounds {
 
     fn round(&mut self) {
         self.follow_config();
+        self.say_config_gone();
         self.follow_accounts();
         let begun = Instant::now();
         let pins = match self.look() {
@@ -392,6 +398,16 @@ impl Rounds {
         }
     }
 
+    /// Says every minute that the configuration is gone.
+    fn say_config_gone(&mut self) {
+        if let Some((text, said)) = &mut self.config_gone {
+            if said.elapsed() >= SAY_AGAIN {
+                *said = Instant::now();
+                log::write(Level::Error, text);
+            }
+        }
+    }
+
     /// Takes a changed configuration; one that cannot be taken is no reason to stop deciding by the last.
     fn follow_config(&mut self) {
         let path =
@@ -405,16 +421,14 @@ impl Rounds {
         }
         let first = self.config.is_none();
         self.config = now_there;
-        let config = match Config::from_file(&path) {
-            Err(ConfigError::Unreadable { error, .. })
-                if error.kind() == std::io::ErrorKind::NotFound =>
-            {
-                Ok(Config::default())
+        let config = match last::read(&path) {
+            Ok(found) => {
+                let said = Instant::now().checked_sub(SAY_AGAIN);
+                self.config_gone = found
+                    .gone
+                    .map(|text| (text, said.unwrap_or_else(Instant::now)));
+                found.config
             }
-            other => other,
-        };
-        let config = match config {
-            Ok(config) => config,
             Err(error) => {
                 let then = {
                     let mut state = state();

@@ -3,7 +3,7 @@
 //! One line in plugstack.conf of every host of the cluster: `optional libra_spank.so config=/etc/libra/libra.toml`. `%n` in it is
 //! the node's name, for several slurmd on one machine. What is decided is decided in [`libra::slurm`].
 
-use libra::config::{Config, ConfigError, OnFault};
+use libra::config::{Config, OnFault, last};
 use libra::host::{Host, clock};
 use libra::slurm::node::{self, Joined, Starting};
 use libra::slurm::{SOLD_VARIABLE, options};
@@ -126,14 +126,13 @@ fn job(call: &Call<'_>) -> Result<String, String> {
 
 fn configuration(call: &Call<'_>) -> Result<Config, String> {
     let path = call.argument("config").unwrap_or(CONFIG);
-    match Config::from_file(Path::new(&path.replace("%n", &node_name()))) {
-        Err(ConfigError::Unreadable { error, .. })
-            if error.kind() == std::io::ErrorKind::NotFound =>
-        {
-            Ok(Config::default())
-        }
-        other => other.map_err(|error| error.to_string()),
+    let found = last::read(Path::new(&path.replace("%n", &node_name())));
+    let found = found.map_err(|error| error.to_string())?;
+    // The processes that ask live no longer than an event of a job.
+    if let Some(gone) = found.gone {
+        log::error!("{gone}");
     }
+    Ok(found.config)
 }
 
 fn open(call: &Call<'_>) -> Result<Host, String> {
