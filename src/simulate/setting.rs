@@ -1,8 +1,9 @@
 //! One setting of a simulation, and ranges of values of one of its parameters.
 
 use super::Machine;
-use super::schedulers::{Options, nearest};
+use super::schedulers::Options;
 use crate::decision::job::OutOfRange;
+use crate::text::words::nearest;
 use crate::workload::terms::{Amounts, Estimates, TermsModel};
 use std::str::FromStr;
 

@@ -6,6 +6,7 @@ pub mod duration;
 pub mod indices;
 pub mod memory;
 pub mod terms;
+pub mod words;
 
 /// An amount of credits, to a hundredth where it is not whole, `unlimited` for no limit.
 pub fn credits(amount: f64) -> String {

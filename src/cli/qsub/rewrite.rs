@@ -11,6 +11,7 @@ use libra::book::kept::Order;
 use libra::decision::job::{DeadlineType, Terms};
 use libra::text::duration;
 use libra::text::terms::{self, PartialTerms, ReadDeadline, TermsError};
+use libra::text::words::nearest;
 use std::collections::BTreeSet;
 
 /// What is to be submitted.
@@ -62,6 +63,36 @@ fn at(submission: &Submission<'_>, place: Option<usize>) -> String {
 
 /// Key of a kept quote, which is no term.
 const QUOTE: &str = "quote";
+
+/// What PBS's own qsub knows behind `-W` (23.06): never taken for a slip of one of ours.
+const OF_PBS: [&str; 17] = [
+    "block",
+    "create_resv_from_job",
+    "cred",
+    "depend",
+    "group_list",
+    "interactive",
+    "keep",
+    "max_run_subjobs",
+    "project",
+    "pwd",
+    "release_nodes_on_stageout",
+    "run_count",
+    "sandbox",
+    "stagein",
+    "stageout",
+    "tolerate_node_failures",
+    "umask",
+];
+
+/// The key of Libra's that was meant by a name that nobody knows; none where it is like none of them.
+fn meant_by(name: &[u8]) -> Option<&'static str> {
+    let name = std::str::from_utf8(name).ok()?;
+    if key_of(name.as_bytes()).is_some() || OF_PBS.contains(&name) {
+        return None;
+    }
+    nearest(name, terms::KEYS.into_iter().chain([QUOTE]))
+}
 
 fn key_of(name: &[u8]) -> Option<&'static str> {
     let name = std::str::from_utf8(name).ok()?;
@@ -170,6 +201,16 @@ fn collect(
     found: &mut Vec<Found>,
 ) -> Result<(), String> {
     for (index, group) in line.groups.iter().enumerate() {
+        let all = group.value_of(b'W').and_then(lists::entries);
+        for entry in all.iter().flatten() {
+            if let Some(key) = meant_by(&entry.name) {
+                return Err(format!(
+                    "{}: there is no '{}'; did you mean {key}?",
+                    at(submission, directive),
+                    String::from_utf8_lossy(&entry.name)
+                ));
+            }
+        }
         let Some((_, entries)) = entries_of(group) else {
             continue;
         };

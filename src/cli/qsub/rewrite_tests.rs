@@ -265,3 +265,26 @@ fn interactive_jobs() {
         assert_eq!(interactive(&[&line]), expected, "{words:?}");
     }
 }
+
+#[test]
+fn a_slip_is_named() {
+    for (list, name, key) in [
+        ("deadlin=20,budget=15,estimate=10", "deadlin", "deadline"),
+        ("deadline=20,bugdet=15,estimate=10", "bugdet", "budget"),
+        ("qoute=7", "qoute", "quote"),
+        ("deadline_typ=soft", "deadline_typ", "deadline_type"),
+    ] {
+        let error = read(&["-W", list, "job.sh"], "").expect_err(list);
+        let wanted = format!("-W: there is no '{name}'; did you mean {key}?");
+        assert_eq!(error, wanted);
+        let script = format!("#PBS -W {list}\n");
+        let error = read(&["job.sh"], &script).expect_err(list);
+        assert!(error.contains("line 1: -W: there is no"), "{error}");
+    }
+    // PBS's own, and what is like none of ours, is PBS's to judge.
+    for list in OF_PBS {
+        let list = format!("{list}=x");
+        assert_eq!(read(&["-W", &list, "job.sh"], ""), Ok(None), "{list}");
+    }
+    assert_eq!(read(&["-W", "colour=red", "job.sh"], ""), Ok(None));
+}
