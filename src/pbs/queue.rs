@@ -202,6 +202,7 @@ impl Server {
             place: text(job, "place"),
             ncpus: text(job, "ncpus"),
             nodes: text(job, "nodes"),
+            mem: text(job, "mem"),
         };
         let resources = match self.without_terms {
             WithoutTerms::Refuse => {

@@ -378,6 +378,8 @@ pub struct Plain<'a> {
     pub ncpus: Option<&'a str>,
     /// The same, the oldest way.
     pub nodes: Option<&'a str>,
+    /// Of the whole job.
+    pub mem: Option<&'a str>,
 }
 
 impl Plain<'_> {
@@ -387,11 +389,11 @@ impl Plain<'_> {
     /// A text for the user.
     pub fn kept_off(&self) -> Result<Map<String, Value>, NotAsked> {
         let mut resources = Map::new();
-        match self.select()? {
+        match self.select(&mut resources) {
             None => resources.insert("libra_node".to_string(), false.into()),
             Some(select) => {
-                check_chunks(select)?;
-                let chunks: Vec<String> = (split_quoted(select, '+').into_iter())
+                check_chunks(&select)?;
+                let chunks: Vec<String> = (split_quoted(&select, '+').into_iter())
                     .map(|chunk| format!("{chunk}:libra_node=False"))
                     .collect();
                 resources.insert("select".to_string(), chunks.join("+").into())
@@ -406,13 +408,15 @@ impl Plain<'_> {
     /// # Errors
     /// A text for the user.
     pub fn best_effort(&self) -> Result<Map<String, Value>, NotAsked> {
+        // Whole nodes for itself: PBS gives it some when they are empty, and Libra sells nothing of them meanwhile.
         if self.place.unwrap_or_default().contains("excl") {
-            return no(
-                "on this site processors are shared, '-l place=excl' cannot be had; leave it out",
-            );
+            return self.left_alone();
         }
         let mut resources = Map::new();
-        let Some(select) = self.select()? else {
+        let Some(select) = self.select(&mut resources) else {
+            if self.nodes.is_some() {
+                return Ok(resources);
+            }
             let processors = self.ncpus.map_or(Ok(1), |ncpus| whole("ncpus", ncpus))?;
             resources.insert("ncpus".to_string(), 0.into());
             resources.insert("libra_besteffort".to_string(), processors.into());
@@ -421,7 +425,7 @@ impl Plain<'_> {
             return Ok(resources);
         };
         let mut chunks = Vec::new();
-        for text in split_quoted(select, '+') {
+        for text in split_quoted(&select, '+') {
             let (count_of, items) = chunk(text.trim())?;
             let find = |key: &str| {
                 items
@@ -454,12 +458,35 @@ impl Plain<'_> {
         Ok(Map::new())
     }
 
-    fn select(&self) -> Result<Option<&str>, NotAsked> {
-        if self.select.is_none() && self.nodes.is_some() {
-            return no(
-                "'-l nodes=' is the old way to ask; on this site write '-l select=CHUNKS:ncpus=N'",
-            );
+    /// Its chunks; those of `nodes` as PBS itself would write them, with the place that goes with them. None where it has none, or where
+    /// only PBS knows what they are.
+    fn select(&self, resources: &mut Map<String, Value>) -> Option<String> {
+        if let Some(select) = self.select {
+            return Some(select.to_string());
         }
-        Ok(self.select)
+        if self.mem.is_some() {
+            return None;
+        }
+        let select = of_nodes(self.nodes?)?;
+        if self.place.is_none() {
+            resources.insert("place".to_string(), "scatter".into());
+        }
+        Some(select)
     }
+}
+
+/// `nodes=2:ppn=4` as `select`; none where it is more than counts (names and properties of nodes, `#excl`).
+fn of_nodes(nodes: &str) -> Option<String> {
+    let part = |part: &str| {
+        let mut words = part.trim().split(':');
+        let count: u32 = words.next()?.parse().ok()?;
+        let ppn: u32 = match (words.next(), words.next()) {
+            (None, None) => 1,
+            (Some(ppn), None) => ppn.strip_prefix("ppn=")?.parse().ok()?,
+            _ => return None,
+        };
+        (count > 0 && ppn > 0).then(|| format!("{count}:ncpus={ppn}:mpiprocs={ppn}"))
+    };
+    let parts: Option<Vec<String>> = nodes.split('+').map(part).collect();
+    Some(parts?.join("+"))
 }
