@@ -120,6 +120,12 @@ def is_up(state):
     return int(state) & closed == 0
 
 
+def holds(job):
+    """The kinds of hold on a job; None without one."""
+    kinds = str(job.Hold_Types or "n")
+    return None if kinds == "n" else kinds
+
+
 def node_record(vnode):
     available = vnode.resources_available
     share = string(resource(available, "libra_share"))
@@ -142,6 +148,10 @@ def job_record(job):
         "exec_vnode": string(job.exec_vnode),
         "array": string(job.array_indices_submitted),
         "remaining": string(job.array_indices_remaining),
+        # Does somebody hold it, and since when could it run? (PBS forgets the second when a job is held, and writes it anew.)
+        "held": holds(job),
+        "eligible": seconds(job.etime),
+        "info": string(resource(resources, "libra_info")),
         "progress": string(resource(job.resources_used, "libra_progress")),
     }
 
@@ -171,8 +181,9 @@ def ask_host(event, job):
     return answer
 
 
-def run(work):
-    """Runs a hook's work. Whatever goes wrong in it is ours: the event passes, and the log has a line.
+def run(work, refusal=None):
+    """Runs a hook's work. Whatever goes wrong in it is ours, and the log has a line. The event passes, unless it is one that can be
+    refused: then `refusal` says what is not done, and the site's rule for faults decides.
 
     accept() and reject() end a hook by SystemExit, which is no Exception.
     """
@@ -181,7 +192,17 @@ def run(work):
         work(event)
     except Exception as fault:
         log_fault(event, fault)
+        if refusal and on_fault() != "admit":
+            event.reject("libra: %s: Libra cannot answer; please tell the administrators (%s)" % (refusal, str(fault)[:300]))
     event.accept()
+
+
+def on_fault():
+    """The site's rule; the careful one where it cannot be read."""
+    try:
+        return settings().get("on-fault")
+    except Exception:
+        return "refuse"
 
 
 def log_fault(event, fault):

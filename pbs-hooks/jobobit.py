@@ -6,7 +6,7 @@ def end(event):
     if sold_to(job):
         ask_server(Libra(), "jobobit", job=dict(
             job_record(job), substate=int(job.substate or 0), exit=None if job.Exit_status is None else int(job.Exit_status),
-            ran=seconds(resource(job.resources_used, "walltime"))))
+            started=seconds(job.stime), ran=seconds(resource(job.resources_used, "walltime"))))
 
 
 run(end)

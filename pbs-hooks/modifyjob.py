@@ -9,10 +9,12 @@ def judge(event):
     keys = [str(key) for key in changed.keys() if changed[key] is not None]
     # With PBS's own attributes of these names, for sites that built it so.
     keys += [key for key in TERMS if getattr(event.job, key, None) is not None]
-    if keys:
-        answer = Libra().ask("modifyjob", job={"sold": sold_to(event.job_o), "keys": keys})
+    sold = sold_to(event.job_o)
+    # Whatever else is altered of a job without terms is nothing to us, and goes on without us as well.
+    if sold or any(key in TERMS or key.startswith("libra_") for key in keys):
+        answer = Libra().ask("modifyjob", job={"sold": sold, "keys": keys, "by": str(event.requestor)})
         if answer["verdict"] == "refuse":
             event.reject(answer["text"])
 
 
-run(judge)
+run(judge, "this job is not altered")

@@ -9,4 +9,4 @@ def judge(event):
             event.reject(answer["text"])
 
 
-run(judge)
+run(judge, "this job is not moved")

@@ -1,6 +1,12 @@
 # Every half minute: what PBS has, for the library to compare with what it has. This runs in a process of
 # its own, beside the server; the library reads the file at the next event.
 
+import subprocess
+
+# PBS has no event of a hold, so its owner is told from here.
+HELD = "held: its share is given back, and is asked for anew when it is released"
+MOST_TOLD = 50
+
 
 def born():
     """When this process was split off the server: what it sees is as of then, however late it comes to look."""
@@ -16,9 +22,22 @@ def write(event):
     os.makedirs(directory, mode=0o700, exist_ok=True)
     taken = born()
     path = os.path.join(directory, "records.json")
+    found = records()
     with open(path + ".new", "w") as file:
-        json.dump(dict(records(), taken=taken), file)
+        json.dump(dict(found, taken=taken), file)
     os.replace(path + ".new", path)
+    tell_held(found["jobs"])
+
+
+def tell_held(jobs):
+    """Held jobs say so themselves: in qstat -f, as libra_info."""
+    untold = [job["id"] for job in jobs if (job["held"] or job["state"] in "HW") and job["info"] != HELD][:MOST_TOLD]
+    if untold:
+        qalter = os.path.join(pbs.get_pbs_conf()["PBS_EXEC"], "bin/qalter")
+        done = subprocess.run([qalter, "-l", 'libra_info="%s"' % HELD, *untold], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20,
+                              check=False)
+        if done.returncode:
+            log("held jobs are not told so: %s" % done.stderr)
 
 
 run(write)

@@ -5,15 +5,24 @@
 QUOTE = "libra_quote"
 
 
-def gone(ids):
-    """Those of the jobs that PBS does not have any more."""
-    server = pbs.server()
-
-    def is_gone(job_id):
+def looked_up(ids):
+    """Of waiting jobs, those that PBS does not have any more, and the records of those that somebody holds."""
+    server, gone, held = pbs.server(), [], {}
+    for job_id in ids:
         job = server.job(job_id)
-        return job is None or is_over(job)
-
-    return [job_id for job_id in ids if is_gone(job_id)]
+        if job is None or is_over(job):
+            gone.append(job_id)
+            continue
+        if "[" in job_id:
+            # An array is held as a whole.
+            name, _, rest = job_id.partition("[")
+            array = "%s[]%s" % (name, rest.partition("]")[2])
+            job = held.get(array) or server.job(array)
+        if job is not None and not isinstance(job, dict):
+            record = job_record(job)
+            if record["held"] or record["state"] in "HW":
+                held[record["id"]] = record
+    return gone, list(held.values())
 
 
 def facts(job):
@@ -28,7 +37,7 @@ def facts(job):
         array=string(job.array_indices_submitted),
         quote=string(wanted.get(QUOTE)),
         user=str(pbs.event().requestor),
-        hold=string(job.Hold_Types) if str(job.Hold_Types or "n") != "n" else None,
+        hold=holds(job),
         start=string(job.Execution_Time),
         depend=string(job.depend),
         # Who pays, where the site has accounts.
@@ -42,7 +51,7 @@ def write(job, resources):
     if "select" in resources:
         # PBS refuses these beside a select, and one that was set to None is there to it.
         for key in [str(key) for key in job.Resource_List.keys()]:
-            if key in ("ncpus", "mem", "mpiprocs", "ompthreads"):
+            if key in ("ncpus", "mem", "mpiprocs", "ompthreads", "nodes", "nodect"):
                 delattr(job.Resource_List, key)
     for key, value in resources.items():
         if key == "select":
@@ -70,9 +79,11 @@ def judge(event):
         installed = str(os.stat(pbs.hook_config_filename).st_mtime_ns)
         answer = ask_server(libra, "queuejob", job=asked, installed=installed)
         if "check" in answer:
-            missing = gone(answer["check"])
+            missing, held = looked_up(answer["check"])
             if missing:
                 libra.ask("gone", jobs=missing)
+            if held:
+                libra.ask("held", jobs=held)
             answer = libra.ask("queuejob", job=dict(asked, checked="yes"))
         if answer["verdict"] == "refuse":
             event.reject(answer["text"])
@@ -85,13 +96,6 @@ def judge(event):
         if wants_promise:
             job.Resource_List["libra_info"] = "admitted without a promise: Libra could not judge it"
         raise
-
-
-def on_fault():
-    try:
-        return settings().get("on-fault")
-    except Exception:
-        return "refuse"
 
 
 run(judge)

@@ -5,11 +5,16 @@ def start(event):
     job = event.job
     if not sold_to(job):
         return
-    answer = ask_server(Libra(), "runjob", job=job_record(job))
+    answer = ask_server(Libra(), "runjob", job=dict(job_record(job), owner=str(job.Job_Owner).partition("@")[0]))
+    # Of a job that waited: what it was sold this time, or why it was not.
+    for name, value in answer.get("resources", {}).items():
+        job.Resource_List[name] = value
     if answer["verdict"] == "refuse":
         if answer.get("hold"):
             job.Hold_Types = pbs.hold_types("s")
+        if answer.get("later"):
+            job.Execution_Time = int(time.time()) + answer["later"]
         event.reject(answer["text"])
 
 
-run(start)
+run(start, "this job is not run")

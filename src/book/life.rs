@@ -199,6 +199,29 @@ impl Book {
         Ok(())
     }
 
+    /// Takes out a job that has an id, waits to be started, and of which nothing is known since `before`: it is held, or too late.
+    /// Its shares are free. Returns whether there was such a job.
+    pub fn release_waiting(&mut self, id: &str, before: f64, now: f64) -> bool {
+        self.advance(now);
+        let waits = |job: &Job| job.phase == Phase::Bound && job.changed < before;
+        match self.key_of(id) {
+            Ok(key) if waits(self.job(key)) => {
+                self.remove(key);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Ids of the jobs that wait to be started though their deadlines have passed.
+    pub fn lapsed(&self, now: f64) -> Vec<String> {
+        let lapsed = |job: &&Job| job.submitted + job.request.terms.deadline <= now;
+        (self.waiting.iter().map(|&key| self.job(key)))
+            .filter(lapsed)
+            .filter_map(|job| job.id.clone())
+            .collect()
+    }
+
     /// As [`Book::cancel`], for a job that has no id yet.
     ///
     /// # Errors

@@ -150,7 +150,7 @@ fn end(host: &Host, id: &str, name: &str, now: f64) -> Result<Value, HostError> 
             let each = used / f64::from(entry.slots.max(1));
             Ok(json!({
                 "verdict": "accept",
-                "progress": progress_line(name, each, now),
+                "progress": progress_line(name, each, now, true),
                 "log": [format!("job {id} used {used:.1} processor seconds here")],
             }))
         }
@@ -183,7 +183,10 @@ fn look_after(host: &Host, event: &Value, now: f64) -> Value {
     let mut progress = Map::new();
     for id in here {
         if let Ok(usage) = host.usage(id) {
-            progress.insert(id.to_string(), progress_line(name, usage.cput, now).into());
+            progress.insert(
+                id.to_string(),
+                progress_line(name, usage.cput, now, false).into(),
+            );
         }
     }
     json!({"verdict": "accept", "log": log, "progress": progress})

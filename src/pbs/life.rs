@@ -1,23 +1,14 @@
 //! An accepted job in PBS: it gets its id, starts, ends; and what may not be done to it.
 
-use super::records::progress;
-use super::server::{Server, accept, accept_and_log, refuse};
+use super::release::Claim;
+use super::server::{Server, accept, refuse};
 use super::{BadEvent, TERMS, exec_vnode, list, need, text};
-use crate::accounts::settlement::{End, HowEnded};
 use crate::book::{BookError, JobRecord, Phase, PlaceRecord};
 use crate::decision::TOLERANCE;
 use crate::metrics::Outcome;
 use crate::sold::Sold;
-use crate::text::{credits, duration, indices, processors};
-use crate::verdict;
+use crate::text::{indices, processors};
 use serde_json::{Value, json};
-
-/// PBS's substates of a job that is being taken back into its queue (job.h: RERUN to RERUN3).
-const RERUN: std::ops::RangeInclusive<i64> = 60..=63;
-
-/// Exit status of jobs that PBS itself has ended: on qdel (SIGTERM, SIGKILL; the second pair where a shell tells of its child),
-/// and after their walltime or another limit.
-const CUT_SHORT: [i64; 10] = [271, 265, 143, 137, -29, -28, -27, -26, -25, -24];
 
 /// What may not be altered of a job that was sold something: its terms, and what was asked for.
 const SOLD_WITH_IT: [&str; 9] = [
@@ -58,17 +49,21 @@ impl Server {
         };
         let id = need(job, "id")?;
         let sold = read(line)?;
-        if !self.book.contains(id) {
-            self.take_back(
-                id,
-                subjob_of(id, &sold, text(job, "array"))?,
-                &sold,
-                Phase::Bound,
-            )?;
-        }
         let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
-        let mut planned: Vec<(String, u32)> = self.planned(id).map_err(internal)?;
         let mut given = in_judged_chunks(&sold, &places);
+        if !self.book.contains(id) {
+            let subjob = subjob_of(id, &sold, text(job, "array"))?;
+            match self.claim_of(id, job, &sold, now) {
+                Claim::Stands => self.take_back(id, subjob, &sold, Phase::Bound)?,
+                Claim::Held => return self.ask_anew(id, job, &sold, &given, now),
+                Claim::Lapsed => {
+                    if let Some(refused) = self.take_back_late(id, subjob, &sold, now)? {
+                        return Ok(refused);
+                    }
+                }
+            }
+        }
+        let mut planned: Vec<(String, u32)> = self.planned(id).map_err(internal)?;
         planned.sort();
         given.sort();
         let elsewhere = !given.is_empty() && planned != given;
@@ -134,85 +129,14 @@ impl Server {
         })
     }
 
-    /// The job has ended, or goes back into its queue.
-    pub(super) fn end(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
-        let Some(line) = text(job, "sold") else {
-            return Ok(accept());
-        };
-        let id = need(job, "id")?;
-        // The parent of an array holds nothing itself.
-        if id.contains("[]") {
-            return Ok(accept());
-        }
-        let substate = job.get("substate").and_then(Value::as_i64).unwrap_or(0);
-        if RERUN.contains(&substate) || text(job, "state") == Some("Q") {
-            let _ = self.book.requeued(id, now);
-            return Ok(accept());
-        }
-        let sold = read(line)?;
-        let known = self.book.ended(id, now).is_ok();
-        if !known && sold.payer.is_none() {
-            return Ok(accept());
-        }
-        // The hosts saw it end; PBS collects its files before it says so here.
-        let measured = text(job, "progress").map(progress).unwrap_or_default();
-        let seen = measured
-            .iter()
-            .fold(0.0f64, |last, (_, _, at)| last.max(*at));
-        let at = if seen > sold.submitted {
-            seen.min(now)
-        } else {
-            now
-        };
-        let terms = &sold.request.terms;
-        let took = at - sold.submitted;
-        let exit = job.get("exit").and_then(Value::as_i64).unwrap_or(0);
-        let cut_short = CUT_SHORT.contains(&exit);
-        (self.counts).end(Outcome::of(took, terms.deadline, cut_short).but_failed(exit != 0));
-        let used = measured
-            .iter()
-            .fold(0.0f64, |most, (_, cput, _)| most.max(*cput));
-        let verdict = match exit {
-            // PBS ends jobs by these, on qdel and when their walltime is over.
-            271 | 265 => "was deleted".to_string(),
-            143 | 137 => "was ended by a signal".to_string(),
-            -29 => "was ended after its walltime".to_string(),
-            -28..=-24 => "was ended by a limit of PBS".to_string(),
-            _ => verdict::kept(&sold, took),
-        };
-        let subjob = subjob_of(id, &sold, text(job, "array"))?;
-        // PBS does not count what a job was suspended.
-        let ran = job.get("ran").and_then(Value::as_f64);
-        let end = End {
-            how: how_ended(exit, text(job, "exec_vnode").is_some()),
-            took,
-            used: (!measured.is_empty()).then_some(used),
-            waited: ran.map(|ran| (took - ran).max(0.0)),
-            restarted: false,
-        };
-        let part = u32::try_from(subjob).unwrap_or(0);
-        let settled = self.desk.ended(&sold, part, &end, now);
-        if !known && settled.is_none() {
-            return Ok(accept());
-        }
-        let paid = match settled {
-            Some(settled) => format!("; {settled}"),
-            None => verdict::paid_back(&sold, took),
-        };
-        Ok(accept_and_log(format!(
-            "job {id} {verdict}: ended after {} of {}, used {} of the estimated {}, price {}{paid}",
-            duration::show(took),
-            duration::show(terms.deadline),
-            duration::show(used),
-            duration::show(terms.estimate),
-            credits(sold.price),
-        )))
-    }
-
     /// qalter: what was sold stays.
     pub(super) fn modify(&self, job: &Value) -> Value {
         let keys: Vec<&str> = list(job, "keys").iter().filter_map(Value::as_str).collect();
         let sold = text(job, "sold").is_some();
+        // The periodic hook tells the owner of a held job so.
+        if text(job, "by") == Some("root") && keys.iter().all(|key| *key == "libra_info") {
+            return accept();
+        }
         let fixed = |key: &&&str| {
             TERMS.contains(key) || key.starts_with("libra_") || (sold && SOLD_WITH_IT.contains(key))
         };
@@ -280,25 +204,11 @@ impl Server {
     }
 }
 
-/// Of PBS's exit status (Exit_status in pbs_job_attributes(7B)).
-fn how_ended(exit: i64, began: bool) -> HowEnded {
-    match exit {
-        // Walltime; processor time, memory and processors where the site's hosts hold jobs to them.
-        -29..=-24 => HowEnded::TimeLimit,
-        // Deleted: as PBS says it, and as the shell does that was ended with its job.
-        271 | 265 | 143 | 137 if began => HowEnded::Cancelled,
-        271 | 265 => HowEnded::NeverBegan,
-        // Its host could not start it, or gave it back.
-        ..0 => HowEnded::NodeFailure,
-        _ => HowEnded::Itself,
-    }
-}
-
-fn internal(error: BookError) -> BadEvent {
+pub(super) fn internal(error: BookError) -> BadEvent {
     BadEvent(error.to_string())
 }
 
-fn read(line: &str) -> Result<Sold, BadEvent> {
+pub(super) fn read(line: &str) -> Result<Sold, BadEvent> {
     Sold::parse(line).map_err(|error| BadEvent(error.to_string()))
 }
 
@@ -345,7 +255,8 @@ fn is_subjob(id: &str) -> bool {
 
 /// Which subjob of its array it is, counted from 0; 0 for a job that is of none.
 pub(super) fn subjob_of(id: &str, sold: &Sold, array: Option<&str>) -> Result<usize, BadEvent> {
-    let Some((_, rest)) = id.split_once('[') else {
+    // One that was sold something for itself, after a hold, is the only one of its plan.
+    let (Some((_, rest)), 2..) = (id.split_once('['), sold.count) else {
         return Ok(0);
     };
     let index = rest

@@ -12,6 +12,7 @@
 //! What PBS writes is read in one place each: [`select`] (what a job asks for), [`exec_vnode`] (where it
 //! runs), [`records`] (jobs and nodes).
 
+mod ending;
 pub mod exec_vnode;
 pub mod hosts;
 mod life;
@@ -21,6 +22,9 @@ mod quote;
 #[cfg(test)]
 mod quote_tests;
 pub mod records;
+mod release;
+#[cfg(test)]
+mod release_tests;
 pub mod select;
 pub mod server;
 #[cfg(test)]

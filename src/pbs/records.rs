@@ -1,13 +1,14 @@
 //! PBS's records of jobs and nodes, as its hooks and its commands show them, and the book made of them.
 //!
-//! A job: `{"id", "state", "substate", "sold", "exec_vnode", "array", "progress", "exit", "ran"}` (`ran`: seconds,
-//! suspended ones not counted); only jobs that were sold something matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
+//! A job: `{"id", "state", "substate", "sold", "exec_vnode", "array", "remaining", "held", "eligible", "owner", "progress", "exit", "started",
+//! "ran"}` (`held`: kinds of hold; `eligible`: since when PBS could run it; `started`: Unix time; `ran`: seconds, suspended ones not counted); only jobs that were sold something matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
 //! without a share is not Libra's.
 //!
 //! `progress` is what the execution hosts measured last: `{"n1": "12.5@1700000000.1"}`, processor seconds per slot
-//! and when. It is JSON because PBS adds up the hosts' values of a job: numbers, or objects key by key. PBS's own `resources_used.cput` is whole seconds and up to two minutes old, so it is not used.
+//! and when, with `@end` behind it where the job had ended there. It is JSON because PBS adds up the hosts' values of a job: numbers, or objects key by key. PBS's own `resources_used.cput` is whole seconds and up to two minutes old, so it is not used.
 
 use super::life::{ids, in_judged_chunks, record, subjob_of};
+use super::release::{Claim, claim, is_unpaid};
 use super::server::Server;
 use super::{BadEvent, exec_vnode, list, need, number, text};
 use crate::book::{BookError, JobRecord, NodeRecord, Phase, Snapshot};
@@ -21,10 +22,16 @@ impl Server {
     /// compared with it.
     pub(super) fn read_records(&mut self, event: &Value, now: f64) -> Result<Value, BadEvent> {
         let taken = number(event, "taken").unwrap_or(now);
-        let (snapshot, mut problems) = snapshot(event, taken, self.shares_add_up);
+        let (mut snapshot, mut problems) = snapshot(event, taken, self.shares_add_up);
         self.take_resources(list(event, "nodes"));
         let bad = |error: BookError| BadEvent(error.to_string());
-        let mut log = Vec::new();
+        let jobs = list(event, "jobs");
+        let mut log = self.release(jobs, taken, now);
+        self.forget_given_back(jobs, taken);
+        (snapshot.jobs).retain(|job| {
+            let id = job.id.as_deref().unwrap_or_default();
+            job.phase == Phase::Running || !self.given_back.contains_key(id)
+        });
         if self.has_records {
             let differences = self.book.reconcile(&snapshot, now).map_err(bad)?;
             self.counts
@@ -55,14 +62,31 @@ impl Server {
         );
         let accounts = self.desk.tried(|payments| {
             payments.refresh()?;
-            let sold: Vec<Sold> = (list(event, "jobs").iter())
+            // A held job has given its money back: that it is there is no reason to set it aside again.
+            let sold: Vec<Sold> = (jobs.iter())
                 .filter(|job| !matches!(text(job, "state"), Some("F" | "M" | "X")))
-                .filter_map(|job| Sold::parse(text(job, "sold")?).ok())
+                .filter_map(|job| Some((job, Sold::parse(text(job, "sold")?).ok()?)))
+                .filter(|(job, sold)| !is_unpaid(job, sold, taken))
+                .map(|(_, sold)| sold)
                 .collect();
             payments.reconcile(sold.iter(), HashSet::new(), taken, now)
         });
         log.extend(accounts.unwrap_or_default());
         Ok(json!({"verdict": "accept", "log": log}))
+    }
+
+    /// Jobs that gave their share back before `taken` and are not in the records of then are gone.
+    fn forget_given_back(&mut self, jobs: &[Value], taken: f64) {
+        let there: HashSet<&str> = jobs.iter().filter_map(|job| text(job, "id")).collect();
+        let is_there = |id: &str| match id.split_once('[') {
+            // Of an array that waits there is one record.
+            Some((array, rest)) => {
+                let server = rest.split_once(']').map_or("", |(_, server)| server);
+                there.contains(id) || there.contains(format!("{array}[]{server}").as_str())
+            }
+            None => there.contains(id),
+        };
+        (self.given_back).retain(|id, noticed| *noticed >= taken || is_there(id));
     }
 
     /// Nodes were changed.
@@ -146,6 +170,10 @@ fn job_records(
         return Ok(());
     }
     let sold = Sold::parse(line).map_err(|error| BadEvent(error.to_string()))?;
+    // It waits and holds nothing.
+    if claim(job, &sold, taken) != Claim::Stands {
+        return Ok(());
+    }
     let array = text(job, "array");
     if id.contains("[]") {
         let all = ids(id, &sold, array)?;
@@ -185,11 +213,11 @@ fn job_records(
             })
             .collect();
     }
-    for (host, cput, at) in text(job, "progress").map(progress).unwrap_or_default() {
+    for one in text(job, "progress").map(measured).unwrap_or_default() {
         for place in &mut record.places {
-            if exec_vnode::is_on_host(&place.node, &host) {
-                place.cput = (cput + place.share * (taken - at).max(0.0))
-                    .min(sold.request.terms.estimate.max(cput));
+            if exec_vnode::is_on_host(&place.node, &one.host) {
+                place.cput = (one.cput + place.share * (taken - one.at).max(0.0))
+                    .min(sold.request.terms.estimate.max(one.cput));
             }
         }
     }
@@ -197,8 +225,23 @@ fn job_records(
     Ok(())
 }
 
-/// What the hosts measured: host, processor seconds per slot, when. PBS puts quotes around it.
-pub(super) fn progress(text: &str) -> Vec<(String, f64, f64)> {
+/// What one host measured of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Measured {
+    pub host: String,
+    /// Processor seconds per slot.
+    pub cput: f64,
+    /// When, Unix time.
+    pub at: f64,
+    /// Had the job ended there by then? Else it ran on.
+    pub last: bool,
+}
+
+/// What stands behind a measurement after which there are no more.
+const LAST: &str = "@end";
+
+/// What the hosts measured. PBS puts quotes around it.
+pub(super) fn measured(text: &str) -> Vec<Measured> {
     let measured: Value = serde_json::from_str(text.trim_matches('\'')).unwrap_or_default();
     let number = |text: &str| {
         text.parse::<f64>()
@@ -206,16 +249,23 @@ pub(super) fn progress(text: &str) -> Vec<(String, f64, f64)> {
             .filter(|n| n.is_finite() && *n >= 0.0)
     };
     let read = |(host, value): (&String, &Value)| {
-        let (cput, at) = value.as_str()?.split_once('@')?;
-        Some((host.clone(), number(cput)?, number(at)?))
+        let value = value.as_str()?;
+        let (cput, at) = value.strip_suffix(LAST).unwrap_or(value).split_once('@')?;
+        Some(Measured {
+            host: host.clone(),
+            cput: number(cput)?,
+            at: number(at)?,
+            last: value.ends_with(LAST),
+        })
     };
     let hosts = measured.as_object().into_iter().flatten();
     hosts.filter_map(read).collect()
 }
 
-/// What a host measured, as [`snapshot`] reads it.
-pub fn progress_line(host: &str, cput: f64, at: f64) -> String {
-    json!({host: format!("{cput:.3}@{at:.3}")}).to_string()
+/// What a host measured, as [`snapshot`] reads it. `last`: the job has ended there.
+pub fn progress_line(host: &str, cput: f64, at: f64, last: bool) -> String {
+    let end = if last { LAST } else { "" };
+    json!({host: format!("{cput:.3}@{at:.3}{end}")}).to_string()
 }
 
 fn node_record(node: &Value) -> Result<Option<NodeRecord>, String> {

@@ -31,6 +31,8 @@ pub struct Server {
     /// What happened since it was taken last; who asks counts submissions.
     pub counts: Counts,
     pub(super) quotes: KeptQuotes,
+    /// Jobs that gave their share back when they were held, and when that was noticed.
+    pub(super) given_back: HashMap<String, f64>,
 }
 
 impl Server {
@@ -45,6 +47,7 @@ impl Server {
             desk: Desk::off(),
             counts: Counts::EMPTY,
             quotes: KeptQuotes::new(config.quote_limits()),
+            given_back: HashMap::new(),
         };
         server.configure(config);
         server
@@ -96,6 +99,7 @@ impl Server {
             "records" => return self.read_records(event, now),
             "nodes" => return Ok(self.nodes(event)),
             "gone" => return Ok(self.gone(event, now)),
+            "held" => return Ok(self.held(event, now)),
             // Nothing is known of this job that the records will not say.
             "postqueuejob" if !self.has_records => return Ok(accept()),
             "modifyvnode" if !self.has_records => return Ok(accept()),
@@ -104,6 +108,7 @@ impl Server {
             }
             _ => {}
         }
+        self.release_lapsed(now);
         match kind {
             "queuejob" => self.queue(job, now),
             "postqueuejob" => self.name(job, now),

@@ -6,16 +6,16 @@ use crate::sold::Sold;
 use serde_json::{Value, json};
 
 /// Hand-worked numbers know no margin.
-fn config(more: &str) -> Config {
+pub(super) fn config(more: &str) -> Config {
     Config::from_toml(&format!("[admission]\nestimate-margin = '0%'\n{more}"))
         .expect("a configuration")
 }
 
-fn node(name: &str, share: &str) -> Value {
+pub(super) fn node(name: &str, share: &str) -> Value {
     json!({"name": name, "share": share, "mem": "8gb", "up": true, "resources": {"host": name, "arch": "linux"}})
 }
 
-fn server_with(config: &Config, nodes: &[Value]) -> Server {
+pub(super) fn server_with(config: &Config, nodes: &[Value]) -> Server {
     let mut server = Server::new(config);
     ask(
         &mut server,
@@ -29,22 +29,22 @@ fn server() -> Server {
     server_with(&config(""), &[node("n1", "1"), node("n2", "2.0")])
 }
 
-fn ask(server: &mut Server, mut event: Value, now: f64) -> Value {
+pub(super) fn ask(server: &mut Server, mut event: Value, now: f64) -> Value {
     event["now"] = now.into();
     server
         .answer(&event)
         .unwrap_or_else(|error| panic!("{event}: {error}"))
 }
 
-fn submit(server: &mut Server, job: Value, now: f64) -> Value {
+pub(super) fn submit(server: &mut Server, job: Value, now: f64) -> Value {
     ask(server, json!({"event": "queuejob", "job": job}), now)
 }
 
-fn terms(estimate: &str, deadline: &str, budget: &str) -> Value {
+pub(super) fn terms(estimate: &str, deadline: &str, budget: &str) -> Value {
     json!({"terms": {"estimate": estimate, "deadline": deadline, "budget": budget}})
 }
 
-fn with(mut job: Value, key: &str, value: &str) -> Value {
+pub(super) fn with(mut job: Value, key: &str, value: &str) -> Value {
     job[key] = value.into();
     job
 }
@@ -57,7 +57,7 @@ fn sold(answer: &Value) -> String {
 }
 
 /// Submits a job and gives it its id; returns what was sold.
-fn enter(server: &mut Server, id: &str, job: Value, now: f64) -> String {
+pub(super) fn enter(server: &mut Server, id: &str, job: Value, now: f64) -> String {
     let answer = submit(server, job.clone(), now);
     let line = sold(&answer);
     let named =
@@ -66,7 +66,7 @@ fn enter(server: &mut Server, id: &str, job: Value, now: f64) -> String {
     line
 }
 
-fn text(answer: &Value) -> &str {
+pub(super) fn text(answer: &Value) -> &str {
     assert_eq!(answer["verdict"], "refuse", "{answer}");
     answer["text"].as_str().expect("a text")
 }
@@ -256,8 +256,8 @@ fn a_share_is_held_from_the_answer_to_the_end() {
     assert!(text(&same(&mut server, 1000.0)).contains("refused (share)"));
     let run = json!({"event": "runjob", "job": {"id": "1.s", "sold": line, "exec_vnode": "(n1:libra_share=0.5)"}});
     assert_eq!(ask(&mut server, run, 1000.5)["verdict"], "accept");
-    let end = json!({"event": "jobobit", "job": {"id": "1.s", "sold": line, "state": "E", "substate": 53,
-        "progress": "'{\"n1\": \"9.5@1019\"}'"}});
+    let end = json!({"event": "jobobit", "job": {"id": "1.s", "sold": line, "state": "E", "substate": 53, "exit": 0,
+        "exec_vnode": "(n1:libra_share=0.5)", "started": 1000, "ran": 18, "progress": "'{\"n1\": \"9.5@1019@end\"}'"}});
     // Its processes ended in time; PBS says so two seconds later.
     let answer = ask(&mut server, end, 1021.0);
     let line = answer["log"][0].as_str().expect("a line");

@@ -64,6 +64,7 @@ fn job_record(id: &str, job: &Value) -> Value {
         "exec_vnode": job["exec_vnode"],
         "array": text(&job["array_indices_submitted"]),
         "remaining": text(&job["array_indices_remaining"]),
+        "held": (job["Hold_Types"].as_str()).filter(|kinds| *kinds != "n"),
         "progress": text(&job["resources_used"]["libra_progress"]),
     })
 }

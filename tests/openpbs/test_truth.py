@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""What the admitting side says is true: jobs that wait hold nothing that they do not use, an end is one that somebody saw, and a configuration that
+is gone is not the defaults.
+
+Run as root: `python3 tests/openpbs/test_truth.py`. Nothing here needs much processor time.
+"""
+
+import pathlib
+import re
+import shutil
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from case import SiteCase  # noqa: E402
+from libra_site import busy  # noqa: E402
+from test_accounts import Accounts as MoneySite  # noqa: E402
+
+HELD = "held: its share is given back, and is asked for anew when it is released"
+
+
+class Site(SiteCase):
+    """What the classes have in common."""
+
+    def idle(self):
+        """From now on nothing that is submitted starts."""
+        self.pbs.qmgr("set server scheduling = false")
+
+    def go(self):
+        self.pbs.qmgr("set server scheduling = true")
+
+    def said(self, pattern, patience=60):
+        return self.pbs.wait(f"'{pattern}' in the log", lambda: re.search(pattern, self.pbs.log()), patience)
+
+    def comment(self, job, part, patience=60):
+        """Wait until PBS gives a reason in the job's comment. It asks at every cycle."""
+        def found():
+            self.pbs.cycle()
+            text = self.pbs.qstat(job).get("comment", "")
+            return part in text.replace("\n", " ") and text
+        return self.pbs.wait(f"'{part}' in the comment of {job}", found, patience)
+
+
+class Waiting(Site):
+    """One host of one processor: whoever holds it keeps everybody else out."""
+
+    site = {"hosts": 1}
+
+    def test_qhold_gives_the_share_back_and_asks_anew(self):
+        self.idle()
+        held = self.sell(50, 100)
+        self.refused(self.ask(90, 100), "refused (share)")
+        self.assertEqual(self.pbs.run("qhold", held).rc, 0)
+        # Nobody is refused for the sake of a job that is held.
+        other = self.sell(90, 100)
+        self.pbs.qdel(other)
+        other = self.sell(45, 100)
+        self.pbs.wait("it says so itself", lambda: self.pbs.qstat(held).get("Resource_List.libra_info") == HELD)
+        self.go()
+        self.running(other)
+        self.assertEqual(self.pbs.run("qrls", held).rc, 0)
+        self.comment(held, "libra: refused (share): ")
+        self.pbs.qdel(other)
+        record = self.running(held)
+        self.assertIn("accepted: ", record["Resource_List.libra_info"])
+        self.assertIn("(asked anew after a hold)", record["Resource_List.libra_info"])
+        terms = self.terms(held)
+        self.assertLess(float(terms["deadline"]), 100)
+        self.assertGreater(self.share(held), 0.525)
+        # The deadline is where it was.
+        self.assertAlmostEqual(float(terms["submitted"]) + float(terms["deadline"]), self.due_at(held), delta=5)
+        self.refused(self.ask(90, 100), "refused (share)")
+
+    def due_at(self, job):
+        """Of its submission, by PBS's own record."""
+        return time.mktime(time.strptime(self.pbs.qstat(job)["qtime"])) + 100
+
+    def test_a_later_start(self):
+        """qalter -a."""
+        self.idle()
+        job = self.sell(50, 600)
+        later = time.strftime("%Y%m%d%H%M.%S", time.localtime(time.time() + 3600))
+        self.assertEqual(self.pbs.run("qalter", "-a", later, job).rc, 0)
+        self.pbs.wait_state(job, "W")
+        self.sell(570, 600)
+        self.said(rf"job {re.escape(job)} is held")
+
+    def test_a_restart_forgets_no_hold(self):
+        """What was held is asked for anew, also where the server has begun anew in between."""
+        self.idle()
+        held = self.sell(300, 600)
+        self.assertEqual(self.pbs.run("qhold", held).rc, 0)
+        time.sleep(31)  # what it is told by: a job that becomes eligible to run so long after it was sold something
+        self.assertEqual(self.pbs.run("qrls", held).rc, 0)
+        self.pbs.kill_server()
+        self.pbs.start_server()
+        self.pbs.wait("its host is up", lambda: self.pbs.node(self.pbs.host_names[0])["state"] == "free")
+        # Together with what the other was sold it would be too much.
+        other = self.sell(560, 600)
+        self.go()
+        self.running(other)
+        self.comment(held, "libra_share")
+        self.pbs.qdel(other)
+        self.running(held)
+        self.assertIn("asked anew", self.pbs.qstat(held)["Resource_List.libra_info"])
+
+    def test_a_waiting_job_past_its_deadline(self):
+        """It holds nothing any more; it runs when there is room, and has missed its deadline."""
+        self.idle()
+        late = self.sell(2, 6, "-l", "walltime=60", script=busy(1))
+        time.sleep(7)
+        other = self.sell(57, 60)
+        self.go()
+        self.running(other)
+        self.comment(late, "libra_share")
+        self.pbs.qdel(other)
+        self.assertFalse(self.ending(late)[1])
+
+    def test_a_held_array(self):
+        self.idle()
+        array = self.sell(200, 1000, "-J", "1-4")
+        self.refused(self.ask(900, 1000), "refused (share)")
+        self.assertEqual(self.pbs.run("qhold", array).rc, 0)
+        other = self.sell(150, 1000)
+        self.assertEqual(self.pbs.run("qrls", array).rc, 0)
+        self.go()
+        for index in (1, 2, 3, 4):
+            self.running(array.replace("[]", f"[{index}]"))
+        self.running(other)
+        self.refused(self.ask(30, 100), "refused (share)")
+
+    def test_a_released_array_for_which_there_is_no_room(self):
+        """It is tried again and again, not without a pause: PBS's log does not grow by it."""
+        self.idle()
+        array = self.sell(30, 100, "-J", "1-2")
+        self.assertEqual(self.pbs.run("qhold", array).rc, 0)
+        other = self.sell(33, 100, "-J", "1-1")
+        time.sleep(15)
+        self.assertEqual(self.pbs.run("qrls", array).rc, 0)
+        self.go()
+        self.running(other.replace("[]", "[1]"))
+        self.pbs.wait("some of it is not let run", lambda: "it was held" in self.pbs.log() or "asked anew after a hold" in self.pbs.log())
+        before = self.pbs.log().count("enqueuing into")
+        time.sleep(10)
+        self.assertLess(self.pbs.log().count("enqueuing into") - before, 30)
+
+    def test_deleted_by_force(self):
+        """It has met nothing."""
+        job = self.sell(50, 100)
+        self.running(job)
+        self.pbs.qdel("-Wforce", job)
+        self.said(rf"job {re.escape(job)} was deleted by force")
+        self.assertNotIn(f"job {job} met", self.pbs.log())
+
+    def test_an_end_that_the_host_did_not_see(self):
+        """Its registry is gone: the last that was measured is no end."""
+        host = self.pbs.host_names[0]
+        job = self.sell(3, 25, "-l", "walltime=200", script=busy(3) + "sleep 27\n")
+        self.running(job)
+        self.pbs.wait("measured", lambda: self.pbs.qstat(job).get("resources_used.libra_progress"), 60)
+        shutil.rmtree(self.pbs.own / host)
+        took, met = self.ending(job)
+        self.assertFalse(met, took)
+        # Nobody on the host knows its group any more.
+        self.pbs.wait("its processes are gone", lambda: not self.group_processes(job, host))
+        self.pbs.remove_cgroups([host])
+
+    def test_plain_jobs(self):
+        """As on a server without Libra."""
+        host = self.pbs.host_names[0]
+        for words in (["-l", "nodes=1:ppn=1"], ["-l", f"nodes={host}"], ["-l", "select=1:ncpus=1", "-l", "place=excl"], ["-l", "place=exclhost"]):
+            with self.subTest(words):
+                job = self.pbs.submit(*words)
+                self.running(job)
+                self.pbs.qdel(job)
+                self.pbs.wait_state(job, "F")
+
+    def test_libra_toml_is_gone(self):
+        pbs = self.pbs
+        pbs.write_config("[pbs]\nwithout-terms = 'refuse'\n")
+        refused = lambda: "need a deadline" in pbs.qsub().err  # noqa: E731
+        pbs.wait("the rule is known", refused)
+        file = pbs.own / "server.toml"
+        file.unlink()
+        try:
+            self.assertTrue(refused())
+            self.said(r"server\.toml is gone; the rules that it had last go on")
+            pbs.kill_server()
+            pbs.start_server()
+            self.assertTrue(refused())
+            # The host's as well, where each event is a process of its own.
+            host = pbs.host_names[0]
+            (pbs.own / f"{host}.toml").unlink()
+            job = self.sell(1, 30, script=busy(1))
+            self.met(job)
+            self.assertIn(f"{host}.toml is gone", pbs.log(host))
+        finally:
+            pbs.write_config("")
+        pbs.wait("the rule is another", lambda: not refused())
+
+
+class Money(MoneySite):
+    """A share that is given back is not paid for."""
+
+    def test_held_and_released(self):
+        self.pbs.qmgr("set server scheduling = false")
+        job = self.sell(10, 1000, budget=50)
+        price = self.price(job)
+        self.held(price)
+        self.assertEqual(self.pbs.run("qhold", job).rc, 0)
+        self.held(0, 60)
+        time.sleep(1)
+        self.assertEqual(self.pbs.run("qrls", job).rc, 0)
+        self.pbs.qmgr("set server scheduling = true")
+        self.running(job)
+        self.held(self.price(job))
+        self.assertGreater(self.price(job), price)
+        self.account("check")
+
+    def test_held_and_spent(self):
+        """Its money went elsewhere meanwhile."""
+        self.pbs.qmgr("set server scheduling = false")
+        job = self.sell(60, 1000, budget=100)
+        self.assertEqual(self.pbs.run("qhold", job).rc, 0)
+        self.held(0, 60)
+        other = self.sell(60, 900, budget=80)
+        self.assertEqual(self.pbs.run("qrls", job).rc, 0)
+        self.pbs.qmgr("set server scheduling = true")
+        self.running(other)
+
+        def told():
+            self.pbs.cycle()
+            return "libra: refused (funds): " in self.pbs.qstat(job).get("comment", "")
+        self.pbs.wait("it says why it does not run", told)
+        self.account("check")
+
+    def test_deleted_by_force_is_charged_for_what_it_had(self):
+        job = self.sell(50, 100, budget=100)
+        self.running(job)
+        self.pbs.qdel("-Wforce", job)
+        self.held(0)
+        self.assertGreater(self.balance()["available"], 100 - self.price(job) / 2)
+        self.account("check")
+
+
+for name in [name for name in dir(MoneySite) if name.startswith("test_")]:
+    setattr(Money, name, None)  # they are tested where they stand
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
