@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= lib
 
-.PHONY: help demo test fuzz build lib slurm-plugins bench lint package install
+.PHONY: help demo test fuzz build lib slurm-plugins bench lint package install uninstall
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,3 +44,6 @@ install: ## into DESTDIR/PREFIX (PREFIX=/usr/local)
 	@scripts/bootstrap build
 	@PREFIX=$(PREFIX) LIBDIR=$(LIBDIR) scripts/stage "$(DESTDIR)/"
 	@PREFIX=$(PREFIX) scripts/stage-pbs "$(DESTDIR)/"
+
+uninstall: ## what install put there, but for the configuration; batch systems first: libra pbs uninstall, libra slurm uninstall
+	@PREFIX=$(PREFIX) LIBDIR=$(LIBDIR) scripts/unstage "$(DESTDIR)/"
