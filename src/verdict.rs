@@ -87,6 +87,14 @@ pub fn kept(sold: &Sold, took: f64) -> String {
     }
 }
 
+/// The same of a job that failed by itself: in time, but no deadline was met by it.
+pub fn failed(sold: &Sold, took: f64) -> String {
+    match took <= sold.request.terms.deadline {
+        true => "failed, in time".to_string(),
+        false => format!("failed, and {}", kept(sold, took)),
+    }
+}
+
 /// What of the price is paid back for a delay, to be put behind it; empty where nothing is.
 pub fn paid_back(sold: &Sold, took: f64) -> String {
     let terms = &sold.request.terms;

@@ -64,7 +64,8 @@ impl Server {
             Some(-29) => "was ended after its walltime".to_string(),
             Some(-28..=-24) => "was ended by a limit of PBS".to_string(),
             Some(..0) => "was not run to its end by its host".to_string(),
-            Some(_) => verdict::kept(&sold, took),
+            Some(0) => verdict::kept(&sold, took),
+            Some(exit) => format!("{} (exit status {exit})", verdict::failed(&sold, took)),
         };
         let subjob = subjob_of(id, &sold, text(job, "array"))?;
         // PBS does not count what a job was suspended.

@@ -277,7 +277,7 @@ impl Controller {
             let kept = match (job.cut_short, job.failed) {
                 (true, _) => "was ended before it was done".to_string(),
                 // A task that its node refused looks the same as a program that did not succeed.
-                (false, true) => format!("{}, and failed", verdict::kept(sold, took)),
+                (false, true) => verdict::failed(sold, took),
                 (false, false) => verdict::kept(sold, took),
             };
             let outcome = Outcome::of(took, sold.request.terms.deadline, job.cut_short);
