@@ -72,6 +72,10 @@ def judge(event):
         ours.remove(QUOTE)
     if ours:
         event.reject("libra: %s is written by Libra; leave it out, and give deadline, budget and estimate" % ours[0])
+    # PBS looks for the queue after its hooks, and a question never comes so far.
+    queue = str(job.queue or "").partition("@")[0]
+    if asked["quote"] and queue and pbs.server().queue(queue) is None:
+        event.reject("libra: there is no queue '%s'; qstat -Q shows those there are" % queue)
     wants_promise = any(asked["terms"].values())
     try:
         libra = Libra()

@@ -73,6 +73,12 @@ class Waiting(Site):
         self.assertAlmostEqual(float(terms["submitted"]) + float(terms["deadline"]), self.due_at(held), delta=5)
         self.refused(self.ask(90, 100), "refused (share)")
 
+    def restart(self):
+        """pbs_server is killed and started; its host has come back."""
+        self.pbs.kill_server()
+        self.pbs.start_server()
+        self.pbs.wait("its host is up", lambda: self.pbs.node(self.pbs.host_names[0])["state"] == "free")
+
     def due_at(self, job):
         """Of its submission, by PBS's own record."""
         return time.mktime(time.strptime(self.pbs.qstat(job)["qtime"])) + 100
@@ -94,9 +100,7 @@ class Waiting(Site):
         self.assertEqual(self.pbs.run("qhold", held).rc, 0)
         time.sleep(31)  # what it is told by: a job that becomes eligible to run so long after it was sold something
         self.assertEqual(self.pbs.run("qrls", held).rc, 0)
-        self.pbs.kill_server()
-        self.pbs.start_server()
-        self.pbs.wait("its host is up", lambda: self.pbs.node(self.pbs.host_names[0])["state"] == "free")
+        self.restart()
         # Together with what the other was sold it would be too much.
         other = self.sell(560, 600)
         self.go()
@@ -136,11 +140,11 @@ class Waiting(Site):
         self.idle()
         array = self.sell(30, 100, "-J", "1-2")
         self.assertEqual(self.pbs.run("qhold", array).rc, 0)
-        other = self.sell(33, 100, "-J", "1-1")
+        other = self.sell(33, 100)
         time.sleep(15)
         self.assertEqual(self.pbs.run("qrls", array).rc, 0)
         self.go()
-        self.running(other.replace("[]", "[1]"))
+        self.running(other)
         self.pbs.wait("some of it is not let run", lambda: "it was held" in self.pbs.log() or "asked anew after a hold" in self.pbs.log())
         before = self.pbs.log().count("enqueuing into")
         time.sleep(10)
@@ -170,12 +174,17 @@ class Waiting(Site):
     def test_plain_jobs(self):
         """As on a server without Libra."""
         host = self.pbs.host_names[0]
-        for words in (["-l", "nodes=1:ppn=1"], ["-l", f"nodes={host}"], ["-l", "select=1:ncpus=1", "-l", "place=excl"], ["-l", "place=exclhost"]):
+        for words in (["-l", "nodes=1:ppn=1"], ["-l", f"nodes={host}"], ["-l", "select=1:ncpus=1", "-l", "place=excl"], ["-l", "select=1:ncpus=1", "-l", "place=exclhost"]):
             with self.subTest(words):
                 job = self.pbs.submit(*words)
                 self.running(job)
                 self.pbs.qdel(job)
                 self.pbs.wait_state(job, "F")
+
+    def test_a_question_about_a_queue_that_there_is_not(self):
+        """What a quote says, a submission does."""
+        self.refused(self.ask(1, 9, "-q", "nowhere", "-l", "libra_quote=ask"), "libra: there is no queue 'nowhere'")
+        self.refused(self.ask(1, 9, "-q", "workq", "-l", "libra_quote=ask"), "libra-quote: ")
 
     def test_libra_toml_is_gone(self):
         pbs = self.pbs
@@ -187,8 +196,7 @@ class Waiting(Site):
         try:
             self.assertTrue(refused())
             self.said(r"server\.toml is gone; the rules that it had last go on")
-            pbs.kill_server()
-            pbs.start_server()
+            self.restart()
             self.assertTrue(refused())
             # The host's as well, where each event is a process of its own.
             host = pbs.host_names[0]
