@@ -1,5 +1,6 @@
 //! A host of its own for each test, and what the tests do with it.
 
+use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,7 +107,11 @@ impl Site {
 
     /// Something that a job's script can wait for.
     pub fn gate(&self) -> Gate {
-        Gate(self.path("gate"))
+        let path = self.path("gate");
+        let file = fs::File::create(&path).expect("a file");
+        let lock = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno);
+        let _lock = lock.expect("a lock");
+        Gate { path, _lock }
     }
 
     /// Numbers of the processes in a job's cgroups.
@@ -147,20 +152,19 @@ impl Site {
     }
 }
 
-/// Shut until it is opened: what a job waits for where a time would be too short on one machine and too long on another.
-pub struct Gate(PathBuf);
+/// Shut until it is opened: what a job waits for where a time would be too short on one machine and too long on another. A lock, since
+/// who asks again and again works, in user-mode Linux as much as it may.
+pub struct Gate {
+    path: PathBuf,
+    _lock: Flock<fs::File>,
+}
 
 impl Gate {
-    pub fn open(&self) {
-        fs::write(&self.0, "").expect("a file");
-    }
+    pub fn open(self) {}
 
-    /// A command of a shell that ends when the gate is opened. It looks a few thousand times at most.
+    /// A command of a shell that ends when the gate is opened.
     pub fn until_open(&self) -> String {
-        format!(
-            "i=0; while ! [ -e {} ] && [ $i -lt 6000 ]; do sleep 0.05; i=$((i+1)); done",
-            self.0.display()
-        )
+        format!("flock -s {} true", self.path.display())
     }
 }
 
