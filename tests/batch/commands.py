@@ -21,7 +21,7 @@ def environment_without(*prefixes):
 class Programs:
     """What the commands of every cluster are made of. Expects `environment()`: what a program needs to speak to this cluster."""
 
-    def run(self, *argv, user=None, stdin="", environment=None, timeout=60.0):
+    def run(self, *argv, user=None, stdin="", environment=None, timeout=180.0):
         """Run a program as root or as `user`, in the user's home. The batch system's own directories come first in PATH."""
         environment = {**self.environment(), **(environment or {})}
         environment.setdefault("LANG", "C.UTF-8")
@@ -40,7 +40,7 @@ class Programs:
             raise CommandFailed(f"{' '.join(map(str, argv))}: exit {result.rc}: {(result.err or result.out).strip()} {options.get('stdin', '')}")
         return result.out
 
-    def wait(self, what, question, patience=60.0):
+    def wait(self, what, question, patience=180.0):
         """Ask until the answer is true; the answer. `what` is for the message if it never is. Patience costs nothing where the answer comes."""
         deadline = time.monotonic() + patience
         while True:

@@ -8,7 +8,8 @@ import contextlib
 import signal
 import sys
 
-# Most tests take less than half a minute on a machine of their own. A machine may be ten times slower.
+# Most tests take less than half a minute on a machine of their own. A machine may be ten times slower. A class that needs more says so
+# in `seconds`.
 SECONDS = 900
 
 

@@ -77,7 +77,7 @@ def alive(pid):
         return False
 
 
-def end_process(pid, number=signal.SIGKILL, patience=20.0):
+def end_process(pid, number=signal.SIGKILL, patience=120.0):
     """Send a signal and wait until the process has ended."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
@@ -107,7 +107,7 @@ def marked_processes(directory, users=()):
 
 def end_marked(directory, users=()):
     """End every process of the cluster in `directory`: daemons, and jobs, also those that dropped the mark."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while remaining := marked_processes(directory, users):
         if time.monotonic() > deadline:
             raise TimeoutError(f"these processes of {directory} do not end: {remaining}")

@@ -44,7 +44,7 @@ class Lines(unittest.TestResult):
     def startTest(self, test):
         super().startTest(test)
         self.began[test] = time.monotonic()
-        limits.begin(test.id())
+        limits.begin(test.id(), getattr(test, "seconds", limits.SECONDS))
 
     def stopTest(self, test):
         super().stopTest(test)

@@ -97,7 +97,7 @@ class Commands(commands.Programs):
         """Ask for a scheduling cycle now."""
         self.qmgr("set server scheduling = true")
 
-    def wait_job(self, job, what, is_so, patience=60.0):
+    def wait_job(self, job, what, is_so, patience=180.0):
         """Wait until something is so of the job's attributes; its attributes."""
         def reached():
             found = self.qstat(job)
@@ -109,11 +109,11 @@ class Commands(commands.Programs):
             nodes = {host: self.node(host).get("state") for host in self.host_names}
             raise TimeoutError(f"{late}: it is in state {found.get('job_state')}, substate {found.get('substate')}, comment {found.get('comment')!r}, nodes {nodes}") from None
 
-    def wait_state(self, job, states, patience=60.0):
+    def wait_state(self, job, states, patience=180.0):
         """Wait until the job's state is one of the letters in `states`; its attributes. State R does not say that anything runs yet: see wait_started."""
         return self.wait_job(job, f"in state {states}", lambda found: found.get("job_state", "?") in states, patience)
 
-    def wait_started(self, job, patience=60.0, runs=1):
+    def wait_started(self, job, patience=180.0, runs=1):
         """Wait until the job's processes run, for the `runs`th time at least, and its host has told the server so; its attributes.
 
         A job is in state R as soon as the server sends it, and its first process is there a little before its mom has heard of it and written

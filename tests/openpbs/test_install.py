@@ -474,6 +474,8 @@ def test_a_select_that_names_a_resource(site):
 class Installation(unittest.TestCase):
     """All of the above on one cluster; each finds and leaves it as it was."""
 
+    seconds = 3600  # one test is the whole of it
+
     def test_on_one_server(self):
         words = os.environ.get("ONLY", "").split()
         with Cluster(hosts=2, processors=3, subnet=SUBNET) as pbs:

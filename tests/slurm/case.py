@@ -67,7 +67,8 @@ class SiteCase(unittest.TestCase):
         slurm.configure(slurm.more)
         slurm.rule(slurm.rules)
         for node in slurm.nodes:
-            self.assertNotIn("DRAIN", slurm.node(node)["State"], "whatever went wrong, no node may be drained for it")
+            state = slurm.node(node)
+            self.assertNotIn("DRAIN", state["State"], f"whatever went wrong, no node may be drained for it: {state.get('Reason')}")
 
     def clear(self):
         """Cancel all jobs, and wait until nodes and slurmctld are rid of them."""

@@ -93,7 +93,7 @@ class Commands(commands.Programs):
 
     # ---- waiting
 
-    def wait_state(self, job, *states, patience=30.0):
+    def wait_state(self, job, *states, patience=180.0):
         """Wait until the job is in one of these states; its fields."""
         def reached():
             found = self.job(job)
@@ -105,8 +105,8 @@ class Commands(commands.Programs):
             nodes = {name: self.node(name).get("State") for name in self.nodes}
             raise TimeoutError(f"{late}: it is {found.get('JobState')}, reason {found.get('Reason')}, nodes {nodes}") from None
 
-    def wait_running(self, job, patience=30.0):
+    def wait_running(self, job, patience=180.0):
         return self.wait_state(job, "RUNNING", patience=patience)
 
-    def wait_ended(self, job, patience=60.0):
+    def wait_ended(self, job, patience=180.0):
         return self.wait_state(job, *ENDED, patience=patience)

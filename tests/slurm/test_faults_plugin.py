@@ -17,7 +17,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from case import SiteCase  # noqa: E402
+from case import SiteCase  # noqa: E402  (puts tests/batch in the path)
+import limits  # noqa: E402
 from libra_site import TOP  # noqa: E402
 from promises import STILL, expect_free, holding, is_saved, terms  # noqa: E402
 
@@ -29,8 +30,9 @@ def faulty_plugin():
     """A plugin that panics when it is asked to."""
     built = os.environ.get("LIBRA_FAULTY_PLUGIN")
     if not built:
-        subprocess.run([TOP / "scripts/cargo", "build", "--locked", "--package", "libra-slurm-job-submit", "--features", "test-faults", "--target-dir", TOP / "target/faults"],
-                       check=True, capture_output=True)
+        with limits.paused():
+            subprocess.run([TOP / "scripts/cargo", "build", "--locked", "--package", "libra-slurm-job-submit", "--features", "test-faults", "--target-dir", TOP / "target/faults"],
+                           check=True, capture_output=True, timeout=3600)
         built = TOP / "target/faults/debug/libjob_submit_libra.so"
     return pathlib.Path(built)
 

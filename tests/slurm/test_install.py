@@ -103,6 +103,7 @@ class Bare(Cluster):
 
 
 class Installation(unittest.TestCase):
+    seconds = 3600  # one test is the whole of it
     measures = 0
 
     @classmethod
