@@ -13,6 +13,7 @@ pub mod host;
 pub mod metrics;
 pub mod pbs;
 pub mod quote;
+pub mod random;
 #[cfg(feature = "simulate")]
 pub mod report;
 #[cfg(feature = "simulate")]

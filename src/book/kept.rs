@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - A quote belongs to a user, and nobody else can use it or see whether it is there.
-//! - A number cannot be guessed (80 bits of a keyed hash), and says by itself when its time is over: that can be told of one that is
+//! - A number cannot be guessed (80 random bits), and says by itself when its time is over: that can be told of one that is
 //!   forgotten.
 //! - It is used once, or given back, or expires; its share in the book goes with it.
 //!
@@ -10,9 +10,9 @@
 
 use super::{Book, BookError, Offer};
 use crate::decision::job::{DeadlineType, Request};
+use crate::random;
 use crate::text::{credits, duration, memory};
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 
 /// Letters and digits that nobody takes for one another.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -70,24 +70,24 @@ fn checked(number: &str) -> Result<String, String> {
 }
 
 /// A new number. `until`: Unix time.
-pub fn new_number(until: f64) -> String {
+///
+/// # Errors
+/// When the system has no random bits: a number that can be guessed is none.
+pub fn new_number(until: f64) -> Result<String, NotKept> {
     // Rounded down: what is not kept any more has expired by its number as well.
     let seconds = until.max(0.0).floor() as u64;
-    // Its keys are from the system, and another one each time.
-    let secret = |salt: u64| RandomState::new().hash_one((seconds, salt));
-    let (high, low) = (secret(1), secret(2));
-    let bits = (u128::from(high) << 64) | u128::from(low);
+    let bits = random::bits().map_err(|error| NotKept::NoSecret(error.to_string()))?;
     let digits = |value: u128, count: usize| -> String {
         (0..count)
             .rev()
             .map(|place| char::from(DIGITS[(value >> (5 * place) & 31) as usize]))
             .collect()
     };
-    format!(
+    Ok(format!(
         "{}-{}",
         digits(u128::from(seconds), TIME_DIGITS),
         digits(bits, SECRET_DIGITS)
-    )
+    ))
 }
 
 /// When the time of a number is over, Unix time; none where it is no number.
@@ -170,6 +170,11 @@ pub enum NotKept {
     /// Longer than the site allows.
     #[error("a quote is kept for at most {} here; ask for that or less", duration::show(*.0))]
     TooLong(f64),
+    /// The system has no random bits for its number.
+    #[error(
+        "the quote cannot be kept: no random number from /dev/urandom ({0}); tell the administrators"
+    )]
+    NoSecret(String),
     /// The site keeps none.
     #[error("no quotes are kept here (admission.longest-quote is 0)")]
     Never,
@@ -247,8 +252,8 @@ impl KeptQuotes {
     /// # Errors
     /// When the book does not have it; nothing is kept then.
     pub fn keep(&mut self, book: &mut Book, kept: Kept) -> Result<String, NotKept> {
+        let number = new_number(kept.until)?;
         book.keep(kept.token, kept.wanted.array.unwrap_or(1), kept.until)?;
-        let number = new_number(kept.until);
         self.kept.insert(number.clone(), kept);
         Ok(number)
     }

@@ -72,7 +72,7 @@ impl Host {
             Err(not) => return Ok((Err(not), None)),
         };
         let until = clock::unix_time() + seconds;
-        let number = new_number(until);
+        let number = new_number(until)?;
         let mut entry = self.new_entry(&lock, request, COMMAND, &terms, now)?;
         entry.quote = Some(KeptQuote {
             number: number.clone(),
