@@ -37,6 +37,7 @@ impl NotTaken {
     pub fn category(&self) -> &'static str {
         match self {
             NotTaken::Refused(refusal) => refusal.reason.category(),
+            NotTaken::Denied(Denied::Fault(_) | Denied::Unpromised(_)) => "fault",
             NotTaken::Denied(_) => "funds",
             NotTaken::Other { category, .. } => category,
         }

@@ -32,8 +32,10 @@ pub enum Denied {
     },
     /// There is no account, or not for this user. For the user, with what to do.
     Account(String),
-    /// Accounts are out of order.
+    /// Accounts are out of order, and the site refuses jobs then.
     Fault(String),
+    /// Accounts are out of order, and the site admits jobs then: without a promise, as nobody pays for one.
+    Unpromised(String),
 }
 
 impl Denied {
@@ -42,8 +44,11 @@ impl Denied {
         match self {
             Denied::Funds { reason, .. } => format!("refused ({}): {reason}", reason.category()),
             Denied::Account(text) => format!("refused (funds): {text}"),
-            Denied::Fault(text) => format!(
-                "accounts cannot be asked, so it is refused; please tell the administrators ({text})"
+            Denied::Fault(text) => {
+                format!("refused (fault): accounting unavailable: {text}; tell the administrators")
+            }
+            Denied::Unpromised(text) => format!(
+                "accounting unavailable, so nothing is promised and nobody pays: {text}; tell the administrators"
             ),
         }
     }
@@ -135,11 +140,12 @@ impl Desk {
         }
     }
 
+    /// Nobody gets a promise that nobody pays for.
     fn fault<T>(&self, problem: String) -> Result<Option<T>, Denied> {
         match self.on_fault {
             OnFault::Admit => {
-                log::error!("accounts: nobody pays for a job: {problem}");
-                Ok(None)
+                log::error!("accounts: a job is let in without a promise: {problem}");
+                Err(Denied::Unpromised(problem))
             }
             OnFault::Refuse => Err(Denied::Fault(problem)),
         }

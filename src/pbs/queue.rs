@@ -25,6 +25,13 @@ pub(super) fn has_terms(job: &Value) -> bool {
     TERMS.iter().any(|key| text(&job["terms"], key).is_some())
 }
 
+/// The job as it came, as where the library cannot be asked at all and the site admits jobs then.
+fn unpromised(denied: &Denied) -> Value {
+    let mut answer = accept();
+    answer["log"] = json!([denied.text()]);
+    answer
+}
+
 impl Server {
     /// Judges a submission. A refusal first asks the hook whether jobs that hold shares and do not run
     /// are still there (`"check": [ids]`): PBS deletes a waiting job without an event, and nobody may be
@@ -51,12 +58,14 @@ impl Server {
             Ok((payer, (admitted, pinned))) => {
                 let sold = match self.sell(request, count, &admitted, payer.as_ref(), now) {
                     Ok(sold) => sold,
+                    Err(denied @ Denied::Unpromised(_)) => return Ok(unpromised(&denied)),
                     Err(denied) => return Ok(refuse(format!("libra: {}", denied.text()))),
                 };
                 let mut answer = self.accepted(&sold, &found.asked, &admitted, pinned);
                 answer["resources"]["walltime"] = walltime(&request.terms, job);
                 Ok(answer)
             }
+            Err(NotTaken::Denied(denied @ Denied::Unpromised(_))) => Ok(unpromised(&denied)),
             Err(not) => Ok(match self.to_be_checked(&not, job) {
                 Some(check) => check,
                 None => refuse(self.refusal_text(&not, &found.asked, count)),

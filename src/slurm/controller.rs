@@ -309,6 +309,10 @@ impl Controller {
                 }
                 Answer::Accept(Box::new(accepted))
             }
+            Err(NotJudged::Unpromised(text)) => {
+                log::error!("a job of user {}: {text}", submission.user);
+                Answer::Pass
+            }
             Err(problem) => {
                 let text = in_few_words(problem.to_string());
                 match text.starts_with("libra:") {
@@ -329,10 +333,11 @@ impl Controller {
             now,
         };
         let (payer, (partition, admitted, pinned)) = admit(payer, request, &mut taking)
-            .map_err(|not| NotJudged::Other(self.refusal_text(&not, submission, count)))?;
-        let sold = self
-            .sell(request, count, &admitted, payer.as_ref(), now)
-            .map_err(|denied| NotJudged::Other(denied.text()))?;
+            .map_err(|not| match not {
+                NotTaken::Denied(denied @ Denied::Unpromised(_)) => denied.into(),
+                not => NotJudged::Other(self.refusal_text(&not, submission, count)),
+            })?;
+        let sold = self.sell(request, count, &admitted, payer.as_ref(), now)?;
         if submission.without_session {
             let tokens = admitted.token..admitted.token + u64::from(count);
             self.tests.extend(tokens.map(|token| (token, now)));

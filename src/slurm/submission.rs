@@ -2,6 +2,7 @@
 
 use super::array::PREFIX;
 use super::{OPTIONS, QUOTE_OPTION};
+use crate::accounts::desk::Denied;
 use crate::decision::job::{Shape, Terms};
 use crate::text::terms::{self, KEYS, PartialTerms, TermsError, deadline_as_duration};
 use crate::text::{duration, indices};
@@ -70,9 +71,21 @@ pub enum NotJudged {
     /// The terms.
     #[error("{0}")]
     Terms(String),
+    /// Nobody can pay for it now, and the site admits jobs then, without a promise.
+    #[error("{0}")]
+    Unpromised(String),
     /// Anything else: what, and what to do.
     #[error("{0}")]
     Other(String),
+}
+
+impl From<Denied> for NotJudged {
+    fn from(denied: Denied) -> NotJudged {
+        match denied {
+            Denied::Unpromised(_) => NotJudged::Unpromised(denied.text()),
+            _ => NotJudged::Other(denied.text()),
+        }
+    }
 }
 
 /// What is to be judged.

@@ -184,7 +184,7 @@ class Accounts(SiteCase):
         self.books.rename(away)
         try:
             self.pbs.write_config(rules + "administrators = 'nobody'\n")
-            self.pbs.wait("refused", lambda: "accounts cannot be asked" in self.ask(10, 20).err)
+            self.pbs.wait("refused", lambda: "accounting unavailable" in self.ask(10, 20).err)
             self.assertEqual(self.pbs.qsub().rc, 0)
         finally:
             away.rename(self.books)

@@ -234,7 +234,7 @@ class Accounts(SiteCase):
         self.books.rename(away)
         try:
             self.slurm.rule(self.slurm.rules + "administrators = 'nobody'\n")
-            self.slurm.wait("refused", lambda: "accounts cannot be asked" in self.ask(10, 20).err)
+            self.slurm.wait("refused", lambda: "accounting unavailable" in self.ask(10, 20).err)
             self.assertEqual(self.slurm.sbatch(script="true").rc, 0)
         finally:
             away.rename(self.books)
