@@ -33,6 +33,7 @@ impl Place {
             None => tempfile::tempdir(),
         };
         let disk = disk.expect("a directory");
+        Ledger::make(&disk.path().join("ledger.sqlite"), act().at).expect("made");
         Place {
             ledger: disk.path().join("ledger.sqlite"),
             live: memory.path().join("live"),

@@ -12,9 +12,13 @@ use super::movement::{Event, Side};
 use rusqlite::{Connection, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 
 /// Most differences that are named one by one.
 const NAMED: usize = 20;
+
+/// A clock that was ahead by less, in milliseconds, is not worth a word.
+const AHEAD: i64 = 60_000;
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,17 +40,22 @@ pub struct Findings {
 /// Free and held, by account and lot.
 type Balances = BTreeMap<(i64, i64), (i128, i128)>;
 
-/// Looks at everything.
+/// Looks at everything. `now`: Unix milliseconds.
 ///
 /// # Errors
 /// When one of both files cannot be read at all.
-pub fn check(live: &Live, ledger: &Ledger) -> Result<Findings, AccountsError> {
+pub fn check(live: &Live, ledger: &Ledger, now: i64) -> Result<Findings, AccountsError> {
     let mut found = Findings::default();
+    if let Err(error) = ledger.is_there() {
+        found.problems.push(error.to_string());
+    }
+    place(live, &mut found);
+    ahead(live, now, &mut found)?;
     for (connection, path, help) in [
         (
             &ledger.connection,
             &ledger.path,
-            "bring back the last back-up of it",
+            "bring back the last back-up of it with: libra account restore FILE",
         ),
         (
             &live.connection,
@@ -81,6 +90,37 @@ pub fn check(live: &Live, ledger: &Ledger) -> Result<Findings, AccountsError> {
     }
     compare(&seen, &expected, live, &mut found);
     Ok(found)
+}
+
+/// Who could keep the live state from its place, or take the room there?
+fn place(live: &Live, found: &mut Findings) {
+    let above = live.path.parent().and_then(std::path::Path::parent);
+    let everybody = above
+        .and_then(|above| std::fs::metadata(above).ok())
+        .is_some_and(|above| above.mode() & 0o002 != 0);
+    if let (true, Some(above)) = (everybody, above) {
+        found.notes.push(format!(
+            "the live state is in {}, where everybody can make and fill files; a place for root alone is better: accounts.live = \"{}\", then \
+             restart what admits",
+            above.display(),
+            super::live::DIRECTORY
+        ));
+    }
+}
+
+/// Holds that were made while a clock was far ahead.
+fn ahead(live: &Live, now: i64, found: &mut Findings) -> Result<(), AccountsError> {
+    let mut holds = live.holds("")?;
+    holds.retain(|hold| hold.at > now.saturating_add(AHEAD));
+    if let Some(last) = holds.iter().max_by_key(|hold| hold.at) {
+        found.notes.push(format!(
+            "{} open holds are of a time to come, the last of {}: the clock was ahead; each ends with its job, or is released when a comparison \
+             with the batch system finds none",
+            holds.len(),
+            super::identity::day(last.at)
+        ));
+    }
+    Ok(())
 }
 
 /// The live state at one moment.

@@ -4,6 +4,7 @@
 //! under the same numbers, which the ledger takes once. Any process may do it, several at a time as well.
 
 use super::AccountsError;
+use super::crash::point;
 use super::ledger::Ledger;
 use super::live::Live;
 use rusqlite::{Transaction, TransactionBehavior};
@@ -14,16 +15,15 @@ const AT_ONCE: usize = 2000;
 /// Writes down what waits in the journal. Returns how many entries there were.
 ///
 /// # Errors
-/// When the ledger cannot be written, or the live state is not of this ledger any more ([`is_outdated`]).
+/// When the ledger is not there any more or cannot be written, or the live state is not of this ledger any more ([`is_outdated`]).
+/// Nothing is taken out of the journal then.
 pub fn flush(live: &Live, ledger: &Ledger) -> Result<usize, AccountsError> {
+    ledger.is_there()?;
     let mut entries = live.journal(0, AT_ONCE)?;
     if entries.is_empty() {
         return Ok(0);
     }
-    let store = |error| AccountsError::Store {
-        path: ledger.path.clone(),
-        error,
-    };
+    let store = |error| ledger.said(error);
     // Undone where it is dropped, so that the connection is of use after a full disk.
     let transaction =
         Transaction::new_unchecked(&ledger.connection, TransactionBehavior::Immediate)
@@ -43,17 +43,21 @@ pub fn flush(live: &Live, ledger: &Ledger) -> Result<usize, AccountsError> {
         }
         entries = live.journal(last, AT_ONCE)?;
     }
+    point("flush: before commit");
     transaction.commit().map_err(store)?;
+    point("flush: after commit");
+    // Into a file that was removed meanwhile nothing was written down.
+    ledger.is_there()?;
     live.forget_journal(last)?;
     Ok(written)
 }
 
-/// Was another live state made of this ledger since?
+/// Was another live state made of this ledger since, or the ledger replaced by another one?
 ///
 /// # Errors
 /// When the ledger cannot be read.
 pub fn is_outdated(live: &Live, ledger: &Ledger) -> Result<bool, AccountsError> {
-    Ok(ledger.identity()? != live.generation)
+    Ok(ledger.is_there().is_err() || ledger.identity()? != live.generation)
 }
 
 fn outdated(live: &Live) -> AccountsError {

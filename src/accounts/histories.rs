@@ -98,6 +98,7 @@ struct World {
 impl World {
     fn new() -> World {
         let place = tempfile::tempdir().expect("a directory");
+        Ledger::make(&place.path().join("ledger.sqlite"), START).expect("made");
         let mut world = World {
             place,
             processes: Vec::new(),
@@ -276,7 +277,7 @@ impl World {
 
     fn check(&mut self) {
         let (live, ledger) = &self.processes[0];
-        let found = check(live, ledger).expect("reads");
+        let found = check(live, ledger, self.now).expect("reads");
         assert_eq!(found.problems, Vec::<String>::new());
         assert_eq!(totals(live, &self.model), self.model.total);
         for (account, lot, free, held) in live.balances().expect("reads") {

@@ -1,21 +1,31 @@
 //! The durable history: every movement of money, in an SQLite file that is only ever added to.
 //!
 //! Balances are not in it, they follow from the movements. Who writes is [`super::flush`]; everybody else reads.
+//!
+//! Invariants:
+//! - One is made by [`Ledger::make`] alone, for `libra account init`. Where none is, or not this host's ([`super::identity`]),
+//!   opening fails, so that nobody takes an empty place for accounts without money.
+//! - An opened one that was removed or replaced meanwhile is noticed before anything is taken for written down.
 
 use super::AccountsError;
+use super::crash::point;
+use super::identity::{self, Identity};
 use super::money::Money;
 use super::movement::{Event, Movement};
-use rusqlite::{Connection, OptionalExtension, params};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use std::cell::Cell;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Number of the account that deposits come from.
 pub const BANK: i64 = 1;
 /// Number of the account that charges go to.
 pub const INCOME: i64 = 2;
 
-/// How long one process waits for another's transaction.
-pub(super) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+/// How long one process waits for another's transaction where nobody waits for it: a slow disk may take seconds.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 const SCHEMA: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -44,6 +54,11 @@ const VERSION: i64 = 1;
 pub struct Ledger {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
+    patience: Duration,
+    /// Device and number of the file that was opened.
+    file: (u64, u64),
+    /// The most bytes that it was seen to have: it never gets smaller.
+    largest: Cell<u64>,
 }
 
 /// A row of movement, as statements read it.
@@ -76,86 +91,189 @@ pub struct Row {
 }
 
 impl Ledger {
-    /// Opens a ledger, and makes it where there is none; its directory has to be there.
+    /// Makes a ledger where none is; its directory has to be there. Nobody sees half of one.
     ///
     /// # Errors
-    /// When it cannot be opened, or is of another version.
-    pub fn open(path: &Path) -> Result<Ledger, AccountsError> {
-        let fresh = !path.exists();
-        let ledger = Ledger::with(path, Connection::open(path))?;
-        ledger.try_(|c| {
-            c.busy_timeout(PATIENCE)?;
-            c.pragma_update(None, "journal_mode", "WAL")?;
-            // Written down means on the disk.
-            c.pragma_update(None, "synchronous", "FULL")
-        })?;
-        if fresh {
-            only_for_owner(path).map_err(|error| AccountsError::File {
-                path: path.to_path_buf(),
-                problem: error.to_string(),
-            })?;
-        }
-        ledger.prepare()?;
-        Ok(ledger)
-    }
-
-    /// Opens one that is there, to read it.
-    ///
-    /// # Errors
-    /// When it is not there or cannot be read.
-    pub fn read(path: &Path) -> Result<Ledger, AccountsError> {
-        let flags =
-            rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let ledger = Ledger::with(path, Connection::open_with_flags(path, flags))?;
-        ledger.try_(|c| c.busy_timeout(PATIENCE))?;
-        Ok(ledger)
-    }
-
-    fn with(path: &Path, opened: rusqlite::Result<Connection>) -> Result<Ledger, AccountsError> {
-        let store = |error| AccountsError::Store {
+    /// When there is something of that name, or it cannot be written.
+    pub fn make(path: &Path, now: i64) -> Result<Identity, AccountsError> {
+        let failed = |error: std::io::Error| AccountsError::File {
             path: path.to_path_buf(),
-            error,
+            problem: error.to_string(),
         };
-        let connection = opened.map_err(store)?;
+        let log = with(path, "-wal");
+        if log.exists() {
+            return Err(AccountsError::File {
+                path: log,
+                problem: "is the log of a ledger that is not there, and may have movements in it; bring the ledger back, or move it away"
+                    .to_string(),
+            });
+        }
+        let identity = Identity::new(now).map_err(failed)?;
+        let half = with(path, &format!(".new-{}", std::process::id()));
+        let _ = fs::remove_file(&half);
+        point("make: before the file");
+        let made = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&half)
+            .and_then(|_| only_for_owner(&half))
+            .map_err(failed)
+            .and_then(|()| {
+                let connection = Connection::open_with_flags(&half, FLAGS);
+                let store = |error| AccountsError::store(&half, PATIENCE, error);
+                let connection = connection.map_err(store)?;
+                connection
+                    .pragma_update(None, "synchronous", "FULL")
+                    .map_err(store)?;
+                fill(&connection, identity).map_err(store)?;
+                connection.close().map_err(|(_, error)| store(error))?;
+                point("make: before the name");
+                // Unlike a rename this replaces nothing.
+                fs::hard_link(&half, path).map_err(failed)?;
+                sync_directory(path).map_err(failed)?;
+                point("make: after the name");
+                Ok(())
+            });
+        let _ = fs::remove_file(&half);
+        made.map(|()| identity)
+    }
+
+    /// Opens the ledger.
+    ///
+    /// # Errors
+    /// [`AccountsError::Ledger`] where there is none, or not this host's.
+    pub fn open(path: &Path) -> Result<Ledger, AccountsError> {
+        Ledger::open_within(path, PATIENCE)
+    }
+
+    /// Opens the ledger, and waits for other processes no longer than `patience`, now and later.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn open_within(path: &Path, patience: Duration) -> Result<Ledger, AccountsError> {
+        let ledger = Ledger::open_any(path, patience)?;
+        let (number, _) = ledger.identity()?;
+        if let Some(own) = identity::noted(path)?.filter(|own| own.number != number) {
+            return Err(ledger.lost(format!(
+                "is another ledger ({}) than this host's ({own})",
+                ledger.which()?
+            )));
+        }
+        Ok(ledger)
+    }
+
+    /// Opens a ledger, whichever it is.
+    pub(super) fn open_any(path: &Path, patience: Duration) -> Result<Ledger, AccountsError> {
+        let lost = |problem: String| AccountsError::Ledger {
+            path: path.to_path_buf(),
+            problem,
+        };
+        let found = fs::metadata(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => lost("the ledger is not there".to_string()),
+            _ => lost(error.to_string()),
+        })?;
+        if !found.is_file() || found.len() == 0 {
+            let problem = match found.is_file() {
+                true => "is empty, no ledger",
+                false => "is no file",
+            };
+            return Err(lost(problem.to_string()));
+        }
+        let store = |error| AccountsError::store(path, patience, error);
+        let connection = Connection::open_with_flags(path, FLAGS).map_err(store)?;
         connection.set_prepared_statement_cache_capacity(32);
+        let ledger = Ledger {
+            connection,
+            path: path.to_path_buf(),
+            patience,
+            file: (found.dev(), found.ino()),
+            largest: Cell::new(found.len()),
+        };
+        ledger.prepare()?;
+        ledger.is_there()?;
+        Ok(ledger)
+    }
+
+    /// What was opened, without a look at what it is.
+    pub(super) fn of(
+        path: &Path,
+        opened: rusqlite::Result<Connection>,
+    ) -> Result<Ledger, AccountsError> {
+        let store = |error| AccountsError::store(path, PATIENCE, error);
+        let connection = opened.map_err(store)?;
+        connection.busy_timeout(PATIENCE).map_err(store)?;
+        let found = fs::metadata(path).map_err(|error| AccountsError::File {
+            path: path.to_path_buf(),
+            problem: error.to_string(),
+        })?;
         Ok(Ledger {
             connection,
             path: path.to_path_buf(),
+            patience: PATIENCE,
+            file: (found.dev(), found.ino()),
+            largest: Cell::new(found.len()),
         })
     }
 
     fn prepare(&self) -> Result<(), AccountsError> {
+        self.try_(|c| c.busy_timeout(self.patience))?;
         let version: i64 =
             self.try_(|c| c.query_row("PRAGMA user_version", [], |row| row.get(0)))?;
         match version {
-            VERSION => Ok(()),
-            // Another process may be doing it as well.
-            0 => self.try_(|c| {
-                let identity = i64::from(std::process::id()) << 32 | now_nanos() & 0xffff_ffff;
-                c.execute_batch("BEGIN IMMEDIATE")?;
-                let done: i64 = c.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-                let made = match done {
-                    0 => c
-                        .execute_batch(SCHEMA)
-                        .and_then(|()| {
-                            c.execute(
-                                "INSERT INTO meta VALUES ('identity', ?1), ('generation', 0)",
-                                [identity],
-                            )
-                            .map(|_| ())
-                        })
-                        .and_then(|()| c.pragma_update(None, "user_version", VERSION)),
-                    _ => Ok(()),
-                };
-                c.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-                made
-            }),
-            other => Err(AccountsError::File {
-                path: self.path.clone(),
-                problem: format!(
-                    "is a ledger of version {other}, this program knows version {VERSION}; use the Libra that made it, or a later one"
-                ),
-            }),
+            VERSION => {}
+            0 => return Err(self.lost("has nothing of a ledger in it".to_string())),
+            other => {
+                return Err(AccountsError::File {
+                    path: self.path.clone(),
+                    problem: format!(
+                        "is a ledger of version {other}, this program knows version {VERSION}; use the Libra that made it, or a later one"
+                    ),
+                });
+            }
+        }
+        self.try_(|c| {
+            c.pragma_update(None, "journal_mode", "WAL")?;
+            // Written down means on the disk.
+            c.pragma_update(None, "synchronous", "FULL")
+        })?;
+        self.identity().map(|_| ())
+    }
+
+    /// How long other processes are waited for.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    fn lost(&self, problem: String) -> AccountsError {
+        AccountsError::Ledger {
+            path: self.path.clone(),
+            problem,
+        }
+    }
+
+    /// Is the file that was opened still the one of this name? What is written into a file that was removed is written nowhere.
+    ///
+    /// # Errors
+    /// [`AccountsError::Ledger`] where it was removed or replaced.
+    pub fn is_there(&self) -> Result<(), AccountsError> {
+        match fs::metadata(&self.path) {
+            Ok(found) if (found.dev(), found.ino()) == self.file => {
+                let largest = self.largest.get().max(found.len());
+                self.largest.set(largest);
+                match found.len() < largest {
+                    true => Err(self.lost(format!(
+                        "was cut off: it has {} bytes and had {largest}",
+                        found.len()
+                    ))),
+                    false => Ok(()),
+                }
+            }
+            Ok(_) => Err(self.lost("was replaced by another file".to_string())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(self.lost("the ledger is not there any more".to_string()))
+            }
+            Err(error) => Err(self.lost(error.to_string())),
         }
     }
 
@@ -163,10 +281,53 @@ impl Ledger {
         &self,
         what: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, AccountsError> {
-        what(&self.connection).map_err(|error| AccountsError::Store {
-            path: self.path.clone(),
-            error,
-        })
+        what(&self.connection).map_err(|error| self.said(error))
+    }
+
+    /// What SQLite said of it.
+    pub(super) fn said(&self, error: rusqlite::Error) -> AccountsError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                self.lost(format!("is damaged or cut off ({error})"))
+            }
+            _ => AccountsError::store(&self.path, self.patience, error),
+        }
+    }
+
+    /// Which ledger it is, in full.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn which(&self) -> Result<Identity, AccountsError> {
+        let (number, _) = self.identity()?;
+        let created = self.try_(|c| {
+            c.query_row("SELECT value FROM meta WHERE key = 'created'", [], |row| {
+                row.get(0)
+            })
+            .optional()
+        })?;
+        Ok(Identity { number, created })
+    }
+
+    /// Takes this ledger for the host's own where none is noted yet: it was made before ledgers were noted, or the note is lost. Returns
+    /// whether it had to. For root, who may write beside the ledger's directory.
+    ///
+    /// # Errors
+    /// When it cannot be noted.
+    pub fn adopt(&self) -> Result<bool, AccountsError> {
+        if identity::noted(&self.path)?.is_some() {
+            return Ok(false);
+        }
+        identity::note(&self.path, self.which()?)?;
+        Ok(true)
+    }
+
+    /// When the last movement was, Unix milliseconds; none where there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn newest(&self) -> Result<Option<i64>, AccountsError> {
+        self.try_(|c| c.query_row("SELECT MAX(at) FROM movement", [], |row| row.get(0)))
     }
 
     /// Which ledger this is, and how many live states were made of it.
@@ -328,11 +489,41 @@ impl Ledger {
     }
 }
 
+/// How files of SQLite are opened: never made by the way.
+pub(super) const FLAGS: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+/// A file beside this one: its name with more behind it.
+pub(super) fn with(path: &Path, more: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(more);
+    PathBuf::from(name)
+}
+
+/// Names on a disk are there after a power failure when their directory was written.
+pub(super) fn sync_directory(path: &Path) -> std::io::Result<()> {
+    fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+fn fill(c: &Connection, identity: Identity) -> rusqlite::Result<()> {
+    c.execute_batch("BEGIN IMMEDIATE")?;
+    c.execute_batch(SCHEMA)?;
+    c.execute(
+        "INSERT INTO meta VALUES ('identity', ?1), ('created', ?2), ('generation', 0)",
+        params![identity.number, identity.created],
+    )?;
+    c.pragma_update(None, "user_version", VERSION)?;
+    point("make: before commit");
+    c.execute_batch("COMMIT")?;
+    point("make: after commit");
+    Ok(())
+}
+
 /// What root makes is for the one who owns the directory.
-fn only_for_owner(path: &Path) -> std::io::Result<()> {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+pub(super) fn only_for_owner(path: &Path) -> std::io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     if nix::unistd::geteuid().is_root() {
-        let home = std::fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
+        let home = fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
         std::os::unix::fs::lchown(path, Some(home.uid()), Some(home.gid()))?;
     }
     Ok(())
@@ -371,9 +562,4 @@ fn note_change(c: &Connection, id: i64, at: i64, by: &str, event: &Event) -> rus
     c.prepare_cached("INSERT INTO change VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![id, at, by, what])?;
     Ok(())
-}
-
-fn now_nanos() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as i64)
 }

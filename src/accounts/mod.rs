@@ -15,12 +15,15 @@
 //!   had not been written down ([`payments`]).
 
 pub mod check;
+mod crash;
 pub mod desk;
 pub mod flush;
 #[cfg(test)]
 mod histories;
+pub mod identity;
 pub mod ledger;
 pub mod live;
+mod lock;
 pub mod lots;
 pub mod money;
 pub mod movement;
@@ -94,6 +97,28 @@ pub enum AccountsError {
         /// What is wrong, and what to do.
         problem: String,
     },
+    /// No ledger where it should be, or not this host's.
+    #[error(
+        "{path}: {problem}; nothing is paid for and no budget is accepted until it is back, the live state is kept as it is: mount its disk, or bring back a copy with: libra account restore FILE"
+    )]
+    Ledger {
+        /// Where it should be.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Another process does not give it back.
+    #[error(
+        "{path} is locked{holder}, waited {patience} s; 'fuser -v {path}' names who has it open"
+    )]
+    Locked {
+        /// Which file.
+        path: PathBuf,
+        /// How long it was waited for, in seconds.
+        patience: f64,
+        /// Who has it, where that is known, with a space ahead.
+        holder: String,
+    },
     /// SQLite.
     #[error("{path}: {error}")]
     Store {
@@ -109,8 +134,30 @@ impl AccountsError {
     pub fn is_refusal(&self) -> bool {
         !matches!(
             self,
-            AccountsError::File { .. } | AccountsError::Store { .. }
+            AccountsError::File { .. }
+                | AccountsError::Ledger { .. }
+                | AccountsError::Locked { .. }
+                | AccountsError::Store { .. }
         )
+    }
+
+    /// What SQLite said of a file. One that others do not give back is said in words that help.
+    pub(crate) fn store(
+        path: &std::path::Path,
+        patience: std::time::Duration,
+        error: rusqlite::Error,
+    ) -> AccountsError {
+        let path = path.to_path_buf();
+        match error.sqlite_error_code() {
+            Some(
+                rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::FileLockingProtocolFailed,
+            ) => AccountsError::Locked {
+                path,
+                patience: patience.as_secs_f64(),
+                holder: " by another process".to_string(),
+            },
+            _ => AccountsError::Store { path, error },
+        }
     }
 }
 

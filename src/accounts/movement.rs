@@ -25,6 +25,8 @@ pub enum Kind {
     Expiry,
     /// What was left when an account was closed, back to the bank.
     Closing,
+    /// What an account or a hold had by the live state and not by a copy of the ledger that was brought back.
+    Restored,
 }
 
 impl Kind {
@@ -40,6 +42,7 @@ impl Kind {
             Kind::Transfer => "transfer",
             Kind::Expiry => "expiry",
             Kind::Closing => "closing",
+            Kind::Restored => "restored",
         }
     }
 }

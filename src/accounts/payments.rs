@@ -14,20 +14,27 @@ use super::writer::Writer;
 use crate::config::{Config, Overrun, PolicyName};
 use crate::sold::Sold;
 use crate::text::credits;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Another process's transaction is waited for so long: somebody waits for an answer meanwhile.
+/// Another process's transaction is waited for so long: somebody waits for an answer meanwhile, and in slurmctld and pbs_server everybody
+/// else behind them. One takes some ten microseconds.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// So long when the accounts are opened, which is tried again every few seconds: another process may be making the live state.
+const OPENING: Duration = Duration::from_millis(500);
 
 /// A hold whose job is not in records that are so much younger has none, in seconds.
 const UNSEEN: f64 = 60.0;
 
+/// A hold that is so much later than now was made while the clock was wrong, in seconds. Its age is counted from when it is first seen here.
+const AHEAD: f64 = 3600.0;
+
 /// The accounts, as one admitting process has them.
 pub struct Payments {
     live: Live,
-    _writer: Option<Writer>,
+    writer: Option<Writer>,
     ledger: Ledger,
     paths: (PathBuf, PathBuf),
     /// `slurm`, `pbs` or `run`.
@@ -36,6 +43,8 @@ pub struct Payments {
     margin: f64,
     /// Does the policy give every job its share all the time?
     steady: bool,
+    /// Holds without a job that are a little later than now, and since when they are known.
+    later: HashMap<String, Instant>,
 }
 
 /// Who pays for a job.
@@ -96,14 +105,15 @@ impl Payments {
             false => None,
         };
         Ok(Some(Payments {
-            live: Live::open(&live, &ledger, PATIENCE)?,
-            ledger: Ledger::open(&ledger)?,
-            _writer: writer,
+            live: Live::open_within(&live, &ledger, OPENING, PATIENCE)?,
+            ledger: Ledger::open_within(&ledger, OPENING)?,
+            writer,
             paths: (live, ledger),
             system,
             overrun: accounts.overrun,
             margin: config.admission.estimate_margin.0,
             steady: config.admission.policy == PolicyName::Libra,
+            later: HashMap::new(),
         }))
     }
 
@@ -132,9 +142,21 @@ impl Payments {
     /// When it cannot be opened.
     pub fn refresh(&mut self) -> Result<(), AccountsError> {
         if self.is_stale() {
-            self.live = Live::open(&self.paths.0, &self.paths.1, PATIENCE)?;
+            self.live = Live::open_within(&self.paths.0, &self.paths.1, OPENING, PATIENCE)?;
+            self.ledger = Ledger::open_within(&self.paths.1, OPENING)?;
         }
         Ok(())
+    }
+
+    /// Nobody is admitted on money of which nobody could write down what becomes of it.
+    fn has_ledger(&self) -> Result<(), AccountsError> {
+        match self.writer.as_ref().and_then(Writer::lost) {
+            Some(problem) => Err(AccountsError::Ledger {
+                path: self.paths.1.clone(),
+                problem,
+            }),
+            None => Ok(()),
+        }
     }
 
     /// The hold's key.
@@ -180,6 +202,7 @@ impl Payments {
         project: Option<&str>,
         now: f64,
     ) -> Result<Payer, AccountsError> {
+        self.has_ledger()?;
         let at = millis(now);
         if let Some(project) =
             project.and_then(|project| AccountName::parse(&format!("project:{project}")).ok())
@@ -419,8 +442,11 @@ impl Payments {
                 Err(error) => return Err(error),
             }
         }
-        for hold in self.open_holds()? {
-            if present.contains(&hold.key) || hold.at as f64 / 1000.0 > taken - UNSEEN {
+        let holds = self.open_holds()?;
+        self.later
+            .retain(|key, _| !present.contains(key) && holds.iter().any(|hold| hold.key == *key));
+        for hold in holds {
+            if present.contains(&hold.key) || !self.is_old(&hold, taken, now) {
                 continue;
             }
             let none = Payout {
@@ -455,6 +481,22 @@ impl Payer {
         let available = self.available?;
         let wanted = amount(sold);
         (wanted > available).then_some((wanted, available))
+    }
+}
+
+impl Payments {
+    /// Is a hold so old that records of `taken` would have its job? One of a clock that was ahead is not kept until that time comes: it is
+    /// old when it was seen here for as long, or where it is far ahead.
+    fn is_old(&mut self, hold: &super::live::OpenHold, taken: f64, now: f64) -> bool {
+        let at = hold.at as f64 / 1000.0;
+        if at <= now + UNSEEN {
+            return at <= taken - UNSEEN;
+        }
+        let since = *self
+            .later
+            .entry(hold.key.clone())
+            .or_insert_with(Instant::now);
+        at > now + AHEAD || since.elapsed().as_secs_f64() > UNSEEN
     }
 }
 

@@ -33,8 +33,12 @@ struct Place {
 impl Place {
     fn new() -> Place {
         let directory = tempfile::tempdir().expect("a directory");
+        let home = directory.path().join("accounts");
+        std::fs::create_dir(&home).expect("a directory");
+        let ledger = home.join("ledger.sqlite");
+        Ledger::make(&ledger, NOW).expect("made");
         Place {
-            ledger: directory.path().join("ledger.sqlite"),
+            ledger,
             live: directory.path().join("live"),
             _directory: directory,
         }
@@ -350,40 +354,167 @@ fn a_slow_writer_does_not_bring_back_what_was_changed_since() {
     assert_eq!(live.members(found.id).expect("reads"), Vec::<String>::new());
 }
 
+/// All files of a database, as a copy that somebody makes of it by hand.
+fn copy_of(path: &std::path::Path) -> PathBuf {
+    let copy = path.with_extension("copy");
+    let ledger = Ledger::open(path).expect("opens");
+    ledger
+        .try_(|c| c.execute("VACUUM INTO ?1", [copy.to_string_lossy()]))
+        .expect("a copy");
+    copy
+}
+
+fn put_back(copy: &std::path::Path, ledger: &std::path::Path) {
+    for more in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(ledger::with(ledger, more));
+    }
+    std::fs::copy(copy, ledger).expect("put there");
+}
+
 #[test]
-fn a_restored_ledger_gets_a_live_state_of_its_own() {
+fn an_older_ledger_is_refused_and_the_live_state_stays() {
     let place = Place::new();
     let mut live = place.open();
     live.set_account(&user("a"), None, at(0)).expect("made");
     live.deposit(&user("a"), credits(1), (None, None), at(0))
         .expect("paid in");
     place.check(&live);
-    let backup = place.ledger.with_extension("backup");
-    let ledger = Ledger::open(&place.ledger).expect("opens");
-    ledger
-        .try_(|c| c.execute("VACUUM INTO ?1", [backup.to_string_lossy()]))
-        .expect("a back-up");
+    let copy = copy_of(&place.ledger);
     live.deposit(&user("a"), credits(2), (None, None), at(1))
         .expect("paid in");
     place.check(&live);
-    drop(ledger);
-    for suffix in ["", "-wal", "-shm"] {
-        let mut path = place.ledger.clone().into_os_string();
-        path.push(suffix);
-        let _ = std::fs::remove_file(path);
-    }
-    std::fs::copy(&backup, &place.ledger).expect("restored");
-    let new = place.open();
-    assert_eq!(available(&new, "a", 2), credits(1));
     let ledger = Ledger::open(&place.ledger).expect("opens");
+    put_back(&copy, &place.ledger);
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let error = open().err().expect("older");
+    assert!(matches!(error, AccountsError::Ledger { .. }), "{error}");
+    let said = error.to_string();
+    assert!(
+        said.contains("older") && said.contains("account restore"),
+        "{said}"
+    );
+    // Who has both open notices, and loses nothing.
     live.deposit(&user("a"), credits(4), (None, None), at(3))
-        .expect("nobody told it yet");
+        .expect("the live state is there");
     assert!(flush(&live, &ledger).is_err());
-    place.check(&new);
-    // Its end takes nothing away from the new one.
+    assert!(flush::is_outdated(&live, &ledger).expect("reads"));
+    assert_eq!(live.journal(0, 9).expect("reads").len(), 1);
+    assert_eq!(available(&live, "a", 4), credits(7));
+}
+
+#[test]
+fn a_ledger_of_an_older_boot_is_refused() {
+    let place = Place::new();
+    drop(place.open());
+    let copy = copy_of(&place.ledger);
+    std::fs::remove_dir_all(&place.live).expect("a boot");
+    drop(place.open());
+    put_back(&copy, &place.ledger);
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let said = open().err().expect("older").to_string();
+    assert!(said.contains("is older than the live state"), "{said}");
+}
+
+#[test]
+fn a_live_state_that_another_one_was_made_beside_goes_when_the_ledger_has_all_of_it() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    // From another place, of the same ledger.
+    let elsewhere = place.live.with_file_name("elsewhere");
+    drop(Live::open(&elsewhere, &place.ledger, Duration::from_secs(1)).expect("opens"));
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let said = open().err().expect("not written down").to_string();
+    assert!(
+        said.contains("has 1 entries that are not in the ledger"),
+        "{said}"
+    );
+    let there = live.path.clone();
+    live.forget_journal(i64::MAX / 2).expect("given up");
+    live.connection
+        .execute("UPDATE meta SET value = 0 WHERE key = 'written'", [])
+        .expect("as if it were in the ledger");
     drop(live);
+    let new = open().expect("opens");
+    assert_ne!(new.path, there);
+    assert!(!there.exists());
     place.check(&new);
-    assert_eq!(available(&place.open(), "a", 4), credits(1));
+}
+
+#[test]
+fn a_live_state_in_its_old_place_is_written_down_and_made_anew() {
+    let place = Place::new();
+    let old = place.live.with_file_name("old");
+    let mut live = Live::open(&old, &place.ledger, Duration::from_secs(1)).expect("opens");
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    live.deposit(&user("a"), credits(3), (None, None), at(0))
+        .expect("paid in");
+    drop(live);
+    let patience = (Duration::from_secs(1), Duration::from_secs(1));
+    let open =
+        |old: &std::path::Path| Live::open_or_move(&place.live, &place.ledger, patience, Some(old));
+    let live = open(&old).expect("moved");
+    assert_eq!(available(&live, "a", 1), credits(3));
+    assert!(!old.exists());
+    place.check(&live);
+    drop(live);
+    open(&old).expect("nothing to move");
+}
+
+#[test]
+fn a_ledger_that_was_made_before_ledgers_were_noted_is_taken_for_this_hosts_once() {
+    let place = Place::new();
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    ledger
+        .try_(|c| c.execute("DELETE FROM meta WHERE key = 'created'", []))
+        .expect("as it was");
+    assert_eq!(ledger.which().expect("reads").created, None);
+    assert!(ledger.adopt().expect("noted"));
+    assert!(!ledger.adopt().expect("is noted"));
+    drop(place.open());
+    // Another one in its place, after a boot.
+    std::fs::remove_dir_all(&place.live).expect("a boot");
+    let copy = place.ledger.with_extension("away");
+    std::fs::rename(&place.ledger, copy).expect("away");
+    // What the old one has in its log would be taken for the new one's.
+    let said = Ledger::make(&place.ledger, NOW)
+        .expect_err("its log is there")
+        .to_string();
+    assert!(
+        said.contains("-wal") && said.contains("move it away"),
+        "{said}"
+    );
+    drop(ledger);
+    for more in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(ledger::with(&place.ledger, more));
+    }
+    Ledger::make(&place.ledger, NOW).expect("made");
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let said = open().err().expect("another").to_string();
+    assert!(said.contains("is another ledger ("), "{said}");
+    assert!(!place.live.exists(), "nothing was made for it");
+}
+
+#[test]
+fn a_step_waits_no_longer_than_it_may_and_says_for_what() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    let patience = Duration::from_millis(50);
+    let mut other = Live::open(&place.live, &place.ledger, patience).expect("opens");
+    let _held = live
+        .connection
+        .execute_batch("BEGIN IMMEDIATE")
+        .expect("held");
+    let error = other
+        .deposit(&user("a"), credits(1), (None, None), at(0))
+        .expect_err("locked");
+    assert!(matches!(error, AccountsError::Locked { .. }), "{error}");
+    let said = error.to_string();
+    assert!(
+        said.contains("is locked by another process, waited 0.05 s"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -431,8 +562,109 @@ fn closing_pays_what_is_owed_out_of_what_is_there() {
     assert_eq!((found.closed, found.free), (true, vec![]));
     place.check(&live);
     let ledger = Ledger::open(&place.ledger).expect("opens");
-    let sound = check::check(&live, &ledger).expect("reads");
+    let sound = check::check(&live, &ledger, NOW).expect("reads");
     assert_eq!((sound.problems, sound.notes), (vec![], vec![]));
+}
+
+const LINE: &str = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
+    chunks=1:processors=1:memory=0:scatter=0:count=1:payer=user/alice:at=n1*1*0.525";
+
+fn payments(place: &Place) -> payments::Payments {
+    let text = format!(
+        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
+        place.ledger.display(),
+        place.live.display()
+    );
+    let config = crate::config::Config::from_toml(&text).expect("valid");
+    let opened = payments::Payments::open(&config, "pbs", false);
+    opened.expect("opens").expect("on")
+}
+
+#[test]
+fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let sold = crate::sold::Sold::parse(LINE).expect("a line");
+    let mut payments = payments(&place);
+    let (now, later) = (1_800_000_000.0, 1_800_000_000.0 + 400.0 * 86_400.0);
+    let payer = payments.payer("alice", None, later).expect("pays");
+    payments.hold(&payer, &sold, later).expect("held");
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    flush(&live, &ledger).expect("writes");
+    let found = check::check(&live, &ledger, NOW).expect("reads");
+    let said = found.notes.join("\n");
+    assert!(
+        said.contains("1 open holds are of a time to come") && said.contains("2028-"),
+        "{said}"
+    );
+    // With its job it stays, without it is free again.
+    let mut compare = |jobs: &[crate::sold::Sold]| {
+        let none = std::collections::HashSet::new();
+        payments
+            .reconcile(jobs.iter(), none, now, now)
+            .expect("compares")
+    };
+    assert_eq!(compare(std::slice::from_ref(&sold)), Vec::<String>::new());
+    assert_eq!(compare(&[]).len(), 1);
+    assert_eq!(available(&live, "alice", 0), credits(100));
+    place.check(&live);
+}
+
+#[test]
+fn a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let sold = crate::sold::Sold::parse(LINE).expect("a line");
+    let mut payments = payments(&place);
+    let now = 1_800_000_000.0;
+    let payer = payments.payer("alice", None, now).expect("pays");
+    payments.hold(&payer, &sold, now + 300.0).expect("held");
+    let none = std::collections::HashSet::new();
+    let log = payments
+        .reconcile([].iter(), none, now, now)
+        .expect("compares");
+    assert_eq!(
+        (log.len(), payments.open_holds().expect("reads").len()),
+        (0, 1)
+    );
+}
+
+#[test]
+fn nobody_gets_a_promise_without_a_payer_where_accounts_are_out_of_order() {
+    use super::desk::{Denied, Desk};
+    use crate::config::OnFault;
+    let place = Place::new();
+    std::fs::remove_file(&place.ledger).expect("gone");
+    let text = format!(
+        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
+        place.ledger.display(),
+        place.live.display()
+    );
+    let config = crate::config::Config::from_toml(&text).expect("valid");
+    let denied = |rule| {
+        let desk = Desk::open(&config, "pbs", rule, false);
+        assert!(desk.is_on() && desk.is_broken());
+        desk.payer("alice", None, 5.0, 0.0)
+            .expect_err("nobody pays")
+    };
+    let refused = denied(OnFault::Refuse);
+    assert!(matches!(refused, Denied::Fault(_)), "{refused:?}");
+    let said = refused.text();
+    assert!(
+        said.starts_with("refused (fault): accounting unavailable: "),
+        "{said}"
+    );
+    assert_eq!(
+        crate::metrics::Reason::of_text(&said),
+        Some(crate::metrics::Reason::Fault)
+    );
+    assert!(matches!(denied(OnFault::Admit), Denied::Unpromised(_)));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use super::flush::{flush, is_outdated};
 use super::ledger::Ledger;
 use super::live::{Act, Live};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time between two looks at the journal.
@@ -19,6 +19,8 @@ const SWEEPS: Duration = Duration::from_secs(60);
 /// The running thread; it ends with this.
 pub struct Writer {
     stop: Arc<AtomicBool>,
+    /// What is wrong with the ledger itself, as the last round found it.
+    lost: Arc<Mutex<Option<String>>>,
     thread: std::thread::Thread,
 }
 
@@ -30,6 +32,8 @@ impl Writer {
     pub fn start(live: PathBuf, ledger: PathBuf) -> std::io::Result<Writer> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let lost = Arc::new(Mutex::new(None));
+        let found = Arc::clone(&lost);
         let begun = std::thread::Builder::new()
             .name("libra-ledger".to_string())
             .spawn(move || {
@@ -38,7 +42,12 @@ impl Writer {
                     let round = std::panic::AssertUnwindSafe(|| {
                         round(&mut open, &live, &ledger, &mut swept)
                     });
-                    let said = match std::panic::catch_unwind(round) {
+                    let done = std::panic::catch_unwind(round);
+                    *found.lock().unwrap_or_else(PoisonError::into_inner) = match &done {
+                        Ok(Err(AccountsError::Ledger { problem, .. })) => Some(problem.clone()),
+                        _ => None,
+                    };
+                    let said = match done {
                         Ok(Ok(())) => None,
                         Ok(Err(error)) => Some(error.to_string()),
                         Err(_) => Some("a fault while writing".to_string()),
@@ -60,8 +69,17 @@ impl Writer {
             })?;
         Ok(Writer {
             stop,
+            lost,
             thread: begun.thread().clone(),
         })
+    }
+}
+
+impl Writer {
+    /// What is wrong with the ledger itself (removed, replaced, empty), half a second ago or less. A disk that is full is nothing of the
+    /// kind: what happens waits for it.
+    pub fn lost(&self) -> Option<String> {
+        (self.lost.lock().unwrap_or_else(PoisonError::into_inner)).clone()
     }
 }
 
@@ -95,6 +113,7 @@ fn round(
         *swept = Some(Instant::now());
     }
     flush(live, ledger)?;
+    ledger.is_there()?;
     if is_outdated(live, ledger)? {
         *open = None;
     }

@@ -205,7 +205,7 @@ impl Default for AccountsConfig {
         AccountsConfig {
             mode: AccountsMode::Off,
             ledger: PathBuf::from("/var/lib/libra/accounts/ledger.sqlite"),
-            live: PathBuf::from("/dev/shm/libra-accounts"),
+            live: PathBuf::from(crate::accounts::live::DIRECTORY),
             socket: PathBuf::from("/run/libra/accounts.sock"),
             administrators: String::new(),
             overrun: Overrun::Free,

@@ -18,7 +18,13 @@ impl Small {
     fn mount(at: &Path, size: u32) -> Small {
         std::fs::create_dir_all(at).expect("a directory");
         let output = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size}k"), "libra-test"])
+            .args([
+                "-t",
+                "tmpfs",
+                "-o",
+                &format!("size={size}k,mode=755"),
+                "libra-test",
+            ])
             .arg(at)
             .output()
             .expect("mount");
@@ -73,6 +79,7 @@ fn with_a_full_disk_admission_goes_on_and_nothing_is_lost() {
         ledger: disk.0.join("ledger.sqlite"),
         live: directory.path().join("live"),
     };
+    place.make();
     let mut live = place.open();
     let ledger = place.history();
     let alice = AccountName::parse("user:alice").expect("a name");
@@ -129,6 +136,7 @@ fn memory_that_is_full_is_said_and_no_step_is_done_by_half() {
         live: memory.0.join("live"),
     };
     let alice = AccountName::parse("user:alice").expect("a name");
+    place.make();
     let mut live = place.open();
     live.set_account(&alice, None, act(NOW)).expect("made");
     live.deposit(&alice, Money(1_000_000), (None, None), act(NOW))

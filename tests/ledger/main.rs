@@ -3,6 +3,7 @@
 mod commands;
 mod disks;
 mod kills;
+mod lost;
 mod service;
 mod site;
 mod worker;
@@ -11,6 +12,7 @@ use libra::accounts::check::check;
 use libra::accounts::flush::flush;
 use libra::accounts::ledger::Ledger;
 use libra::accounts::live::Live;
+use libra::accounts::unix_millis;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +30,11 @@ impl Place {
         }
     }
 
+    /// An empty ledger.
+    fn make(&self) {
+        Ledger::make(&self.ledger, unix_millis()).expect("made");
+    }
+
     fn open(&self) -> Live {
         Live::open(&self.live, &self.ledger, Duration::from_secs(20)).expect("opens")
     }
@@ -40,7 +47,7 @@ impl Place {
     fn assert_sound(&self) {
         let (live, ledger) = (self.open(), self.history());
         flush(&live, &ledger).expect("writes");
-        let found = check(&live, &ledger).expect("reads");
+        let found = check(&live, &ledger, i64::MAX).expect("reads");
         assert_eq!((found.problems, found.waiting), (Vec::new(), 0));
         assert_eq!(found.notes, Vec::<String>::new());
     }

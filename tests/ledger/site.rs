@@ -52,9 +52,6 @@ impl Site {
             self.path("live").display(),
             self.path("run/socket").display(),
         );
-        // The live state's directory is made in one that its owner can write to, as /dev/shm is.
-        let sticky = fs::Permissions::from_mode(0o1777);
-        fs::set_permissions(self.directory.path(), sticky).expect("for everybody");
         fs::write(self.path("libra.toml"), text).expect("a configuration");
     }
 
@@ -105,7 +102,10 @@ impl Site {
             "[cgroup]\nversion = \"off\"\n[registry]\ndirectory = \"{}\"\n",
             registry.display()
         ));
-        fs::write(self.path("run.toml"), text).expect("a configuration");
+        // In one step: several may be started at once.
+        let mut new = tempfile::NamedTempFile::new_in(self.directory.path()).expect("a file");
+        std::io::Write::write_all(&mut new, text.as_bytes()).expect("a configuration");
+        new.persist(self.path("run.toml")).expect("a configuration");
         let mut command = Command::new(&self.program);
         command
             .arg("--config")

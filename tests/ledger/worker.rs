@@ -72,7 +72,9 @@ fn works() {
 
 /// Accounts with something in them.
 pub fn prepare(directory: &Path) {
-    let mut live = Place::below(directory).open();
+    let place = Place::below(directory);
+    place.make();
+    let mut live = place.open();
     for name in ACCOUNTS {
         let name = AccountName::parse(name).expect("a name");
         let act = Act {

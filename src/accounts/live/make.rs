@@ -1,13 +1,16 @@
-//! The live state's directory and file: whose they are, and how the file is made of the ledger.
+//! How the live state's file is made of the ledger.
 //!
 //! Each live state has a name of its own, of the ledger's identity and of how many were made of it. SQLite removes a closed
 //! database's side files by their names, and a process that still has an older live state open would remove a newer one's.
 
 use super::super::AccountsError;
-use super::super::ledger::{Ledger, written};
+use super::super::crash::point;
+use super::super::ledger::{FLAGS, Ledger, written};
+use super::MOST_PAGES;
+use super::place::{give_to_owner, place};
 use rusqlite::{Connection, Transaction};
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "
@@ -25,78 +28,12 @@ CREATE TABLE part(key TEXT NOT NULL, part INTEGER NOT NULL, PRIMARY KEY(key, par
 CREATE TABLE journal(id INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL);
 ";
 
-/// The directory is made where it is not there, and has to be of the ledger's owner alone: it is where everybody may write.
-pub(super) fn own_directory(directory: &Path, ledger: &Path) -> Result<(), AccountsError> {
-    let file = |problem: String| AccountsError::File {
-        path: directory.to_path_buf(),
-        problem,
-    };
-    let home = ledger.parent().unwrap_or(Path::new("/"));
-    let owner = match fs::metadata(ledger).or_else(|_| fs::metadata(home)) {
-        Ok(found) => found.uid(),
-        Err(error) => {
-            return Err(AccountsError::File {
-                path: ledger.to_path_buf(),
-                problem: format!("{error}; make its directory with: libra account init"),
-            });
-        }
-    };
-    match fs::DirBuilder::new().mode(0o700).create(directory) {
-        // Root makes it for the one who owns the ledger.
-        Ok(()) if nix::unistd::geteuid().is_root() => {
-            std::os::unix::fs::lchown(directory, Some(owner), None)
-                .map_err(|error| file(error.to_string()))?
-        }
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(error) => {
-            return Err(file(format!(
-                "{error}; accounts.live in the configuration names it"
-            )));
-        }
-    }
-    let found = fs::symlink_metadata(directory).map_err(|error| file(error.to_string()))?;
-    if !found.is_dir() || found.uid() != owner || found.mode() & 0o022 != 0 {
-        return Err(file(format!(
-            "expected a directory of user {owner}, who owns the ledger, that nobody else can write to; remove it"
-        )));
-    }
-    Ok(())
-}
-
-/// What root makes is for the one who owns the ledger.
-pub(super) fn give_to_owner(path: &Path, ledger: &Path) -> Result<(), AccountsError> {
-    if !nix::unistd::geteuid().is_root() {
-        return Ok(());
-    }
-    let owner =
-        fs::metadata(ledger).or_else(|_| fs::metadata(ledger.parent().unwrap_or(Path::new("/"))));
-    owner
-        .and_then(|found| std::os::unix::fs::lchown(path, Some(found.uid()), None))
-        .map_err(|error| AccountsError::File {
-            path: path.to_path_buf(),
-            problem: error.to_string(),
-        })
-}
-
-/// Where the live state of this ledger is.
-pub(super) fn place(directory: &Path, (identity, generation): (i64, i64)) -> PathBuf {
-    directory.join(format!("live-{identity:x}-{generation}.sqlite"))
-}
-
 /// Makes the live state of what the ledger says, and says where it is.
 pub(super) fn make(directory: &Path, ledger: &Ledger) -> Result<PathBuf, AccountsError> {
     let file = |path: &Path, error: std::io::Error| AccountsError::File {
         path: path.to_path_buf(),
         problem: error.to_string(),
     };
-    let entries = fs::read_dir(directory).map_err(|error| file(directory, error))?;
-    for entry in entries.flatten().map(|entry| entry.path()) {
-        let name = entry.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with("live") {
-            fs::remove_file(&entry).map_err(|error| file(&entry, error))?;
-        }
-    }
     // From now on no older live state writes anything down any more.
     ledger.try_(|c| {
         c.execute(
@@ -104,6 +41,7 @@ pub(super) fn make(directory: &Path, ledger: &Ledger) -> Result<PathBuf, Account
             [],
         )
     })?;
+    point("live: after the generation");
     let identity = ledger.identity()?;
     let half = directory.join("live.new");
     let path = place(directory, identity);
@@ -114,7 +52,12 @@ pub(super) fn make(directory: &Path, ledger: &Ledger) -> Result<PathBuf, Account
                 .map_err(|error| file(&half, error))
         })
         .and_then(|()| give_to_owner(&half, &ledger.path))
-        .and_then(|()| fs::rename(&half, &path).map_err(|error| file(&half, error)));
+        .and_then(|()| {
+            point("live: before the name");
+            fs::rename(&half, &path).map_err(|error| file(&half, error))?;
+            point("live: after the name");
+            Ok(())
+        });
     if made.is_err() {
         // It may be what fills the memory.
         let _ = fs::remove_file(&half);
@@ -127,18 +70,27 @@ fn fill(
     ledger: &Ledger,
     (identity, generation): (i64, i64),
 ) -> Result<(), AccountsError> {
-    let store = |error| AccountsError::Store {
+    let store = |error| AccountsError::store(half, ledger.patience(), error);
+    // What a process left that was killed while it made one.
+    let _ = fs::remove_file(half);
+    let made = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(half);
+    made.map_err(|error| AccountsError::File {
         path: half.to_path_buf(),
-        error,
-    };
-    let mut connection = Connection::open(half).map_err(store)?;
+        problem: error.to_string(),
+    })?;
+    let mut connection = Connection::open_with_flags(half, FLAGS).map_err(store)?;
     (|| {
         // Nobody knows this file yet: half made it is removed.
         connection.pragma_update(None, "journal_mode", "OFF")?;
         connection.pragma_update(None, "synchronous", "OFF")?;
+        connection.pragma_update(None, "max_page_count", MOST_PAGES)?;
         connection.execute_batch(SCHEMA)?;
         connection.execute("ATTACH ?1 AS ledger", [ledger.path.to_string_lossy()])?;
-        connection.busy_timeout(super::super::ledger::PATIENCE)?;
+        connection.busy_timeout(ledger.patience())?;
         let last = written(&ledger.connection)?;
         let transaction = connection.transaction()?;
         transaction.execute(
@@ -170,7 +122,7 @@ const COPY: [&str; 8] = [
      GROUP BY key, lot HAVING SUM(amount) <> 0",
     "INSERT INTO known SELECT DISTINCT key, 0 FROM hold",
     "INSERT OR IGNORE INTO known SELECT hold, MAX(1, MAX(at)) FROM ledger.movement WHERE id > ?1 - ?2 AND hold IS NOT NULL GROUP BY hold",
-    "INSERT INTO part SELECT DISTINCT hold, part FROM ledger.movement WHERE kind <> 'hold' AND hold IN (SELECT key FROM hold)",
+    "INSERT INTO part SELECT DISTINCT hold, part FROM ledger.movement WHERE kind NOT IN ('hold', 'restored') AND hold IN (SELECT key FROM hold)",
 ];
 
 /// Entries of the ledger whose holds are remembered although they are closed: some 700,000 jobs. By number, not by time: a clock

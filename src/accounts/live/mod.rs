@@ -1,33 +1,46 @@
 //! The present state: what every account has and what is held, in an SQLite file in memory (tmpfs) that all processes share.
 //!
 //! Every change is one transaction together with its journal entries. Nothing here touches a disk, so nothing waits for one.
-//! The file is made of the ledger where there is none (after a boot), or where the ledger is another one than it was made of,
-//! or an older one (restored from a back-up).
+//! The file is made of the ledger where there is none, after a boot. One that is there is never given up for a ledger that is
+//! empty, another one or an older one: it may be the only place that knows the present.
 //!
-//! Here: opening and reading. [`administer`]: accounts, members, deposits, transfers. [`holds`]: money of jobs. [`step`]: what
-//! happens inside a transaction. [`make`]: how the file is made of the ledger.
+//! Here: opening and reading. [`place`]: whose directory and file it is, and which live states are there. [`administer`]: accounts,
+//! members, deposits, transfers. [`holds`]: money of jobs. [`step`]: what happens inside a transaction. [`make`]: how the file is made
+//! of the ledger. [`restore`]: what it knows and a copy of the ledger does not.
 
 mod administer;
 mod holds;
 mod make;
+pub(super) mod place;
 mod step;
 
 use super::AccountsError;
-use super::ledger::Ledger;
+use super::crash::point;
+use super::ledger::{FLAGS, Ledger, with};
+use super::lock;
 use super::lots::{Free, Overdraft, available};
 use super::money::Money;
 use super::movement::Event;
 use super::names::AccountName;
-use make::{give_to_owner, make, own_directory, place};
+use make::make;
+pub use place::{DIRECTORY, kept, make_directory};
+use place::{Present, give_to_owner, own_directory, own_file, present};
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use step::{Step, Trouble, find};
 
 /// SQLite's log may grow to so many pages of 4 KiB before a submission moves them into the file itself, which takes milliseconds.
 const LOG_PAGES: i64 = 8192;
+
+/// Pages of 4 KiB that it may have: 256 MiB of a memory that others use as well. Enough for some 700,000 jobs that have ended and as many
+/// movements that wait for a full disk.
+const MOST_PAGES: i64 = 65_536;
+
+/// SQLite's log is emptied when it has its pages in the file, unless somebody reads at that time. Beyond so many bytes somebody does that
+/// for ever, a process that was stopped say, and nothing more is written: the memory is not ours alone.
+const LARGEST_LOG: u64 = 256 << 20;
 
 /// Time between two tries to begin a step.
 const LOOK: Duration = Duration::from_micros(200);
@@ -119,56 +132,87 @@ pub struct Payout {
 }
 
 impl Live {
-    /// Opens the live state in `directory`, or makes it of the ledger. `patience`: how long another process's transaction is waited for.
+    /// Opens the live state in `directory`, or makes it of the ledger. `patience`: how long other processes are waited for.
     ///
     /// # Errors
-    /// When one of both cannot be opened or made.
+    /// When one of both cannot be opened or made, or they do not belong together.
     pub fn open(
         directory: &Path,
         ledger: &Path,
         patience: Duration,
     ) -> Result<Live, AccountsError> {
-        own_directory(directory, ledger)?;
-        let file = |error: std::io::Error| AccountsError::File {
-            path: directory.to_path_buf(),
-            problem: error.to_string(),
-        };
-        // One process makes it, the others wait.
-        let lock = fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(directory.join("lock"))
-            .map_err(file)?;
-        give_to_owner(&directory.join("lock"), ledger)?;
-        let _lock = nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusive)
-            .map_err(|(_, error)| file(error.into()))?;
-        let history = Ledger::open(ledger)?;
-        let path = place(directory, history.identity()?);
-        if path.exists() {
-            let live = Live::connect(&path, ledger, patience)?;
-            // In this order: others may write down meanwhile.
-            let known = live.written()?;
-            if known <= history.written()? {
-                return Ok(live);
-            }
-            log::warn!(
-                "accounts: {} knows of movements that {} does not have (restored from a back-up?), made anew",
-                path.display(),
-                ledger.display()
-            );
-        }
-        let path = make(directory, &history)?;
-        Live::connect(&path, ledger, patience)
+        Live::open_within(directory, ledger, patience, patience)
     }
 
-    fn connect(path: &Path, ledger: &Path, patience: Duration) -> Result<Live, AccountsError> {
-        let store = |error| AccountsError::Store {
-            path: path.to_path_buf(),
-            error,
+    /// As [`Live::open`]. `opening`: how long other processes are waited for now, `patience`: later, at each step.
+    ///
+    /// # Errors
+    /// As [`Live::open`].
+    pub fn open_within(
+        directory: &Path,
+        ledger: &Path,
+        opening: Duration,
+        patience: Duration,
+    ) -> Result<Live, AccountsError> {
+        Live::open_or_move(
+            directory,
+            ledger,
+            (opening, patience),
+            place::before(directory),
+        )
+    }
+
+    /// `old`: where a live state may be that earlier versions made.
+    pub(super) fn open_or_move(
+        directory: &Path,
+        ledger: &Path,
+        (opening, patience): (Duration, Duration),
+        old: Option<&Path>,
+    ) -> Result<Live, AccountsError> {
+        // Without a ledger nothing is made, and nothing is asked of the live state.
+        let history = Ledger::open_within(ledger, opening)?;
+        let directory = &own_directory(directory, ledger)?;
+        // One process makes it, the others wait.
+        let _lock = lock::take(&directory.join(place::LOCK), opening)?;
+        give_to_owner(&directory.join(place::LOCK), ledger)?;
+        let (path, over) = match present(directory, &history)? {
+            Present::This(path) => (path, Vec::new()),
+            Present::None { over } => {
+                if let Some(old) = old {
+                    place::write_down_old(old, &history, opening)?;
+                }
+                (make(directory, &history)?, over)
+            }
         };
-        let connection = Connection::open(path).map_err(store)?;
+        // What is in it is in the ledger.
+        for over in over {
+            place::remove(&over);
+        }
+        own_file(&path, ledger)?;
+        let live = Live::connect(&path, ledger, patience)?;
+        // In this order: others may write down meanwhile.
+        let known = live.written()?;
+        let written = history.written()?;
+        if known > written {
+            return Err(AccountsError::Ledger {
+                path: ledger.to_path_buf(),
+                problem: format!(
+                    "is older than the live state: it ends with entry {written}, the live state knows that {known} were written down (an old copy?)"
+                ),
+            });
+        }
+        Ok(live)
+    }
+
+    pub(super) fn connect(
+        path: &Path,
+        ledger: &Path,
+        patience: Duration,
+    ) -> Result<Live, AccountsError> {
+        let store = |error| AccountsError::store(path, patience, error);
+        // Its directory is spelt out: no link leads there or away.
+        let flags = FLAGS.union(rusqlite::OpenFlags::SQLITE_OPEN_NOFOLLOW);
+        let connection = Connection::open_with_flags(path, flags).map_err(store)?;
         connection.set_prepared_statement_cache_capacity(64);
         let generation = (|| {
             connection.busy_timeout(patience)?;
@@ -177,6 +221,7 @@ impl Live {
             connection.pragma_update(None, "synchronous", "OFF")?;
             // Whoever writes down tidies up as well (forget_journal), so that hardly any submission has to.
             connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+            connection.pragma_update(None, "max_page_count", MOST_PAGES)?;
             let get = |key| {
                 connection.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| {
                     row.get(0)
@@ -208,10 +253,8 @@ impl Live {
         &self,
         what: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, AccountsError> {
-        what(&self.connection).map_err(|error| AccountsError::Store {
-            path: self.path.clone(),
-            error,
-        })
+        what(&self.connection)
+            .map_err(|error| AccountsError::store(&self.path, self.patience, error))
     }
 
     /// Begins to write. Another process's step takes some ten microseconds, so it is looked for often: SQLite's own waiting soon
@@ -239,22 +282,50 @@ impl Live {
         &mut self,
         what: impl FnOnce(&Step<'_>) -> Result<T, Trouble>,
     ) -> Result<T, AccountsError> {
-        let store = |error| AccountsError::Store {
-            path: self.path.clone(),
-            error,
-        };
+        let store = |error| AccountsError::store(&self.path, self.patience, error);
+        self.log_is_bounded()?;
         let transaction = self.begin().map_err(store)?;
         let done = what(&Step {
             transaction: &transaction,
         });
         match done {
             Ok(value) => {
+                point("live: before commit");
                 transaction.commit().map_err(store)?;
+                point("live: after commit");
                 Ok(value)
             }
             // The transaction is undone as it is dropped.
             Err(Trouble::Refused(error)) => Err(error),
             Err(Trouble::Store(error)) => Err(store(error)),
+        }
+    }
+
+    fn log_is_bounded(&self) -> Result<(), AccountsError> {
+        let log = with(&self.path, "-wal");
+        let size = fs::metadata(&log).map_or(0, |found| found.len());
+        if size <= LARGEST_LOG {
+            return Ok(());
+        }
+        // Where nobody reads any more it is emptied now.
+        let emptied = self.read(|c| {
+            c.busy_timeout(Duration::ZERO)?;
+            let busy = c.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                row.get::<_, i64>(0)
+            });
+            c.busy_timeout(self.patience)?;
+            Ok(busy? == 0)
+        })?;
+        match emptied {
+            true => Ok(()),
+            false => Err(AccountsError::Locked {
+                path: log,
+                patience: 0.0,
+                holder: format!(
+                    " by a process that reads and does not end, and has grown to {} MiB meanwhile",
+                    size >> 20
+                ),
+            }),
         }
     }
 
@@ -415,10 +486,12 @@ impl Live {
                 transaction
                     .prepare_cached("DELETE FROM journal WHERE id <= min(?1, (SELECT MIN(id) FROM journal) + ?2)")?
                     .execute([to, AT_ONCE])?;
+                point("flush: before the journal forgets");
                 let more = transaction
                     .prepare_cached("SELECT 1 FROM journal WHERE id <= ?1")?
                     .exists([to])?;
                 transaction.commit()?;
+                point("flush: after the journal forgot");
                 if !more {
                     break;
                 }
@@ -429,7 +502,7 @@ impl Live {
     }
 
     /// Number of the last journal entry that was written down.
-    fn written(&self) -> Result<i64, AccountsError> {
+    pub(super) fn written(&self) -> Result<i64, AccountsError> {
         self.read(|c| {
             c.query_row("SELECT value FROM meta WHERE key = 'written'", [], |row| {
                 row.get(0)

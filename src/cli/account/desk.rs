@@ -1,8 +1,9 @@
 //! Who answers: the files themselves, for root and their owner, or the service, for everybody else.
 
 use super::AccountFailure;
+use libra::accounts::identity;
 use libra::accounts::ledger::Ledger;
-use libra::accounts::live::Live;
+use libra::accounts::live::{self, Live};
 use libra::accounts::perform::perform;
 use libra::accounts::request::{Caller, Reply, Request};
 use libra::accounts::unix_millis;
@@ -13,12 +14,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 /// Another process's transaction is waited for so long.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// The service's answer is waited for so long.
+/// The service's answer is waited for so long: a check of a large ledger takes a while.
 const ANSWER: Duration = Duration::from_secs(120);
+/// The service takes a connection within so long, or is stopped: it does nothing else meanwhile.
+const CONNECT: Duration = Duration::from_secs(10);
 /// Longest answer that is taken, in bytes.
 const LONGEST: u64 = 1 << 30;
 
@@ -40,6 +44,7 @@ impl Desk {
         let Some(owner) = owner(&config.ledger)? else {
             return Ok(Desk::Service(config.socket.clone()));
         };
+        ready(config, owner)?;
         let _owner = AsOwner::begin(owner)?;
         Ok(Desk::Files {
             live: Box::new(Live::open(&config.live, &config.ledger, PATIENCE)?),
@@ -77,6 +82,26 @@ impl Desk {
     }
 }
 
+/// What root has to do before its owner can open the ledger: the live state's directory is where only root makes any, and which ledger
+/// it is stands where only root writes. Nothing for others.
+pub fn ready(config: &AccountsConfig, owner: (Uid, Gid)) -> Result<(), AccountFailure> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let which = {
+        let _owner = AsOwner::begin(owner)?;
+        Ledger::open(&config.ledger)?.which()?
+    };
+    live::make_directory(&config.live, &config.ledger)?;
+    // One that was made before this was noted.
+    if identity::noted(&config.ledger)?.is_none() {
+        if let Err(error) = identity::note(&config.ledger, which) {
+            log::warn!("accounts: which ledger is this host's own is not noted: {error}");
+        }
+    }
+    Ok(())
+}
+
 /// Owner of the ledger's directory, where this process may work in it: is root, or the owner.
 pub fn owner(ledger: &Path) -> Result<Option<(Uid, Gid)>, AccountFailure> {
     let home = ledger.parent().unwrap_or(Path::new("/"));
@@ -84,8 +109,14 @@ pub fn owner(ledger: &Path) -> Result<Option<(Uid, Gid)>, AccountFailure> {
     let found = match fs::metadata(home) {
         Ok(found) => found,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let help = match identity::noted(ledger) {
+                Ok(None) => "root makes it with: libra account init".to_string(),
+                _ => "this host has had a ledger there: mount its disk, or make the directory and bring back a copy with: libra account \
+                     restore FILE"
+                    .to_string(),
+            };
             return Err(AccountFailure::Setup(format!(
-                "{}: is not there; root makes it with: libra account init",
+                "{}: is not there; {help}",
                 home.display()
             )));
         }
@@ -150,11 +181,40 @@ impl Drop for AsOwner {
     }
 }
 
+/// Connects, or says that nobody answers: the kernel's own waiting, for one who is stopped, has no end.
+pub fn connect(socket: &Path) -> std::io::Result<UnixStream> {
+    let (told, tells) = mpsc::channel();
+    let path = socket.to_path_buf();
+    // It is left alone where it waits for ever; this program does not live long.
+    std::thread::Builder::new().spawn(move || told.send(UnixStream::connect(path)))?;
+    tells.recv_timeout(CONNECT).unwrap_or_else(|_| {
+        Err(std::io::Error::new(
+            std::io::ErrorKind::TimedOut,
+            format!("no connection within {} s", CONNECT.as_secs()),
+        ))
+    })
+}
+
+/// Reads until a moment, however little comes at a time.
+struct Until<'a>(&'a UnixStream, Instant);
+
+impl Read for Until<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.1.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        self.0.set_read_timeout(Some(left))?;
+        let mut stream = self.0;
+        stream.read(buffer)
+    }
+}
+
 /// One question to the service.
 fn over(socket: &Path, request: &Request) -> Result<Reply, AccountFailure> {
     let failed =
         |problem: String| AccountFailure::Service(format!("{}: {problem}", socket.display()));
-    let stream = UnixStream::connect(socket).map_err(|error| {
+    let stream = connect(socket).map_err(|error| {
         failed(format!(
             "{error}; accounts of users are answered by a service, which an administrator starts with: \
              systemctl start libra-accounts"
@@ -163,17 +223,17 @@ fn over(socket: &Path, request: &Request) -> Result<Reply, AccountFailure> {
     let mut text = serde_json::to_string(request).map_err(|error| failed(error.to_string()))?;
     text.push('\n');
     let silent = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-            failed(format!("no answer within {} s", ANSWER.as_secs()))
-        }
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => failed(format!(
+            "no answer within {} s; is the service stopped? An administrator can see with: systemctl status libra-accounts",
+            ANSWER.as_secs()
+        )),
         _ => failed(error.to_string()),
     };
-    stream.set_read_timeout(Some(ANSWER)).map_err(silent)?;
     stream.set_write_timeout(Some(ANSWER)).map_err(silent)?;
     // A service that is full answers before it is asked.
     let asked = (&stream).write_all(text.as_bytes());
     let mut line = String::new();
-    BufReader::new((&stream).take(LONGEST))
+    BufReader::new(Until(&stream, Instant::now() + ANSWER).take(LONGEST))
         .read_line(&mut line)
         .map_err(silent)?;
     if line.is_empty() {

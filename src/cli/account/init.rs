@@ -1,11 +1,14 @@
 //! `libra account init`: the directory of the ledger, for who admits.
 
-use super::desk::{AsOwner, PATIENCE, user_name};
+use super::desk::{AsOwner, PATIENCE, ready, user_name};
 use super::{AccountFailure, off};
 use crate::cli::args::Args;
 use crate::cli::slurm::slurm_user;
 use crate::cli::{Done, answer, note};
-use libra::accounts::live::Live;
+use libra::accounts::identity;
+use libra::accounts::ledger::Ledger;
+use libra::accounts::live::{self, Live};
+use libra::accounts::unix_millis;
 use libra::config::{AccountsConfig, AccountsMode};
 use nix::unistd::{Gid, Uid, User, geteuid};
 use std::fs;
@@ -42,11 +45,18 @@ pub fn init(config: &AccountsConfig, named: Option<&str>, args: &Args) -> Done {
         fs::set_permissions(home, fs::Permissions::from_mode(0o700))
             .map_err(|error| failed(home, error))?;
     }
-    let there = config.ledger.exists();
+    let there = fs::symlink_metadata(&config.ledger).is_ok();
+    if !there {
+        never_had(config)?;
+        let _owner = AsOwner::begin((owner.uid, owner.gid))?;
+        Ledger::make(&config.ledger, unix_millis()).map_err(AccountFailure::from)?;
+    }
+    ready(config, (owner.uid, owner.gid))?;
     {
         let _owner = AsOwner::begin((owner.uid, owner.gid))?;
         Live::open(&config.live, &config.ledger, PATIENCE).map_err(AccountFailure::from)?;
     }
+    at_boot(&config.live, &owner)?;
     let mut text = format!(
         "{} {}, of user {} alone",
         config.ledger.display(),
@@ -57,6 +67,46 @@ pub fn init(config: &AccountsConfig, named: Option<&str>, args: &Args) -> Done {
         text = format!("{text}; {}", off(args));
     }
     answer(&note(args, &text), 0)
+}
+
+/// A host that has had a ledger gets no empty one in its place.
+fn never_had(config: &AccountsConfig) -> Result<(), AccountFailure> {
+    let path = config.ledger.display();
+    if let Some(own) = identity::noted(&config.ledger)? {
+        let note = identity::note_path(&config.ledger).unwrap_or_default();
+        return Err(AccountFailure::Setup(format!(
+            "{path}: is not there, and this host has had a ledger there ({own}): mount its disk, or bring back a copy with: libra account restore \
+             FILE. To begin without it, and give up all that was in it, remove {} and {} first",
+            note.display(),
+            config.live.display()
+        )));
+    }
+    match live::kept(&config.live, &config.ledger).first() {
+        None => Ok(()),
+        Some((kept, _)) => Err(AccountFailure::Setup(format!(
+            "{path}: is not there, and there is a live state of a ledger ({}): mount its disk, or bring back a copy with: libra account restore \
+             FILE. To begin without it, stop what admits and remove {} first",
+            kept.display(),
+            config.live.display()
+        ))),
+    }
+}
+
+/// What is below /run is gone after a boot, and its owner cannot make it there.
+fn at_boot(live: &Path, owner: &Owner) -> Result<(), AccountFailure> {
+    let directory = Path::new("/etc/tmpfiles.d");
+    if !geteuid().is_root() || !live.starts_with("/run/") || !directory.is_dir() {
+        return Ok(());
+    }
+    let path = directory.join("libra-accounts.conf");
+    let text = format!(
+        "# Written by 'libra account init'.\nd {} 0700 {} {} -\n",
+        live.display(),
+        owner.name,
+        owner.gid
+    );
+    fs::write(&path, text)
+        .map_err(|error| AccountFailure::Setup(format!("{}: {error}", path.display())))
 }
 
 struct Owner {

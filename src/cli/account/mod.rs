@@ -16,6 +16,8 @@ use desk::Desk;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use libra::accounts::AccountsError;
+use libra::accounts::check::Findings;
+use libra::accounts::live;
 use libra::accounts::request::{Balance, Reply, Request};
 use libra::config::{AccountsConfig, AccountsMode};
 use std::io::Write;
@@ -83,10 +85,34 @@ pub fn account(account: &AccountArgs, args: &Args) -> Done {
     }
     let zone = TimeZone::system();
     let request = request(&account.command, &zone)?;
-    let mut desk = Desk::open(&config.accounts)?;
-    let reply = desk.ask(&config.accounts, &request)?;
-    drop(desk);
+    let asked =
+        Desk::open(&config.accounts).and_then(|mut desk| desk.ask(&config.accounts, &request));
+    let reply = match (asked, &account.command) {
+        // It is what was asked for.
+        (
+            Err(AccountFailure::Accounts(error @ AccountsError::Ledger { .. })),
+            AccountCommand::Check,
+        ) => Reply::Checked(lost(&error, &config.accounts)),
+        (asked, _) => asked?,
+    };
     print(&account.command, reply, args, &zone, &config.accounts)
+}
+
+/// The ledger is not there, or another one.
+fn lost(error: &AccountsError, config: &AccountsConfig) -> Findings {
+    let kept = live::kept(&config.live, &config.ledger);
+    Findings {
+        problems: vec![error.to_string()],
+        notes: (kept.iter())
+            .map(|(path, waiting)| {
+                format!(
+                    "the live state {} is there and knows what accounts have; {waiting} of its entries are in no ledger yet",
+                    path.display()
+                )
+            })
+            .collect(),
+        ..Findings::default()
+    }
 }
 
 fn request(command: &AccountCommand, zone: &TimeZone) -> Result<Request, Failure> {

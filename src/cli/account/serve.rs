@@ -53,6 +53,7 @@ pub fn serve(config: &AccountsConfig) -> Done {
         ))
         .into());
     };
+    desk::ready(config, owner)?;
     let (lock, listener) = listen(config, owner)?;
     let files = Files {
         config: config.clone(),
@@ -116,7 +117,7 @@ fn listen(
         Err(error) => return Err(failed(socket, error)),
         // What one that was killed left behind.
         Ok(found) if found.file_type().is_socket() => {
-            if std::os::unix::net::UnixStream::connect(socket).is_ok() {
+            if desk::connect(socket).is_ok() {
                 return Err(AccountFailure::Setup(format!(
                     "{}: another program listens there; name another socket with accounts.socket in the configuration",
                     socket.display()

@@ -23,7 +23,7 @@ Who may:
 
 Exit status:
   0    done
-  1    'libra account check' found a problem
+  1    'libra account check' found a problem, a ledger that is not there among them
   2    wrong arguments or configuration, or accounts are off
   3    refused: not enough money, no such account, or somebody else may
   125  a file, a disk or the service failed";
@@ -46,10 +46,11 @@ impl AccountArgs {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum AccountCommand {
-    /// Make the place where the ledger is
+    /// Make the ledger, and the place where it is
     ///
-    /// A directory that only the one who admits can look into, and an empty ledger in it. A second time
-    /// nothing happens.
+    /// A directory that only the one who admits can look into, and an empty ledger in it. Nothing else makes
+    /// one. A second time nothing happens; where this host has had a ledger that is not there now, it is
+    /// refused.
     Init {
         /// Who admits: root for PBS, SlurmUser for Slurm [default: SlurmUser where there is a slurm.conf, else root]
         #[arg(long, value_name = "USER")]
