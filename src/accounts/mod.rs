@@ -14,6 +14,7 @@
 //! - A power failure loses the live state: it is made anew of the ledger, and the batch system's own job records bring back holds that
 //!   had not been written down ([`payments`]).
 
+pub mod backup;
 pub mod check;
 mod crash;
 pub mod desk;
@@ -31,6 +32,7 @@ pub mod names;
 pub mod payments;
 pub mod perform;
 pub mod request;
+pub mod restore;
 pub mod settlement;
 pub mod statement;
 #[cfg(test)]

@@ -34,6 +34,7 @@ fn assert_refused(site: &Site, part: &str) {
         &["create", "bob"],
         &["statement", "alice"],
         &["transfer", "root", "alice", "1"],
+        &["backup", "/nonexistent/copy"],
     ] {
         let (code, out, err) = site.root(words);
         assert_eq!(code, 125, "{words:?}: {out}{err}");

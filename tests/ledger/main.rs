@@ -1,6 +1,7 @@
 //! Accounts on real files, with processes that are really killed and disks that are really full.
 
 mod commands;
+mod copies;
 mod disks;
 mod kills;
 mod lost;

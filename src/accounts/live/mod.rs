@@ -12,6 +12,7 @@ mod administer;
 mod holds;
 mod make;
 pub(super) mod place;
+mod restore;
 mod step;
 
 use super::AccountsError;
@@ -25,6 +26,7 @@ use super::names::AccountName;
 use make::make;
 pub use place::{DIRECTORY, kept, make_directory};
 use place::{Present, give_to_owner, own_directory, own_file, present};
+pub use restore::Brought;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use std::fs;
 use std::path::{Path, PathBuf};

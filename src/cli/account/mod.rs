@@ -3,6 +3,7 @@
 //! [`desk`] finds out who answers: the files, where this user may open them, or the [service](serve). What is asked and what
 //! comes back is the same ([`libra::accounts::request`]); [`show`] prints it.
 
+mod copies;
 mod dates;
 mod desk;
 mod init;
@@ -82,6 +83,13 @@ pub fn account(account: &AccountArgs, args: &Args) -> Done {
     }
     if let AccountCommand::Serve = account.command {
         return serve::serve(&config.accounts);
+    }
+    match &account.command {
+        AccountCommand::Backup { file } => return copies::backup(&config.accounts, file, args),
+        AccountCommand::Restore { file, replace } => {
+            return copies::restore(&config.accounts, file, *replace, args);
+        }
+        _ => {}
     }
     let zone = TimeZone::system();
     let request = request(&account.command, &zone)?;
@@ -193,6 +201,8 @@ fn request(command: &AccountCommand, zone: &TimeZone) -> Result<Request, Failure
             account: account.clone(),
         },
         AccountCommand::List
+        | AccountCommand::Backup { .. }
+        | AccountCommand::Restore { .. }
         | AccountCommand::Export { .. }
         | AccountCommand::Init { .. }
         | AccountCommand::Serve => Request::Balance { account: None },

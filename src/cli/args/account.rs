@@ -108,6 +108,28 @@ pub enum AccountCommand {
     /// Say whether ledger and live state are sound
     Check,
 
+    /// Copy the ledger to a file, while everything runs
+    ///
+    /// What waits in the live state is written down before. A copy that is there is replaced in one step;
+    /// anything else of that name is left alone. By root or the owner of the ledger.
+    Backup {
+        /// Where to
+        file: PathBuf,
+    },
+
+    /// Bring back a copy of the ledger
+    ///
+    /// Where the live state is there, accounts have what they have now: what the copy does not know of is
+    /// brought in as one movement for each account. Says what is not in the copy. A ledger that is there is
+    /// laid aside, and refused where it is sound. By root or the owner of the ledger.
+    Restore {
+        /// The copy
+        file: PathBuf,
+        /// Though it is a copy of another ledger, or the ledger is there and sound; stop what admits first
+        #[arg(long)]
+        replace: bool,
+    },
+
     /// Write all balances for other programs
     Export {
         /// As Open OnDemand reads them (OOD_BALANCE_PATH): what each user can spend, in whole credits
