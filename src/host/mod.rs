@@ -38,6 +38,8 @@ use entry::Entry;
 use machine::Machine;
 use registry::{Registry, RegistryError};
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Instant;
 
 /// A host that is open for business.
 pub struct Host {
@@ -46,6 +48,8 @@ pub struct Host {
     registry: Registry,
     enforcement: Enforcement,
     boot: String,
+    /// When accounts could not be opened: the next job that ends does not wait for them again.
+    accounts_failed: Mutex<Option<Instant>>,
 }
 
 /// What went wrong on the host.
@@ -136,6 +140,7 @@ impl Host {
             registry: Registry::open(&directory)?,
             enforcement,
             boot: clock::boot_id(),
+            accounts_failed: Mutex::new(None),
             config,
         })
     }

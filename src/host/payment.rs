@@ -1,7 +1,8 @@
 //! Who pays for this host's own jobs (`libra run`), where the site has accounts.
 //!
-//! There is no server here: whoever submits or ends a job opens the accounts, under the registry's lock, and writes down what
-//! waits. Jobs of batch systems are paid for where they were admitted.
+//! There is no server here: whoever submits or ends a job opens the accounts and writes down what waits. Who submits does both without
+//! the registry's lock, so that nobody waits for a disk or for a process that was stopped; what is done under the lock takes at most some
+//! tenths of a second. Jobs of batch systems are paid for where they were admitted.
 
 use super::entry::Entry;
 use super::submit::{Terms, Verdict};
@@ -15,9 +16,14 @@ use crate::decision::curve::{Judge, Point};
 use crate::decision::job::Request;
 use crate::sold::Sold;
 use std::collections::HashSet;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 /// First part of the keys of this host's holds.
 const SYSTEM: &str = "run";
+
+/// Accounts that could not be opened are tried again by who ends a job after so long.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// The accounts while one job is submitted.
 pub(super) struct Till {
@@ -65,6 +71,11 @@ impl Asked {
         Ok((Till { desk, payer }, terms))
     }
 
+    /// The accounts, for another question.
+    pub fn into_desk(self) -> Desk {
+        self.desk
+    }
+
     /// What accounts say of a curve of the host alone.
     pub fn paid_curve(
         &self,
@@ -82,15 +93,36 @@ impl Host {
         self.config.accounts.mode != AccountsMode::Off
     }
 
-    /// Opens the accounts and finds out who pays for a job of this user with such a budget.
+    /// Opens the accounts, which may take a while: not to be done under the registry's lock.
+    pub(super) fn open_desk(&self) -> Desk {
+        let desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
+        let mut failed = self
+            .accounts_failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *failed = desk.is_broken().then(Instant::now);
+        desk
+    }
+
+    /// As [`Host::open_desk`], under the registry's lock: none where it has just failed. What is not settled then is found again by the
+    /// next comparison ([`compare`]).
+    fn open_desk_at_once(&self) -> Option<Desk> {
+        let failed = *(self.accounts_failed.lock()).unwrap_or_else(PoisonError::into_inner);
+        match failed.is_some_and(|failed| failed.elapsed() < TRY_AGAIN) {
+            true => None,
+            false => Some(self.open_desk()),
+        }
+    }
+
+    /// Finds out who pays for a job of this user with such a budget.
     pub(super) fn ask_accounts(
         &self,
+        mut desk: Desk,
         request: &Request,
         project: Option<&str>,
         entries: &[Entry],
         now: f64,
     ) -> Asked {
-        let mut desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
         if !desk.is_on() {
             let payer = Ok(None);
             return Asked { desk, payer };
@@ -110,7 +142,9 @@ impl Host {
         if entry.payer.is_none() || entry.ending.is_none() {
             return;
         }
-        let mut desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
+        let Some(mut desk) = self.open_desk_at_once() else {
+            return;
+        };
         let settled = desk.ended(&sold(entry), 0, &end(entry), now);
         if let Some(settled) = settled {
             log::info!("job {}: {settled}", entry.id);
@@ -120,8 +154,10 @@ impl Host {
 
     /// A job that was accepted does not run after all.
     pub(super) fn give_back_payment(&self, entry: &Entry, now: f64) {
-        if entry.payer.is_some() {
-            let desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
+        if entry.payer.is_none() {
+            return;
+        }
+        if let Some(desk) = self.open_desk_at_once() {
             Till { desk, payer: None }.give_back(entry, now);
         }
     }
@@ -137,8 +173,12 @@ impl Till {
         let sold = sold(entry);
         (self.desk.hold(payer, &sold, now)).map_err(|denied| HostError::Account(denied.text()))?;
         self.desk.named(&sold, &entry.id);
-        self.desk.tried(|payments| payments.flush());
         Ok(())
+    }
+
+    /// What was held is written down: it waits for the disk.
+    pub(super) fn write_down(&mut self) {
+        self.desk.tried(|payments| payments.flush());
     }
 
     /// The job does not run after all.

@@ -62,11 +62,12 @@ impl Host {
         seconds: f64,
     ) -> Result<(Result<Terms, NotTaken>, Option<KeptAs>), HostError> {
         self.be_the_only_seller()?;
+        let desk = self.open_desk();
         let lock = self.registry.lock()?;
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         self.may_keep(&entries, seconds, now)?;
-        let asked = self.ask_accounts(request, project, &entries, clock::unix_time());
+        let asked = self.ask_accounts(desk, request, project, &entries, clock::unix_time());
         let terms = match asked.admit(request, &|request| self.judge(request, &entries, now)) {
             Ok((_, terms)) => terms,
             Err(not) => return Ok((Err(not), None)),
@@ -115,6 +116,7 @@ impl Host {
         project: Option<&str>,
     ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
         self.be_the_only_seller()?;
+        let desk = self.open_desk();
         let lock = self.registry.lock()?;
         let begun = Instant::now();
         let now = clock::since_boot();
@@ -151,7 +153,7 @@ impl Host {
                 counter_offers: Vec::new(),
             })),
         };
-        let asked = self.ask_accounts(request, project, &entries, unix);
+        let asked = self.ask_accounts(desk, request, project, &entries, unix);
         let (mut till, terms) = match asked.admit(request, &judge) {
             Ok(admitted) => admitted,
             Err(not) => return refused(not).map(Err),
@@ -165,6 +167,8 @@ impl Host {
         match self.reserve(&lock, entry.clone(), terms) {
             Ok(accepted) => {
                 self.count(&lock, |counts| counts.accept(1, begun.elapsed()));
+                drop(lock);
+                till.write_down();
                 Ok(Ok(Box::new(accepted)))
             }
             Err(error) => {

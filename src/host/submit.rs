@@ -113,6 +113,7 @@ impl Host {
         project: Option<&str>,
         has_budget: bool,
     ) -> Result<Quoted, HostError> {
+        let desk = self.open_desk();
         // With accounts, jobs that have ended are to be settled first, as at a submission.
         let lock = match self.has_accounts() {
             true => Some(self.registry.lock()?),
@@ -127,7 +128,7 @@ impl Host {
         let admission = self.config.admission();
         let appraise = |request: &Request| admission.appraise(&nodes[..], request);
         let unix = clock::unix_time();
-        let asked = self.ask_accounts(request, project, &entries, unix);
+        let asked = self.ask_accounts(desk, request, project, &entries, unix);
         let curve = asked.paid_curve(request, curve(request, &appraise), &appraise);
         let price = appraise(request).price;
         let mut judged = *request;
@@ -142,7 +143,7 @@ impl Host {
             judged.terms.budget = needs.unwrap_or(f64::INFINITY);
         }
         let asked = match needs {
-            Some(_) => self.ask_accounts(&judged, project, &entries, unix),
+            Some(_) => self.ask_accounts(asked.into_desk(), &judged, project, &entries, unix),
             None => asked,
         };
         let verdict = asked.admit(&judged, &|request| self.judge_on(&nodes, request));
@@ -197,12 +198,13 @@ impl Host {
         project: Option<&str>,
     ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
         self.be_the_only_seller()?;
+        let desk = self.open_desk();
         let lock = self.registry.lock()?;
         let begun = Instant::now();
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         let unix = clock::unix_time();
-        let asked = self.ask_accounts(request, project, &entries, unix);
+        let asked = self.ask_accounts(desk, request, project, &entries, unix);
         let judged = asked.admit(request, &|request| self.judge(request, &entries, now));
         let took = begun.elapsed();
         let (mut till, terms) = match judged {
@@ -222,6 +224,8 @@ impl Host {
         match self.reserve(&lock, entry.clone(), terms) {
             Ok(accepted) => {
                 self.count(&lock, |counts| counts.accept(1, took));
+                drop(lock);
+                till.write_down();
                 Ok(Ok(Box::new(accepted)))
             }
             Err(error) => {

@@ -4,6 +4,7 @@ mod commands;
 mod copies;
 mod disks;
 mod kills;
+mod locks;
 mod lost;
 mod service;
 mod site;
