@@ -2,6 +2,7 @@
 
 mod commands;
 mod copies;
+mod crashes;
 mod disks;
 mod kills;
 mod locks;
