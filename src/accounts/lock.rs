@@ -55,31 +55,28 @@ pub(super) fn take(path: &Path, patience: Duration) -> Result<Flock<File>, Accou
     }
 }
 
-/// Who has it and since when, by what the file says: ` by process 12 (slurmctld, stopped) for 5 s`. Empty where it says nothing of use.
+/// Who has it and since when, by what the file says: ` by process 12 (slurmctld, stopped) for 5 s`. Empty where it says nothing of use, as
+/// of a process that has ended.
 fn holder(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut words = text.split_whitespace().map(str::parse::<i64>);
     let (Some(Ok(process)), Some(Ok(since))) = (words.next(), words.next()) else {
         return String::new();
     };
-    let seconds = unix_millis().saturating_sub(since).max(0) / 1000;
-    format!(" by {} for {seconds} s", named(process))
-}
-
-/// A process in words: its number, its name, and whether it is stopped.
-fn named(process: i64) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // 12 (name with ) in it) T 1 ...
     let found = stat
         .split_once('(')
         .and_then(|(_, rest)| rest.rsplit_once(')'));
-    match found {
-        Some((name, rest)) if rest.trim_start().starts_with(['T', 't']) => {
-            format!("process {process} ({name}, stopped)")
-        }
-        Some((name, _)) => format!("process {process} ({name})"),
-        None => format!("process {process}"),
-    }
+    let Some((name, rest)) = found else {
+        return String::new();
+    };
+    let stopped = match rest.trim_start().starts_with(['T', 't']) {
+        true => ", stopped",
+        false => "",
+    };
+    let seconds = unix_millis().saturating_sub(since).max(0) / 1000;
+    format!(" by process {process} ({name}{stopped}) for {seconds} s")
 }
 
 #[cfg(test)]
@@ -94,8 +91,12 @@ mod tests {
         let error = take(&path, Duration::from_millis(20)).expect_err("held");
         let said = error.to_string();
         let us = format!("by process {} (", std::process::id());
-        assert!(said.contains(&us) && said.contains(" for 0 s"), "{said}");
+        assert!(said.contains(&us) && said.contains(") for "), "{said}");
         assert!(!error.is_refusal());
+        // Of one that has ended nothing is said: 0 is nobody's number.
+        std::fs::write(&path, "0 1\n").expect("written");
+        let said = take(&path, Duration::ZERO).expect_err("held").to_string();
+        assert!(said.contains("is locked, waited"), "{said}");
         drop(held);
         take(&path, Duration::ZERO).expect("free again");
         // What leads elsewhere is not followed.
