@@ -124,6 +124,7 @@ fn pbs_select(input: &[u8]) {
         select,
         place,
         ncpus,
+        mem,
         nodes,
     };
     let _ = (plain.kept_off(), plain.best_effort(), plain.left_alone());

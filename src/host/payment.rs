@@ -115,6 +115,9 @@ impl Host {
     }
 
     /// Finds out who pays for a job of this user with such a budget.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
     pub(super) fn ask_accounts(
         &self,
         mut desk: Desk,
@@ -122,10 +125,10 @@ impl Host {
         project: Option<&str>,
         entries: &[Entry],
         now: f64,
-    ) -> Asked {
+    ) -> Result<Asked, HostError> {
         if !desk.is_on() {
             let payer = Ok(None);
-            return Asked { desk, payer };
+            return Ok(Asked { desk, payer });
         }
         // Those that ended may have to be settled still.
         let mut known = self.registry.ended()?;
@@ -134,7 +137,7 @@ impl Host {
         let uid = nix::unistd::getuid().as_raw();
         let user = crate::accounts::names::user_name(uid).unwrap_or_else(|| uid.to_string());
         let payer = desk.payer(&user, project, request.terms.budget, now);
-        Asked { desk, payer }
+        Ok(Asked { desk, payer })
     }
 
     /// A job of this host has ended; it is settled once, whoever finds out.

@@ -67,7 +67,7 @@ impl Host {
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         self.may_keep(&entries, seconds, now)?;
-        let asked = self.ask_accounts(desk, request, project, &entries, clock::unix_time());
+        let asked = self.ask_accounts(desk, request, project, &entries, clock::unix_time())?;
         let terms = match asked.admit(request, &|request| self.judge(request, &entries, now)) {
             Ok((_, terms)) => terms,
             Err(not) => return Ok((Err(not), None)),
@@ -153,7 +153,7 @@ impl Host {
                 counter_offers: Vec::new(),
             })),
         };
-        let asked = self.ask_accounts(desk, request, project, &entries, unix);
+        let asked = self.ask_accounts(desk, request, project, &entries, unix)?;
         let (mut till, terms) = match asked.admit(request, &judge) {
             Ok(admitted) => admitted,
             Err(not) => return refused(not).map(Err),

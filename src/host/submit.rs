@@ -128,7 +128,7 @@ impl Host {
         let admission = self.config.admission();
         let appraise = |request: &Request| admission.appraise(&nodes[..], request);
         let unix = clock::unix_time();
-        let asked = self.ask_accounts(desk, request, project, &entries, unix);
+        let asked = self.ask_accounts(desk, request, project, &entries, unix)?;
         let curve = asked.paid_curve(request, curve(request, &appraise), &appraise);
         let price = appraise(request).price;
         let mut judged = *request;
@@ -143,7 +143,7 @@ impl Host {
             judged.terms.budget = needs.unwrap_or(f64::INFINITY);
         }
         let asked = match needs {
-            Some(_) => self.ask_accounts(asked.into_desk(), &judged, project, &entries, unix),
+            Some(_) => self.ask_accounts(asked.into_desk(), &judged, project, &entries, unix)?,
             None => asked,
         };
         let verdict = asked.admit(&judged, &|request| self.judge_on(&nodes, request));
@@ -204,7 +204,7 @@ impl Host {
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         let unix = clock::unix_time();
-        let asked = self.ask_accounts(desk, request, project, &entries, unix);
+        let asked = self.ask_accounts(desk, request, project, &entries, unix)?;
         let judged = asked.admit(request, &|request| self.judge(request, &entries, now));
         let took = begun.elapsed();
         let (mut till, terms) = match judged {

@@ -206,7 +206,8 @@ impl Server {
         let admitted = match self.book.admit_among(&request, Some(&allowed), now) {
             Ok(admitted) => admitted,
             Err(BookError::Refused(refusal)) => {
-                let text = self.refusal_text(&refusal, &request.shape, 1);
+                // It cannot be changed any more, so nothing is offered.
+                let text = verdict::refused(&refusal, 1, &|index| self.node_name(index), &|_| None);
                 return Ok(refuse_anew(id, text.lines().next().unwrap_or_default()));
             }
             Err(error) => return Ok(refuse_anew(id, &format!("libra: {error}"))),
