@@ -220,8 +220,8 @@ fn look(
         live.written()
     };
     let (number, generation) = copy.identity()?;
-    let own = found.iter().filter(|found| found.identity == number);
-    let latest = own.last().filter(|found| found.generation >= generation);
+    let latest = (found.iter().rfind(|found| found.identity == number))
+        .filter(|found| found.generation >= generation);
     let known = latest.map_or(Ok(0), known)?;
     let written = Ledger::open(ledger).and_then(|there| there.written());
     if written.is_ok_and(|written| {
