@@ -502,8 +502,7 @@ fn a_step_waits_no_longer_than_it_may_and_says_for_what() {
     live.set_account(&user("a"), None, at(0)).expect("made");
     let patience = Duration::from_millis(50);
     let mut other = Live::open(&place.live, &place.ledger, patience).expect("opens");
-    let _held = live
-        .connection
+    live.connection
         .execute_batch("BEGIN IMMEDIATE")
         .expect("held");
     let error = other
