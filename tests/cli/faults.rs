@@ -63,7 +63,11 @@ fn a_registry_that_vanishes_costs_no_job_its_exit_code_or_its_processes() {
         "deadline=60,budget=unlimited,estimate=1",
         &format!("setsid sleep 1000 & {}; exit 7", gate.until_open()),
     );
-    fs::remove_dir_all(site.path("registry")).expect("ours");
+    // At once: files are written to it all the time.
+    fs::rename(site.path("registry"), site.path("gone")).expect("ours");
+    wait_for("it to be removed", || {
+        fs::remove_dir_all(site.path("gone")).is_ok()
+    });
     gate.open();
     let output = run.wait_with_output().expect("libra");
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
