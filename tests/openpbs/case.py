@@ -66,6 +66,9 @@ class SiteCase(unittest.TestCase):
     def tearDown(self):
         self.pbs.qmgr("set server scheduling = true")
         self.clear()
+        # A job that was deleted while it began has its group made and removed after it is gone.
+        with contextlib.suppress(TimeoutError):
+            self.pbs.wait("no cgroups", lambda: not self.pbs.cgroups())
         self.assertEqual(self.pbs.cgroups(), [], "cgroups of jobs that are gone")
         with contextlib.suppress(TimeoutError):
             self.pbs.wait("nothing registered", lambda: not self.registered())
