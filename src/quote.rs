@@ -136,8 +136,10 @@ impl Quote {
         match not {
             NotTaken::Refused(refusal) => self.refused(refusal, name, write),
             NotTaken::Denied(denied) => {
+                let text = denied.text();
+                let reason = text.strip_prefix("refused (funds): ").unwrap_or(&text);
                 self.category = Some(not.category().to_string());
-                self.reason = Some(denied.text());
+                self.reason = Some(reason.to_string());
             }
             NotTaken::Other { text, .. } => {
                 self.category = Some(not.category().to_string());

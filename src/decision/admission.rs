@@ -82,6 +82,7 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
                         accepts: &|changed| self.would_accept(cluster, changed),
                         price: &|changed| self.price_now(cluster, changed),
                         capacity: &|| Capacity::of(cluster),
+                        margin: self.estimate_margin,
                         weighs_budgets: self.policy.weighs_budgets(),
                     },
                     request,

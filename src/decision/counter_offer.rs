@@ -10,6 +10,7 @@
 //! The search knows nothing about policies: it asks the same question with other values. Amounts
 //! are rounded outward to figures that a person would type.
 
+use super::TOLERANCE;
 use super::job::{LARGEST_AMOUNT, LONGEST, Request};
 use super::node::{Cluster, NodeView};
 use crate::text::{credits, duration};
@@ -129,6 +130,8 @@ pub(super) struct Question<'a> {
     pub price: &'a dyn Fn(&Request) -> f64,
     /// The processors that there are.
     pub capacity: &'a dyn Fn() -> Capacity,
+    /// Part by which estimates are stretched, see [`super::admission::Admission::estimate_margin`].
+    pub margin: f64,
     /// May a job be taken for a larger budget than it costs, that is refused for less?
     pub weighs_budgets: bool,
 }
@@ -140,20 +143,29 @@ pub(super) struct Capacity {
     largest: f64,
     /// Of all nodes together.
     total: f64,
+    /// Rating of the slowest node.
+    slowest: f64,
 }
 
 impl Capacity {
+    const NONE: Capacity = Capacity {
+        largest: 0.0,
+        total: 0.0,
+        slowest: 0.0,
+    };
+
     pub fn of<C: Cluster + ?Sized>(cluster: &C) -> Capacity {
         let nodes = (0..cluster.len()).filter_map(|index| cluster.node(index));
         let none = Capacity {
-            largest: 0.0,
-            total: 0.0,
+            slowest: f64::INFINITY,
+            ..Capacity::NONE
         };
         nodes.fold(none, |all, node| {
             let processors = node.spec().processors;
             Capacity {
                 largest: all.largest.max(processors),
                 total: all.total + processors,
+                slowest: all.slowest.min(node.spec().rating),
             }
         })
     }
@@ -196,10 +208,8 @@ pub fn budget_needed(
     let question = Question {
         accepts,
         price: &|_| price,
-        capacity: &|| Capacity {
-            largest: 0.0,
-            total: 0.0,
-        },
+        capacity: &|| Capacity::NONE,
+        margin: 0.0,
         weighs_budgets,
     };
     if question.accepts(&free).is_some() {
@@ -347,9 +357,15 @@ impl Question<'_> {
             true => capacity.has(count, asked.processors_per_chunk),
             false => capacity.has(1, count),
         };
-        let offered = |count: u32| match has(count) {
-            true => self.accepts(&with(count)),
-            false => None,
+        // Where a policy takes a deadline below the estimate at its word, the work would not be done by then.
+        let in_time = |changed: &Request| {
+            let planned = changed.terms.estimate * (1.0 + self.margin);
+            planned <= changed.terms.deadline * capacity.slowest * (1.0 + TOLERANCE)
+        };
+        let offered = |count: u32| {
+            let changed = with(count);
+            let tried = has(count) && in_time(&changed);
+            tried.then(|| self.accepts(&changed)).flatten()
         };
         let asked_for = if by_chunks {
             asked.chunks

@@ -213,6 +213,19 @@ impl Server {
         let wanted = wanted(&found, job);
         let denied = |denied: Denied| denied.text();
         let payer = self.payer(job, &found.request, now).map_err(denied)?;
+        let usable = (self.quotes.usable(&self.book, number, &wanted, now))
+            .map_err(|error| error.to_string())?;
+        if let Some(payer) = &payer {
+            // It is not used up for a hold that fails.
+            let sold = (self.book).sold(
+                &found.request,
+                found.count,
+                &offered(&usable.offer),
+                None,
+                now,
+            );
+            self.desk.covers(payer, &sold).map_err(denied)?;
+        }
         let kept = (self.quotes.redeem(&mut self.book, number, &wanted, now))
             .map_err(|error| error.to_string())?;
         let admitted = Admitted {

@@ -249,6 +249,11 @@ impl Controller {
             })?;
         let denied = |denied: Denied| NotJudged::Other(denied.text());
         let payer = (self.payer(submission, &found.request, now)).map_err(denied)?;
+        if let Some(payer) = &payer {
+            // It is not used up for a hold that fails.
+            let sold = self.sold(&found, &kept.offer, now);
+            self.desk.covers(payer, &sold).map_err(denied)?;
+        }
         // It may be a test, which must not use it up, or may only say so, and then be queued.
         if submission.without_session {
             return Err(NotJudged::Other(format!(

@@ -6,7 +6,9 @@ use super::controller::{Accepted, Answer, Controller};
 use super::look::Prepared;
 use super::records::{Job, Node, Partition, Records, State};
 use super::submission::Submission;
+use super::words::write_offer;
 use crate::config::Config;
+use crate::decision::counter_offer::CounterOffer;
 use crate::metrics::Outcome;
 use std::collections::HashMap;
 
@@ -633,7 +635,10 @@ fn fewer_nodes_are_offered_as_slurm_takes_them() {
         "{reason}"
     );
     // Without -N it would still be for two nodes.
-    assert!(reason.contains("-N 1 -n 1 (costs"), "{reason}");
+    assert!(
+        reason.contains("-N 1 -n 1 --estimate=20 (costs"),
+        "{reason}"
+    );
     wide.required_nodes = vec!["n3".to_string(), "n4".to_string()];
     let reason = queue.refuse(&wide, START);
     assert!(!reason.contains("-n 1"), "{reason}");
@@ -649,22 +654,45 @@ fn fewer_nodes_are_offered_as_slurm_takes_them() {
 }
 
 #[test]
-fn fewer_processors_are_offered_to_one_task() {
+fn fewer_processors_are_not_offered_where_their_work_does_not_fit() {
     let mut queue = Queue::new(EXACT);
     queue.records.nodes[0] = node("n1", 3);
     queue.look(START);
     let mut there = asks("16", "20", "100");
     there.required_nodes = vec!["n1".to_string()];
     queue.accept(&there, START);
+    // Two at 16 s would fit, and are not the work of three.
     let mut wide = asks("16", "20", "1000");
     wide.processors_per_task = Some(3);
     let reason = queue.refuse(&wide, START);
-    assert!(reason.contains("-c 2 (costs"), "{reason}");
-    // It would still be three times two.
-    wide.tasks = Some(3);
-    wide.processors_per_task = Some(2);
-    let reason = queue.refuse(&wide, START);
-    assert!(!reason.contains("-c "), "{reason}");
+    assert!(
+        !reason.contains("-c ") && reason.contains("--sla-deadline="),
+        "{reason}"
+    );
+}
+
+#[test]
+fn fewer_processors_of_one_task_are_offered_with_their_estimate() {
+    let offer = |chunks, processors_per_chunk| CounterOffer::Processors {
+        chunks,
+        processors_per_chunk,
+        estimate: 13.34,
+        price: 4.0,
+    };
+    let mut task = asks("10", "20", "1000");
+    task.processors_per_task = Some(4);
+    let written = |offer: CounterOffer, task: &Submission| write_offer(&offer, task);
+    assert_eq!(
+        written(offer(1, 3), &task).as_deref(),
+        Some("-c 3 --estimate=13.34 (costs 4)")
+    );
+    // It would still be three times as many.
+    task.tasks = Some(3);
+    assert_eq!(written(offer(1, 3), &task), None);
+    assert_eq!(
+        written(offer(2, 4), &task).as_deref(),
+        Some("-N 2 -n 2 --estimate=13.34 (costs 4)")
+    );
 }
 
 #[test]

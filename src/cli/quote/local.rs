@@ -96,11 +96,12 @@ pub fn ask(
             };
             if let NotTaken::Denied(Denied::Fault(problem)) = &not {
                 // Whose accounts these are need not let everybody read them.
-                quote.text = format!(
-                    "refused (funds): it costs {} credits; whether your account covers it is not known here, so 'libra run' refuses it ({problem})",
+                let reason = format!(
+                    "it costs {} credits; whether your account covers it is not known here, so 'libra run' refuses it ({problem})",
                     credits(quoted.price)
                 );
-                quote.reason = Some(quote.text.clone());
+                quote.text = format!("refused (funds): {reason}");
+                quote.reason = Some(reason);
             }
         }
     }
