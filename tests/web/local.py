@@ -87,8 +87,11 @@ def price_moves(user, local):
     page.wait("document.querySelector('#verdict .notice.bad')")
     assert "five" in user.verdict(), user.verdict()
     assert page.evaluate("document.querySelector('[name=name]').value") == "priced"
-    # Without a budget there is no question; what was said of another one goes, and its buttons.
+    # A price needs no budget.
     user.fields(budget="")
+    page.wait("document.querySelector('#verdict .price') && document.getElementById('verdict').innerText.includes('o budget was given')")
+    # Without a deadline there is no question; what was said of another one goes, and its buttons.
+    user.fields(deadline="")
     page.wait("!document.getElementById('verdict').firstElementChild")
 
 

@@ -79,6 +79,11 @@ fn a_price_is_asked_for_and_mistakes_are_said() {
     };
     let good = browser.post("quote", &terms("100"));
     assert!(good.body.contains("It would be accepted"), "{good:?}");
+    let free = browser.post("quote", &terms(""));
+    assert!(
+        free.body.contains("It would be accepted") && free.body.contains("budget was given"),
+        "{free:?}"
+    );
     let bad = browser.post("quote", &terms("lots"));
     assert!(bad.body.contains("lots"), "{bad:?}");
     assert_eq!(site.jobs().len(), 0, "nothing is reserved");
