@@ -850,7 +850,9 @@ fn nobody_gets_a_reason() {
         .env("LIBRA_TEST_AS_NOBODY", "1")
         .current_dir(Path::new("/"));
     let Ok(output) = command.uid(65_534).gid(65_534).output() else {
-        eprintln!("not run: another user cannot run this test binary where it is, or cannot be become");
+        eprintln!(
+            "not run: another user cannot run this test binary where it is, or cannot be become"
+        );
         return;
     };
     let text = String::from_utf8_lossy(&output.stdout);

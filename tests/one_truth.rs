@@ -462,7 +462,7 @@ fn on_one_host() {
     let me = format!("user:{}", me());
     let mut dice = Dice(0x2545_f491_4f6c_dd1d);
     let (mut seen, cases) = (Seen::default(), cases(2));
-    let mut site = Site::poor();
+    let mut site;
     let mut desk = Desk::off();
     let (mut host, mut drifted) = (None, 0);
     let mut loaded = false;

@@ -157,6 +157,9 @@ pub struct Accepted {
     pub quote: String,
 }
 
+/// What is asked of the nodes that a submission may have in one of its partitions.
+type OnNodes<'a, T> = &'a mut dyn FnMut(&mut Controller, &[bool]) -> Result<T, BookError>;
+
 impl Controller {
     /// Without nodes and jobs. `now`: Unix time.
     pub fn new(config: &Config, now: f64) -> Controller {
@@ -332,8 +335,8 @@ impl Controller {
             found: &found,
             now,
         };
-        let (payer, (partition, admitted, pinned)) = admit(payer, request, &mut taking)
-            .map_err(|not| match not {
+        let (payer, (partition, admitted, pinned)) =
+            admit(payer, request, &mut taking).map_err(|not| match not {
                 NotTaken::Denied(denied @ Denied::Unpromised(_)) => denied.into(),
                 not => NotJudged::Other(self.refusal_text(&not, submission, count)),
             })?;
@@ -410,7 +413,7 @@ impl Controller {
         &mut self,
         found: &Where,
         request: &Request,
-        what: &mut dyn FnMut(&mut Controller, &[bool]) -> Result<T, BookError>,
+        what: OnNodes<'_, T>,
     ) -> Result<(usize, T), NotTaken> {
         let mut first = None;
         for place in &found.places {

@@ -142,7 +142,9 @@ fn what_is_served_is_what_was_done() {
         run("deadline=20,budget=99,estimate=1", script);
     }
     let terms = "deadline=20,budget=99,estimate=1";
-    let absent = site.libra(&["run", "-W", terms, "--", "/nonexistent"]).output();
+    let absent = site
+        .libra(&["run", "-W", terms, "--", "/nonexistent"])
+        .output();
     assert_eq!(absent.expect("libra").status.code(), Some(127));
     let outcome = |word: &str| {
         agent.metrics()[&format!("libra_jobs_ended_total{{system=\"local\",outcome=\"{word}\"}}")]

@@ -167,7 +167,8 @@ fn assert_balanced(directory: &Path) {
             .map(|found| (found.balance().0, found.held.0))
     };
     // What a and p have after so many steps.
-    let steps: [(&str, (i64, i64), (i64, i64)); 7] = [
+    type Has = (i64, i64);
+    let steps: [(&str, Has, Has); 7] = [
         ("accounts", (0, 0), (0, 0)),
         ("deposit 1000", (1000, 0), (0, 0)),
         ("deposit 500", (1000, 0), (500, 0)),
