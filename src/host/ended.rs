@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 const ENDED: &str = "ended";
 /// Most files that one look removes: the lock is held meanwhile.
-const AT_ONCE: usize = 10_000;
+const AT_ONCE: usize = 2_000;
 
 impl Registry {
     pub(super) fn ended_directory(&self) -> PathBuf {
@@ -27,33 +27,17 @@ impl Registry {
         fs::rename(&from, to.join(Registry::file_name(id))).map_err(failed("move", &from))
     }
 
-    /// Jobs that have ended, those that ended first at the front.
+    /// Jobs that have ended, in order of submission where ids are numbers.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn ended(&self) -> Result<Vec<Entry>, RegistryError> {
-        let ids = self.ids_by_age()?;
-        Ok(self.read_each(ids.into_iter().map(|(id, _)| id)))
+        let ids = self.ids_in(&self.ended_directory())?;
+        Ok(self.read_each(ids.into_iter()))
     }
 
-    /// Ids of ended jobs and when their files were written last, the oldest first.
-    fn ids_by_age(&self) -> Result<Vec<(String, SystemTime)>, RegistryError> {
-        let directory = self.ended_directory();
-        let mut found = Vec::new();
-        for id in self.ids_in(&directory)? {
-            let file = directory.join(Registry::file_name(&id));
-            // Gone meanwhile: forgotten by somebody else.
-            let Ok(written) = fs::metadata(&file).and_then(|data| data.modified()) else {
-                continue;
-            };
-            found.push((id, written));
-        }
-        found.sort_by_key(|(_, written)| *written);
-        Ok(found)
-    }
-
-    /// Forgets ended jobs: those over `most`, the oldest first, and those for which `is_old` holds. Each file that is old enough
-    /// by its date is read, the others are not.
+    /// Forgets ended jobs: those over `most`, the least numbers first and [`AT_ONCE`] at a time, and those for which `is_old`
+    /// holds. Each file that is old enough by its date is read, the others are not.
     ///
     /// # Errors
     /// When the directory cannot be read or a file not removed.
@@ -63,17 +47,23 @@ impl Registry {
         keep: f64,
         is_old: impl Fn(&Entry) -> bool,
     ) -> Result<(), RegistryError> {
-        let found = self.ids_by_age()?;
-        let surplus = found.len().saturating_sub(most).min(AT_ONCE);
-        for (id, _) in &found[..surplus] {
+        let directory = self.ended_directory();
+        let ids = self.ids_in(&directory)?;
+        let surplus = ids.len().saturating_sub(most);
+        for id in &ids[..surplus.min(AT_ONCE)] {
             self.remove_ended(id)?;
         }
         let now = SystemTime::now();
-        for (id, written) in &found[surplus..] {
+        for id in &ids[surplus..] {
+            let file = directory.join(Registry::file_name(id));
+            // Gone meanwhile: forgotten by somebody else.
+            let Ok(written) = fs::metadata(&file).and_then(|data| data.modified()) else {
+                continue;
+            };
             // A date of the future says nothing: somebody has set the clock.
-            let age = now.duration_since(*written).map(|age| age.as_secs_f64());
+            let age = now.duration_since(written).map(|age| age.as_secs_f64());
             if age.is_ok_and(|age| age < keep) {
-                break;
+                continue;
             }
             if matches!(self.read_ended(id), Ok(Some(entry)) if is_old(&entry)) {
                 self.remove_ended(id)?;

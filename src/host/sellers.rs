@@ -7,6 +7,8 @@
 //! Another user could make such a socket without selling anything, and keep others from theirs; that is as if they had used the
 //! processors, which they can as well. Root looks at no such socket.
 
+use super::entry::Entry;
+use super::registry::Registry;
 use super::{Host, HostError};
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
@@ -29,7 +31,7 @@ impl Host {
         if user.is_root() || self.config.registry.directory != "auto" {
             return Ok(());
         }
-        if Path::new(OF_THE_HOST).join("jobs").is_dir() {
+        if self.is_in_use(Path::new(OF_THE_HOST)) {
             return Err(HostError::OtherSeller(format!(
                 "those of root ({OF_THE_HOST})"
             )));
@@ -49,6 +51,16 @@ impl Host {
             Some(other) => Err(HostError::OtherSeller(format!("those of user {other}"))),
             None => Ok(()),
         }
+    }
+}
+
+impl Host {
+    /// Does somebody share out processors by the registry in this directory? An agent, or a `libra run` of more than a moment,
+    /// has led there; or a job holds a share.
+    fn is_in_use(&self, directory: &Path) -> bool {
+        let live = || Registry::open(directory).and_then(|registry| registry.live());
+        let holds = |entry: &Entry| entry.is_live() && entry.boot == self.boot;
+        directory.join("leader").exists() || live().is_ok_and(|jobs| jobs.iter().any(holds))
     }
 }
 

@@ -309,7 +309,7 @@ fn what_has_ended_is_out_of_the_way_of_what_has_not() {
 }
 
 #[test]
-fn a_hundred_thousand_ended_jobs_are_forgotten_a_part_at_a_time() {
+fn thousands_of_ended_jobs_are_forgotten_a_part_at_a_time() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let host = host(directory.path());
     let lock = host.registry().lock().expect("free");
@@ -317,13 +317,13 @@ fn a_hundred_thousand_ended_jobs_are_forgotten_a_part_at_a_time() {
     one.phase = Phase::Ended;
     host.registry().write(&one).expect("ours");
     let ended = directory.path().join("registry/ended");
-    for id in 2..=20_000 {
+    for id in 2..=4_000 {
         fs::hard_link(ended.join("1.json"), ended.join(format!("{id}.json"))).expect("ours");
     }
     let left = || fs::read_dir(&ended).expect("readable").count();
     host.forget(&lock, super::clock::since_boot())
         .expect("a registry");
-    assert_eq!(left(), 10_000);
+    assert_eq!(left(), 2_000);
     host.forget(&lock, super::clock::since_boot())
         .expect("a registry");
     assert_eq!(left(), 1000);

@@ -30,7 +30,10 @@ fn input_output_and_exit_code_are_the_jobs_own() {
         text.contains("job 1 accepted") && text.contains("\n1\n"),
         "{text}"
     );
-    assert!(text.contains("job 1 met its deadline"), "{text}");
+    assert!(
+        text.contains("job 1 failed in time (exit code 7)"),
+        "{text}"
+    );
 
     use std::os::unix::process::ExitStatusExt;
     let killed = site
