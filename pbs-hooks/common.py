@@ -144,7 +144,7 @@ def job_record(job):
     return {
         "id": job.id,
         "state": state_of(job),
-        "sold": string(resource(resources, "libra_terms")),
+        "sold": sold_to(job),
         "exec_vnode": string(job.exec_vnode),
         "array": string(job.array_indices_submitted),
         "remaining": string(job.array_indices_remaining),
@@ -211,5 +211,6 @@ def log_fault(event, fault):
 
 
 def sold_to(job):
-    """The line of what was sold to a job; None where nothing was."""
-    return string(resource(job.Resource_List, "libra_terms"))
+    """The line of what was sold to a job; None where nothing was, or nothing any more."""
+    line = string(resource(job.Resource_List, "libra_terms"))
+    return None if line == "-" else line

@@ -12,8 +12,6 @@ def start(event):
     if answer["verdict"] == "refuse":
         if answer.get("hold"):
             job.Hold_Types = pbs.hold_types("s")
-        if answer.get("later"):
-            job.Execution_Time = int(time.time()) + answer["later"]
         event.reject(answer["text"])
 
 

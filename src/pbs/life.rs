@@ -249,7 +249,7 @@ pub(super) fn ids(id: &str, sold: &Sold, array: Option<&str>) -> Result<Vec<Stri
 }
 
 /// Is it the id of a subjob, such as `12[3].server`?
-fn is_subjob(id: &str) -> bool {
+pub(super) fn is_subjob(id: &str) -> bool {
     id.contains('[') && !id.contains("[]")
 }
 

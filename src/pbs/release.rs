@@ -10,7 +10,7 @@
 //! That a job was held is read from PBS's own record, so that it is known after a restart as well: a job becomes eligible to run (its `etime`)
 //! when it is submitted, and when it is released.
 
-use super::life::internal;
+use super::life::{internal, is_subjob};
 use super::server::{Server, accept_with, refuse};
 use super::{BadEvent, list, number, text};
 use crate::accounts::desk::Denied;
@@ -26,12 +26,8 @@ use serde_json::{Map, Value, json};
 /// lasts as long by default.
 const AT_ONCE: f64 = 30.0;
 
-/// PBS tries a subjob that was not let run again at once, some ten times in a second, for as long as it is not; so long it is kept from that, in
-/// seconds.
-const TRY_AGAIN: u32 = 30;
-
-/// What a job says that PBS kept waiting past its deadline: it was not held, though PBS counts it as eligible anew after [`TRY_AGAIN`].
-const LATE: &str = "its deadline passed while it waited; it runs when there is room";
+/// In the place of the line of what was sold: nothing was. The hooks take it for no line.
+const NOTHING: &str = "-";
 
 /// What a waiting job has of what it was sold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +48,7 @@ pub(super) fn claim(job: &Value, sold: &Sold, at: f64) -> Claim {
     }
     let held = matches!(state, "H" | "W") || text(job, "held").is_some();
     let late = number(job, "eligible").is_ok_and(|eligible| eligible > sold.submitted + AT_ONCE);
-    if text(job, "info") == Some(LATE) {
-        Claim::Lapsed
-    } else if held || late {
+    if held || late {
         Claim::Held
     } else if at >= sold.submitted + sold.request.terms.deadline {
         Claim::Lapsed
@@ -151,15 +145,13 @@ impl Server {
             None => Ok(None),
             Some(node) => {
                 self.book.cancel(id, now).map_err(internal)?;
-                let mut answer = later(
+                Ok(Some(not_run(
                     id,
-                    refuse(format!(
+                    format!(
                         "libra: its deadline passed while it waited, and its share of {node} is promised to others; \
                          it runs when there is room, or delete it and submit it anew"
-                    )),
-                );
-                answer["resources"] = json!({"libra_info": LATE});
-                Ok(Some(answer))
+                    ),
+                )))
             }
         }
     }
@@ -176,12 +168,7 @@ impl Server {
         let mut request = sold.request;
         request.terms.deadline = sold.submitted + request.terms.deadline - now;
         if request.terms.deadline <= 0.0 {
-            return Ok(later(
-                id,
-                refuse(
-                    "libra: refused (deadline): it was held past its deadline; delete it and submit it anew",
-                ),
-            ));
+            return Ok(not_run(id, "libra: refused (deadline): it was held past its deadline; delete it and submit it anew".to_string()));
         }
         // An array is paid for by one hold; where that is still there it pays for this one too.
         let pays = sold.count > 1 && self.is_paid(sold);
@@ -318,16 +305,26 @@ fn lapsed(id: &str) -> String {
 
 /// PBS tries a job that was not let run again at every cycle of its scheduler.
 fn refuse_anew(id: &str, text: &str) -> Value {
-    let text = format!(
-        "{text} (asked anew after a hold, and again while it waits; or delete it and submit it anew)"
-    );
-    later(id, refuse(text))
+    let text = match is_subjob(id) {
+        true => text.to_string(),
+        false => format!(
+            "{text} (asked anew after a hold, and again while it waits; or delete it and submit it anew)"
+        ),
+    };
+    not_run(id, text)
 }
 
-/// A refusal after which PBS leaves a subjob alone for a while.
-fn later(id: &str, mut answer: Value) -> Value {
-    if id.contains('[') {
-        answer["later"] = TRY_AGAIN.into();
+/// A job that gets no share now waits on. But PBS's scheduler (23.06) tries a subjob that a hook does not let run again and again within one cycle, without an
+/// end, and nothing else is started meanwhile: so a subjob runs without a promise, like a job without terms, and costs nothing.
+fn not_run(id: &str, text: String) -> Value {
+    if !is_subjob(id) {
+        return refuse(text);
     }
+    let info = format!(
+        "runs without a promise: {}",
+        text.trim_start_matches("libra: ")
+    );
+    let mut answer = json!({"verdict": "accept", "log": [format!("job {id} {info}")]});
+    answer["resources"] = json!({"libra_terms": NOTHING, "libra_price": "0", "libra_info": info});
     answer
 }

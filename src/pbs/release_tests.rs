@@ -170,6 +170,32 @@ fn a_held_array_gives_back_what_does_not_run() {
 }
 
 #[test]
+fn a_subjob_that_gets_no_share_runs_without_a_promise() {
+    let mut server = one_node();
+    let job = with(terms("10", "100", "99"), "array", "1-2");
+    let line = enter(&mut server, "7[].s", job, 1000.0);
+    let mut held = record("7[].s", &line, "H", Some("u"), None);
+    held["array"] = "1-2".into();
+    held["remaining"] = "1-2".into();
+    ask(
+        &mut server,
+        json!({"event": "held", "jobs": [held]}),
+        1001.0,
+    );
+    enter(&mut server, "8.s", terms("95", "100", "999"), 1001.0);
+    // A refusal would keep PBS's scheduler busy for ever.
+    let answer = ask(&mut server, run("7[1].s", &line, 1002.0), 1002.0);
+    assert_eq!(answer["verdict"], "accept", "{answer}");
+    assert_eq!(answer["resources"]["libra_terms"], "-");
+    let info = answer["resources"]["libra_info"].as_str().expect("a text");
+    assert!(
+        info.starts_with("runs without a promise: refused (share): "),
+        "{info}"
+    );
+    assert_eq!(server.book().job_count(), 1);
+}
+
+#[test]
 fn no_end_is_told_that_nobody_saw() {
     let end = |progress: &str, exit: Option<i64>| {
         let mut server = one_node();
