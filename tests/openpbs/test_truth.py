@@ -260,8 +260,8 @@ class Waiting(Site):
             # The host's as well, where each event is a process of its own.
             host = pbs.host_names[0]
             (pbs.own / f"{host}.toml").unlink()
-            job = self.sell(1, 300, script=busy(1))
-            self.met(job)
+            job = self.sell(1, 30, script=busy(1))
+            pbs.wait_state(job, "F", 240)
             self.assertIn(f"{host}.toml is gone", pbs.log(host))
         finally:
             pbs.write_config("")
