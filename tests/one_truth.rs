@@ -252,8 +252,8 @@ fn inside_pbs() {
     let site = Site::new();
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let (mut seen, cases) = (Seen::default(), cases(4));
-    for round in 0..RULES.len() {
-        let config = site.config(RULES[round]);
+    for (round, rules) in RULES.iter().enumerate() {
+        let config = site.config(rules);
         let mut server = pbs_server(&config);
         let mut now = NOW;
         for case in 0..cases / RULES.len() {
@@ -389,8 +389,8 @@ fn inside_slurm() {
     let site = Site::new();
     let mut dice = Dice(0xd1b5_4a32_d192_ed03);
     let (mut seen, cases) = (Seen::default(), cases(4));
-    for round in 0..RULES.len() {
-        let config = site.config(RULES[round]);
+    for (round, rules) in RULES.iter().enumerate() {
+        let config = site.config(rules);
         let mut controller = slurm_controller(&config);
         let mut desk = Desk::open(&config, "slurm", OnFault::Refuse, false);
         let mut now = NOW;
@@ -462,14 +462,15 @@ fn on_one_host() {
     let me = format!("user:{}", me());
     let mut dice = Dice(0x2545_f491_4f6c_dd1d);
     let (mut seen, cases) = (Seen::default(), cases(2));
-    let mut site;
+    let mut sites = Vec::new();
     let mut desk = Desk::off();
     let (mut host, mut drifted) = (None, 0);
     let mut loaded = false;
     for case in 0..cases {
         if case % 20 == 0 {
             // With another registry other accounts: holds of jobs that are in none are given back after a while, at any moment.
-            site = Site::poor();
+            sites.push(Site::poor());
+            let site = &sites[sites.len() - 1];
             let more = format!(
                 "{}[node]\nprocessors = {}\n[cgroup]\nversion = \"off\"\n[registry]\ndirectory = \"{}\"\n",
                 dice.of(&RULES),

@@ -8,18 +8,18 @@
 //! - An acceptance holds its share until a later look at the queue either shows its job or does not.
 
 use super::array::SoldJob;
+use super::nodes::Taking;
 use super::records::Partition;
 use super::submission::{Asked, NotJudged, Submission};
 use super::words::in_few_words;
 use crate::accounts::desk::{Denied, Desk};
 use crate::accounts::payments::Payer;
-use crate::admit::{Nodes, NotTaken, admit};
+use crate::admit::{NotTaken, admit};
 use crate::book::kept::KeptQuotes;
-use crate::book::{Admitted, Book, BookError, Offer};
+use crate::book::{Admitted, Book};
 use crate::config::{Config, Reserve, WithoutTerms};
 use crate::decision::job::{Request, Shape};
 use crate::sold::Sold;
-use crate::text::duration;
 use crate::verdict;
 use std::collections::{HashMap, HashSet};
 
@@ -71,52 +71,6 @@ pub(super) struct SharedPartition {
     jobs_per_processor: u32,
 }
 
-/// What a submission asks for, and where it may go: partition, and which nodes or why none.
-pub(super) struct Where {
-    pub asked: Asked,
-    pub request: Request,
-    /// Where not, it is a question without one, judged as unlimited.
-    pub has_budget: bool,
-    pub array: Option<u32>,
-    pub places: Vec<(usize, Result<Vec<bool>, NotJudged>)>,
-}
-
-impl Where {
-    /// Jobs.
-    pub fn count(&self) -> u32 {
-        self.array.unwrap_or(1)
-    }
-}
-
-/// The nodes as a job finds them that is submitted.
-struct Taking<'a> {
-    controller: &'a mut Controller,
-    found: &'a Where,
-    now: f64,
-}
-
-impl Nodes for Taking<'_> {
-    type Taken = (usize, Admitted, bool);
-
-    fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
-        self.controller.book.advance(self.now);
-        self.controller.offer(self.found, request).map(|_| ())
-    }
-
-    fn take(&mut self, request: &Request) -> Result<(usize, Admitted, bool), NotTaken> {
-        let (found, now) = (self.found, self.now);
-        let admitted =
-            (self.controller).first_partition(found, request, &mut |controller, allowed| {
-                let book = &mut controller.book;
-                match found.array {
-                    None => Ok((book.admit_among(request, Some(allowed), now)?, true)),
-                    Some(count) => book.admit_array(request, count, Some(allowed), now),
-                }
-            });
-        admitted.map(|(partition, (admitted, pinned))| (partition, admitted, pinned))
-    }
-}
-
 /// What becomes of a submission.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
@@ -156,9 +110,6 @@ pub struct Accepted {
     /// For the user.
     pub quote: String,
 }
-
-/// What is asked of the nodes that a submission may have in one of its partitions.
-type OnNodes<'a, T> = &'a mut dyn FnMut(&mut Controller, &[bool]) -> Result<T, BookError>;
 
 impl Controller {
     /// Without nodes and jobs. `now`: Unix time.
@@ -346,103 +297,6 @@ impl Controller {
             self.tests.extend(tokens.map(|token| (token, now)));
         }
         Ok(self.accepted(submission, &found.asked, sold, partition, &admitted, pinned))
-    }
-
-    /// Partitions and nodes that a submission may have. `question`: it may be without a budget.
-    pub(super) fn look_where(
-        &self,
-        submission: &Submission,
-        question: bool,
-        now: f64,
-    ) -> Result<Where, NotJudged> {
-        let (asked, has_budget) = match question {
-            true => submission.read_question(now)?,
-            false => (submission.read(now)?, true),
-        };
-        let shape = submission.shape(self.largest)?;
-        let candidates = self.candidates(submission)?;
-        Ok(Where {
-            request: Request {
-                terms: asked.terms,
-                shape,
-            },
-            has_budget,
-            array: match asked.array.len() {
-                0 => None,
-                count => Some(u32::try_from(count).unwrap_or(u32::MAX)),
-            },
-            places: (candidates.into_iter())
-                .map(|partition| {
-                    let allowed = self.allowed(partition, submission, &asked, &shape);
-                    (partition, allowed)
-                })
-                .collect(),
-            asked,
-        })
-    }
-
-    /// Why a partition does not take a request, whatever runs on its nodes.
-    pub(super) fn closed(
-        &self,
-        (partition, allowed): &(usize, Result<Vec<bool>, NotJudged>),
-        request: &Request,
-    ) -> Result<(), NotTaken> {
-        let partition = &self.shared[*partition];
-        if request.terms.deadline > partition.longest {
-            return Err(NotTaken::Other {
-                category: "partition",
-                text: format!(
-                    "partition {} ends jobs after {} and the deadline is {}; give a deadline of at most that",
-                    partition.name,
-                    duration::show(partition.longest),
-                    duration::show(request.terms.deadline)
-                ),
-            });
-        }
-        match allowed {
-            Ok(_) => Ok(()),
-            Err(problem) => Err(NotTaken::Other {
-                category: "no-node",
-                text: problem.to_string(),
-            }),
-        }
-    }
-
-    /// The first of its partitions that takes a request, else what the first one says.
-    pub(super) fn first_partition<T>(
-        &mut self,
-        found: &Where,
-        request: &Request,
-        what: OnNodes<'_, T>,
-    ) -> Result<(usize, T), NotTaken> {
-        let mut first = None;
-        for place in &found.places {
-            let taken = match (self.closed(place, request), &place.1) {
-                (Ok(()), Ok(allowed)) => what(self, allowed).map_err(NotTaken::from),
-                (Err(not), _) => Err(not),
-                // What is not allowed is closed.
-                (Ok(()), Err(_)) => continue,
-            };
-            match taken {
-                Ok(taken) => return Ok((place.0, taken)),
-                Err(not) => first = first.or(Some(not)),
-            }
-        }
-        Err(first.unwrap_or(NotTaken::Other {
-            category: "partition",
-            text: "there is no partition for it".to_string(),
-        }))
-    }
-
-    /// What the nodes would give; nothing is reserved.
-    pub(super) fn offer(
-        &mut self,
-        found: &Where,
-        request: &Request,
-    ) -> Result<(usize, Offer), NotTaken> {
-        self.first_partition(found, request, &mut |controller, allowed| {
-            controller.book.quote(request, found.array, Some(allowed))
-        })
     }
 
     /// What was admitted is sold, and held for on the payer's account; where that fails it is out of the book again.

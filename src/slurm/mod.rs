@@ -13,6 +13,7 @@ pub mod claim;
 pub mod controller;
 pub mod look;
 pub mod node;
+mod nodes;
 pub mod options;
 pub mod payment;
 mod quote;

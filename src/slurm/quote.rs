@@ -4,7 +4,8 @@
 //! submission, by the same code. What is kept is in memory alone.
 
 use super::QUOTE_OPTION;
-use super::controller::{Answer, Controller, Where};
+use super::controller::{Answer, Controller};
+use super::nodes::Where;
 use super::submission::{NotJudged, Submission};
 use super::words::{in_few_words, write_offer};
 use crate::accounts::desk::Denied;
