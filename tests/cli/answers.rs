@@ -55,7 +55,8 @@ fn wrong_arguments_and_configurations_are_named() {
     let site = Site::new("");
     for (arguments, part) in [
         (
-            &["quote", "-W", "deadline=20,estimate=10"][..],
+            // A price needs no budget; a job does.
+            &["run", "-W", "deadline=20,estimate=10", "--", "true"][..],
             "budget is missing",
         ),
         (&["quote", "-W", "colour=blue"], "no 'colour'"),
