@@ -205,7 +205,7 @@ fn it_ends_by_itself_and_pages_that_ask_by_themselves_do_not_keep_it() {
             break ended;
         }
         let address = site.address();
-        if let Ok(mut stream) = std::net::TcpStream::connect(&address) {
+        if let Ok(mut stream) = std::net::TcpStream::connect(address) {
             let _ = write!(
                 stream,
                 "GET {base}jobs-part HTTP/1.1\r\nHost: {address}\r\nCookie: {cookie}\r\n\
