@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # (What is not assigned here scripts/test has, and what is not used here it uses.)
-# Sourced by scripts/test: runs steps side by side, in lanes.
+# Sourced by scripts/test: runs steps one after the other, or with LIBRA_TEST_LANES=yes side by side, in lanes.
 #
-# Steps that wait more than they work have a lane each, so that the machine is not idle; those that keep processors busy go one after
-# the other in the lane "work". What measures processor time (classes of tests/batch/turns.py) waits until no other lane runs any more.
+# Side by side, steps that wait more than they work have a lane each, so that the machine is not idle; those that keep processors busy go
+# one after the other in the lane "work". What measures processor time (classes of tests/batch/turns.py) waits until no other lane runs any
+# more. On two processors that was a load of 40, at which Slurm itself drains nodes whose controller is killed; so it is not the default.
 
 # lane | steps, in order. A step of no lane is of the last one.
 lanes=(
@@ -12,6 +13,7 @@ lanes=(
     'uml     | uml slurmv2'
     'work    | '
 )
+[ "${LIBRA_TEST_LANES:-}" = yes ] || lanes=('work | ')
 
 lane_of() { # step
     local line
@@ -36,13 +38,13 @@ run_lane() { # lane, index...
     set +m
     trap - EXIT INT TERM HUP
     # Nobody measures while this is open; the steps' own processes do not have it.
-    if [ "$lane" = work ] || [ "$lane" = uml ]; then
+    if [ ${#lanes[@]} -gt 1 ] && { [ "$lane" = work ] || [ "$lane" = uml ]; }; then
         if mkdir -p "$turns" 2>/dev/null && { exec 8>>"$turns/noise"; } 2>/dev/null; then flock -s 8; fi
     fi
     for i; do
         name=${names[$i]} began=$SECONDS
         say ">> $name: ${titles[$i]}"
-        if [ $# -eq 1 ] && [ "$alone" = yes ]; then
+        if [ "$alone" = yes ]; then
             (${commands[$i]}) 2>&1 8>&- | tee "$results/$name.out"
             rc=${PIPESTATUS[0]}
         else
@@ -58,7 +60,8 @@ run_lane() { # lane, index...
 run_lanes() { # index...
     local i lane line
     results=$(mktemp -d) left=$# alone=no running=()
-    [ $# -gt 1 ] || alone=yes
+    # What is alone shows what it prints as it comes.
+    if [ $# -eq 1 ] || [ ${#lanes[@]} -eq 1 ]; then alone=yes; fi
     mkfifo "$results/done"
     # Open for both, so that neither waits for the other.
     exec {done_fd}<>"$results/done"
@@ -84,6 +87,7 @@ next_done() {
     [ "$left" -gt 0 ] || return 1
     left=$((left - 1))
     read -r i <&"$done_fd" || return 1
+    case $i in '' | *[!0-9]*) die "a lane said '$i', which is no step: something else reads $results" ;; esac
     name=${names[$i]} out=$results/$name.out
     read -r rc took <"$results/$name.end"
     [ "$alone" = yes ] || { say "== $name: ${titles[$i]}" && cat "$out"; }
