@@ -684,7 +684,7 @@ fn who_may_not_read_the_accounts_is_never_told_that_it_would_be_accepted() {
     );
     let (code, said) = libra(&site, Some(65534), &["run", "-W", terms, "--", "true"]);
     assert!(
-        code != Some(0) && said.contains("accounts cannot be asked"),
+        code != Some(0) && said.contains("accounting unavailable"),
         "{said}"
     );
 }

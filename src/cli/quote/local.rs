@@ -100,7 +100,7 @@ pub fn ask(
                     "it costs {} credits; whether your account covers it is not known here, so 'libra run' refuses it ({problem})",
                     credits(quoted.price)
                 );
-                quote.text = format!("refused (funds): {reason}");
+                quote.text = format!("refused ({}): {reason}", not.category());
                 quote.reason = Some(reason);
             }
         }
