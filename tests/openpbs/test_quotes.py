@@ -87,7 +87,7 @@ class Quotes(SiteCase):
             self.assertEqual(answer.rc, 2, answer.err)
             return answer.err
 
-        self.assertIn("libra: budget is missing", said("--system", "pbs", "-W", "deadline=100,estimate=60"))
+        self.assertIn("libra: estimate is missing", said("--system", "pbs", "-W", "deadline=100,budget=99"))
         self.assertIn("at most 10m", said("--hold", "1h", self.script))
         self.assertIn("not the number of a quote", said("--drop", "1", "--system", "pbs"))
         self.assertIn("is written by Libra", self.pbs.qsub("-l", "libra_price=1").err)

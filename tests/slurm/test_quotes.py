@@ -91,7 +91,7 @@ class Quotes(SiteCase):
             self.assertEqual(answer.rc, 2, answer.err)
             return answer.err
 
-        self.assertIn("libra: the budget is missing", said("--system", "slurm", "-W", "deadline=100,estimate=60"))
+        self.assertIn("libra: the estimate is missing", said("--system", "slurm", "-W", "deadline=100,budget=99"))
         self.assertIn("at most 10m", said("--hold", "1h", self.script))
         self.assertIn("not the number of a quote", said("--drop", "1", "--system", "slurm"))
         self.refused(self.ask(60, 100, "--sla-quote=maybe"), "not the number of a quote", status=BAD_OPTION)
