@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402  (puts tests/batch in the path)
 import limits  # noqa: E402
-from libra_site import TOP  # noqa: E402
+from libra_site import TOP, with_start  # noqa: E402
 from promises import STILL, expect_free, holding, is_saved, terms  # noqa: E402
 
 DEADLY = ["--estimate=10", "--sla-deadline=100", "--budget=666"]  # the plugin panics when it sees this budget
@@ -97,7 +97,7 @@ class BadConfiguration(SiteCase):
                 self.assertEqual(len(said), 1, "once")
                 self.refused(slurm.sbatch(), "jobs on this cluster need a deadline")
                 expect_free(self, slurm, {slurm.nodes[0]: 0.6})
-                self.write(slurm.rules)
+                self.write(with_start(slurm.rules))
                 slurm.wait("it is read", lambda before=before: [line for line in slurm.said()[before:] if "was read anew" in line])
         with self.subTest("unreadable for SlurmUser"):
             before = len(slurm.said())
@@ -118,7 +118,7 @@ class BadConfiguration(SiteCase):
         slurm.wait("saved", lambda: is_saved(slurm, job))
         slurm.kill_controller()
         self.write("[slurm\n")
-        self.addCleanup(self.write, slurm.rules)
+        self.addCleanup(self.write, with_start(slurm.rules))
         before = len(slurm.said())
         slurm.start_controller()
         slurm.wait("it is said", lambda: [line for line in slurm.said()[before:] if "no job with terms is judged" in line])
@@ -126,7 +126,7 @@ class BadConfiguration(SiteCase):
             self.refused(slurm.sbatch(*options, *terms(0.1), timeout=60), "its configuration cannot be read")
         plain = slurm.submit(script="sleep 1000\n")
         slurm.scancel(plain)
-        self.write(slurm.rules)
+        self.write(with_start(slurm.rules))
         slurm.wait("there are rules again", lambda: "cannot be read" not in slurm.sbatch("--estimate=1", "--sla-deadline=20", "--budget=0.1").err)
         out = slurm.submit(*terms(0.1, slurm.nodes[0]))
         self.assertEqual(set(holding(slurm)), {job, out})
