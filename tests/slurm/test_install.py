@@ -89,7 +89,8 @@ class Bare(Cluster):
     def files(self):
         """All that a site's administrator has here: names, contents, modes."""
         found = [path for name in ("etc", "plugins") for path in sorted((self.directory / name).rglob("*"))]
-        return {str(path): (path.read_bytes(), path.stat().st_mode, path.stat().st_uid) for path in found if path.is_file()}
+        # The copy of the rules that go on where a configuration is gone is nobody's to look after; below /etc it is in /var/lib/libra.
+        return {str(path): (path.read_bytes(), path.stat().st_mode, path.stat().st_uid) for path in found if path.is_file() and not path.name.endswith(".toml.last")}
 
     def build(self, directory, version, called="slurm_info"):
         """A job_submit plugin in C."""
