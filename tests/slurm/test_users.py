@@ -90,6 +90,9 @@ class Submitting(SiteCase):
         terms = [*self.terms_of(40, 100), "-N2"]
         text = self.refused(self.slurm.sbatch(*terms), "libra: refused (nodes)")
         self.assertEqual(self.take(text, "-N", *terms), ["-N", "1", "-n", "1", "--estimate=80"])
+        self.clear()
+        for node in self.slurm.nodes[1:]:
+            self.sell(90, 100, "-w", node)
         # Twice 60 s on one processor take longer than 100 s.
         text = self.refused(self.ask(60, 100, "-N2"), "libra: refused (nodes)")
         self.assertNotIn("-N 1", text)
