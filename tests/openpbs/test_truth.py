@@ -151,64 +151,6 @@ class Waiting(Site):
         self.assertIn("runs without a promise: refused (share): ", infos[1])
         self.assertEqual(self.pbs.qstat(array.replace("[]", "[2]"))["Resource_List.libra_price"], "0")
 
-    def test_a_restart_forgets_no_hold(self):
-        """What was held is asked for anew, also where the server has begun anew in between."""
-        self.idle()
-        held = self.sell(300, 600)
-        self.assertEqual(self.pbs.run("qhold", held).rc, 0)
-        time.sleep(31)  # what it is told by: a job that becomes eligible to run so long after it was sold something
-        self.assertEqual(self.pbs.run("qrls", held).rc, 0)
-        self.restart()
-        # Together with what the other was sold it would be too much.
-        other = self.sell(560, 600)
-        self.go()
-        self.running(other)
-        self.comment(held, "libra_share")
-        self.pbs.qdel(other)
-        self.running(held)
-        self.assertIn("asked anew", self.pbs.qstat(held)["Resource_List.libra_info"])
-
-    def test_a_waiting_job_past_its_deadline(self):
-        """It holds nothing any more; it runs when there is room, and has missed its deadline."""
-        self.idle()
-        late = self.sell(2, 6, "-l", "walltime=60", script=busy(1))
-        time.sleep(7)
-        other = self.sell(57, 60)
-        self.go()
-        self.running(other)
-        self.comment(late, "libra_share")
-        self.pbs.qdel(other)
-        self.assertFalse(self.ending(late)[1])
-
-    def test_a_held_array(self):
-        self.idle()
-        array = self.sell(200, 1000, "-J", "1-4")
-        self.refused(self.ask(900, 1000), "refused (share)")
-        self.assertEqual(self.pbs.run("qhold", array).rc, 0)
-        other = self.sell(150, 1000)
-        self.assertEqual(self.pbs.run("qrls", array).rc, 0)
-        self.go()
-        for index in (1, 2, 3, 4):
-            self.running(array.replace("[]", f"[{index}]"))
-        self.running(other)
-        self.refused(self.ask(30, 100), "refused (share)")
-
-    def test_a_released_array_for_which_there_is_no_room(self):
-        """What has no share runs without a promise: PBS's scheduler would try a subjob that is not let run without an end, and start nothing else."""
-        self.idle()
-        array = self.sell(30, 100, "-J", "1-2")
-        self.assertEqual(self.pbs.run("qhold", array).rc, 0)
-        self.pbs.qdel(self.sell(90, 100))  # with which its hold is noticed
-        other = self.sell(33, 100)
-        time.sleep(15)
-        self.assertEqual(self.pbs.run("qrls", array).rc, 0)
-        self.go()
-        self.running(other)
-        self.pbs.wait("some of it is not let run", lambda: "it was held" in self.pbs.log() or "asked anew after a hold" in self.pbs.log())
-        before = self.pbs.log().count("enqueuing into")
-        time.sleep(10)
-        self.assertLess(self.pbs.log().count("enqueuing into") - before, 30)
-
     def test_deleted_by_force(self):
         """It has met nothing."""
         job = self.sell(50, 100)
