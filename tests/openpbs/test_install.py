@@ -471,21 +471,26 @@ def test_a_select_that_names_a_resource(site):
     same(before, site.snapshot())
 
 
-class Installation(unittest.TestCase):
-    """All of the above on one cluster; each finds and leaves it as it was."""
+class OneServer:
+    """The tests above whose names have one of `words`, on one cluster; each finds and leaves it as it was."""
 
     seconds = 3600  # one test is the whole of it
+    words = ()
+
+    @classmethod
+    def chosen(cls):
+        """[(name, test)] that are run."""
+        only = os.environ.get("ONLY", "").split()
+        tests = [(name, test) for name, test in globals().items() if name.startswith("test_") and (not only or any(word in name for word in only))]
+        return [(name, test) for name, test in tests if any(word in name for word in cls.words)]
 
     def test_on_one_server(self):
-        words = os.environ.get("ONLY", "").split()
         with Cluster(hosts=2, processors=3, subnet=SUBNET) as pbs:
             self.pbs = pbs
             site = Site(pbs)
             self.addCleanup(site.remove_cgroups)
             config, clean = site.config.read_text(), site.snapshot()
-            for name, test in globals().items():
-                if not name.startswith("test_") or (words and not any(word in name for word in words)):
-                    continue
+            for name, test in self.chosen():
                 with self.subTest(name):
                     try:
                         test(site)
@@ -500,6 +505,28 @@ class Installation(unittest.TestCase):
                     finally:
                         site.config.write_text(config)
                         site.config.chmod(0o644)
+
+
+class Continued(OneServer, unittest.TestCase):
+    """Installations that were killed, and begun again."""
+
+    words = ("killed_and_continued",)
+
+
+class Undone(OneServer, unittest.TestCase):
+    """Installations that were killed and undone, servers and hosts that were not there."""
+
+    words = ("killed_and_undone", "dies_meanwhile", "down_meanwhile")
+
+
+class Installation(OneServer, unittest.TestCase):
+    """All others."""
+
+    @classmethod
+    def chosen(cls):
+        cls.words = ("test_",)
+        elsewhere = {name for other in (Continued, Undone) for name, _ in other.chosen()}
+        return [(name, test) for name, test in super().chosen() if name not in elsewhere]
 
 
 if __name__ == "__main__":
