@@ -6,7 +6,7 @@ use super::job::{OutOfRange, Request};
 use super::node::Cluster;
 use super::policy::{Obstacle, Policy};
 use super::pricing::Pricing;
-use crate::text::{credits, duration, memory, processors};
+use crate::text::{credits, duration, memory, processors_apart};
 use std::fmt;
 
 /// A refusal and what would be accepted instead.
@@ -263,12 +263,13 @@ impl Reason {
                 duration::show(fastest),
                 duration::show(deadline)
             ),
-            Reason::Share { needed, free, node } => format!(
-                "it needs {} processors until its deadline and {}, the node that comes nearest, has {} left",
-                processors(needed),
-                name(node),
-                processors(free)
-            ),
+            Reason::Share { needed, free, node } => {
+                let (needed, free) = processors_apart(needed, free);
+                format!(
+                    "it needs {needed} processors until its deadline and {}, the node that comes nearest, has {free} left",
+                    name(node)
+                )
+            }
             Reason::Memory { needed, free, node } => format!(
                 "it needs {} of memory and {}, the node that comes nearest, has {} left",
                 memory::show(needed),

@@ -26,6 +26,15 @@ pub fn processors(count: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// Numbers of processors of which one is too small for the other: to a thousandth, or as many digits more as it takes to see that.
+pub fn processors_apart(needed: f64, free: f64) -> (String, String) {
+    let both = |digits: usize| (format!("{needed:.digits$}"), format!("{free:.digits$}"));
+    match (4..=9).map(both).find(|(needed, free)| needed != free) {
+        Some(apart) if processors(needed) == processors(free) => apart,
+        _ => (processors(needed), processors(free)),
+    }
+}
+
 /// A share as percent of a processor, to a tenth.
 pub fn percent(share: f64) -> String {
     let text = format!("{:.1}", share * 100.0);
