@@ -9,6 +9,7 @@ import fcntl
 import os
 import pathlib
 import pwd
+import shutil
 import signal
 import subprocess
 import time
@@ -67,6 +68,19 @@ def remove_user(name):
     except KeyError:
         return
     subprocess.run(["userdel", "--force", name], capture_output=True, check=True)
+
+
+def for_everybody(program, directory):
+    """A program, or where other users cannot come to it, as in root's home, a copy of it in `directory`."""
+    program = pathlib.Path(program).resolve()
+    if all(place.stat().st_mode & 0o001 for place in (program, *program.parents)):
+        return program
+    directory.mkdir(mode=0o755, exist_ok=True)
+    copy = directory / program.name
+    if not copy.exists():
+        shutil.copy(program, copy)
+        copy.chmod(0o755)
+    return copy
 
 
 def alive(pid):

@@ -74,6 +74,7 @@ class Site(Cluster):
         super().up()
         self.remove_cgroups(self.host_names)  # a killed run with the same names may have left some
         self.own.mkdir()
+        self.libra = machine.for_everybody(self.libra, self.directory / "programs")
         self.write_config()
         self.install()
         if self.with_agents:

@@ -77,6 +77,7 @@ class Site(Cluster):
         machine.remove_directories(self.cgroup_roots())  # a killed run with the same number may have left some
         for name in PLUGINS if self.with_controller else ["libra_spank.so"]:
             shutil.copy(plugin(name), self.plugins / name)
+        self.program = machine.for_everybody(program(), self.directory / "programs")
         self.rules_file.write_text(with_start(self.rules))
         self.configure(self.more)
 

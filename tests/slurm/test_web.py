@@ -19,7 +19,6 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(TOP / "tests/w
 
 import browser  # noqa: E402
 import drive  # noqa: E402
-import libra_site  # noqa: E402
 from case import SiteCase  # noqa: E402
 
 TERMS = {"estimate": "10", "deadline": "60", "budget": "1000", "processors": "1"}
@@ -40,7 +39,7 @@ class Web(SiteCase):
         environment = {**cls.slurm.environment(), "HOME": entry.pw_dir, "USER": name, "LOGNAME": name, "LIBRA_CONFIG": str(cls.slurm.rules_file)}
         cls.home = pathlib.Path(entry.pw_dir)
         cls.profile = tempfile.TemporaryDirectory()
-        cls.web = drive.Web([libra_site.program()], "slurm", env=environment, cwd=entry.pw_dir, user=entry.pw_uid, group=entry.pw_gid, extra_groups=[])
+        cls.web = drive.Web([cls.slurm.program], "slurm", env=environment, cwd=entry.pw_dir, user=entry.pw_uid, group=entry.pw_gid, extra_groups=[])
         cls.web.__enter__()
         cls.page = browser.Browser(drive.chromium(), cls.profile.name)
         cls.user = drive.User(cls.page, cls.web, pictures)
