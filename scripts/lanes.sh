@@ -1,26 +1,33 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # (What is not assigned here scripts/test has, and what is not used here it uses.)
-# Sourced by scripts/test: runs steps one after the other, or with LIBRA_TEST_LANES=yes side by side, in lanes.
+# Sourced by scripts/test: runs steps side by side, in lanes, so that what waits for batch systems and what compiles share the machine.
 #
-# Side by side, steps that wait more than they work have a lane each, so that the machine is not idle; those that keep processors busy go
-# one after the other in the lane "work". What measures processor time (classes of tests/batch/turns.py) waits until no other lane runs any
-# more. On two processors that was a load of 40, at which Slurm itself drains nodes whose controller is killed; so it is not the default.
+# One lane's processes run only when no other process wants to, so that beside them a test runs as on an idle machine, to within milliseconds.
+# What compiles is there. The other lanes are for what waits more than it works; when they have ended, that one is as any other. With LIBRA_TEST_LANES=no, for a single step, and without root (most of what waits needs it), one step
+# follows the other.
 
-# lane | steps, in order. A step of no lane is of the last one.
+# lane | class | after: a step | steps, in order. A step of no lane is of the last one.
 lanes=(
-    'openpbs | openpbs'
-    'slurm   | slurm'
-    'uml     | uml slurmv2'
-    'work    | '
+    'tests  | normal |       | cargo clippy demo openpbs slurm metrics web report capi'
+    'guests | normal | cargo | uml slurmv2'
+    'rest   | idle   |       | '
 )
-[ "${LIBRA_TEST_LANES:-}" = yes ] || lanes=('work | ')
+if [ "${LIBRA_TEST_LANES:-yes}" != yes ] || [ $# -eq 1 ] || [ "$(id -u)" -ne 0 ] || ! have chrt; then lanes=('tests | normal | | '); fi
 
+# The fields of a lane, into lane, class, after and steps_of.
+read_lane() { # line
+    IFS='|' read -r lane class after steps_of <<<"$1"
+    lane=$(trim "$lane") class=$(trim "$class") after=$(trim "$after")
+}
+
+# Prints the lane of a step, and its class.
 lane_of() { # step
-    local line
+    local lane class after steps_of line
     for line in "${lanes[@]}"; do
-        [[ " ${line#*|} " != *" $1 "* ]] || break
+        read_lane "$line"
+        [[ " $steps_of " != *" $1 "* ]] || break
     done
-    trim "${line%%|*}"
+    say "$lane $class"
 }
 
 # All programs of the tests, and by that the command line, are built once, in one profile. Whoever comes second waits here, and
@@ -31,35 +38,57 @@ use_built() {
     export LIBRA=$CARGO_TARGET_DIR/debug/libra
 }
 
-# Runs the steps with these indices. The output of each is in $results/NAME.out, exit code and seconds are in $results/NAME.end.
-run_lane() { # lane, index...
-    local lane=$1 i name began rc
-    shift
+# Runs the steps with these indices. The output of each is in $results/NAME.out; exit code, seconds and seconds of processor time are in
+# $results/NAME.end.
+run_lane() { # index...
+    local i name began rc worked=0 before
     set +m
     trap - EXIT INT TERM HUP
+    [ "$class" != idle ] || trap 'kill -TERM -- "-$(cat "$results/idle")"; exit 143' TERM
+    while [ -n "$after" ] && [ ! -e "$results/$after.end" ]; do sleep 0.5; done
     # Nobody measures while this is open; the steps' own processes do not have it.
-    if [ ${#lanes[@]} -gt 1 ] && { [ "$lane" = work ] || [ "$lane" = uml ]; }; then
-        if mkdir -p "$turns" 2>/dev/null && { exec 8>>"$turns/noise"; } 2>/dev/null; then flock -s 8; fi
-    fi
+    if [ "$lane" = guests ] && mkdir -p "$turns" 2>/dev/null && { exec 8>>"$turns/noise"; } 2>/dev/null; then flock -s 8; fi
     for i; do
-        name=${names[$i]} began=$SECONDS
+        name=${names[$i]} began=$SECONDS before=$worked
         say ">> $name: ${titles[$i]}"
         if [ "$alone" = yes ]; then
             (${commands[$i]}) 2>&1 8>&- | tee "$results/$name.out"
             rc=${PIPESTATUS[0]}
+        elif [ "$class" = idle ] && [ ! -e "$results/awake" ]; then
+            idle_step "$name" >"$results/$name.out" 2>&1 &
+            echo $! >"$results/idle"
+            wait $!
+            rc=$?
         else
             (${commands[$i]}) >"$results/$name.out" 2>&1 8>&-
             rc=$?
         fi
-        echo "$rc $((SECONDS - began))" >"$results/$name.end"
+        processor_time
+        echo "$rc $((SECONDS - began)) $((worked - before))" >"$results/$name.end.new"
+        mv "$results/$name.end.new" "$results/$name.end"
         echo "$i" >&"$done_fd"
     done
 }
 
+# A step as what runs when nobody else wants to: in the scheduling class SCHED_IDLE, and, where the kernel shares processors among sessions
+# first (autogroup), in a session of the least weight.
+idle_step() { # name
+    # shellcheck disable=SC2016 # of the inner shell
+    exec setsid chrt --idle 0 sh -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec "$@"' sh \
+        env --unset=LIBRA_TEST_STARTED "$root/scripts/test" --step "$1"
+}
+
+# Sets worked to the whole seconds that the processes which this shell has waited for have used, in user mode and in the kernel.
+processor_time() {
+    # In a pipe it would be those of the pipe.
+    times >"$results/times-$lane"
+    worked=$(awk 'NR == 2 { gsub(/[ms]/, " "); print int($1 * 60 + $2 + $3 * 60 + $4) }' "$results/times-$lane")
+}
+
 # Starts the lanes of the steps with these indices; next_done then says which has ended, until all have.
 run_lanes() { # index...
-    local i lane line
-    results=$(mktemp -d) left=$# alone=no running=()
+    local i line lane class after steps_of
+    results=$(mktemp -d) left=$# alone=no running=() busy=0
     # What is alone shows what it prints as it comes.
     if [ $# -eq 1 ] || [ ${#lanes[@]} -eq 1 ]; then alone=yes; fi
     mkfifo "$results/done"
@@ -68,20 +97,24 @@ run_lanes() { # index...
     # With job control a lane is a process group, and does not ignore SIGINT as what runs behind a script does.
     set -m
     for line in "${lanes[@]}"; do
-        lane=$(trim "${line%%|*}")
+        read_lane "$line"
         local of_lane=()
         for i; do
-            [ "$(lane_of "${names[$i]}")" != "$lane" ] || of_lane+=("$i")
+            [ "$(lane_of "${names[$i]}")" != "$lane $class" ] || of_lane+=("$i")
         done
         [ ${#of_lane[@]} -gt 0 ] || continue
-        run_lane "$lane" "${of_lane[@]}" &
+        # Only a step that is run can be waited for.
+        [[ " $(for i; do say "${names[$i]}"; done | tr '\n' ' ') " == *" $after "* ]] || after=''
+        run_lane "${of_lane[@]}" &
         running+=($!)
+        [ "$class" = idle ] || busy=$((busy + ${#of_lane[@]}))
     done
     set +m
+    [ "$busy" -gt 0 ] || wake_idle
 }
 
-# Waits for the end of a step: its index is in i, its exit code in rc, its seconds in took, its output in the file $out. What it
-# printed is shown, where it was not shown as it came.
+# Waits for the end of a step: its index is in i, its exit code in rc, its seconds in took, those of processor time in worked, its output in the
+# file $out. What it printed is shown, where it was not shown as it came.
 next_done() {
     local name
     [ "$left" -gt 0 ] || return 1
@@ -89,8 +122,24 @@ next_done() {
     read -r i <&"$done_fd" || return 1
     case $i in '' | *[!0-9]*) die "a lane said '$i', which is no step: something else reads $results" ;; esac
     name=${names[$i]} out=$results/$name.out
-    read -r rc took <"$results/$name.end"
+    [[ "$(lane_of "$name")" == *' idle' ]] || busy=$((busy - 1))
+    if [ "$busy" -eq 0 ]; then wake_idle; fi
+    read -r rc took worked <"$results/$name.end"
     [ "$alone" = yes ] || { say "== $name: ${titles[$i]}" && cat "$out"; }
+}
+
+# There is nobody left whom the idle lane could disturb: its processes are as any others from now on.
+wake_idle() {
+    local stat pid session idle
+    [ ! -e "$results/awake" ] || return 0
+    : >"$results/awake"
+    idle=$(cat "$results/idle" 2>/dev/null) || return 0
+    { echo 0 >"/proc/$idle/autogroup"; } 2>/dev/null || true
+    for stat in /proc/[0-9]*/stat; do
+        # The fields after the name, which is in brackets: state, parent, process group, session.
+        read -r pid session < <(sed -E 's/^([0-9]+) \(.*\) . [0-9]+ [0-9]+ ([0-9]+) .*/\1 \2/' "$stat" 2>/dev/null) || continue
+        [ "$session" != "$idle" ] || chrt --all-tasks --other --pid 0 "$pid" 2>/dev/null || true
+    done
 }
 
 # What a run that is broken off leaves. Throw-away clusters are taken down by who has them.
