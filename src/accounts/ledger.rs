@@ -12,6 +12,7 @@ use super::crash::point;
 use super::identity::{self, Identity};
 use super::money::Money;
 use super::movement::{Event, Movement};
+use crate::ffi::sqlite;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use std::cell::Cell;
 use std::fs;
@@ -181,7 +182,7 @@ impl Ledger {
             return Err(lost(problem.to_string()));
         }
         let store = |error| AccountsError::store(path, patience, error);
-        let connection = Connection::open_with_flags(path, FLAGS).map_err(store)?;
+        let connection = sqlite::open(path, FLAGS).map_err(store)?;
         connection.set_prepared_statement_cache_capacity(32);
         let ledger = Ledger {
             connection,
@@ -281,7 +282,7 @@ impl Ledger {
         &self,
         what: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, AccountsError> {
-        what(&self.connection).map_err(|error| self.said(error))
+        sqlite::within(self.patience, || what(&self.connection)).map_err(|error| self.said(error))
     }
 
     /// What SQLite said of it.

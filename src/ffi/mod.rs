@@ -1,4 +1,5 @@
-//! The one home of unsafe code in this crate: the C interface ([`c`]), and starting processes ([`spawn`]).
+//! The one home of unsafe code in this crate: the C interface ([`c`]), starting processes ([`spawn`]), and SQLite's waiting
+//! ([`sqlite`]).
 //!
 //! Slurm's plugins have a home of their own for it, `slurm-plugins/sys`.
 
@@ -9,6 +10,7 @@
 pub mod c;
 pub mod pidfd;
 pub mod spawn;
+pub mod sqlite;
 
 #[cfg(feature = "c-interface")]
 pub use c::*;

@@ -23,6 +23,7 @@ use super::lots::{Free, Overdraft, available};
 use super::money::Money;
 use super::movement::Event;
 use super::names::AccountName;
+use crate::ffi::sqlite;
 use make::make;
 pub use place::{DIRECTORY, kept, make_directory};
 use place::{Present, give_to_owner, own_directory, own_file, present};
@@ -214,9 +215,9 @@ impl Live {
         let store = |error| AccountsError::store(path, patience, error);
         // Its directory is spelt out: no link leads there or away.
         let flags = FLAGS.union(rusqlite::OpenFlags::SQLITE_OPEN_NOFOLLOW);
-        let connection = Connection::open_with_flags(path, flags).map_err(store)?;
+        let connection = sqlite::open(path, flags).map_err(store)?;
         connection.set_prepared_statement_cache_capacity(64);
-        let generation = (|| {
+        let generation = sqlite::within(patience, || {
             connection.busy_timeout(patience)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             // It is memory: what a power failure would leave half done is gone altogether.
@@ -230,7 +231,7 @@ impl Live {
                 })
             };
             Ok((get("identity")?, get("generation")?))
-        })()
+        })
         .map_err(store)?;
         Ok(Live {
             connection,
@@ -255,7 +256,7 @@ impl Live {
         &self,
         what: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, AccountsError> {
-        what(&self.connection)
+        sqlite::within(self.patience, || what(&self.connection))
             .map_err(|error| AccountsError::store(&self.path, self.patience, error))
     }
 
@@ -282,6 +283,13 @@ impl Live {
     /// One change, whole or not at all.
     fn change<T>(
         &mut self,
+        what: impl FnOnce(&Step<'_>) -> Result<T, Trouble>,
+    ) -> Result<T, AccountsError> {
+        sqlite::within(self.patience, || self.try_change(what))
+    }
+
+    fn try_change<T>(
+        &self,
         what: impl FnOnce(&Step<'_>) -> Result<T, Trouble>,
     ) -> Result<T, AccountsError> {
         let store = |error| AccountsError::store(&self.path, self.patience, error);
