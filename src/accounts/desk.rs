@@ -76,6 +76,11 @@ impl Desk {
         Desk { accounts, on_fault }
     }
 
+    /// The site's rule for faults from now on.
+    pub fn configure(&mut self, on_fault: OnFault) {
+        self.on_fault = on_fault;
+    }
+
     /// Does the configuration mean other accounts than those that are open?
     pub fn is_changed(before: &Config, now: &Config) -> bool {
         before.accounts != now.accounts

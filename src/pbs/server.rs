@@ -58,6 +58,7 @@ impl Server {
         self.book.set_admission(config.admission());
         self.without_terms = config.pbs.without_terms;
         self.quotes.configure(config.quote_limits());
+        self.desk.configure(config.pbs.on_fault);
         self.shares_add_up = config.admission.policy == PolicyName::Libra;
         self.book.count_sold(self.shares_add_up);
     }

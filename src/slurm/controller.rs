@@ -157,6 +157,7 @@ impl Controller {
         self.book
             .refresh_waiting_every(3.0 * config.slurm.interval.0);
     }
+        self.desk.configure(config.slurm.on_fault);
 
     /// The book.
     pub fn book(&self) -> &Book {
