@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 const LOCK: &str = "lock";
 /// Longest wait for a lock that does not move on: it is held for milliseconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// The same for an event of a batch system, altogether: pbs_mom does nothing else meanwhile, and its hooks are ended after 30 s.
+pub(super) const HURRY: Duration = Duration::from_secs(5);
+/// Where nothing is left of that, because something else was waited for: the lock may be held by one who is just writing.
+const MOMENT: Duration = Duration::from_millis(500);
 /// Longest wait altogether.
 pub(super) const LONGEST: Duration = Duration::from_secs(600);
 /// So long somebody who waits looks often; a long queue of such would be a load itself.
@@ -28,11 +32,15 @@ impl Registry {
     /// Takes the lock. Waits for it as long as it moves on from one to the next, but no longer than ten minutes.
     ///
     /// # Errors
-    /// When it is not to be had: one and the same process has held it for 20 s, or the queue is that long.
+    /// When it is not to be had: one and the same process has held it for 20 s, or as long as this one can wait, or the queue is that long.
     pub fn lock(&self) -> Result<Lock, RegistryError> {
         let (path, mut file) = self.lock_file(LOCK)?;
         let start = Instant::now();
-        let mut queue = Queue::new(start, turn(&file));
+        let patience = match self.until {
+            Some(until) => (until.saturating_duration_since(start)).clamp(MOMENT, PATIENCE),
+            None => PATIENCE,
+        };
+        let mut queue = Queue::new(start, turn(&file), patience);
         // The kernel's own waiting has no time limit, and a signal handler to break it is worse.
         let mut pause = Duration::from_micros(200);
         loop {
@@ -48,7 +56,15 @@ impl Registry {
             let now = Instant::now();
             match queue.look(now, turn(&file)) {
                 Wait::On => {}
-                Wait::Stuck => return Err(RegistryError::Locked { path }),
+                Wait::Stuck => {
+                    let seconds = if self.until.is_some() {
+                        HURRY
+                    } else {
+                        PATIENCE
+                    }
+                    .as_secs();
+                    return Err(RegistryError::Locked { path, seconds });
+                }
                 Wait::TooLong => return Err(RegistryError::Busy { path }),
             }
             std::thread::sleep(pause);
@@ -67,6 +83,7 @@ struct Queue {
     start: Instant,
     moved: Instant,
     turn: u64,
+    patience: Duration,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -77,11 +94,12 @@ enum Wait {
 }
 
 impl Queue {
-    fn new(start: Instant, turn: u64) -> Queue {
+    fn new(start: Instant, turn: u64, patience: Duration) -> Queue {
         Queue {
             start,
             moved: start,
             turn,
+            patience,
         }
     }
 
@@ -89,7 +107,7 @@ impl Queue {
         if turn != self.turn {
             (self.turn, self.moved) = (turn, now);
         }
-        if now - self.moved > PATIENCE {
+        if now - self.moved > self.patience {
             Wait::Stuck
         } else if now - self.start > LONGEST {
             Wait::TooLong
@@ -122,13 +140,30 @@ mod tests {
     }
 
     #[test]
+    fn who_is_in_a_hurry_waits_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut registry = Registry::open(directory.path()).expect("a registry");
+        let _held = registry.lock().expect("free");
+        registry.until = Some(Instant::now() + Duration::from_millis(50));
+        let began = Instant::now();
+        for _ in 0..3 {
+            let error = registry.lock().expect_err("held").to_string();
+            assert!(
+                error.contains("/lock has been locked for more than 5 s"),
+                "{error}"
+            );
+        }
+        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    }
+
+    #[test]
     fn a_queue_that_moves_is_no_fault_and_a_holder_that_hangs_is() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut queue = Queue::new(start, 7);
+        let mut queue = Queue::new(start, 7, PATIENCE);
         assert_eq!(queue.look(at(20), 7), Wait::On);
         assert_eq!(queue.look(at(21), 7), Wait::Stuck);
-        let mut queue = Queue::new(start, 7);
+        let mut queue = Queue::new(start, 7, PATIENCE);
         for minute in 1..=10 {
             for second in 0..6 {
                 assert_eq!(

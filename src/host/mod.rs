@@ -155,6 +155,13 @@ impl Host {
         &self.machine
     }
 
+    /// For an event of a batch system, whose daemon waits for the answer: the registry's lock is waited for only for some seconds from now on.
+    #[must_use]
+    pub fn in_a_hurry(mut self) -> Host {
+        self.registry.until = Some(Instant::now() + lock::HURRY);
+        self
+    }
+
     /// Its registry.
     pub fn registry(&self) -> &Registry {
         &self.registry

@@ -11,8 +11,8 @@
 
 use super::arguments;
 use super::entry::{Entry, Phase, Process, VERSION};
+use super::lock::LONGEST;
 pub use super::lock::Lock;
-use super::lock::{LONGEST, PATIENCE};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 const LEADER: &str = "leader";
 const DEPUTY: &str = "deputy";
@@ -36,6 +36,8 @@ const LARGEST_FILE: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct Registry {
     directory: PathBuf,
+    /// Until when somebody can wait for the lock's holder; none: for each lock anew.
+    pub(super) until: Option<Instant>,
 }
 
 /// Held by the one process that runs the control loop of this registry.
@@ -59,10 +61,14 @@ pub enum RegistryError {
         error: io::Error,
     },
     /// The lock was not to be had.
-    #[error("{path} has been locked for more than {} s by one and the same process; a libra that hangs holds it ('fuser {path}' names it)", PATIENCE.as_secs())]
+    #[error(
+        "{path} has been locked for more than {seconds} s by one and the same process; a libra that hangs holds it ('fuser {path}' names it)"
+    )]
     Locked {
         /// The lock file.
         path: PathBuf,
+        /// How long this process could wait, in seconds.
+        seconds: u64,
     },
     /// So many wanted the lock that this one never had its turn.
     #[error("{path}: others had the lock for {} s; too many jobs at once, try again later", LONGEST.as_secs())]
@@ -140,6 +146,7 @@ impl Registry {
     pub fn open(directory: &Path) -> Result<Registry, RegistryError> {
         let registry = Registry {
             directory: directory.to_path_buf(),
+            until: None,
         };
         for path in [registry.directory.clone(), registry.jobs()] {
             match fs::metadata(&path) {

@@ -68,7 +68,7 @@ impl Process {
         let config = PathBuf::from(need(&event, "config")?);
         let answer = if need(&event, "event")?.starts_with("exec") {
             let found = last::read(&config)?;
-            let mut answer = hosts::answer(&Host::open(found.config)?, &event)?;
+            let mut answer = hosts::answer(&Host::open(found.config)?.in_a_hurry(), &event)?;
             // This process is as short as its event; some come every few seconds.
             if let (Some(gone), Some(lines)) = (found.gone, log_of(&mut answer)) {
                 lines.push(gone.into());

@@ -101,7 +101,9 @@ class Site(Cluster):
             self.server_config = server_config
         # What a job gets can be worked out by hand without a reserve.
         reserve = "" if "[node]" in self.server_config else '\n[node]\nreserve = "0%"\n'
-        (self.own / "server.toml").write_text(self.server_config + reserve)
+        # As a whole: an empty file, as it is for a moment while it is written, means the defaults.
+        (self.own / "server.new").write_text(self.server_config + reserve)
+        (self.own / "server.new").rename(self.own / "server.toml")
         for host, processors in zip(self.host_names, self.processors):
             (self.own / f"{host}.toml").write_text(
                 f'[cgroup]\nroot = "{self.cgroup_root(host).name}"\n[registry]\ndirectory = "{self.own / host}"\n'

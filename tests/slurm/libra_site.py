@@ -125,7 +125,10 @@ class Site(Cluster):
         rules = with_start(rules)
         before = self.log().count("was read anew")
         if rules != self.rules_file.read_text():
-            self.rules_file.write_text(rules)
+            # As a whole: an empty file, as it is for a moment while it is written, means the defaults.
+            new = self.rules_file.with_suffix(".new")
+            new.write_text(rules)
+            new.rename(self.rules_file)
             self.wait("slurmctld has its new rules", lambda: self.log().count("was read anew") > before)
 
     def node_file(self, node):

@@ -136,7 +136,8 @@ fn configuration(call: &Call<'_>) -> Result<Config, String> {
 }
 
 fn open(call: &Call<'_>) -> Result<Host, String> {
-    Host::open(configuration(call)?).map_err(|error| error.to_string())
+    let host = Host::open(configuration(call)?).map_err(|error| error.to_string())?;
+    Ok(host.in_a_hurry())
 }
 
 /// The registry cannot be used, so whether this job was sold something is not known here, but by its options.
