@@ -16,8 +16,9 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 
-/// How long a question may take, with everything. A prolog waits for it, and so does the job.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a question may take, with everything. A prolog waits for it, and so does the job. Where slurmctld is killed while it starts a job,
+/// it starts it a second time when it is there again; slurmd drains the node ("Duplicate jobid") if the first prolog still waits then.
+pub const PATIENCE: Duration = Duration::from_secs(3);
 
 /// slurmctld that did not answer (it is just being restarted) is asked again so much later.
 const AGAIN: Duration = Duration::from_millis(500);
