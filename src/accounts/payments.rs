@@ -39,6 +39,8 @@ pub struct Payments {
     paths: (PathBuf, PathBuf),
     /// `slurm`, `pbs` or `run`.
     system: &'static str,
+    /// First part of its keys.
+    keys: String,
     overrun: Overrun,
     margin: f64,
     /// Does the policy give every job its share all the time?
@@ -110,11 +112,17 @@ impl Payments {
             writer,
             paths: (live, ledger),
             system,
+            keys: system.to_string(),
             overrun: accounts.overrun,
             margin: config.admission.estimate_margin.0,
             steady: config.admission.policy == PolicyName::Libra,
             later: HashMap::new(),
         }))
+    }
+
+    /// Of several that admit for the same system this one has keys of its own, and leaves the others' holds alone.
+    pub fn tell_apart(&mut self, name: &str) {
+        self.keys = format!("{}-{name}", self.system);
     }
 
     /// The live state.
@@ -163,7 +171,7 @@ impl Payments {
     pub fn key(&self, sold: &Sold) -> String {
         format!(
             "{}:{}-{}",
-            self.system,
+            self.keys,
             (sold.submitted * 1e6).round() as i64,
             sold.token
         )
@@ -179,7 +187,7 @@ impl Payments {
     /// # Errors
     /// When the accounts cannot be read.
     pub fn open_holds(&self) -> Result<Vec<super::live::OpenHold>, AccountsError> {
-        self.live.holds(&format!("{}:", self.system))
+        self.live.holds(&format!("{}:", self.keys))
     }
 
     /// Open holds of this system, and their sum in credits: for the metrics.

@@ -704,3 +704,33 @@ fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() 
     assert_eq!(available(&live, "alice", 0), credits(90));
     place.check(&live);
 }
+
+#[test]
+fn two_registries_leave_each_others_holds_alone() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let sold = crate::sold::Sold::parse(LINE).expect("a line");
+    let [mut one, mut other] = [payments(&place), payments(&place)];
+    other.tell_apart("0123456789abcdef");
+    let now = sold.submitted;
+    let payer = one.payer("alice", None, now).expect("pays");
+    // The same number and second in both.
+    for payments in [&mut one, &mut other] {
+        payments.hold(&payer, &sold, now).expect("held");
+        assert_eq!(payments.open_holds().expect("reads").len(), 1);
+    }
+    // One compares when its job is there, the other when its own is gone.
+    let later = now + 1000.0;
+    let none = std::collections::HashSet::new;
+    one.reconcile([&sold].into_iter(), none(), later, later)
+        .expect("compares");
+    other
+        .reconcile(std::iter::empty(), none(), later, later)
+        .expect("compares");
+    let left = |payments: &payments::Payments| payments.open_holds().expect("reads").len();
+    assert_eq!((left(&one), left(&other)), (1, 0));
+    place.check(&live);
+}

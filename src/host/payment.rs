@@ -16,6 +16,7 @@ use crate::decision::curve::{Judge, Point};
 use crate::decision::job::Request;
 use crate::sold::Sold;
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -95,13 +96,32 @@ impl Host {
 
     /// Opens the accounts, which may take a while: not to be done under the registry's lock.
     pub(super) fn open_desk(&self) -> Desk {
-        let desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
+        let mut desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
+        if let (Some(name), Some(payments)) = (self.registry_name(), desk.payments()) {
+            payments.tell_apart(&name);
+        }
         let mut failed = self
             .accounts_failed
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         *failed = desk.is_broken().then(Instant::now);
         desk
+    }
+
+    /// Two registries may have the same accounts, and neither knows the other's jobs. Another one than the host's own has a name, of its
+    /// directory.
+    fn registry_name(&self) -> Option<String> {
+        let directory = self.registry.directory();
+        let known = directory.canonicalize();
+        let directory = known.as_deref().unwrap_or(directory);
+        (directory != Path::new(super::sellers::OF_THE_HOST)).then(|| {
+            // FNV-1a: the same in each version.
+            let digest = (directory.as_os_str().as_encoded_bytes().iter())
+                .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                    (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+                });
+            format!("{digest:016x}")
+        })
     }
 
     /// As [`Host::open_desk`], under the registry's lock: none where it has just failed. What is not settled then is found again by the
