@@ -7,13 +7,13 @@
 use super::control::ControlLoop;
 use super::ending::{Exit, Over, PATIENCE};
 use super::entry::{Entry, Phase, Process, VERSION};
-use super::submit::Terms;
+use super::submit::{Terms, group_name};
 use super::{Host, HostError, clock, used};
 use crate::cgroup::{self, DirectoryRecord, Enforcer, Group, GroupRecord, VersionChoice};
 use crate::decision::job::{OutOfRange, Request};
 use crate::decision::share::Need;
 use crate::metrics::Rejection;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Longest id of a job, in bytes: it becomes part of a file's and a directory's name.
 pub const LONGEST_ID: usize = 180;
@@ -374,7 +374,13 @@ impl Host {
     /// # Errors
     /// When there is no such job here, or the registry fails.
     pub fn end(&self, id: &str) -> Result<Entry, HostError> {
-        let mut entry = self.live(id)?;
+        let mut entry = match self.live(id) {
+            Err(unknown @ HostError::UnknownJob(_)) => {
+                self.remove_lost(id);
+                return Err(unknown);
+            }
+            other => other?,
+        };
         self.remove_half_made(&mut entry)?;
         let group = self.group_of(&entry)?;
         let over = Over {
@@ -385,6 +391,28 @@ impl Host {
         let released = self.release(&entry, group, PATIENCE);
         let lock = self.registry.lock()?;
         self.write_ending(&lock, entry, over, released)
+    }
+
+    /// The registry was removed while a job ran: its cgroup goes with its end, once nothing is in it. Nothing is killed, as nobody knows any
+    /// more whose it was.
+    fn remove_lost(&self, id: &str) {
+        let (Some(enforcer), Ok(None)) = (self.enforcer(), self.registry.read(id)) else {
+            return;
+        };
+        let removed = match enforcer.adopt(&group_name(id), UNIX_EPOCH) {
+            Ok(None) => return,
+            Ok(Some(record)) => enforcer.remove_unused(&record),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Ok(true) => log::warn!("job {id} is not in the registry; its empty cgroup was removed"),
+            Ok(false) => log::warn!(
+                "job {id} is not in the registry; processes are in its cgroup, which is left alone"
+            ),
+            Err(error) => log::warn!(
+                "job {id} is not in the registry, and its cgroup was not removed: {error}"
+            ),
+        }
     }
 
     fn live(&self, id: &str) -> Result<Entry, HostError> {
