@@ -9,6 +9,19 @@ use crate::text::indices;
 /// What the admin comment of a job begins with that was sold something.
 pub const PREFIX: &str = "libra:";
 
+/// That of one that gave it back when it was held ([`super::held`]); what it was sold before stands behind it.
+pub const HELD: &str = "libra-held:";
+
+/// That of one that runs without a promise after a hold; what it was sold before stands behind it.
+pub const NOTHING: &str = "libra-nothing:";
+
+/// Is this admin comment Libra's own?
+pub fn is_ours(comment: &str) -> bool {
+    [PREFIX, HELD, NOTHING]
+        .iter()
+        .any(|prefix| comment.starts_with(prefix))
+}
+
 /// Tasks of an array that one record stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayTasks {

@@ -5,7 +5,7 @@
 //! is the admin comment of this very job, which slurmctld lets nobody but Slurm's administrators write, and which names neither a
 //! job nor a user because it is found by them.
 
-use super::array::PREFIX;
+use super::array::{HELD, NOTHING, PREFIX};
 
 /// What slurmctld has on record of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,13 @@ pub struct JobRecord {
     pub is_running: bool,
     /// Its admin comment, empty for none.
     pub admin_comment: String,
+}
+
+impl JobRecord {
+    /// Was it held, and is asked anew just now?
+    pub fn is_undecided(&self) -> bool {
+        self.is_running && self.admin_comment.starts_with(HELD)
+    }
 }
 
 impl Record {
@@ -87,6 +94,8 @@ pub enum Claim {
     },
     /// Nothing was: why it is not believed.
     Unrecorded(String),
+    /// It gave back what was sold to it when it was held, and has no share now: why.
+    GivenBack(String),
     /// The job is over already.
     Over,
     /// Nobody can say.
@@ -108,6 +117,9 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
         }
         Ok(Some(Record::Job(record))) => record,
     };
+    if record.user == user && (record.is_undecided() || record.admin_comment.starts_with(NOTHING)) {
+        return Claim::GivenBack("it was held, and has no share since".to_string());
+    }
     let Some(line) = record.admin_comment.strip_prefix(PREFIX) else {
         return Claim::Unrecorded(
             "slurmctld has no record that anything was sold to it".to_string(),
@@ -125,10 +137,21 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
     Claim::Sold {
         line: line.to_string(),
         nodes: record.nodes.max(1),
-        other: (claimed.is_some_and(|claimed| claimed != line)).then(|| {
+        other: (claimed.is_some_and(|claimed| !is_of(claimed, line))).then(|| {
             "its environment says something else than slurmctld's records, which count".to_string()
         }),
     }
+}
+
+/// Is this line the one on record, or the one that this job was sold before it was held?
+fn is_of(claimed: &str, line: &str) -> bool {
+    let was = line.rsplit_once(":was=").map(|(_, token)| token);
+    claimed == line
+        || was.is_some_and(|was| {
+            claimed
+                .split(':')
+                .any(|pair| pair.strip_prefix("token=") == Some(was))
+        })
 }
 
 #[cfg(test)]
@@ -185,6 +208,32 @@ mod tests {
         assert!(matches!(silent, Claim::Unknown(_)));
         let no_number = look_up("12_3", 1000, Some("x"), &with(record("libra:x")));
         assert!(matches!(no_number, Claim::Unknown(_)));
+    }
+
+    #[test]
+    fn what_was_sold_before_a_hold_is_no_forgery_and_no_promise() {
+        let with = |record: JobRecord| move |_: u32| Some(Record::Job(record.clone()));
+        let anew = "libra:v=1:token=9:at=n1*1*0.5:was=4";
+        for (claimed, forged) in [
+            ("v=1:token=4:at=n1*1*0.4", false),
+            ("v=1:token=5:at=n1*1*0.4", true),
+        ] {
+            let claim = look_up("12", 1000, Some(claimed), &with(record(anew)));
+            let Claim::Sold { other, .. } = claim else {
+                panic!("{claim:?}");
+            };
+            assert_eq!(other.is_some(), forged, "{claimed}");
+        }
+        for comment in ["libra-held:v=1:token=4", "libra-nothing:v=1:token=4"] {
+            let claim = look_up("12", 1000, Some("v=1:token=4"), &with(record(comment)));
+            assert!(matches!(claim, Claim::GivenBack(_)), "{claim:?}");
+            assert_eq!(
+                record(comment).is_undecided(),
+                comment.starts_with("libra-held")
+            );
+            let others = look_up("12", 1001, Some("v=1:token=4"), &with(record(comment)));
+            assert!(matches!(others, Claim::Unrecorded(_)), "{others:?}");
+        }
     }
 
     #[test]

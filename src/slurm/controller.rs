@@ -8,6 +8,7 @@
 //! - An acceptance holds its share until a later look at the queue either shows its job or does not.
 
 use super::array::SoldJob;
+use super::held::Rewrite;
 use super::nodes::Taking;
 use super::records::Partition;
 use super::submission::{Asked, NotJudged, Submission};
@@ -53,12 +54,14 @@ pub struct Controller {
     components: HashMap<u32, Vec<String>>,
     pub(super) desk: Desk,
     /// Names of users, where the site has accounts; none for a number without a name.
-    users: HashMap<u32, Option<String>>,
+    pub(super) users: HashMap<u32, Option<String>>,
     /// Numbers of users whose names somebody has to look up.
-    unknown_users: Vec<u32>,
+    pub(super) unknown_users: Vec<u32>,
     /// Acceptances that are paid for and have no job yet, by their first tokens.
     pub(super) unnamed: HashMap<u64, Sold>,
     pub(super) quotes: KeptQuotes,
+    /// What the caller is to write into slurmctld's records since the last look.
+    pub(super) rewrites: Vec<Rewrite>,
 }
 
 pub(super) struct SharedPartition {
@@ -136,6 +139,7 @@ impl Controller {
             unknown_users: Vec::new(),
             unnamed: HashMap::new(),
             quotes: KeptQuotes::new(config.quote_limits()),
+            rewrites: Vec::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.
         controller
@@ -153,11 +157,11 @@ impl Controller {
         self.wanted = config.slurm.partitions.clone();
         self.reserve = config.node.reserve;
         self.quotes.configure(config.quote_limits());
+        self.desk.configure(config.slurm.on_fault);
         // Every look does it, so that no submission has to wait for it.
         self.book
             .refresh_waiting_every(3.0 * config.slurm.interval.0);
     }
-        self.desk.configure(config.slurm.on_fault);
 
     /// The book.
     pub fn book(&self) -> &Book {

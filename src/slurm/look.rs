@@ -2,8 +2,9 @@
 //!
 //! The records are taken as the truth about everything but acceptances that are younger than they are.
 
-use super::array::SoldJob;
+use super::array::{SoldJob, is_ours};
 use super::controller::Controller;
+use super::held::{Rest, Rewrite, rest, returned};
 use super::records::{Job, Partition, Records, State, snapshot};
 use crate::book::{BookError, Phase, Snapshot};
 use crate::metrics::{Counts, Outcome};
@@ -41,7 +42,9 @@ pub struct Look {
     pub log: Vec<String>,
     /// Tasks to be told their nodes.
     pub pins: Vec<Pin>,
-    /// What was sold and has no job: what is held for it is free again.
+    /// Jobs of which slurmctld is to have something else on record.
+    pub rewrites: Vec<Rewrite>,
+    /// What was sold and has no job, or whose job gave it back: what is held for it is free again.
     pub dropped: Vec<Sold>,
     /// What it has found to have happened.
     pub counts: Counts,
@@ -62,6 +65,10 @@ pub struct Prepared<'a> {
     newest_job: u32,
     pins: Vec<Pin>,
     ended: Vec<Ended<'a>>,
+    /// Waiting jobs that hold nothing.
+    resting: Vec<(&'a Job, SoldJob, Rest)>,
+    /// Jobs that were held and are not any more, and what they were sold before.
+    returned: Vec<(&'a Job, Sold)>,
 }
 
 /// A job that was sold something and has ended.
@@ -99,7 +106,7 @@ impl<'a> Prepared<'a> {
         for job in &records.jobs {
             let array = job.array.as_ref().map(|array| array.array);
             newest_job = newest_job.max(job.id).max(array.unwrap_or(0));
-            if job.state != State::Ended && job.admin_comment.starts_with(super::array::PREFIX) {
+            if job.state != State::Ended && is_ours(&job.admin_comment) {
                 sold_jobs.insert(job.id);
                 sold_jobs.extend(array);
             }
@@ -121,6 +128,16 @@ impl<'a> Prepared<'a> {
             newest_job,
             pins: pins(records),
             ended: records.jobs.iter().filter_map(Ended::new).collect(),
+            resting: (records.jobs.iter())
+                .filter_map(|job| {
+                    let sold = SoldJob::parse(&job.admin_comment)?.ok()?;
+                    let rest = rest(job, &sold.sold, records.taken)?;
+                    Some((job, sold, rest))
+                })
+                .collect(),
+            returned: (records.jobs.iter())
+                .filter_map(|job| Some((job, returned(job)?)))
+                .collect(),
         }
     }
 }
@@ -158,6 +175,7 @@ impl Controller {
         for node in &mut prepared.snapshot.nodes {
             node.processors = self.reserve.leaves(node.processors);
         }
+        self.let_rest(&prepared.resting, records.taken, now, &mut look);
         let problems = match first {
             true => self.book.rebuild(&prepared.snapshot)?,
             false => {
@@ -217,6 +235,8 @@ impl Controller {
         std::mem::swap(&mut self.sold_jobs, &mut prepared.sold_jobs);
         self.newest_job = self.newest_job.max(prepared.newest_job);
         self.book.refresh_waiting(now);
+        self.ask_anew(&prepared.returned, now, &mut look);
+        self.rewrites.clone_from(&look.rewrites);
         look.pins = std::mem::take(&mut prepared.pins);
         look.counts.withdrawn += self.book.take_withdrawn();
         if first {

@@ -11,6 +11,7 @@
 pub mod array;
 pub mod claim;
 pub mod controller;
+pub mod held;
 pub mod look;
 pub mod node;
 mod nodes;

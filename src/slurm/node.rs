@@ -121,6 +121,13 @@ fn begin_claimed(
             reject(host, job.name, &reason);
             return Ok(false);
         }
+        Claim::GivenBack(reason) => {
+            log::info!(
+                "job {}: {reason}; it gets what a job without terms gets",
+                job.name
+            );
+            return Ok(false);
+        }
         Claim::Over => {
             log::info!("job {} is over before it began here", job.name);
             return Ok(false);
@@ -236,7 +243,7 @@ fn again(host: &Host, name: &str, ask: Ask<'_>) -> Result<Option<BatchJob>, Host
             reject(host, name, &reason);
             return Ok(None);
         }
-        Claim::Over => return Ok(None),
+        Claim::Over | Claim::GivenBack(_) => return Ok(None),
         Claim::Unknown(reason) => {
             return Err(HostError::NoCap {
                 id: name.to_string(),

@@ -4,6 +4,7 @@
 //! `squeue` and `sinfo` print.
 
 use super::array::{ArrayTasks, SoldJob};
+use super::held::rest;
 use crate::accounts::settlement::HowEnded;
 use crate::book::{JobRecord, NodeRecord, Phase, PlaceRecord, Snapshot};
 
@@ -44,8 +45,12 @@ pub struct Job {
     pub admin_comment: String,
     /// Nodes that it has.
     pub nodes: Vec<String>,
+    /// The user's comment, of jobs that were sold something.
+    pub comment: String,
     /// Priority 0.
     pub held: bool,
+    /// It is held, or not to begin yet.
+    pub waits: bool,
     /// Was it told its nodes?
     pub pinned: bool,
     /// Unix time; 0 where it has not started.
@@ -157,6 +162,8 @@ pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot
         }
         match SoldJob::parse(&job.admin_comment) {
             None => {}
+            // It waits and holds nothing.
+            Some(Ok(sold)) if rest(job, &sold.sold, records.taken).is_some() => {}
             Some(Ok(sold)) => snapshot.jobs.extend(job_records(job, &sold, records.taken)),
             Some(Err(error)) => problems.push(format!("job {}: {error}", job.name())),
         }

@@ -1,7 +1,8 @@
 //! The site's rules beside the judging: jobs without terms, and changes of what was sold.
 
-use super::array::PREFIX;
+use super::array::{self, PREFIX};
 use super::controller::{Answer, Controller};
+use super::held::Rewrite;
 use super::records::Partition;
 use super::submission::Submission;
 use crate::config::WithoutTerms;
@@ -95,6 +96,12 @@ impl Controller {
             text.as_ref()
                 .is_some_and(|text| text.trim().starts_with(PREFIX))
         };
+        let is_ours = |rewrite: &Rewrite| {
+            rewrite.job == number && change.admin_comment.as_deref() == Some(&rewrite.admin_comment)
+        };
+        if change.by_administrator && self.rewrites.iter().any(is_ours) {
+            return Ok(());
+        }
         if sold && change.admin_comment.is_some() {
             return Err(format!(
                 "libra: the admin comment of job {} says what was sold to it; use its comment (Comment=…) instead",
@@ -107,9 +114,9 @@ impl Controller {
                 change.job
             ));
         }
-        if begins(&change.admin_comment) {
+        if (change.admin_comment.as_ref()).is_some_and(|text| array::is_ours(text.trim())) {
             return Err(
-                "libra: an admin comment that begins with 'libra:' is Libra's own".to_string(),
+                "libra: an admin comment that begins with 'libra:', 'libra-held:' or 'libra-nothing:' is Libra's own".to_string(),
             );
         }
         if change.by_administrator {

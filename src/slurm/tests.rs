@@ -105,7 +105,9 @@ impl Queue {
             state: State::Pending,
             admin_comment: accepted.admin_comment.clone(),
             nodes: Vec::new(),
+            comment: String::new(),
             held: accepted.hold,
+            waits: accepted.hold,
             pinned: !accepted.nodes.is_empty(),
             started: 0.0,
             ended: 0.0,
@@ -536,7 +538,9 @@ fn what_was_sold_stays() {
         state: State::Running,
         admin_comment: String::new(),
         nodes: Vec::new(),
+        comment: String::new(),
         held: false,
+        waits: false,
         pinned: false,
         started: START,
         ended: 0.0,
@@ -843,3 +847,6 @@ fn a_part_of_every_node_is_kept_for_its_system() {
         assert_eq!(has, 0.9);
     }
 }
+
+#[path = "held_tests.rs"]
+mod held;

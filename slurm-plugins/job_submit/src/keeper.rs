@@ -12,6 +12,7 @@ use libra::book::OLDEST_RECORDS;
 use libra::config::{Config, MetricsConfig, OnFault, last};
 use libra::metrics::ClusterFigures;
 use libra::slurm::controller::{Answer, Controller};
+use libra::slurm::held::Rewrite;
 use libra::slurm::look::{Pin, Prepared};
 use libra::slurm::payment::Settler;
 use libra::slurm::records::Records;
@@ -192,11 +193,16 @@ impl Keeper {
         // SlurmUser is who slurmctld runs as.
         let administrator = user == 0 || user == libra_slurm_sys::this_user();
         let change = job.change(administrator);
-        let state = state();
+        let mut state = state();
         let Some(controller) = &state.controller else {
             return Ok(());
         };
         let answer = controller.change(&change);
+        if answer.is_ok() && change.sold_with_it.contains(&"Priority") {
+            // What was held may be released: it is asked anew, at best before it starts.
+            state.looks_wanted = true;
+            WAKE.notify_all();
+        }
         if let Err(reason) = &answer {
             let reason = reason.trim_start_matches("libra: ");
             ::log::info!("user {user}: {reason}");
@@ -248,12 +254,12 @@ impl Rounds {
         self.say_config_gone();
         self.follow_accounts();
         let begun = Instant::now();
-        let pins = match self.look() {
-            Ok(pins) => {
+        let (pins, rewrites) = match self.look() {
+            Ok(found) => {
                 if self.problem.take().is_some() {
                     log::write(Level::Info, "the queue is read again");
                 }
-                pins
+                found
             }
             Err(problem) => {
                 if self.problem.as_ref() != Some(&problem) {
@@ -263,12 +269,17 @@ impl Rounds {
                     );
                     self.problem = Some(problem);
                 }
-                Vec::new()
+                Default::default()
             }
         };
         // The first answer of a slurmctld that is just starting takes a second, which says nothing of its cost.
         let took = begun.elapsed().min(LONGEST_LOOK);
         let moved = !pins.is_empty();
+        for rewrite in &rewrites {
+            if let Err(error) = queue::rewrite(rewrite) {
+                log::write(Level::Error, &error.to_string());
+            }
+        }
         for pin in &pins {
             if let Err(error) = queue::pin(pin) {
                 log::write(Level::Error, &error.to_string());
@@ -303,13 +314,13 @@ impl Rounds {
         self.wait(self.interval.max(took * SHARE_OF_TIME));
     }
 
-    fn look(&mut self) -> Result<Vec<Pin>, String> {
+    fn look(&mut self) -> Result<(Vec<Pin>, Vec<Rewrite>), String> {
         let records = queue::read(now()).map_err(|error| error.to_string())?;
         let mut prepared = Prepared::new(&records, &self.partitions);
         let looked = {
             let mut state = state();
             let Some(controller) = &mut state.controller else {
-                return Ok(Vec::new());
+                return Ok(Default::default());
             };
             let begun = Instant::now();
             let looked = controller.take(&mut prepared, now());
@@ -322,7 +333,7 @@ impl Rounds {
         for line in &look.log {
             log::write(Level::Info, line);
         }
-        Ok(look.pins)
+        Ok((look.pins, look.rewrites))
     }
 
     /// Charges what has ended. The book is not kept meanwhile.

@@ -23,6 +23,9 @@ pub const PATIENCE: Duration = Duration::from_secs(3);
 /// slurmctld that did not answer (it is just being restarted) is asked again so much later.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// A job that was held and has just been let go is asked anew by slurmctld's plugin, with its next look at the queue. So long it is waited for.
+const UNDECIDED: Duration = Duration::from_secs(2);
+
 /// Time that a killed child has to go; one that waits for a device is left behind.
 const GONE: Duration = Duration::from_secs(1);
 
@@ -73,13 +76,18 @@ pub fn job(number: u32, here: &str, patience: Duration) -> Option<Record> {
 
 /// The child: asks until there is an answer. Whoever waits for it ends it, or its time is up.
 fn child(number: u32, here: &str, mut to: File, until: Instant) -> ! {
+    let began = Instant::now();
     let asked = catch_unwind(move || {
         // SAFETY: they take numbers; the child is to go with who asked, also where that is killed.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         // SAFETY: null is the site's own configuration. Doing it twice does nothing.
         unsafe { slurm::slurm_init(std::ptr::null()) };
         while Instant::now() < until {
-            if let Some(record) = queue::record(number, here) {
+            let decided = |record: &Record| {
+                let undecided = matches!(record, Record::Job(job) if job.is_undecided());
+                !undecided || Instant::now() > began + UNDECIDED
+            };
+            if let Some(record) = queue::record(number, here).filter(decided) {
                 let _ = to.write_all(record.to_text().as_bytes());
                 return;
             }

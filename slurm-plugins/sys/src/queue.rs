@@ -5,6 +5,7 @@ use crate::text;
 use libra::accounts::settlement::HowEnded;
 use libra::slurm::array::ArrayTasks;
 use libra::slurm::claim::{JobRecord, Record};
+use libra::slurm::held::Rewrite;
 use libra::slurm::look::Pin;
 use libra::slurm::records::{Job, Node, Partition, Records, State};
 use std::ffi::{CStr, c_int};
@@ -28,6 +29,9 @@ const CLOSED: u32 = c::NODE_STATE_DRAIN
     | c::NODE_STATE_POWER_DOWN
     | c::NODE_STATE_REBOOT_ISSUED
     | c::NODE_STATE_INVALID_REG;
+
+/// A job that may begin within so many seconds does not wait: Slurm's times are whole ones.
+const SOON: f64 = 5.0;
 
 /// Why Slurm could not be read or told something.
 #[derive(Debug, Clone)]
@@ -172,15 +176,17 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<Job> {
         }),
     };
     // SAFETY: fields are null or texts.
-    let (comment, nodes, required) = unsafe {
+    let (comment, users, nodes, required, dependency) = unsafe {
         (
             text::read(job.admin_comment).unwrap_or_default(),
+            text::read(job.comment),
             text::read(job.nodes),
             text::read(job.req_nodes),
+            text::read(job.dependency),
         )
     };
     let has_nodes = nodes.is_some();
-    let ours = comment.starts_with(libra::slurm::array::PREFIX);
+    let ours = libra::slurm::array::is_ours(&comment);
     Some(Job {
         id: job.job_id,
         array,
@@ -191,7 +197,10 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<Job> {
             _ => Vec::new(),
         },
         admin_comment: if ours { comment } else { String::new() },
+        comment: users.filter(|_| ours).unwrap_or_default(),
         held: job.priority == 0,
+        // Slurm takes out of the dependency what is met.
+        waits: job.priority == 0 || job.eligible_time as f64 > taken + SOON || dependency.is_some(),
         pinned: required.is_some(),
         started: job.start_time as f64,
         ended: job.end_time as f64,
@@ -324,6 +333,38 @@ unsafe fn partition(partition: &c::partition_info_t) -> Option<Partition> {
         default: u64::from(partition.flags) & u64::from(c::PART_FLAG_DEFAULT) != 0,
         up: u32::from(partition.state_up) & c::PARTITION_UP == c::PARTITION_UP,
     })
+}
+
+/// Writes another record of a job, and tells its owner.
+///
+/// # Errors
+/// What slurmctld answers.
+pub fn rewrite(rewrite: &Rewrite) -> Result<(), CallFailed> {
+    let (job, record, comment) = (
+        text::c_string(&rewrite.job.to_string()),
+        text::c_string(&rewrite.admin_comment),
+        text::c_string(&rewrite.comment),
+    );
+    // SAFETY: as in `pin`.
+    unsafe {
+        let mut message: c::job_desc_msg_t = std::mem::zeroed();
+        c::slurm_init_job_desc_msg(&mut message);
+        message.job_id_str = job.as_ptr().cast_mut();
+        message.admin_comment = record.as_ptr().cast_mut();
+        message.comment = comment.as_ptr().cast_mut();
+        if rewrite.hold {
+            message.priority = 0;
+        }
+        let mut answer = null_mut();
+        let done = c::slurm_update_job2(&mut message, &mut answer);
+        if !answer.is_null() {
+            c::slurm_free_job_array_resp(answer);
+        }
+        match done {
+            0 => Ok(()),
+            _ => Err(failed(&format!("the record of job {}", rewrite.job))),
+        }
+    }
 }
 
 /// Tells tasks of an array their node, and lets them go.

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Jobs that an administrator lets wait: their shares and their money go back, and are asked for anew. And jobs that wait past their deadlines.
+
+Run as root: `tests/slurm/run test_held`. Takes about two minutes.
+"""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from case import SiteCase  # noqa: E402
+from promises import STILL  # noqa: E402
+from test_accounts import Accounts as WithAccounts  # noqa: E402
+
+# Most of a processor, for most of an hour.
+LARGE = (2000, 3600)
+
+
+class Held(SiteCase):
+    """Two nodes of one processor; nothing is started until a test says so."""
+
+    site = {"nodes": 2}
+    prepare, account, balance = classmethod(WithAccounts.prepare.__func__), classmethod(WithAccounts.account.__func__), WithAccounts.balance
+    held_money = WithAccounts.held
+
+    def setUp(self):
+        self.usual = self.slurm.all_settings()["SchedulerParameters"]
+        self.slurm.reconfigure(SchedulerParameters=STILL)
+        self.account("deposit", self.user, "100000")
+
+    def start(self):
+        """Waiting jobs are started from now on."""
+        self.slurm.reconfigure(SchedulerParameters=self.usual)
+
+    def tearDown(self):
+        self.start()
+        super().tearDown()
+
+    def large(self, node, **options):
+        """A job that leaves no room for another one of its kind."""
+        job = self.sell(*LARGE, "-w", node, budget=10000, **options)
+        self.booked(job)
+        return job
+
+    def comments(self, job):
+        found = self.slurm.job(job)
+        return found.get("AdminComment", ""), found.get("Comment", "")
+
+    def given_back(self, job):
+        self.slurm.wait("its share is given back", lambda: self.comments(job)[0].startswith("libra-held:"), 30)
+
+    def test_a_hold(self):
+        slurm = self.slurm
+        n1 = slurm.nodes[0]
+        job = self.large(n1)
+        price = float(self.sold(job)["price"])
+        self.held_money(price)
+        slurm.must("scontrol", "hold", job)
+        self.given_back(job)
+        self.held_money(0)
+        self.assertIn("libra: held: its share is given back", self.comments(job)[1])
+        other = self.large(n1, user=self.user)
+        # Released while somebody else has its share: held again, and told so.
+        slurm.must("scontrol", "release", job)
+        slurm.wait("told so", lambda: "libra: refused (share): " in self.comments(job)[1], 30)
+        slurm.wait("held", lambda: slurm.job(job)["Priority"] == "0", 30)
+        self.assertIn("asked anew after a hold", self.comments(job)[1])
+        slurm.scancel(other)
+        self.held_money(0)
+        # There is room: a sale of its own, for the time that is left.
+        slurm.must("scontrol", "release", job)
+        slurm.wait("sold anew", lambda: self.comments(job)[0].startswith("libra:v=1:"), 30)
+        self.assertIn("asked anew after a hold", self.comments(job)[1])
+        anew = self.sold(job)
+        self.assertLess(float(anew["deadline"]), LARGE[1])
+        self.held_money(float(anew["price"]))
+        self.refused(self.ask(*LARGE, "-w", n1, budget=10000), "refused (share)")
+        # The node takes the new sale, and nobody for a forger.
+        self.start()
+        self.started(job)
+        self.assertAlmostEqual(slurm.entry(n1, job)["share"], float(anew["at"].split("*")[2]), places=4)
+        self.assertNotIn("claims what was not sold to it", slurm.log(n1))
+        slurm.scancel(job)
+        self.held_money(0)
+        self.account("check")
+
+    def test_a_start_time(self):
+        """Released by its time rather than by hand, it may run before anybody has asked: its node waits for the answer."""
+        slurm = self.slurm
+        n1 = slurm.nodes[0]
+        job = self.large(n1)
+        slurm.must("scontrol", "update", f"jobid={job}", "starttime=now+600")
+        self.given_back(job)
+        self.held_money(0)
+        self.start()
+        slurm.must("scontrol", "update", f"jobid={job}", "starttime=now")
+        self.started(job)
+        slurm.wait("sold anew", lambda: self.comments(job)[0].startswith("libra:v=1:"), 30)
+        anew = self.sold(job)
+        self.assertAlmostEqual(slurm.entry(n1, job)["share"], float(anew["at"].split("*")[2]), places=4)
+        self.held_money(float(anew["price"]))
+
+    def test_a_restart_of_slurmctld(self):
+        """What a held job gave back is nobody's after it."""
+        slurm = self.slurm
+        n1 = slurm.nodes[0]
+        job = self.large(n1)
+        slurm.must("scontrol", "hold", job)
+        self.given_back(job)
+        slurm.stop_controller()
+        slurm.start_controller()
+        other = self.large(n1)
+        self.assertTrue(self.comments(job)[0].startswith("libra-held:"))
+        slurm.scancel(other, job)
+
+    def test_past_its_deadline(self):
+        slurm = self.slurm
+        n1 = slurm.nodes[0]
+        late = self.sell(10, 15, "-w", n1, budget=1000)
+        self.refused(self.ask(*LARGE, "-w", n1, budget=10000), "refused (share)")
+        slurm.wait("it holds nothing", lambda: f"job {late} waits past its deadline" in slurm.log(), 60)
+        self.large(n1)
+        self.assertEqual(slurm.state(late), "PENDING")
+
+
+if __name__ == "__main__":
+    unittest.main()
