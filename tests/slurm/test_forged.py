@@ -5,6 +5,7 @@ loses anything.
 Run as root: `python3 tests/slurm/test_forged.py`.
 """
 
+import concurrent.futures
 import json
 import pathlib
 import pwd
@@ -67,7 +68,9 @@ class Attacks:
         user = pwd.getpwnam(self.attacker).pw_uid
         for file in pathlib.Path("/proc").glob("[0-9]*/environ"):
             try:
-                if file.parent.stat().st_uid == user and f"SLURM_JOB_ID={job}\0".encode() in file.read_bytes():
+                # salloc's and srun's own have the job's number as well.
+                has = file.read_bytes() if file.parent.stat().st_uid == user else b""
+                if f"SLURM_JOB_ID={job}\0".encode() in has and b"SLURM_PROCID=" in has:
                     return int(file.parent.name)
             except OSError:
                 continue
@@ -180,6 +183,37 @@ class Nodes(Attacks, NodeCase):
         self.assertAlmostEqual(self.quota(job, self.node), 0.475, delta=0.03)
         self.unharmed(victim)
         self.assertEqual(self.rejected()["capacity"], before + 2)
+
+
+class Steps(Attacks, SiteCase):
+    """Prologs run with the first step, which its user starts: its launch request has what the user's own plugin puts into it."""
+
+    site = {"nodes": 1, "users": 2, "settings": {"PrologFlags": None}}
+
+    def test_a_line_in_the_launch_request(self):
+        slurm = self.slurm
+        victim = self.sell(500, 1000, "-w", self.node, user=self.owner)
+        self.started(victim)
+        home = slurm.home(self.attacker)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", home / "sold.so", HERE / "sold.c"], check=True)
+        # The cluster's settings, with the attacker's list of plugins beside them.
+        (home / "slurm.conf").write_text(slurm.conf.read_text())
+        (home / "plugstack.conf").write_text(f"required {home}/sold.so\n")
+        for forged in (line(self.node), slurm.job(victim, user=self.attacker)["AdminComment"].removeprefix("libra:")):
+            before = self.rejected().get("unrecorded", 0)
+            (home / "own").unlink(missing_ok=True)
+            own = {"SLURM_CONF": str(home / "slurm.conf"), "TEST_SOLD": forged}
+            begin = f"echo $SLURM_JOB_ID >{home}/own.new; mv {home}/own.new {home}/own; sleep 1000"
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(slurm.salloc, "-w", self.node, "srun", "sh", "-c", begin, user=self.attacker, environment=own)
+                try:
+                    slurm.wait("the step begins", lambda asked=asked: (home / "own").exists() or asked.done())
+                    job = (home / "own").read_text().strip()
+                    self.got_nothing(job, victim)
+                    self.assertGreater(self.rejected().get("unrecorded", 0), before, "it came to the node")
+                finally:
+                    slurm.scancel(f"--user={self.attacker}")
+            slurm.wait("it is over", lambda: slurm.job_groups() == [f"{self.node} job-{victim}"])
 
 
 if __name__ == "__main__":
