@@ -27,7 +27,8 @@ LIMIT = 60
 class Submissions(SiteCase):
     """Somebody has a lock of the accounts, in front of pbs_server."""
 
-    site = {"hosts": 2}
+    # What is let in without a promise takes whole processors of PBS's.
+    site = {"hosts": 2, "processors": 20}
     prepare, account, balance = classmethod(WithAccounts.prepare.__func__), classmethod(WithAccounts.account.__func__), WithAccounts.balance
 
     def setUp(self):
