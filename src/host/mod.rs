@@ -107,7 +107,7 @@ pub enum HostError {
     },
     /// Another installation promises the same processors.
     #[error(
-        "the processors of this host are promised by another installation of Libra, {0}, and two cannot keep their promises on the same ones; submit there (through the batch system, or ask the administrator)"
+        "the processors of this host are promised by another installation of Libra, {0}, and two cannot keep their promises on the same ones: run it when that one has no jobs here any more, or through the batch system of this host if it has one; an administrator can set up one for everybody"
     )]
     OtherSeller(String),
     /// Nobody can pay for it; as the user is told.

@@ -10,6 +10,7 @@
 use super::entry::Entry;
 use super::registry::Registry;
 use super::{Host, HostError};
+use crate::accounts::names::user_name;
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -33,7 +34,7 @@ impl Host {
         }
         if self.is_in_use(Path::new(OF_THE_HOST)) {
             return Err(HostError::OtherSeller(format!(
-                "those of root ({OF_THE_HOST})"
+                "that of root ({OF_THE_HOST})"
             )));
         }
         if SAID.get().is_none() {
@@ -48,7 +49,10 @@ impl Host {
         // Said before it is looked: of two who begin at once at least one sees the other.
         let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
         match others(&sockets, user.as_raw()).first() {
-            Some(other) => Err(HostError::OtherSeller(format!("those of user {other}"))),
+            Some(&other) => {
+                let name = user_name(other).unwrap_or_else(|| other.to_string());
+                Err(HostError::OtherSeller(format!("that of user {name}")))
+            }
             None => Ok(()),
         }
     }
