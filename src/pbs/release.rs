@@ -5,6 +5,7 @@
 //!
 //! - A held job gives its share back, and what was set aside of its account's money. When it is released and PBS is about to run it,
 //!   admission is asked anew: by the time that is left until its deadline, at today's price.
+//!   One that cannot be accepted any more, for its budget or its deadline, is held.
 //! - One that PBS keeps waiting keeps its share until its deadline. From then on it holds nothing, and runs when there is room.
 //!
 //! That a job was held is read from PBS's own record, so that it is known after a restart as well: a job becomes eligible to run (its `etime`)
@@ -168,7 +169,8 @@ impl Server {
         let mut request = sold.request;
         request.terms.deadline = sold.submitted + request.terms.deadline - now;
         if request.terms.deadline <= 0.0 {
-            return Ok(not_run(id, "libra: refused (deadline): it was held past its deadline; delete it and submit it anew".to_string()));
+            let text = "libra: refused (deadline): it was held past its deadline; delete it and submit it anew";
+            return Ok(hopeless(not_run(id, text.to_string())));
         }
         // An array is paid for by one hold; where that is still there it pays for this one too.
         let pays = sold.count > 1 && self.is_paid(sold);
@@ -195,7 +197,10 @@ impl Server {
             Err(BookError::Refused(refusal)) => {
                 // It cannot be changed any more, so nothing is offered.
                 let text = verdict::refused(&refusal, 1, &|index| self.node_name(index), &|_| None);
-                return Ok(refuse_anew(id, text.lines().next().unwrap_or_default()));
+                let answer = refuse_anew(id, text.lines().next().unwrap_or_default());
+                // The price rises with less time, and the time does not come back.
+                let for_ever = matches!(refusal.reason.category(), "budget" | "deadline");
+                return Ok(if for_ever { hopeless(answer) } else { answer });
             }
             Err(error) => return Ok(refuse_anew(id, &format!("libra: {error}"))),
         };
@@ -312,6 +317,14 @@ fn refuse_anew(id: &str, text: &str) -> Value {
         ),
     };
     not_run(id, text)
+}
+
+/// It will not be accepted at any later time: held, it is not tried again in every cycle of PBS's scheduler.
+fn hopeless(mut answer: Value) -> Value {
+    if answer["verdict"] == "refuse" {
+        answer["hold"] = true.into();
+    }
+    answer
 }
 
 /// A job that gets no share now waits on. But PBS's scheduler (23.06) tries a subjob that a hook does not let run again and again within one cycle, without an

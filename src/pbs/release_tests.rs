@@ -94,8 +94,11 @@ fn a_released_job_that_cannot_be_had_any_more_is_told_why() {
         text(&answer).starts_with("libra: refused (budget): "),
         "{answer}"
     );
+    // Neither will ever be otherwise.
+    assert_eq!(answer["hold"], true);
     let answer = ask(&mut server, run("1.s", &line, 1002.0), 1020.0);
     assert!(text(&answer).contains("held past its deadline"), "{answer}");
+    assert_eq!(answer["hold"], true);
     assert_eq!(server.book().job_count(), 0);
 }
 

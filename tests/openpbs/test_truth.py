@@ -110,6 +110,18 @@ class Waiting(Site):
         self.running(held)
         self.assertIn("asked anew", self.pbs.qstat(held)["Resource_List.libra_info"])
 
+    def test_a_job_that_was_held_past_its_deadline(self):
+        """It can never be accepted again: it is held, and not tried in every cycle."""
+        self.idle()
+        held = self.sell(5, 10)
+        self.assertEqual(self.pbs.run("qhold", held).rc, 0)
+        time.sleep(11)
+        self.go()
+        self.assertEqual(self.pbs.run("qrls", held).rc, 0)
+        found = self.pbs.wait_state(held, "H")
+        self.assertIn("held past its deadline", found["comment"])
+        self.assertIn("s", found["Hold_Types"])
+
     def test_a_waiting_job_past_its_deadline(self):
         """It holds nothing any more; it runs when there is room, and has missed its deadline."""
         self.idle()
