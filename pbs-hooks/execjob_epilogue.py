@@ -4,7 +4,8 @@
 def end(event):
     sold = sold_to(event.job)
     if sold:
-        answer = ask_host("execjob_epilogue", {"id": event.job.id, "sold": sold})
+        status = event.job.Exit_status
+        answer = ask_host("execjob_epilogue", {"id": event.job.id, "sold": sold, "exit": None if status is None else int(status)})
         # How much it used and when it ended: PBS itself says so a second or two later.
         if "progress" in answer:
             event.job.resources_used["libra_progress"] = answer["progress"]

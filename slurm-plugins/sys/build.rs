@@ -34,7 +34,7 @@ fn main() {
         .allowlist_function("slurm_(info|error|debug|verbose)|slurm_strerror|slurm_spank_log|spank_.*")
         .allowlist_type("job_desc_msg_t|job_info_msg_t|node_info_msg_t|partition_info_msg_t|spank_.*")
         .allowlist_type("job_states|node_states")
-        .allowlist_var("SLURM_VERSION_NUMBER|NO_VAL.*|INFINITE.*|JOB_.*|NODE_STATE_.*|PART_FLAG_.*|PARTITION_.*|SHARED_FORCE|MEM_PER_CPU|SHOW_.*|ESLURM_ACCESS_DENIED|ESLURM_INVALID_JOB_ID|SLURM_NO_CHANGE_IN_DATA|SLURM_(SUCCESS|ERROR)|ESPANK_.*|PRIORITY_.*")
+        .allowlist_var("SLURM_VERSION_NUMBER|SLURM_BATCH_SCRIPT|NO_VAL.*|INFINITE.*|JOB_.*|NODE_STATE_.*|PART_FLAG_.*|PARTITION_.*|SHARED_FORCE|MEM_PER_CPU|SHOW_.*|ESLURM_ACCESS_DENIED|ESLURM_INVALID_JOB_ID|SLURM_NO_CHANGE_IN_DATA|SLURM_(SUCCESS|ERROR)|ESPANK_.*|PRIORITY_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
         // State flags are written as SLURM_BIT(n).

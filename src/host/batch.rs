@@ -148,6 +148,7 @@ impl Host {
             quote: None,
             cancelled: false,
             stopped: None,
+            exit: None,
             ending: None,
         };
         let terms = Terms {
@@ -369,11 +370,32 @@ impl Host {
         }
     }
 
-    /// Ends a job here: kills what is left of it and removes its cgroup.
+    /// Writes down how the batch script of a job ended, where the batch system says so before the job's end.
     ///
     /// # Errors
     /// When there is no such job here, or the registry fails.
+    pub fn note_exit(&self, id: &str, exit: Exit) -> Result<(), HostError> {
+        // Mostly of a job that was promised nothing.
+        self.live(id)?;
+        let _lock = self.registry.lock()?;
+        let mut entry = self.live(id)?;
+        entry.exit = Some(exit);
+        Ok(self.registry.write(&entry)?)
+    }
+
+    /// Ends a job here, of which nobody says how it ended. As [`Host::end_as`].
+    ///
+    /// # Errors
+    /// As [`Host::end_as`].
     pub fn end(&self, id: &str) -> Result<Entry, HostError> {
+        self.end_as(id, None)
+    }
+
+    /// Ends a job here: kills what is left of it and removes its cgroup. `exit`: how it ended, where the batch system says so now.
+    ///
+    /// # Errors
+    /// When there is no such job here, or the registry fails.
+    pub fn end_as(&self, id: &str, exit: Option<Exit>) -> Result<Entry, HostError> {
         let mut entry = match self.live(id) {
             Err(unknown @ HostError::UnknownJob(_)) => {
                 self.remove_lost(id);
@@ -385,7 +407,7 @@ impl Host {
         let group = self.group_of(&entry)?;
         let over = Over {
             used: used(&entry, group.as_ref()),
-            exit: Some(Exit::default()),
+            exit: exit.or(entry.exit).or(Some(Exit::default())),
             at: clock::since_boot(),
         };
         let released = self.release(&entry, group, PATIENCE);

@@ -6,8 +6,11 @@ use super::submit::group_name;
 use super::{Host, HostError, clock, used};
 use crate::cgroup::{Group, RootRecord, Signal};
 use crate::metrics::Outcome;
+use serde::{Deserialize, Serialize};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Longest wait for killed processes to go, where nobody else waits.
@@ -18,7 +21,8 @@ const BRIEFLY: Duration = Duration::from_millis(200);
 const MOST_ENDED: usize = 1000;
 
 /// How a job's first process ended, where that is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Exit {
     /// Exit code, where no signal ended it.
     pub code: Option<i32>,
@@ -27,6 +31,15 @@ pub struct Exit {
 }
 
 impl Exit {
+    /// From what wait(2) says.
+    pub fn of_wait(status: i32) -> Exit {
+        let status = ExitStatus::from_raw(status);
+        Exit {
+            code: status.code(),
+            signal: status.signal(),
+        }
+    }
+
     /// Did it end by a signal or with an exit code other than 0?
     pub fn has_failed(&self) -> bool {
         self.signal.is_some() || self.code.is_some_and(|code| code != 0)

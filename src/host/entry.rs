@@ -1,5 +1,6 @@
 //! One job of this host, as its file in the registry holds it.
 
+use super::ending::Exit;
 use super::quotes::KeptQuote;
 use crate::cgroup::GroupRecord;
 use crate::decision::job::{Request, Terms};
@@ -211,6 +212,9 @@ pub struct Entry {
     /// The control loop asked for its end, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
+    /// How its batch script ended, where the batch system said so before the job's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
     /// Its end.
     pub ending: Option<Ending>,
 }

@@ -275,6 +275,7 @@ impl Host {
             quote: None,
             cancelled: false,
             stopped: None,
+            exit: None,
             ending: None,
         };
         // A number may be taken by a cgroup that was not made here, where the counter was lost.

@@ -47,6 +47,7 @@ pub(super) fn entry(host: &Host, id: &str) -> Entry {
         quote: None,
         cancelled: false,
         stopped: None,
+        exit: None,
         ending: None,
     }
 }

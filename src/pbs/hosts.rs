@@ -15,6 +15,7 @@ use super::server::{accept, accept_and_log, refuse};
 use super::{BadEvent, exec_vnode, list, need, number, text};
 use crate::cgroup::VersionChoice;
 use crate::host::batch::BatchJob;
+use crate::host::ending::Exit;
 use crate::host::{Host, HostError, clock};
 use crate::metrics::Rejection;
 use crate::sold::Sold;
@@ -42,7 +43,7 @@ pub fn answer(host: &Host, event: &Value) -> Result<Value, BadEvent> {
         "execjob_begin" => begin(host, job, id, line, need(event, "host")?, now),
         "execjob_launch" | "execjob_attach" => attach(host, id, job),
         "execjob_epilogue" | "execjob_end" | "execjob_abort" => {
-            end(host, id, text(event, "host").unwrap_or_default(), now)
+            end(host, id, job, text(event, "host").unwrap_or_default(), now)
         }
         other => return Err(BadEvent(format!("there is no event '{other}'"))),
     };
@@ -140,8 +141,22 @@ fn attach(host: &Host, id: &str, job: &Value) -> Result<Value, HostError> {
     Ok(accept())
 }
 
-fn end(host: &Host, id: &str, name: &str, now: f64) -> Result<Value, HostError> {
-    match host.end(id) {
+/// PBS's exit status: that of the job's script, 256 and the signal that ended it, or less than 0 where PBS itself failed.
+fn exit(status: i64) -> Exit {
+    match status {
+        257..=511 => Exit {
+            signal: i32::try_from(status - 256).ok(),
+            code: None,
+        },
+        _ => Exit {
+            code: i32::try_from(status).ok(),
+            signal: None,
+        },
+    }
+}
+
+fn end(host: &Host, id: &str, job: &Value, name: &str, now: f64) -> Result<Value, HostError> {
+    match host.end_as(id, job["exit"].as_i64().map(exit)) {
         // Epilogue, end and abort come in different company; the first of them ends it.
         Err(HostError::UnknownJob(_)) => Ok(accept()),
         Err(error) => Err(error),
@@ -204,6 +219,36 @@ mod tests {
         let job = json!({"id": id, "sold": line, "exec_vnode": "(n1:ncpus=1)", "user": 1000});
         let event = json!({"event": "execjob_begin", "now": 1000.0, "host": "n1", "job": job});
         answer(host, &event).expect("an event")
+    }
+
+    #[test]
+    fn how_a_job_ended_is_known() {
+        use crate::host::entry::Conclusion;
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "[registry]\ndirectory = '{}'\n[cgroup]\nversion = 'off'\n",
+            directory.path().join("registry").display()
+        );
+        let host = Host::open(Config::from_toml(&text).expect("our own")).expect("a registry");
+        for (number, (exit, concluded)) in [
+            (json!(0), Conclusion::Finished),
+            (json!(3), Conclusion::Failed),
+            (json!(265), Conclusion::Failed),
+            (json!(-29), Conclusion::Failed),
+            (json!(null), Conclusion::Unknown),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let id = format!("{number}.s");
+            begins(&host, &id, LINE);
+            let job = json!({"id": id, "sold": LINE, "exit": exit});
+            let event =
+                json!({"event": "execjob_epilogue", "now": 1001.0, "host": "n1", "job": job});
+            answer(&host, &event).expect("an event");
+            let entry = host.registry().read(&id).expect("read").expect("there");
+            assert_eq!(entry.conclusion(), Some(concluded), "{exit}");
+        }
     }
 
     #[test]

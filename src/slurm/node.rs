@@ -14,6 +14,7 @@ use super::claim::{Ask, Claim, look_up};
 use crate::cgroup::VersionChoice;
 use crate::config::{OnFault, WithoutTerms};
 use crate::host::batch::BatchJob;
+use crate::host::ending::Exit;
 use crate::host::{Host, HostError, clock};
 use crate::metrics::Rejection;
 use crate::sold::Sold;
@@ -283,13 +284,17 @@ fn without_terms(host: &Host, name: &str, pid: i32) -> Result<Joined, HostError>
     })
 }
 
-/// A task of a job has ended. What the job has used by now is written down: the group that Slurm made for it goes with its
+/// A task of a job has ended. `script`: what wait(2) said of the batch script, if it was that. What the job has used by now is written down: the group that Slurm made for it goes with its
 /// last step, before the epilog.
 ///
 /// # Errors
 /// When the registry fails.
-pub fn left(host: &Host, name: &str) -> Result<(), HostError> {
-    match host.note_usage(name) {
+pub fn left(host: &Host, name: &str, script: Option<i32>) -> Result<(), HostError> {
+    let noted = match script {
+        Some(status) => host.note_exit(name, Exit::of_wait(status)),
+        None => Ok(()),
+    };
+    match noted.and_then(|()| host.note_usage(name)) {
         Err(HostError::UnknownJob(_)) => Ok(()),
         other => other,
     }

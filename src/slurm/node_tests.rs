@@ -505,3 +505,24 @@ fn jobs_without_terms_are_left_where_the_site_says_so() {
         assert!(task.is_in("/"));
     }
 }
+
+#[test]
+fn how_the_batch_script_ended_is_known_at_the_end() {
+    use crate::host::entry::Conclusion;
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    for (script, concluded) in [
+        (Some(0), Conclusion::Finished),
+        (Some(3 << 8), Conclusion::Failed),
+        (Some(9), Conclusion::Failed),
+        (None, Conclusion::Unknown),
+    ] {
+        prolog(&host, &job(Some(LINE)), 1000.0).expect("begun");
+        left(&host, "12", script).expect("noted");
+        epilog(&host, "12").expect("ended");
+        let entry = host.registry().read("12").expect("read").expect("there");
+        assert_eq!(entry.conclusion(), Some(concluded), "{script:?}");
+    }
+    // Of a job without terms nothing is kept.
+    left(&host, "13", Some(0)).expect("nothing");
+}

@@ -176,7 +176,7 @@ fn a_job_is_held_where_slurm_keeps_it() {
     eprintln!("readjusted to {quota}");
     assert!((80_000.0..=100_000.0).contains(&quota), "{quota}");
 
-    left(&host, "12").expect("noted");
+    left(&host, "12", None).expect("noted");
     assert!(seen(&host).expect("borrowed") > 0.9);
     let used = epilog(&host, "12").expect("ended").expect("it was here");
     assert!((0.9..4.0).contains(&used), "{used}");
@@ -212,7 +212,7 @@ fn between_two_steps_slurms_group_is_gone_and_the_job_is_not() {
     let mut control = ControlLoop::try_lead(&host).expect("ours").expect("free");
     control.round().expect("a round");
     std::thread::sleep(Duration::from_millis(500));
-    left(&host, "12").expect("noted");
+    left(&host, "12", None).expect("noted");
     let before = seen(&host).expect("borrowed");
     assert!(before > 0.1, "{before}");
     slurm.end_steps();
@@ -231,7 +231,7 @@ fn between_two_steps_slurms_group_is_gone_and_the_job_is_not() {
     control.round().expect("a round");
     let cput = host.usage("12").expect("here").cput;
     assert!((before + 0.1..before + 2.0).contains(&cput), "{cput}");
-    left(&host, "12").expect("noted");
+    left(&host, "12", None).expect("noted");
     let noted = seen(&host);
     slurm.end_steps();
     drop(control);

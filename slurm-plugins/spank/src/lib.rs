@@ -85,8 +85,10 @@ impl Plugin for Libra {
     }
 
     fn left(call: &Call<'_>) {
-        let done = open(call)
-            .and_then(|host| node::left(&host, &job(call)?).map_err(|error| error.to_string()));
+        let done = open(call).and_then(|host| {
+            node::left(&host, &job(call)?, call.batch_script_ended())
+                .map_err(|error| error.to_string())
+        });
         say("the end of a task", done);
     }
 

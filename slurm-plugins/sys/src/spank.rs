@@ -9,7 +9,8 @@
 
 use crate::log::{self, write};
 use crate::slurm::{
-    self, S_CTX_ALLOCATOR, S_CTX_LOCAL, S_CTX_REMOTE, S_JOB_ID, S_JOB_UID, spank_option, spank_t,
+    self, S_CTX_ALLOCATOR, S_CTX_LOCAL, S_CTX_REMOTE, S_JOB_ID, S_JOB_STEPID, S_JOB_UID,
+    S_TASK_EXIT_STATUS, SLURM_BATCH_SCRIPT, spank_option, spank_t,
 };
 use crate::text::{self, c_string};
 use ::log::Level;
@@ -101,6 +102,17 @@ impl Call<'_> {
         // SAFETY: as above; uid_t has 32 bits.
         let code = unsafe { slurm::spank_get_item(self.handle, S_JOB_UID, &raw mut user) };
         (code == 0).then_some(user)
+    }
+
+    /// What wait(2) said of the task that has just ended, where that was the job's batch script.
+    pub fn batch_script_ended(&self) -> Option<i32> {
+        let (mut step, mut status) = (0u32, 0 as c_int);
+        // SAFETY: as above; this item takes a pointer to 32 bits, the next one a pointer to an int.
+        let is_known = unsafe {
+            slurm::spank_get_item(self.handle, S_JOB_STEPID, &raw mut step) == 0
+                && slurm::spank_get_item(self.handle, S_TASK_EXIT_STATUS, &raw mut status) == 0
+        };
+        (is_known && step == SLURM_BATCH_SCRIPT).then_some(status)
     }
 
     /// Takes a variable out of the task's environment; fine where there is none.
