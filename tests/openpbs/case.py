@@ -19,6 +19,10 @@ REFUSED = 32  # qsub's exit status after a hook's reject
 MARGIN = 1.05  # what Libra puts on every estimate, by default
 
 
+class Gone(AssertionError):
+    """A job has ended while it was measured: the machine was too slow for that window."""
+
+
 class SiteCase(unittest.TestCase):
     """A class is a cluster: `pbs`. After each test its jobs are deleted, and nothing of them may be left."""
 
@@ -137,7 +141,14 @@ class SiteCase(unittest.TestCase):
         """Processor seconds that a job's cgroup has used."""
         host = host or self.pbs.node_of(job)[0]
         file = self.pbs.cgroup(host, job, accounting=True) / "cpuacct.usage"
-        return int(self.pbs.wait(f"cgroup of {job} on {host}", lambda: file.exists() and file.read_text())) / 1e9
+
+        def text():
+            with contextlib.suppress(FileNotFoundError):
+                return file.read_text()
+            if self.pbs.qstat(job).get("job_state") == "F":
+                raise Gone(f"{job} has ended while it was measured")
+            return None
+        return int(self.pbs.wait(f"cgroup of {job} on {host}", text)) / 1e9
 
     def quota(self, job, host):
         """Processors that a job's cgroup may use; inf without a cap."""

@@ -18,6 +18,10 @@ REFUSED, BAD_OPTION = 1, 255  # exit status of sbatch, srun and salloc: after th
 MARGIN = 1.05  # what Libra puts on every estimate, by default
 
 
+class Gone(AssertionError):
+    """A job has ended while it was measured: the machine was too slow for that window."""
+
+
 class SiteCase(unittest.TestCase):
     """A class is a cluster: `slurm`. After each test its jobs are cancelled, and nothing of them may be left."""
 
@@ -171,7 +175,14 @@ class SiteCase(unittest.TestCase):
         """Processor seconds that a job's cgroup has used on a node."""
         node = node or self.slurm.nodes_of(job)[0]
         file = self.slurm.group(node, job, ACCOUNTING) / "cpuacct.usage"
-        return int(self.slurm.wait(f"cgroup of {job} on {node}", lambda: file.exists() and file.read_text())) / 1e9
+
+        def text():
+            with contextlib.suppress(FileNotFoundError):
+                return file.read_text()
+            if self.slurm.state(job) in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"):
+                raise Gone(f"{job} has ended while it was measured")
+            return None
+        return int(self.slurm.wait(f"cgroup of {job} on {node}", text)) / 1e9
 
     def quota(self, job, node):
         """Processors that a job's cgroup may use; inf without a cap."""

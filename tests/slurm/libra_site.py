@@ -52,6 +52,11 @@ def busy(seconds, processes=1):
     return "\n".join([f"{work} &"] * processes) + "\nwait\n"
 
 
+def busy_until(file):
+    """A script that works until this file is there: a job that is looked at while it runs, however long that takes."""
+    return f"python3 -c 'import os\nwhile not os.path.exists(\"{file}\"): pass'\n"
+
+
 def with_start(rules):
     """Rules of slurmctld, with no time for a late start and no reserve where they say nothing of them: what a job gets can be worked out by hand then."""
     if "[node]" not in rules:

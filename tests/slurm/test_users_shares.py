@@ -5,6 +5,7 @@ Run as root: `python3 tests/slurm/test_users_shares.py`. All nodes are on this m
 Where the machine is too busy for a measurement it is repeated, and all are printed.
 """
 
+import contextlib
 import pathlib
 import sys
 import time
@@ -13,8 +14,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import machine  # noqa: E402
-from case import SiteCase  # noqa: E402
-from libra_site import busy  # noqa: E402
+from case import Gone, SiteCase  # noqa: E402
+from libra_site import busy, busy_until  # noqa: E402
 
 # A child that leaves the session and the process group, and does not heed SIGTERM.
 SETSID = "setsid python3 -c 'import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor n in range(1000): time.sleep(1)' </dev/null >/dev/null 2>&1 &\n"
@@ -44,39 +45,49 @@ class Sharing(SiteCase):
             # 0.63 and 0.315 of the processor, with the margin; what they are sold is in the ratio of 2 : 1. Half a second for starting.
             jobs = [self.sell(12, deadline, "-w", node, script=busy(11.5)) for deadline in (20, 40)]
             self.working(*jobs)
-            sold = [self.share(job) for job in jobs]
-            rates = self.rates([(job, node) for job in jobs], 4)
-            # Shares are taken anew as work gets done; what counts is what was sold.
-            error = (rates[0] / rates[1]) / (sold[0] / sold[1]) - 1
+            sold, error = [self.share(job) for job in jobs], None
+            with contextlib.suppress(Gone):
+                rates = self.rates([(job, node) for job in jobs], 4)
+                # Shares are taken anew as work gets done; what counts is what was sold.
+                error = (rates[0] / rates[1]) / (sold[0] / sold[1]) - 1
+                said.append(f"sold {sold[0]:.3f} : {sold[1]:.3f}, used {rates[0]:.3f} : {rates[1]:.3f}, off by {100 * error:+.1f} %")
             endings = [self.ending(job) for job in jobs]
-            said.append(f"sold {sold[0]:.3f} : {sold[1]:.3f}, used {rates[0]:.3f} : {rates[1]:.3f}, off by {100 * error:+.1f} %")
-            if abs(error) <= TOLERANCE and all(in_time for _, in_time in endings):
+            if error is not None and abs(error) <= TOLERANCE and all(in_time for _, in_time in endings):
                 break
         print("\n  " + "; ".join(said) + "".join(f"\n  {text}" for text, _ in endings))
+        self.assertIsNotNone(error, f"on this machine a job has ended before it can be measured: {endings}")
         self.assertLessEqual(abs(error), TOLERANCE, said)
         self.assertTrue(all(in_time for _, in_time in endings), endings)
 
     def test_a_job_that_needs_more_than_its_estimate(self):
-        """Estimate 4.5 s, work 11 s: it goes on at its share, then late with what is free; its neighbour has what it was sold, and ends in time."""
+        """Estimate 4.5 s, and it works on: at its share, then late with what is free; its neighbour has what it was sold, and ends in time."""
         slurm, node = self.slurm, self.slurm.nodes[1]
-        late = self.sell(4.5, 15, "-w", node, script=busy(11))
-        neighbour = self.sell(9, 15, "-w", node, script=busy(8.3))
-        self.working(late, neighbour)
-        rate, _ = self.rates([(late, node), (neighbour, node)], 4)
-        quota = self.quota(late, node)
-        endings = self.met(neighbour)
-        self.assertEqual(slurm.state(late), "RUNNING", "it was not ended for its estimate")
-        text, in_time = self.ending(late)
-        print(f"\n  it was sold {self.share(late):.3f}, capped at {quota:.3f} and used {rate:.3f}\n  {text}\n  {endings[0]}")
+        for attempt in (1, 2, 3):
+            enough = slurm.directory / f"enough-{attempt}"
+            late = self.sell(4.5, 15, "-w", node, script=busy_until(enough))
+            neighbour = self.sell(9, 15, "-w", node, script=busy(8.3))
+            self.working(late)
+            rate = self.rates([(late, node)], 4)[0]
+            quota = self.quota(late, node)
+            beside, neighbour_in_time = self.ending(neighbour)
+            self.assertEqual(slurm.state(late), "RUNNING", "it was not ended for its estimate")
+            sold = self.sold(late)
+            slurm.wait("its deadline has passed", lambda sold=sold: time.time() > float(sold["submitted"]) + float(sold["deadline"]) + 1)
+            enough.touch()
+            text, in_time = self.ending(late)
+            print(f"\n  it was sold {self.share(late):.3f}, capped at {quota:.3f} and used {rate:.3f}\n  {text}\n  {beside}")
+            if neighbour_in_time:
+                break
+        self.assertTrue(neighbour_in_time, beside)
         self.assertFalse(in_time, text)
-        self.assertLess(rate, 0.45)
+        self.assertLess(rate, 1.2 * quota)
         self.assertEqual(slurm.job(late)["JobState"], "COMPLETED", text)
 
     def test_two_nodes(self):
         """A job of two nodes is capped on both, also what srun starts there."""
         slurm = self.slurm
-        spin = "python3 -c 'import time\nend = time.time() + 6\nwhile time.time() < end: pass'"
-        job = self.sell(5, 12.5, "-N2", script=f"srun {spin}\n")
+        enough = slurm.directory / "enough-of-two"
+        job = self.sell(50, 125, "-N2", script=f"srun {busy_until(enough)}")
         self.running(job)
         nodes = slurm.nodes_of(job)
         self.assertEqual(nodes, slurm.nodes)
@@ -89,6 +100,7 @@ class Sharing(SiteCase):
             self.assertLess(quota, 0.6)
             self.assertLess(rate, max(quota, 0.42) * 1.2)
             self.assertGreater(rate, self.share(job) * 0.2, "it runs there")
+        enough.touch()
         self.met(job)
 
     def test_children_that_leave_the_session(self):
