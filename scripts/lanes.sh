@@ -98,9 +98,13 @@ run_lanes() { # index...
     set -m
     for line in "${lanes[@]}"; do
         read_lane "$line"
-        local of_lane=()
+        local of_lane=() name
+        # In the lane's own order; those that no lane names in that of the table.
+        for name in $steps_of; do
+            for i; do [ "${names[$i]}" != "$name" ] || of_lane+=("$i"); done
+        done
         for i; do
-            [ "$(lane_of "${names[$i]}")" != "$lane $class" ] || of_lane+=("$i")
+            [[ -z "${steps_of// /}" && "$(lane_of "${names[$i]}")" == "$lane $class" ]] && of_lane+=("$i")
         done
         [ ${#of_lane[@]} -gt 0 ] || continue
         # Only a step that is run can be waited for.
