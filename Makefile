@@ -14,9 +14,10 @@ demo: ## build, then show what it does on this machine
 test: ## all tests, with a summary at the end
 	@scripts/test
 
-fuzz: ## property tests with new seeds; then the borders of trust, by AFL++
+fuzz: ## property tests with new seeds; AddressSanitizer; then the borders of trust, by AFL++
 	@scripts/bootstrap build
 	@scripts/fuzz
+	@scripts/asan
 	@fuzz/run
 
 build: ## the command line: target/release/libra
