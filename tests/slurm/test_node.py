@@ -6,6 +6,7 @@ Run as root: `python3 tests/slurm/test_node.py`. What was sold the tests say the
 
 import pathlib
 import re
+import shutil
 import signal
 import sys
 import time
@@ -38,6 +39,15 @@ class Tasks(NodeCase):
         self.assertTrue(before + 99 <= deadline <= before + 101, (before, deadline))
         slurm.wait("its epilog", lambda: not slurm.group(node, job).exists())
         self.assertTrue(slurm.entry(node, job)["ending"]["met"])
+
+    def test_how_a_batch_script_ended(self):
+        """The node knows, and shows it as it shows a job of its own; what its steps do is the script's business."""
+        slurm, node = self.slurm, self.slurm.nodes[0]
+        for script, exit_code, signal in (("srun false\nexit 0\n", 0, None), ("exit 3\n", 3, None), ("kill -9 $$\n", None, 9)):
+            job = slurm.submit("-w", node, script=script, environment=slurm.sold((node, 0.5)))
+            slurm.wait_ended(job)
+            ending = slurm.wait("its epilog", lambda job=job: slurm.entry(node, job).get("ending"))
+            self.assertEqual((ending["exit-code"], ending["signal"], ending["met"]), (exit_code, signal, exit_code == 0), script)
 
     def test_steps_of_srun(self):
         """srun alone, on two nodes, each with the share that was sold there; srun in a batch script."""
@@ -166,6 +176,19 @@ class Faults(NodeCase):
             self.assertEqual(slurm.srun("-w", node, "true").rc, 0)
         finally:
             slurm.registry(node).chmod(0o755)
+
+    def test_a_registry_that_is_removed(self):
+        """While a job runs: its end removes its cgroup all the same."""
+        slurm, node = self.slurm, self.slurm.nodes[0]
+        job = slurm.submit("-w", node, environment=slurm.sold((node, 0.5)))
+        self.started(job)
+        shutil.rmtree(slurm.registry(node))
+        slurm.scancel(job)
+        slurm.wait_ended(job)
+        slurm.wait("no cgroup", lambda: not slurm.group(node, job).exists(), 60)
+        # As usual again.
+        job = slurm.submit("-w", node, environment=slurm.sold((node, 0.5)))
+        self.started(job)
 
     def test_a_configuration_that_cannot_be_read(self):
         slurm, node = self.slurm, self.slurm.nodes[0]
