@@ -6,6 +6,7 @@ Run as root: `tests/slurm/run test_held`. Takes about two minutes.
 
 import pathlib
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -27,12 +28,17 @@ class Held(SiteCase):
 
     def setUp(self):
         self.usual = self.slurm.all_settings()["SchedulerParameters"]
-        self.slurm.reconfigure(SchedulerParameters=STILL)
+        self.schedule(STILL)
         self.account("deposit", self.user, "100000")
+
+    def schedule(self, parameters):
+        # Slurm's schedulers see by the second in which settings were read last whether there are others: two in one second are one to them.
+        time.sleep(1.1)
+        self.slurm.reconfigure(SchedulerParameters=parameters)
 
     def start(self):
         """Waiting jobs are started from now on."""
-        self.slurm.reconfigure(SchedulerParameters=self.usual)
+        self.schedule(self.usual)
 
     def tearDown(self):
         self.start()
