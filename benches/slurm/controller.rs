@@ -135,7 +135,9 @@ fn main() {
                 } else {
                     Vec::new()
                 },
+                comment: String::new(),
                 held: false,
+                waits: false,
                 pinned: true,
                 started: now,
                 ended: 0.0,
