@@ -141,7 +141,8 @@ fn attach(host: &Host, id: &str, job: &Value) -> Result<Value, HostError> {
     Ok(accept())
 }
 
-/// PBS's exit status: that of the job's script, 256 and the signal that ended it, or less than 0 where PBS itself failed.
+/// PBS's exit status: that of the job's script (128 and the signal that ended its shell), 256 and the signal by which PBS ended it, or less
+/// than 0 where PBS itself failed.
 fn exit(status: i64) -> Exit {
     match status {
         257..=511 => Exit {

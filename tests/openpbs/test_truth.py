@@ -5,6 +5,7 @@ is gone is not the defaults.
 Run as root: `python3 tests/openpbs/test_truth.py`. Nothing here needs much processor time.
 """
 
+import json
 import pathlib
 import re
 import shutil
@@ -115,6 +116,7 @@ class Waiting(Site):
         self.idle()
         held = self.sell(5, 10)
         self.assertEqual(self.pbs.run("qhold", held).rc, 0)
+        self.pbs.qdel(self.sell(90, 100))  # with which its hold is noticed
         time.sleep(11)
         self.go()
         self.assertEqual(self.pbs.run("qrls", held).rc, 0)
@@ -162,6 +164,16 @@ class Waiting(Site):
         self.assertIn("(asked anew after a hold)", infos[0])
         self.assertIn("runs without a promise: refused (share): ", infos[1])
         self.assertEqual(self.pbs.qstat(array.replace("[]", "[2]"))["Resource_List.libra_price"], "0")
+
+    def test_how_its_script_ended(self):
+        """Its host knows, and shows it as it shows a job of its own."""
+        for script, exit_code, signal in (("exit 0\n", 0, None), ("exit 3\n", 3, None), ("kill -9 $$\n", 137, None)):
+            job = self.sell(5, 100, script=script)
+            self.pbs.wait_state(job, "F")
+            file = self.pbs.own / self.pbs.host_names[0] / f"ended/{job}.json"
+            self.pbs.wait("it is written down", file.exists)
+            ending = json.loads(file.read_text())["ending"]
+            self.assertEqual((ending["exit-code"], ending["signal"], ending["met"]), (exit_code, signal, exit_code == 0), script)
 
     def test_deleted_by_force(self):
         """It has met nothing."""
