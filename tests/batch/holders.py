@@ -23,7 +23,7 @@ FIRST, COUNT = 120, 8
 
 
 @contextlib.contextmanager
-def stopped(kind, path, patience=60.0):
+def stopped(kind, path, patience=180.0):
     """While this lasts, a stopped process has the lock. Its process number."""
     with subprocess.Popen([sys.executable, __file__, kind, str(path)], stdin=subprocess.DEVNULL) as child:
         try:
@@ -52,7 +52,7 @@ def take(kind, path):
         file = open(f"{path}-shm", "r+b")  # pylint: disable=consider-using-with
         fcntl.lockf(file, fcntl.LOCK_EX, COUNT, FIRST)
         return file
-    database = sqlite3.connect(path, timeout=60, isolation_level=None)
+    database = sqlite3.connect(path, timeout=180, isolation_level=None)
     database.execute("BEGIN IMMEDIATE" if kind == "write" else "BEGIN")
     database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
     return database

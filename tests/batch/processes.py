@@ -91,7 +91,7 @@ def alive(pid):
         return False
 
 
-def end_process(pid, number=signal.SIGKILL, patience=120.0):
+def end_process(pid, number=signal.SIGKILL, patience=180.0):
     """Send a signal and wait until the process has ended."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)

@@ -176,14 +176,14 @@ class SiteCase(unittest.TestCase):
         took, after = time.monotonic() - began, [self.used(job) for job in jobs]
         return [(b - a) / took for a, b in zip(before, after)]
 
-    def ending(self, job, patience=120.0):
+    def ending(self, job, patience=180.0):
         """(seconds from submission to end, as the library judged it in the server's log; did it meet its deadline?)"""
         self.pbs.wait_state(job, "F", patience)
         pattern = re.compile(rf"job {re.escape(job)} (met|missed) its deadline.*?: ended after (\S+(?: \S+)*?) of (.*)")
         found = self.pbs.wait(f"the verdict on {job}", lambda: pattern.search(self.pbs.log()))
         return found[0], found[1] == "met"
 
-    def met(self, *jobs, patience=120.0):
+    def met(self, *jobs, patience=180.0):
         """All end in time; what the log says of each."""
         said = [self.ending(job, patience) for job in jobs]
         for text, in_time in said:

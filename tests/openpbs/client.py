@@ -46,7 +46,7 @@ class Commands(commands.Programs):
         """To speak to this cluster; PBS's own directories come first in PATH."""
         return {**plain_environment(self.conf), "PATH": f"{self.exec}/bin:{self.exec}/sbin:{os.environ['PATH']}"}
 
-    def run(self, *argv, timeout=120.0, **options):
+    def run(self, *argv, timeout=180.0, **options):
         for _ in range(3):
             done = super().run(*argv, timeout=timeout, **options)
             # Now and then, when many commands follow each other: a port is used again before the server has forgotten it. Nothing was done then.

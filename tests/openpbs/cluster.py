@@ -184,7 +184,7 @@ class Cluster(client.Commands):
         """Run pbs_habitat. On a busy machine it asks the data service before that is ready, and gives up: then once more."""
         for _ in range(3):
             try:
-                self.daemon("libexec/pbs_habitat", timeout=120)
+                self.daemon("libexec/pbs_habitat", timeout=180)
                 return
             except client.CommandFailed as failure:
                 last = failure
@@ -232,7 +232,7 @@ class Cluster(client.Commands):
 
     # ---- daemons
 
-    def daemon(self, program, *args, conf=None, timeout=60):
+    def daemon(self, program, *args, conf=None, timeout=180):
         """Start one of PBS's own programs, marked as this cluster's. Its output goes to a file: a daemon keeps it open."""
         environment = {"PBS_CONF_FILE": str(conf or self.conf), machine.MARK: str(self.directory)}
         output = self.directory / "daemons.out"

@@ -49,7 +49,7 @@ class Accounts(SiteCase):
     def balance(self, account=None):
         return json.loads(self.account("--json", "balance", account or self.user).splitlines()[0])
 
-    def held(self, credits, patience=30):
+    def held(self, credits, patience=180):
         self.pbs.wait(f"{credits} held", lambda: abs(self.balance()["held"] - credits) < 1e-4, patience)
 
     def price(self, job):
@@ -174,7 +174,7 @@ class Accounts(SiteCase):
         self.pbs.kill_server()
         time.sleep(6)
         self.pbs.start_server()
-        self.pbs.wait("the first is paid", lambda: abs(self.balance()["held"] - prices[1]) < 1e-4, 120)
+        self.pbs.wait("the first is paid", lambda: abs(self.balance()["held"] - prices[1]) < 1e-4)
         self.about(self.balance()["available"], 100 - sum(prices))
         self.account("check")
 
@@ -188,7 +188,7 @@ class Accounts(SiteCase):
             self.assertEqual(self.pbs.qsub().rc, 0)
         finally:
             away.rename(self.books)
-        self.pbs.wait("accepted", lambda: self.ask(10, 20, budget=20).rc == 0, 30)
+        self.pbs.wait("accepted", lambda: self.ask(10, 20, budget=20).rc == 0)
         self.pbs.write_config(rules)
 
 

@@ -90,7 +90,7 @@ class ServerKilled(OneSite):
         left[n2] = 0.2
         expect_free(self, pbs, left)
         pbs.qmgr("set server scheduling = true")
-        pbs.wait("all run", lambda: not [job for job, has in pbs.jobs().items() if has["job_state"] == "Q"], 120)
+        pbs.wait("all run", lambda: not [job for job, has in pbs.jobs().items() if has["job_state"] == "Q"])
         expect_free(self, pbs, left)
         for host, share in left.items():
             self.assertAlmostEqual(pbs.committed()[host], 1 - share, places=4)
@@ -110,7 +110,7 @@ class ServerKilled(OneSite):
         self.addCleanup(pbs.delete_hook, "stray")
         self.assertEqual(pbs.qsub("-N", "stray", *terms(0.6, n1)).rc, 32)
         expect_free(self, pbs, {n1: 0.4})
-        pbs.wait("it expires", lambda: self.fits(0.9, n1), 60)
+        pbs.wait("it expires", lambda: self.fits(0.9, n1))
         self.assertEqual(pbs.qsub("-N", "stray", *terms(0.6, n1)).rc, 32)
         expect_free(self, pbs, {n1: 0.4})
         self.restart()

@@ -130,7 +130,7 @@ class HostFaults(OneSite):
         job = pbs.submit("-N", "unwanted", *terms(0.3, n1))
         pbs.wait("held by PBS", lambda: pbs.qstat(job)["job_state"] == "H", TWENTY_ATTEMPTS)
         pbs.wait("its share is given back", lambda: pbs.qstat(job)["Resource_List.libra_info"].startswith("held: "), TWENTY_ATTEMPTS)
-        pbs.wait("nothing is left on the host", lambda: not pbs.cgroups(), 120)
+        pbs.wait("nothing is left on the host", lambda: not pbs.cgroups())
         expect_free(self, pbs, {n1: 1})
 
 

@@ -74,7 +74,7 @@ class Submissions(SiteCase):
         def accepted():
             answer = self.ask(1, 1000, budget=5, script="true\n")
             return answer.rc == 0 and self.sold(answer.out)
-        self.pbs.wait("accepted again", accepted, 60)
+        self.pbs.wait("accepted again", accepted)
 
     def test_a_change_of_the_live_state(self):
         for rule in RULES:

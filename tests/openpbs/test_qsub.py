@@ -156,7 +156,7 @@ class Front(unittest.TestCase):
         self.pbs.wait_started(job)
         self.assertIsNone(waiting.poll())
         end.touch()
-        waiting.communicate(timeout=120)
+        waiting.communicate(timeout=180)
         self.assertEqual(waiting.returncode, 9)
         self.assertEqual(self.pbs.qstat(job)["Exit_status"], "9")
 
@@ -165,7 +165,7 @@ class Front(unittest.TestCase):
         waiting.stderr.readline()
         self.pbs.wait_started(job)
         waiting.send_signal(signal.SIGTERM)
-        _, errors = waiting.communicate(timeout=120)
+        _, errors = waiting.communicate(timeout=180)
         # qsub's own way: it deletes the job and ends with 2.
         self.assertEqual((waiting.returncode, errors), (2, f"qsub: wait for job {job} interrupted by signal 15\n"))
         self.pbs.wait_state(job, "F")

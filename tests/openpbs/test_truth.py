@@ -32,10 +32,10 @@ class Site(SiteCase):
     def go(self):
         self.pbs.qmgr("set server scheduling = true")
 
-    def said(self, pattern, patience=60):
+    def said(self, pattern, patience=180):
         return self.pbs.wait(f"'{pattern}' in the log", lambda: re.search(pattern, self.pbs.log()), patience)
 
-    def comment(self, job, part, patience=60):
+    def comment(self, job, part, patience=180):
         """Wait until PBS gives a reason in the job's comment. It asks at every cycle."""
         def found():
             self.pbs.cycle()
@@ -188,7 +188,7 @@ class Waiting(Site):
         host = self.pbs.host_names[0]
         job = self.sell(3, 25, "-l", "walltime=200", script=busy(3) + "sleep 27\n")
         self.running(job)
-        self.pbs.wait("measured", lambda: self.pbs.qstat(job).get("resources_used.libra_progress"), 60)
+        self.pbs.wait("measured", lambda: self.pbs.qstat(job).get("resources_used.libra_progress"))
         shutil.rmtree(self.pbs.own / host)
         took, met = self.ending(job)
         self.assertFalse(met, took)

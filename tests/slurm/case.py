@@ -124,7 +124,7 @@ class SiteCase(unittest.TestCase):
         """Submit a job; sbatch's answer."""
         return self.slurm.sbatch(*self.terms_of(estimate, deadline, budget), *more, **options)
 
-    def runs_again(self, job, where=lambda: True, patience=120):
+    def runs_again(self, job, where=lambda: True, patience=180):
         """A requeued job runs: Slurm itself lets it wait for two minutes, so it is told to start. Not in the second in which it was ended: slurmd
         would take it for what has just been killed ("Job credential revoked")."""
         slurm, asked = self.slurm, [time.monotonic() - 1]
@@ -148,7 +148,18 @@ class SiteCase(unittest.TestCase):
 
     def running(self, job):
         """Wait until it runs; its fields."""
-        return self.slurm.wait_running(job, patience=60)
+        return self.slurm.wait_running(job, patience=180)
+
+    def resumed(self, job):
+        """Resume a job that was suspended: asked again while slurmctld is not done with suspending it."""
+        slurm = self.slurm
+
+        def again():
+            if slurm.state(job) == "SUSPENDED":
+                slurm.scontrol("resume", job)
+            return slurm.state(job) != "SUSPENDED"
+
+        slurm.wait(f"job {job} goes on", again)
 
     def booked(self, job):
         """Wait until slurmctld's plugin knows its number."""
@@ -202,13 +213,13 @@ class SiteCase(unittest.TestCase):
         took, after = time.monotonic() - began, [self.used(*place) for place in places]
         return [(b - a) / took for a, b in zip(before, after)]
 
-    def ending(self, job, patience=60.0):
+    def ending(self, job, patience=180.0):
         """(what slurmctld's log says of the job's end, did it meet its deadline?)"""
         pattern = re.compile(rf"job {re.escape(str(job))} (met|missed|was ended)\b.*: ended after .*")
         found = self.slurm.wait(f"the verdict on {job}", lambda: pattern.search(self.slurm.log()), patience)
         return found[0], found[1] == "met"
 
-    def met(self, *jobs, patience=60.0):
+    def met(self, *jobs, patience=180.0):
         """All end in time; what the log says of each."""
         said = [self.ending(job, patience) for job in jobs]
         for text, in_time in said:

@@ -34,7 +34,7 @@ class Commands(commands.Programs):
 
     # ---- submitting
 
-    def sbatch(self, *args, user=None, script="#!/bin/sh\nsleep 1000\n", environment=None, timeout=60.0):
+    def sbatch(self, *args, user=None, script="#!/bin/sh\nsleep 1000\n", environment=None, timeout=180.0):
         """Submit `script` (its text) as an ordinary user; `out` holds only the job's id."""
         if not script.startswith("#!"):
             script = "#!/bin/sh\n" + script
@@ -72,7 +72,7 @@ class Commands(commands.Programs):
 
     def job(self, job, user=None):
         """A job's fields as `scontrol show job` prints them to root or to a user, {} if the controller does not know it."""
-        result = self.scontrol("show", "job", "-d", "-o", job, user=user, timeout=20)
+        result = self.scontrol("show", "job", "-d", "-o", job, user=user, timeout=180)
         if "Invalid job id" in result.err:
             return {}
         if result.rc != 0:
@@ -81,7 +81,7 @@ class Commands(commands.Programs):
 
     def jobs(self):
         """All jobs as `squeue --json` prints them: {job_id: fields}. Ended ones are there for MinJobAge."""
-        return {str(job["job_id"]): job for job in json.loads(self.must("squeue", "--json", "--states=all", timeout=20))["jobs"]}
+        return {str(job["job_id"]): job for job in json.loads(self.must("squeue", "--json", "--states=all", timeout=180))["jobs"]}
 
     def state(self, job):
         """A job's state, "" if the controller does not know it."""
@@ -89,7 +89,7 @@ class Commands(commands.Programs):
 
     def node(self, name):
         """A node's fields as `scontrol show node` prints them."""
-        return fields(self.must("scontrol", "show", "node", "-o", name, timeout=20).splitlines()[0])
+        return fields(self.must("scontrol", "show", "node", "-o", name, timeout=180).splitlines()[0])
 
     # ---- waiting
 

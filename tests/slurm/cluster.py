@@ -238,17 +238,17 @@ class Cluster(client.Commands):
         (where / "key").write_bytes(os.urandom(128))
         (where / "key").chmod(0o400)
         self.start("munged", "--foreground", "--num-threads=2", f"--key-file={where}/key", f"--socket={where}/socket", f"--pid-file={where}/pid", f"--log-file={where}/log", f"--seed-file={where}/seed")
-        self.wait("munged answers", lambda: self.run("munge", "-n", f"--socket={where}/socket", timeout=10).rc == 0)
+        self.wait("munged answers", lambda: self.run("munge", "-n", f"--socket={where}/socket", timeout=180).rc == 0)
 
     def start_controller(self, *args):
         """Start slurmctld and wait until it answers."""
         self.start("slurmctld", "-D", "-f", self.conf, *args)
-        self.wait("slurmctld answers", self.controller_answers, 60)
+        self.wait("slurmctld answers", self.controller_answers)
 
     def controller_answers(self):
         if self.daemon_pid("slurmctld") is None:
             raise RuntimeError(f"slurmctld has ended: {self.log()[-2000:]}")
-        return "is UP" in self.run("scontrol", "ping", timeout=30).out
+        return "is UP" in self.run("scontrol", "ping", timeout=180).out
 
     def stop_controller(self):
         """End slurmctld in its own time: it saves its state."""
@@ -268,12 +268,12 @@ class Cluster(client.Commands):
         pid = self.daemon_pid(name)
         if pid is None:
             raise RuntimeError(f"{name} of {self.directory} does not run")
-        machine.end_process(pid, number, patience=60)
+        machine.end_process(pid, number, patience=180)
         self.reap()
 
     def wait_idle(self):
         """Wait until every node is idle."""
-        self.wait("all nodes idle", lambda: all(state == "idle" for state in self.must("sinfo", "-h", "-N", "-o", "%T", timeout=20).split()), 60)
+        self.wait("all nodes idle", lambda: all(state == "idle" for state in self.must("sinfo", "-h", "-N", "-o", "%T", timeout=180).split()))
 
     # ---- when something is wrong
 
@@ -294,7 +294,7 @@ class Cluster(client.Commands):
         if self.daemon_pid("slurmctld"):
             for command in (["sinfo", "-N", "-l"], ["squeue", "-l", "--states=all"]):
                 try:
-                    shown += [f"--- {' '.join(command)}", *self.run(*command, timeout=10).out.splitlines()]
+                    shown += [f"--- {' '.join(command)}", *self.run(*command, timeout=180).out.splitlines()]
                 except subprocess.TimeoutExpired:
                     shown.append(f"{command[0]} gets no answer")
         return "\n".join(shown)

@@ -47,7 +47,7 @@ class NodeCase(SiteCase):
     def printed(self, job, what="LIBRA_DEADLINE"):
         """Wait until a batch script that runs has printed this; what it has printed."""
         slurm = self.slurm
-        return slurm.wait(f"{what} from job {job}", lambda: what in slurm.output(job) and slurm.output(job), 60)
+        return slurm.wait(f"{what} from job {job}", lambda: what in slurm.output(job) and slurm.output(job))
 
     def in_group(self, node, job, text):
         """A task has printed its /proc/self/cgroup: it is in its job's group."""

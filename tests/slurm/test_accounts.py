@@ -55,7 +55,7 @@ class Accounts(SiteCase):
         lines = self.account("--json", "balance", account or self.user).splitlines()
         return json.loads(lines[0])
 
-    def held(self, credits, patience=10):
+    def held(self, credits, patience=180):
         self.slurm.wait(f"{credits} held", lambda: abs(self.balance()["held"] - credits) < 1e-4, patience)
 
     def about(self, amount, wanted):
@@ -173,7 +173,7 @@ class Accounts(SiteCase):
         self.held(price, 30)
         # Slurm lets a requeued job wait for two minutes.
         self.slurm.scontrol("update", f"jobid={job}", "starttime=now")
-        self.slurm.wait("paid twice", lambda: self.slurm.log().count(f"job {job}: user:{self.user} is charged") == 2, 60)
+        self.slurm.wait("paid twice", lambda: self.slurm.log().count(f"job {job}: user:{self.user} is charged") == 2)
         self.held(0)
         self.about(self.balance()["available"], 100 - 2 * price)
         self.account("check")
@@ -181,12 +181,12 @@ class Accounts(SiteCase):
     def test_a_late_soft_job_is_compensated(self):
         """Suspended for longer than it had: the delay is not its own."""
         job = self.sell(3, 6, "--deadline-type=soft", "--penalty-rate=20", budget=50, script="sleep 2\n")
-        self.running(job)
-        self.slurm.scontrol("suspend", job)
-        time.sleep(8)
-        self.slurm.scontrol("resume", job)
+        self.started(job)
+        self.slurm.must("scontrol", "suspend", job)
+        time.sleep(8)  # beyond its deadline
+        self.resumed(job)
         price = float(self.sold(job)["price"])
-        self.slurm.wait("settled", lambda: re.search(rf"job {job}: user:{self.user} is charged 0 and paid \S+ \(late, less the penalty\)", self.slurm.log()), 60)
+        self.slurm.wait("settled", lambda: re.search(rf"job {job}: user:{self.user} is charged 0 and paid \S+ \(late, less the penalty\)", self.slurm.log()))
         self.held(0)
         # At most the price, whatever the rate.
         self.about(self.balance()["available"], 100 + price)
@@ -203,7 +203,7 @@ class Accounts(SiteCase):
         self.slurm.kill_controller()
         time.sleep(5)
         self.slurm.start_controller()
-        self.slurm.wait("the first is paid", lambda: abs(self.balance()["held"] - prices[1]) < 1e-4, 90)
+        self.slurm.wait("the first is paid", lambda: abs(self.balance()["held"] - prices[1]) < 1e-4)
         self.about(self.balance()["available"], 100 - sum(prices))
         self.slurm.scancel(jobs[1])
         self.held(0, 30)
@@ -238,7 +238,7 @@ class Accounts(SiteCase):
             self.assertEqual(self.slurm.sbatch(script="true").rc, 0)
         finally:
             away.rename(self.books)
-        self.slurm.wait("accepted", lambda: self.ask(10, 20, budget=20).rc == 0, 30)
+        self.slurm.wait("accepted", lambda: self.ask(10, 20, budget=20).rc == 0)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class ControllerKilled(SiteCase):
         array = slurm.submit("--array=0-23", *terms(0.12))
         slurm.wait("saved", lambda: is_saved(slurm, array))
         self.restart()
-        slurm.wait("all its tasks run", lambda: len([1 for has in slurm.jobs().values() if has["job_state"] == "RUNNING"]) == 24, 90)
+        slurm.wait("all its tasks run", lambda: len([1 for has in slurm.jobs().values() if has["job_state"] == "RUNNING"]) == 24)
         on = sold_tasks(slurm)
         for node in slurm.nodes:
             self.assertLessEqual(on[node] * 0.12, 1, on)
@@ -110,7 +110,7 @@ class ControllerKilled(SiteCase):
         slurm = self.slurm
         unknown = lambda: [name.split(" job-") for name in slurm.job_groups() if name.split(" job-")[1] not in holding(slurm)]  # noqa: E731
         slurm.must("scontrol", "reconfigure")  # every slurmd says anew what runs; without, some minutes later
-        slurm.wait("no process of a job that slurmctld does not know", lambda: not [job for node, job in unknown() if self.processes(job, node)], 90)
+        slurm.wait("no process of a job that slurmctld does not know", lambda: not [job for node, job in unknown() if self.processes(job, node)])
         time.sleep(11)
         for node in {node for node, _ in unknown()}:
             print(f"left on {node} without an epilog: {unknown()}", file=sys.stderr)
@@ -129,11 +129,11 @@ class ControllerKilled(SiteCase):
         slurm = self.slurm
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             slurm.kill_controller()
-            asked = [pool.submit(slurm.sbatch, *terms(0.02, slurm.nodes[number % 4]), timeout=120) for number in range(4)]
+            asked = [pool.submit(slurm.sbatch, *terms(0.02, slurm.nodes[number % 4]), timeout=180) for number in range(4)]
             time.sleep(1.5)
             starting = pool.submit(slurm.start_controller)
             for number in range(20):
-                asked.append(pool.submit(slurm.sbatch, *terms(0.02, slurm.nodes[number % 4]), timeout=120))
+                asked.append(pool.submit(slurm.sbatch, *terms(0.02, slurm.nodes[number % 4]), timeout=180))
                 time.sleep(0.1)
             starting.result()
             answers = [one.result() for one in asked]
@@ -160,7 +160,7 @@ class ControllerKilled(SiteCase):
                     slurm.start_controller()
                 else:
                     slurm.reconfigure(JobSubmitPlugins=None)
-                plain = slurm.wait("jobs with terms are not judged", lambda: self.without_libra(n3), 30)
+                plain = slurm.wait("jobs with terms are not judged", lambda: self.without_libra(n3))
                 self.assertEqual(slurm.job(plain).get("AdminComment"), None)
                 slurm.scancel(plain)
                 if way == "restart":
@@ -170,7 +170,7 @@ class ControllerKilled(SiteCase):
                     slurm.start_controller()
                 else:
                     slurm.reconfigure(JobSubmitPlugins="libra")
-                slurm.wait("judged again", lambda: "refused (budget)" in slurm.sbatch("--estimate=10", "--sla-deadline=20", "--budget=1", timeout=120).err)
+                slurm.wait("judged again", lambda: "refused (budget)" in slurm.sbatch("--estimate=10", "--sla-deadline=20", "--budget=1", timeout=180).err)
                 expect_free(self, slurm, {n1: 0.6, n3: 1, n4: 1})
                 if way == "reconfigure":
                     self.assertEqual(slurm.daemon_pid("slurmctld"), controller, "the same slurmctld")
@@ -183,7 +183,7 @@ class ControllerKilled(SiteCase):
         slurm.scancel(without)
 
     def without_libra(self, node):
-        asked = self.slurm.sbatch("--estimate=10", "--sla-deadline=20", "--budget=1", "-w", node, timeout=120)
+        asked = self.slurm.sbatch("--estimate=10", "--sla-deadline=20", "--budget=1", "-w", node, timeout=180)
         return asked.out if asked.rc == 0 else None
 
 

@@ -42,7 +42,7 @@ class SlurmdKilled(SiteCase):
         self.assertTrue(set(members) & set(self.processes(job, node)))
         self.assertEqual(slurm.job(job)["Restarts"], "0")
         expect_free(self, slurm, {slurm.nodes[1]: 1})
-        self.met(job, patience=120)
+        self.met(job, patience=180)
         self.assertEqual(len(file.read_text().split()), 1, "it ran once")
         slurm.wait("its cgroup is gone", lambda: not slurm.job_groups())
         expect_free(self, slurm, {node: 1})
@@ -72,7 +72,7 @@ class SlurmdKilled(SiteCase):
             slurm.wait("it answers", lambda: not re.search(r"DOWN|NOT_RESP|\*", slurm.node(node)["State"]))
             slurm.scancel(job)
             slurm.wait_ended(job, 90)
-            slurm.wait("nothing of it is left", lambda: not slurm.job_groups() and not slurm.live(), 90)
+            slurm.wait("nothing of it is left", lambda: not slurm.job_groups() and not slurm.live())
         expect_free(self, slurm, dict.fromkeys(slurm.nodes, 1))
 
 
@@ -88,14 +88,14 @@ class NodesLost(SiteCase):
         self.started(job)
         members = self.processes(job, down)
         slurm.kill_slurmd(down)
-        slurm.wait("seen down", lambda: "DOWN" in slurm.node(down)["State"], 120)
+        slurm.wait("seen down", lambda: "DOWN" in slurm.node(down)["State"])
         self.refused(slurm.sbatch(*terms(0.1, down)), "no-node")
         elsewhere = slurm.submit(*terms(0.2))
         self.assertEqual(slurm.job(elsewhere)["ReqNodeList"], other)
         said = self.refused(slurm.sbatch(*terms(0.9)), other)
         self.assertNotIn(down, said)
         # Requeued: it waits for its node, and its share is still its own.
-        slurm.wait("requeued", lambda: slurm.job(job)["Restarts"] == "1", 60)
+        slurm.wait("requeued", lambda: slurm.job(job)["Restarts"] == "1")
         self.assertEqual(slurm.state(job), "PENDING")
         slurm.start_slurmd(down)
         # Told to start at once, after its node was lost, Slurm would end it: "Job credential revoked". So its two minutes are waited for.
@@ -148,7 +148,7 @@ class NodesLost(SiteCase):
         expect_free(self, slurm, {other: 1})
         slurm.start_slurmd(down)
         # The job holds its share. Whether it still runs is Slurm's matter: killed early, slurmctld may have it as one that waits.
-        slurm.wait("it is taken again", lambda: "refused (share)" in slurm.sbatch(*terms(0.75, down)).err, 120)
+        slurm.wait("it is taken again", lambda: "refused (share)" in slurm.sbatch(*terms(0.75, down)).err)
 
 
 class AgentKilled(SiteCase):

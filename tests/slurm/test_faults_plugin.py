@@ -123,7 +123,7 @@ class BadConfiguration(SiteCase):
         slurm.start_controller()
         slurm.wait("it is said", lambda: [line for line in slurm.said()[before:] if "no job with terms is judged" in line])
         for options in ([], ["--test-only"]):
-            self.refused(slurm.sbatch(*options, *terms(0.1), timeout=60), "its configuration cannot be read")
+            self.refused(slurm.sbatch(*options, *terms(0.1), timeout=180), "its configuration cannot be read")
         plain = slurm.submit(script="sleep 1000\n")
         slurm.scancel(plain)
         self.write(with_start(slurm.rules))
@@ -296,7 +296,7 @@ class OddJobs(SiteCase):
         slowest, accepted = (0.0, ""), []
         for arguments in self.odd():
             began = time.monotonic()
-            asked = slurm.sbatch(*arguments, timeout=60)
+            asked = slurm.sbatch(*arguments, timeout=180)
             slowest = max(slowest, (time.monotonic() - began, " ".join(arguments)[:200]))
             with self.subTest(repr(arguments)[:200]):
                 self.assertEqual(slurm.daemon_pid("slurmctld"), controller)
@@ -311,7 +311,7 @@ class OddJobs(SiteCase):
                     self.assertLess(len(asked.err), 3000, "in few words")
         self.assertEqual([line for line in slurm.said() if "fault" in line], [])
         print(f"slowest: {slowest[0]:.1f} s for {slowest[1]}; accepted: {len(accepted)}", *accepted, sep="\n  ", file=sys.stderr)
-        slurm.wait("nothing is left in the book", lambda: not slurm.booked(), 60)
+        slurm.wait("nothing is left in the book", lambda: not slurm.booked())
         # What Slurm itself refused after Libra keeps its share for two seconds and a look.
         time.sleep(5)
         expect_free(self, slurm, dict.fromkeys(slurm.nodes, 1))
@@ -320,8 +320,8 @@ class OddJobs(SiteCase):
         """An array of a thousand over four nodes: every task is told its node, no node is sold twice."""
         slurm = self.slurm
         array = slurm.submit("--array=1-1000", *terms(0.0035))
-        told = lambda: slurm.must("squeue", "-h", "-r", "-j", array, "-o", "%i %n %Q", timeout=120).split("\n")[:-1]  # noqa: E731
-        lines = slurm.wait("every task has its node", lambda: (lines := told()) and all(len(line.split()) == 3 and line.split()[2] != "0" for line in lines) and lines, 120)
+        told = lambda: slurm.must("squeue", "-h", "-r", "-j", array, "-o", "%i %n %Q", timeout=180).split("\n")[:-1]  # noqa: E731
+        lines = slurm.wait("every task has its node", lambda: (lines := told()) and all(len(line.split()) == 3 and line.split()[2] != "0" for line in lines) and lines)
         self.assertEqual(len(lines), 1000)
         nodes = [line.split()[1] for line in lines]
         on = {node: nodes.count(node) for node in slurm.nodes}

@@ -55,7 +55,7 @@ class Held(SiteCase):
         return found.get("AdminComment", ""), found.get("Comment", "")
 
     def given_back(self, job):
-        self.slurm.wait("its share is given back", lambda: self.comments(job)[0].startswith("libra-held:"), 30)
+        self.slurm.wait("its share is given back", lambda: self.comments(job)[0].startswith("libra-held:"))
 
     def test_a_hold(self):
         slurm = self.slurm
@@ -70,14 +70,14 @@ class Held(SiteCase):
         other = self.large(n1, user=self.user)
         # Released while somebody else has its share: held again, and told so.
         slurm.must("scontrol", "release", job)
-        slurm.wait("told so", lambda: "libra: refused (share): " in self.comments(job)[1], 30)
-        slurm.wait("held", lambda: slurm.job(job)["Priority"] == "0", 30)
+        slurm.wait("told so", lambda: "libra: refused (share): " in self.comments(job)[1])
+        slurm.wait("held", lambda: slurm.job(job)["Priority"] == "0")
         self.assertIn("asked anew after a hold", self.comments(job)[1])
         slurm.scancel(other)
         self.held_money(0)
         # There is room: a sale of its own, for the time that is left.
         slurm.must("scontrol", "release", job)
-        slurm.wait("sold anew", lambda: self.comments(job)[0].startswith("libra:v=1:"), 30)
+        slurm.wait("sold anew", lambda: self.comments(job)[0].startswith("libra:v=1:"))
         self.assertIn("asked anew after a hold", self.comments(job)[1])
         anew = self.sold(job)
         self.assertLess(float(anew["deadline"]), LARGE[1])
@@ -103,7 +103,7 @@ class Held(SiteCase):
         self.start()
         slurm.must("scontrol", "update", f"jobid={job}", "starttime=now")
         self.started(job)
-        slurm.wait("sold anew", lambda: self.comments(job)[0].startswith("libra:v=1:"), 30)
+        slurm.wait("sold anew", lambda: self.comments(job)[0].startswith("libra:v=1:"))
         anew = self.sold(job)
         self.assertAlmostEqual(slurm.entry(n1, job)["share"], float(anew["at"].split("*")[2]), places=4)
         self.held_money(float(anew["price"]))
@@ -126,7 +126,7 @@ class Held(SiteCase):
         n1 = slurm.nodes[0]
         late = self.sell(10, 15, "-w", n1, budget=1000)
         self.refused(self.ask(*LARGE, "-w", n1, budget=10000), "refused (share)")
-        slurm.wait("it holds nothing", lambda: f"job {late} waits past its deadline" in slurm.log(), 60)
+        slurm.wait("it holds nothing", lambda: f"job {late} waits past its deadline" in slurm.log())
         self.large(n1)
         self.assertEqual(slurm.state(late), "PENDING")
 

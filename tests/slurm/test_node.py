@@ -79,7 +79,7 @@ class Tasks(NodeCase):
         pid = int(self.printed(job, "\n"))
         self.assertIn(pid, map(int, (slurm.group(node, job) / "cgroup.procs").read_text().split()))
         slurm.wait_ended(job)
-        slurm.wait("the child is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists(), 10)
+        slurm.wait("the child is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists())
 
     def test_a_requeued_job(self):
         """It begins anew, and its deadline stays."""
@@ -99,7 +99,7 @@ class Tasks(NodeCase):
                 asked[0] = time.monotonic()
             return False
 
-        slurm.wait("it prints again", again, 60)
+        slurm.wait("it prints again", again)
         second = slurm.entry(node, job)
         self.assertGreater(second["begun"], first["begun"])
         self.assertAlmostEqual(second["submitted"], first["submitted"], delta=0.1)
@@ -185,7 +185,7 @@ class Faults(NodeCase):
         shutil.rmtree(slurm.registry(node))
         slurm.scancel(job)
         slurm.wait_ended(job)
-        slurm.wait("no cgroup", lambda: not slurm.group(node, job).exists(), 60)
+        slurm.wait("no cgroup", lambda: not slurm.group(node, job).exists())
         # As usual again.
         job = slurm.submit("-w", node, environment=slurm.sold((node, 0.5)))
         self.started(job)
@@ -207,7 +207,7 @@ class Faults(NodeCase):
         slurm.wait("the job has ended", lambda: not self.processes(job, node))
         self.assertTrue(slurm.group(node, job).exists())
         slurm.start_slurmd(node)
-        slurm.wait("its epilog", lambda: not slurm.group(node, job).exists(), 60)
+        slurm.wait("its epilog", lambda: not slurm.group(node, job).exists())
         slurm.wait_idle()
 
 
@@ -281,7 +281,7 @@ class Shares(NodeCase):
         slurm, node = self.slurm, self.slurm.nodes[0]
         for _ in range(2):
             slurm.submit("-w", node, script="taskset -p -c 0 $$\n" + busy(1000, 4))
-        slurm.wait("the others work", lambda: slurm.best_effort(node).exists() and len((slurm.best_effort(node) / "cgroup.procs").read_text().split()) >= 8, 60)
+        slurm.wait("the others work", lambda: slurm.best_effort(node).exists() and len((slurm.best_effort(node) / "cgroup.procs").read_text().split()) >= 8)
         job = self.start(node, 0.6)
         self.measured([(job, node)], lambda rates: rates[0] >= 0.6 * 0.9)
 

@@ -20,7 +20,7 @@ class Changing(SiteCase):
     def freed(self, terms, *options):
         """Ask until it is accepted: (job, seconds)."""
         began = time.monotonic()
-        answer = self.slurm.wait("the share is free", lambda: (answer := self.ask(*terms, *options)).rc == 0 and answer, 20)
+        answer = self.slurm.wait("the share is free", lambda: (answer := self.ask(*terms, *options)).rc == 0 and answer)
         return answer.out, time.monotonic() - began
 
     def test_scancel_sells_the_share_again(self):
@@ -118,7 +118,7 @@ class Changing(SiteCase):
         self.look()
         time.sleep(0.5)
         self.refused(self.ask(60, 100, "-w", node), "refused (share)")
-        slurm.must("scontrol", "resume", job)
+        self.resumed(job)
         self.running(job)
         self.refused(self.ask(60, 100, "-w", node), "refused (share)")
 
@@ -167,7 +167,7 @@ class Arrays(SiteCase):
         self.refused(self.ask(60, 100), "refused (share)")
         freed = slurm.job(jobs[1])["NodeList"]
         self.assertEqual(slurm.scancel(jobs[1], user=slurm.users[0]).rc, 0)
-        answer = slurm.wait("the share of the cancelled task", lambda: (answer := self.ask(60, 100)).rc == 0 and answer, 20)
+        answer = slurm.wait("the share of the cancelled task", lambda: (answer := self.ask(60, 100)).rc == 0 and answer)
         self.assertEqual(self.running(answer.out)["NodeList"], freed)
         self.assertEqual([slurm.state(job) for job in jobs], ["RUNNING", "CANCELLED", "RUNNING"])
 
@@ -190,7 +190,7 @@ class Arrays(SiteCase):
         slurm = self.slurm
         array = self.sell(60, 100, "--array=1-3")
         self.assertEqual(slurm.scancel(array, user=slurm.users[0]).rc, 0)
-        slurm.wait("its shares", lambda: (answer := self.ask(60, 100, "--array=1-3")).rc == 0 and answer, 20)
+        slurm.wait("its shares", lambda: (answer := self.ask(60, 100, "--array=1-3")).rc == 0 and answer)
 
     def test_its_owner_does_not_release_or_change_a_task(self):
         slurm, user = self.slurm, self.slurm.users[0]

@@ -111,8 +111,8 @@ class Sharing(SiteCase):
         # The shell, sleep, python.
         pids = slurm.wait("three processes in the cgroup", lambda: len(found := self.processes(job, node)) >= 3 and found)
         self.assertEqual(slurm.wait_ended(job)["JobState"], "COMPLETED")
-        slurm.wait("they are gone", lambda: not [pid for pid in pids if machine.alive(pid)], 20)
-        slurm.wait("its cgroup is gone", lambda: not slurm.group(node, job).exists(), 20)
+        slurm.wait("they are gone", lambda: not [pid for pid in pids if machine.alive(pid)])
+        slurm.wait("its cgroup is gone", lambda: not slurm.group(node, job).exists())
 
 
 class BesideOthers(SiteCase):

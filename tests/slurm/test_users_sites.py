@@ -61,7 +61,7 @@ class Partitions(SiteCase):
             self.running(job)
         self.refused(self.ask(1, 100, "-p", "few"), "at most 2 may share a processor (OverSubscribe=FORCE:2)")
         self.slurm.scancel(jobs[0])
-        self.slurm.wait("there is room", lambda: self.ask(1, 100, "-p", "few").rc == 0, 20)
+        self.slurm.wait("there is room", lambda: self.ask(1, 100, "-p", "few").rc == 0)
 
     # ---- jobs without terms
 

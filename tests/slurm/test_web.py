@@ -128,7 +128,7 @@ class Web(SiteCase):
         os.kill(controller, signal.SIGSTOP)
         try:
             page.click("button[value=submit]")
-            page.wait("document.querySelector('h1')?.innerText === 'Perhaps submitted'", 90)
+            page.wait("document.querySelector('h1')?.innerText === 'Perhaps submitted'")
         finally:
             os.kill(controller, signal.SIGCONT)
         self.assertIn("It may have been submitted", page.text())
@@ -148,17 +148,17 @@ class Web(SiteCase):
         for script, terms in (("#SBATCH --array=1-2\n", TERMS), ("#SBATCH --array=1-3%1 --partition=other\n", {})):
             key = user.submit(script=drive.lines(f"{script}echo begun; sleep 1000\n"), name="array", directory=str(self.home), **terms)
             self.assertNotIn("no such job", user.page.text())
-            user.page.wait("document.querySelector('h1')?.innerText.includes('_')", 60)
+            user.page.wait("document.querySelector('h1')?.innerText.includes('_')")
             user.go("jobs")
-            user.page.wait("/_1\\b/.test(document.querySelector('#part').innerText)", 60)
+            user.page.wait("/_1\\b/.test(document.querySelector('#part').innerText)")
             if not terms:
                 user.page.wait(f"document.getElementById('job-{key}')?.parentElement.innerText.includes('[2-3')")
                 user.page.click(f"#job-{key}")
-                user.page.wait("document.querySelector('h1')?.innerText.includes('[2-3')", 60)
+                user.page.wait("document.querySelector('h1')?.innerText.includes('[2-3')")
                 self.assertIn("have not begun", user.page.text())
                 user.go("jobs")
                 user.page.click(f"#cancel-{key}")
-                user.page.wait("document.querySelectorAll('[id^=cancel-]').length === 1", 60)
+                user.page.wait("document.querySelectorAll('[id^=cancel-]').length === 1")
                 self.assertRegex(user.page.text("#part section"), r"_1\b")
             self.clear()
             user.go(f"job?id={key}")

@@ -53,7 +53,7 @@ class V2Site(NodeSite):
 
     def launched(self, job):
         """Wait until a task of it runs its script, when the plugin is done with it; Slurm's directory."""
-        self.wait(f"a task of job {job}", lambda: "runs" in self.output(job), 120)
+        self.wait(f"a task of job {job}", lambda: "runs" in self.output(job))
         return self.slurms(job)
 
 
@@ -75,14 +75,14 @@ class V2(unittest.TestCase):
 
     def tearDown(self):
         self.slurm.scancel("--quiet", f"--user={self.slurm.users[0]}")
-        self.slurm.wait("all jobs gone", lambda: not self.slurm.must("squeue", "-h"), 120)
+        self.slurm.wait("all jobs gone", lambda: not self.slurm.must("squeue", "-h"))
         self.assertNotIn("DRAIN", self.slurm.node(self.slurm.nodes[0])["State"], self.slurm.diagnostics())
 
     def gone(self, job):
         """Everything of a job has ended, Slurm's side and ours."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        slurm.wait(f"job {job} gone", lambda: not slurm.must("squeue", "-h", "-t", "R,CG,PD"), 120)
-        slurm.wait("its epilog", lambda: not slurm.live(), 60)
+        slurm.wait(f"job {job} gone", lambda: not slurm.must("squeue", "-h", "-t", "R,CG,PD"))
+        slurm.wait("its epilog", lambda: not slurm.live())
         self.assertIsNone(slurm.slurms(job))
         self.assertFalse((TOP / slurm.cgroup_root(node)).exists())
 
@@ -129,11 +129,11 @@ class V2(unittest.TestCase):
         group = slurm.launched(job)
         slurm.kill_slurmd(node)
         slurm.start_slurmd(node)
-        slurm.wait("slurmd is back", lambda: slurm.node(node)["State"].startswith(("MIXED", "ALLOCATED")), 60)
+        slurm.wait("slurmd is back", lambda: slurm.node(node)["State"].startswith(("MIXED", "ALLOCATED")))
         self.assertNotEqual((group / "cpu.max").read_text().split()[0], "max")
         first = group.stat().st_ino
         slurm.must("scontrol", "requeue", job)
-        slurm.wait("it is requeued", lambda: slurm.job(job)["JobState"] == "PENDING" and not slurm.live(), 60)
+        slurm.wait("it is requeued", lambda: slurm.job(job)["JobState"] == "PENDING" and not slurm.live())
         slurm.must("scontrol", "update", f"JobId={job}", "StartTime=now")
         slurm.wait("it runs again", lambda: slurm.slurms(job) and slurm.slurms(job).stat().st_ino != first and "max" not in (slurm.slurms(job) / "cpu.max").read_text(), 200)
         slurm.scancel(job)

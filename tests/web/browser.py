@@ -78,7 +78,7 @@ class Browser:
             self.requested.append(values["request"]["url"])
         return message
 
-    def call(self, method, patience=60, **values):
+    def call(self, method, patience=180, **values):
         self.number += 1
         number = self.number
         command = {"id": number, "method": method, "params": values} | ({"sessionId": self.session} if self.session else {})
@@ -108,7 +108,7 @@ class Browser:
             raise RuntimeError(f"{script}: {done['exceptionDetails'].get('exception', {}).get('description')}")
         return done["result"].get("value")
 
-    def wait(self, script, patience=30.0):
+    def wait(self, script, patience=180.0):
         """Wait until an expression is true; its value. A page that is on its way to another is asked again."""
         end, last = time.monotonic() + patience, None
         while time.monotonic() < end:

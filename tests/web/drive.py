@@ -45,7 +45,7 @@ class Web:
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
         try:
-            out, err = self.process.communicate(timeout=20)
+            out, err = self.process.communicate(timeout=180)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
@@ -100,7 +100,7 @@ class User:
         return self.at_job()
 
     def at_job(self):
-        self.page.wait("location.pathname.endsWith('/job')", 60)
+        self.page.wait("location.pathname.endsWith('/job')")
         self.page.loaded()
         return self.page.evaluate("new URLSearchParams(location.search).get('id')")
 
@@ -114,13 +114,13 @@ class User:
     def state(self):
         return self.page.text("#part .badge")
 
-    def wait_state(self, *states, patience=60):
+    def wait_state(self, *states, patience=180):
         self.page.wait(f"{json.dumps(states)}.includes(document.querySelector('#part .badge')?.innerText)", patience)
 
     def output(self):
         return self.page.evaluate("document.getElementById('output')?.textContent ?? ''")
 
-    def wait_output(self, text, patience=60):
+    def wait_output(self, text, patience=180):
         self.page.wait(f"document.getElementById('output')?.textContent.includes({json.dumps(text)})", patience)
 
     def part(self, what):
@@ -153,7 +153,7 @@ def watched(user, directory, terms, count=20):
     user.wait_output("all done", 120)
     assert len(user.output()) > len(first) and user.output().startswith("step 1\n"), user.output()
     assert re.findall(r"step \d+", user.output()) == [f"step {i}" for i in range(1, count + 1)], "each line once, in order"
-    user.wait_state("met", "completed", patience=90)
+    user.wait_state("met", "completed", patience=180)
     assert user.part("time") > early, (early, user.part("time"))
     user.looks("job-ended")
     user.go("jobs")
@@ -168,16 +168,16 @@ def cancelled(user, directory, terms):
     user.page.wait("document.querySelector('table.jobs .progress')")
     user.looks("jobs")
     user.page.click(f"#cancel-{key}")
-    user.page.wait("!document.querySelector('[id^=cancel-]')", 60)
+    user.page.wait("!document.querySelector('[id^=cancel-]')")
     user.go(f"job?id={key}")
-    user.wait_state("cancelled", patience=60)
+    user.wait_state("cancelled", patience=180)
 
 
 def refused(user, directory, terms, offer):
     """A job is refused with a reason; one click takes what is offered in its place."""
     user.fill(script=lines("echo taken\n"), name="refused", directory=str(directory), **terms)
     user.page.click("button[value=submit]")
-    user.page.wait("document.querySelector('#verdict .verdict.bad h2')?.innerText.startsWith('Refused')", 60)
+    user.page.wait("document.querySelector('#verdict .verdict.bad h2')?.innerText.startsWith('Refused')")
     text = user.page.text("#verdict")
     assert "Nothing was submitted" in text and offer in text, text
     assert user.page.evaluate("document.getElementById('script').value").endswith("echo taken\n"), "nothing that was typed may be lost"
@@ -213,7 +213,7 @@ def without_scripts(user, directory, terms):
         page.click("#ask")
         page.wait("document.querySelector('#verdict .verdict.good')")
     page.click("button[value=submit]")
-    page.wait("location.pathname.endsWith('/job')", 60)
+    page.wait("location.pathname.endsWith('/job')")
     assert "plain" not in user.output()
     user.wait_output("plain", 90)  # by pages that reload themselves
     page.look()

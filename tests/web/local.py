@@ -119,7 +119,7 @@ def scripts_stay_as_they_are(user, local):
     script = drive.lines("printf '\033[1m\x7f\t&amp;</textarea>'\n")
     user.fill(script=script, directory=str(local.work), **{**TERMS, "budget": "1"})
     page.click("button[value=submit]")
-    page.wait("document.querySelector('#verdict .verdict.bad h2')?.innerText.startsWith('Refused')", 60)
+    page.wait("document.querySelector('#verdict .verdict.bad h2')?.innerText.startsWith('Refused')")
     value = "document.getElementById('script').value"
     assert page.evaluate(value) == script, ascii(page.evaluate(value))
     latin = local.directory / "latin1.sh"
