@@ -2,7 +2,9 @@
 //!
 //! Many processes read a site's configuration, some of them anew at each event. Were a missing file the built-in defaults to them, a slip of the
 //! hand would turn accounts off and let in jobs that the site refuses. So whoever reads it keeps a copy, and where the file is missing the copy
-//! counts, with a complaint. A file that never was there has no copy: then the defaults are meant. An empty file means them too.
+//! counts, with a complaint. A file that never was there has no copy: then the defaults are meant. A file of comments alone means them too.
+//! One without a single byte does not, where there is a copy: an editor, `cp` and `>` empty a file before they write it, and whoever reads it in
+//! between would have the defaults for an event.
 //!
 //! The copy of a file below `/etc` is in `/var/lib/libra/rules`, that of any other beside it.
 
@@ -30,11 +32,15 @@ pub struct Read {
 /// # Errors
 /// When it, or what is left of it, is there and cannot be taken.
 pub fn read(path: &Path) -> Result<Read, ConfigError> {
-    match Config::from_file(path) {
-        Err(error) if is_missing(&error) => read_copy(path),
+    match Config::text_of(path) {
+        Err(ConfigError::Unreadable { error, .. }) if error.kind() == ErrorKind::NotFound => {
+            read_copy(path, "gone")
+        }
         Err(error) => Err(error),
-        Ok(config) => {
-            keep(path);
+        Ok(text) if text.is_empty() => read_copy(path, "empty"),
+        Ok(text) => {
+            let config = Config::of_file(path, &text)?;
+            keep(path, &text);
             Ok(Read {
                 config,
                 origin: Some(path.to_path_buf()),
@@ -44,23 +50,21 @@ pub fn read(path: &Path) -> Result<Read, ConfigError> {
     }
 }
 
-fn is_missing(error: &ConfigError) -> bool {
-    matches!(error, ConfigError::Unreadable { error, .. } if error.kind() == ErrorKind::NotFound)
-}
-
-fn read_copy(path: &Path) -> Result<Read, ConfigError> {
+fn read_copy(path: &Path, how: &str) -> Result<Read, ConfigError> {
     let copy = copy_of(path);
-    match Config::from_file(&copy) {
-        Err(error) if is_missing(&error) => Ok(Read {
-            config: Config::default(),
-            origin: None,
-            gone: None,
-        }),
+    match Config::text_of(&copy) {
+        Err(ConfigError::Unreadable { error, .. }) if error.kind() == ErrorKind::NotFound => {
+            Ok(Read {
+                config: Config::default(),
+                origin: path.exists().then(|| path.to_path_buf()),
+                gone: None,
+            })
+        }
         Err(error) => Err(error),
-        Ok(config) => Ok(Read {
-            config,
+        Ok(text) => Ok(Read {
+            config: Config::of_file(&copy, &text)?,
             gone: Some(format!(
-                "{} is gone; the rules that it had last go on (kept in {}). Put it back; if the defaults are meant, an empty one",
+                "{} is {how}; the rules that it had last go on (kept in {}). Put it back; if the defaults are meant, put a line of comment there, '# defaults'",
                 path.display(),
                 copy.display()
             )),
@@ -84,19 +88,19 @@ pub fn copy_of(path: &Path) -> PathBuf {
 }
 
 /// Keeps a copy, where whoever reads it may write one: in the services, root.
-fn keep(path: &Path) {
-    if let Err(error) = try_keep(path, &copy_of(path)) {
+fn keep(path: &Path, text: &str) {
+    if let Err(error) = try_keep(path, text, &copy_of(path)) {
         log::debug!("no copy of {}: {error}", path.display());
     }
 }
 
-fn try_keep(path: &Path, copy: &Path) -> io::Result<()> {
+fn try_keep(path: &Path, text: &str, copy: &Path) -> io::Result<()> {
     // A user's process is not to decide what root's reads later.
     if !nix::unistd::geteuid().is_root() && copy.starts_with(COPIES) {
         return Ok(());
     }
-    let (text, found) = (std::fs::read(path)?, std::fs::metadata(path)?);
-    if std::fs::read(copy).is_ok_and(|kept| kept == text) {
+    let found = std::fs::metadata(path)?;
+    if std::fs::read(copy).is_ok_and(|kept| kept == text.as_bytes()) {
         return Ok(());
     }
     if let (true, Some(directory)) = (copy.starts_with(COPIES), copy.parent()) {
@@ -110,7 +114,7 @@ fn try_keep(path: &Path, copy: &Path) -> io::Result<()> {
             .create_new(true)
             .mode(found.mode() & 0o777)
             .open(&new)?;
-        io::Write::write_all(&mut file, &text)?;
+        io::Write::write_all(&mut file, text.as_bytes())?;
         let _ = fchown(&file, Some(found.uid()), Some(found.gid()));
         std::fs::rename(&new, copy)
     })();
@@ -138,14 +142,31 @@ mod tests {
         assert_eq!(gone.config, there.config);
         let said = gone.gone.expect("a complaint");
         assert!(
-            said.contains("libra.toml is gone") && said.contains("an empty one"),
+            said.contains("libra.toml is gone") && said.contains("'# defaults'"),
             "{said}"
         );
-        // The defaults are to be asked for, and are then kept as well.
+        // As it is for a moment while it is written.
         std::fs::write(&file, "").expect("written");
-        assert_eq!(read(&file).expect("empty").config, Config::default());
+        let empty = read(&file).expect("the copy");
+        assert_eq!(empty.config, there.config);
+        let said = empty.gone.expect("a complaint");
+        assert!(said.contains("libra.toml is empty"), "{said}");
+        // The defaults are to be asked for, and are then kept as well.
+        std::fs::write(&file, "# defaults\n").expect("written");
+        let asked = read(&file).expect("a comment");
+        assert_eq!((asked.config, asked.gone), (Config::default(), None));
         std::fs::remove_file(&file).expect("removed");
         assert_eq!(read(&file).expect("the copy").config, Config::default());
+    }
+
+    #[test]
+    fn an_empty_one_that_never_was_another_has_the_defaults() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("libra.toml");
+        std::fs::write(&file, "").expect("written");
+        let empty = read(&file).expect("empty");
+        assert_eq!((empty.config, empty.gone), (Config::default(), None));
+        assert_eq!(empty.origin, Some(file));
     }
 
     #[test]

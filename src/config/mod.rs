@@ -451,11 +451,20 @@ impl Config {
     /// # Errors
     /// When it cannot be read or taken; the text begins with its path.
     pub fn from_file(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+        Config::of_file(path, &Config::text_of(path)?)
+    }
+
+    /// The text of a configuration file.
+    fn text_of(path: &Path) -> Result<String, ConfigError> {
+        std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
             path: path.to_path_buf(),
             error,
-        })?;
-        Config::from_origin(&text, &path.display().to_string())
+        })
+    }
+
+    /// The configuration of a file whose text was read.
+    fn of_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
+        Config::from_origin(text, &path.display().to_string())
     }
 
     /// The rules of admission.
