@@ -9,6 +9,7 @@ use super::check::Findings;
 use super::money::Money;
 use super::names::AccountName;
 use super::statement::Statement;
+use crate::text::cut;
 use serde::{Deserialize, Serialize};
 
 /// Who asks. Known from the system, never from what somebody says.
@@ -164,7 +165,7 @@ pub fn account(text: &str) -> Result<AccountName, AccountsError> {
     match text.contains(':') {
         true => AccountName::parse(text),
         false => AccountName::parse(&format!("user:{text}"))
-            .map_err(|_| AccountsError::BadName(text.chars().take(64).collect())),
+            .map_err(|_| AccountsError::BadName(cut(text))),
     }
 }
 

@@ -2,7 +2,7 @@
 //! while it is read, so that the error has the line.
 
 use crate::decision::overrun::PastDeadline;
-use crate::text::{duration, memory};
+use crate::text::{cut, duration, memory};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
@@ -49,7 +49,7 @@ impl Written {
     fn shown(&self) -> String {
         match self {
             Written::Number(n) => n.to_string(),
-            Written::Text(text) => format!("'{}'", text.chars().take(64).collect::<String>()),
+            Written::Text(text) => format!("'{}'", cut(text)),
         }
     }
 }

@@ -40,7 +40,7 @@ pub const QUOTE: &str = "libra_quote";
 
 /// An event that cannot be understood: a fault of a hook, not of a user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the event cannot be read: {0}")]
+#[error("the event cannot be read: {}", crate::text::in_one_line(.0))]
 pub struct BadEvent(pub String);
 
 /// A text of the event, if it is there and not empty.

@@ -13,7 +13,7 @@ use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::{Request, Terms};
 use crate::sold::Sold;
 use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
-use crate::text::{credits, duration, indices};
+use crate::text::{credits, duration, in_one_line, indices};
 use crate::verdict;
 use serde_json::{Value, json};
 
@@ -293,7 +293,7 @@ impl Server {
             category: "no-node",
             text: format!(
                 "none of the nodes that jobs with a deadline run on has {}",
-                conditions.join(" and ")
+                in_one_line(&conditions.join(" and "))
             ),
         })
     }

@@ -21,6 +21,7 @@ use crate::book::{Admitted, Book};
 use crate::config::{Config, Reserve, WithoutTerms};
 use crate::decision::job::{Request, Shape};
 use crate::sold::Sold;
+use crate::text::{cut, in_one_line};
 use crate::verdict;
 use std::collections::{HashMap, HashSet};
 
@@ -372,7 +373,8 @@ impl Controller {
         if found.is_empty() {
             let names: Vec<&str> = self.shared.iter().map(|p| p.name.as_str()).collect();
             return Err(NotJudged::Other(format!(
-                "partition {named} takes no jobs with a deadline; submit to {}",
+                "partition {} takes no jobs with a deadline; submit to {}",
+                cut(named),
                 names.join(" or ")
             )));
         }
@@ -414,14 +416,14 @@ impl Controller {
             }
             keep(
                 &|index| required.iter().any(|node| node == name(index)),
-                &|| format!("is one of {}", required.join(",")),
+                &|| format!("is one of {}", in_one_line(&required.join(","))),
             )?;
         }
         let excluded = &submission.excluded_nodes;
         if !excluded.is_empty() {
             keep(
                 &|index| !excluded.iter().any(|node| node == name(index)),
-                &|| format!("is left by --exclude={}", excluded.join(",")),
+                &|| format!("is left by --exclude={}", in_one_line(&excluded.join(","))),
             )?;
         }
         if !asked.features.is_empty() {
@@ -430,7 +432,7 @@ impl Controller {
                     (self.features.get(name(index)))
                         .is_some_and(|has| asked.features.iter().all(|f| has.contains(f)))
                 },
-                &|| format!("has {}", asked.features.join(" and ")),
+                &|| format!("has {}", in_one_line(&asked.features.join(" and "))),
             )?;
         }
         // Slurm never starts a job two components of which share a processor.

@@ -5,7 +5,7 @@ use super::{OPTIONS, QUOTE_OPTION};
 use crate::accounts::desk::Denied;
 use crate::decision::job::{Shape, Terms};
 use crate::text::terms::{self, KEYS, PartialTerms, TermsError, deadline_as_duration};
-use crate::text::{duration, indices};
+use crate::text::{cut, duration, indices};
 
 /// What was asked for; none where the user said nothing about it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -311,7 +311,8 @@ pub fn in_options(error: &TermsError) -> String {
 fn array_tasks(text: &str) -> Result<Vec<u32>, NotJudged> {
     if text.contains('%') {
         return Err(NotJudged::Other(format!(
-            "an array with a deadline starts all its jobs at once; leave out the limit of --array={text}"
+            "an array with a deadline starts all its jobs at once; leave out the limit of --array={}",
+            cut(text)
         )));
     }
     let mut tasks = indices::parse(text).map_err(NotJudged::Other)?;
@@ -330,7 +331,8 @@ fn features(text: &str) -> Result<Vec<String>, NotJudged> {
         return Ok(all.into_iter().map(str::to_string).collect());
     }
     Err(NotJudged::Other(format!(
-        "--constraint={text}: a job with a deadline can only name features that all its nodes have: a&b"
+        "--constraint={}: a job with a deadline can only name features that all its nodes have: a&b",
+        cut(text)
     )))
 }
 
