@@ -26,6 +26,8 @@ mod release;
 #[cfg(test)]
 mod release_tests;
 pub mod select;
+#[cfg(test)]
+mod select_tests;
 pub mod server;
 #[cfg(test)]
 mod tests;
