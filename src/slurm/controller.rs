@@ -367,9 +367,12 @@ impl Controller {
             let default = self.shared.iter().position(|partition| partition.default);
             return Ok(vec![default.unwrap_or(0)]);
         };
-        let found: Vec<usize> = (named.split(','))
-            .filter_map(|name| self.shared.iter().position(|p| p.name == name.trim()))
-            .collect();
+        let mut found: Vec<usize> = Vec::new();
+        for name in named.split(',') {
+            let known = self.shared.iter().position(|p| p.name == name.trim());
+            // Each is tried once, however often it is named.
+            found.extend(known.filter(|index| !found.contains(index)));
+        }
         if found.is_empty() {
             let names: Vec<&str> = self.shared.iter().map(|p| p.name.as_str()).collect();
             return Err(NotJudged::Other(format!(
