@@ -7,7 +7,7 @@ use crate::book::{BookError, JobRecord, Phase, PlaceRecord};
 use crate::decision::TOLERANCE;
 use crate::metrics::Outcome;
 use crate::sold::Sold;
-use crate::text::{indices, processors};
+use crate::text::{in_one_line, indices, processors};
 use serde_json::{Value, json};
 
 /// What may not be altered of a job that was sold something: its terms, and what was asked for.
@@ -214,7 +214,7 @@ pub(super) fn read(line: &str) -> Result<Sold, BadEvent> {
 
 fn names(places: &[(String, u32)]) -> String {
     let names: Vec<&str> = places.iter().map(|(name, _)| name.as_str()).collect();
-    names.join(" and ")
+    in_one_line(&names.join(" and "))
 }
 
 /// PBS counts the chunks that it sees; those of a packed job are one to a decision.
