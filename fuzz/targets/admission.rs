@@ -5,6 +5,7 @@ use libra::book::{Book, Snapshot};
 use libra::config::Config;
 use libra::pbs::server::Server;
 use libra::pbs::{TERMS, records};
+use libra::quote::MARK;
 use libra::slurm::array::SoldJob;
 use libra::slurm::controller::{Answer, Controller};
 use libra::slurm::options;
@@ -117,13 +118,11 @@ fn answered(answer: &Value) {
     }
 }
 
-/// A refusal whose lines are all ours: what a user has typed is a part of a line.
+/// A refusal whose lines are all ours: what a user has typed is a part of a line. The answer to a question is one.
 fn said(text: &str, most: usize) {
     words(&text, most, "\n");
-    assert!(
-        text.lines().all(|line| line.starts_with("libra:")),
-        "{text}"
-    );
+    let ours = |line: &str| line.starts_with("libra:") || line.starts_with(MARK);
+    assert!(text.lines().all(ours), "{text}");
 }
 
 /// All numbers of a book are numbers, and its snapshot makes the same book.
@@ -203,7 +202,7 @@ pub fn slurm_submission(input: &[u8]) {
                 let budget = sold.sold.request.terms.budget;
                 assert!(sold.sold.price <= budget * 1.000_001, "{accepted:?}");
             }
-            Answer::Refuse(text) => said(&text, 2100),
+            Answer::Refuse(text) => said(&text, if text.starts_with(MARK) { 8000 } else { 2100 }),
             Answer::Pass | Answer::PassWithout(_) => assert!(!submission.has_terms()),
             Answer::NotReady => panic!("its records were read"),
         }
