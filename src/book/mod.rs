@@ -17,7 +17,7 @@
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
 mod admit;
-mod figures;
+pub mod figures;
 mod judge;
 pub mod kept;
 mod life;

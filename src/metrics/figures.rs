@@ -2,48 +2,10 @@
 
 use super::families::*;
 use super::{Counts, Histogram, Outcome, Page, Reason, Rejection, System};
-
-/// Most nodes that can have lines of their own; more would not go into a file.
-pub const MOST_NODES: usize = 256;
+use crate::book::figures::ClusterFigures;
 
 /// Most bytes of lines about single nodes; a file for all nodes of a large cluster would be megabytes.
 const MOST_ABOUT_NODES: usize = 40 * 1024;
-
-/// A node, as who admits sees it.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct NodeFigures {
-    /// Its name.
-    pub name: String,
-    /// Processors that jobs may share.
-    pub processors: f64,
-    /// Processors that accepted jobs need.
-    pub committed: f64,
-}
-
-/// How things stand where jobs are admitted.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ClusterFigures {
-    /// Accepted, and the batch system has not shown them yet.
-    pub provisional: u64,
-    /// Not started yet.
-    pub waiting: u64,
-    /// They run.
-    pub running: u64,
-    /// Of all of these, those whose deadline has passed.
-    pub late: u64,
-    /// Nodes that take new jobs, and those that do not.
-    pub open: u64,
-    /// See `open`.
-    pub closed: u64,
-    /// Processors that jobs may share, on all nodes.
-    pub processors: f64,
-    /// Processors that accepted jobs need, on all nodes.
-    pub committed: f64,
-    /// The first of the nodes, at most [`MOST_NODES`].
-    pub nodes: Vec<NodeFigures>,
-    /// Prices held back on accounts: how many, and credits; none where accounts are off.
-    pub held: Option<(u64, f64)>,
-}
 
 /// How things stand on one host, and what its control loop has done since it began.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -6,7 +6,8 @@
 //! - The JSON is written before the text: who begins anew with it never counts less than was shown.
 
 use super::figures::{show_cluster, show_counts};
-use super::{ClusterFigures, Counts, Format, Page, Record, System};
+use super::{Counts, Format, Page, Record, System};
+use crate::book::figures::ClusterFigures;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

@@ -22,7 +22,7 @@ pub mod record;
 mod tests;
 
 pub use counts::{Counts, Outcome, Reason, Rejection};
-pub use figures::{ClusterFigures, HostFigures};
+pub use figures::HostFigures;
 pub use histogram::Histogram;
 pub use page::{Format, Page};
 pub use record::Record;

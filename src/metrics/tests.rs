@@ -1,9 +1,10 @@
 //! Counting, keeping, and what is written of it.
 
 use super::families::{ALL, Kind};
-use super::figures::{NodeFigures, show_cluster, show_counts, show_host};
+use super::figures::{show_cluster, show_counts, show_host};
 use super::files::{Files, read};
 use super::*;
+use crate::book::figures::{ClusterFigures, MOST_NODES, NodeFigures};
 use crate::decision::refusal;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ fn some_cluster(nodes: usize) -> ClusterFigures {
         closed: 1,
         processors: 2.0 * nodes as f64,
         committed: 0.525 * nodes as f64,
-        nodes: (0..nodes.min(figures::MOST_NODES))
+        nodes: (0..nodes.min(MOST_NODES))
             .map(|number| NodeFigures {
                 name: format!("node-{number}"),
                 processors: 2.0,
