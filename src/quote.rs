@@ -5,10 +5,12 @@
 //! JSON: PBS cuts such a text at 3171 bytes and Slurm shows it line by line, so the line is short and is one.
 
 use crate::admit::NotTaken;
+use crate::book::kept::NotKept;
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::curve::{Judged, Point};
 use crate::decision::job::Request;
 use crate::decision::refusal::Refusal;
+use crate::random;
 use crate::text::duration;
 use serde_json::{Map, Value, json};
 
@@ -22,6 +24,14 @@ pub struct KeptAs {
     pub number: String,
     /// Unix time.
     pub until: f64,
+}
+
+/// Random bits for the number of a quote that is kept.
+///
+/// # Errors
+/// When the system has none: a number that can be guessed is none.
+pub fn secret() -> Result<u128, NotKept> {
+    random::bits().map_err(|error| NotKept::NoSecret(error.to_string()))
 }
 
 /// An offer that a refused one could take instead.

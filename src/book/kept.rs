@@ -10,7 +10,6 @@
 
 use super::{Book, BookError, Offer};
 use crate::decision::job::{DeadlineType, Request};
-use crate::random;
 use crate::text::{credits, duration, memory};
 use std::collections::HashMap;
 
@@ -69,25 +68,21 @@ fn checked(number: &str) -> Result<String, String> {
     }
 }
 
-/// A new number. `until`: Unix time.
-///
-/// # Errors
-/// When the system has no random bits: a number that can be guessed is none.
-pub fn new_number(until: f64) -> Result<String, NotKept> {
+/// A new number. `until`: Unix time. `bits`: random ones that nobody can guess.
+pub fn new_number(until: f64, bits: u128) -> String {
     // Rounded down: what is not kept any more has expired by its number as well.
     let seconds = until.max(0.0).floor() as u64;
-    let bits = random::bits().map_err(|error| NotKept::NoSecret(error.to_string()))?;
     let digits = |value: u128, count: usize| -> String {
         (0..count)
             .rev()
             .map(|place| char::from(DIGITS[(value >> (5 * place) & 31) as usize]))
             .collect()
     };
-    Ok(format!(
+    format!(
         "{}-{}",
         digits(u128::from(seconds), TIME_DIGITS),
         digits(bits, SECRET_DIGITS)
-    ))
+    )
 }
 
 /// When the time of a number is over, Unix time; none where it is no number.
@@ -247,12 +242,12 @@ impl KeptQuotes {
         self.limits.check(seconds, has)
     }
 
-    /// Keeps what the book has just accepted under these tokens. Its number.
+    /// Keeps what the book has just accepted under these tokens. Its number, made of these random bits.
     ///
     /// # Errors
     /// When the book does not have it; nothing is kept then.
-    pub fn keep(&mut self, book: &mut Book, kept: Kept) -> Result<String, NotKept> {
-        let number = new_number(kept.until)?;
+    pub fn keep(&mut self, book: &mut Book, kept: Kept, bits: u128) -> Result<String, NotKept> {
+        let number = new_number(kept.until, bits);
         book.keep(kept.token, kept.wanted.array.unwrap_or(1), kept.until)?;
         self.kept.insert(number.clone(), kept);
         Ok(number)

@@ -35,6 +35,7 @@ fn wanted(user: &str, deadline: f64) -> Wanted {
 
 fn keep(quotes: &mut KeptQuotes, book: &mut Book, wanted: Wanted, until: f64) -> String {
     let admitted = book.admit(&wanted.request, NOW).expect("room");
+    let bits = u128::from(admitted.token);
     let kept = Kept {
         offer: Offer {
             price: admitted.price,
@@ -46,14 +47,12 @@ fn keep(quotes: &mut KeptQuotes, book: &mut Book, wanted: Wanted, until: f64) ->
         until,
         place: String::new(),
     };
-    quotes.keep(book, kept).expect("just accepted")
+    quotes.keep(book, kept, bits).expect("just accepted")
 }
 
 #[test]
 fn a_number_says_when_its_time_is_over_and_no_two_are_alike() {
-    let numbers: Vec<String> = (0..100)
-        .map(|_| new_number(NOW + 0.5).expect("random"))
-        .collect();
+    let numbers: Vec<String> = (0..100).map(|index| new_number(NOW + 0.5, index)).collect();
     for (index, number) in numbers.iter().enumerate() {
         assert_eq!(expiry(number), Some(NOW), "{number}");
         assert_eq!(Order::parse(number), Ok(Order::Use(number.clone())));
@@ -68,7 +67,7 @@ fn a_number_says_when_its_time_is_over_and_no_two_are_alike() {
 fn what_is_asked_is_read() {
     assert_eq!(Order::parse("1"), Ok(Order::Ask));
     assert_eq!(Order::parse("hold:5m"), Ok(Order::Hold(300.0)));
-    let number = new_number(NOW).expect("random");
+    let number = new_number(NOW, 1);
     let drop = Order::parse(&format!("drop:{number}"));
     assert_eq!(drop, Ok(Order::Drop(number)));
     for text in ["", "hold:", "hold:0", "hold:soon", "drop:", "drop:1", "7"] {

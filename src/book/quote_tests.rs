@@ -235,6 +235,7 @@ proptest! {
                 (_, before) => {
                     open.extend(before);
                     if let Ok(admitted) = book.admit(&request, now) {
+                        let bits = u128::from(admitted.token);
                         let kept = kept::Kept {
                             wanted: wanted.clone(),
                             offer: Offer {
@@ -246,7 +247,7 @@ proptest! {
                             until: now + 60.0,
                             place: String::new(),
                         };
-                        open.push((quotes.keep(&mut book, kept).expect("just admitted"), wanted));
+                        open.push((quotes.keep(&mut book, kept, bits).expect("just admitted"), wanted));
                     }
                 }
             }

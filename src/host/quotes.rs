@@ -14,7 +14,7 @@ use crate::decision::admission::affordable;
 use crate::decision::job::Request;
 use crate::decision::node::NodeView;
 use crate::decision::refusal::{Reason, Refusal};
-use crate::quote::KeptAs;
+use crate::quote::{KeptAs, secret};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -48,7 +48,7 @@ impl Host {
     fn may_keep(&self, entries: &[Entry], seconds: f64, now: f64) -> Result<(), NotKept> {
         let user = nix::unistd::getuid().as_raw();
         let has = (entries.iter().filter(|entry| entry.is_quote_of(user, now))).count();
-        self.config.quote_limits().check(seconds, has)
+        crate::rules::quote_limits(&self.config).check(seconds, has)
     }
 
     /// Judges a request and, where it is accepted, keeps its share, price and place for so many seconds.
@@ -73,7 +73,7 @@ impl Host {
             Err(not) => return Ok((Err(not), None)),
         };
         let until = clock::unix_time() + seconds;
-        let number = new_number(until)?;
+        let number = new_number(until, secret()?);
         let mut entry = self.new_entry(&lock, request, COMMAND, &terms, now)?;
         entry.quote = Some(KeptQuote {
             number: number.clone(),

@@ -12,7 +12,7 @@ use crate::book::kept::{Kept, Order, Wanted};
 use crate::book::{Admitted, Offer};
 use crate::decision::curve::{Judged, curve};
 use crate::decision::job::Request;
-use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain};
+use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
 use crate::text::credits;
 use serde_json::Value;
 
@@ -198,7 +198,9 @@ impl Server {
             until,
             place: String::new(),
         };
-        let number = (self.quotes.keep(&mut self.book, kept)).map_err(|error| error.to_string())?;
+        let number = secret()
+            .and_then(|bits| self.quotes.keep(&mut self.book, kept, bits))
+            .map_err(|error| error.to_string())?;
         let use_it = format!("qsub -W quote={number}");
         let kept = KeptAs { number, until };
         quote.text += &format!("\n{}", kept_text(&kept, now, &use_it));

@@ -14,7 +14,7 @@ use crate::book::kept::{Kept, NotKept, Order, Wanted};
 use crate::book::{Admitted, Offer};
 use crate::decision::curve::{Judged, curve};
 use crate::decision::job::Request;
-use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain};
+use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
 use crate::sold::Sold;
 use crate::text::{credits, indices};
 
@@ -225,7 +225,7 @@ impl Controller {
             until,
             place: self.shared[partition].name.clone(),
         };
-        let number = self.quotes.keep(&mut self.book, kept)?;
+        let number = self.quotes.keep(&mut self.book, kept, secret()?)?;
         Ok(KeptAs { number, until })
     }
 
