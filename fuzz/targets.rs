@@ -210,10 +210,10 @@ fn configuration(input: &[u8]) {
     let Some(text) = text(input) else { return };
     if let Ok(config) = Config::from_toml(text) {
         let _ = (
-            config.admission(),
-            config.quote_limits(),
-            config.cgroup_settings(),
-            config.spare_in_rounds(),
+            libra::rules::admission(&config),
+            libra::rules::quote_limits(&config),
+            libra::rules::cgroup_settings(&config),
+            libra::rules::spare_in_rounds(&config),
             config.provisional_seconds(),
         );
     }

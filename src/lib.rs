@@ -18,6 +18,7 @@ pub mod random;
 pub mod report;
 #[cfg(feature = "simulate")]
 pub mod reproduce;
+pub mod rules;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod slurm;

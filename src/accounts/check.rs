@@ -103,7 +103,7 @@ fn place(live: &Live, found: &mut Findings) {
             "the live state is in {}, where everybody can make and fill files; a place for root alone is better: accounts.live = \"{}\", then \
              restart what admits",
             above.display(),
-            super::live::DIRECTORY
+            crate::config::LIVE_DIRECTORY
         ));
     }
 }

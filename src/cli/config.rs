@@ -2,8 +2,8 @@
 
 use super::args::{Args, ConfigCommand};
 use super::{CONFIG_FILE, Done, answer, named_config, site_config};
-use libra::cgroup::{self, Enforcement, VersionChoice};
-use libra::config::{Config, ConfigError, DEFAULT_TOML};
+use libra::cgroup::{self, Enforcement};
+use libra::config::{Config, ConfigError, DEFAULT_TOML, VersionChoice};
 use libra::host::machine::Machine;
 use libra::host::registry::Registry;
 use libra::text::{memory, processors};

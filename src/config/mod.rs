@@ -1,4 +1,4 @@
-//! The site's configuration: one TOML file, kebab-case, unknown keys refused with their line.
+//! The site's configuration as data: one TOML file, kebab-case, unknown keys refused with their line.
 //!
 //! Values carry their units (`"30s"`, `"5%"`, `"64GiB"`). Every default is in [`DEFAULT_TOML`],
 //! which `libra config default` prints and which a test holds against [`Config::default`].
@@ -6,22 +6,18 @@
 pub mod last;
 mod values;
 
-use crate::book::kept::Limits;
-use crate::cgroup;
-use crate::decision::admission::Admission;
-use crate::decision::allotment::Spare;
-use crate::decision::overrun::PastDeadline;
-use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice};
-use crate::decision::pricing::{AnyPricing, Linear, Utilisation};
-use crate::decision::share::ShareRule;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 pub use values::{
-    Amount, Duration, Margin, Memory, OnFault, Processors, Rating, Reserve, WithoutTerms,
+    Amount, Duration, Margin, Memory, OnFault, PastDeadline, Processors, Rating, Reserve,
+    WithoutTerms,
 };
 
 /// Every key with its default value and what it means.
 pub const DEFAULT_TOML: &str = include_str!("default.toml");
+
+/// Where the live state of accounts is unless it is said otherwise: in memory, and in a directory where only root makes any.
+pub const LIVE_DIRECTORY: &str = "/run/libra-accounts";
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -84,6 +80,17 @@ pub enum PolicyName {
     LibraAdaptive,
 }
 
+/// Which node is taken of those that take a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeChoice {
+    /// The one with least processors left over.
+    #[default]
+    BestFit,
+    /// The one with most processors left over.
+    LeastLoaded,
+}
+
 /// `[pricing]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -129,13 +136,41 @@ pub struct NodeConfig {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct CgroupConfig {
     /// Which kind of cgroup.
-    pub version: cgroup::VersionChoice,
+    pub version: VersionChoice,
     /// Path below the mount; `auto` finds one.
     pub root: String,
     /// What happens to time that nobody needs.
     pub spare: Spare,
     /// Period of the quota.
     pub period: Duration,
+}
+
+/// Which interface of the kernel is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VersionChoice {
+    /// v2 where it has the cpu controller, else v1.
+    #[default]
+    Auto,
+    /// cgroup v1 only.
+    V1,
+    /// cgroup v2 only.
+    V2,
+    /// No enforcement.
+    Off,
+}
+
+/// Who gets the time that nobody needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spare {
+    /// Nobody: a share is a cap.
+    #[default]
+    Idle,
+    /// All, in proportion to their needs: a share is a guarantee.
+    Shared,
+    /// The job with the highest return.
+    HighestReturn,
 }
 
 /// `[registry]`
@@ -205,7 +240,7 @@ impl Default for AccountsConfig {
         AccountsConfig {
             mode: AccountsMode::Off,
             ledger: PathBuf::from("/var/lib/libra/accounts/ledger.sqlite"),
-            live: PathBuf::from(crate::accounts::live::DIRECTORY),
+            live: PathBuf::from(LIVE_DIRECTORY),
             socket: PathBuf::from("/run/libra/accounts.sock"),
             administrators: String::new(),
             overrun: Overrun::Free,
@@ -328,7 +363,7 @@ impl Default for PricingConfig {
 impl Default for CgroupConfig {
     fn default() -> Self {
         CgroupConfig {
-            version: cgroup::VersionChoice::Auto,
+            version: VersionChoice::Auto,
             root: "auto".to_string(),
             spare: Spare::Idle,
             period: Duration(0.1),
@@ -467,79 +502,9 @@ impl Config {
         Config::from_origin(text, &path.display().to_string())
     }
 
-    /// The rules of admission.
-    pub fn admission(&self) -> Admission {
-        let admission = &self.admission;
-        let share_rule = if admission.integral_shares {
-            ShareRule::Integral
-        } else {
-            ShareRule::Exact
-        };
-        Admission {
-            policy: match admission.policy {
-                PolicyName::Libra => AnyPolicy::Libra(Libra {
-                    node_choice: admission.node_choice,
-                    share_rule,
-                }),
-                PolicyName::LibraSla => AnyPolicy::LibraSla(LibraSla),
-                PolicyName::LibraRisk => AnyPolicy::LibraRisk(LibraRisk {
-                    spare_is_shared: self.cgroup.spare == Spare::Shared,
-                }),
-                PolicyName::LibraAdaptive => AnyPolicy::LibraAdaptive(LibraAdaptive),
-            },
-            pricing: match self.pricing.rule {
-                PricingName::Linear => AnyPricing::Linear(Linear {
-                    alpha: self.pricing.alpha.0,
-                    beta: self.pricing.beta.0,
-                }),
-                PricingName::Utilisation => AnyPricing::Utilisation(Utilisation {
-                    alpha: self.pricing.alpha.0,
-                    beta: self.pricing.beta.0,
-                    base: self.pricing.base.0,
-                }),
-            },
-            estimate_margin: admission.estimate_margin.0,
-        }
-    }
-
-    /// What each round of the control loop does with time that nobody needs; time that is shared in
-    /// proportion is given out by the kernel.
-    pub fn spare_in_rounds(&self) -> Spare {
-        match self.cgroup.spare {
-            Spare::HighestReturn => Spare::HighestReturn,
-            Spare::Idle | Spare::Shared => Spare::Idle,
-        }
-    }
-
     /// Seconds for which an acceptance holds without a job id.
     pub fn provisional_seconds(&self) -> f64 {
         self.admission.provisional.0
-    }
-
-    /// How long and how many quotes are kept.
-    pub fn quote_limits(&self) -> Limits {
-        Limits {
-            longest: self.admission.longest_quote.0,
-            most: self.admission.most_quotes as usize,
-        }
-    }
-
-    /// The settings of the enforcement.
-    pub fn cgroup_settings(&self) -> cgroup::Settings {
-        cgroup::Settings {
-            version: self.cgroup.version,
-            root: (self.cgroup.root != "auto").then(|| self.cgroup.root.clone()),
-            spare: match self.cgroup.spare {
-                // The control loop gives it out by raising that job's share.
-                Spare::Idle | Spare::HighestReturn => cgroup::Spare::Idle,
-                Spare::Shared => cgroup::Spare::Shared,
-            },
-            period: std::time::Duration::from_secs_f64(self.cgroup.period.0),
-            // Packing was measured and gains nothing, see docs/enforcement.md.
-            pin: cgroup::Pin::Never,
-            ceiling: None,
-            mounts: None,
-        }
     }
 }
 

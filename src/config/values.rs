@@ -1,7 +1,6 @@
 //! Values with units, as they stand in the configuration. Each refuses what is out of its range
 //! while it is read, so that the error has the line.
 
-use crate::decision::overrun::PastDeadline;
 use crate::text::{duration, memory};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
@@ -110,6 +109,17 @@ impl<'de> Deserialize<'de> for Margin {
             ))),
         }
     }
+}
+
+/// What becomes of a job that has used its estimate and passed its deadline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum PastDeadline {
+    /// It keeps the share that it was sold.
+    KeepsShare,
+    /// It gets what all others leave.
+    WhatIsLeft,
+    /// The same, and it is ended when it has used so many times its estimate, 1 or more.
+    EndedAfter(f64),
 }
 
 impl<'de> Deserialize<'de> for PastDeadline {

@@ -13,7 +13,6 @@ use super::deadline_order;
 use super::job::DeadlineType;
 use super::node::JobOnNode;
 use super::share::{Need, Standing};
-use serde::{Deserialize, Serialize};
 
 /// One job's claim on a node, in processors over all its slots there.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,8 +73,7 @@ pub enum Shortage {
 }
 
 /// Who gets the time that nobody needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spare {
     /// Nobody: a share is a cap.
     #[default]

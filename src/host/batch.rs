@@ -9,7 +9,8 @@ use super::ending::{Exit, Over, PATIENCE};
 use super::entry::{Entry, Phase, Process, VERSION};
 use super::submit::{Terms, group_name};
 use super::{Host, HostError, clock, used};
-use crate::cgroup::{self, DirectoryRecord, Enforcer, Group, GroupRecord, VersionChoice};
+use crate::cgroup::{self, DirectoryRecord, Enforcer, Group, GroupRecord};
+use crate::config::VersionChoice;
 use crate::decision::job::{OutOfRange, Request};
 use crate::decision::share::Need;
 use crate::metrics::Rejection;
@@ -131,7 +132,7 @@ impl Host {
             command: String::new(),
             request: job.request,
             slots: job.slots,
-            estimate_margin: self.config.admission().estimate_margin,
+            estimate_margin: crate::rules::admission(&self.config).estimate_margin,
             delay: 0.0,
             payer: None,
             price: job.price,

@@ -150,7 +150,7 @@ impl<'a> ControlLoop<'a> {
             let (job, need) = self.host.need_of(watched, close, now);
             watched.notice(need.standing);
             let (rule, rating) = (
-                self.host.config.agent.past_deadline,
+                crate::rules::past_deadline(&self.host.config),
                 self.host.machine.spec.rating,
             );
             let yields = rule.yields(&job, need, rating);
@@ -168,11 +168,11 @@ impl<'a> ControlLoop<'a> {
             });
         }
         round.jobs = claims.len();
-        let policy = self.host.config.admission().policy;
+        let policy = crate::rules::admission(&self.host.config).policy;
         let mut given = Vec::with_capacity(claims.len());
         allot(
             policy.shortage(),
-            self.host.config.spare_in_rounds(),
+            crate::rules::spare_in_rounds(&self.host.config),
             &claims,
             self.host.machine.spec.processors,
             &mut given,
@@ -434,7 +434,7 @@ impl Host {
         } else {
             entry.share
         };
-        let policy = self.config.admission().policy;
+        let policy = crate::rules::admission(&self.config).policy;
         let job = on_node(entry, used, held, now);
         (job, policy.need(&job, self.machine.spec.rating))
     }

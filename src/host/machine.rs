@@ -62,7 +62,7 @@ impl Machine {
         let all = self.online.len() as f64;
         cgroup::Settings {
             ceiling: (self.ceiling < all).then_some(self.ceiling),
-            ..config.cgroup_settings()
+            ..crate::rules::cgroup_settings(config)
         }
     }
 }

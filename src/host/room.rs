@@ -41,7 +41,7 @@ impl Host {
                 processors: most,
             });
         }
-        if self.config.admission().policy.shortage() != Shortage::SoldFirst {
+        if crate::rules::admission(&self.config).policy.shortage() != Shortage::SoldFirst {
             return Ok(share);
         }
         let now = clock::since_boot();

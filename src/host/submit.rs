@@ -125,7 +125,7 @@ impl Host {
             None => self.registry.live()?,
         };
         let nodes = [self.node(&entries, now)];
-        let admission = self.config.admission();
+        let admission = crate::rules::admission(&self.config);
         let appraise = |request: &Request| admission.appraise(&nodes[..], request);
         let unix = clock::unix_time();
         let asked = self.ask_accounts(desk, request, project, &entries, unix)?;
@@ -237,7 +237,9 @@ impl Host {
 
     /// Does the site's policy let jobs be late?
     pub(super) fn accepts_delays(&self) -> bool {
-        self.config.admission().policy.accepts_delays()
+        crate::rules::admission(&self.config)
+            .policy
+            .accepts_delays()
     }
 
     /// An entry for what was accepted now, with an id of its own; not written yet, and nobody watches over it.
@@ -258,7 +260,7 @@ impl Host {
             command: shown_command(command),
             request: *request,
             slots,
-            estimate_margin: self.config.admission().estimate_margin,
+            estimate_margin: crate::rules::admission(&self.config).estimate_margin,
             delay: 0.0,
             price: terms.price,
             payer: None,
@@ -316,7 +318,7 @@ impl Host {
             })
             .collect();
         jobs.push(on_node(new, 0.0, new.share, now));
-        let policy = self.config.admission().policy;
+        let policy = crate::rules::admission(&self.config).policy;
         policy.accept_delays(&self.machine.spec, &mut jobs);
         let last = jobs.len() - 1;
         new.delay = jobs[last].delay;
@@ -428,14 +430,14 @@ impl Host {
                 false => jobs.push(on_node(entry, standing.used, standing.held_share, now)),
             }
         }
-        let rule = self.config.admission().policy.share_rule();
+        let rule = crate::rules::admission(&self.config).policy.share_rule();
         let mut node = PlainNode::new(self.machine.spec, jobs, rule);
         node.reserve_memory(memory);
         node
     }
 
     fn judge_on(&self, nodes: &[PlainNode; 1], request: &Request) -> Result<Terms, Box<Refusal>> {
-        let admission = self.config.admission();
+        let admission = crate::rules::admission(&self.config);
         let mut scratch = [Placement::EMPTY; 1];
         debug_assert!(placement::room(request, 1) <= scratch.len());
         let acceptance = admission.judge(&nodes[..], request, &mut scratch)?;
@@ -461,14 +463,10 @@ impl Host {
                 (limits.processors / f64::from(entry.slots.max(1))).min(1.0)
             });
         let on_node = on_node(entry, used, held_share, now);
-        let policy = self.config.admission().policy;
+        let policy = crate::rules::admission(&self.config).policy;
         let rating = self.machine.spec.rating;
         let mut need = policy.need(&on_node, rating);
-        let yields = self
-            .config
-            .agent
-            .past_deadline
-            .yields(&on_node, need, rating);
+        let yields = crate::rules::past_deadline(&self.config).yields(&on_node, need, rating);
         if yields {
             need.share = 0.0;
         }

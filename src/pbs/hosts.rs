@@ -13,7 +13,7 @@
 use super::records::progress_line;
 use super::server::{accept, accept_and_log, refuse};
 use super::{BadEvent, exec_vnode, list, need, number, text};
-use crate::cgroup::VersionChoice;
+use crate::config::VersionChoice;
 use crate::host::batch::BatchJob;
 use crate::host::ending::Exit;
 use crate::host::{Host, HostError, clock};

@@ -39,14 +39,17 @@ impl Server {
     /// Without nodes and jobs.
     pub fn new(config: &Config) -> Server {
         let mut server = Server {
-            book: Book::new(config.admission(), config.provisional_seconds()),
+            book: Book::new(
+                crate::rules::admission(config),
+                config.provisional_seconds(),
+            ),
             without_terms: WithoutTerms::default(),
             shares_add_up: true,
             has_records: false,
             resources: HashMap::new(),
             desk: Desk::off(),
             counts: Counts::EMPTY,
-            quotes: KeptQuotes::new(config.quote_limits()),
+            quotes: KeptQuotes::new(crate::rules::quote_limits(config)),
             given_back: HashMap::new(),
         };
         server.configure(config);
@@ -55,9 +58,9 @@ impl Server {
 
     /// Decides by these rules from now on.
     pub fn configure(&mut self, config: &Config) {
-        self.book.set_admission(config.admission());
+        self.book.set_admission(crate::rules::admission(config));
         self.without_terms = config.pbs.without_terms;
-        self.quotes.configure(config.quote_limits());
+        self.quotes.configure(crate::rules::quote_limits(config));
         self.desk.configure(config.pbs.on_fault);
         self.shares_add_up = config.admission.policy == PolicyName::Libra;
         self.book.count_sold(self.shares_add_up);

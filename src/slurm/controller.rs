@@ -118,7 +118,10 @@ impl Controller {
     /// Without nodes and jobs. `now`: Unix time.
     pub fn new(config: &Config, now: f64) -> Controller {
         let mut controller = Controller {
-            book: Book::new(config.admission(), config.provisional_seconds()),
+            book: Book::new(
+                crate::rules::admission(config),
+                config.provisional_seconds(),
+            ),
             without_terms: WithoutTerms::default(),
             wanted: Vec::new(),
             shared: Vec::new(),
@@ -138,7 +141,7 @@ impl Controller {
             users: HashMap::new(),
             unknown_users: Vec::new(),
             unnamed: HashMap::new(),
-            quotes: KeptQuotes::new(config.quote_limits()),
+            quotes: KeptQuotes::new(crate::rules::quote_limits(config)),
             rewrites: Vec::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.
@@ -151,12 +154,12 @@ impl Controller {
 
     /// Decides by these rules from now on; other partitions count from the next records on.
     pub fn configure(&mut self, config: &Config) {
-        self.book.set_admission(config.admission());
+        self.book.set_admission(crate::rules::admission(config));
         self.book.starts_within(config.slurm.start_delay.0);
         self.without_terms = config.slurm.without_terms;
         self.wanted = config.slurm.partitions.clone();
         self.reserve = config.node.reserve;
-        self.quotes.configure(config.quote_limits());
+        self.quotes.configure(crate::rules::quote_limits(config));
         self.desk.configure(config.slurm.on_fault);
         // Every look does it, so that no submission has to wait for it.
         self.book

@@ -11,7 +11,7 @@
 //! tasks is on record, or the site admits without a promise. Nothing here ends a job that has a process.
 
 use super::claim::{Ask, Claim, look_up};
-use crate::cgroup::VersionChoice;
+use crate::config::VersionChoice;
 use crate::config::{OnFault, WithoutTerms};
 use crate::host::batch::BatchJob;
 use crate::host::ending::Exit;

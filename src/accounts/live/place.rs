@@ -8,14 +8,12 @@ use super::super::AccountsError;
 use super::super::flush::flush;
 use super::super::ledger::{Ledger, with};
 use super::Live;
+use crate::config::LIVE_DIRECTORY;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Where it is unless the configuration says otherwise: in memory, and in a directory where only root makes any.
-pub const DIRECTORY: &str = "/run/libra-accounts";
 
 /// Where it was before: everybody can make directories there, and fill it.
 const BEFORE: &str = "/dev/shm/libra-accounts";
@@ -25,7 +23,7 @@ pub(in super::super) const LOCK: &str = "lock";
 
 /// Where an earlier version's live state may be, beside this directory.
 pub(super) fn before(directory: &Path) -> Option<&'static Path> {
-    (directory == Path::new(DIRECTORY)).then_some(Path::new(BEFORE))
+    (directory == Path::new(LIVE_DIRECTORY)).then_some(Path::new(BEFORE))
 }
 
 /// User number of the ledger's owner.

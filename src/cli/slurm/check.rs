@@ -329,7 +329,7 @@ fn slurm_user(findings: &mut Findings, slurm: &Slurm, file: &Path) {
 
 /// What only a node has.
 fn node(findings: &mut Findings, config: &Config) {
-    match cgroup::open(&config.cgroup_settings()) {
+    match cgroup::open(&libra::rules::cgroup_settings(config)) {
         Enforcement::Active(enforcer) => {
             findings.ok(format!("shares on this node: {}", enforcer.describe()));
         }

@@ -105,7 +105,10 @@ pub fn report(
             .any(|p| p.nodes.iter().any(|n| n == node))
     };
     let (snapshot, mut problems) = snapshot(records, &is_libra);
-    let mut book = Book::new(config.admission(), config.provisional_seconds());
+    let mut book = Book::new(
+        libra::rules::admission(config),
+        config.provisional_seconds(),
+    );
     problems.extend(
         book.rebuild(&snapshot)
             .map_err(|error| SlurmError::Command {

@@ -18,7 +18,6 @@ pub use libra::Libra;
 pub use libra_adaptive::LibraAdaptive;
 pub use libra_risk::LibraRisk;
 pub use libra_sla::LibraSla;
-use serde::{Deserialize, Serialize};
 
 /// What a node offers for a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -137,8 +136,7 @@ pub trait Policy {
 }
 
 /// Which node is the best of those that take a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NodeChoice {
     /// Least processors left over (2004 paper, section 4.1, and both later papers).
     #[default]

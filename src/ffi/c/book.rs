@@ -71,7 +71,10 @@ pub unsafe extern "C" fn libra_book_open(
                 .map_err(|error| Fault::new(c::LIBRA_E_CONFIG, error.to_string()))?,
             None => Config::default(),
         };
-        let book = Book::new(config.admission(), config.provisional_seconds());
+        let book = Book::new(
+            crate::rules::admission(&config),
+            config.provisional_seconds(),
+        );
         out.write(hand_out(Handle::new(book)));
         Ok(0)
     })

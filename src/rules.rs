@@ -1,0 +1,99 @@
+//! The rules of a site: what the configuration says, as the engines that decide and enforce take it.
+
+use crate::book::kept::Limits;
+use crate::cgroup;
+use crate::config::{self, Config, PolicyName, PricingName};
+use crate::decision::admission::Admission;
+use crate::decision::allotment::Spare;
+use crate::decision::overrun::PastDeadline;
+use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice};
+use crate::decision::pricing::{AnyPricing, Linear, Utilisation};
+use crate::decision::share::ShareRule;
+
+/// The rules of admission.
+pub fn admission(config: &Config) -> Admission {
+    let admission = &config.admission;
+    let share_rule = if admission.integral_shares {
+        ShareRule::Integral
+    } else {
+        ShareRule::Exact
+    };
+    let node_choice = match admission.node_choice {
+        config::NodeChoice::BestFit => NodeChoice::BestFit,
+        config::NodeChoice::LeastLoaded => NodeChoice::LeastLoaded,
+    };
+    Admission {
+        policy: match admission.policy {
+            PolicyName::Libra => AnyPolicy::Libra(Libra {
+                node_choice,
+                share_rule,
+            }),
+            PolicyName::LibraSla => AnyPolicy::LibraSla(LibraSla),
+            PolicyName::LibraRisk => AnyPolicy::LibraRisk(LibraRisk {
+                spare_is_shared: config.cgroup.spare == config::Spare::Shared,
+            }),
+            PolicyName::LibraAdaptive => AnyPolicy::LibraAdaptive(LibraAdaptive),
+        },
+        pricing: match config.pricing.rule {
+            PricingName::Linear => AnyPricing::Linear(Linear {
+                alpha: config.pricing.alpha.0,
+                beta: config.pricing.beta.0,
+            }),
+            PricingName::Utilisation => AnyPricing::Utilisation(Utilisation {
+                alpha: config.pricing.alpha.0,
+                beta: config.pricing.beta.0,
+                base: config.pricing.base.0,
+            }),
+        },
+        estimate_margin: admission.estimate_margin.0,
+    }
+}
+
+/// What each round of the control loop does with time that nobody needs; time that is shared in
+/// proportion is given out by the kernel.
+pub fn spare_in_rounds(config: &Config) -> Spare {
+    match config.cgroup.spare {
+        config::Spare::HighestReturn => Spare::HighestReturn,
+        config::Spare::Idle | config::Spare::Shared => Spare::Idle,
+    }
+}
+
+/// What becomes of jobs that have used their estimate and passed their deadline.
+pub fn past_deadline(config: &Config) -> PastDeadline {
+    match config.agent.past_deadline {
+        config::PastDeadline::KeepsShare => PastDeadline::KeepsShare,
+        config::PastDeadline::WhatIsLeft => PastDeadline::WhatIsLeft,
+        config::PastDeadline::EndedAfter(times) => PastDeadline::EndedAfter(times),
+    }
+}
+
+/// How long and how many quotes are kept.
+pub fn quote_limits(config: &Config) -> Limits {
+    Limits {
+        longest: config.admission.longest_quote.0,
+        most: config.admission.most_quotes as usize,
+    }
+}
+
+/// The settings of the enforcement.
+pub fn cgroup_settings(config: &Config) -> cgroup::Settings {
+    cgroup::Settings {
+        version: match config.cgroup.version {
+            config::VersionChoice::Auto => cgroup::VersionChoice::Auto,
+            config::VersionChoice::V1 => cgroup::VersionChoice::V1,
+            config::VersionChoice::V2 => cgroup::VersionChoice::V2,
+            config::VersionChoice::Off => cgroup::VersionChoice::Off,
+        },
+        root: (config.cgroup.root != "auto").then(|| config.cgroup.root.clone()),
+        spare: match config.cgroup.spare {
+            // The control loop gives it out by raising that job's share.
+            config::Spare::Idle | config::Spare::HighestReturn => cgroup::Spare::Idle,
+            config::Spare::Shared => cgroup::Spare::Shared,
+        },
+        period: std::time::Duration::from_secs_f64(config.cgroup.period.0),
+        // Packing was measured and gains nothing, see docs/enforcement.md.
+        pin: cgroup::Pin::Never,
+        ceiling: None,
+        mounts: None,
+    }
+}
