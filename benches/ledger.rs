@@ -6,8 +6,8 @@
 use libra::accounts::flush::flush;
 use libra::accounts::ledger::Ledger;
 use libra::accounts::live::{Act, Live, Payout};
-use libra::accounts::money::Money;
 use libra::accounts::names::AccountName;
+use libra_units::money::Money;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

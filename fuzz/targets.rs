@@ -4,7 +4,6 @@
 //! mean the same once it is written down again, or that leaves a value out of its range. `fuzz/run` drives them with
 //! AFL++; `tests/fuzz.rs` replays what is kept in `fuzz/corpus`, in every `make test`.
 
-use libra::accounts::money::Money;
 use libra::accounts::names::AccountName;
 use libra::accounts::request::Request as AccountsRequest;
 use libra::config::Config;
@@ -13,12 +12,14 @@ use libra::pbs::server::Server;
 use libra::pbs::{exec_vnode, select};
 use libra::slurm::array::SoldJob;
 use libra::slurm::submission::Submission as SlurmSubmission;
-use libra::sold::Sold;
-use libra::text::{duration, indices, memory, terms};
 use libra::web::form::{self, Fields};
 use libra::web::system::Kind;
 use libra::workload::read::{Leniency, read_from};
 use libra::workload::swf;
+use libra_core::sold::Sold;
+use libra_units::money::Money;
+use libra_units::{duration, indices, memory};
+use libra_wording::terms;
 use serde_json::{Value, json};
 
 /// A border: its name, which is also its directory in `fuzz/corpus`, and what is done with an input.

@@ -10,11 +10,11 @@
 
 use crate::accounts::desk::{Denied, coverable};
 use crate::accounts::payments::Payer;
-use crate::book::BookError;
-use crate::decision::counter_offer::CounterOffer;
-use crate::decision::curve::{Judge, Judged, Point, with_deadline};
-use crate::decision::job::Request;
-use crate::decision::refusal::{Reason, Refusal};
+use libra_core::book::BookError;
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::curve::{Judge, Judged, Point, with_deadline};
+use libra_core::decision::job::Request;
+use libra_core::decision::refusal::{Reason, Refusal};
 
 /// Why a job is not taken.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,16 +4,13 @@
 
 pub mod accounts;
 pub mod admit;
-pub mod book;
 pub mod cgroup;
 pub mod config;
-pub mod decision;
 pub mod ffi;
 pub mod host;
 pub mod metrics;
 pub mod pbs;
 pub mod quote;
-pub mod random;
 #[cfg(feature = "simulate")]
 pub mod report;
 #[cfg(feature = "simulate")]
@@ -22,8 +19,6 @@ pub mod rules;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod slurm;
-pub mod sold;
-pub mod text;
 pub mod verdict;
 #[cfg(feature = "cli")]
 pub mod web;

@@ -5,13 +5,13 @@
 //! JSON: PBS cuts such a text at 3171 bytes and Slurm shows it line by line, so the line is short and is one.
 
 use crate::admit::NotTaken;
-use crate::book::kept::NotKept;
-use crate::decision::counter_offer::CounterOffer;
-use crate::decision::curve::{Judged, Point};
-use crate::decision::job::Request;
-use crate::decision::refusal::Refusal;
-use crate::random;
-use crate::text::duration;
+use libra_core::book::kept::NotKept;
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::curve::{Judged, Point};
+use libra_core::decision::job::Request;
+use libra_core::decision::refusal::Refusal;
+use libra_system::random;
+use libra_units::duration;
 use serde_json::{Map, Value, json};
 
 /// What the refusal of a question begins with.

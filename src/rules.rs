@@ -1,14 +1,16 @@
 //! The rules of a site: what the configuration says, as the engines that decide and enforce take it.
 
-use crate::book::kept::Limits;
 use crate::cgroup;
 use crate::config::{self, Config, PolicyName, PricingName};
-use crate::decision::admission::Admission;
-use crate::decision::allotment::Spare;
-use crate::decision::overrun::PastDeadline;
-use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice};
-use crate::decision::pricing::{AnyPricing, Linear, Utilisation};
-use crate::decision::share::ShareRule;
+use libra_core::book::kept::Limits;
+use libra_core::decision::admission::Admission;
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::overrun::PastDeadline;
+use libra_core::decision::policy::{
+    AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice,
+};
+use libra_core::decision::pricing::{AnyPricing, Linear, Utilisation};
+use libra_core::decision::share::ShareRule;
 
 /// The rules of admission.
 pub fn admission(config: &Config) -> Admission {

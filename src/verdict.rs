@@ -3,10 +3,10 @@
 //! The same words everywhere; how something is asked for differs, so each batch system writes counter-offers in its
 //! own way.
 
-use crate::decision::counter_offer::CounterOffer;
-use crate::decision::refusal::Refusal;
-use crate::sold::Sold;
-use crate::text::{credits, duration, percent};
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::refusal::Refusal;
+use libra_core::sold::Sold;
+use libra_units::{credits, duration, percent};
 use std::fmt::Write;
 
 /// How a counter-offer is written to be submitted; none where it cannot be asked for.

@@ -6,7 +6,6 @@
 
 use libra::accounts::desk::Desk;
 use libra::config::{Config, OnFault};
-use libra::decision::job::{Request, Shape, Terms};
 use libra::host::{Host, HostError};
 use libra::pbs::server::Server;
 use libra::quote::{Quote, plain};
@@ -14,8 +13,9 @@ use libra::slurm::array::SoldJob;
 use libra::slurm::controller::{Answer, Controller};
 use libra::slurm::records::{Node, Partition, Records};
 use libra::slurm::submission::Submission;
-use libra::sold::Sold;
-use libra::text::credits;
+use libra_core::decision::job::{Request, Shape, Terms};
+use libra_core::sold::Sold;
+use libra_units::credits;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;

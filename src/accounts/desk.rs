@@ -1,12 +1,12 @@
 //! What an admitting side sees of accounts: off, open, or out of order, and then the site's rule for faults.
 
 use super::AccountsError;
-use super::money::Money;
 use super::payments::{Payer, Payments, Settled};
 use super::settlement::End;
 use crate::config::{Config, OnFault};
-use crate::decision::refusal::Reason;
-use crate::sold::Sold;
+use libra_core::decision::refusal::Reason;
+use libra_core::sold::Sold;
+use libra_units::money::Money;
 
 /// The accounts, for one admitting side.
 pub struct Desk {

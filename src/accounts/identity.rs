@@ -25,7 +25,7 @@ impl Identity {
     /// # Errors
     /// When the system has no random numbers.
     pub fn new(now: i64) -> std::io::Result<Identity> {
-        let bits = crate::random::bits()?;
+        let bits = libra_system::random::bits()?;
         Ok(Identity {
             // Positive, and never 0.
             number: i64::try_from((bits >> 66) | 1).unwrap_or(1),

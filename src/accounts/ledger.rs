@@ -10,9 +10,9 @@
 use super::AccountsError;
 use super::crash::point;
 use super::identity::{self, Identity};
-use super::money::Money;
 use super::movement::{Event, Movement};
-use crate::ffi::sqlite;
+use libra_system::sqlite;
+use libra_units::money::Money;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use std::cell::Cell;
 use std::fs;

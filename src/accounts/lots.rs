@@ -3,7 +3,7 @@
 //! A deposit with a validity is a lot of its own; everything else is lot 0, which never expires. An overdraft is of
 //! lot 0.
 
-use super::money::Money;
+use libra_units::money::Money;
 
 /// The lot of money that never expires.
 pub const FOR_EVER: i64 = 0;

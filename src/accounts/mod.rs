@@ -26,7 +26,6 @@ pub mod ledger;
 pub mod live;
 mod lock;
 pub mod lots;
-pub mod money;
 pub mod movement;
 pub mod names;
 pub mod payments;
@@ -64,9 +63,9 @@ pub enum AccountsError {
         /// The account.
         account: String,
         /// What is there.
-        available: money::Money,
+        available: libra_units::money::Money,
         /// What would be needed.
-        wanted: money::Money,
+        wanted: libra_units::money::Money,
     },
     /// The user may not use the project's money.
     #[error(

@@ -1,6 +1,6 @@
 //! What is written down: movements of money, and changes of accounts.
 
-use super::money::Money;
+use libra_units::money::Money;
 use serde::{Deserialize, Serialize};
 
 /// Why money moved.

@@ -5,10 +5,10 @@ use super::flush::flush;
 use super::ledger::Ledger;
 use super::live::{Account, Act, Live};
 use super::lots::Overdraft;
-use super::money::Money;
 use super::names::AccountName;
 use super::request::{Balance, Caller, Deposit, Limit, Reply, Request, account, note};
 use super::statement::{Pending, Statement, lines};
+use libra_units::money::Money;
 
 /// Does what was asked at `at`, Unix milliseconds. What was done is on the disk afterwards, or the reply says that it is not yet.
 ///

@@ -6,9 +6,9 @@
 
 use super::AccountsError;
 use super::check::Findings;
-use super::money::Money;
 use super::names::AccountName;
 use super::statement::Statement;
+use libra_units::money::Money;
 use serde::{Deserialize, Serialize};
 
 /// Who asks. Known from the system, never from what somebody says.

@@ -18,7 +18,7 @@
 //! The user chooses the penalty rate, so what is paid out has a bound: the price.
 
 use crate::config::Overrun;
-use crate::decision::job::{DeadlineType, Terms};
+use libra_core::decision::job::{DeadlineType, Terms};
 
 /// Part of the estimate that may be used beyond it without being an overrun: measuring has its grain.
 const GRAIN: f64 = 0.02;

@@ -6,7 +6,7 @@
 //! Invariant: the opening balance and the amounts of all lines make the closing balance, and each line has the balance after it.
 
 use super::ledger::Row;
-use super::money::Money;
+use libra_units::money::Money;
 use serde::{Deserialize, Serialize};
 
 /// Words for a charge beyond what was held.

@@ -4,9 +4,9 @@ use super::flush::flush;
 use super::ledger::{BANK, INCOME, Ledger};
 use super::live::{Act, Live, Payout};
 use super::lots::{FOR_EVER, Overdraft};
-use super::money::Money;
 use super::names::AccountName;
 use super::*;
+use libra_units::money::{MICRO, Money};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn at(seconds: i64) -> Act<'static> {
 }
 
 fn credits(amount: i64) -> Money {
-    Money(amount * money::MICRO)
+    Money(amount * MICRO)
 }
 
 struct Place {
@@ -586,7 +586,7 @@ fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
         .expect("paid in");
-    let sold = crate::sold::Sold::parse(LINE).expect("a line");
+    let sold = libra_core::sold::Sold::parse(LINE).expect("a line");
     let mut payments = payments(&place);
     let (now, later) = (1_800_000_000.0, 1_800_000_000.0 + 400.0 * 86_400.0);
     let payer = payments.payer("alice", None, later).expect("pays");
@@ -600,7 +600,7 @@ fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
         "{said}"
     );
     // With its job it stays, without it is free again.
-    let mut compare = |jobs: &[crate::sold::Sold]| {
+    let mut compare = |jobs: &[libra_core::sold::Sold]| {
         let none = std::collections::HashSet::new();
         payments
             .reconcile(jobs.iter(), none, now, now)
@@ -619,7 +619,7 @@ fn a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new() {
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
         .expect("paid in");
-    let sold = crate::sold::Sold::parse(LINE).expect("a line");
+    let sold = libra_core::sold::Sold::parse(LINE).expect("a line");
     let mut payments = payments(&place);
     let now = 1_800_000_000.0;
     let payer = payments.payer("alice", None, now).expect("pays");
@@ -683,7 +683,7 @@ fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() 
     let config = crate::config::Config::from_toml(&text).expect("valid");
     let line = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
         chunks=1:processors=1:memory=0:scatter=0:count=3:payer=user/alice:at=n1*3*0.525";
-    let sold = crate::sold::Sold::parse(line).expect("a line");
+    let sold = libra_core::sold::Sold::parse(line).expect("a line");
     let mut payments = Payments::open(&config, "pbs", false)
         .expect("opens")
         .expect("on");
@@ -712,7 +712,7 @@ fn two_registries_leave_each_others_holds_alone() {
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
         .expect("paid in");
-    let sold = crate::sold::Sold::parse(LINE).expect("a line");
+    let sold = libra_core::sold::Sold::parse(LINE).expect("a line");
     let [mut one, mut other] = [payments(&place), payments(&place)];
     other.tell_apart("0123456789abcdef");
     let now = sold.submitted;

@@ -112,7 +112,7 @@ impl Enforcer {
         let all = self.ceiling.map_or(String::new(), |processors| {
             format!(
                 "; all together get at most {} processors",
-                crate::text::processors(processors)
+                libra_units::processors(processors)
             )
         });
         format!(

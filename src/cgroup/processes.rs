@@ -15,7 +15,7 @@ use nix::sys::signal::{self, Signal};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
 use super::error::Error;
-use crate::ffi::pidfd::PidFd;
+use libra_system::pidfd::PidFd;
 
 pub(crate) const PROCS: &str = "cgroup.procs";
 /// All a threaded v2 group can list.

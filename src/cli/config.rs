@@ -6,7 +6,7 @@ use libra::cgroup::{self, Enforcement};
 use libra::config::{Config, ConfigError, DEFAULT_TOML, VersionChoice};
 use libra::host::machine::Machine;
 use libra::host::registry::Registry;
-use libra::text::{memory, processors};
+use libra_units::{memory, processors};
 use serde_json::json;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -1,20 +1,20 @@
 //! What `run` and `quote` say, for people and as JSON.
 
 use jiff::{Span, Zoned};
-use libra::decision::job::Request;
-use libra::decision::refusal::Refusal;
 use libra::host::Host;
 use libra::host::entry::{Conclusion, Entry};
 use libra::host::submit::Terms;
 use libra::quote::OtherOffer;
-use libra::text::{self, credits, duration};
+use libra_core::decision::job::Request;
+use libra_core::decision::refusal::Refusal;
+use libra_units::{credits, duration};
 use serde_json::{Value, json};
 
 /// A share as percent of a processor: to a tenth, a tiny one to one figure.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if !(percent > 0.0 && percent < 0.1) {
-        return text::percent(share);
+        return libra_units::percent(share);
     }
     let decimals = -percent.log10().floor() as usize;
     let text = format!("{percent:.decimals$}");

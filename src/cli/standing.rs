@@ -2,9 +2,9 @@
 //! `libra slurm status`, out of a book.
 
 use super::show::percent;
-use libra::book::{Book, Phase};
-use libra::decision::share::Standing;
-use libra::text::{duration, processors};
+use libra_core::book::{Book, Phase};
+use libra_core::decision::share::Standing;
+use libra_units::{duration, processors};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -48,7 +48,8 @@ impl Report {
     ) -> Report {
         let snapshot = book.snapshot();
         let on = |name: &str| {
-            let is_on = |job: &&libra::book::JobRecord| job.places.iter().any(|p| p.node == name);
+            let is_on =
+                |job: &&libra_core::book::JobRecord| job.places.iter().any(|p| p.node == name);
             snapshot.jobs.iter().filter(is_on).count()
         };
         let nodes = (snapshot.nodes.iter())

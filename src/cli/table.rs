@@ -3,7 +3,7 @@
 use super::show::percent;
 use libra::host::entry::Phase;
 use libra::host::report::{HostReport, JobReport};
-use libra::text::{duration, processors};
+use libra_units::{duration, processors};
 use std::fmt::Write as _;
 
 /// As long as the longest state, `cancelled`.
@@ -311,8 +311,8 @@ fn bar(part: f64, length: usize, utf8: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libra::decision::share::Standing;
     use libra::host::entry::{Conclusion, Ending};
+    use libra_core::decision::share::Standing;
 
     fn job(id: usize, command: &str, ended_at: Option<f64>) -> JobReport {
         JobReport {

@@ -4,9 +4,9 @@ use super::Failure;
 use super::args::TermsArgs;
 use jiff::civil::{DateTime, Time};
 use jiff::{ToSpan, Zoned};
-use libra::decision::job::{Request, Shape};
-use libra::text::memory;
-use libra::text::terms::{self, PartialTerms};
+use libra_core::decision::job::{Request, Shape};
+use libra_units::memory;
+use libra_wording::terms::{self, PartialTerms};
 
 /// The request that these arguments make, submitted now.
 pub fn request(args: &TermsArgs) -> Result<Request, Failure> {

@@ -2,9 +2,9 @@
 
 use super::args::{Args, WebArgs, WebSystem};
 use super::{Done, Failure, load_config, say, tell};
-use libra::text::duration;
 use libra::web::serve::{Options, Place, Told, serve};
 use libra::web::system::{Kind, Site};
+use libra_units::duration;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! Values with units, as they stand in the configuration. Each refuses what is out of its range
 //! while it is read, so that the error has the line.
 
-use crate::text::{duration, memory};
+use libra_units::{duration, memory};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;

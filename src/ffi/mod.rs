@@ -1,5 +1,4 @@
-//! The one home of unsafe code in this crate: the C interface ([`c`]), starting processes ([`spawn`]), and SQLite's waiting
-//! ([`sqlite`]).
+//! The one home of unsafe code in this crate: the C interface ([`c`]).
 //!
 //! Slurm's plugins have a home of their own for it, `slurm-plugins/sys`.
 
@@ -8,9 +7,6 @@
 // Its functions are visible to whoever loads a library that has them, so plugins leave them out.
 #[cfg(feature = "c-interface")]
 pub mod c;
-pub mod pidfd;
-pub mod spawn;
-pub mod sqlite;
 
 #[cfg(feature = "c-interface")]
 pub use c::*;

@@ -11,9 +11,9 @@ use super::submit::{Terms, group_name};
 use super::{Host, HostError, clock, used};
 use crate::cgroup::{self, DirectoryRecord, Enforcer, Group, GroupRecord};
 use crate::config::VersionChoice;
-use crate::decision::job::{OutOfRange, Request};
-use crate::decision::share::Need;
 use crate::metrics::Rejection;
+use libra_core::decision::job::{OutOfRange, Request};
+use libra_core::decision::share::Need;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Longest id of a job, in bytes: it becomes part of a file's and a directory's name.

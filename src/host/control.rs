@@ -12,10 +12,10 @@ use super::entry::{Entry, Phase, Process, Stopped};
 use super::registry::{Leadership, Stamp};
 use super::{Host, HostError, clock, on_node, used};
 use crate::cgroup::{Group, Signal};
-use crate::decision::allotment::{Claim, allot};
-use crate::decision::node::JobOnNode;
-use crate::decision::policy::Policy;
-use crate::decision::share::{Need, Standing};
+use libra_core::decision::allotment::{Claim, allot};
+use libra_core::decision::node::JobOnNode;
+use libra_core::decision::policy::Policy;
+use libra_core::decision::share::{Need, Standing};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 

@@ -3,7 +3,7 @@
 use super::ending::Exit;
 use super::quotes::KeptQuote;
 use crate::cgroup::GroupRecord;
-use crate::decision::job::{Request, Terms};
+use libra_core::decision::job::{Request, Terms};
 use serde::{Deserialize, Serialize};
 use std::fs;
 

@@ -2,8 +2,8 @@
 
 use super::control::ControlLoop;
 use super::entry::Phase;
-use crate::decision::share::Standing;
 use crate::metrics::figures::HostJobs;
+use libra_core::decision::share::Standing;
 
 impl ControlLoop<'_> {
     /// The jobs as of the last round.

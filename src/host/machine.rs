@@ -2,7 +2,7 @@
 
 use crate::cgroup;
 use crate::config::{Config, Memory, Processors};
-use crate::decision::node::NodeSpec;
+use libra_core::decision::node::NodeSpec;
 use std::fs;
 
 /// This host as a node.

@@ -33,8 +33,8 @@ mod tests;
 
 use crate::cgroup::{self, Enforcement, Enforcer, Group};
 use crate::config::Config;
-use crate::decision::node::JobOnNode;
 use entry::Entry;
+use libra_core::decision::node::JobOnNode;
 use machine::Machine;
 use registry::{Registry, RegistryError};
 use std::path::PathBuf;
@@ -115,10 +115,10 @@ pub enum HostError {
     Account(String),
     /// A quote.
     #[error(transparent)]
-    Quote(#[from] crate::book::kept::NotKept),
+    Quote(#[from] libra_core::book::kept::NotKept),
     /// A value is out of range.
     #[error(transparent)]
-    OutOfRange(#[from] crate::decision::job::OutOfRange),
+    OutOfRange(#[from] libra_core::decision::job::OutOfRange),
 }
 
 impl Host {

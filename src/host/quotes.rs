@@ -9,12 +9,12 @@ use super::registry::Lock;
 use super::submit::{Accepted, Terms, refused};
 use super::{Host, HostError, clock};
 use crate::admit::NotTaken;
-use crate::book::kept::{NotKept, differences, missing, new_number};
-use crate::decision::admission::affordable;
-use crate::decision::job::Request;
-use crate::decision::node::NodeView;
-use crate::decision::refusal::{Reason, Refusal};
 use crate::quote::{KeptAs, secret};
+use libra_core::book::kept::{NotKept, differences, missing, new_number};
+use libra_core::decision::admission::affordable;
+use libra_core::decision::job::Request;
+use libra_core::decision::node::NodeView;
+use libra_core::decision::refusal::{Reason, Refusal};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use super::entry::{Conclusion, Ending, Phase, Stopped};
 use super::{Host, HostError, clock};
-use crate::decision::share::Standing;
+use libra_core::decision::share::Standing;
 use serde::Serialize;
 
 /// One job.

@@ -15,10 +15,10 @@
 
 use super::entry::Entry;
 use super::{Host, HostError, clock};
-use crate::decision::TOLERANCE;
-use crate::decision::allotment::Shortage;
-use crate::decision::policy::Policy;
-use crate::decision::share::Standing;
+use libra_core::decision::TOLERANCE;
+use libra_core::decision::allotment::Shortage;
+use libra_core::decision::policy::Policy;
+use libra_core::decision::share::Standing;
 
 /// The admitting side rounds shares and sums them up in its own order, so a host that is exactly full may be over it by this part.
 const ROUNDING: f64 = 1e-6 + TOLERANCE;

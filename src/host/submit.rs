@@ -6,15 +6,15 @@ use super::registry::Lock;
 use super::{Host, HostError, clock, on_node, used};
 use crate::admit::NotTaken;
 use crate::cgroup::{Group, Limits};
-use crate::decision::counter_offer::budget_needed;
-use crate::decision::curve::{Point, curve};
-use crate::decision::job::Request;
-use crate::decision::node::{JobOnNode, PlainNode};
-use crate::decision::placement::{self, Placement};
-use crate::decision::policy::Policy;
-use crate::decision::refusal::Refusal;
-use crate::decision::share::Need;
 use crate::metrics::Reason;
+use libra_core::decision::counter_offer::budget_needed;
+use libra_core::decision::curve::{Point, curve};
+use libra_core::decision::job::Request;
+use libra_core::decision::node::{JobOnNode, PlainNode};
+use libra_core::decision::placement::{self, Placement};
+use libra_core::decision::policy::Policy;
+use libra_core::decision::refusal::Refusal;
+use libra_core::decision::share::Need;
 use std::time::Instant;
 
 /// So many jobs after each other, one looks for ended ones to forget.

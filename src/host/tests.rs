@@ -4,7 +4,7 @@ use super::entry::{Entry, Phase, Process, VERSION};
 use super::registry::{Registry, RegistryError};
 use super::{Host, HostError};
 use crate::config::Config;
-use crate::decision::job::{Request, Terms};
+use libra_core::decision::job::{Request, Terms};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;

@@ -111,7 +111,7 @@ impl Reason {
         Reason::Fault,
     ];
 
-    /// Its word in metrics and history; that of [`crate::decision::refusal::Reason::category`] where it is one of those.
+    /// Its word in metrics and history; that of [`libra_core::decision::refusal::Reason::category`] where it is one of those.
     pub fn word(self) -> &'static str {
         match self {
             Reason::Invalid => "invalid",

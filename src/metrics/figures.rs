@@ -2,7 +2,7 @@
 
 use super::families::*;
 use super::{Counts, Histogram, Outcome, Page, Reason, Rejection, System};
-use crate::book::figures::ClusterFigures;
+use libra_core::book::figures::ClusterFigures;
 
 /// Most bytes of lines about single nodes; a file for all nodes of a large cluster would be megabytes.
 const MOST_ABOUT_NODES: usize = 40 * 1024;

@@ -7,7 +7,7 @@
 
 use super::figures::{show_cluster, show_counts};
 use super::{Counts, Format, Page, Record, System};
-use crate::book::figures::ClusterFigures;
+use libra_core::book::figures::ClusterFigures;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

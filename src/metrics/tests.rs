@@ -4,8 +4,8 @@ use super::families::{ALL, Kind};
 use super::figures::{show_cluster, show_counts, show_host};
 use super::files::{Files, read};
 use super::*;
-use crate::book::figures::{ClusterFigures, MOST_NODES, NodeFigures};
-use crate::decision::refusal;
+use libra_core::book::figures::{ClusterFigures, MOST_NODES, NodeFigures};
+use libra_core::decision::refusal;
 use std::time::Duration;
 
 const NOON: f64 = 1_790_000_400.0;
@@ -66,7 +66,7 @@ fn whole_page() -> Page {
 
 #[test]
 fn every_category_of_a_refusal_is_a_reason() {
-    let source = include_str!("../decision/refusal.rs");
+    let source = include_str!("../../crates/core/src/decision/refusal.rs");
     let body = source.split("pub fn category").nth(1).expect("it is there");
     let body = body.split("\n    }\n").next().expect("its end");
     let words: Vec<&str> = body.split('"').skip(1).step_by(2).collect();

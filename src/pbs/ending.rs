@@ -11,9 +11,9 @@ use super::server::{Server, accept, accept_and_log};
 use super::{BadEvent, exec_vnode, need, number, text};
 use crate::accounts::settlement::{End, HowEnded};
 use crate::metrics::Outcome;
-use crate::sold::Sold;
-use crate::text::{credits, duration};
 use crate::verdict;
+use libra_core::sold::Sold;
+use libra_units::{credits, duration};
 use serde_json::Value;
 
 /// PBS's substates of a job that is being taken back into its queue (job.h: RERUN to RERUN3).

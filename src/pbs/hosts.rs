@@ -18,7 +18,7 @@ use crate::host::batch::BatchJob;
 use crate::host::ending::Exit;
 use crate::host::{Host, HostError, clock};
 use crate::metrics::Rejection;
-use crate::sold::Sold;
+use libra_core::sold::Sold;
 use serde_json::{Map, Value, json};
 
 /// A job younger than this is not taken for a leftover, in seconds: PBS may just be starting it.

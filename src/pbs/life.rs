@@ -3,11 +3,11 @@
 use super::release::Claim;
 use super::server::{Server, accept, refuse};
 use super::{BadEvent, TERMS, exec_vnode, list, need, text};
-use crate::book::{BookError, JobRecord, Phase, PlaceRecord};
-use crate::decision::TOLERANCE;
 use crate::metrics::Outcome;
-use crate::sold::Sold;
-use crate::text::{indices, processors};
+use libra_core::book::{BookError, JobRecord, Phase, PlaceRecord};
+use libra_core::decision::TOLERANCE;
+use libra_core::sold::Sold;
+use libra_units::{indices, processors};
 use serde_json::{Value, json};
 
 /// What may not be altered of a job that was sold something: its terms, and what was asked for.

@@ -1,12 +1,12 @@
 //! Libra inside OpenPBS: what its hooks ask, answered.
 //!
 //! The hooks (`pbs-hooks/`) are thin: they show this module an event as JSON and do what the answer
-//! says. [`server`] answers inside pbs_server, over a [`crate::book::Book`]; [`hosts`] answers on execution hosts,
+//! says. [`server`] answers inside pbs_server, over a [`libra_core::book::Book`]; [`hosts`] answers on execution hosts,
 //! over the host's registry and cgroups. Both are reached through one C function, `libra_pbs_event`
 //! ([`crate::ffi`]).
 //!
 //! PBS's own job records are the truth: every accepted job carries a line of what was sold
-//! ([`crate::sold`]) in its resource `libra_terms`. After a restart of pbs_server the book is built from those
+//! ([`libra_core::sold`]) in its resource `libra_terms`. After a restart of pbs_server the book is built from those
 //! lines, and now and then it is compared with them ([`records`]).
 //!
 //! What PBS writes is read in one place each: [`select`] (what a job asks for), [`exec_vnode`] (where it
@@ -33,7 +33,7 @@ mod tests;
 use serde_json::Value;
 
 /// Resources that users set, in the order in which they are described.
-pub const TERMS: [&str; 5] = crate::text::terms::KEYS;
+pub const TERMS: [&str; 5] = libra_wording::terms::KEYS;
 
 /// Resource of a job that is a question, or comes with a kept quote: see [`crate::quote`].
 pub const QUOTE: &str = "libra_quote";

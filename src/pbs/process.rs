@@ -9,7 +9,7 @@ use crate::config::{Config, ConfigError};
 use crate::host::{Host, HostError};
 use crate::metrics::files::Files;
 use crate::metrics::{Reason, System};
-use crate::sold::Sold;
+use libra_core::sold::Sold;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};

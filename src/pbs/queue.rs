@@ -7,14 +7,14 @@ use super::{BadEvent, TERMS, number, text};
 use crate::accounts::desk::Denied;
 use crate::accounts::payments::Payer;
 use crate::admit::{Nodes, NotTaken, admit};
-use crate::book::{Admitted, BookError, Offer};
 use crate::config::WithoutTerms;
-use crate::decision::counter_offer::CounterOffer;
-use crate::decision::job::{Request, Terms};
-use crate::sold::Sold;
-use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
-use crate::text::{credits, duration, indices};
 use crate::verdict;
+use libra_core::book::{Admitted, BookError, Offer};
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::job::{Request, Terms};
+use libra_core::sold::Sold;
+use libra_units::{credits, duration, indices};
+use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 use serde_json::{Value, json};
 
 /// Most jobs that one refusal asks PBS about, see [`Server::queue`].

@@ -8,12 +8,12 @@ use super::server::{Server, refuse};
 use super::text;
 use crate::accounts::desk::Denied;
 use crate::admit::{Nodes, NotTaken, admit, paid_curve};
-use crate::book::kept::{Kept, Order, Wanted};
-use crate::book::{Admitted, Offer};
-use crate::decision::curve::{Judged, curve};
-use crate::decision::job::Request;
 use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
-use crate::text::credits;
+use libra_core::book::kept::{Kept, Order, Wanted};
+use libra_core::book::{Admitted, Offer};
+use libra_core::decision::curve::{Judged, curve};
+use libra_core::decision::job::Request;
+use libra_units::credits;
 use serde_json::Value;
 
 /// Longest answer, in bytes: PBS cuts a refusal at 3171.

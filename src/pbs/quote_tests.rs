@@ -1,7 +1,7 @@
 use super::server::Server;
 use crate::config::Config;
 use crate::quote::{Quote, find_dropped};
-use crate::sold::Sold;
+use libra_core::sold::Sold;
 use serde_json::{Value, json};
 
 const NOW: f64 = 1_790_000_000.0;

@@ -11,9 +11,9 @@ use super::life::{ids, in_judged_chunks, record, subjob_of};
 use super::release::{Claim, claim, is_unpaid};
 use super::server::Server;
 use super::{BadEvent, exec_vnode, list, need, number, text};
-use crate::book::{BookError, JobRecord, NodeRecord, Phase, Snapshot};
-use crate::sold::Sold;
-use crate::text::{indices, memory};
+use libra_core::book::{BookError, JobRecord, NodeRecord, Phase, Snapshot};
+use libra_core::sold::Sold;
+use libra_units::{indices, memory};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -206,7 +206,7 @@ fn job_records(
     if runs && !given.is_empty() {
         let like = record.places[0].clone();
         record.places = (given.into_iter())
-            .map(|(node, chunks)| crate::book::PlaceRecord {
+            .map(|(node, chunks)| libra_core::book::PlaceRecord {
                 node,
                 chunks,
                 ..like.clone()

@@ -16,11 +16,11 @@ use super::server::{Server, accept_with, refuse};
 use super::{BadEvent, list, number, text};
 use crate::accounts::desk::Denied;
 use crate::accounts::payments::Payer;
-use crate::book::{BookError, Phase};
-use crate::decision::TOLERANCE;
-use crate::sold::{Sold, SoldPlace};
-use crate::text::credits;
 use crate::verdict;
+use libra_core::book::{BookError, Phase};
+use libra_core::decision::TOLERANCE;
+use libra_core::sold::{Sold, SoldPlace};
+use libra_units::credits;
 use serde_json::{Map, Value, json};
 
 /// A job that became eligible to run so many seconds after it was sold something was held in between. A reservation without an id
@@ -61,7 +61,7 @@ pub(super) fn claim(job: &Value, sold: &Sold, at: f64) -> Claim {
 /// Is its money to go back as well? Not that of an array of which some job has begun: it is paid for by one hold.
 pub(super) fn is_unpaid(job: &Value, sold: &Sold, at: f64) -> bool {
     let begun = match text(job, "remaining") {
-        Some(indices) if sold.count > 1 => crate::text::indices::parse(indices)
+        Some(indices) if sold.count > 1 => libra_units::indices::parse(indices)
             .map_or(true, |left| left.len() < sold.count as usize),
         _ => text(job, "state") == Some("B"),
     };

@@ -1,7 +1,7 @@
 //! Jobs that wait: what they hold, and what is asked anew; and what is believed of ends.
 
 use super::tests::{ask, config, enter, node, server_with, submit, terms, text, with};
-use crate::sold::Sold;
+use libra_core::sold::Sold;
 use serde_json::{Value, json};
 
 fn one_node() -> super::server::Server {

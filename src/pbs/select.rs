@@ -4,8 +4,8 @@
 //! and `mem` are judged; `mpiprocs` and `ompthreads` are passed on; anything else (`host=n1`, `arch=linux`,
 //! `bigmem=True`) is a condition that a node must meet.
 
-use crate::decision::job::{OutOfRange, Shape};
-use crate::text::memory;
+use libra_core::decision::job::{OutOfRange, Shape};
+use libra_units::memory;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 

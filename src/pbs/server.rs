@@ -8,10 +8,10 @@
 
 use super::{BadEvent, need, number, text};
 use crate::accounts::desk::Desk;
-use crate::book::Book;
-use crate::book::kept::KeptQuotes;
 use crate::config::{Config, PolicyName, WithoutTerms};
 use crate::metrics::Counts;
+use libra_core::book::Book;
+use libra_core::book::kept::KeptQuotes;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 

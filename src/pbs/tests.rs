@@ -2,7 +2,7 @@
 
 use super::server::Server;
 use crate::config::Config;
-use crate::sold::Sold;
+use libra_core::sold::Sold;
 use serde_json::{Value, json};
 
 /// Hand-worked numbers know no margin.

@@ -7,7 +7,7 @@ use super::run::{PolicyRun, both, percent, plot, words};
 use super::scale::count;
 use super::{Axis, Plot, Point, Promises, Series, Strip, Strips, style};
 use crate::simulate::series;
-use crate::text::duration;
+use libra_units::duration;
 
 /// The distribution of slowdowns.
 pub(super) fn slowdowns(runs: &[PolicyRun]) -> Figure {

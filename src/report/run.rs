@@ -6,7 +6,7 @@ use super::{Axis, Bars, Part, Plot, Row, Size};
 use crate::simulate::series;
 use crate::simulate::summary::{Measure, Summary};
 use crate::simulate::sums::Spread;
-use crate::text::duration;
+use libra_units::duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One policy over the workload.

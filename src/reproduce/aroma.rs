@@ -15,11 +15,11 @@ mod statements;
 
 pub use statements::{Figure, Statement, Verdict};
 
-use crate::decision::job::{LONGEST, SHORTEST, Terms};
 use crate::simulate::aroma::{Aroma, Class, MappingObserver};
 use crate::simulate::{Fate, Machine, Observer, Outcome};
 use crate::workload::Job;
 use crate::workload::swf::Record;
+use libra_core::decision::job::{LONGEST, SHORTEST, Terms};
 
 /// Hosts of SDSC SP2, of one processor each.
 pub const HOSTS: u32 = 128;

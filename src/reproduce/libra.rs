@@ -12,10 +12,6 @@ use super::picture::{Bar, Picture, Row};
 use super::statement::{Statement, Tested};
 use super::sweep::{Run, run, spread};
 use super::{Options, Reading, Reproduction};
-use crate::decision::admission::Admission;
-use crate::decision::allotment::Spare;
-use crate::decision::policy::{Libra, NodeChoice};
-use crate::decision::pricing::AnyPricing;
 use crate::report::figure::Table;
 use crate::simulate::queue::Fifo;
 use crate::simulate::shares::Shares;
@@ -23,6 +19,10 @@ use crate::simulate::sums::Spread;
 use crate::simulate::{Fate, Machine, Observer, Outcome, Scheduler};
 use crate::workload::Job;
 use crate::workload::uniform::Uniform;
+use libra_core::decision::admission::Admission;
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::policy::{Libra, NodeChoice};
+use libra_core::decision::pricing::AnyPricing;
 
 /// MIPS of a processor: see the table of ratings, which is computed with every run.
 pub const RATING: f64 = 90.0;

@@ -11,11 +11,11 @@ use super::panel::{Curve, Panel};
 use super::parallel::Progress;
 use super::sweep::{Contender, Part, Run, free_of_charge, spread};
 use super::{Options, Reading, Reproduction};
-use crate::decision::allotment::Spare;
-use crate::decision::policy::{Libra, LibraRisk};
 use crate::simulate::queue::Edf;
 use crate::workload::read::Log;
 use crate::workload::terms::{Estimates, TermsModel, Unfit};
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::policy::{Libra, LibraRisk};
 
 /// Jobs of the log that the paper takes: its last ones.
 const JOBS: usize = 3000;

@@ -13,12 +13,12 @@ use super::parallel::Progress;
 use super::statement::{Verdict, mean};
 use super::sweep::{Contender, Part, Run, free_of_charge};
 use super::{Options, Reading, Reproduction};
-use crate::decision::allotment::Spare;
-use crate::decision::policy::{Libra, LibraSla};
 use crate::report::figure::Table;
 use crate::simulate::sums::Spread;
 use crate::workload::read::Log;
 use crate::workload::terms::{Amounts, TermsModel, Unfit};
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::policy::{Libra, LibraSla};
 
 /// Jobs of the log that the paper takes: its last ones.
 const JOBS: usize = 1000;

@@ -5,11 +5,6 @@
 
 use super::Options;
 use super::parallel::{self, Progress};
-use crate::decision::admission::Admission;
-use crate::decision::allotment::Spare;
-use crate::decision::job::DeadlineType;
-use crate::decision::policy::Policy;
-use crate::decision::pricing::{AnyPricing, Linear};
 use crate::simulate::measures::{Measures, Tally};
 use crate::simulate::shares::Shares;
 use crate::simulate::sums::Spread;
@@ -17,6 +12,11 @@ use crate::simulate::{Fate, Machine, Observer, Outcome, Scheduler};
 use crate::workload::read::{Leniency, Log, Subset};
 use crate::workload::swf::Record;
 use crate::workload::terms::{self, TermsModel, Unfit};
+use libra_core::decision::admission::Admission;
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::job::DeadlineType;
+use libra_core::decision::policy::Policy;
+use libra_core::decision::pricing::{AnyPricing, Linear};
 
 /// A scheduler that takes part.
 #[derive(Debug, Clone, Copy)]
@@ -199,9 +199,9 @@ pub fn spread(runs: &[Run], measure: impl Fn(&Run) -> Option<f64>) -> Option<Spr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::policy::Libra;
     use crate::simulate::queue::Fifo;
     use crate::workload::terms::Estimates;
+    use libra_core::decision::policy::Libra;
 
     const CONTENDERS: [Contender; 2] = [
         Contender {

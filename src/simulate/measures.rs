@@ -5,7 +5,7 @@
 
 use super::sums::Sum;
 use super::{Fate, Machine, Observer, Outcome};
-use crate::decision::job::DeadlineType;
+use libra_core::decision::job::DeadlineType;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

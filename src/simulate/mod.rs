@@ -20,8 +20,8 @@ pub mod sums;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use crate::decision::node::NodeSpec;
 use crate::workload::Job;
+use libra_core::decision::node::NodeSpec;
 
 /// The simulated cluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,7 @@ pub enum Fate<'a> {
     Refused {
         /// When that was said, seconds of the simulation.
         at: f64,
-        /// The category of the reason, see [`crate::decision::refusal::Reason::category`].
+        /// The category of the reason, see [`libra_core::decision::refusal::Reason::category`].
         reason: &'static str,
     },
     /// It ran to its end.

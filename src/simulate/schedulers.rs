@@ -6,10 +6,10 @@ use super::Scheduler;
 use super::aroma::{self, Aroma};
 use super::queue::{Easy, Edf, Fifo};
 use super::shares::Shares;
-use crate::decision::admission::Admission;
-use crate::decision::allotment::Spare;
-use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
-use crate::text::words::nearest;
+use libra_core::decision::admission::Admission;
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
+use libra_wording::words::nearest;
 
 /// What schedulers that admit jobs are told. Others need none of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

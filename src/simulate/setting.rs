@@ -2,9 +2,9 @@
 
 use super::Machine;
 use super::schedulers::Options;
-use crate::decision::job::OutOfRange;
-use crate::text::words::nearest;
 use crate::workload::terms::{Amounts, Estimates, TermsModel};
+use libra_core::decision::job::OutOfRange;
+use libra_wording::words::nearest;
 use std::str::FromStr;
 
 /// Everything that a run depends on, besides the log, the seed and the policy.
@@ -97,7 +97,7 @@ pub enum Parameter {
     PenaltyRatio,
     /// [`Amounts::spread`] of the penalty rate
     PenaltySpread,
-    /// [`crate::decision::admission::Admission::estimate_margin`]
+    /// [`libra_core::decision::admission::Admission::estimate_margin`]
     EstimateMargin,
     /// [`Setting::nodes`]
     Nodes,

@@ -1,8 +1,8 @@
 //! Jobs and outcomes for the tests of what is measured.
 
 use super::{Fate, Outcome};
-use crate::decision::job::Terms;
 use crate::workload::Job;
+use libra_core::decision::job::Terms;
 
 /// A job of one slot, with an exact estimate and a budget of 100.
 pub fn job(submit: f64, run_time: f64, deadline: f64) -> Job {

@@ -1,10 +1,10 @@
 //! What was sold to a Slurm job, in its admin comment, with the tasks of an array.
 //!
-//! `libra:` and the line of [`crate::sold`]; an array has `:tasks=1-3,7` behind it, so that every task finds its own part of
+//! `libra:` and the line of [`libra_core::sold`]; an array has `:tasks=1-3,7` behind it, so that every task finds its own part of
 //! the plan when others have left the array already.
 
-use crate::sold::{NotSold, Sold};
-use crate::text::indices;
+use libra_core::sold::{NotSold, Sold};
+use libra_units::indices;
 
 /// What the admin comment of a job begins with that was sold something.
 pub const PREFIX: &str = "libra:";

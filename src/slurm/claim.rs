@@ -85,7 +85,7 @@ pub type Ask<'a> = &'a dyn Fn(u32) -> Option<Record>;
 pub enum Claim {
     /// This line was sold to this job.
     Sold {
-        /// See [`crate::sold`].
+        /// See [`libra_core::sold`].
         line: String,
         /// Nodes that the job has, at least 1.
         nodes: u32,

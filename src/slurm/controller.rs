@@ -16,12 +16,12 @@ use super::words::in_few_words;
 use crate::accounts::desk::{Denied, Desk};
 use crate::accounts::payments::Payer;
 use crate::admit::{NotTaken, admit};
-use crate::book::kept::KeptQuotes;
-use crate::book::{Admitted, Book};
 use crate::config::{Config, Reserve, WithoutTerms};
-use crate::decision::job::{Request, Shape};
-use crate::sold::Sold;
 use crate::verdict;
+use libra_core::book::kept::KeptQuotes;
+use libra_core::book::{Admitted, Book};
+use libra_core::decision::job::{Request, Shape};
+use libra_core::sold::Sold;
 use std::collections::{HashMap, HashSet};
 
 /// One slurmctld's book.

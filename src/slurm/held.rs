@@ -15,11 +15,11 @@ use super::look::Look;
 use super::records::{Job, State};
 use crate::accounts::desk::Denied;
 use crate::accounts::payments::Payer;
-use crate::book::BookError;
-use crate::decision::job::Request;
-use crate::sold::Sold;
-use crate::text::{credits, duration, percent};
 use crate::verdict;
+use libra_core::book::BookError;
+use libra_core::decision::job::Request;
+use libra_core::sold::Sold;
+use libra_units::{credits, duration, percent};
 
 /// What stands before Libra's words, where a job's comment has others.
 const OURS: &str = " | libra: ";

@@ -6,11 +6,11 @@ use super::array::{SoldJob, is_ours};
 use super::controller::Controller;
 use super::held::{Rest, Rewrite, rest, returned};
 use super::records::{Job, Partition, Records, State, snapshot};
-use crate::book::{BookError, Phase, Snapshot};
 use crate::metrics::{Counts, Outcome};
-use crate::sold::Sold;
-use crate::text::{credits, duration, indices};
 use crate::verdict;
+use libra_core::book::{BookError, Phase, Snapshot};
+use libra_core::sold::Sold;
+use libra_units::{credits, duration, indices};
 use std::collections::{HashMap, HashSet};
 
 /// An acceptance whose job is not in records that were taken so many seconds later has none: another plugin or Slurm itself
@@ -261,7 +261,7 @@ impl Controller {
                 self.unnamed.remove(&job.token);
                 look.log.push(format!(
                     "job {id}: {} of a processor for {} credits, due in {}",
-                    crate::text::percent(job.places.first().map_or(0.0, |place| place.share)),
+                    libra_units::percent(job.places.first().map_or(0.0, |place| place.share)),
                     credits(job.price),
                     duration::show(job.submitted + job.request.terms.deadline - now),
                 ));

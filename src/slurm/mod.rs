@@ -1,6 +1,6 @@
 //! Libra inside Slurm: what its plugins ask, answered; plain Rust, without Slurm's own types.
 //!
-//! [`controller`] decides inside slurmctld, over a [`crate::book::Book`]. [`node`] begins, joins and ends jobs on a
+//! [`controller`] decides inside slurmctld, over a [`libra_core::book::Book`]. [`node`] begins, joins and ends jobs on a
 //! node, over the host's registry and cgroups, and believes only what [`claim`] finds on record. The plugins (`slurm-plugins/`) turn Slurm's structures into these
 //! modules' and back, and decide nothing.
 //!
@@ -36,7 +36,7 @@ pub const SOLD_VARIABLE: &str = "LIBRA_SOLD";
 /// Option of a job that is a question, or comes with a kept quote: see [`crate::quote`].
 pub const QUOTE_OPTION: &str = "sla-quote";
 
-/// Users' options, in the order in which they are described: the option, and the key of [`crate::text::terms`].
+/// Users' options, in the order in which they are described: the option, and the key of [`libra_wording::terms`].
 pub const OPTIONS: [(&str, &str); 5] = [
     ("estimate", "estimate"),
     ("sla-deadline", "deadline"),

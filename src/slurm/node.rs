@@ -17,7 +17,7 @@ use crate::host::batch::BatchJob;
 use crate::host::ending::Exit;
 use crate::host::{Host, HostError, clock};
 use crate::metrics::Rejection;
-use crate::sold::Sold;
+use libra_core::sold::Sold;
 use std::path::PathBuf;
 
 /// Seconds beyond its longest time in Slurm after which a job without processes is taken for left over: for Slurm's
@@ -37,7 +37,7 @@ pub struct Starting<'a> {
     pub name: &'a str,
     /// User number of its owner.
     pub user: u32,
-    /// What its environment says was sold to it ([`crate::sold`]); none for a job without terms. Users can write it.
+    /// What its environment says was sold to it ([`libra_core::sold`]); none for a job without terms. Users can write it.
     pub claimed: Option<&'a str>,
     /// Slurm's name for this node.
     pub node: &'a str,

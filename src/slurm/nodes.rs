@@ -3,9 +3,9 @@
 use super::controller::Controller;
 use super::submission::{Asked, NotJudged, Submission};
 use crate::admit::{Nodes, NotTaken};
-use crate::book::{Admitted, BookError, Offer};
-use crate::decision::job::Request;
-use crate::text::duration;
+use libra_core::book::{Admitted, BookError, Offer};
+use libra_core::decision::job::Request;
+use libra_units::duration;
 
 /// What a submission asks for, and where it may go: partition, and which nodes or why none.
 pub(super) struct Where {

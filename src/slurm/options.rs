@@ -4,9 +4,9 @@
 //! not believed.
 
 use super::{OPTIONS, QUOTE_OPTION};
-use crate::book::kept::Order;
-use crate::decision::job::{DeadlineType, Terms};
-use crate::text::terms::{PartialTerms, TermsError, deadline_as_duration};
+use libra_core::book::kept::Order;
+use libra_core::decision::job::{DeadlineType, Terms};
+use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 
 /// An option in `--help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

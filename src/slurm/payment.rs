@@ -11,7 +11,7 @@ use super::records::{Job, Records, State};
 use crate::accounts::AccountsError;
 use crate::accounts::payments::Payments;
 use crate::accounts::settlement::{End, HowEnded};
-use crate::sold::Sold;
+use libra_core::sold::Sold;
 use std::collections::HashSet;
 
 /// Time between two comparisons of all holds with all jobs, in seconds.

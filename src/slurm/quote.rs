@@ -10,13 +10,13 @@ use super::submission::{NotJudged, Submission};
 use super::words::{in_few_words, write_offer};
 use crate::accounts::desk::Denied;
 use crate::admit::{Nodes, NotTaken, admit, paid_curve};
-use crate::book::kept::{Kept, NotKept, Order, Wanted};
-use crate::book::{Admitted, Offer};
-use crate::decision::curve::{Judged, curve};
-use crate::decision::job::Request;
 use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
-use crate::sold::Sold;
-use crate::text::{credits, indices};
+use libra_core::book::kept::{Kept, NotKept, Order, Wanted};
+use libra_core::book::{Admitted, Offer};
+use libra_core::decision::curve::{Judged, curve};
+use libra_core::decision::job::Request;
+use libra_core::sold::Sold;
+use libra_units::{credits, indices};
 
 /// Longest answer, in bytes: Slurm's clients print a line of any length, logs are for people.
 const LONGEST_LINE: usize = 8000;

@@ -3,7 +3,7 @@ use super::records::{Node, Partition, Records};
 use super::submission::Submission;
 use crate::config::Config;
 use crate::quote::{Quote, find_dropped};
-use crate::sold::Sold;
+use libra_core::sold::Sold;
 
 const NOW: f64 = 1_790_000_000.0;
 

@@ -6,7 +6,7 @@
 use super::array::{ArrayTasks, SoldJob};
 use super::held::rest;
 use crate::accounts::settlement::HowEnded;
-use crate::book::{JobRecord, NodeRecord, Phase, PlaceRecord, Snapshot};
+use libra_core::book::{JobRecord, NodeRecord, Phase, PlaceRecord, Snapshot};
 
 /// Everything, as it was at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -140,7 +140,7 @@ impl Job {
     }
 }
 
-/// The records as a snapshot for [`crate::book::Book::rebuild`] and [`crate::book::Book::reconcile`], and what could not be
+/// The records as a snapshot for [`libra_core::book::Book::rebuild`] and [`libra_core::book::Book::reconcile`], and what could not be
 /// taken. `is_libra`: is this node in one of Libra's partitions?
 ///
 /// A running job counts as having run at the share it was sold since it started: Slurm measures nothing that would say it

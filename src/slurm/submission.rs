@@ -3,9 +3,9 @@
 use super::array::PREFIX;
 use super::{OPTIONS, QUOTE_OPTION};
 use crate::accounts::desk::Denied;
-use crate::decision::job::{Shape, Terms};
-use crate::text::terms::{self, KEYS, PartialTerms, TermsError, deadline_as_duration};
-use crate::text::{duration, indices};
+use libra_core::decision::job::{Shape, Terms};
+use libra_units::{duration, indices};
+use libra_wording::terms::{self, KEYS, PartialTerms, TermsError, deadline_as_duration};
 
 /// What was asked for; none where the user said nothing about it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -275,7 +275,7 @@ fn quote_of(pair: &str) -> Option<&str> {
     (key.trim() == "quote").then_some(value.trim())
 }
 
-/// The key of [`crate::text::terms`] of an option, with `-` or `_` in it.
+/// The key of [`libra_wording::terms`] of an option, with `-` or `_` in it.
 fn key_of(option: &str) -> Option<&'static str> {
     let option = option.replace('_', "-");
     (OPTIONS.iter())

@@ -8,8 +8,8 @@ use super::records::{Job, Node, Partition, Records, State};
 use super::submission::Submission;
 use super::words::write_offer;
 use crate::config::Config;
-use crate::decision::counter_offer::CounterOffer;
 use crate::metrics::Outcome;
+use libra_core::decision::counter_offer::CounterOffer;
 use std::collections::HashMap;
 
 const START: f64 = 1000.0;

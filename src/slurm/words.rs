@@ -3,10 +3,10 @@
 use super::controller::Controller;
 use super::submission::Submission;
 use crate::admit::NotTaken;
-use crate::decision::counter_offer::CounterOffer;
-use crate::decision::refusal::Reason;
-use crate::text::{credits, duration};
 use crate::verdict;
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::refusal::Reason;
+use libra_units::{credits, duration};
 
 /// Longest text that a user is told, in bytes: what was asked for may be in it.
 const LONGEST_TEXT: usize = 2000;

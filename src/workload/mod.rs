@@ -14,7 +14,7 @@ pub mod terms;
 pub mod uniform;
 pub mod write;
 
-use crate::decision::job::Terms;
+use libra_core::decision::job::Terms;
 
 /// One job as a simulation sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]

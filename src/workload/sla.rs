@@ -10,8 +10,8 @@
 
 use super::Job;
 use super::swf::Record;
-use crate::decision::job::{OutOfRange, Terms};
-use crate::text::terms::{KEYS, PartialTerms, TermsError, deadline_as_duration};
+use libra_core::decision::job::{OutOfRange, Terms};
+use libra_wording::terms::{KEYS, PartialTerms, TermsError, deadline_as_duration};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! Files of terms, good and bad.
 
 use super::*;
-use crate::decision::job::DeadlineType;
 use crate::workload::read::Leniency;
 use crate::workload::terms::{TermsModel, jobs};
+use libra_core::decision::job::DeadlineType;
 
 fn log() -> Vec<Record> {
     (1..=4)

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 
 /// Stands for 'not known, or does not apply' in every field but the job number and the submit time.
 pub const UNKNOWN: f64 = -1.0;
-/// Longest time that is taken, in seconds: [`crate::decision::job::LONGEST`].
-pub const LONGEST: f64 = crate::decision::job::LONGEST;
+/// Longest time that is taken, in seconds: [`libra_core::decision::job::LONGEST`].
+pub const LONGEST: f64 = libra_core::decision::job::LONGEST;
 
 /// One job of a log: the 18 fields. -1 stands for 'not known'.
 #[derive(Debug, Clone, Copy, PartialEq)]

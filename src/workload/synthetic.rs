@@ -8,7 +8,7 @@
 use super::lublin::{Arrivals, Day, Kind, RunTimes, Sizes};
 use super::random;
 use super::swf::Record;
-use crate::decision::job::OutOfRange;
+use libra_core::decision::job::OutOfRange;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 

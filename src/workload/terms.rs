@@ -15,7 +15,7 @@ use super::Job;
 use super::random;
 use super::read::Leniency;
 use super::swf::Record;
-use crate::decision::job::{DeadlineType, LONGEST, OutOfRange, SHORTEST, Terms};
+use libra_core::decision::job::{DeadlineType, LONGEST, OutOfRange, SHORTEST, Terms};
 use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64Mcg;
@@ -364,7 +364,7 @@ fn terms(record: &Record, model: &TermsModel, seed: u64) -> Terms {
     }
 }
 
-const LARGEST: f64 = crate::decision::job::LARGEST_AMOUNT;
+const LARGEST: f64 = libra_core::decision::job::LARGEST_AMOUNT;
 
 fn estimate(record: &Record, estimates: Estimates) -> f64 {
     let run_time = record.run_time;

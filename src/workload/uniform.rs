@@ -4,7 +4,7 @@
 //! the processors; each is drawn from a stream of its own.
 
 use super::{Job, random};
-use crate::decision::job::Terms;
+use libra_core::decision::job::Terms;
 use rand::RngExt;
 
 /// A batch of jobs of one processor.

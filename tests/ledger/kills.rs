@@ -3,8 +3,8 @@
 use crate::Place;
 use crate::worker::{self, ACCOUNTS, Random};
 use libra::accounts::live::Act;
-use libra::accounts::money::Money;
 use libra::accounts::names::AccountName;
+use libra_units::money::Money;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Child;

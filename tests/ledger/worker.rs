@@ -4,9 +4,9 @@
 use crate::Place;
 use libra::accounts::flush::flush;
 use libra::accounts::live::{Act, Payout};
-use libra::accounts::money::Money;
 use libra::accounts::names::AccountName;
 use libra::accounts::unix_millis;
+use libra_units::money::Money;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};

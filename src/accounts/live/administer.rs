@@ -3,11 +3,11 @@
 use super::super::AccountsError;
 use super::super::ledger::BANK;
 use super::super::lots::{FOR_EVER, Overdraft};
-use super::super::money::Money;
 use super::super::movement::{Event, Kind, Side};
 use super::super::names::AccountName;
 use super::step::find;
 use super::{AT_ONCE, Act, Live};
+use libra_units::money::Money;
 use rusqlite::params;
 
 /// Holds that ended are remembered so long, in milliseconds, so that late records of their jobs do not open them again.

@@ -3,9 +3,9 @@
 use super::super::AccountsError;
 use super::super::ledger::INCOME;
 use super::super::lots::FOR_EVER;
-use super::super::money::Money;
 use super::super::movement::{Event, Kind, Side};
 use super::{Act, Live, OpenHold, Payout};
+use libra_units::money::Money;
 use rusqlite::params;
 
 impl Live {

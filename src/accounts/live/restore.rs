@@ -6,10 +6,10 @@
 
 use super::super::AccountsError;
 use super::super::ledger::{BANK, Ledger};
-use super::super::money::Money;
 use super::super::movement::{Event, Kind, Movement, Side};
 use super::step::{Step, Trouble};
 use super::{Act, Live};
+use libra_units::money::Money;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 

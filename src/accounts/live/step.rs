@@ -3,10 +3,10 @@
 use super::super::AccountsError;
 use super::super::ledger::INCOME;
 use super::super::lots::{Free, Overdraft, spend};
-use super::super::money::Money;
 use super::super::movement::{Event, Kind, Movement, Side};
 use super::super::names::AccountName;
 use super::{Account, Act};
+use libra_units::money::Money;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 /// Most micro-credits in one pocket: what still can be added up.

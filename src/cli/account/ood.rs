@@ -3,8 +3,8 @@
 //! Its documentation calls this version 1: `version`, `timestamp`, `config` with `unit` and `project_type`, and `balances` with
 //! `user`, `value` and, for a project, `project`. Values are whole: the dashboard cuts off what is behind the point.
 
-use libra::accounts::money::MICRO;
 use libra::accounts::request::Balance;
+use libra_units::money::MICRO;
 use serde_json::{Value, json};
 
 /// The file's content. `now`: Unix time, seconds.
@@ -39,7 +39,7 @@ pub fn export(balances: &[Balance], now: i64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libra::accounts::money::Money;
+    use libra_units::money::Money;
 
     fn balance(account: &str, available: Option<i64>, members: &[&str]) -> Balance {
         Balance {

@@ -2,9 +2,9 @@
 
 use super::dates;
 use jiff::tz::TimeZone;
-use libra::accounts::money::{MICRO, Money};
 use libra::accounts::request::{Balance, Deposit};
 use libra::accounts::statement::{Line, Statement};
+use libra_units::money::{MICRO, Money};
 use serde_json::{Value, json};
 
 /// Credits as a number: whole ones without a point.

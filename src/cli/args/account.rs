@@ -1,8 +1,8 @@
 //! What can be typed after `libra account`.
 
 use clap::{Args as ClapArgs, Subcommand};
-use libra::accounts::money::Money;
 use libra::accounts::request::Limit;
+use libra_units::money::Money;
 use std::path::PathBuf;
 
 const AFTER: &str = "\

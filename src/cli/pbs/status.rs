@@ -9,9 +9,9 @@ use super::server::Pbs;
 use crate::cli::args::Args;
 use crate::cli::standing::Report;
 use crate::cli::{Done, answer, load_config};
-use libra::book::Book;
 use libra::host::clock;
 use libra::pbs::server::Server;
+use libra_core::book::Book;
 use serde_json::{Map, Value, json};
 
 pub fn status(args: &Args) -> Done {

@@ -7,11 +7,11 @@
 use super::directives::{Directive, lines, quoted};
 use super::lists::{self, Entry};
 use super::options::{Group, Line, Rest};
-use libra::book::kept::Order;
-use libra::decision::job::{DeadlineType, Terms};
-use libra::text::duration;
-use libra::text::terms::{self, PartialTerms, ReadDeadline, TermsError};
-use libra::text::words::nearest;
+use libra_core::book::kept::Order;
+use libra_core::decision::job::{DeadlineType, Terms};
+use libra_units::duration;
+use libra_wording::terms::{self, PartialTerms, ReadDeadline, TermsError};
+use libra_wording::words::nearest;
 use std::collections::BTreeSet;
 
 /// What is to be submitted.

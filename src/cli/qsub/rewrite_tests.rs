@@ -1,7 +1,7 @@
 use super::super::directives::{DEFAULT_PREFIX, directives};
 use super::super::options::parse;
 use super::*;
-use libra::text::terms::deadline_as_duration;
+use libra_wording::terms::deadline_as_duration;
 
 /// Words and, where it was changed, the script.
 type New = (Vec<String>, Option<String>);

@@ -1,6 +1,6 @@
 //! What Libra decided about a job: the hook on the server writes it into a resource.
 
-use libra::ffi::spawn::spawn_inside;
+use libra_system::spawn::spawn_inside;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use serde_json::Value;

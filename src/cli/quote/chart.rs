@@ -3,9 +3,9 @@
 //! Pure. Between two judged deadlines the price is drawn as if it went straight from one to the other; whether it would be
 //! accepted is that of the nearer one.
 
-use libra::decision::curve::Point;
 use libra::quote::Quote;
-use libra::text::{credits, duration};
+use libra_core::decision::curve::Point;
+use libra_units::{credits, duration};
 
 /// Lines of the plot itself.
 const LINES: usize = 9;
@@ -255,11 +255,11 @@ fn wrapped(words: &[String], width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libra::decision::admission::Admission;
-    use libra::decision::curve::curve;
-    use libra::decision::job::{Request, Terms};
-    use libra::decision::node::{NodeSpec, PlainNode};
-    use libra::decision::share::ShareRule;
+    use libra_core::decision::admission::Admission;
+    use libra_core::decision::curve::curve;
+    use libra_core::decision::job::{Request, Terms};
+    use libra_core::decision::node::{NodeSpec, PlainNode};
+    use libra_core::decision::share::ShareRule;
 
     fn quote(deadline: f64, budget: f64) -> Quote {
         let spec = NodeSpec {

@@ -5,12 +5,12 @@ use crate::cli::args::{Args, System};
 use crate::cli::{Failure, load_config, show, terms};
 use libra::accounts::desk::Denied;
 use libra::admit::NotTaken;
-use libra::decision::counter_offer::CounterOffer;
-use libra::decision::job::{Request, Shape};
 use libra::host::{Host, clock};
 use libra::quote::{Quote, kept_text};
-use libra::text::credits;
-use libra::text::terms::PartialTerms;
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::job::{Request, Shape};
+use libra_units::credits;
+use libra_wording::terms::PartialTerms;
 
 /// The request that options and script make, and whether they say a budget; else it is unlimited.
 fn request(

@@ -13,7 +13,7 @@ use super::args::{Args, QuoteArgs, System};
 use super::qsub::find;
 use super::{Done, Failure, answer, exit, note, say, status};
 use libra::quote::Quote;
-use libra::text::duration;
+use libra_units::duration;
 use script::Script;
 use serde_json::Value;
 use std::io::IsTerminal;

@@ -1,11 +1,11 @@
 //! The price over deadlines as a drawing of its own, light and dark.
 
 use super::chart::near;
-use libra::decision::curve::Point as Judged;
 use libra::quote::Quote;
 use libra::report::plot::Reference;
 use libra::report::{Axis, Plot, Point, Series, Size};
-use libra::text::{credits, duration};
+use libra_core::decision::curve::Point as Judged;
+use libra_units::{credits, duration};
 
 /// The drawing, in SVG.
 pub fn svg(quote: &Quote) -> String {

@@ -4,14 +4,14 @@
 use super::{Answered, Question, hold};
 use crate::cli::qsub::find;
 use crate::cli::{Failure, terms};
-use libra::book::kept::Order;
-use libra::decision::job::DeadlineType;
 use libra::host::clock;
 use libra::quote::{MARK, Quote, find_dropped};
 use libra::slurm;
 use libra::slurm::array::PREFIX;
-use libra::text::terms::PartialTerms;
-use libra::text::{duration, memory};
+use libra_core::book::kept::Order;
+use libra_core::decision::job::DeadlineType;
+use libra_units::{duration, memory};
+use libra_wording::terms::PartialTerms;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 

@@ -6,11 +6,11 @@
 use super::sbatch;
 use crate::cli::args::System;
 use crate::cli::qsub::{directives, lists};
-use libra::decision::job::Shape;
 use libra::pbs::select;
 use libra::slurm::submission::Submission;
-use libra::text::duration;
-use libra::text::terms::{self, PartialTerms};
+use libra_core::decision::job::Shape;
+use libra_units::duration;
+use libra_wording::terms::{self, PartialTerms};
 
 /// A script.
 pub struct Script {

@@ -1,14 +1,14 @@
 //! The page of a simulation: what [`libra::report`] is told.
 
 use super::print::Results;
-use libra::decision::allotment::Spare;
-use libra::decision::pricing::AnyPricing;
 use libra::report::page::Results as Figures;
 use libra::report::scale::count;
 use libra::report::{Clock, PolicyRun, Report, Sweep};
 use libra::simulate::experiment::Run;
 use libra::simulate::setting::{Parameter, Setting};
 use libra::workload::terms::{Amounts, Estimates, TermsModel};
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::pricing::AnyPricing;
 
 /// The page, as HTML.
 pub fn page(results: &Results<'_>, runs: &[Run]) -> String {

@@ -4,14 +4,14 @@ use crate::cli::args::{Args, SimulateArgs, Spare};
 use crate::cli::{Failure, load_config, say};
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
-use libra::decision::allotment;
 use libra::simulate::schedulers::{self, Known, Options};
 use libra::simulate::setting::{Parameter, Range, Setting};
-use libra::text::duration;
 use libra::workload::read::{self, Leniency, Log, Subset, TraceError};
 use libra::workload::sla::{self, Sla};
 use libra::workload::swf::Record;
 use libra::workload::terms::{Estimates, Made, TermsModel};
+use libra_core::decision::allotment;
+use libra_units::duration;
 use std::path::Path;
 
 /// What is to be run.
@@ -115,7 +115,7 @@ impl Plan {
     }
 }
 
-fn out_of_range(option: &str, error: libra::decision::job::OutOfRange) -> Failure {
+fn out_of_range(option: &str, error: libra_core::decision::job::OutOfRange) -> Failure {
     Failure::Usage(format!(
         "--{option}: {}, expected {}",
         error.value, error.expected

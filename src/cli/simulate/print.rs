@@ -6,8 +6,8 @@ use libra::report::scale::{count, number};
 use libra::simulate::setting::Setting;
 use libra::simulate::summary::{Measure, Summary};
 use libra::simulate::sums::Spread;
-use libra::text::duration;
 use libra::workload::terms::Made;
+use libra_units::duration;
 use serde::Serialize;
 use std::io::IsTerminal;
 

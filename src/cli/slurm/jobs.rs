@@ -5,7 +5,7 @@ use super::conf::words;
 use super::hostlist;
 use libra::slurm::array::ArrayTasks;
 use libra::slurm::records::{Job, Node, Partition, State};
-use libra::text::indices;
+use libra_units::indices;
 use serde_json::Value;
 
 /// A job, and the name of its owner.

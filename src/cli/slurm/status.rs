@@ -9,10 +9,10 @@ use super::jobs::{self, Named, Owned};
 use crate::cli::args::Args;
 use crate::cli::standing::Report;
 use crate::cli::{Done, answer, load_config};
-use libra::book::Book;
 use libra::config::Config;
 use libra::host::clock;
 use libra::slurm::records::{Records, snapshot};
+use libra_core::book::Book;
 use std::collections::BTreeMap;
 
 const NOTHING: &str = "no partition of this cluster shares its processors (OverSubscribe=FORCE:20), or none that [slurm] partitions \

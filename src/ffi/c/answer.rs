@@ -3,12 +3,12 @@
 use super::fault::Fault;
 use super::header as c;
 use super::pointers::{OutArray, Place, TextBuffer};
-use crate::decision::counter_offer::CounterOffer;
-use crate::decision::job::{DeadlineType, OutOfRange, Request, Shape, Terms};
-use crate::decision::node::NodeSpec;
-use crate::decision::placement::Placement;
-use crate::decision::refusal::{Reason, Refusal};
-use crate::decision::share::Standing;
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::job::{DeadlineType, OutOfRange, Request, Shape, Terms};
+use libra_core::decision::node::NodeSpec;
+use libra_core::decision::placement::Placement;
+use libra_core::decision::refusal::{Reason, Refusal};
+use libra_core::decision::share::Standing;
 use std::ffi::c_int;
 use std::fmt::Write;
 

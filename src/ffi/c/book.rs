@@ -11,10 +11,10 @@ use super::pointers::{
     Out, OutArray, Place, TextBuffer, hand_out, handle, optional_string, read, string, take_back,
 };
 use super::strings::give;
-use crate::book::{Book, BookError, Snapshot};
 use crate::config::Config;
-use crate::decision::admission::affordable;
-use crate::decision::job::OutOfRange;
+use libra_core::book::{Book, BookError, Snapshot};
+use libra_core::decision::admission::affordable;
+use libra_core::decision::job::OutOfRange;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, PoisonError};
 
@@ -434,7 +434,7 @@ fn name_field(name: &str) -> [c_char; c::LIBRA_NAME_SIZE as usize] {
     let mut field = [0; c::LIBRA_NAME_SIZE as usize];
     for (to, from) in field
         .iter_mut()
-        .zip(name.bytes().take(crate::book::LONGEST_NAME))
+        .zip(name.bytes().take(libra_core::book::LONGEST_NAME))
     {
         *to = from as c_char;
     }

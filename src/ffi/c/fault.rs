@@ -1,9 +1,9 @@
 //! What a call answers when it fails: a code for programs and a sentence for people.
 
 use super::header as c;
-use crate::book::BookError;
-use crate::decision::job::OutOfRange;
-use crate::text::terms::TermsError;
+use libra_core::book::BookError;
+use libra_core::decision::job::OutOfRange;
+use libra_wording::terms::TermsError;
 use std::borrow::Cow;
 use std::ffi::c_int;
 

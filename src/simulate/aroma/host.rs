@@ -6,7 +6,7 @@
 //! that they stay equal where they were.
 
 use super::round_robin::{Process, Projection, Rates, slack};
-use crate::decision::node::NodeSpec;
+use libra_core::decision::node::NodeSpec;
 use std::cmp::Ordering;
 use std::ops::Range;
 

@@ -11,9 +11,9 @@ use super::host::Happened;
 use super::plan::{Mapped, Plan};
 use super::round_robin::slack;
 use super::{Aroma, Class, MappingObserver};
-use crate::decision::job::{LONGEST, SHORTEST};
 use crate::simulate::{Fate, Machine, Observer, Outcome};
 use crate::workload::Job;
+use libra_core::decision::job::{LONGEST, SHORTEST};
 
 /// A simulation on its way.
 pub(super) struct Simulation<'a> {

@@ -7,8 +7,8 @@
 //! Invariants: a bit is set exactly while no placement holds its processor; `free` is the number of
 //! set bits; a node's memory is what it has, less what placements hold on it.
 
-use crate::decision::node::NodeSpec;
 use crate::simulate::Machine;
+use libra_core::decision::node::NodeSpec;
 
 /// Processors of one job: 64 of the row at a time, those it has as bits.
 pub(super) type Taken = Vec<(u32, u64)>;

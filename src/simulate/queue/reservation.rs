@@ -8,8 +8,8 @@
 use super::expected::ExpectedEnds;
 use super::free::{NodeFree, Placement};
 use super::site::Site;
-use crate::decision::node::NodeSpec;
 use crate::workload::Job;
+use libra_core::decision::node::NodeSpec;
 
 /// The head's reservation.
 pub(super) struct Reservation {

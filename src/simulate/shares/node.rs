@@ -1,11 +1,11 @@
 //! One node of the simulation: who is on it, how far they are, and at which rates they run.
 
-use crate::decision::TOLERANCE;
-use crate::decision::allotment::{self, Claim, Shortage, Spare};
-use crate::decision::job::Terms;
-use crate::decision::node::{JobOnNode, NodeSpec, NodeView};
-use crate::decision::policy::Policy;
-use crate::decision::share::grace;
+use libra_core::decision::TOLERANCE;
+use libra_core::decision::allotment::{self, Claim, Shortage, Spare};
+use libra_core::decision::job::Terms;
+use libra_core::decision::node::{JobOnNode, NodeSpec, NodeView};
+use libra_core::decision::policy::Policy;
+use libra_core::decision::share::grace;
 
 /// A job's part on one node.
 #[derive(Debug, Clone, Copy)]

@@ -1,16 +1,16 @@
 //! Cases worked out by hand, and what holds for every workload.
 
 use super::Shares;
-use crate::decision::admission::Admission;
-use crate::decision::allotment::Spare;
-use crate::decision::counter_offer::CounterOffer;
-use crate::decision::job::{DeadlineType, Request, Shape, Terms};
-use crate::decision::node::{NodeSpec, PlainNode};
-use crate::decision::placement::Placement;
-use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
-use crate::decision::pricing::{AnyPricing, Linear, Utilisation};
 use crate::simulate::{Fate, Machine, Observer, Outcome, Scheduler};
 use crate::workload::Job;
+use libra_core::decision::admission::Admission;
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::job::{DeadlineType, Request, Shape, Terms};
+use libra_core::decision::node::{NodeSpec, PlainNode};
+use libra_core::decision::placement::Placement;
+use libra_core::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
+use libra_core::decision::pricing::{AnyPricing, Linear, Utilisation};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, PartialEq)]

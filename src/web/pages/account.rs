@@ -2,9 +2,9 @@
 
 use super::{View, note, problem};
 use crate::report::markup::Escaped;
-use crate::text::credits;
 use crate::web::account::{Account, Amount, Balance, Month};
 use crate::web::system::Problem;
+use libra_units::credits;
 
 /// The page. `month`: `2026-11`. `earlier`, `later`: the months beside it, where there are any to show.
 pub fn body(

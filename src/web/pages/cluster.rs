@@ -3,9 +3,9 @@
 use super::{View, note, problem};
 use crate::report::Size;
 use crate::report::markup::{Anchor, Drawing, Escaped, Px};
-use crate::text::{percent, processors};
 use crate::web::history::{History, Hour};
 use crate::web::system::{Cluster, Node, Problem};
+use libra_units::{percent, processors};
 
 /// The page. `history`: what the site keeps of it; none where nothing is kept.
 pub fn body(

@@ -3,8 +3,8 @@
 use crate::report::Size;
 use crate::report::markup::{Anchor, Drawing, Escaped, Px, width};
 use crate::report::style::FONT;
-use crate::text::{credits, duration};
 use crate::web::system::quote::Point;
+use libra_units::{credits, duration};
 use std::fmt::Write;
 
 /// What was asked for; none where it was not said, or cannot be drawn.

@@ -2,10 +2,10 @@
 
 use super::{InAddress, View, facts, note, problem};
 use crate::report::markup::Escaped;
-use crate::text::{credits, duration};
 use crate::web::pages::jobs;
 use crate::web::system::output::Part;
 use crate::web::system::{Detail, Problem};
+use libra_units::{credits, duration};
 
 /// The page of a job. `output`: the end of it, or why it cannot be shown; none where there is none.
 pub fn body(view: &View<'_>, detail: &Detail, output: Option<&Result<Part, Problem>>) -> String {

@@ -2,8 +2,8 @@
 
 use super::{InAddress, View, hidden, problem};
 use crate::report::markup::{Escaped, Px};
-use crate::text::{credits, duration, percent};
 use crate::web::system::{Job, Problem, Tone};
+use libra_units::{credits, duration, percent};
 
 /// The list, around what is asked for again and again.
 pub fn body(view: &View<'_>, jobs: &Result<Vec<Job>, Problem>) -> String {

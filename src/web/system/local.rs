@@ -8,9 +8,9 @@ use super::{
     Cluster, Detail, Job, Kind, Problem, Site, Submission, Submitted, Tone, check_directory, own,
     plain,
 };
-use crate::ffi::spawn::in_session_of_its_own;
 use crate::host::clock;
-use crate::text::duration;
+use libra_system::spawn::in_session_of_its_own;
+use libra_units::duration;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Read;

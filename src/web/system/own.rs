@@ -1,7 +1,7 @@
 //! What `libra status` and its like say in JSON, as jobs and nodes. Pure, but for the calls themselves.
 
 use super::{Cluster, Job, Node, Problem, Site};
-use crate::sold::Sold;
+use libra_core::sold::Sold;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -9,9 +9,9 @@ use super::{
     Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, perhaps, plain,
 };
 use crate::host::clock;
-use crate::sold::Sold;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use libra_core::sold::Sold;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! A price and a verdict, as `libra quote --json` prints them, or as a batch system's client says them in words. Pure.
 
-use crate::text::{credits, duration, percent};
+use libra_units::{credits, duration, percent};
 use serde_json::Value;
 
 /// A price and a verdict.

@@ -9,7 +9,7 @@ use super::{
     Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, perhaps,
 };
 use crate::host::clock;
-use crate::sold::Sold;
+use libra_core::sold::Sold;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -7,7 +7,7 @@
 
 use super::values::{Words, duration, local, shown, three, unix, whole};
 use super::{Entry, LeftOut, ToUnix};
-use crate::text::memory;
+use libra_units::memory;
 use std::collections::BTreeMap;
 
 /// What is known of a job besides its end.

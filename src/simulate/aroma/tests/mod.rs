@@ -6,9 +6,9 @@ mod properties;
 mod replanning;
 
 use super::*;
-use crate::decision::job::Terms;
-use crate::decision::node::NodeSpec;
 use crate::simulate::{Fate, Outcome};
+use libra_core::decision::job::Terms;
+use libra_core::decision::node::NodeSpec;
 
 const INF: f64 = f64::INFINITY;
 const AT_ONCE: Class = Class::HighPriority { within: 5.0 };

@@ -1,11 +1,11 @@
 //! What holds for every stream of jobs of all classes.
 
-use crate::decision::job::Terms;
-use crate::decision::node::NodeSpec;
 use crate::simulate::aroma::round_robin::{Rates, slack};
 use crate::simulate::aroma::run::Simulation;
 use crate::simulate::aroma::*;
 use crate::simulate::{Fate, Outcome};
+use libra_core::decision::job::Terms;
+use libra_core::decision::node::NodeSpec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -5,10 +5,10 @@ mod properties;
 mod textbook;
 
 use super::{Easy, Edf, Fifo};
-use crate::decision::job::Terms;
-use crate::decision::node::NodeSpec;
 use crate::simulate::{Fate, Machine, Observer, Outcome, Scheduler};
 use crate::workload::Job;
+use libra_core::decision::job::Terms;
+use libra_core::decision::node::NodeSpec;
 
 /// What became of a job.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,10 +2,10 @@
 
 use super::textbook::Textbook;
 use super::{Told, job, node, run};
-use crate::decision::node::NodeSpec;
 use crate::simulate::Machine;
 use crate::simulate::queue::{Easy, Edf, Fifo};
 use crate::workload::Job;
+use libra_core::decision::node::NodeSpec;
 use proptest::prelude::*;
 
 /// No processor and no byte is used twice at a time, and each job is told of once, in order of time.

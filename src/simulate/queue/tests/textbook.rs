@@ -1,9 +1,9 @@
 //! The same three schedulers as a textbook has them, for tests: everything is searched anew at each
 //! time, over plain lists.
 
-use crate::decision::node::NodeSpec;
 use crate::simulate::{Fate, Machine, Observer, Outcome, Scheduler};
 use crate::workload::Job;
+use libra_core::decision::node::NodeSpec;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Textbook {

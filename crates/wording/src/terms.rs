@@ -2,8 +2,8 @@
 //!
 //! The same list on qsub's and on Libra's own command line, so it is read in one place.
 
-use super::duration;
-use crate::decision::job::{DeadlineType, Terms};
+use libra_core::decision::job::{DeadlineType, Terms};
+use libra_units::duration;
 
 /// The keys, as users write them.
 pub const KEYS: [&str; 5] = [
@@ -64,7 +64,7 @@ pub enum TermsError {
     Missing(&'static str),
     /// A value is out of range.
     #[error(transparent)]
-    OutOfRange(#[from] crate::decision::job::OutOfRange),
+    OutOfRange(#[from] libra_core::decision::job::OutOfRange),
 }
 
 /// Reads the part of a value that only the caller can: a deadline given as a clock time.

@@ -10,7 +10,7 @@
 
 use super::{Book, BookError, Offer};
 use crate::decision::job::{DeadlineType, Request};
-use crate::text::{credits, duration, memory};
+use libra_units::{credits, duration, memory};
 use std::collections::HashMap;
 
 /// Letters and digits that nobody takes for one another.

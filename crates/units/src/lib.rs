@@ -1,12 +1,11 @@
-//! Text for people and from people: durations, amounts, memory, and the `-W` list of terms.
+//! Numbers with units, written and read: durations, memory, money, indices. A leaf: it knows nobody.
 //!
 //! Durations and amounts that are printed here can be typed in again.
 
 pub mod duration;
 pub mod indices;
 pub mod memory;
-pub mod terms;
-pub mod words;
+pub mod money;
 
 /// An amount of credits, to a hundredth where it is not whole, `unlimited` for no limit.
 pub fn credits(amount: f64) -> String {

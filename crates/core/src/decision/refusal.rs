@@ -6,7 +6,7 @@ use super::job::{OutOfRange, Request};
 use super::node::Cluster;
 use super::policy::{Obstacle, Policy};
 use super::pricing::Pricing;
-use crate::text::{credits, duration, memory, processors_apart};
+use libra_units::{credits, duration, memory, processors_apart};
 use std::fmt;
 
 /// A refusal and what would be accepted instead.

@@ -13,7 +13,7 @@
 use super::TOLERANCE;
 use super::job::{LARGEST_AMOUNT, LONGEST, Request};
 use super::node::{Cluster, NodeView};
-use crate::text::{credits, duration};
+use libra_units::{credits, duration};
 use std::fmt;
 
 /// One change that makes the request acceptable.
@@ -222,7 +222,7 @@ pub fn budget_needed(
 }
 
 /// The smallest budget that a person would type for this price.
-pub(crate) fn budget_for(price: f64) -> f64 {
+pub fn budget_for(price: f64) -> f64 {
     let budget = (price * 100.0).ceil() / 100.0;
     // Above 2^53 hundredths the rounding may fall short of the price; such a sum stands as it is.
     if budget < price { price } else { budget }

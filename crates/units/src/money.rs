@@ -1,6 +1,6 @@
 //! Money: whole micro-credits, so that sums are exact.
 
-use crate::text::credits;
+use crate::credits;
 use std::fmt;
 
 /// Micro-credits in a credit.
