@@ -4,10 +4,6 @@
 //! mean the same once it is written down again, or that leaves a value out of its range. `fuzz/run` drives them with
 //! AFL++; `tests/fuzz.rs` replays what is kept in `fuzz/corpus`, in every `make test`.
 
-use libra::accounts::names::AccountName;
-use libra::accounts::request::Request as AccountsRequest;
-use libra::config::Config;
-use libra::host::entry::Entry;
 use libra::pbs::server::Server;
 use libra::pbs::{exec_vnode, select};
 use libra::slurm::array::SoldJob;
@@ -16,7 +12,11 @@ use libra::web::form::{self, Fields};
 use libra::web::system::Kind;
 use libra::workload::read::{Leniency, read_from};
 use libra::workload::swf;
+use libra_accounts::names::AccountName;
+use libra_accounts::request::Request as AccountsRequest;
+use libra_config::Config;
 use libra_core::sold::Sold;
+use libra_host::entry::Entry;
 use libra_units::money::Money;
 use libra_units::{duration, indices, memory};
 use libra_wording::terms;
@@ -211,10 +211,10 @@ fn configuration(input: &[u8]) {
     let Some(text) = text(input) else { return };
     if let Ok(config) = Config::from_toml(text) {
         let _ = (
-            libra::rules::admission(&config),
-            libra::rules::quote_limits(&config),
-            libra::rules::cgroup_settings(&config),
-            libra::rules::spare_in_rounds(&config),
+            libra_rules::admission(&config),
+            libra_rules::quote_limits(&config),
+            libra_rules::cgroup_settings(&config),
+            libra_rules::spare_in_rounds(&config),
             config.provisional_seconds(),
         );
     }

@@ -487,14 +487,14 @@ proptest! {
 
     #[test]
     fn any_configuration_is_read_or_refused(text in "\\PC*", line in 0usize..60, junk in "\\PC{0,10}") {
-        let _ = libra::config::Config::from_toml(&text);
+        let _ = libra_config::Config::from_toml(&text);
         // Our own text with one line spoilt.
-        let spoilt: Vec<String> = libra::config::DEFAULT_TOML
+        let spoilt: Vec<String> = libra_config::DEFAULT_TOML
             .lines()
             .enumerate()
             .map(|(index, own)| if index == line { format!("{own}{junk}") } else { own.to_string() })
             .collect();
-        let _ = libra::config::Config::from_toml(&spoilt.join("\n"));
+        let _ = libra_config::Config::from_toml(&spoilt.join("\n"));
     }
 }
 

@@ -3,8 +3,8 @@
 use super::args::{AgentArgs, Args};
 use super::metrics::Watch;
 use super::{CONFIG_FILE, Done, Failure, answer, load_config, named_config};
-use libra::host::control::{ControlLoop, Round};
-use libra::host::{Host, HostError};
+use libra_host::control::{ControlLoop, Round};
+use libra_host::{Host, HostError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -24,7 +24,7 @@ fn system(action: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
 
 pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
     let host = Host::open(load_config(args)?)?;
-    libra::host::supervise::raise_file_limit();
+    libra_host::supervise::raise_file_limit();
     let mut stop = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         stop.add(signal);

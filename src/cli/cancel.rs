@@ -2,7 +2,7 @@
 
 use super::args::{Args, CancelArgs};
 use super::{Done, exit, load_config, say};
-use libra::host::{Host, HostError};
+use libra_host::{Host, HostError};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 

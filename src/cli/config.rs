@@ -2,10 +2,10 @@
 
 use super::args::{Args, ConfigCommand};
 use super::{CONFIG_FILE, Done, answer, named_config, site_config};
-use libra::cgroup::{self, Enforcement};
-use libra::config::{Config, ConfigError, DEFAULT_TOML, VersionChoice};
-use libra::host::machine::Machine;
-use libra::host::registry::Registry;
+use libra_cgroup::Enforcement;
+use libra_config::{Config, ConfigError, DEFAULT_TOML, VersionChoice};
+use libra_host::machine::Machine;
+use libra_host::registry::Registry;
 use libra_units::{memory, processors};
 use serde_json::json;
 use std::io::ErrorKind;
@@ -60,7 +60,7 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
             processors(machine.spec.processors)
         ));
     }
-    let enforcement = match cgroup::open(&machine.cgroup_settings(&config)) {
+    let enforcement = match libra_cgroup::open(&machine.cgroup_settings(&config)) {
         Enforcement::Active(enforcer) => enforcer.describe(),
         Enforcement::None { reason } => format!("NOT enforced: {}", why(&config, &reason)),
     };

@@ -31,9 +31,9 @@ mod workload;
 
 use args::{Args, Command};
 use clap::Parser;
-use libra::config::{Config, ConfigError, last};
-use libra::host::HostError;
 use libra::workload::write::Target;
+use libra_config::{Config, ConfigError, last};
+use libra_host::HostError;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};

@@ -2,10 +2,10 @@
 
 use super::args::{Args, RunArgs};
 use super::{Done, exit, load_config, say, show, terms};
-use libra::host::Host;
-use libra::host::ending::Exit;
-use libra::host::entry::Process;
-use libra::host::supervise::Outcome;
+use libra_host::Host;
+use libra_host::ending::Exit;
+use libra_host::entry::Process;
+use libra_host::supervise::Outcome;
 use nix::sys::signal::{Signal, raise};
 use std::process::ExitCode;
 
@@ -82,7 +82,7 @@ pub fn pass_through(how: Exit) -> ExitCode {
         // Real-time signals have no name here; the shell's number has to do for them.
         if let Ok(signal) = Signal::try_from(number) {
             // The core dump, where there is one, is the job's.
-            let _ = libra::host::supervise::forbid_core_dump();
+            let _ = libra_host::supervise::forbid_core_dump();
             let _ = raise(signal);
         }
         return ExitCode::from((128 + number).clamp(0, 255) as u8);

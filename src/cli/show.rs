@@ -1,12 +1,12 @@
 //! What `run` and `quote` say, for people and as JSON.
 
 use jiff::{Span, Zoned};
-use libra::host::Host;
-use libra::host::entry::{Conclusion, Entry};
-use libra::host::submit::Terms;
-use libra::quote::OtherOffer;
+use libra_batch::quote::OtherOffer;
 use libra_core::decision::job::Request;
 use libra_core::decision::refusal::Refusal;
+use libra_host::Host;
+use libra_host::entry::{Conclusion, Entry};
+use libra_host::submit::Terms;
 use libra_units::{credits, duration};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use super::args::{Args, StatusArgs};
 use super::table::{Room, table};
 use super::{Done, Failure, load_config};
-use libra::host::{Host, HostError};
+use libra_host::{Host, HostError};
 use libra_units::duration;
 use std::io::{IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! The table of `libra status`, fitted to what it is shown on.
 
 use super::show::percent;
-use libra::host::entry::Phase;
-use libra::host::report::{HostReport, JobReport};
+use libra_host::entry::Phase;
+use libra_host::report::{HostReport, JobReport};
 use libra_units::{duration, processors};
 use std::fmt::Write as _;
 
@@ -311,8 +311,8 @@ fn bar(part: f64, length: usize, utf8: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libra::host::entry::{Conclusion, Ending};
     use libra_core::decision::share::Standing;
+    use libra_host::entry::{Conclusion, Ending};
 
     fn job(id: usize, command: &str, ended_at: Option<f64>) -> JobReport {
         JobReport {

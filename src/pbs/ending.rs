@@ -9,10 +9,10 @@ use super::life::{read, subjob_of};
 use super::records::{Measured, measured};
 use super::server::{Server, accept, accept_and_log};
 use super::{BadEvent, exec_vnode, need, number, text};
-use crate::accounts::settlement::{End, HowEnded};
-use crate::metrics::Outcome;
-use crate::verdict;
+use libra_accounts::settlement::{End, HowEnded};
+use libra_batch::verdict;
 use libra_core::sold::Sold;
+use libra_metrics::Outcome;
 use libra_units::{credits, duration};
 use serde_json::Value;
 

@@ -13,12 +13,12 @@
 use super::records::progress_line;
 use super::server::{accept, accept_and_log, refuse};
 use super::{BadEvent, exec_vnode, list, need, number, text};
-use crate::config::VersionChoice;
-use crate::host::batch::BatchJob;
-use crate::host::ending::Exit;
-use crate::host::{Host, HostError, clock};
-use crate::metrics::Rejection;
+use libra_config::VersionChoice;
 use libra_core::sold::Sold;
+use libra_host::batch::BatchJob;
+use libra_host::ending::Exit;
+use libra_host::{Host, HostError, clock};
+use libra_metrics::Rejection;
 use serde_json::{Map, Value, json};
 
 /// A job younger than this is not taken for a leftover, in seconds: PBS may just be starting it.
@@ -211,7 +211,7 @@ fn look_after(host: &Host, event: &Value, now: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use libra_config::Config;
 
     const LINE: &str = "v=1:token=17:submitted=1000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
                         chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525";
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn how_a_job_ended_is_known() {
-        use crate::host::entry::Conclusion;
+        use libra_host::entry::Conclusion;
         let directory = tempfile::tempdir().expect("a directory");
         let text = format!(
             "[registry]\ndirectory = '{}'\n[cgroup]\nversion = 'off'\n",

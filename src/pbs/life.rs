@@ -3,10 +3,10 @@
 use super::release::Claim;
 use super::server::{Server, accept, refuse};
 use super::{BadEvent, TERMS, exec_vnode, list, need, text};
-use crate::metrics::Outcome;
 use libra_core::book::{BookError, JobRecord, Phase, PlaceRecord};
 use libra_core::decision::TOLERANCE;
 use libra_core::sold::Sold;
+use libra_metrics::Outcome;
 use libra_units::{indices, processors};
 use serde_json::{Value, json};
 

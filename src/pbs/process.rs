@@ -3,13 +3,13 @@
 
 use super::server::Server;
 use super::{BadEvent, hosts, need, number, queue, text};
-use crate::accounts::desk::Desk;
-use crate::config::last;
-use crate::config::{Config, ConfigError};
-use crate::host::{Host, HostError};
-use crate::metrics::files::Files;
-use crate::metrics::{Reason, System};
+use libra_accounts::desk::Desk;
+use libra_config::last;
+use libra_config::{Config, ConfigError};
 use libra_core::sold::Sold;
+use libra_host::{Host, HostError};
+use libra_metrics::files::Files;
+use libra_metrics::{Reason, System};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};

@@ -1,14 +1,14 @@
-//! A job is submitted: budget first, then the nodes, by [`crate::admit`].
+//! A job is submitted: budget first, then the nodes, by [`libra_batch::admit`].
 
 use super::select::{self, Asked, Part, Plain};
 use super::server::{Server, accept, accept_with, refuse};
 
 use super::{BadEvent, TERMS, number, text};
-use crate::accounts::desk::Denied;
-use crate::accounts::payments::Payer;
-use crate::admit::{Nodes, NotTaken, admit};
-use crate::config::WithoutTerms;
-use crate::verdict;
+use libra_accounts::desk::Denied;
+use libra_accounts::payments::Payer;
+use libra_batch::admit::{Nodes, NotTaken, admit};
+use libra_batch::verdict;
+use libra_config::WithoutTerms;
 use libra_core::book::{Admitted, BookError, Offer};
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Terms};

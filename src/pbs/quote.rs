@@ -1,14 +1,14 @@
 //! A submission that is a question about price, or comes with a kept quote: resource `libra_quote`.
 //!
-//! A question is never queued: its refusal is the answer, see [`crate::quote`]. It looks at the same nodes as a submission, by the
+//! A question is never queued: its refusal is the answer, see [`libra_batch::quote`]. It looks at the same nodes as a submission, by the
 //! same code, and first has the hook look for waiting jobs that are gone. What is kept is in memory alone.
 
 use super::queue::{Found, walltime, write_offer};
 use super::server::{Server, refuse};
 use super::text;
-use crate::accounts::desk::Denied;
-use crate::admit::{Nodes, NotTaken, admit, paid_curve};
-use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
+use libra_accounts::desk::Denied;
+use libra_batch::admit::{Nodes, NotTaken, admit, paid_curve};
+use libra_batch::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
 use libra_core::book::kept::{Kept, Order, Wanted};
 use libra_core::book::{Admitted, Offer};
 use libra_core::decision::curve::{Judged, curve};

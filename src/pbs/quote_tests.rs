@@ -1,6 +1,6 @@
 use super::server::Server;
-use crate::config::Config;
-use crate::quote::{Quote, find_dropped};
+use libra_batch::quote::{Quote, find_dropped};
+use libra_config::Config;
 use libra_core::sold::Sold;
 use serde_json::{Value, json};
 

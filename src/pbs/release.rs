@@ -14,9 +14,9 @@
 use super::life::{internal, is_subjob};
 use super::server::{Server, accept_with, refuse};
 use super::{BadEvent, list, number, text};
-use crate::accounts::desk::Denied;
-use crate::accounts::payments::Payer;
-use crate::verdict;
+use libra_accounts::desk::Denied;
+use libra_accounts::payments::Payer;
+use libra_batch::verdict;
 use libra_core::book::{BookError, Phase};
 use libra_core::decision::TOLERANCE;
 use libra_core::sold::{Sold, SoldPlace};

@@ -7,11 +7,11 @@
 //! - A job that is in PBS with a line of what was sold is in the book, or will be after the next records.
 
 use super::{BadEvent, need, number, text};
-use crate::accounts::desk::Desk;
-use crate::config::{Config, PolicyName, WithoutTerms};
-use crate::metrics::Counts;
+use libra_accounts::desk::Desk;
+use libra_config::{Config, PolicyName, WithoutTerms};
 use libra_core::book::Book;
 use libra_core::book::kept::KeptQuotes;
+use libra_metrics::Counts;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
@@ -39,17 +39,14 @@ impl Server {
     /// Without nodes and jobs.
     pub fn new(config: &Config) -> Server {
         let mut server = Server {
-            book: Book::new(
-                crate::rules::admission(config),
-                config.provisional_seconds(),
-            ),
+            book: Book::new(libra_rules::admission(config), config.provisional_seconds()),
             without_terms: WithoutTerms::default(),
             shares_add_up: true,
             has_records: false,
             resources: HashMap::new(),
             desk: Desk::off(),
             counts: Counts::EMPTY,
-            quotes: KeptQuotes::new(crate::rules::quote_limits(config)),
+            quotes: KeptQuotes::new(libra_rules::quote_limits(config)),
             given_back: HashMap::new(),
         };
         server.configure(config);
@@ -58,9 +55,9 @@ impl Server {
 
     /// Decides by these rules from now on.
     pub fn configure(&mut self, config: &Config) {
-        self.book.set_admission(crate::rules::admission(config));
+        self.book.set_admission(libra_rules::admission(config));
         self.without_terms = config.pbs.without_terms;
-        self.quotes.configure(crate::rules::quote_limits(config));
+        self.quotes.configure(libra_rules::quote_limits(config));
         self.desk.configure(config.pbs.on_fault);
         self.shares_add_up = config.admission.policy == PolicyName::Libra;
         self.book.count_sold(self.shares_add_up);

@@ -1,7 +1,7 @@
 //! The answers to events, as the hooks of a real PBS show them.
 
 use super::server::Server;
-use crate::config::Config;
+use libra_config::Config;
 use libra_core::sold::Sold;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The admitting side: one book for one slurmctld, and the site's rules.
 //!
 //! Invariants:
-//! - A submission is answered from memory alone, accounts included (their live state is memory, see [`crate::accounts`]); clocks, files and
+//! - A submission is answered from memory alone, accounts included (their live state is memory, see [`libra_accounts`]); clocks, files and
 //!   Slurm itself belong to the caller.
 //! - Until Slurm's records have been read once nothing is judged, and the answer is [`Answer::NotReady`]: clients try again
 //!   by themselves.
@@ -13,11 +13,11 @@ use super::nodes::Taking;
 use super::records::Partition;
 use super::submission::{Asked, NotJudged, Submission};
 use super::words::in_few_words;
-use crate::accounts::desk::{Denied, Desk};
-use crate::accounts::payments::Payer;
-use crate::admit::{NotTaken, admit};
-use crate::config::{Config, Reserve, WithoutTerms};
-use crate::verdict;
+use libra_accounts::desk::{Denied, Desk};
+use libra_accounts::payments::Payer;
+use libra_batch::admit::{NotTaken, admit};
+use libra_batch::verdict;
+use libra_config::{Config, Reserve, WithoutTerms};
 use libra_core::book::kept::KeptQuotes;
 use libra_core::book::{Admitted, Book};
 use libra_core::decision::job::{Request, Shape};
@@ -118,10 +118,7 @@ impl Controller {
     /// Without nodes and jobs. `now`: Unix time.
     pub fn new(config: &Config, now: f64) -> Controller {
         let mut controller = Controller {
-            book: Book::new(
-                crate::rules::admission(config),
-                config.provisional_seconds(),
-            ),
+            book: Book::new(libra_rules::admission(config), config.provisional_seconds()),
             without_terms: WithoutTerms::default(),
             wanted: Vec::new(),
             shared: Vec::new(),
@@ -141,7 +138,7 @@ impl Controller {
             users: HashMap::new(),
             unknown_users: Vec::new(),
             unnamed: HashMap::new(),
-            quotes: KeptQuotes::new(crate::rules::quote_limits(config)),
+            quotes: KeptQuotes::new(libra_rules::quote_limits(config)),
             rewrites: Vec::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.
@@ -154,12 +151,12 @@ impl Controller {
 
     /// Decides by these rules from now on; other partitions count from the next records on.
     pub fn configure(&mut self, config: &Config) {
-        self.book.set_admission(crate::rules::admission(config));
+        self.book.set_admission(libra_rules::admission(config));
         self.book.starts_within(config.slurm.start_delay.0);
         self.without_terms = config.slurm.without_terms;
         self.wanted = config.slurm.partitions.clone();
         self.reserve = config.node.reserve;
-        self.quotes.configure(crate::rules::quote_limits(config));
+        self.quotes.configure(libra_rules::quote_limits(config));
         self.desk.configure(config.slurm.on_fault);
         // Every look does it, so that no submission has to wait for it.
         self.book

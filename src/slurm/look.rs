@@ -6,10 +6,10 @@ use super::array::{SoldJob, is_ours};
 use super::controller::Controller;
 use super::held::{Rest, Rewrite, rest, returned};
 use super::records::{Job, Partition, Records, State, snapshot};
-use crate::metrics::{Counts, Outcome};
-use crate::verdict;
+use libra_batch::verdict;
 use libra_core::book::{BookError, Phase, Snapshot};
 use libra_core::sold::Sold;
+use libra_metrics::{Counts, Outcome};
 use libra_units::{credits, duration, indices};
 use std::collections::{HashMap, HashSet};
 

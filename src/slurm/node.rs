@@ -11,13 +11,13 @@
 //! tasks is on record, or the site admits without a promise. Nothing here ends a job that has a process.
 
 use super::claim::{Ask, Claim, look_up};
-use crate::config::VersionChoice;
-use crate::config::{OnFault, WithoutTerms};
-use crate::host::batch::BatchJob;
-use crate::host::ending::Exit;
-use crate::host::{Host, HostError, clock};
-use crate::metrics::Rejection;
+use libra_config::VersionChoice;
+use libra_config::{OnFault, WithoutTerms};
 use libra_core::sold::Sold;
+use libra_host::batch::BatchJob;
+use libra_host::ending::Exit;
+use libra_host::{Host, HostError, clock};
+use libra_metrics::Rejection;
 use std::path::PathBuf;
 
 /// Seconds beyond its longest time in Slurm after which a job without processes is taken for left over: for Slurm's

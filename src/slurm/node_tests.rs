@@ -3,7 +3,7 @@
 
 use super::super::claim::{JobRecord, Record};
 use super::*;
-use crate::config::Config;
+use libra_config::Config;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -508,7 +508,7 @@ fn jobs_without_terms_are_left_where_the_site_says_so() {
 
 #[test]
 fn how_the_batch_script_ended_is_known_at_the_end() {
-    use crate::host::entry::Conclusion;
+    use libra_host::entry::Conclusion;
     let directory = tempfile::tempdir().expect("a directory");
     let host = open(directory.path(), OFF);
     for (script, concluded) in [

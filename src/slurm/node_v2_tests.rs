@@ -2,7 +2,7 @@
 
 use super::tests::{LINE, groups, has_v2, hierarchy, job, join, open, prolog};
 use super::*;
-use crate::host::control::ControlLoop;
+use libra_host::control::ControlLoop;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};

@@ -1,8 +1,8 @@
-//! Where a submission may go, and who takes it: the partitions in their order, as [`crate::admit`] asks them.
+//! Where a submission may go, and who takes it: the partitions in their order, as [`libra_batch::admit`] asks them.
 
 use super::controller::Controller;
 use super::submission::{Asked, NotJudged, Submission};
-use crate::admit::{Nodes, NotTaken};
+use libra_batch::admit::{Nodes, NotTaken};
 use libra_core::book::{Admitted, BookError, Offer};
 use libra_core::decision::job::Request;
 use libra_units::duration;

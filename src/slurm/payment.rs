@@ -8,9 +8,9 @@
 
 use super::array::SoldJob;
 use super::records::{Job, Records, State};
-use crate::accounts::AccountsError;
-use crate::accounts::payments::Payments;
-use crate::accounts::settlement::{End, HowEnded};
+use libra_accounts::AccountsError;
+use libra_accounts::payments::Payments;
+use libra_accounts::settlement::{End, HowEnded};
 use libra_core::sold::Sold;
 use std::collections::HashSet;
 

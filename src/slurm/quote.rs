@@ -1,6 +1,6 @@
 //! A submission that is a question about price, or comes with a kept quote.
 //!
-//! A question is never queued: its refusal is the answer, see [`crate::quote`]. It looks at the same partitions and nodes as a
+//! A question is never queued: its refusal is the answer, see [`libra_batch::quote`]. It looks at the same partitions and nodes as a
 //! submission, by the same code. What is kept is in memory alone.
 
 use super::QUOTE_OPTION;
@@ -8,9 +8,9 @@ use super::controller::{Answer, Controller};
 use super::nodes::Where;
 use super::submission::{NotJudged, Submission};
 use super::words::{in_few_words, write_offer};
-use crate::accounts::desk::Denied;
-use crate::admit::{Nodes, NotTaken, admit, paid_curve};
-use crate::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
+use libra_accounts::desk::Denied;
+use libra_batch::admit::{Nodes, NotTaken, admit, paid_curve};
+use libra_batch::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
 use libra_core::book::kept::{Kept, NotKept, Order, Wanted};
 use libra_core::book::{Admitted, Offer};
 use libra_core::decision::curve::{Judged, curve};

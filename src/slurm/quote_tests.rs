@@ -1,8 +1,8 @@
 use super::controller::{Answer, Controller};
 use super::records::{Node, Partition, Records};
 use super::submission::Submission;
-use crate::config::Config;
-use crate::quote::{Quote, find_dropped};
+use libra_batch::quote::{Quote, find_dropped};
+use libra_config::Config;
 use libra_core::sold::Sold;
 
 const NOW: f64 = 1_790_000_000.0;

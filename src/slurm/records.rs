@@ -5,7 +5,7 @@
 
 use super::array::{ArrayTasks, SoldJob};
 use super::held::rest;
-use crate::accounts::settlement::HowEnded;
+use libra_accounts::settlement::HowEnded;
 use libra_core::book::{JobRecord, NodeRecord, Phase, PlaceRecord, Snapshot};
 
 /// Everything, as it was at one moment.

@@ -5,7 +5,7 @@ use super::controller::{Answer, Controller};
 use super::held::Rewrite;
 use super::records::Partition;
 use super::submission::Submission;
-use crate::config::WithoutTerms;
+use libra_config::WithoutTerms;
 
 /// A change of a job that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -2,7 +2,7 @@
 
 use super::array::PREFIX;
 use super::{OPTIONS, QUOTE_OPTION};
-use crate::accounts::desk::Denied;
+use libra_accounts::desk::Denied;
 use libra_core::decision::job::{Shape, Terms};
 use libra_units::{duration, indices};
 use libra_wording::terms::{self, KEYS, PartialTerms, TermsError, deadline_as_duration};

@@ -7,9 +7,9 @@ use super::look::Prepared;
 use super::records::{Job, Node, Partition, Records, State};
 use super::submission::Submission;
 use super::words::write_offer;
-use crate::config::Config;
-use crate::metrics::Outcome;
+use libra_config::Config;
 use libra_core::decision::counter_offer::CounterOffer;
+use libra_metrics::Outcome;
 use std::collections::HashMap;
 
 const START: f64 = 1000.0;
@@ -113,7 +113,7 @@ impl Queue {
             ended: 0.0,
             cut_short: false,
             failed: false,
-            how: crate::accounts::settlement::HowEnded::Itself,
+            how: libra_accounts::settlement::HowEnded::Itself,
             restarts: 0,
             ran: 0.0,
             user: 1,
@@ -546,7 +546,7 @@ fn what_was_sold_stays() {
         ended: 0.0,
         cut_short: false,
         failed: false,
-        how: crate::accounts::settlement::HowEnded::Itself,
+        how: libra_accounts::settlement::HowEnded::Itself,
         restarts: 0,
         ran: 0.0,
         user: 1,
@@ -824,7 +824,7 @@ fn ends_are_counted_and_acceptances_that_came_to_nothing() {
         (job.state, job.cut_short, job.ended) = (State::Ended, cut_short, START + ended);
     }
     let counts = queue.look(START + 31.0).counts;
-    let mut expected = crate::metrics::Counts::EMPTY;
+    let mut expected = libra_metrics::Counts::EMPTY;
     for outcome in [Outcome::Met, Outcome::Cancelled, Outcome::Late] {
         expected.end(outcome);
     }

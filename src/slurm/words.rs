@@ -2,8 +2,8 @@
 
 use super::controller::Controller;
 use super::submission::Submission;
-use crate::admit::NotTaken;
-use crate::verdict;
+use libra_batch::admit::NotTaken;
+use libra_batch::verdict;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::refusal::Reason;
 use libra_units::{credits, duration};

@@ -2,8 +2,8 @@
 
 use crate::Place;
 use crate::worker::{self, ACCOUNTS, Random};
-use libra::accounts::live::Act;
-use libra::accounts::names::AccountName;
+use libra_accounts::live::Act;
+use libra_accounts::names::AccountName;
 use libra_units::money::Money;
 use std::collections::BTreeMap;
 use std::path::Path;

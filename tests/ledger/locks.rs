@@ -129,11 +129,7 @@ fn who_makes_the_live_state_and_is_stopped_is_named() {
     assert!(begun.elapsed() < LIMIT);
     drop(stopped);
     // One of ours writes down who it is.
-    let text = format!(
-        "{} {}\n",
-        std::process::id(),
-        libra::accounts::unix_millis()
-    );
+    let text = format!("{} {}\n", std::process::id(), libra_accounts::unix_millis());
     std::fs::write(&lock, text).expect("as it does");
     let stopped = Stopped::start("flock", &lock);
     let (_, _, err) = site.run(&JOB);

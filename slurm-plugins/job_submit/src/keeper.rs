@@ -5,16 +5,16 @@
 
 use crate::{tally, times};
 use ::log::Level;
-use libra::accounts::desk::Desk;
-use libra::accounts::names::{AccountName, user_name, user_number};
-use libra::accounts::payments::Payments;
-use libra::config::{Config, MetricsConfig, OnFault, last};
 use libra::slurm::controller::{Answer, Controller};
 use libra::slurm::held::Rewrite;
 use libra::slurm::look::{Pin, Prepared};
 use libra::slurm::payment::Settler;
 use libra::slurm::records::Records;
 use libra::slurm::submission::Submission;
+use libra_accounts::desk::Desk;
+use libra_accounts::names::{AccountName, user_name, user_number};
+use libra_accounts::payments::Payments;
+use libra_config::{Config, MetricsConfig, OnFault, last};
 use libra_core::book::OLDEST_RECORDS;
 use libra_core::book::figures::ClusterFigures;
 use libra_core::sold::Sold;

@@ -11,8 +11,8 @@ mod tally;
 mod times;
 
 use keeper::Keeper;
-use libra::config::OnFault;
 use libra::slurm::controller::Answer;
+use libra_config::OnFault;
 use libra_slurm_sys::job::{self, Job};
 use libra_slurm_sys::log;
 use libra_slurm_sys::slurm::{ESLURM_ACCESS_DENIED, SLURM_VERSION_NUMBER, job_desc_msg_t};

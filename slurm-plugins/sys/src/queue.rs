@@ -2,12 +2,12 @@
 
 use crate::slurm::{self as c, NO_VAL};
 use crate::text;
-use libra::accounts::settlement::HowEnded;
 use libra::slurm::array::ArrayTasks;
 use libra::slurm::claim::{JobRecord, Record};
 use libra::slurm::held::Rewrite;
 use libra::slurm::look::Pin;
 use libra::slurm::records::{Job, Node, Partition, Records, State};
+use libra_accounts::settlement::HowEnded;
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
 

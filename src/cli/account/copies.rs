@@ -4,11 +4,11 @@ use super::AccountFailure;
 use super::desk::{self, AsOwner, PATIENCE, user_name};
 use crate::cli::args::Args;
 use crate::cli::{Done, answer, note, say};
-use libra::accounts::flush::flush;
-use libra::accounts::ledger::Ledger;
-use libra::accounts::live::{self, Act, Live};
-use libra::accounts::{AccountsError, backup, identity, restore, unix_millis};
-use libra::config::AccountsConfig;
+use libra_accounts::flush::flush;
+use libra_accounts::ledger::Ledger;
+use libra_accounts::live::{self, Act, Live};
+use libra_accounts::{AccountsError, backup, identity, restore, unix_millis};
+use libra_config::AccountsConfig;
 use nix::unistd::{Gid, Uid, geteuid, getuid};
 use std::path::Path;
 

@@ -1,13 +1,13 @@
 //! Who answers: the files themselves, for root and their owner, or the service, for everybody else.
 
 use super::AccountFailure;
-use libra::accounts::identity;
-use libra::accounts::ledger::Ledger;
-use libra::accounts::live::{self, Live};
-use libra::accounts::perform::perform;
-use libra::accounts::request::{Caller, Reply, Request};
-use libra::accounts::unix_millis;
-use libra::config::AccountsConfig;
+use libra_accounts::identity;
+use libra_accounts::ledger::Ledger;
+use libra_accounts::live::{self, Live};
+use libra_accounts::perform::perform;
+use libra_accounts::request::{Caller, Reply, Request};
+use libra_accounts::unix_millis;
+use libra_config::AccountsConfig;
 use nix::unistd::{Gid, Uid, User, geteuid, getuid, setegid, seteuid};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,7 +1,7 @@
 //! `libra account`: money that jobs are paid with.
 //!
 //! [`desk`] finds out who answers: the files, where this user may open them, or the [service](serve). What is asked and what
-//! comes back is the same ([`libra::accounts::request`]); [`show`] prints it.
+//! comes back is the same ([`libra_accounts::request`]); [`show`] prints it.
 
 mod copies;
 mod dates;
@@ -16,11 +16,11 @@ use super::{CONFIG_FILE, Done, Failure, answer, exit, load_config, named_config,
 use desk::Desk;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use libra::accounts::AccountsError;
-use libra::accounts::check::Findings;
-use libra::accounts::live;
-use libra::accounts::request::{Balance, Reply, Request};
-use libra::config::{AccountsConfig, AccountsMode};
+use libra_accounts::AccountsError;
+use libra_accounts::check::Findings;
+use libra_accounts::live;
+use libra_accounts::request::{Balance, Reply, Request};
+use libra_config::{AccountsConfig, AccountsMode};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -284,7 +284,7 @@ fn print(
 }
 
 fn export(balances: &[Balance], file: Option<&Path>) -> Done {
-    let now = libra::accounts::unix_millis() / 1000;
+    let now = libra_accounts::unix_millis() / 1000;
     let text = format!("{}\n", ood::export(balances, now));
     let Some(file) = file else {
         return answer(&text, 0);

@@ -3,7 +3,7 @@
 //! Its documentation calls this version 1: `version`, `timestamp`, `config` with `unit` and `project_type`, and `balances` with
 //! `user`, `value` and, for a project, `project`. Values are whole: the dashboard cuts off what is behind the point.
 
-use libra::accounts::request::Balance;
+use libra_accounts::request::Balance;
 use libra_units::money::MICRO;
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use super::dates;
 use jiff::tz::TimeZone;
-use libra::accounts::request::{Balance, Deposit};
-use libra::accounts::statement::{Line, Statement};
+use libra_accounts::request::{Balance, Deposit};
+use libra_accounts::statement::{Line, Statement};
 use libra_units::money::{MICRO, Money};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! What can be typed after `libra account`.
 
 use clap::{Args as ClapArgs, Subcommand};
-use libra::accounts::request::Limit;
+use libra_accounts::request::Limit;
 use libra_units::money::Money;
 use std::path::PathBuf;
 

@@ -5,14 +5,14 @@
 
 mod serve;
 
-use libra::config::Config;
-use libra::host::clock::unix_time;
-use libra::host::control::{ControlLoop, Round};
-use libra::host::{Host, HostError};
-use libra::metrics::families::WRITTEN;
-use libra::metrics::figures::{show_counts, show_host};
-use libra::metrics::files::{read, read_record, replace};
-use libra::metrics::{Counts, Format, HostFigures, Page, System};
+use libra_config::Config;
+use libra_host::clock::unix_time;
+use libra_host::control::{ControlLoop, Round};
+use libra_host::{Host, HostError};
+use libra_metrics::families::WRITTEN;
+use libra_metrics::figures::{show_counts, show_host};
+use libra_metrics::files::{read, read_record, replace};
+use libra_metrics::{Counts, Format, HostFigures, Page, System};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

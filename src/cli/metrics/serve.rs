@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::serve::Listener;
-use libra::metrics::Format;
+use libra_metrics::Format;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;

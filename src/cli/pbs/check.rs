@@ -10,7 +10,7 @@ use super::{NOT_DONE, site};
 use crate::cli::args::{Args, PbsInstallArgs, PbsSettings};
 use crate::cli::findings::{Findings, Level};
 use crate::cli::{Done, Failure, answer};
-use libra::config::{Config, Reserve};
+use libra_config::{Config, Reserve};
 use serde::Deserialize;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

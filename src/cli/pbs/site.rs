@@ -6,7 +6,7 @@ use super::server::Pbs;
 use super::wanted::HookConfig;
 use crate::cli::args::{Args, PbsInstallArgs, PbsSettings, Share};
 use crate::cli::{CONFIG_FILE, Failure, named_config};
-use libra::config::{Config, Reserve};
+use libra_config::{Config, Reserve};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -9,9 +9,9 @@ use super::server::Pbs;
 use crate::cli::args::Args;
 use crate::cli::standing::Report;
 use crate::cli::{Done, answer, load_config};
-use libra::host::clock;
 use libra::pbs::server::Server;
 use libra_core::book::Book;
+use libra_host::clock;
 use serde_json::{Map, Value, json};
 
 pub fn status(args: &Args) -> Done {
@@ -119,7 +119,7 @@ mod tests {
             .map(|(name, node)| node_record(name, node))
             .collect();
         event["jobs"] = jobs.iter().map(|(id, job)| job_record(id, job)).collect();
-        let config = libra::config::Config::from_toml("[admission]\nestimate-margin = '0%'")
+        let config = libra_config::Config::from_toml("[admission]\nestimate-margin = '0%'")
             .expect("a configuration");
         let mut server = Server::new(&config);
         server.answer(&event).expect("an answer");

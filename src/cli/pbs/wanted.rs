@@ -1,6 +1,6 @@
 //! What an installation consists of: resources, hooks and what the hooks are told. Plain data.
 
-use libra::config::OnFault;
+use libra_config::OnFault;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

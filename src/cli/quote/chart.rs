@@ -3,7 +3,7 @@
 //! Pure. Between two judged deadlines the price is drawn as if it went straight from one to the other; whether it would be
 //! accepted is that of the nearer one.
 
-use libra::quote::Quote;
+use libra_batch::quote::Quote;
 use libra_core::decision::curve::Point;
 use libra_units::{credits, duration};
 

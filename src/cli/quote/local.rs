@@ -3,12 +3,12 @@
 use super::{Answered, Question, hold};
 use crate::cli::args::{Args, System};
 use crate::cli::{Failure, load_config, show, terms};
-use libra::accounts::desk::Denied;
-use libra::admit::NotTaken;
-use libra::host::{Host, clock};
-use libra::quote::{Quote, kept_text};
+use libra_accounts::desk::Denied;
+use libra_batch::admit::NotTaken;
+use libra_batch::quote::{Quote, kept_text};
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Shape};
+use libra_host::{Host, clock};
 use libra_units::credits;
 use libra_wording::terms::PartialTerms;
 

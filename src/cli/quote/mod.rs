@@ -12,7 +12,7 @@ mod script;
 use super::args::{Args, QuoteArgs, System};
 use super::qsub::find;
 use super::{Done, Failure, answer, exit, note, say, status};
-use libra::quote::Quote;
+use libra_batch::quote::Quote;
 use libra_units::duration;
 use script::Script;
 use serde_json::Value;

@@ -1,9 +1,9 @@
 //! The price over deadlines as a drawing of its own, light and dark.
 
 use super::chart::near;
-use libra::quote::Quote;
 use libra::report::plot::Reference;
 use libra::report::{Axis, Plot, Point, Series, Size};
+use libra_batch::quote::Quote;
 use libra_core::decision::curve::Point as Judged;
 use libra_units::{credits, duration};
 

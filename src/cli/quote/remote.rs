@@ -4,12 +4,12 @@
 use super::{Answered, Question, hold};
 use crate::cli::qsub::find;
 use crate::cli::{Failure, terms};
-use libra::host::clock;
-use libra::quote::{MARK, Quote, find_dropped};
 use libra::slurm;
 use libra::slurm::array::PREFIX;
+use libra_batch::quote::{MARK, Quote, find_dropped};
 use libra_core::book::kept::Order;
 use libra_core::decision::job::DeadlineType;
+use libra_host::clock;
 use libra_units::{duration, memory};
 use libra_wording::terms::PartialTerms;
 use std::path::PathBuf;

@@ -148,7 +148,7 @@ fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
     let mut setting = Setting {
         model,
         options: Options {
-            admission: libra::rules::admission(&load_config(args)?),
+            admission: libra_rules::admission(&load_config(args)?),
             spare: match simulate.rules.spare {
                 Spare::Idle => allotment::Spare::Idle,
                 Spare::Shared => allotment::Spare::Shared,

@@ -9,8 +9,8 @@ use super::{NOT_DONE, sources};
 use crate::cli::args::{Args, SlurmSettings};
 use crate::cli::findings::{Findings, Level};
 use crate::cli::{CONFIG_FILE, Done, answer, named_config};
-use libra::cgroup::{self, Enforcement};
-use libra::config::Config;
+use libra_cgroup::Enforcement;
+use libra_config::Config;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -329,7 +329,7 @@ fn slurm_user(findings: &mut Findings, slurm: &Slurm, file: &Path) {
 
 /// What only a node has.
 fn node(findings: &mut Findings, config: &Config) {
-    match cgroup::open(&libra::rules::cgroup_settings(config)) {
+    match libra_cgroup::open(&libra_rules::cgroup_settings(config)) {
         Enforcement::Active(enforcer) => {
             findings.ok(format!("shares on this node: {}", enforcer.describe()));
         }

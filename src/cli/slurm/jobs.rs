@@ -81,7 +81,7 @@ fn job_of_json(job: &Value) -> Result<Owned, String> {
             cut_short: cut_short(state),
             failed: state == "FAILED",
             // Nothing is paid by what is only shown.
-            how: libra::accounts::settlement::HowEnded::Itself,
+            how: libra_accounts::settlement::HowEnded::Itself,
             restarts: 0,
             ran: 0.0,
             user: number(&job["user_id"]).unwrap_or(0.0) as u32,
@@ -185,7 +185,7 @@ fn job_of_text(line: &str) -> Result<Owned, String> {
             cut_short: cut_short(state),
             failed: state == "FAILED",
             // Nothing is paid by what is only shown.
-            how: libra::accounts::settlement::HowEnded::Itself,
+            how: libra_accounts::settlement::HowEnded::Itself,
             restarts: 0,
             ran: 0.0,
             user: uid.trim_end_matches(')').parse().unwrap_or(0),

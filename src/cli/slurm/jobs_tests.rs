@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cli::slurm::status::{owners, report};
-use libra::config::Config;
 use libra::slurm::records::Records;
+use libra_config::Config;
 
 const SOLD: &str = "v=1:token=1:submitted=1795271000:estimate=600:deadline=1200:budget=15:type=hard:penalty=0:price=10.5:\
                     chunks=1:processors=1:memory=0:scatter=0";

@@ -6,7 +6,7 @@ use super::hostlist;
 use super::jobs::force;
 use super::plugin::Version;
 use crate::cli::findings::Findings;
-use libra::config::Config;
+use libra_config::Config;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Jobs that should be able to share one processor; fewer keep small shares apart.

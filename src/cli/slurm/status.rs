@@ -9,10 +9,10 @@ use super::jobs::{self, Named, Owned};
 use crate::cli::args::Args;
 use crate::cli::standing::Report;
 use crate::cli::{Done, answer, load_config};
-use libra::config::Config;
-use libra::host::clock;
 use libra::slurm::records::{Records, snapshot};
+use libra_config::Config;
 use libra_core::book::Book;
+use libra_host::clock;
 use std::collections::BTreeMap;
 
 const NOTHING: &str = "no partition of this cluster shares its processors (OverSubscribe=FORCE:20), or none that [slurm] partitions \
@@ -105,10 +105,7 @@ pub fn report(
             .any(|p| p.nodes.iter().any(|n| n == node))
     };
     let (snapshot, mut problems) = snapshot(records, &is_libra);
-    let mut book = Book::new(
-        libra::rules::admission(config),
-        config.provisional_seconds(),
-    );
+    let mut book = Book::new(libra_rules::admission(config), config.provisional_seconds());
     problems.extend(
         book.rebuild(&snapshot)
             .map_err(|error| SlurmError::Command {

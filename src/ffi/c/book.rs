@@ -11,7 +11,7 @@ use super::pointers::{
     Out, OutArray, Place, TextBuffer, hand_out, handle, optional_string, read, string, take_back,
 };
 use super::strings::give;
-use crate::config::Config;
+use libra_config::Config;
 use libra_core::book::{Book, BookError, Snapshot};
 use libra_core::decision::admission::affordable;
 use libra_core::decision::job::OutOfRange;
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn libra_book_open(
             None => Config::default(),
         };
         let book = Book::new(
-            crate::rules::admission(&config),
+            libra_rules::admission(&config),
             config.provisional_seconds(),
         );
         out.write(hand_out(Handle::new(book)));

@@ -6,9 +6,9 @@ use super::fault::Fault;
 use super::header as c;
 use super::pointers::{Out, Place, hand_out, handle, optional_string, read, string, take_back};
 use super::strings::give;
-use crate::config::Config;
-use crate::host::batch::BatchJob;
-use crate::host::{Host, HostError};
+use libra_config::Config;
+use libra_host::batch::BatchJob;
+use libra_host::{Host, HostError};
 use std::ffi::{c_char, c_int};
 
 impl From<HostError> for Fault {

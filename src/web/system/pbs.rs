@@ -8,10 +8,10 @@ use super::records::{Record, Records};
 use super::{
     Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, perhaps, plain,
 };
-use crate::host::clock;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use libra_core::sold::Sold;
+use libra_host::clock;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -141,7 +141,7 @@ impl Quote {
 
     /// From what a batch system's client printed; none where Libra has said nothing in it.
     ///
-    /// The lines are those of [`crate::verdict`], with names of clients in front.
+    /// The lines are those of [`libra_batch::verdict`], with names of clients in front.
     pub fn from_words(said: &str) -> Option<Quote> {
         let mut quote = None;
         for line in said.lines() {

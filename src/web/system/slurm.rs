@@ -8,8 +8,8 @@ use super::records::{Record, Records};
 use super::{
     Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, perhaps,
 };
-use crate::host::clock;
 use libra_core::sold::Sold;
+use libra_host::clock;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;

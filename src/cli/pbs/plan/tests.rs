@@ -3,7 +3,7 @@
 use super::*;
 use crate::cli::pbs::found::{NodeFound, ResourceFound, SchedulerFound, with_line};
 use crate::cli::pbs::wanted::HookConfig;
-use libra::config::OnFault;
+use libra_config::OnFault;
 use std::path::PathBuf;
 
 /// Carries a step out as PBS would, and refuses what PBS refuses.

@@ -1,0 +1,273 @@
+//! One job of this host, as its file in the registry holds it.
+
+use super::ending::Exit;
+use super::quotes::KeptQuote;
+use libra_cgroup::GroupRecord;
+use libra_core::decision::job::{Request, Terms};
+use serde::{Deserialize, Serialize};
+use std::fs;
+
+/// The only version so far.
+pub const VERSION: u32 = 1;
+
+/// A process that cannot be mistaken for a later one of the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Process {
+    /// Process number.
+    pub pid: i32,
+    /// Clock ticks after boot at which it started.
+    pub start: u64,
+}
+
+impl Process {
+    /// The process of this number, if there is one now and it can be looked at.
+    pub fn find(pid: i32) -> Option<Process> {
+        Process::look(pid).ok().flatten()
+    }
+
+    /// None: there is no such process. An error: it could not be found out.
+    fn look(pid: i32) -> std::io::Result<Option<Process>> {
+        let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
+            // It ends while it is read: ESRCH.
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound
+                    || error.raw_os_error() == Some(libc::ESRCH) =>
+            {
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let parse = || {
+            // The name, in parentheses, may hold anything, also parentheses.
+            let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+            let state = fields.next()?;
+            if state == "Z" || state == "X" {
+                return None;
+            }
+            let start = fields.nth(18)?.parse().ok()?;
+            Some(Process { pid, start })
+        };
+        Ok(parse())
+    }
+
+    /// Has it been stopped (SIGSTOP, Ctrl-Z)?
+    pub fn is_stopped(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let state = stat
+            .rfind(')')
+            .and_then(|end| stat[end + 1..].trim_start().chars().next());
+        matches!(state, Some('T' | 't'))
+    }
+
+    /// This process.
+    pub fn this() -> Option<Process> {
+        Process::find(std::process::id() as i32)
+    }
+
+    /// Does it run still? Where that cannot be found out (too many open files), it is taken to: a
+    /// job that runs must not be ended for our own troubles.
+    pub fn is_alive(&self) -> bool {
+        Process::look(self.pid).map_or(true, |found| found == Some(*self))
+    }
+}
+
+/// How far a job has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Accepted, its share reserved; it is about to start.
+    Reserved,
+    /// It runs.
+    Running,
+    /// It has ended, and processes of it are still there that even SIGKILL does not end (frozen, or
+    /// in an uninterruptible wait). Its share stays reserved until they are gone.
+    Ending,
+    /// It has ended; kept for a while for `libra status`.
+    Ended,
+}
+
+/// How a job ended, whenever that was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    /// By itself, with exit code 0.
+    Finished,
+    /// By itself with another exit code, by a signal, or it could not be executed.
+    Failed,
+    /// Somebody asked for its end.
+    Cancelled,
+    /// The control loop asked for its end, see [`Stopped`].
+    Stopped,
+    /// Nobody saw how: whoever watched over it was killed, or that is for its batch system to know.
+    Unknown,
+}
+
+/// Why the control loop ended a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stopped {
+    /// It had used so many times its estimate that the site ends it (`agent.past-deadline`).
+    Overrun,
+}
+
+impl Stopped {
+    /// In words, as a part of a sentence about the job.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Stopped::Overrun => {
+                "it was past its deadline and had used as many times its estimate as this site allows (agent.past-deadline)"
+            }
+        }
+    }
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Ending {
+    /// Seconds since boot.
+    pub at: f64,
+    /// By its deadline, and nothing is known that would say that it was not done.
+    pub met: bool,
+    /// Processor seconds used, all slots.
+    pub used: f64,
+    /// Exit code, where it is known and no signal ended it.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// It was cancelled.
+    pub cancelled: bool,
+    /// Its end was found out afterwards: whoever watched over it was killed.
+    pub found: bool,
+}
+
+/// Longest text of a command that is kept, in bytes.
+const LONGEST_COMMAND: usize = 1024;
+
+/// A command as it is kept: cut, since a command line may have megabytes.
+pub fn shown_command(command: &str) -> String {
+    let mut end = command.len().min(LONGEST_COMMAND);
+    while !command.is_char_boundary(end) {
+        end -= 1;
+    }
+    command[..end].to_string()
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Entry {
+    /// Version of this format, 1.
+    pub version: u32,
+    /// Id, also the name of its file and of its cgroup.
+    pub id: String,
+    /// The boot whose clock the times are of.
+    pub boot: String,
+    /// User number of the owner.
+    pub user: u32,
+    /// What runs, for people.
+    pub command: String,
+    /// As sold: the estimate without margin.
+    pub request: Request,
+    /// Slots on this host.
+    pub slots: u32,
+    /// Margin that the estimate was planned with.
+    pub estimate_margin: f64,
+    /// Seconds after its deadline that were accepted for it (LibraSLA).
+    #[serde(default)]
+    pub delay: f64,
+    /// Credits.
+    pub price: f64,
+    /// The account that pays; none where nobody does here.
+    #[serde(default)]
+    pub payer: Option<String>,
+    /// Share per slot that was sold, in processors.
+    pub share: f64,
+    /// Seconds since boot.
+    pub submitted: f64,
+    /// Seconds since 1970, for people.
+    pub submitted_unix: f64,
+    /// How far it has come.
+    pub phase: Phase,
+    /// When a batch system announced it here, seconds since boot.
+    #[serde(default)]
+    pub begun: Option<f64>,
+    /// Seconds since boot.
+    pub started: Option<f64>,
+    /// Who watches over it; none where a batch system does.
+    pub supervisor: Option<Process>,
+    /// Its first process.
+    pub leader: Option<Process>,
+    /// Its cgroup, made here or borrowed from its batch system; none where nothing is enforced.
+    pub group: Option<GroupRecord>,
+    /// Its cgroup is about to be made; whoever finds the entry so looks whether it was.
+    #[serde(default)]
+    pub making_group: bool,
+    /// It is no job, but a quote that is kept for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<KeptQuote>,
+    /// Somebody asked for its end.
+    pub cancelled: bool,
+    /// The control loop asked for its end, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
+    /// How its batch script ended, where the batch system said so before the job's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    /// Its end.
+    pub ending: Option<Ending>,
+}
+
+impl Entry {
+    /// The terms that shares are planned with.
+    pub fn planned_terms(&self) -> Terms {
+        let mut terms = self.request.terms;
+        terms.estimate *= 1.0 + self.estimate_margin;
+        terms
+    }
+
+    /// Memory reserved on this host, in bytes.
+    pub fn memory(&self) -> u64 {
+        let chunks = self.slots / self.request.shape.processors_per_chunk.max(1);
+        self.request
+            .shape
+            .memory_per_chunk
+            .saturating_mul(u64::from(chunks))
+    }
+
+    /// When it must be finished, seconds since boot.
+    pub fn due(&self) -> f64 {
+        self.submitted + self.request.terms.deadline
+    }
+
+    /// Is that the same run of the same job? A batch system may give an id again.
+    pub fn is_same(&self, other: &Entry) -> bool {
+        self.id == other.id
+            && self.boot == other.boot
+            && (self.submitted - other.submitted).abs() < 1e-3
+    }
+
+    /// How it ended; none while it has not. Of an entry of any age: it is told by what has been written ever since.
+    pub fn conclusion(&self) -> Option<Conclusion> {
+        let ending = self.ending.as_ref()?;
+        Some(match (ending.exit_code, ending.signal) {
+            _ if ending.cancelled => Conclusion::Cancelled,
+            _ if self.stopped.is_some() => Conclusion::Stopped,
+            _ if self.started.is_none() && self.begun.is_none() => Conclusion::Failed,
+            (Some(0), _) => Conclusion::Finished,
+            (Some(_), _) | (_, Some(_)) => Conclusion::Failed,
+            (None, None) => Conclusion::Unknown,
+        })
+    }
+
+    /// Did it end by its deadline, however it ended? None while it has not.
+    pub fn in_time(&self) -> Option<bool> {
+        Some(self.ending.as_ref()?.at <= self.due())
+    }
+
+    /// It holds a share.
+    pub fn is_live(&self) -> bool {
+        self.phase != Phase::Ended
+    }
+}
