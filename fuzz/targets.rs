@@ -10,8 +10,6 @@ use libra::slurm::array::SoldJob;
 use libra::slurm::submission::Submission as SlurmSubmission;
 use libra::web::form::{self, Fields};
 use libra::web::system::Kind;
-use libra::workload::read::{Leniency, read_from};
-use libra::workload::swf;
 use libra_accounts::names::AccountName;
 use libra_accounts::request::Request as AccountsRequest;
 use libra_config::Config;
@@ -20,6 +18,8 @@ use libra_host::entry::Entry;
 use libra_units::money::Money;
 use libra_units::{duration, indices, memory};
 use libra_wording::terms;
+use libra_workload::read::{Leniency, read_from};
+use libra_workload::swf;
 use serde_json::{Value, json};
 
 /// A border: its name, which is also its directory in `fuzz/corpus`, and what is done with an input.

@@ -4,14 +4,6 @@
 
 pub mod ffi;
 pub mod pbs;
-#[cfg(feature = "simulate")]
-pub mod report;
-#[cfg(feature = "simulate")]
-pub mod reproduce;
-#[cfg(feature = "simulate")]
-pub mod simulate;
 pub mod slurm;
 #[cfg(feature = "cli")]
 pub mod web;
-#[cfg(feature = "simulate")]
-pub mod workload;

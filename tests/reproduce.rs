@@ -2,9 +2,9 @@
 //! printed and written on any log.
 #![cfg(feature = "cli")]
 
-use libra::reproduce::statement::Verdict;
-use libra::reproduce::{Options, Reproduction, librarisk, librasla};
-use libra::workload::read::{Leniency, Log, read};
+use libra_experiments::statement::Verdict;
+use libra_experiments::{Options, Reproduction, librarisk, librasla};
+use libra_workload::read::{Leniency, Log, read};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

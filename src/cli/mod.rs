@@ -31,9 +31,9 @@ mod workload;
 
 use args::{Args, Command};
 use clap::Parser;
-use libra::workload::write::Target;
 use libra_config::{Config, ConfigError, last};
 use libra_host::HostError;
+use libra_workload::write::Target;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};

@@ -3,8 +3,8 @@
 use super::args::{Args, Paper, ReproduceArgs};
 use super::{Done, Failure, answer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use libra::reproduce::{Options, Reproduction, aroma, libra as libra_2004, librarisk, librasla};
-use libra::workload::read::{self, Leniency, Log};
+use libra_experiments::{Options, Reproduction, aroma, libra as libra_2004, librarisk, librasla};
+use libra_workload::read::{self, Leniency, Log};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::thread::available_parallelism;

@@ -4,9 +4,9 @@ use super::args::{Args, From, ImportArgs, TraceCommand};
 use super::{Done, Failure, answer, say};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use libra::workload::import::{self, Imported, LocalTime, Options, System};
-use libra::workload::read::Leniency;
-use libra::workload::write::{Target, write};
+use libra_workload::import::{self, Imported, LocalTime, Options, System};
+use libra_workload::read::Leniency;
+use libra_workload::write::{Target, write};
 use serde_json::json;
 
 pub fn trace(command: &TraceCommand, args: &Args) -> Done {

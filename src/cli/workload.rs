@@ -2,8 +2,8 @@
 
 use super::args::{Args, Estimates, WorkloadArgs};
 use super::{Done, Failure, answer};
-use libra::workload::synthetic::{Requests, Synthetic};
-use libra::workload::write::{Target, write};
+use libra_workload::synthetic::{Requests, Synthetic};
+use libra_workload::write::{Target, write};
 use serde_json::json;
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! `libra workload` and `libra trace import`: what they write, and what they say of bad input.
 
-use libra::workload::read::{Leniency, read};
+use libra_workload::read::{Leniency, read};
 use std::fs;
 use std::io::Write;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What can be typed after `libra simulate`.
 
 use clap::{Args as ClapArgs, ValueEnum};
-use libra::simulate::schedulers;
+use libra_simulator::schedulers;
 use std::path::PathBuf;
 
 const AFTER: &str = "\

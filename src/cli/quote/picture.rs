@@ -1,10 +1,10 @@
 //! The price over deadlines as a drawing of its own, light and dark.
 
 use super::chart::near;
-use libra::report::plot::Reference;
-use libra::report::{Axis, Plot, Point, Series, Size};
 use libra_batch::quote::Quote;
 use libra_core::decision::curve::Point as Judged;
+use libra_plots::plot::Reference;
+use libra_plots::{Axis, Plot, Point, Series, Size};
 use libra_units::{credits, duration};
 
 /// The drawing, in SVG.

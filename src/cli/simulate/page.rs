@@ -1,14 +1,14 @@
-//! The page of a simulation: what [`libra::report`] is told.
+//! The page of a simulation: what [`libra_plots`] is told.
 
 use super::print::Results;
-use libra::report::page::Results as Figures;
-use libra::report::scale::count;
-use libra::report::{Clock, PolicyRun, Report, Sweep};
-use libra::simulate::experiment::Run;
-use libra::simulate::setting::{Parameter, Setting};
-use libra::workload::terms::{Amounts, Estimates, TermsModel};
 use libra_core::decision::allotment::Spare;
 use libra_core::decision::pricing::AnyPricing;
+use libra_plots::scale::count;
+use libra_simulator::experiment::Run;
+use libra_simulator::report::page::Results as Figures;
+use libra_simulator::report::{Clock, PolicyRun, Report, Sweep};
+use libra_simulator::setting::{Parameter, Setting};
+use libra_workload::terms::{Amounts, Estimates, TermsModel};
 
 /// The page, as HTML.
 pub fn page(results: &Results<'_>, runs: &[Run]) -> String {

@@ -4,14 +4,14 @@ use crate::cli::args::{Args, SimulateArgs, Spare};
 use crate::cli::{Failure, load_config, say};
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
-use libra::simulate::schedulers::{self, Known, Options};
-use libra::simulate::setting::{Parameter, Range, Setting};
-use libra::workload::read::{self, Leniency, Log, Subset, TraceError};
-use libra::workload::sla::{self, Sla};
-use libra::workload::swf::Record;
-use libra::workload::terms::{Estimates, Made, TermsModel};
 use libra_core::decision::allotment;
+use libra_simulator::schedulers::{self, Known, Options};
+use libra_simulator::setting::{Parameter, Range, Setting};
 use libra_units::duration;
+use libra_workload::read::{self, Leniency, Log, Subset, TraceError};
+use libra_workload::sla::{self, Sla};
+use libra_workload::swf::Record;
+use libra_workload::terms::{Estimates, Made, TermsModel};
 use std::path::Path;
 
 /// What is to be run.

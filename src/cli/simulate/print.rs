@@ -2,12 +2,12 @@
 
 use super::plan::{Part, Plan};
 use crate::cli::status::utf8;
-use libra::report::scale::{count, number};
-use libra::simulate::setting::Setting;
-use libra::simulate::summary::{Measure, Summary};
-use libra::simulate::sums::Spread;
-use libra::workload::terms::Made;
+use libra_plots::scale::{count, number};
+use libra_simulator::setting::Setting;
+use libra_simulator::summary::{Measure, Summary};
+use libra_simulator::sums::Spread;
 use libra_units::duration;
+use libra_workload::terms::Made;
 use serde::Serialize;
 use std::io::IsTerminal;
 

@@ -2,7 +2,7 @@
 
 use crate::cli::Failure;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use libra::simulate::experiment::{Progress, Run};
+use libra_simulator::experiment::{Progress, Run};
 use std::io::IsTerminal;
 use std::sync::mpsc;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! The account: what there is, and what became of it month by month.
 
 use super::{View, note, problem};
-use crate::report::markup::Escaped;
 use crate::web::account::{Account, Amount, Balance, Month};
 use crate::web::system::Problem;
+use libra_plots::markup::Escaped;
 use libra_units::credits;
 
 /// The page. `month`: `2026-11`. `earlier`, `later`: the months beside it, where there are any to show.

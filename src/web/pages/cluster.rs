@@ -1,10 +1,10 @@
 //! The cluster: what is sold of each node, and what became of jobs over time.
 
 use super::{View, note, problem};
-use crate::report::Size;
-use crate::report::markup::{Anchor, Drawing, Escaped, Px};
 use crate::web::history::{History, Hour};
 use crate::web::system::{Cluster, Node, Problem};
+use libra_plots::Size;
+use libra_plots::markup::{Anchor, Drawing, Escaped, Px};
 use libra_units::{percent, processors};
 
 /// The page. `history`: what the site keeps of it; none where nothing is kept.

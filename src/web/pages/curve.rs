@@ -1,9 +1,9 @@
 //! Price against deadline, as a drawing in the page.
 
-use crate::report::Size;
-use crate::report::markup::{Anchor, Drawing, Escaped, Px, width};
-use crate::report::style::FONT;
 use crate::web::system::quote::Point;
+use libra_plots::Size;
+use libra_plots::markup::{Anchor, Drawing, Escaped, Px, width};
+use libra_plots::style::FONT;
 use libra_units::{credits, duration};
 use std::fmt::Write;
 

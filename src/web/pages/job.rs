@@ -1,10 +1,10 @@
 //! One job: how it stands, what it has printed so far.
 
 use super::{InAddress, View, facts, note, problem};
-use crate::report::markup::Escaped;
 use crate::web::pages::jobs;
 use crate::web::system::output::Part;
 use crate::web::system::{Detail, Problem};
+use libra_plots::markup::Escaped;
 use libra_units::{credits, duration};
 
 /// The page of a job. `output`: the end of it, or why it cannot be shown; none where there is none.

@@ -1,8 +1,8 @@
 //! The list of the user's jobs.
 
 use super::{InAddress, View, hidden, problem};
-use crate::report::markup::{Escaped, Px};
 use crate::web::system::{Job, Problem, Tone};
+use libra_plots::markup::{Escaped, Px};
 use libra_units::{credits, duration, percent};
 
 /// The list, around what is asked for again and again.

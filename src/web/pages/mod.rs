@@ -12,8 +12,8 @@ pub mod submit;
 pub mod verdict;
 
 use super::system::Kind;
-use crate::report::markup::Escaped;
-use crate::report::style;
+use libra_plots::markup::Escaped;
+use libra_plots::style;
 
 /// What our pages run.
 pub const SCRIPT: &str = include_str!("page.js");

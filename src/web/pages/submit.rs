@@ -1,8 +1,8 @@
 //! The form for a job, with the price beside it.
 
 use super::{View, hidden};
-use crate::report::markup::Escaped;
 use crate::web::system::{Kind, Submission};
+use libra_plots::markup::Escaped;
 use std::fmt::{self, Display, Write};
 
 /// What goes on the page: the form as it was typed, and what was said of it. `live`: a price can be asked for.

@@ -2,9 +2,9 @@
 
 use super::curve::{self, Asked};
 use super::lines;
-use crate::report::markup::Escaped;
 use crate::web::system::Submission;
 use crate::web::system::quote::{Offer, Quote};
+use libra_plots::markup::Escaped;
 use libra_units::{credits, duration};
 
 /// A part of a page. `real`: it was submitted, and is not only asked about.

@@ -1,0 +1,16 @@
+//! The page that `libra simulate --report` writes.
+//!
+//! Pure: numbers in, text out; the same numbers give the same bytes.
+
+mod detail;
+pub mod grid;
+pub mod page;
+pub mod run;
+pub mod sweep;
+#[cfg(test)]
+mod tests;
+
+pub use grid::Promises;
+pub use page::{Clock, Report, Results};
+pub use run::PolicyRun;
+pub use sweep::Sweep;
