@@ -7,7 +7,7 @@ use std::path::Path;
 
 #[test]
 fn no_input_of_the_corpus_breaks_a_border() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("fuzz/corpus");
     let mut replayed = 0;
     for (name, target) in targets::TARGETS {
         let directory = corpus.join(name);

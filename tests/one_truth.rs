@@ -4,17 +4,17 @@
 //! LIBRA_TRUTH_CASES sets the number of cases of all three together; the seeds are fixed. On the host the clock is the real one: what
 //! stands at an edge may have passed it before it is submitted, and is counted.
 
-use libra::pbs::server::Server;
-use libra::slurm::array::SoldJob;
-use libra::slurm::controller::{Answer, Controller};
-use libra::slurm::records::{Node, Partition, Records};
-use libra::slurm::submission::Submission;
 use libra_accounts::desk::Desk;
 use libra_batch::quote::{Quote, plain};
 use libra_config::{Config, OnFault};
 use libra_core::decision::job::{Request, Shape, Terms};
 use libra_core::sold::Sold;
 use libra_host::{Host, HostError};
+use libra_pbs::server::Server;
+use libra_slurm::array::SoldJob;
+use libra_slurm::controller::{Answer, Controller};
+use libra_slurm::records::{Node, Partition, Records};
+use libra_slurm::submission::Submission;
 use libra_units::credits;
 use serde_json::{Value, json};
 use std::path::PathBuf;

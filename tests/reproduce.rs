@@ -1,6 +1,5 @@
 //! `libra reproduce`: the papers' main statements on their own log, where it is there, and what is
 //! printed and written on any log.
-#![cfg(feature = "cli")]
 
 use libra_experiments::statement::Verdict;
 use libra_experiments::{Options, Reproduction, librarisk, librasla};
@@ -11,8 +10,8 @@ use std::process::{Command, Output, Stdio};
 
 /// The papers' log, or none where it is not there.
 fn sdsc() -> Option<Log> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/SDSC-SP2-1998-4.2-cln.swf.gz");
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("../shared/traces/SDSC-SP2-1998-4.2-cln.swf.gz");
     if !path.exists() {
         eprintln!("not run: {} is not there", path.display());
         return None;
@@ -21,7 +20,7 @@ fn sdsc() -> Option<Log> {
 }
 
 fn synthetic() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/synthetic.swf")
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/data/synthetic.swf")
 }
 
 fn quick(seeds: u64) -> Options {

@@ -2,12 +2,12 @@
 //!
 //! `cargo bench --bench slurm --no-default-features [-- NODES JOBS]`
 
-use libra::slurm::controller::{Answer, Controller};
-use libra::slurm::look::Prepared;
-use libra::slurm::records::{Job, Node, Partition, Records, State};
-use libra::slurm::submission::Submission;
 use libra_config::Config;
 use libra_metrics::{Counts, Reason};
+use libra_slurm::controller::{Answer, Controller};
+use libra_slurm::look::Prepared;
+use libra_slurm::records::{Job, Node, Partition, Records, State};
+use libra_slurm::submission::Submission;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

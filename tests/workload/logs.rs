@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// A log of the archive, or none where it is not there.
 fn log(name: &str) -> Option<Log> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("../shared/traces")
         .join(format!("{name}.swf.gz"));
     if !path.exists() {

@@ -5,12 +5,6 @@
 
 use crate::{tally, times};
 use ::log::Level;
-use libra::slurm::controller::{Answer, Controller};
-use libra::slurm::held::Rewrite;
-use libra::slurm::look::{Pin, Prepared};
-use libra::slurm::payment::Settler;
-use libra::slurm::records::Records;
-use libra::slurm::submission::Submission;
 use libra_accounts::desk::Desk;
 use libra_accounts::names::{AccountName, user_name, user_number};
 use libra_accounts::payments::Payments;
@@ -18,6 +12,12 @@ use libra_config::{Config, MetricsConfig, OnFault, last};
 use libra_core::book::OLDEST_RECORDS;
 use libra_core::book::figures::ClusterFigures;
 use libra_core::sold::Sold;
+use libra_slurm::controller::{Answer, Controller};
+use libra_slurm::held::Rewrite;
+use libra_slurm::look::{Pin, Prepared};
+use libra_slurm::payment::Settler;
+use libra_slurm::records::Records;
+use libra_slurm::submission::Submission;
 use libra_slurm_sys::job::{Job, version};
 use libra_slurm_sys::{log, queue};
 use std::path::PathBuf;
