@@ -4,17 +4,17 @@
 //! mean the same once it is written down again, or that leaves a value out of its range. `fuzz/run` drives them with
 //! AFL++; `tests/fuzz.rs` replays what is kept in `fuzz/corpus`, in every `make test`.
 
-use libra::pbs::server::Server;
-use libra::pbs::{exec_vnode, select};
-use libra::slurm::array::SoldJob;
-use libra::slurm::submission::Submission as SlurmSubmission;
-use libra::web::form::{self, Fields};
-use libra::web::system::Kind;
 use libra_accounts::names::AccountName;
 use libra_accounts::request::Request as AccountsRequest;
 use libra_config::Config;
 use libra_core::sold::Sold;
 use libra_host::entry::Entry;
+use libra_page::form::{self, Fields};
+use libra_page::system::Kind;
+use libra_pbs::server::Server;
+use libra_pbs::{exec_vnode, select};
+use libra_slurm::array::SoldJob;
+use libra_slurm::submission::Submission as SlurmSubmission;
 use libra_units::money::Money;
 use libra_units::{duration, indices, memory};
 use libra_wording::terms;

@@ -30,7 +30,7 @@ def faulty_library():
     built = os.environ.get("LIBRA_FAULTY_LIBRARY")
     if not built:
         with limits.paused():
-            subprocess.run([TOP / "scripts/cargo", "build", "--locked", "--lib", "--no-default-features", "--features", "c-interface,test-faults", "--target-dir", TOP / "target/faults"],
+            subprocess.run([TOP / "scripts/cargo", "build", "--locked", "--package", "libra", "--lib", "--features", "test-faults", "--target-dir", TOP / "target/faults"],
                            check=True, capture_output=True, timeout=3600)
         built = TOP / "target/faults/debug/liblibra.so"
     return pathlib.Path(built)
