@@ -1,6 +1,6 @@
 //! Every point before and after each write, rename and commit of the money's way: each kills the process once, and the books balance.
 //!
-//! The points are those of `src/accounts/crash.rs`; they are listed by a run that is not killed, so a new one is tried without a change here.
+//! The points are those of `crates/accounts/src/crash.rs`; they are listed by a run that is not killed, so a new one is tried without a change here.
 
 use crate::Place;
 use libra_accounts::backup::backup;
