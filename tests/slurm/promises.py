@@ -98,8 +98,13 @@ def is_saved(slurm, *jobs):
     """slurmctld has written down these jobs as they are: a kill does not lose them, and it does not start anew what runs (slurmd would drain
     the node for it: "Duplicate jobid")."""
     when, state = saved_at(slurm)
-    begun = [has["start_time"] for job, has in slurm.jobs().items() if {job, str(has["array_job_id"])} & set(jobs) and has["job_state"] == "RUNNING"]
-    return when > max(begun, default=0) and all(f"token={sold(line)['token']}:".encode() in state for job, line in holding(slurm).items() if job in jobs)
+    begun = [(has["start_time"], job) for job, has in slurm.jobs().items() if {job, str(has["array_job_id"])} & set(jobs) and has["job_state"] == "RUNNING"]
+    last, job = max(begun, default=(0, None))
+    if begun and when <= last:
+        # What backfill starts it does not write down by itself; a job that is changed it does, with all others.
+        slurm.scontrol("update", f"jobid={job}", "comment=saved")
+        return False
+    return all(f"token={sold(line)['token']}:".encode() in state for job, line in holding(slurm).items() if job in jobs)
 
 
 def resident(pid):
