@@ -153,7 +153,7 @@ mod tests {
                 "{error}"
             );
         }
-        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+        assert!(began.elapsed() < 3 * PATIENCE, "{:?}", began.elapsed());
     }
 
     #[test]

@@ -212,6 +212,14 @@ impl Read for Until<'_> {
 
 /// One question to the service.
 fn over(socket: &Path, request: &Request) -> Result<Reply, AccountFailure> {
+    over_within(socket, request, ANSWER)
+}
+
+fn over_within(
+    socket: &Path,
+    request: &Request,
+    patience: Duration,
+) -> Result<Reply, AccountFailure> {
     let failed =
         |problem: String| AccountFailure::Service(format!("{}: {problem}", socket.display()));
     let stream = connect(socket).map_err(|error| {
@@ -225,15 +233,15 @@ fn over(socket: &Path, request: &Request) -> Result<Reply, AccountFailure> {
     let silent = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => failed(format!(
             "no answer within {} s; is the service stopped? An administrator can see with: systemctl status libra-accounts",
-            ANSWER.as_secs()
+            patience.as_secs_f64()
         )),
-        _ => failed(error.to_string()),
+        _ => failed(format!("the service ended without an answer: {error}")),
     };
-    stream.set_write_timeout(Some(ANSWER)).map_err(silent)?;
+    stream.set_write_timeout(Some(patience)).map_err(silent)?;
     // A service that is full answers before it is asked.
     let asked = (&stream).write_all(text.as_bytes());
     let mut line = String::new();
-    BufReader::new(Until(&stream, Instant::now() + ANSWER).take(LONGEST))
+    BufReader::new(Until(&stream, Instant::now() + patience).take(LONGEST))
         .read_line(&mut line)
         .map_err(silent)?;
     if line.is_empty() {
@@ -245,4 +253,49 @@ fn over(socket: &Path, request: &Request) -> Result<Reply, AccountFailure> {
             "an answer that cannot be read ({error}); is the service of another version?"
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// What somebody else than the service does with a question.
+    fn asked_of(answer: impl FnOnce(UnixStream) + Send + 'static) -> String {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("socket");
+        let listener = UnixListener::bind(&socket).expect("bound");
+        let thread = std::thread::spawn(move || answer(listener.accept().expect("asked").0));
+        let request = Request::Balance { account: None };
+        let said = over_within(&socket, &request, Duration::from_millis(200))
+            .err()
+            .expect("no answer")
+            .to_string();
+        thread.join().expect("no panic");
+        said
+    }
+
+    #[test]
+    fn who_never_answers_is_waited_for_no_longer_than_may_be() {
+        let silent = |mut stream: UnixStream| {
+            let _ = stream.read_to_end(&mut Vec::new());
+        };
+        let said = asked_of(silent);
+        assert!(said.contains("no answer within 0.2 s"), "{said}");
+        // A byte now and then is no answer.
+        let dripping = |mut stream: UnixStream| {
+            while stream.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        let said = asked_of(dripping);
+        assert!(said.contains("no answer within 0.2 s"), "{said}");
+        let said = asked_of(drop);
+        assert!(said.contains("ended without an answer"), "{said}");
+        let other = |mut stream: UnixStream| {
+            let _ = stream.write_all(b"220 mail ready\n");
+        };
+        let said = asked_of(other);
+        assert!(said.contains("cannot be read"), "{said}");
+    }
 }
