@@ -1,6 +1,7 @@
 //! Names of accounts.
 
 use super::AccountsError;
+use libra_units::cut;
 use std::fmt;
 
 /// Longest name behind the colon, in bytes.
@@ -25,8 +26,7 @@ impl AccountName {
     /// # Errors
     /// When it is none of these.
     pub fn parse(text: &str) -> Result<AccountName, AccountsError> {
-        let bad =
-            || AccountsError::BadName(text.chars().take(64).filter(|c| !c.is_control()).collect());
+        let bad = || AccountsError::BadName(cut(text));
         let (kind, name) = text.split_once(':').ok_or_else(bad)?;
         let fits = (1..=LONGEST).contains(&name.len())
             && name

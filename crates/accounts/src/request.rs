@@ -8,6 +8,7 @@ use super::AccountsError;
 use super::check::Findings;
 use super::names::AccountName;
 use super::statement::Statement;
+use libra_units::cut;
 use libra_units::money::Money;
 use serde::{Deserialize, Serialize};
 
@@ -164,7 +165,7 @@ pub fn account(text: &str) -> Result<AccountName, AccountsError> {
     match text.contains(':') {
         true => AccountName::parse(text),
         false => AccountName::parse(&format!("user:{text}"))
-            .map_err(|_| AccountsError::BadName(text.chars().take(64).collect())),
+            .map_err(|_| AccountsError::BadName(cut(text))),
     }
 }
 

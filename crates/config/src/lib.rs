@@ -6,6 +6,7 @@
 pub mod last;
 mod values;
 
+use libra_units::in_one_line;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 pub use values::{
@@ -423,12 +424,16 @@ impl Config {
     }
 
     fn from_origin(text: &str, origin: &str) -> Result<Config, ConfigError> {
-        let invalid = |problem: String| ConfigError::Invalid {
-            origin: origin.to_string(),
-            problem,
+        // A line of the file is in it, whatever that is.
+        let invalid = |problem: String| {
+            let problem = problem.trim_end().replace('\t', " ");
+            let lines: Vec<String> = problem.lines().map(in_one_line).collect();
+            ConfigError::Invalid {
+                origin: origin.to_string(),
+                problem: lines.join("\n"),
+            }
         };
-        let config: Config = toml::from_str(text)
-            .map_err(|error| invalid(error.to_string().trim_end().to_string()))?;
+        let config: Config = toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
         let period = config.cgroup.period.0;
         if !(0.001..=1.0).contains(&period) {
             return Err(invalid(format!(

@@ -1,7 +1,7 @@
 //! Values with units, as they stand in the configuration. Each refuses what is out of its range
 //! while it is read, so that the error has the line.
 
-use libra_units::{duration, memory};
+use libra_units::{cut, duration, memory};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
@@ -48,7 +48,7 @@ impl Written {
     fn shown(&self) -> String {
         match self {
             Written::Number(n) => n.to_string(),
-            Written::Text(text) => format!("'{}'", text.chars().take(64).collect::<String>()),
+            Written::Text(text) => format!("'{}'", cut(text)),
         }
     }
 }

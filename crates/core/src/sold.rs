@@ -13,7 +13,11 @@
 //! the plan for all of them.
 
 use crate::decision::job::{DeadlineType, Request, Shape, Terms};
+use libra_units::cut;
 use std::fmt::Write;
+
+/// Largest token of a line: the same as a book takes.
+const LARGEST_TOKEN: u64 = 1 << 53;
 
 /// What was sold.
 #[derive(Debug, Clone, PartialEq)]
@@ -137,6 +141,16 @@ impl Sold {
                 .map(place)
                 .collect::<Result<_, _>>()?,
         };
+        // Each job of an array has a token of its own, counted on from this one.
+        if sold.token > LARGEST_TOKEN {
+            return Err(NotSold(format!("its token is {}", sold.token)));
+        }
+        if sold.count == 0 {
+            return Err(NotSold("it is for no job".to_string()));
+        }
+        if sold.payer.as_deref().is_some_and(|payer| !is_plain(payer)) {
+            return Err(NotSold("its payer is no account".to_string()));
+        }
         for (key, value) in [("submitted", sold.submitted), ("price", sold.price)] {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(NotSold(format!("its '{key}' is {value}")));
@@ -197,14 +211,21 @@ fn place(text: &str) -> Result<SoldPlace, NotSold> {
         return Err(NotSold(format!("'{}' is no place", cut(text))));
     };
     let share: f64 = read(share)?;
-    if node.is_empty() || !(0.0..=1.0).contains(&share) {
+    let chunks = read(chunks)?;
+    if chunks == 0 || !is_plain(node) || !(0.0..=1.0).contains(&share) {
         return Err(NotSold(format!("'{}' is no place", cut(text))));
     }
     Ok(SoldPlace {
         node: node.to_string(),
-        chunks: read(chunks)?,
+        chunks,
         share,
     })
+}
+
+/// Is it a name that the batch systems' formats leave as it is?
+fn is_plain(name: &str) -> bool {
+    let special = |c: char| c.is_control() || c.is_whitespace() || ",\"'".contains(c);
+    !name.is_empty() && !name.contains(special)
 }
 
 fn read<T: std::str::FromStr>(text: &str) -> Result<T, NotSold> {
@@ -212,6 +233,31 @@ fn read<T: std::str::FromStr>(text: &str) -> Result<T, NotSold> {
         .map_err(|_| NotSold(format!("'{}' is no number", cut(text))))
 }
 
-fn cut(text: &str) -> String {
-    text.chars().take(64).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "v=1:token=17:submitted=1700000000.25:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+         chunks=1:processors=1:memory=0:scatter=0:count=1:payer=user/alice:at=n1*1*0.525";
+
+    #[test]
+    fn a_line_that_nobody_here_has_written_is_refused() {
+        assert_eq!(Sold::parse(LINE).expect("ours").line(), LINE);
+        for (from, to, part) in [
+            ("token=17", "token=18446744073709551615", "token"),
+            ("count=1", "count=0", "no job"),
+            ("at=n1*1*0.525", "at=n1*1*0.5+n2*0*0.5", "no place"),
+            ("at=n1*1*0.525", "at=n\n1*1*0.5", "no place"),
+            ("at=n1*1*0.525", "at=n1,n2*1*0.5", "no place"),
+            ("payer=user/alice", "payer=user/a b", "payer"),
+            ("payer=user/alice", "payer=", "payer"),
+            ("estimate=10", "estimate=a\u{1b}[2Jb", "no number"),
+        ] {
+            let error = Sold::parse(&LINE.replace(from, to))
+                .expect_err(to)
+                .to_string();
+            assert!(error.contains(part), "{to}: {error}");
+            assert!(!error.contains(char::is_control), "{error:?}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use super::ending::Exit;
 use super::quotes::KeptQuote;
 use libra_cgroup::GroupRecord;
 use libra_core::decision::job::{Request, Terms};
+use libra_units::in_one_line;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -142,6 +143,9 @@ pub struct Ending {
     pub found: bool,
 }
 
+/// Largest number of seconds or credits of an entry, far beyond any that is written.
+const MOST: f64 = 1e18;
+
 /// Longest text of a command that is kept, in bytes.
 const LONGEST_COMMAND: usize = 1024;
 
@@ -220,6 +224,55 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Reads a file's content.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a few words.
+    pub fn from_json(text: &[u8]) -> Result<Entry, String> {
+        let entry: Entry =
+            serde_json::from_slice(text).map_err(|error| in_one_line(&error.to_string()))?;
+        entry.check()?;
+        Ok(entry)
+    }
+
+    /// Can it be what was written here? A number of a damaged file that is out of its range would get into the shares of all jobs.
+    fn check(&self) -> Result<(), String> {
+        let problem = |what: &str| Err(format!("its '{what}' is out of range"));
+        self.request.check().map_err(|error| error.to_string())?;
+        if self.slots == 0 {
+            return problem("slots");
+        }
+        if !(0.0..=1.0).contains(&self.share) {
+            return problem("share");
+        }
+        let amount = |value: f64| value.is_finite() && value >= 0.0;
+        for (what, value) in [
+            ("estimate-margin", self.estimate_margin),
+            ("delay", self.delay),
+            ("price", self.price),
+        ] {
+            if !amount(value) || value > MOST {
+                return problem(what);
+            }
+        }
+        let used = self.ending.as_ref().map_or(0.0, |ending| ending.used);
+        if !amount(used) {
+            return problem("used");
+        }
+        let ended = self.ending.as_ref().map_or(0.0, |ending| ending.at);
+        let until = self.quote.as_ref().map_or(0.0, |quote| quote.until);
+        let times = [self.submitted, self.submitted_unix, ended, until];
+        let began = [self.begun, self.started].into_iter().flatten();
+        match times
+            .into_iter()
+            .chain(began)
+            .all(|time| time.abs() <= MOST)
+        {
+            true => Ok(()),
+            false => problem("times"),
+        }
+    }
+
     /// The terms that shares are planned with.
     pub fn planned_terms(&self) -> Terms {
         let mut terms = self.request.terms;

@@ -386,10 +386,10 @@ impl Registry {
         file.take(LARGEST_FILE)
             .read_to_end(&mut text)
             .map_err(failed("read", &path))?;
-        let problem = match serde_json::from_slice::<Entry>(&text) {
+        let problem = match Entry::from_json(&text) {
             Ok(entry) if entry.version == VERSION && entry.id == id => return Ok(Some(entry)),
             Ok(entry) => format!("it says job {} and version {}", entry.id, entry.version),
-            Err(error) => error.to_string(),
+            Err(problem) => problem,
         };
         Err(RegistryError::Content { path, problem })
     }

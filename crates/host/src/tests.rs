@@ -62,6 +62,31 @@ fn looking_makes_nothing() {
 }
 
 #[test]
+fn an_entry_with_numbers_out_of_their_ranges_is_no_job() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let good = serde_json::to_value(entry(&host(directory.path()), "1")).expect("JSON");
+    let read = |value: &serde_json::Value| Entry::from_json(value.to_string().as_bytes());
+    read(&good).expect("ours");
+    for (key, value, part) in [
+        ("share", "1e300", "share"),
+        ("share", "-0.5", "share"),
+        ("slots", "0", "slots"),
+        ("price", "-1", "price"),
+        ("delay", "1e200", "delay"),
+        ("started", "-1e200", "times"),
+        ("estimate-margin", "-2", "margin"),
+    ] {
+        let mut bad = good.clone();
+        bad[key] = serde_json::from_str(value).expect("JSON");
+        let problem = read(&bad).expect_err(key);
+        assert!(problem.contains(part), "{key}: {problem}");
+    }
+    let mut bad = good.clone();
+    bad["request"]["terms"]["estimate"] = 0.into();
+    assert!(read(&bad).is_err());
+}
+
+#[test]
 fn a_registry_that_others_can_write_to_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let jobs = directory.path().join("jobs");

@@ -1,10 +1,13 @@
 //! Where PBS runs a job: the attribute `exec_vnode`, such as
 //! `(n1:ncpus=0:libra_share=0.5)+(n2[0]:ncpus=0:libra_share=0.5+n2[1]:mem=1gb)`.
 
+use std::collections::HashMap;
+
 /// The vnodes that the job's share is taken from, with the chunks on each, in the order of their first chunk.
 /// A chunk that PBS spread over several vnodes counts where its share is taken.
 pub fn parse(text: &str) -> Vec<(String, u32)> {
     let mut places: Vec<(String, u32)> = Vec::new();
+    let mut known: HashMap<&str, usize> = HashMap::new();
     for chunk in text.split(")+(") {
         let parts = || chunk.trim_matches(['(', ')']).split('+');
         let taken = parts()
@@ -15,7 +18,8 @@ pub fn parse(text: &str) -> Vec<(String, u32)> {
         if vnode.is_empty() {
             continue;
         }
-        match places.iter_mut().find(|(name, _)| name == vnode) {
+        let index = *known.entry(vnode).or_insert(places.len());
+        match places.get_mut(index) {
             Some((_, chunks)) => *chunks += 1,
             None => places.push((vnode.to_string(), 1)),
         }

@@ -26,6 +26,8 @@ mod release;
 #[cfg(test)]
 mod release_tests;
 pub mod select;
+#[cfg(test)]
+mod select_tests;
 pub mod server;
 #[cfg(test)]
 mod tests;
@@ -40,7 +42,7 @@ pub const QUOTE: &str = "libra_quote";
 
 /// An event that cannot be understood: a fault of a hook, not of a user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the event cannot be read: {0}")]
+#[error("the event cannot be read: {}", libra_units::in_one_line(.0))]
 pub struct BadEvent(pub String);
 
 /// A text of the event, if it is there and not empty.

@@ -13,7 +13,7 @@ use libra_core::book::{Admitted, BookError, Offer};
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Terms};
 use libra_core::sold::Sold;
-use libra_units::{credits, duration, indices};
+use libra_units::{credits, duration, in_one_line, indices};
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 use serde_json::{Value, json};
 
@@ -293,7 +293,7 @@ impl Server {
             category: "no-node",
             text: format!(
                 "none of the nodes that jobs with a deadline run on has {}",
-                conditions.join(" and ")
+                in_one_line(&conditions.join(" and "))
             ),
         })
     }

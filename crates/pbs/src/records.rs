@@ -177,9 +177,12 @@ fn job_records(
     let array = text(job, "array");
     if id.contains("[]") {
         let all = ids(id, &sold, array)?;
-        let waiting = match text(job, "remaining") {
-            None | Some("-") => Vec::new(),
-            Some(indices) => indices::parse(indices).map_err(BadEvent)?,
+        let waiting: HashSet<u32> = match text(job, "remaining") {
+            None | Some("-") => HashSet::new(),
+            Some(indices) => indices::parse(indices)
+                .map_err(BadEvent)?
+                .into_iter()
+                .collect(),
         };
         for (subjob, id) in all.iter().enumerate() {
             let index = id

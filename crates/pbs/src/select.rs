@@ -5,7 +5,7 @@
 //! `bigmem=True`) is a condition that a node must meet.
 
 use libra_core::decision::job::{OutOfRange, Shape};
-use libra_units::memory;
+use libra_units::{cut, memory};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
@@ -174,6 +174,14 @@ fn chunks(select: &str) -> Result<Asked, NotAsked> {
     Ok(asked)
 }
 
+/// Resources that mean something here, in small letters.
+const KNOWN: [&str; 6] = ["ncpus", "mem", "mpiprocs", "ompthreads", "host", "vnode"];
+
+/// Most resources of one chunk: each is compared with all others.
+const MOST_RESOURCES: usize = 64;
+
+const QUOTES: [char; 2] = ['"', '\''];
+
 fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
     let mut count_of = 1;
     let mut items = Vec::new();
@@ -187,18 +195,24 @@ fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
                 ));
             }
             Some((key, value)) => {
-                let key = key.trim().to_string();
+                let key = name(key)?;
                 if key.starts_with("libra_") {
                     return no(format!(
                         "{} is written by Libra; leave it out of '-l select'",
                         cut(&key)
                     ));
                 }
-                let value = value.trim().trim_matches(['"', '\'']).to_string();
-                if items.iter().any(|(known, _)| *known == key) {
+                let value = plain(value.trim())?.to_string();
+                let is_key = |(known, _): &(String, String)| known.eq_ignore_ascii_case(&key);
+                if items.iter().any(is_key) {
                     return no(format!(
                         "'{}' is there twice in one chunk of select",
                         cut(&key)
+                    ));
+                }
+                if items.len() >= MOST_RESOURCES {
+                    return no(format!(
+                        "a chunk of select names more than {MOST_RESOURCES} resources"
                     ));
                 }
                 items.push((key, value));
@@ -207,6 +221,37 @@ fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
     }
     items.sort();
     Ok((count_of, items))
+}
+
+/// The name of a resource. PBS does not tell capitals from small letters: neither must what is refused or counted here.
+fn name(text: &str) -> Result<String, NotAsked> {
+    let text = text.trim();
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !text.starts_with(|c: char| c.is_ascii_alphabetic()) || !text.chars().all(plain) {
+        return no(format!("'{}' in select is no resource", cut(text)));
+    }
+    let lower = text.to_ascii_lowercase();
+    match lower.starts_with("libra_") || KNOWN.contains(&lower.as_str()) {
+        true => Ok(lower),
+        false => Ok(text.to_string()),
+    }
+}
+
+/// A value, without the quotes around it. PBS takes a quote for one only where the value begins, and a parenthesis for the end of a
+/// chunk: with either in it, it would read other resources than are seen here.
+fn plain(value: &str) -> Result<&str, NotAsked> {
+    let quote = value.chars().next().filter(|c| QUOTES.contains(c));
+    let inner = match quote {
+        Some(quote) => value[1..].strip_suffix(quote),
+        None => Some(value).filter(|value| !value.contains(['(', ')'])),
+    };
+    match inner {
+        Some(inner) if !inner.contains(QUOTES) && !inner.contains(char::is_control) => Ok(inner),
+        _ => no(format!(
+            "'{}' in select is no value: quotes stand around all of it, and parentheses between quotes",
+            cut(value)
+        )),
+    }
 }
 
 /// Can every chunk be read?
@@ -246,10 +291,6 @@ fn whole(key: &str, value: &str) -> Result<u32, NotAsked> {
 
 fn bytes(value: &str) -> Result<u64, NotAsked> {
     memory::parse(value).map_err(|error| NotAsked::Text(format!("mem: {error}")))
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(64).collect()
 }
 
 /// A part of an accepted job, for `select`.
@@ -361,7 +402,7 @@ impl Asked {
 
 /// A value that would be read as something else stands in quotes.
 fn quoted(value: &str) -> String {
-    match value.contains([':', '+', ' ']) {
+    match value.contains(|c: char| !c.is_ascii_alphanumeric() && !"._-,/=[]@".contains(c)) {
         true => format!("\"{value}\""),
         false => value.to_string(),
     }

@@ -67,6 +67,9 @@ impl SoldJob {
             None => Vec::new(),
             Some(tasks) => indices::parse(tasks).map_err(NotSold)?,
         };
+        if !tasks.windows(2).all(|pair| pair[0] < pair[1]) {
+            return Err(NotSold("its tasks do not ascend".to_string()));
+        }
         let sold = Sold::parse(line)?;
         Ok(SoldJob { sold, tasks })
     }
@@ -80,5 +83,27 @@ impl SoldJob {
     pub fn number_of(&self, task: u32) -> u32 {
         let found = self.tasks.binary_search(&task).unwrap_or(0);
         u32::try_from(found).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_ascend() {
+        let of = |tasks: &str| {
+            format!(
+                "libra:v=1:token=17:submitted=1:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+                 chunks=1:processors=1:memory=0:scatter=0:count=3:at=n1*3*0.525:tasks={tasks}"
+            )
+        };
+        let job = SoldJob::parse(&of("1-2,7")).expect("ours").expect("read");
+        assert_eq!([1, 2, 7].map(|task| job.number_of(task)), [0, 1, 2]);
+        // A task would find the part of another.
+        for tasks in ["7,1-2", "1,1,2", ""] {
+            let read = SoldJob::parse(&of(tasks)).expect("ours");
+            assert!(read.is_err(), "{tasks}");
+        }
     }
 }

@@ -22,6 +22,7 @@ use libra_core::book::kept::KeptQuotes;
 use libra_core::book::{Admitted, Book};
 use libra_core::decision::job::{Request, Shape};
 use libra_core::sold::Sold;
+use libra_units::{cut, in_one_line};
 use std::collections::{HashMap, HashSet};
 
 /// One slurmctld's book.
@@ -366,13 +367,17 @@ impl Controller {
             let default = self.shared.iter().position(|partition| partition.default);
             return Ok(vec![default.unwrap_or(0)]);
         };
-        let found: Vec<usize> = (named.split(','))
-            .filter_map(|name| self.shared.iter().position(|p| p.name == name.trim()))
-            .collect();
+        let mut found: Vec<usize> = Vec::new();
+        for name in named.split(',') {
+            let known = self.shared.iter().position(|p| p.name == name.trim());
+            // Each is tried once, however often it is named.
+            found.extend(known.filter(|index| !found.contains(index)));
+        }
         if found.is_empty() {
             let names: Vec<&str> = self.shared.iter().map(|p| p.name.as_str()).collect();
             return Err(NotJudged::Other(format!(
-                "partition {named} takes no jobs with a deadline; submit to {}",
+                "partition {} takes no jobs with a deadline; submit to {}",
+                cut(named),
                 names.join(" or ")
             )));
         }
@@ -414,14 +419,14 @@ impl Controller {
             }
             keep(
                 &|index| required.iter().any(|node| node == name(index)),
-                &|| format!("is one of {}", required.join(",")),
+                &|| format!("is one of {}", in_one_line(&required.join(","))),
             )?;
         }
         let excluded = &submission.excluded_nodes;
         if !excluded.is_empty() {
             keep(
                 &|index| !excluded.iter().any(|node| node == name(index)),
-                &|| format!("is left by --exclude={}", excluded.join(",")),
+                &|| format!("is left by --exclude={}", in_one_line(&excluded.join(","))),
             )?;
         }
         if !asked.features.is_empty() {
@@ -430,7 +435,7 @@ impl Controller {
                     (self.features.get(name(index)))
                         .is_some_and(|has| asked.features.iter().all(|f| has.contains(f)))
                 },
-                &|| format!("has {}", asked.features.join(" and ")),
+                &|| format!("has {}", in_one_line(&asked.features.join(" and "))),
             )?;
         }
         // Slurm never starts a job two components of which share a processor.

@@ -4,7 +4,7 @@ use super::array::PREFIX;
 use super::{OPTIONS, QUOTE_OPTION};
 use libra_accounts::desk::Denied;
 use libra_core::decision::job::{Shape, Terms};
-use libra_units::{duration, indices};
+use libra_units::{cut, duration, indices};
 use libra_wording::terms::{self, KEYS, PartialTerms, TermsError, deadline_as_duration};
 
 /// What was asked for; none where the user said nothing about it.
@@ -311,7 +311,8 @@ pub fn in_options(error: &TermsError) -> String {
 fn array_tasks(text: &str) -> Result<Vec<u32>, NotJudged> {
     if text.contains('%') {
         return Err(NotJudged::Other(format!(
-            "an array with a deadline starts all its jobs at once; leave out the limit of --array={text}"
+            "an array with a deadline starts all its jobs at once; leave out the limit of --array={}",
+            cut(text)
         )));
     }
     let mut tasks = indices::parse(text).map_err(NotJudged::Other)?;
@@ -330,7 +331,8 @@ fn features(text: &str) -> Result<Vec<String>, NotJudged> {
         return Ok(all.into_iter().map(str::to_string).collect());
     }
     Err(NotJudged::Other(format!(
-        "--constraint={text}: a job with a deadline can only name features that all its nodes have: a&b"
+        "--constraint={}: a job with a deadline can only name features that all its nodes have: a&b",
+        cut(text)
     )))
 }
 

@@ -400,6 +400,16 @@ fn a_job_that_slurm_runs_elsewhere_counts_there() {
 }
 
 #[test]
+fn a_partition_is_tried_once_however_often_it_is_named() {
+    let queue = Queue::new("");
+    let often = Submission {
+        partition: Some(["main", "none", " main "].repeat(10_000).join(",")),
+        ..Submission::default()
+    };
+    assert_eq!(queue.controller.candidates(&often), Ok(vec![0]));
+}
+
+#[test]
 fn partitions_and_nodes_that_are_asked_for() {
     let mut queue = Queue::new(EXACT);
     queue.records.partitions.push(Partition {

@@ -1,5 +1,8 @@
 //! Durations as people write them: `90`, `90.5`, `1h30m`, `2d`, `12.5 s`, `00:01:30`.
 
+/// Longest duration that is read, in seconds.
+const LONGEST: f64 = 1e12;
+
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -22,8 +25,12 @@ pub struct NotADuration {
 /// What is wrong, and the three ways to write it.
 pub fn parse(text: &str) -> Result<f64, NotADuration> {
     let trimmed = text.trim();
-    read(trimmed).map_err(|problem| NotADuration {
-        text: trimmed.chars().take(64).collect(),
+    let within = |seconds| match seconds > LONGEST {
+        true => Err("too long"),
+        false => Ok(seconds),
+    };
+    (read(trimmed).and_then(within)).map_err(|problem| NotADuration {
+        text: super::cut(trimmed),
         problem,
     })
 }
@@ -49,11 +56,7 @@ fn number(text: &str) -> Result<f64, &'static str> {
     if !plain || !text.bytes().any(|b| b.is_ascii_digit()) {
         return Err("not a number");
     }
-    let value: f64 = text.parse().map_err(|_| "not a number")?;
-    if value > 1e12 {
-        return Err("too long");
-    }
-    Ok(value)
+    text.parse().map_err(|_| "not a number")
 }
 
 fn clock(text: &str) -> Result<f64, &'static str> {
@@ -101,9 +104,6 @@ fn units(text: &str) -> Result<f64, &'static str> {
         total += value * unit;
         rest = rest[end..].trim_start();
     }
-    if total > 1e12 {
-        return Err("too long");
-    }
     Ok(total)
 }
 
@@ -139,6 +139,19 @@ pub fn exact(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_long_however_it_is_written() {
+        for text in [
+            "1000000000001",
+            "1000000000:00:00",
+            "9999999999999w",
+            "999999999999h",
+        ] {
+            let error = parse(text).expect_err(text);
+            assert_eq!(error.problem, "too long", "{text}");
+        }
+    }
 
     #[test]
     fn the_ways_to_write_a_duration() {

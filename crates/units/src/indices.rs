@@ -9,7 +9,10 @@ const MOST: usize = 65_536;
 /// # Errors
 /// When it is none, or more than 65,536 jobs.
 pub fn parse(text: &str) -> Result<Vec<u32>, String> {
-    let bad = || format!("'{text}' is no range of array indices");
+    let bad = || {
+        let text = super::cut(text);
+        format!("'{text}' is no range of array indices, at most {MOST} of them")
+    };
     let mut indices = Vec::new();
     for range in text.split('%').next().unwrap_or_default().split(',') {
         let (range, step) = match range.split_once(':') {
@@ -57,6 +60,9 @@ mod tests {
         for bad in ["", "a", "3-1", "1-4:0", "0-70000", "1--3"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
+        // Who reads the error need not have written the text.
+        let error = parse(&"x\n".repeat(1000)).expect_err("long");
+        assert!(error.len() < 400 && !error.contains('\n'), "{error}");
     }
 
     #[test]

@@ -7,6 +7,21 @@ pub mod indices;
 pub mod memory;
 pub mod money;
 
+/// What somebody else has written, as it may stand in a line of ours: its first 64 characters, none of which ends the line.
+pub fn cut(text: &str) -> String {
+    printable(text, 64)
+}
+
+/// The same of a list or a message: 400 characters.
+pub fn in_one_line(text: &str) -> String {
+    printable(text, 400)
+}
+
+fn printable(text: &str, most: usize) -> String {
+    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().take(most).map(shown).collect()
+}
+
 /// An amount of credits, to a hundredth where it is not whole, `unlimited` for no limit.
 pub fn credits(amount: f64) -> String {
     if amount == f64::INFINITY {

@@ -29,7 +29,7 @@ const UNITS: [(&str, u32); 13] = [
 /// When it is not a whole number with an optional unit, or does not fit into 64 bits.
 pub fn parse(text: &str) -> Result<u64, NotMemory> {
     let lower = text.trim().to_ascii_lowercase();
-    let refuse = || NotMemory(text.trim().chars().take(64).collect());
+    let refuse = || NotMemory(super::cut(text.trim()));
     let (digits, shift) = UNITS
         .iter()
         .find_map(|(unit, shift)| Some((lower.strip_suffix(unit)?, *shift)))

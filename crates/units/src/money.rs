@@ -1,6 +1,6 @@
 //! Money: whole micro-credits, so that sums are exact.
 
-use crate::credits;
+use crate::{credits, cut};
 use std::fmt;
 
 /// Micro-credits in a credit.
@@ -68,7 +68,7 @@ impl Money {
     /// # Errors
     /// When it is no such amount, or negative.
     pub fn parse(text: &str) -> Result<Money, NoMoney> {
-        let bad = || NoMoney(text.chars().take(64).collect());
+        let bad = || NoMoney(cut(text));
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         if whole.len() + part.len() == 0 || part.len() > 6 || !digits(whole) || !digits(part) {

@@ -3,7 +3,7 @@
 //! The same list on qsub's and on Libra's own command line, so it is read in one place.
 
 use libra_core::decision::job::{DeadlineType, Terms};
-use libra_units::duration;
+use libra_units::{cut, duration};
 
 /// The keys, as users write them.
 pub const KEYS: [&str; 5] = [
@@ -86,10 +86,9 @@ pub fn parse(text: &str, deadline: ReadDeadline<'_>) -> Result<PartialTerms, Ter
     let mut terms = PartialTerms::default();
     for entry in text.split(',') {
         let entry = entry.trim();
-        let cut = || entry.chars().take(64).collect::<String>();
         let (key, value) = entry
             .split_once('=')
-            .ok_or_else(|| TermsError::Form(cut()))?;
+            .ok_or_else(|| TermsError::Form(cut(entry)))?;
         terms.set(key.trim(), value.trim(), deadline)?;
     }
     Ok(terms)
@@ -107,7 +106,7 @@ impl PartialTerms {
         deadline: ReadDeadline<'_>,
     ) -> Result<(), TermsError> {
         let Some(key) = self::key(key) else {
-            return Err(TermsError::UnknownKey(key.chars().take(64).collect()));
+            return Err(TermsError::UnknownKey(cut(key)));
         };
         let problem = |problem: String| TermsError::Value { key, problem };
         match key {
@@ -129,7 +128,7 @@ impl PartialTerms {
                     "hard" => DeadlineType::Hard,
                     "soft" => DeadlineType::Soft,
                     _ => {
-                        let given: String = value.chars().take(64).collect();
+                        let given = cut(value);
                         return Err(problem(format!("'{given}' is neither 'hard' nor 'soft'")));
                     }
                 };
@@ -176,12 +175,10 @@ fn once<T>(key: &'static str, place: &mut Option<T>, value: T) -> Result<(), Ter
 
 fn amount(text: &str) -> Result<f64, String> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    text.parse().ok().filter(|_| plain).ok_or_else(|| {
-        format!(
-            "'{}' is not a number of credits",
-            text.chars().take(64).collect::<String>()
-        )
-    })
+    text.parse()
+        .ok()
+        .filter(|_| plain)
+        .ok_or_else(|| format!("'{}' is not a number of credits", cut(text)))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 use super::{Book, BookError, Offer};
 use crate::decision::job::{DeadlineType, Request};
-use libra_units::{credits, duration, memory};
+use libra_units::{credits, cut, duration, memory};
 use std::collections::HashMap;
 
 /// Letters and digits that nobody takes for one another.
@@ -63,7 +63,7 @@ fn checked(number: &str) -> Result<String, String> {
         Some(_) => Ok(number),
         None => Err(format!(
             "'{}' is not the number of a quote; 'libra quote --hold 5m' gives one",
-            number.chars().take(64).collect::<String>()
+            cut(&number)
         )),
     }
 }
@@ -365,7 +365,7 @@ impl Wanted {
             if asked != quoted {
                 let shown = |value: &str| match value {
                     "" => "none".to_string(),
-                    value => value.chars().take(64).collect(),
+                    value => cut(value),
                 };
                 found.push(difference(name, &shown(asked), &shown(quoted)));
             }
