@@ -3,9 +3,10 @@
 use super::entry::{Ending, Entry, Phase};
 use super::registry::Lock;
 use super::submit::group_name;
-use super::{Host, HostError, clock, used};
+use super::{Host, HostError, used};
 use libra_cgroup::{Group, RootRecord, Signal};
 use libra_metrics::Outcome;
+use libra_system::clock;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

@@ -7,11 +7,10 @@
 //! [`batch`] serves the hooks of a batch system, and [`room`] sees to it that their jobs take nothing from others. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
 //! readjusts shares, [`ending`] finds out that a job is over and cleans up, [`report`] tells,
 //! [`counts`] and [`figures`] count.
-//! [`clock`] is the only place that reads a clock, [`machine`] the only one that looks at the host.
+//! [`machine`] is the only place that looks at the host.
 
 mod arguments;
 pub mod batch;
-pub mod clock;
 pub mod control;
 pub mod counts;
 mod ended;
@@ -35,6 +34,7 @@ use entry::Entry;
 use libra_cgroup::{Enforcement, Enforcer, Group};
 use libra_config::Config;
 use libra_core::decision::node::JobOnNode;
+use libra_system::clock;
 use machine::Machine;
 use registry::{Registry, RegistryError};
 use std::path::PathBuf;

@@ -7,7 +7,7 @@
 use super::entry::{Entry, Phase, Process};
 use super::registry::Lock;
 use super::submit::{Accepted, Terms, refused};
-use super::{Host, HostError, clock};
+use super::{Host, HostError};
 use libra_batch::admit::NotTaken;
 use libra_batch::quote::{KeptAs, secret};
 use libra_core::book::kept::{NotKept, differences, missing, new_number};
@@ -15,6 +15,7 @@ use libra_core::decision::admission::affordable;
 use libra_core::decision::job::Request;
 use libra_core::decision::node::NodeView;
 use libra_core::decision::refusal::{Reason, Refusal};
+use libra_system::clock;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 

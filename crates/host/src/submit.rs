@@ -3,7 +3,7 @@
 use super::ending::PATIENCE;
 use super::entry::{Entry, Phase, Process, VERSION, shown_command};
 use super::registry::Lock;
-use super::{Host, HostError, clock, on_node, used};
+use super::{Host, HostError, on_node, used};
 use libra_batch::admit::NotTaken;
 use libra_cgroup::{Group, Limits};
 use libra_core::decision::counter_offer::budget_needed;
@@ -15,6 +15,7 @@ use libra_core::decision::policy::Policy;
 use libra_core::decision::refusal::Refusal;
 use libra_core::decision::share::Need;
 use libra_metrics::Reason;
+use libra_system::clock;
 use std::time::Instant;
 
 /// So many jobs after each other, one looks for ended ones to forget.
