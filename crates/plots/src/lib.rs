@@ -23,6 +23,7 @@
 
 pub mod bars;
 pub mod figure;
+mod marker;
 pub mod markup;
 pub mod plot;
 pub mod scale;
