@@ -5,9 +5,9 @@
 //! between two tasks a job may have no process at all, so only the batch system knows its end.
 
 use super::control::ControlLoop;
-use super::ending::{Exit, Over, PATIENCE};
-use super::entry::{Entry, Phase, Process, VERSION};
-use super::submit::{Terms, group_name};
+use super::ending::{Over, PATIENCE};
+use super::entry::{Entry, Exit, Phase, Process, VERSION, group_name};
+use super::submit::Terms;
 use super::{Host, HostError, used};
 use libra_cgroup::{DirectoryRecord, Enforcer, Group, GroupRecord};
 use libra_config::VersionChoice;

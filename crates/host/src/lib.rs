@@ -9,7 +9,6 @@
 //! [`counts`] and [`figures`] count.
 //! [`machine`] is the only place that looks at the host.
 
-mod arguments;
 pub mod batch;
 pub mod control;
 pub mod counts;
@@ -17,7 +16,6 @@ mod ended;
 pub mod ending;
 pub mod entry;
 pub mod figures;
-mod lock;
 pub mod machine;
 mod payment;
 pub mod quotes;
@@ -158,7 +156,7 @@ impl Host {
     /// For an event of a batch system, whose daemon waits for the answer: the registry's lock is waited for only for some seconds from now on.
     #[must_use]
     pub fn in_a_hurry(mut self) -> Host {
-        self.registry.until = Some(Instant::now() + lock::HURRY);
+        self.registry.until = Some(Instant::now() + registry::HURRY);
         self
     }
 

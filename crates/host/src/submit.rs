@@ -1,7 +1,7 @@
 //! Deciding about a job of this host, and reserving its share.
 
 use super::ending::PATIENCE;
-use super::entry::{Entry, Phase, Process, VERSION, shown_command};
+use super::entry::{Entry, Phase, Process, VERSION, group_name, shown_command};
 use super::registry::Lock;
 use super::{Host, HostError, on_node, used};
 use libra_batch::admit::NotTaken;
@@ -22,11 +22,6 @@ use std::time::Instant;
 const FORGET_EVERY: u64 = 32;
 /// Numbers that are tried for a new job.
 const MOST_IDS: usize = 1000;
-
-/// The name of a job's cgroup.
-pub(super) fn group_name(id: &str) -> String {
-    format!("job-{id}")
-}
 
 /// What a job would get.
 #[derive(Debug, Clone, PartialEq)]

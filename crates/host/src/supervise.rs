@@ -5,7 +5,8 @@
 //! is left in the cgroup is killed.
 
 use super::control::{ControlLoop, Round};
-use super::ending::{Exit, Over, PATIENCE};
+use super::ending::{Over, PATIENCE};
+use super::entry::Exit;
 use super::entry::{Entry, Phase, Process};
 use super::submit::Accepted;
 use super::{Host, HostError, used};
