@@ -27,6 +27,7 @@ mod release;
 mod release_tests;
 pub mod select;
 pub mod server;
+mod subjobs;
 #[cfg(test)]
 mod tests;
 
