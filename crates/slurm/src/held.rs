@@ -1,4 +1,4 @@
-//! Jobs that wait longer than they were sold for: their shares go back, and are asked for anew. As [`libra_pbs`] does it.
+//! Jobs that wait longer than they were sold for: their shares go back, and are asked for anew. As `libra-pbs` does it.
 //!
 //! An accepted job starts at once, unless an administrator lets it wait (`scontrol hold`, `StartTime`, `Dependency`; users cannot), or Slurm
 //! does not start it. Meanwhile its share would lie idle.
