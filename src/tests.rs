@@ -29,7 +29,7 @@ fn a_panic_inside_prints_nothing_and_one_outside_still_does() {
         assert!(outside.is_err());
         return;
     }
-    let name = "ffi::c::tests::a_panic_inside_prints_nothing_and_one_outside_still_does";
+    let name = "tests::a_panic_inside_prints_nothing_and_one_outside_still_does";
     let output = std::process::Command::new(std::env::current_exe().expect("this program"))
         .args([name, "--exact", "--nocapture"])
         .env(WHICH, "1")

@@ -1,7 +1,8 @@
 //! ARCHITECTURE.md is held against the tree: which crate knows which, and what none of them may use.
 //!
 //! cargo refuses a path into a crate that a Cargo.toml does not name. What it cannot see is tested here: that the table in ARCHITECTURE.md is
-//! still what these files say, and that a crate which is said to be pure reads no clock, no file and nothing of the process.
+//! still what these files say, that a crate which is said to be pure reads no clock, no file and nothing of the process, and that the files of
+//! a crate know one another in one direction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +13,8 @@ const PLUGINS: [&str; 3] = ["sys", "job_submit", "spank"];
 
 /// Crates that read nothing but their arguments, and what would be read otherwise.
 const PURE: [&str; 5] = ["units", "core", "wording", "rules", "plots"];
-const IMPURE: [&str; 9] = [
+const IMPURE: [&str; 10] = [
+    "nix::",
     "std::fs",
     "std::net",
     "std::env",
@@ -130,17 +132,23 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
 
 /// The code of a file that is not for tests, with the numbers of its lines; comments are left out.
 fn code(path: &Path) -> Vec<(usize, String)> {
-    let name = path.to_string_lossy();
+    let name = below_top(path);
     if name.ends_with("tests.rs") || name.contains("/tests/") {
         return Vec::new();
     }
-    read(path)
-        .lines()
-        .take_while(|line| *line != "#[cfg(test)]")
-        .enumerate()
-        .map(|(index, line)| (index + 1, line))
+    let text = read(path);
+    let lines: Vec<&str> = text.lines().collect();
+    // Tests in a file are its last part; a line alone is the name of a file of tests.
+    let begin_tests = |index: &usize| {
+        lines[*index] == "#[cfg(test)]"
+            && (lines.get(index + 1))
+                .is_some_and(|next| next.starts_with("mod ") && next.ends_with('{'))
+    };
+    let end = (0..lines.len()).find(begin_tests).unwrap_or(lines.len());
+    (1..)
+        .zip(&lines[..end])
         .filter(|(_, line)| !line.trim_start().starts_with("//"))
-        .map(|(number, line)| (number, line.to_string()))
+        .map(|(number, line)| (number, (*line).to_string()))
         .collect()
 }
 
@@ -231,11 +239,144 @@ fn no_crate_hands_on_another() {
         for path in sources(&directory.join("src")) {
             for (number, line) in code(&path) {
                 assert!(
-                    !line.trim_start().starts_with("pub use libra"),
+                    !line.trim_start().starts_with("pub use libra_"),
                     "{}:{number} hands on what is another crate's",
                     below_top(&path)
                 );
             }
         }
     }
+}
+
+/// Files of one crate that know one another in a circle are one file in pieces. A module and what is below it may.
+#[test]
+fn no_circle_of_files_but_a_module_and_its_parent() {
+    for (name, directory) in crates() {
+        let files = modules(&directory.join("src"));
+        let known: BTreeMap<&Module, BTreeSet<Module>> = (files.iter())
+            .map(|(module, path)| {
+                let all = named_in(module, path, &files);
+                let beside = all.into_iter().filter(|other| {
+                    !other.starts_with(module.as_slice()) && !module.starts_with(other.as_slice())
+                });
+                (module, beside.collect())
+            })
+            .collect();
+        for module in files.keys() {
+            if let Some(circle) = way_back(module, &known) {
+                let circle: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
+                panic!("{name}: a circle of files, {}", circle.join(" -> "));
+            }
+        }
+    }
+}
+
+/// `["decision", "policy"]` for `src/decision/policy/mod.rs`.
+type Module = Vec<String>;
+
+/// The files of a crate that are not tests.
+fn modules(src: &Path) -> BTreeMap<Module, PathBuf> {
+    (sources(src).into_iter())
+        .filter(|path| !code(path).is_empty())
+        .map(|path| {
+            let within = path
+                .strip_prefix(src)
+                .expect("below src")
+                .with_extension("");
+            let mut module: Module = (within.iter())
+                .map(|part| part.to_string_lossy().into_owned())
+                .collect();
+            let last = module.last().expect("a name").clone();
+            if ["mod", "lib", "main"].contains(&last.as_str()) {
+                module.pop();
+            }
+            (module, path)
+        })
+        .collect()
+}
+
+/// The other modules of its crate that a file names: in `use`, and by a path that begins with `crate`, `super` or a module.
+fn named_in(module: &Module, path: &Path, files: &BTreeMap<Module, PathBuf>) -> BTreeSet<Module> {
+    let text: String = (code(path).into_iter())
+        .map(|(_, line)| line + "\n")
+        .collect();
+    let mut found = BTreeSet::new();
+    for path in paths_in(&text) {
+        let mut at = module.clone();
+        let mut rest = path.as_slice();
+        match rest[0].as_str() {
+            "crate" => (at, rest) = (Module::new(), &rest[1..]),
+            "self" => rest = &rest[1..],
+            _ => {
+                while rest.first().is_some_and(|part| part == "super") {
+                    at.pop();
+                    rest = &rest[1..];
+                }
+            }
+        }
+        for part in rest {
+            at.push(part.clone());
+            if !files.contains_key(&at) {
+                at.pop();
+                break;
+            }
+        }
+        if at != *module && files.contains_key(&at) {
+            found.insert(at);
+        }
+    }
+    found
+}
+
+/// All paths in a text, those in the braces of a `use` each by itself.
+fn paths_in(text: &str) -> Vec<Vec<String>> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let mut paths = Vec::new();
+    let mut before: Vec<String> = Vec::new();
+    let mut word = String::new();
+    for c in text.chars() {
+        if is_part(c) {
+            word.push(c);
+            continue;
+        }
+        let whole = format!("{}{word}", before.last().map_or("", String::as_str));
+        match c {
+            // Only a `use` has a brace right behind two colons.
+            '{' if word.ends_with("::") => before.push(whole),
+            '{' if !before.is_empty() => before.push(String::new()),
+            _ => {
+                let inside = !before.is_empty() && !word.is_empty();
+                if inside || word.contains("::") {
+                    paths.push(whole);
+                }
+                if c == '}' {
+                    before.pop();
+                }
+            }
+        }
+        word.clear();
+    }
+    (paths.iter())
+        .map(|path| (path.split("::").filter(|part| !part.is_empty())).map(str::to_string))
+        .map(Iterator::collect::<Vec<String>>)
+        .filter(|path| !path.is_empty())
+        .collect()
+}
+
+/// A way from a module over others back to it.
+fn way_back(from: &Module, known: &BTreeMap<&Module, BTreeSet<Module>>) -> Option<Vec<Module>> {
+    let mut seen = BTreeSet::new();
+    let mut ways = vec![vec![from.clone()]];
+    while let Some(way) = ways.pop() {
+        for next in &known[way.last().expect("it begins somewhere")] {
+            let way = [way.as_slice(), std::slice::from_ref(next)].concat();
+            if next == from {
+                return Some(way);
+            }
+            if seen.insert(next.clone()) {
+                ways.push(way);
+            }
+        }
+    }
+    None
 }

@@ -17,48 +17,17 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use super::detect::Role;
 use super::enforcer::Enforcer;
 use super::error::Error;
 use super::file::write_once;
 use super::group::Group;
-use super::limits::{Bandwidth, Held, Limits};
-use super::record::{DirectoryRecord, GroupRecord};
+use super::record::{Borrowed, DirectoryRecord, GroupRecord};
 use super::settings::Version;
 use super::v2;
 
-/// What is remembered of a group that another made. Its count may have begun before it was borrowed, and ends before
-/// the job does.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Borrowed {
-    /// To be added to the kernel's count for what the job has used in all, processor seconds.
-    pub offset: f64,
-    /// What the job had used in all when somebody last looked, processor seconds.
-    pub seen: f64,
-}
-
-/// How a new group is: no quota, the usual period, no burst, the usual weight.
-const UNSET: Held = Held {
-    bandwidth: Bandwidth {
-        quota_us: None,
-        period_us: 100_000,
-        burst_us: 0,
-    },
-    weight: 100,
-};
-
-/// The least cap of a borrowed group, in processors: its maker's own processes live of it too. Slurmstepd needs some 20 ms to begin
-/// and to end a step, ten times that on a slow machine; held to a thousandth, it ends no job in time.
-const ROOM: f64 = 0.05;
-
 /// What the name of the directory above all steps of a node ends with.
 const SCOPE: &str = "slurmstepd.scope";
-
-/// Where Slurm keeps its own processes of a step, beside those of its user.
-const SLURMS_OWN: &str = "slurm";
 
 impl Enforcer {
     /// The group that Slurm made for this job, where this process is in one; none on version 1, where a process may be
@@ -157,37 +126,6 @@ impl Enforcer {
     }
 }
 
-/// Takes all limits off a borrowed group, if it is still there and the same one.
-pub(crate) fn give_back(record: &GroupRecord) -> Result<(), Error> {
-    for directory in &record.directories {
-        if !directory.matches()? {
-            continue;
-        }
-        let unset = v2::Controls::open(&directory.path).and_then(|controls| {
-            let mut held = controls.read()?;
-            controls.write(&mut held, &UNSET)
-        });
-        match unset {
-            Err(e) if !e.is_gone() => return Err(e),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// The limits that a borrowed group is capped by, so that its maker has room.
-pub(crate) fn with_room(limits: &Limits) -> Limits {
-    Limits::new(
-        limits.processors.max(ROOM.min(limits.capacity)),
-        limits.capacity,
-    )
-}
-
-/// True for a directory with processes of the batch system's own, which are no business of ours.
-pub(crate) fn is_its_makers(directory: &Path) -> bool {
-    directory.file_name().is_some_and(|n| n == SLURMS_OWN)
-}
-
 /// Whose a process's group is, from /proc/PID/cgroup.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
@@ -267,6 +205,8 @@ impl DirectoryRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::foreign::{UNSET, give_back};
+    use crate::limits::{Bandwidth, Held};
 
     #[test]
     fn only_the_directory_of_this_very_job_is_taken() {

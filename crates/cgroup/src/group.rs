@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
-use super::borrowed;
 use super::detect::Role;
 use super::error::Error;
 use super::file::{ControlFile, write_once};
+use super::foreign;
 use super::limits::{Held, Limits, Policy, format_cpus, parse_cpus};
 use super::processes::{self, PROCS};
 use super::record::{self, DirectoryRecord, GroupRecord};
@@ -133,7 +133,7 @@ impl Group {
         let burst = each!(&self.controls, c => c.has_burst());
         let mut wanted = self.policy.held(limits, burst);
         if self.record.borrowed.is_some() {
-            let least = borrowed::with_room(limits);
+            let least = foreign::with_room(limits);
             wanted.bandwidth = self.policy.held(&least, burst).bandwidth;
         }
         let mut written = match each!(&self.controls, c => c.write(&mut self.held, &wanted)) {
@@ -334,7 +334,7 @@ impl Group {
         }
         let mut pids = BTreeSet::new();
         for nested in self.paths().flat_map(processes::with_nested) {
-            if !borrowed::is_its_makers(&nested) {
+            if !foreign::is_its_makers(&nested) {
                 pids.extend(processes::listed(&nested)?);
             }
         }
@@ -397,7 +397,7 @@ impl Group {
 /// Kills what is left of a group that was made here and removes it; gives a borrowed one back.
 pub(crate) fn discard(record: &GroupRecord, patience: Duration) -> Result<(), Error> {
     if record.borrowed.is_some() {
-        return borrowed::give_back(record);
+        return foreign::give_back(record);
     }
     kill_at_once(record)?;
     record::discard(&record.directories, patience)

@@ -7,7 +7,7 @@
 //!
 //! Rooms: `settings` what an administrator may choose; `detect` what the host offers; `limits` processors
 //! to numbers (pure); `v1`, `v2` the files of each version; `enforcer` the directory above jobs; `group` a
-//! job; `borrowed` one that a batch system made; `best_effort` what was promised nothing; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
+//! job; `borrowed` and `foreign` one that a batch system made; `best_effort` what was promised nothing; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
 
 mod best_effort;
 mod borrowed;
@@ -16,6 +16,7 @@ mod detect;
 mod enforcer;
 mod error;
 mod file;
+mod foreign;
 mod group;
 mod limits;
 mod processes;
@@ -25,14 +26,13 @@ mod usage;
 mod v1;
 mod v2;
 
-pub use borrowed::Borrowed;
 pub use detect::Role;
 pub use enforcer::{Enforcer, Orphan};
 pub use error::Error;
 pub use group::{Drift, Group, Killed};
 pub use limits::{Limits, Spare};
 pub use nix::sys::signal::Signal;
-pub use record::{DirectoryRecord, GroupRecord, RootRecord};
+pub use record::{Borrowed, DirectoryRecord, GroupRecord, RootRecord};
 pub use settings::{Pin, Settings, Version, VersionChoice};
 pub use usage::Usage;
 

@@ -12,11 +12,21 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::borrowed::Borrowed;
 use super::detect::Role;
 use super::error::Error;
 use super::processes;
 use super::settings::Version;
+
+/// What is remembered of a group that another made. Its count may have begun before it was borrowed, and ends before
+/// the job does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Borrowed {
+    /// To be added to the kernel's count for what the job has used in all, processor seconds.
+    pub offset: f64,
+    /// What the job had used in all when somebody last looked, processor seconds.
+    pub seen: f64,
+}
 
 /// A directory made here, or found in place of one ([`Borrowed`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use super::args::{Args, RunArgs};
 use super::{Done, exit, load_config, say, show, terms};
 use libra_host::Host;
-use libra_host::ending::Exit;
+use libra_host::entry::Exit;
 use libra_host::entry::Process;
 use libra_host::supervise::Outcome;
 use nix::sys::signal::{Signal, raise};

@@ -5,15 +5,16 @@
 //! between two tasks a job may have no process at all, so only the batch system knows its end.
 
 use super::control::ControlLoop;
-use super::ending::{Exit, Over, PATIENCE};
-use super::entry::{Entry, Phase, Process, VERSION};
-use super::submit::{Terms, group_name};
-use super::{Host, HostError, clock, used};
+use super::ending::{Over, PATIENCE};
+use super::entry::{Entry, Exit, Phase, Process, VERSION, group_name};
+use super::submit::Terms;
+use super::{Host, HostError, used};
 use libra_cgroup::{DirectoryRecord, Enforcer, Group, GroupRecord};
 use libra_config::VersionChoice;
 use libra_core::decision::job::{OutOfRange, Request};
 use libra_core::decision::share::Need;
 use libra_metrics::Rejection;
+use libra_system::clock;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Longest id of a job, in bytes: it becomes part of a file's and a directory's name.

@@ -10,12 +10,13 @@
 use super::ending::signal_job;
 use super::entry::{Entry, Phase, Process, Stopped};
 use super::registry::{Leadership, Stamp};
-use super::{Host, HostError, clock, on_node, used};
+use super::{Host, HostError, on_node, used};
 use libra_cgroup::{Group, Signal};
 use libra_core::decision::allotment::{Claim, allot};
 use libra_core::decision::node::JobOnNode;
 use libra_core::decision::policy::Policy;
 use libra_core::decision::share::{Need, Standing};
+use libra_system::clock;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 

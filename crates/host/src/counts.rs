@@ -7,9 +7,10 @@
 
 use super::entry::{Conclusion, Ending, Entry};
 use super::registry::Lock;
-use super::{Host, HostError, clock};
+use super::{Host, HostError};
 use libra_metrics::files::read_record;
 use libra_metrics::{Counts, Outcome, Reason, Record, Rejection, System};
+use libra_system::clock;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;

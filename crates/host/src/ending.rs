@@ -1,16 +1,13 @@
 //! Finding out that a job is over, and cleaning up after it.
 
-use super::entry::{Ending, Entry, Phase};
+use super::entry::{Ending, Entry, Exit, Phase, group_name};
 use super::registry::Lock;
-use super::submit::group_name;
-use super::{Host, HostError, clock, used};
+use super::{Host, HostError, used};
 use libra_cgroup::{Group, RootRecord, Signal};
 use libra_metrics::Outcome;
-use serde::{Deserialize, Serialize};
+use libra_system::clock;
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Longest wait for killed processes to go, where nobody else waits.
@@ -19,32 +16,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 const BRIEFLY: Duration = Duration::from_millis(200);
 /// Most ended jobs that are kept, whatever `keep-ended` says.
 const MOST_ENDED: usize = 1000;
-
-/// How a job's first process ended, where that is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Exit {
-    /// Exit code, where no signal ended it.
-    pub code: Option<i32>,
-    /// Signal that ended it.
-    pub signal: Option<i32>,
-}
-
-impl Exit {
-    /// From what wait(2) says.
-    pub fn of_wait(status: i32) -> Exit {
-        let status = ExitStatus::from_raw(status);
-        Exit {
-            code: status.code(),
-            signal: status.signal(),
-        }
-    }
-
-    /// Did it end by a signal or with an exit code other than 0?
-    pub fn has_failed(&self) -> bool {
-        self.signal.is_some() || self.code.is_some_and(|code| code != 0)
-    }
-}
 
 /// What is known of a job that is over.
 #[derive(Debug, Clone, Copy)]

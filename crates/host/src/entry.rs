@@ -1,15 +1,56 @@
 //! One job of this host, as its file in the registry holds it.
 
-use super::ending::Exit;
-use super::quotes::KeptQuote;
 use libra_cgroup::GroupRecord;
 use libra_core::decision::job::{Request, Terms};
 use libra_units::in_one_line;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 /// The only version so far.
 pub const VERSION: u32 = 1;
+
+/// The name of a job's cgroup.
+pub(super) fn group_name(id: &str) -> String {
+    format!("job-{id}")
+}
+
+/// How a job's first process ended, where that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Exit {
+    /// Exit code, where no signal ended it.
+    pub code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl Exit {
+    /// From what wait(2) says.
+    pub fn of_wait(status: i32) -> Exit {
+        let status = ExitStatus::from_raw(status);
+        Exit {
+            code: status.code(),
+            signal: status.signal(),
+        }
+    }
+
+    /// Did it end by a signal or with an exit code other than 0?
+    pub fn has_failed(&self) -> bool {
+        self.signal.is_some() || self.code.is_some_and(|code| code != 0)
+    }
+}
+
+/// What makes an entry a quote.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct KeptQuote {
+    /// By which a job comes with it.
+    pub number: String,
+    /// Until when, seconds since boot.
+    pub until: f64,
+}
 
 /// A process that cannot be mistaken for a later one of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

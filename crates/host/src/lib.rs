@@ -7,18 +7,15 @@
 //! [`batch`] serves the hooks of a batch system, and [`room`] sees to it that their jobs take nothing from others. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
 //! readjusts shares, [`ending`] finds out that a job is over and cleans up, [`report`] tells,
 //! [`counts`] and [`figures`] count.
-//! [`clock`] is the only place that reads a clock, [`machine`] the only one that looks at the host.
+//! [`machine`] is the only place that looks at the host.
 
-mod arguments;
 pub mod batch;
-pub mod clock;
 pub mod control;
 pub mod counts;
 mod ended;
 pub mod ending;
 pub mod entry;
 pub mod figures;
-mod lock;
 pub mod machine;
 mod payment;
 pub mod quotes;
@@ -35,6 +32,7 @@ use entry::Entry;
 use libra_cgroup::{Enforcement, Enforcer, Group};
 use libra_config::Config;
 use libra_core::decision::node::JobOnNode;
+use libra_system::clock;
 use machine::Machine;
 use registry::{Registry, RegistryError};
 use std::path::PathBuf;
@@ -158,7 +156,7 @@ impl Host {
     /// For an event of a batch system, whose daemon waits for the answer: the registry's lock is waited for only for some seconds from now on.
     #[must_use]
     pub fn in_a_hurry(mut self) -> Host {
-        self.registry.until = Some(Instant::now() + lock::HURRY);
+        self.registry.until = Some(Instant::now() + registry::HURRY);
         self
     }
 

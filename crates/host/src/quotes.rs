@@ -4,10 +4,10 @@
 //! - A quote is used under the registry's lock, and is a job from then on: never twice.
 //! - Like everything in the registry it outlives the program that made it. Its time over, whoever looks next removes it.
 
-use super::entry::{Entry, Phase, Process};
+use super::entry::{Entry, KeptQuote, Phase, Process};
 use super::registry::Lock;
 use super::submit::{Accepted, Terms, refused};
-use super::{Host, HostError, clock};
+use super::{Host, HostError};
 use libra_batch::admit::NotTaken;
 use libra_batch::quote::{KeptAs, secret};
 use libra_core::book::kept::{NotKept, differences, missing, new_number};
@@ -15,18 +15,8 @@ use libra_core::decision::admission::affordable;
 use libra_core::decision::job::Request;
 use libra_core::decision::node::NodeView;
 use libra_core::decision::refusal::{Reason, Refusal};
-use serde::{Deserialize, Serialize};
+use libra_system::clock;
 use std::time::Instant;
-
-/// What makes an entry a quote.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct KeptQuote {
-    /// By which a job comes with it.
-    pub number: String,
-    /// Until when, seconds since boot.
-    pub until: f64,
-}
 
 /// What such an entry shows as its command.
 const COMMAND: &str = "(quote)";

@@ -6,13 +6,16 @@
 //!   writing is done under the lock.
 //! - Only its owner can write to it or open its locks; a registry that others can write to is refused.
 //! - Files of live jobs are in one directory, those of ended ones in another ([`super::ended`]); what only the owner may see of
-//!   a job is in a third ([`super::arguments`]).
+//!   a job is in a third ([`arguments`]).
 //! - A file that cannot be read is reported and left alone: it may be of a newer Libra.
 
-use super::arguments;
+mod arguments;
+mod lock;
+
 use super::entry::{Entry, Phase, Process, VERSION};
-use super::lock::LONGEST;
-pub use super::lock::Lock;
+pub(crate) use lock::HURRY;
+use lock::LONGEST;
+pub use lock::Lock;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::HashSet;

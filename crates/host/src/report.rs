@@ -1,8 +1,9 @@
 //! How the jobs of this host stand: plain data for `libra status`.
 
 use super::entry::{Conclusion, Ending, Phase, Stopped};
-use super::{Host, HostError, clock};
+use super::{Host, HostError};
 use libra_core::decision::share::Standing;
+use libra_system::clock;
 use serde::Serialize;
 
 /// One job.

@@ -14,11 +14,12 @@
 //! leaves room, which the admitting side may have sold. One that is late or past its estimate was promised nothing more.
 
 use super::entry::Entry;
-use super::{Host, HostError, clock};
+use super::{Host, HostError};
 use libra_core::decision::TOLERANCE;
 use libra_core::decision::allotment::Shortage;
 use libra_core::decision::policy::Policy;
 use libra_core::decision::share::Standing;
+use libra_system::clock;
 
 /// The admitting side rounds shares and sums them up in its own order, so a host that is exactly full may be over it by this part.
 const ROUNDING: f64 = 1e-6 + TOLERANCE;

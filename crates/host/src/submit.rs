@@ -1,9 +1,9 @@
 //! Deciding about a job of this host, and reserving its share.
 
 use super::ending::PATIENCE;
-use super::entry::{Entry, Phase, Process, VERSION, shown_command};
+use super::entry::{Entry, Phase, Process, VERSION, group_name, shown_command};
 use super::registry::Lock;
-use super::{Host, HostError, clock, on_node, used};
+use super::{Host, HostError, on_node, used};
 use libra_batch::admit::NotTaken;
 use libra_cgroup::{Group, Limits};
 use libra_core::decision::counter_offer::budget_needed;
@@ -15,17 +15,13 @@ use libra_core::decision::policy::Policy;
 use libra_core::decision::refusal::Refusal;
 use libra_core::decision::share::Need;
 use libra_metrics::Reason;
+use libra_system::clock;
 use std::time::Instant;
 
 /// So many jobs after each other, one looks for ended ones to forget.
 const FORGET_EVERY: u64 = 32;
 /// Numbers that are tried for a new job.
 const MOST_IDS: usize = 1000;
-
-/// The name of a job's cgroup.
-pub(super) fn group_name(id: &str) -> String {
-    format!("job-{id}")
-}
 
 /// What a job would get.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,11 +5,13 @@
 //! is left in the cgroup is killed.
 
 use super::control::{ControlLoop, Round};
-use super::ending::{Exit, Over, PATIENCE};
+use super::ending::{Over, PATIENCE};
+use super::entry::Exit;
 use super::entry::{Entry, Phase, Process};
 use super::submit::Accepted;
-use super::{Host, HostError, clock, used};
+use super::{Host, HostError, used};
 use libra_cgroup::Group;
+use libra_system::clock;
 use libra_system::spawn::{SpawnError, default_sigchld, spawn_inside};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};

@@ -35,11 +35,11 @@ pub(super) fn entry(host: &Host, id: &str) -> Entry {
         payer: None,
         price: 1.0,
         share: 0.5,
-        submitted: super::clock::since_boot(),
-        submitted_unix: super::clock::unix_time(),
+        submitted: libra_system::clock::since_boot(),
+        submitted_unix: libra_system::clock::unix_time(),
         phase: Phase::Running,
         begun: None,
-        started: Some(super::clock::since_boot()),
+        started: Some(libra_system::clock::since_boot()),
         supervisor: Process::this(),
         leader: Process::this(),
         group: None,
@@ -211,7 +211,7 @@ fn an_end_that_was_written_down_stays() {
     let over = |used| super::ending::Over {
         used,
         exit: None,
-        at: super::clock::since_boot(),
+        at: libra_system::clock::since_boot(),
     };
     let first = host
         .write_ending(&lock, job.clone(), over(1.0), true)
@@ -229,7 +229,7 @@ fn a_job_whose_processes_do_not_go_keeps_its_share() {
     let over = super::ending::Over {
         used: 1.0,
         exit: None,
-        at: super::clock::since_boot(),
+        at: libra_system::clock::since_boot(),
     };
     let mut big = entry(&host, "1");
     big.request.terms.estimate = 19.0;
@@ -322,7 +322,7 @@ fn what_has_ended_is_out_of_the_way_of_what_has_not() {
     let jobs = directory.path().join("registry/jobs/2.json");
     fs::write(&jobs, serde_json::to_vec(&ended("2")).expect("JSON")).expect("ours");
     assert_eq!(registry.all().expect("readable").len(), 2);
-    host.forget(&lock, super::clock::since_boot())
+    host.forget(&lock, libra_system::clock::since_boot())
         .expect("a registry");
     assert!(!jobs.exists());
     // A batch system gives an id again.
@@ -347,10 +347,10 @@ fn thousands_of_ended_jobs_are_forgotten_a_part_at_a_time() {
         fs::hard_link(ended.join("1.json"), ended.join(format!("{id}.json"))).expect("ours");
     }
     let left = || fs::read_dir(&ended).expect("readable").count();
-    host.forget(&lock, super::clock::since_boot())
+    host.forget(&lock, libra_system::clock::since_boot())
         .expect("a registry");
     assert_eq!(left(), 2_000);
-    host.forget(&lock, super::clock::since_boot())
+    host.forget(&lock, libra_system::clock::since_boot())
         .expect("a registry");
     assert_eq!(left(), 1000);
 }

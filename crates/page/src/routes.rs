@@ -18,7 +18,7 @@ use axum::routing::{get, post};
 use axum::{Router, middleware};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use libra_host::clock;
+use libra_system::clock;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,9 +5,10 @@
 //!   A measurement that was taken while the job ran is never taken for its end, however late it was.
 //! - A job whose record has no exit status was not seen to end by anybody: it was taken away, and has met nothing.
 
-use super::life::{read, subjob_of};
+use super::life::read;
 use super::records::{Measured, measured};
 use super::server::{Server, accept, accept_and_log};
+use super::subjobs::subjob_of;
 use super::{BadEvent, exec_vnode, need, number, text};
 use libra_accounts::settlement::{End, HowEnded};
 use libra_batch::verdict;

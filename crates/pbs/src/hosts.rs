@@ -16,9 +16,10 @@ use super::{BadEvent, exec_vnode, list, need, number, text};
 use libra_config::VersionChoice;
 use libra_core::sold::Sold;
 use libra_host::batch::BatchJob;
-use libra_host::ending::Exit;
-use libra_host::{Host, HostError, clock};
+use libra_host::entry::Exit;
+use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
+use libra_system::clock;
 use serde_json::{Map, Value, json};
 
 /// A job younger than this is not taken for a leftover, in seconds: PBS may just be starting it.

@@ -3,7 +3,7 @@
 //! The hooks (`pbs-hooks/`) are thin: they show this module an event as JSON and do what the answer
 //! says. [`server`] answers inside pbs_server, over a [`libra_core::book::Book`]; [`hosts`] answers on execution hosts,
 //! over the host's registry and cgroups. Both are reached through one C function, `libra_pbs_event`
-//! ([`crate::ffi`]).
+//! of the library.
 //!
 //! PBS's own job records are the truth: every accepted job carries a line of what was sold
 //! ([`libra_core::sold`]) in its resource `libra_terms`. After a restart of pbs_server the book is built from those
@@ -29,6 +29,7 @@ pub mod select;
 #[cfg(test)]
 mod select_tests;
 pub mod server;
+mod subjobs;
 #[cfg(test)]
 mod tests;
 

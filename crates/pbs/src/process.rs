@@ -1,8 +1,8 @@
 //! What one process that PBS's hooks run in keeps between events, and the files it reads: the edge around
 //! [`super::server`].
 
-use super::server::Server;
-use super::{BadEvent, hosts, need, number, queue, text};
+use super::server::{Server, has_terms};
+use super::{BadEvent, hosts, need, number, text};
 use libra_accounts::desk::Desk;
 use libra_config::last;
 use libra_config::{Config, ConfigError};
@@ -252,7 +252,7 @@ fn count(server: &mut Server, event: &Value, answer: &Value, begun: Instant) {
     if event["event"] != "queuejob" {
         return;
     }
-    let has_terms = queue::has_terms(&event["job"]);
+    let has_terms = has_terms(&event["job"]);
     match answer["verdict"].as_str() {
         Some("accept") if has_terms => {
             let line = answer["resources"]["libra_terms"].as_str();

@@ -1,7 +1,7 @@
 //! A job is submitted: budget first, then the nodes, by [`libra_batch::admit`].
 
 use super::select::{self, Asked, Part, Plain};
-use super::server::{Server, accept, accept_with, refuse};
+use super::server::{Server, accept, accept_with, has_terms, refuse};
 
 use super::{BadEvent, TERMS, number, text};
 use libra_accounts::desk::Denied;
@@ -19,11 +19,6 @@ use serde_json::{Value, json};
 
 /// Most jobs that one refusal asks PBS about, see [`Server::queue`].
 pub(super) const MOST_CHECKED: usize = 100;
-
-/// Does the job come with any of the terms?
-pub(super) fn has_terms(job: &Value) -> bool {
-    TERMS.iter().any(|key| text(&job["terms"], key).is_some())
-}
 
 /// The job as it came, as where the library cannot be asked at all and the site admits jobs then.
 fn unpromised(denied: &Denied) -> Value {

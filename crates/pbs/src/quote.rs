@@ -19,11 +19,6 @@ use serde_json::Value;
 /// Longest answer, in bytes: PBS cuts a refusal at 3171.
 const LONGEST_LINE: usize = 3100;
 
-/// Does the job say anything about a quote?
-pub(super) fn is_asked(job: &Value) -> bool {
-    text(job, "quote").is_some()
-}
-
 fn user(job: &Value) -> String {
     text(job, "user").unwrap_or_default().to_string()
 }

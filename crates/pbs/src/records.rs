@@ -7,9 +7,10 @@
 //! `progress` is what the execution hosts measured last: `{"n1": "12.5@1700000000.1"}`, processor seconds per slot
 //! and when, with `@end` behind it where the job had ended there. It is JSON because PBS adds up the hosts' values of a job: numbers, or objects key by key. PBS's own `resources_used.cput` is whole seconds and up to two minutes old, so it is not used.
 
-use super::life::{ids, in_judged_chunks, record, subjob_of};
+use super::life::{in_judged_chunks, record};
 use super::release::{Claim, claim, is_unpaid};
 use super::server::Server;
+use super::subjobs::{ids, subjob_of};
 use super::{BadEvent, exec_vnode, list, need, number, text};
 use libra_core::book::{BookError, JobRecord, NodeRecord, Phase, Snapshot};
 use libra_core::sold::Sold;

@@ -11,8 +11,8 @@
 //! That a job was held is read from PBS's own record, so that it is known after a restart as well: a job becomes eligible to run (its `etime`)
 //! when it is submitted, and when it is released.
 
-use super::life::{internal, is_subjob};
-use super::server::{Server, accept_with, refuse};
+use super::server::{Server, accept_with, internal, refuse};
+use super::subjobs::{ids, is_subjob};
 use super::{BadEvent, list, number, text};
 use libra_accounts::desk::Denied;
 use libra_accounts::payments::Payer;
@@ -89,7 +89,7 @@ impl Server {
             if claim == Claim::Stands {
                 continue;
             }
-            let ids = super::life::ids(id, &sold, text(job, "array")).unwrap_or_default();
+            let ids = self::ids(id, &sold, text(job, "array")).unwrap_or_default();
             let mut released = 0;
             for id in ids {
                 if self.book.release_waiting(&id, taken, now) {

@@ -6,11 +6,11 @@
 //!   `"wants": "records"`, and the hook shows them and asks again.
 //! - A job that is in PBS with a line of what was sold is in the book, or will be after the next records.
 
-use super::{BadEvent, need, number, text};
+use super::{BadEvent, TERMS, need, number, text};
 use libra_accounts::desk::Desk;
 use libra_config::{Config, PolicyName, WithoutTerms};
-use libra_core::book::Book;
 use libra_core::book::kept::KeptQuotes;
+use libra_core::book::{Book, BookError};
 use libra_metrics::Counts;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -124,7 +124,7 @@ impl Server {
 
     /// Is it about a job that was sold something, or wants to be?
     fn concerns_book(&self, job: &Value) -> bool {
-        text(job, "sold").is_some() || super::queue::has_terms(job) || super::quote::is_asked(job)
+        text(job, "sold").is_some() || has_terms(job) || is_asked(job)
     }
 
     /// Name of a node by the book's index.
@@ -175,4 +175,18 @@ pub(super) fn refuse(text: impl Into<String>) -> Value {
 /// An answer that lets the job pass with these resources set; null unsets one.
 pub(super) fn accept_with(resources: Map<String, Value>) -> Value {
     json!({"verdict": "accept", "resources": resources})
+}
+
+/// Does the job come with any of the terms?
+pub(super) fn has_terms(job: &Value) -> bool {
+    TERMS.iter().any(|key| text(&job["terms"], key).is_some())
+}
+
+/// Does the job say anything about a quote?
+pub(super) fn is_asked(job: &Value) -> bool {
+    text(job, "quote").is_some()
+}
+
+pub(super) fn internal(error: BookError) -> BadEvent {
+    BadEvent(error.to_string())
 }

@@ -7,7 +7,7 @@
 //! A plot for a file of its own:
 //!
 //! ```
-//! use libra::report::{Axis, Plot, Point, Series};
+//! use libra_plots::{Axis, Plot, Point, Series};
 //! let plot = Plot {
 //!     title: "Fulfilled jobs against load".to_string(),
 //!     x: Axis::linear("arrival delay factor"),
@@ -23,6 +23,7 @@
 
 pub mod bars;
 pub mod figure;
+mod marker;
 pub mod markup;
 pub mod plot;
 pub mod scale;

@@ -1,6 +1,7 @@
 //! A plot of lines: series of points with markers and error bars over a pair of axes.
 
 use super::Size;
+use super::marker::marker;
 use super::markup::{Anchor, Drawing, Px, width};
 use super::scale::{Axis, Ends, Layout};
 use super::style::{self, FONT};
@@ -244,7 +245,7 @@ impl Plot {
         }
         if self.joined == Joined::Lines {
             for point in series.points.iter().filter(|point| self.drawn(point)) {
-                style::marker(drawing, style, x.place(point.x), y.place(point.y));
+                marker(drawing, style, x.place(point.x), y.place(point.y));
             }
         }
     }
@@ -276,7 +277,7 @@ impl Plot {
                 ),
             );
             if self.joined == Joined::Lines {
-                style::marker(drawing, style, text - 9.0, place);
+                marker(drawing, style, text - 9.0, place);
             }
             drawing.text(text, place + 4.5, Anchor::Start, "", name);
         }
@@ -396,7 +397,7 @@ pub fn legend(drawing: &mut Drawing, names: &[(&str, Option<usize>)], key: Key, 
                 let style = style.unwrap_or(0);
                 drawing.line(&style::line(style), (x, y - 4.5), (x + 26.0, y - 4.5));
                 if key == Key::Line {
-                    style::marker(drawing, style, x + 13.0, y - 4.5);
+                    marker(drawing, style, x + 13.0, y - 4.5);
                 }
             }
             Key::Area => drawing.rectangle(&style::fill(*style), x, y - 11.0, 13.0, 13.0),

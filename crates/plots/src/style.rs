@@ -5,8 +5,6 @@
 //! pale for its ground (contrast below 3:1), a darker or lighter one of the same hue stands for it.
 //! Colours stand as plain values, not as CSS variables, which drawing programs do not know.
 
-use super::markup::{Drawing, Px};
-
 /// How many styles there are; style 8 looks like style 0.
 pub const STYLES: usize = 8;
 
@@ -83,7 +81,7 @@ pub const CSS: &str = "\
 ";
 
 /// Its number in the style sheet.
-fn number(style: usize) -> usize {
+pub(crate) fn number(style: usize) -> usize {
     if style == QUIET {
         STYLES
     } else {
@@ -115,46 +113,4 @@ pub fn text_on(style: Option<usize>) -> &'static str {
         Some(0 | 4) => "on",
         Some(_) => "on-light",
     }
-}
-
-/// Draws the marker of a style around a point.
-pub fn marker(drawing: &mut Drawing, style: usize, x: f64, y: f64) {
-    let at = |dx: f64, dy: f64| format!("{} {}", Px(x + dx), Px(y + dy));
-    let polygon = |corners: &[(f64, f64)]| {
-        let corners: Vec<String> = corners.iter().map(|&(dx, dy)| at(dx, dy)).collect();
-        format!("M{}Z", corners.join("L"))
-    };
-    let circle = |radius: f64| {
-        let (r, d) = (Px(radius), Px(2.0 * radius));
-        format!(
-            "M{}a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0 -{d} 0Z",
-            at(-radius, 0.0)
-        )
-    };
-    let data = match number(style) {
-        0 => circle(4.2),
-        STYLES => circle(3.0),
-        1 => polygon(&[(-3.8, -3.8), (3.8, -3.8), (3.8, 3.8), (-3.8, 3.8)]),
-        2 => polygon(&[(0.0, -5.0), (4.8, 3.6), (-4.8, 3.6)]),
-        3 => polygon(&[(0.0, -5.3), (5.3, 0.0), (0.0, 5.3), (-5.3, 0.0)]),
-        4 => polygon(&[(0.0, 5.0), (4.8, -3.6), (-4.8, -3.6)]),
-        // Half a circle, a plus and an hourglass.
-        5 => format!("M{}a4.6 4.6 0 0 1 9.2 0Z", at(-4.6, 2.2)),
-        6 => polygon(&[
-            (-1.6, -5.0),
-            (1.6, -5.0),
-            (1.6, -1.6),
-            (5.0, -1.6),
-            (5.0, 1.6),
-            (1.6, 1.6),
-            (1.6, 5.0),
-            (-1.6, 5.0),
-            (-1.6, 1.6),
-            (-5.0, 1.6),
-            (-5.0, -1.6),
-            (-1.6, -1.6),
-        ]),
-        _ => polygon(&[(-4.6, -4.6), (4.6, -4.6), (-4.6, 4.6), (4.6, 4.6)]),
-    };
-    drawing.path(&format!("marker {}", fill(Some(style))), &data);
 }

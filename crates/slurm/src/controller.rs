@@ -8,9 +8,7 @@
 //! - An acceptance holds its share until a later look at the queue either shows its job or does not.
 
 use super::array::SoldJob;
-use super::held::Rewrite;
-use super::nodes::Taking;
-use super::records::Partition;
+use super::records::{Partition, Rewrite};
 use super::submission::{Asked, NotJudged, Submission};
 use super::words::in_few_words;
 use libra_accounts::desk::{Denied, Desk};
@@ -287,11 +285,7 @@ impl Controller {
         let found = self.look_where(submission, false, now)?;
         let (request, count) = (&found.request, found.count());
         let payer = self.payer(submission, request, now);
-        let mut taking = Taking {
-            controller: self,
-            found: &found,
-            now,
-        };
+        let mut taking = self.taking(&found, now);
         let (payer, (partition, admitted, pinned)) =
             admit(payer, request, &mut taking).map_err(|not| match not {
                 NotTaken::Denied(denied @ Denied::Unpromised(_)) => denied.into(),

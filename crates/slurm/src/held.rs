@@ -1,4 +1,4 @@
-//! Jobs that wait longer than they were sold for: their shares go back, and are asked for anew. As [`libra_pbs`] does it.
+//! Jobs that wait longer than they were sold for: their shares go back, and are asked for anew. As `libra-pbs` does it.
 //!
 //! An accepted job starts at once, unless an administrator lets it wait (`scontrol hold`, `StartTime`, `Dependency`; users cannot), or Slurm
 //! does not start it. Meanwhile its share would lie idle.
@@ -12,7 +12,7 @@
 use super::array::{HELD, NOTHING, SoldJob};
 use super::controller::Controller;
 use super::look::Look;
-use super::records::{Job, State};
+use super::records::{Job, Rest, Rewrite, State};
 use libra_accounts::desk::Denied;
 use libra_accounts::payments::Payer;
 use libra_batch::verdict;
@@ -23,46 +23,6 @@ use libra_units::{credits, duration, percent};
 
 /// What stands before Libra's words, where a job's comment has others.
 const OURS: &str = " | libra: ";
-
-/// What slurmctld is to have on record of a job from now on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rewrite {
-    /// Its number.
-    pub job: u32,
-    /// See [`super::array`].
-    pub admin_comment: String,
-    /// Its comment: what its owner is told.
-    pub comment: String,
-    /// It is held.
-    pub hold: bool,
-}
-
-/// Why a waiting job holds nothing of what it was sold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
-    /// It is held.
-    Held,
-    /// Its deadline has passed.
-    Lapsed,
-}
-
-/// Does it wait without what it was sold, by its record of `at`?
-pub fn rest(job: &Job, sold: &Sold, at: f64) -> Option<Rest> {
-    if job.state != State::Pending {
-        return None;
-    }
-    if job.waits && job.array.is_none() && sold.count == 1 && job.restarts == 0 {
-        return Some(Rest::Held);
-    }
-    (at >= sold.submitted + sold.request.terms.deadline).then_some(Rest::Lapsed)
-}
-
-/// A job that gave back what it had and waits no longer; what it was sold before.
-pub(super) fn returned(job: &Job) -> Option<Sold> {
-    let line = job.admin_comment.strip_prefix(HELD)?;
-    let waits = job.state == State::Ended || (job.state == State::Pending && job.waits);
-    if waits { None } else { Sold::parse(line).ok() }
-}
 
 /// The comment of a job, with what its owner is told in the place of what was said before.
 fn told(comment: &str, text: &str) -> String {

@@ -1,6 +1,6 @@
 //! Jobs that an administrator lets wait, and those past their deadlines.
 
-use super::super::held::Rewrite;
+use super::super::records::Rewrite;
 use super::*;
 
 /// slurmctld has on record what it was told.

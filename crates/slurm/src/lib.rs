@@ -21,6 +21,7 @@ mod quote;
 #[cfg(test)]
 mod quote_tests;
 pub mod records;
+mod refusal;
 mod rules;
 pub mod submission;
 #[cfg(test)]

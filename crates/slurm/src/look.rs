@@ -4,8 +4,7 @@
 
 use super::array::{SoldJob, is_ours};
 use super::controller::Controller;
-use super::held::{Rest, Rewrite, rest, returned};
-use super::records::{Job, Partition, Records, State, snapshot};
+use super::records::{Job, Partition, Records, Rest, Rewrite, State, rest, returned, snapshot};
 use libra_batch::verdict;
 use libra_core::book::{BookError, Phase, Snapshot};
 use libra_core::sold::Sold;

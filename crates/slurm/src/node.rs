@@ -15,9 +15,10 @@ use libra_config::VersionChoice;
 use libra_config::{OnFault, WithoutTerms};
 use libra_core::sold::Sold;
 use libra_host::batch::BatchJob;
-use libra_host::ending::Exit;
-use libra_host::{Host, HostError, clock};
+use libra_host::entry::Exit;
+use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
+use libra_system::clock;
 use std::path::PathBuf;
 
 /// Seconds beyond its longest time in Slurm after which a job without processes is taken for left over: for Slurm's

@@ -53,6 +53,15 @@ impl Nodes for Taking<'_> {
 }
 
 impl Controller {
+    /// The nodes, for a job that is submitted.
+    pub(super) fn taking<'a>(&'a mut self, found: &'a Where, now: f64) -> Taking<'a> {
+        Taking {
+            controller: self,
+            found,
+            now,
+        }
+    }
+
     /// Partitions and nodes that a submission may have. `question`: it may be without a budget.
     pub(super) fn look_where(
         &self,

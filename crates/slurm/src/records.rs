@@ -3,10 +3,10 @@
 //! Whoever reads Slurm fills these in: the plugin inside slurmctld through libslurm, the command line from what
 //! `squeue` and `sinfo` print.
 
-use super::array::{ArrayTasks, SoldJob};
-use super::held::rest;
+use super::array::{ArrayTasks, HELD, SoldJob};
 use libra_accounts::settlement::HowEnded;
 use libra_core::book::{JobRecord, NodeRecord, Phase, PlaceRecord, Snapshot};
+use libra_core::sold::Sold;
 
 /// Everything, as it was at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -169,6 +169,46 @@ pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot
         }
     }
     (snapshot, problems)
+}
+
+/// What slurmctld is to have on record of a job from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Its number.
+    pub job: u32,
+    /// See [`super::array`].
+    pub admin_comment: String,
+    /// Its comment: what its owner is told.
+    pub comment: String,
+    /// It is held.
+    pub hold: bool,
+}
+
+/// Why a waiting job holds nothing of what it was sold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// It is held.
+    Held,
+    /// Its deadline has passed.
+    Lapsed,
+}
+
+/// Does it wait without what it was sold, by its record of `at`?
+pub fn rest(job: &Job, sold: &Sold, at: f64) -> Option<Rest> {
+    if job.state != State::Pending {
+        return None;
+    }
+    if job.waits && job.array.is_none() && sold.count == 1 && job.restarts == 0 {
+        return Some(Rest::Held);
+    }
+    (at >= sold.submitted + sold.request.terms.deadline).then_some(Rest::Lapsed)
+}
+
+/// A job that gave back what it had and waits no longer; what it was sold before.
+pub(super) fn returned(job: &Job) -> Option<Sold> {
+    let line = job.admin_comment.strip_prefix(HELD)?;
+    let waits = job.state == State::Ended || (job.state == State::Pending && job.waits);
+    if waits { None } else { Sold::parse(line).ok() }
 }
 
 fn job_records(job: &Job, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {

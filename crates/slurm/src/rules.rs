@@ -2,8 +2,8 @@
 
 use super::array::{self, PREFIX};
 use super::controller::{Answer, Controller};
-use super::held::Rewrite;
 use super::records::Partition;
+use super::records::Rewrite;
 use super::submission::Submission;
 use libra_config::WithoutTerms;
 

@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+pub mod clock;
 pub mod pidfd;
 pub mod random;
 pub mod spawn;

@@ -4,11 +4,12 @@
 //! the node's name, for several slurmd on one machine. What is decided is decided in [`libra_slurm`].
 
 use libra_config::{Config, OnFault, last};
-use libra_host::{Host, clock};
+use libra_host::Host;
 use libra_slurm::node::{self, Joined, Starting};
 use libra_slurm::{SOLD_VARIABLE, options};
 use libra_slurm_sys::ask;
 use libra_slurm_sys::spank::{Call, Plugin, UserOption};
+use libra_system::clock;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 

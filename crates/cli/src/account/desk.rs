@@ -268,8 +268,7 @@ mod tests {
         let thread = std::thread::spawn(move || answer(listener.accept().expect("asked").0));
         let request = Request::Balance { account: None };
         let said = over_within(&socket, &request, Duration::from_millis(200))
-            .err()
-            .expect("no answer")
+            .expect_err("no answer")
             .to_string();
         thread.join().expect("no panic");
         said

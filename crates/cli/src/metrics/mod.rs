@@ -6,13 +6,13 @@
 mod serve;
 
 use libra_config::Config;
-use libra_host::clock::unix_time;
 use libra_host::control::{ControlLoop, Round};
 use libra_host::{Host, HostError};
 use libra_metrics::families::WRITTEN;
 use libra_metrics::figures::{show_counts, show_host};
 use libra_metrics::files::{read, read_record, replace};
 use libra_metrics::{Counts, Format, HostFigures, Page, System};
+use libra_system::clock::unix_time;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -10,8 +10,8 @@ use crate::args::Args;
 use crate::standing::Report;
 use crate::{Done, answer, load_config};
 use libra_core::book::Book;
-use libra_host::clock;
 use libra_pbs::server::Server;
+use libra_system::clock;
 use serde_json::{Map, Value, json};
 
 pub fn status(args: &Args) -> Done {

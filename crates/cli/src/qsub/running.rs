@@ -5,7 +5,7 @@ use super::verdict;
 use crate::run::pass_through;
 use crate::{Done, Failure, exit, say};
 use libra_host::HostError;
-use libra_host::ending::Exit;
+use libra_host::entry::Exit;
 use libra_system::spawn::{SpawnError, default_sigchld, spawn_inside};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

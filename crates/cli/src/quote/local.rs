@@ -8,7 +8,8 @@ use libra_batch::admit::NotTaken;
 use libra_batch::quote::{Quote, kept_text};
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Shape};
-use libra_host::{Host, clock};
+use libra_host::Host;
+use libra_system::clock;
 use libra_units::credits;
 use libra_wording::terms::PartialTerms;
 

@@ -1,10 +1,10 @@
 //! `libra slurm check`: looks, and changes nothing.
 
-use super::found::{Roles, Slurm};
-use super::host::{self, Reader, runs, writable_by_others};
+use super::found::{Roles, Slurm, wrong};
+use super::host::{Reader, runs, writable_by_others};
 use super::installed;
 use super::judge;
-use super::plugin::{Binary, Version, Which, faults};
+use super::plugin::{Version, Which};
 use super::{NOT_DONE, sources};
 use crate::args::{Args, SlurmSettings};
 use crate::findings::{Findings, Level};
@@ -258,21 +258,6 @@ fn plugins(
         }
     }
     found
-}
-
-/// What is wrong with a plugin's file.
-pub fn wrong(slurm: &Slurm, which: Which, file: &Path) -> Vec<String> {
-    let version = slurm.version().map(|(version, _)| version);
-    match Binary::read(file) {
-        Err(error) => vec![error],
-        Ok(plugin) => faults(
-            which,
-            &plugin,
-            version,
-            slurm.host(which).as_ref(),
-            &host::library,
-        ),
-    }
 }
 
 /// Libra's own configuration, of slurmctld or of nodes.

@@ -2,8 +2,9 @@
 //! has a time limit: clients ask a controller that is gone for minutes.
 
 use super::conf::Conf;
+use super::host;
 use super::hostlist;
-use super::plugin::{Binary, Version, Which};
+use super::plugin::{Binary, Version, Which, faults};
 use super::plugstack::{self, Entry};
 use crate::args::{Role, SlurmSettings};
 use crate::command::{self, NoOutput};
@@ -422,5 +423,20 @@ pub fn run(name: &str, arguments: &[&str], patience: Duration) -> Result<String,
             "no answer within {} s; slurmctld may be down or busy (scontrol ping)",
             patience.as_secs()
         )),
+    }
+}
+
+/// What is wrong with a plugin's file.
+pub fn wrong(slurm: &Slurm, which: Which, file: &Path) -> Vec<String> {
+    let version = slurm.version().map(|(version, _)| version);
+    match Binary::read(file) {
+        Err(error) => vec![error],
+        Ok(plugin) => faults(
+            which,
+            &plugin,
+            version,
+            slurm.host(which).as_ref(),
+            &host::library,
+        ),
     }
 }

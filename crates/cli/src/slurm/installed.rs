@@ -1,7 +1,6 @@
 //! How far Libra is installed in the Slurm of this machine, and whether that is sound.
 
-use super::check::wrong;
-use super::found::Slurm;
+use super::found::{Slurm, wrong};
 use super::host::{Reader, uid, writable_by_others};
 use super::judge;
 use super::plugin::Which;

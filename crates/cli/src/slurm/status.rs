@@ -11,8 +11,8 @@ use crate::standing::Report;
 use crate::{Done, answer, load_config};
 use libra_config::Config;
 use libra_core::book::Book;
-use libra_host::clock;
 use libra_slurm::records::{Records, snapshot};
+use libra_system::clock;
 use std::collections::BTreeMap;
 
 const NOTHING: &str = "no partition of this cluster shares its processors (OverSubscribe=FORCE:20), or none that [slurm] partitions \

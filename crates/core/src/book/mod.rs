@@ -1,7 +1,7 @@
 //! The book: which jobs hold which shares of which nodes, kept in memory and asked in microseconds.
 //!
 //! For callers that live as long as a batch server (a PBS hook's library, a Slurm plugin). On one
-//! host the registry is the truth instead, see [`crate::host`].
+//! host the registry is the truth instead, see the crate `libra-host`.
 //!
 //! Invariants:
 //! - A job is in the book from its acceptance to its end; a reservation counts like a running job.

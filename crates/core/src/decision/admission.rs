@@ -1,5 +1,7 @@
 //! The order of a decision: the values themselves, the budget, the nodes (Libra 2004, figure 2).
 
+mod evidence;
+
 use super::counter_offer::{self, Capacity, Question};
 use super::job::Request;
 use super::node::{Cluster, NodeView};
@@ -76,7 +78,7 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         match self.accepts(cluster, request, scratch) {
             Some(acceptance) => Ok(acceptance),
             None => Err(Box::new(Refusal {
-                reason: Reason::find(self, cluster, request),
+                reason: evidence::reason(self, cluster, request),
                 counter_offers: counter_offer::find(
                     &Question {
                         accepts: &|changed| self.would_accept(cluster, changed),
@@ -103,7 +105,7 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
     pub fn reason<C: Cluster + ?Sized>(&self, cluster: &C, request: &Request) -> Reason {
         match request.check() {
             Err(error) => Reason::Invalid(error),
-            Ok(()) => Reason::find(self, cluster, request),
+            Ok(()) => evidence::reason(self, cluster, request),
         }
     }
 

@@ -9,7 +9,8 @@
 //! Invariants: nobody gets more than its slots can use (one processor each); the sum never exceeds
 //! the capacity.
 
-use super::deadline_order;
+mod deadline_order;
+
 use super::job::DeadlineType;
 use super::node::JobOnNode;
 use super::share::{Need, Standing};
@@ -68,7 +69,7 @@ pub enum Shortage {
     /// The job with the highest return and every hard job keep their shares, the soft others give
     /// up the shortfall in proportion to theirs (LibraSLA 2005, algorithm 2).
     SoftYields,
-    /// In the order of their deadlines, see [`super::deadline_order`]. Also gives out all spare time.
+    /// In the order of their deadlines, see [`deadline_order`]. Also gives out all spare time.
     DeadlineOrder,
 }
 

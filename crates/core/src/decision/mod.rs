@@ -17,7 +17,6 @@ pub mod admission;
 pub mod allotment;
 pub mod counter_offer;
 pub mod curve;
-pub mod deadline_order;
 mod few;
 pub mod job;
 pub mod node;

@@ -56,7 +56,7 @@ pub struct Need {
 ///
 /// Example of the 2004 paper, section 4.1: 20 of 30 CPU seconds done after 20 s, deadline 50 s:
 /// ```
-/// use libra::decision::share::{need, Standing, Work};
+/// use libra_core::decision::share::{need, Standing, Work};
 /// let need = need(&Work { estimate: 30.0, deadline: 50.0, cput: 20.0, walltime: 20.0, held_share: 0.0 });
 /// assert!((need.share - 1.0 / 3.0).abs() < 1e-12);
 /// assert_eq!(need.standing, Standing::OnTrack);

@@ -8,7 +8,7 @@ use super::{
     Cluster, Detail, Job, Kind, Problem, Site, Submission, Submitted, Tone, check_directory, own,
     plain,
 };
-use libra_host::clock;
+use libra_system::clock;
 use libra_system::spawn::in_session_of_its_own;
 use libra_units::duration;
 use serde_json::Value;

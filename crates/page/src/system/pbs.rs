@@ -11,7 +11,7 @@ use super::{
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use libra_core::sold::Sold;
-use libra_host::clock;
+use libra_system::clock;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

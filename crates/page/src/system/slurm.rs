@@ -9,7 +9,7 @@ use super::{
     Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, perhaps,
 };
 use libra_core::sold::Sold;
-use libra_host::clock;
+use libra_system::clock;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;

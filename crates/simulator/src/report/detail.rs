@@ -1,7 +1,7 @@
 //! Figures of how single jobs and hours fared in one run of several policies.
 
+use super::clock::Clock;
 use super::grid::Promises;
-use super::page::Clock;
 use super::run::{PolicyRun, both, percent, plot, words};
 use crate::series;
 use libra_plots::figure::{Figure, Table};

@@ -2,6 +2,7 @@
 //!
 //! Pure: numbers in, text out; the same numbers give the same bytes.
 
+mod clock;
 mod detail;
 pub mod grid;
 pub mod page;
@@ -10,7 +11,8 @@ pub mod sweep;
 #[cfg(test)]
 mod tests;
 
+pub use clock::Clock;
 pub use grid::Promises;
-pub use page::{Clock, Report, Results};
+pub use page::{Report, Results};
 pub use run::PolicyRun;
 pub use sweep::Sweep;

@@ -1,5 +1,6 @@
 //! The page: what was run, what came of it, the figures, and how all of it was measured.
 
+use super::clock::Clock;
 use super::detail;
 use super::run::{self, Columns, PolicyRun, words};
 use super::sweep::Sweep;
@@ -15,17 +16,6 @@ pub enum Results {
     Runs(Vec<PolicyRun>),
     /// Of several policies over a range of values of one parameter.
     Sweep(Sweep),
-}
-
-/// What is known of the time of day of submissions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
-    /// The log says it.
-    Log,
-    /// Nothing: hours count from the first job.
-    FirstJob,
-    /// Submissions were moved: they have none.
-    Moved,
 }
 
 /// All that a page tells.

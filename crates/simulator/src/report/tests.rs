@@ -1,6 +1,5 @@
 //! What holds for every plot and page, whatever is in it.
 
-use super::page::Clock;
 use super::*;
 use crate::measures::{Measures, Tally};
 use crate::series;

@@ -1,17 +1,17 @@
 //! Command lines of jobs. A job's file can be read by everybody; its arguments, where passwords and names of files are, only by
 //! the registry's owner.
 
-use super::registry::{Registry, RegistryError, failed};
+use super::{Registry, RegistryError, failed};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
-pub(super) const COMMANDS: &str = "commands";
+pub(crate) const COMMANDS: &str = "commands";
 /// Stands for the arguments.
 const MORE: &str = " …";
 
 /// What everybody may see of a command line: its program.
-pub(super) fn program(command: &str) -> String {
+pub(crate) fn program(command: &str) -> String {
     match command.split_once(char::is_whitespace) {
         Some((program, _)) => format!("{program}{MORE}"),
         None => command.to_string(),
@@ -29,7 +29,7 @@ impl Registry {
     }
 
     /// Keeps a command line, where it has arguments.
-    pub(super) fn keep_command(&self, id: &str, command: &str) -> Result<(), RegistryError> {
+    pub(crate) fn keep_command(&self, id: &str, command: &str) -> Result<(), RegistryError> {
         let file = self.command_file(id);
         if !is_whole(command) || program(command) == command {
             return Ok(());
@@ -47,7 +47,7 @@ impl Registry {
     }
 
     /// The whole command line of a job; what is in its file where it has no arguments or this user may not see them.
-    pub(super) fn command(&self, id: &str, shown: &str) -> String {
+    pub(crate) fn command(&self, id: &str, shown: &str) -> String {
         if is_whole(shown) {
             return shown.to_string();
         }
@@ -59,7 +59,7 @@ impl Registry {
     }
 
     /// Forgets it; best effort, the next job of this id writes its own.
-    pub(super) fn drop_command(&self, id: &str) {
+    pub(crate) fn drop_command(&self, id: &str) {
         let _ = fs::remove_file(self.command_file(id));
     }
 }

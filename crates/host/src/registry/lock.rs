@@ -3,7 +3,7 @@
 //! Whoever takes it counts up in its file, so that those who wait see it move on: a queue of hundreds is no fault, a holder
 //! that hangs is.
 
-use super::registry::{Registry, RegistryError, failed};
+use super::{Registry, RegistryError, failed};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::File;
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 const LOCK: &str = "lock";
 /// Longest wait for a lock that does not move on: it is held for milliseconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The same for an event of a batch system, altogether: pbs_mom does nothing else meanwhile, and its hooks are ended after 30 s.
-pub(super) const HURRY: Duration = Duration::from_secs(5);
+pub(crate) const HURRY: Duration = Duration::from_secs(5);
 /// Where nothing is left of that, because something else was waited for: the lock may be held by one who is just writing.
 const MOMENT: Duration = Duration::from_millis(500);
 /// Longest wait altogether.
-pub(super) const LONGEST: Duration = Duration::from_secs(600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 /// So long somebody who waits looks often; a long queue of such would be a load itself.
 const EAGER: Duration = Duration::from_millis(100);
 

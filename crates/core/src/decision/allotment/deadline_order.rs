@@ -10,8 +10,8 @@
 //! nothing but the earliest job's own work. On several a long job with hardly any slack must run
 //! although others have earlier deadlines: a slot cannot use two processors later.
 
-use super::allotment::{Claim, feed};
-use super::few::Few;
+use super::{Claim, feed};
+use crate::decision::few::Few;
 
 /// Part of its need that a job keeps while others are ahead of it, as far as that endangers none of
 /// them: it has started, it shows signs of life, and what it waits for (a download, a peer) goes on.
