@@ -1,6 +1,7 @@
 //! What users submit to a batch system, shown by PBS's hooks or by Slurm's plugin.
 
 use super::{NOW, amount, refused, text, words};
+use libra_batch::quote::MARK;
 use libra_config::Config;
 use libra_core::book::{Book, Snapshot};
 use libra_core::sold::Sold;
@@ -117,13 +118,11 @@ fn answered(answer: &Value) {
     }
 }
 
-/// A refusal whose lines are all ours: what a user has typed is a part of a line.
+/// A refusal whose lines are all ours: what a user has typed is a part of a line. The answer to a question is one.
 fn said(text: &str, most: usize) {
     words(&text, most, "\n");
-    assert!(
-        text.lines().all(|line| line.starts_with("libra:")),
-        "{text}"
-    );
+    let ours = |line: &str| line.starts_with("libra:") || line.starts_with(MARK);
+    assert!(text.lines().all(ours), "{text}");
 }
 
 /// All numbers of a book are numbers, and its snapshot makes the same book.
@@ -203,7 +202,7 @@ pub fn slurm_submission(input: &[u8]) {
                 let budget = sold.sold.request.terms.budget;
                 assert!(sold.sold.price <= budget * 1.000_001, "{accepted:?}");
             }
-            Answer::Refuse(text) => said(&text, 2100),
+            Answer::Refuse(text) => said(&text, if text.starts_with(MARK) { 8000 } else { 2100 }),
             Answer::Pass | Answer::PassWithout(_) => assert!(!submission.has_terms()),
             Answer::NotReady => panic!("its records were read"),
         }

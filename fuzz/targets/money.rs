@@ -34,15 +34,14 @@ pub fn accounts_request(input: &[u8]) {
             Some(line) => (line, true),
             None => (line, false),
         };
-        match serde_json::from_str::<Request>(line) {
+        match Request::from_json(line.as_bytes()) {
             Ok(request) => requests.push((request, administrator)),
-            Err(error) => words(&error, 1000 + line.len(), ""),
+            Err(problem) => words(&problem, 1000, ""),
         }
     }
     for (request, _) in &requests {
         let written = serde_json::to_vec(request).expect("a request can be written");
-        let again: Request = serde_json::from_slice(&written).expect("and read");
-        assert_eq!(again, *request);
+        assert_eq!(Request::from_json(&written).as_ref(), Ok(request));
     }
     if !requests.is_empty() {
         on_books(&requests);

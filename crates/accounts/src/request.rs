@@ -8,8 +8,8 @@ use super::AccountsError;
 use super::check::Findings;
 use super::names::AccountName;
 use super::statement::Statement;
-use libra_units::cut;
 use libra_units::money::Money;
+use libra_units::{cut, in_one_line};
 use serde::{Deserialize, Serialize};
 
 /// Who asks. Known from the system, never from what somebody says.
@@ -95,6 +95,16 @@ pub enum Request {
     },
     /// Is all of it sound?
     Check {},
+}
+
+impl Request {
+    /// Reads what a client has sent.
+    ///
+    /// # Errors
+    /// What cannot be read, in a few words.
+    pub fn from_json(text: &[u8]) -> Result<Request, String> {
+        serde_json::from_slice(text).map_err(|error| in_one_line(&error.to_string()))
+    }
 }
 
 /// Money with a validity.

@@ -8,7 +8,7 @@ use libra_core::book::{BookError, JobRecord, Phase, PlaceRecord};
 use libra_core::decision::TOLERANCE;
 use libra_core::sold::Sold;
 use libra_metrics::Outcome;
-use libra_units::processors;
+use libra_units::{in_one_line, processors};
 use serde_json::{Value, json};
 
 /// What may not be altered of a job that was sold something: its terms, and what was asked for.
@@ -211,7 +211,7 @@ pub(super) fn read(line: &str) -> Result<Sold, BadEvent> {
 
 fn names(places: &[(String, u32)]) -> String {
     let names: Vec<&str> = places.iter().map(|(name, _)| name.as_str()).collect();
-    names.join(" and ")
+    in_one_line(&names.join(" and "))
 }
 
 /// PBS counts the chunks that it sees; those of a packed job are one to a decision.

@@ -12,6 +12,7 @@ use libra_config::{Config, PolicyName, WithoutTerms};
 use libra_core::book::kept::KeptQuotes;
 use libra_core::book::{Book, BookError};
 use libra_metrics::Counts;
+use libra_units::printable;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
@@ -93,6 +94,20 @@ impl Server {
     /// # Errors
     /// When the event cannot be understood; nothing has changed then.
     pub fn answer(&mut self, event: &Value) -> Result<Value, BadEvent> {
+        let mut answer = self.respond(event)?;
+        // Names of jobs and nodes are in these, as PBS has them.
+        let log = answer.get_mut("log").and_then(Value::as_array_mut);
+        for line in log.into_iter().flatten() {
+            *line = clean(line.as_str().unwrap_or_default()).into();
+        }
+        if let Some(text) = answer.get_mut("text") {
+            let lines = text.as_str().unwrap_or_default().split('\n');
+            *text = lines.map(clean).collect::<Vec<_>>().join("\n").into();
+        }
+        Ok(answer)
+    }
+
+    fn respond(&mut self, event: &Value) -> Result<Value, BadEvent> {
         let now = number(event, "now")?;
         let job = &event["job"];
         let kind = need(event, "event")?;
@@ -155,6 +170,10 @@ fn meets(name: &str, resources: Option<&NodeResources>, key: &str, value: &str) 
         // PBS takes a boolean that is not set for False.
         (_, None) => value.eq_ignore_ascii_case("false"),
     }
+}
+
+fn clean(line: &str) -> String {
+    printable(line, usize::MAX)
 }
 
 /// An answer that lets the event pass.

@@ -17,7 +17,8 @@ pub fn in_one_line(text: &str) -> String {
     printable(text, 400)
 }
 
-fn printable(text: &str, most: usize) -> String {
+/// Its first characters, none of which moves a cursor or ends the line.
+pub fn printable(text: &str, most: usize) -> String {
     let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().take(most).map(shown).collect()
 }

@@ -309,9 +309,9 @@ impl Files {
     }
 
     fn answer(&self, uid: u32, text: &[u8]) -> Reply {
-        let request: Request = match serde_json::from_slice(text) {
+        let request = match Request::from_json(text) {
             Ok(request) => request,
-            Err(error) => return Reply::Refused(format!("not understood: {error}")),
+            Err(problem) => return Reply::Refused(format!("not understood: {problem}")),
         };
         let caller = match self.caller(uid) {
             Ok(caller) => caller,
