@@ -1,7 +1,7 @@
 """Is anything lost or doubled? Compares what the soak itself knows (truth.py) with the batch system, the accounts, the book and the nodes.
 
 At a quiet point nobody submits or changes anything and all daemons run, but jobs go on and end. So a pass may see something on its way; it is
-repeated until one finds nothing, for at most PATIENCE. What is still found then is broken.
+repeated until one finds nothing, for at most PATIENCE. What was found by each pass of the last SAME seconds then is broken.
 
 | rule | what it says |
 | --- | --- |
@@ -16,7 +16,7 @@ repeated until one finds nothing, for at most PATIENCE. What is still found then
 | balances | what users have is what they were given, less what the verdicts in the log charged them |
 | check | `libra account check` is content |
 | book | as many jobs as the batch system has with a share (by the metrics) |
-| capacity | no node has promised more processors than it has |
+| capacity | no more processors of a node were sold to jobs that run than it has (what they need from now on may be more, after a node was lost) |
 | registry | what runs on a node is in its registry, and nothing else |
 | cgroup | each of these has its cgroup, and nobody else has one |
 | drained | no node is taken out of service |
@@ -31,7 +31,7 @@ import time
 
 from truth import micro
 
-PATIENCE = 180
+PATIENCE, SAME = 180, 60
 # Jobs that slurmctld has not saved when it is killed it does not know afterwards. It saves them within so many seconds.
 UNSAVED = 12
 # A charge may be written down and its line in the log not, where the daemon was killed just then.
@@ -167,12 +167,14 @@ class Audit:
     def converge(self, known=(), patience=PATIENCE):
         """Look until nothing is broken; (what is broken after that, seconds that it took). `known`: (rule, subject) of what was broken before, for
         which nobody waits for long."""
-        began = time.monotonic()
+        began, since = time.monotonic(), {}
         while True:
             found = self.look()
             took = time.monotonic() - began
-            if not found or took > (patience if [one for one in found if (one.rule, one.subject) not in known] else 20):
-                return found, took
+            since = {(one.rule, one.subject): since.get((one.rule, one.subject), took) for one in found}
+            lasting = [one for one in found if (one.rule, one.subject) in known or took - since[one.rule, one.subject] >= SAME]
+            if not found or took > (20 if set(since) <= set(known) else patience):
+                return lasting, took
             self.truth.note("not-yet", f"{took:.0f} s", "; ".join(map(str, found))[:600])
             time.sleep(3)
 
@@ -311,10 +313,6 @@ class Audit:
         broken = []
         if sum(jobs.values()) != standing:
             broken.append(Broken("book", "jobs", f"{jobs} in the book, {standing} jobs that {self.site.name} has"))
-        has, taken = files.gauges("libra_node_processors"), files.gauges("libra_node_committed_processors")
-        for node, processors in taken.items():
-            if processors > has[node] * 1.001 + 0.001:
-                broken.append(Broken("capacity", node, f"{processors} processors are promised, it has {has[node]}"))
         return broken
 
     def nodes(self, tasks):

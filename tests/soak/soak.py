@@ -11,6 +11,7 @@ import argparse
 import json
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -194,7 +195,8 @@ class Soak:
 
 def one_system(name, options):
     """The run of one system, in this process."""
-    limits.default_signals()
+    # The cluster has a way of its own to end by it.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if name == "slurm":
         from on_slurm import OnSlurm as Site  # pylint: disable=import-outside-toplevel
     else:
@@ -212,6 +214,8 @@ def main():
     parser.add_argument("--directory", default=None)
     parser.add_argument("--system", help="only for soak.py itself")
     options = parser.parse_args()
+    limits.default_signals()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options.seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     options.directory = options.directory or str(HERE.parents[1] / "target/soak" / time.strftime("%Y%m%d-%H%M%S"))
     if options.system:
@@ -229,7 +233,7 @@ def main():
         for child in children.values():
             if child.poll() is None:
                 child.terminate()  # it takes its cluster down
-                child.wait(300)
+                child.wait(900)
     sound, found = True, {}
     for system, child in children.items():
         file = pathlib.Path(options.directory) / system / "report.json"

@@ -22,8 +22,8 @@ def sold(line):
 
 
 def micro(credits):
-    """Money as accounts count it: whole micro-credits, a price rounded up."""
-    return -int(-round(float(credits) * 1e6, 3) // 1)
+    """Money as accounts count it (src/accounts/money.rs): whole micro-credits, a price rounded up, but for what is less than a thousandth of one."""
+    return math.ceil(float(credits) * 1e6 - 1e-3)
 
 
 @dataclasses.dataclass
