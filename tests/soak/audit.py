@@ -32,8 +32,6 @@ import time
 from truth import micro
 
 PATIENCE, SAME = 180, 60
-# Jobs that slurmctld has not saved when it is killed it does not know afterwards. It saves them within so many seconds.
-UNSAVED = 12
 # A charge may be written down and its line in the log not, where the daemon was killed just then.
 UNWRITTEN = 5
 # The log shows money to a hundredth of a credit.
@@ -243,8 +241,8 @@ class Audit:
         return broken
 
     def forgotten(self, one):
-        """Slurm only: it was not saved when slurmctld was killed."""
-        return self.site.forgets and self.truth.near("kill-controller", one.answered, 1, UNSAVED)
+        """The batch system had not saved it when it was killed."""
+        return self.truth.near("kill-controller", one.answered, 1, self.site.unsaved)
 
     def price(self, one):
         """Said, sold and set aside."""

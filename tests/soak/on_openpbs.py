@@ -27,7 +27,9 @@ AT_ONCE = 30
 class OnOpenPBS(Parts):
     """The site."""
 
-    name, system, forgets, processors, job_variable = "openpbs", "pbs", False, PROCESSORS, "PBS_JOBID"
+    name, system, processors, job_variable = "openpbs", "pbs", PROCESSORS, "PBS_JOBID"
+    # qsub may have printed a job's id when pbs_server is killed before it has written the job down.
+    unsaved = 1
 
     def __init__(self, users=6):
         self.cluster = Site(hosts=HOSTS, processors=PROCESSORS, users=users, agents=True)

@@ -41,7 +41,9 @@ class Cluster(Site):
 class OnSlurm(Parts):
     """The site."""
 
-    name, system, forgets, processors, job_variable = "slurm", "slurm", True, PROCESSORS, "SLURM_JOB_ID"
+    name, system, processors, job_variable = "slurm", "slurm", PROCESSORS, "SLURM_JOB_ID"
+    # slurmctld saves its jobs within so many seconds; what it has not saved when it is killed it does not know afterwards.
+    unsaved = 12
 
     def __init__(self, users=6):
         self.cluster = Cluster(nodes=NODES, cpus=PROCESSORS, users=users, agents=True, jobcomp=True,
