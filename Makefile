@@ -2,8 +2,10 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= lib
+# How long `make soak` goes on.
+SECONDS ?= 7200
 
-.PHONY: help demo test fuzz build lib slurm-plugins bench lint package install uninstall
+.PHONY: help demo test soak fuzz build lib slurm-plugins bench lint package install uninstall
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,6 +15,10 @@ demo: ## build, then show what it does on this machine
 
 test: ## all tests, with a summary at the end
 	@scripts/test
+
+soak: ## Slurm and PBS under random work and kills for SECONDS, audited: tests/soak
+	@scripts/bootstrap test
+	@tests/soak/run --seconds $(SECONDS)
 
 fuzz: ## property tests with new seeds; AddressSanitizer; then the borders of trust, by AFL++
 	@scripts/bootstrap build

@@ -15,9 +15,7 @@ const MOST_MEMORY: u64 = 128;
 
 /// The kept inputs of a target with their names, in the order of these.
 fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/corpus")
-        .join(name);
+    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus")).join(name);
     let files = std::fs::read_dir(&directory)
         .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut inputs: Vec<(String, Vec<u8>)> = files

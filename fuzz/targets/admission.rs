@@ -1,17 +1,17 @@
 //! What users submit to a batch system, shown by PBS's hooks or by Slurm's plugin.
 
 use super::{NOW, amount, refused, text, words};
-use libra::book::{Book, Snapshot};
-use libra::config::Config;
-use libra::pbs::server::Server;
-use libra::pbs::{TERMS, records};
-use libra::quote::MARK;
-use libra::slurm::array::SoldJob;
-use libra::slurm::controller::{Answer, Controller};
-use libra::slurm::options;
-use libra::slurm::records::{Node, Partition, Records};
-use libra::slurm::submission::{Memory, Submission};
-use libra::sold::Sold;
+use libra_batch::quote::MARK;
+use libra_config::Config;
+use libra_core::book::{Book, Snapshot};
+use libra_core::sold::Sold;
+use libra_pbs::server::Server;
+use libra_pbs::{TERMS, records};
+use libra_slurm::array::SoldJob;
+use libra_slurm::controller::{Answer, Controller};
+use libra_slurm::options;
+use libra_slurm::records::{Node, Partition, Records};
+use libra_slurm::submission::{Memory, Submission};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -86,7 +86,7 @@ pub fn pbs_events(input: &[u8]) {
     for line in text.lines().take(8) {
         if let Ok(event) = serde_json::from_str::<Value>(line) {
             let (snapshot, problems) = records::snapshot(&event, NOW, true);
-            let mut book = Book::new(Config::default().admission(), 30.0);
+            let mut book = Book::new(libra_rules::admission(&Config::default()), 30.0);
             if book.rebuild(&snapshot).is_ok() {
                 sound(&book);
             }
@@ -94,7 +94,7 @@ pub fn pbs_events(input: &[u8]) {
         }
     }
     for key in TERMS {
-        let _ = libra::text::terms::key(key).expect("a key of ours");
+        let _ = libra_wording::terms::key(key).expect("a key of ours");
     }
 }
 

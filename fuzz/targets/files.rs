@@ -1,14 +1,14 @@
 //! Files that somebody else has written: logs, libra.toml.
 
 use super::{NOW, amount, words};
-use libra::book::Book;
-use libra::config::Config;
-use libra::decision::job::{Request, Terms};
-use libra::decision::node::NodeSpec;
-use libra::pbs::server::Server;
-use libra::slurm::controller::Controller;
-use libra::workload::read::{Leniency, read_from};
-use libra::workload::swf::{self, Record};
+use libra_config::Config;
+use libra_core::book::Book;
+use libra_core::decision::job::{Request, Terms};
+use libra_core::decision::node::NodeSpec;
+use libra_pbs::server::Server;
+use libra_slurm::controller::Controller;
+use libra_workload::read::{Leniency, read_from};
+use libra_workload::swf::{self, Record};
 
 /// A log, plain or compressed, strictly and leniently.
 pub fn swf_log(input: &[u8]) {
@@ -93,12 +93,18 @@ pub fn configuration(input: &[u8]) {
         "twice the same"
     );
     amount(config.provisional_seconds());
-    amount(config.quote_limits().longest);
-    let _ = (config.cgroup_settings(), config.spare_in_rounds());
+    amount(libra_rules::quote_limits(&config).longest);
+    let _ = (
+        libra_rules::cgroup_settings(&config),
+        libra_rules::spare_in_rounds(&config),
+    );
     let left = config.node.reserve.leaves(8.0);
     assert!((0.0..=8.0).contains(&left), "{left} of 8 processors");
     let _ = (Server::new(&config), Controller::new(&config, NOW));
-    let mut book = Book::new(config.admission(), config.provisional_seconds());
+    let mut book = Book::new(
+        libra_rules::admission(&config),
+        config.provisional_seconds(),
+    );
     let spec = NodeSpec {
         processors: left,
         rating: 1.0,
@@ -117,7 +123,7 @@ pub fn configuration(input: &[u8]) {
     amount(book.price_now(&request));
     let committed = book.committed("n1").expect("it is there");
     amount(committed);
-    if config.admission.policy == libra::config::PolicyName::Libra {
+    if config.admission.policy == libra_config::PolicyName::Libra {
         assert!(committed <= left * 1.000_001, "{committed} of {left}");
     }
 }

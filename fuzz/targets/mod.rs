@@ -102,7 +102,7 @@ fn amount(value: f64) {
 }
 
 /// Terms that were taken: finite and in range but for a budget without a limit, and the same once they are written as a user would.
-fn taken(terms: &libra::decision::job::Terms) {
+fn taken(terms: &libra_core::decision::job::Terms) {
     terms.check().expect("terms that were taken are in range");
     amount(terms.estimate);
     amount(terms.deadline);
@@ -118,12 +118,12 @@ fn taken(terms: &libra::decision::job::Terms) {
             budget => (budget + 0.0).to_string(),
         },
         match terms.deadline_type {
-            libra::decision::job::DeadlineType::Hard => "hard",
-            libra::decision::job::DeadlineType::Soft => "soft",
+            libra_core::decision::job::DeadlineType::Hard => "hard",
+            libra_core::decision::job::DeadlineType::Soft => "soft",
         },
         terms.penalty_rate + 0.0,
     );
-    let again = libra::text::terms::parse(&written, &libra::text::terms::deadline_as_duration)
-        .and_then(libra::text::terms::PartialTerms::complete);
+    let again = libra_wording::terms::parse(&written, &libra_wording::terms::deadline_as_duration)
+        .and_then(libra_wording::terms::PartialTerms::complete);
     assert_eq!(again.as_ref(), Ok(terms), "{written}");
 }

@@ -1,12 +1,12 @@
 //! What a client of the accounts' socket sends, done on books of its own.
 
 use super::{text, words};
-use libra::accounts::check::check;
-use libra::accounts::ledger::Ledger;
-use libra::accounts::live::Live;
-use libra::accounts::money::Money;
-use libra::accounts::perform::perform;
-use libra::accounts::request::{Caller, Limit, Reply, Request};
+use libra_accounts::check::check;
+use libra_accounts::ledger::Ledger;
+use libra_accounts::live::Live;
+use libra_accounts::perform::perform;
+use libra_accounts::request::{Caller, Limit, Reply, Request};
+use libra_units::money::Money;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ fn on_books(requests: &[(Request, bool)]) {
         assert_eq!(sum, 0, "no money comes from nowhere");
     }
     if only_alice {
-        let bob = libra::accounts::names::AccountName::User("bob".to_string());
+        let bob = libra_accounts::names::AccountName::User("bob".to_string());
         let left = live.account(&bob, AT).expect("he is there").balance();
         assert!(left >= OF_BOB, "bob has lost {}", (OF_BOB.0 - left.0));
     }

@@ -1,14 +1,14 @@
 //! What people type: terms, values, the page's form.
 
 use super::{amount, refused, taken, text, words};
-use libra::accounts::money::Money;
-use libra::accounts::names::AccountName;
-use libra::book::kept::{self, Order};
-use libra::text::terms::{self, PartialTerms, deadline_as_duration};
-use libra::text::{duration, indices, memory};
-use libra::web::form::{self, Fields};
-use libra::web::pages::{self, View};
-use libra::web::system::{Kind, Submission};
+use libra_accounts::names::AccountName;
+use libra_core::book::kept::{self, Order};
+use libra_page::form::{self, Fields};
+use libra_page::pages::{self, View};
+use libra_page::system::{Kind, Submission};
+use libra_units::money::Money;
+use libra_units::{duration, indices, memory};
+use libra_wording::terms::{self, PartialTerms, deadline_as_duration};
 
 /// The list that users give with `-W`.
 pub fn terms_list(input: &[u8]) {

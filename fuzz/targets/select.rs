@@ -1,8 +1,8 @@
 //! What a job asks PBS for, and what Libra writes in its place.
 
 use super::{refused, text};
-use libra::pbs::exec_vnode;
-use libra::pbs::select::{self, Part, Plain};
+use libra_pbs::exec_vnode;
+use libra_pbs::select::{self, Part, Plain};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
@@ -135,12 +135,15 @@ fn once(items: &[(String, String)], select: &str) {
     }
 }
 
+/// A chunk as PBS reads it: how many, and its resources with their values.
+type ReadChunk = (u32, Vec<(String, String)>);
+
 /// Chunks with their counts and resources, as PBS itself takes a select apart; none where it refuses it. Names of
 /// resources are in small letters: PBS does not tell large ones from them.
 ///
 /// What PBS does: a plus, or a closing parenthesis and whatever stands behind it, ends a chunk unless it is between quotes, which may
 /// begin anywhere. Within a chunk only a value that begins with a quote is quoted, and it ends at the next colon behind its closing quote.
-fn as_pbs_reads_it(select: &str) -> Option<Vec<(u32, Vec<(String, String)>)>> {
+fn as_pbs_reads_it(select: &str) -> Option<Vec<ReadChunk>> {
     let mut rest = select;
     let mut chunks = Vec::new();
     while !rest.is_empty() {

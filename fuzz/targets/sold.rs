@@ -1,10 +1,10 @@
 //! What was sold, as it travels with a job and as a host keeps it.
 
 use super::{alike, amount, refused, taken, text};
-use libra::host::entry::Entry;
-use libra::slurm::array::SoldJob;
-use libra::slurm::claim::Record;
-use libra::sold::Sold;
+use libra_core::sold::Sold;
+use libra_host::entry::Entry;
+use libra_slurm::array::SoldJob;
+use libra_slurm::claim::Record;
 
 /// The line that travels with a job, the admin comment that Slurm keeps it in, and what slurmctld says of a job.
 pub fn commitment(input: &[u8]) {
@@ -48,7 +48,7 @@ fn whole(sold: &Sold) {
     let special = |c: char| c.is_control() || c.is_whitespace() || ",\"'".contains(c);
     assert!(!line.contains(special), "{line:?}");
     assert_eq!(Sold::parse(&line).as_ref(), Ok(sold));
-    let chunks = |plan: Vec<libra::sold::SoldPlace>| -> u64 {
+    let chunks = |plan: Vec<libra_core::sold::SoldPlace>| -> u64 {
         plan.iter().map(|place| u64::from(place.chunks)).sum()
     };
     let each = u64::from(sold.request.shape.chunks);
