@@ -20,7 +20,7 @@ from site_parts import Parts, indices_of  # noqa: E402
 from truth import sold  # noqa: E402
 
 HOSTS, PROCESSORS = 3, 2
-# A job that became eligible to run so long after it was sold something was held in between (src/pbs/release.rs).
+# A job that became eligible to run so long after it was sold something was held in between (crates/pbs/src/release.rs).
 AT_ONCE = 30
 
 
