@@ -1,10 +1,7 @@
-//! Makes the Rust side of `include/libra.h`, so that the two cannot drift apart, names the shared library, and says which
-//! commit it is.
+//! Makes the Rust side of `include/libra.h`, so that the two cannot drift apart, and names the shared library.
 
 #[path = "build/bindings.rs"]
 mod bindings;
-#[path = "build/commit.rs"]
-mod commit;
 
 use std::env;
 use std::path::PathBuf;
@@ -17,11 +14,6 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=build");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
-    // The library tells its version alone.
-    if env::var_os("CARGO_FEATURE_CLI").is_some() {
-        println!("cargo:rustc-env=LIBRA_BUILD={}", build());
-    }
-
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let header = bindgen::Builder::default()
         .header("include/libra.h")
@@ -39,34 +31,4 @@ fn main() {
         .layout_tests(true)
         .derive_default(false);
     bindings::write(header, &out.join("header.rs"), "include/libra.h", "");
-}
-
-/// What `libra --version` says beside the version: the commit, as far as it can be known. Packages that are built elsewhere say it
-/// with LIBRA_COMMIT. A build for tests does not follow it, as every commit would be a reason to compile everything anew.
-fn build() -> String {
-    println!("cargo:rerun-if-env-changed=LIBRA_COMMIT");
-    if let Ok(said) = env::var("LIBRA_COMMIT") {
-        if let Some(commit) = commit::shortened(said.trim()) {
-            return format!("commit {commit}");
-        }
-        if !said.trim().is_empty() {
-            println!(
-                "cargo::warning=LIBRA_COMMIT is '{said}', which is no commit; 7 or more hexadecimal digits are expected. It is left out"
-            );
-        }
-    }
-    if env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
-        return "development build".to_string();
-    }
-    let root =
-        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
-    match commit::checked_out(&root) {
-        Some((commit, watched)) => {
-            for file in watched {
-                println!("cargo:rerun-if-changed={}", file.display());
-            }
-            format!("commit {commit}")
-        }
-        None => "commit unknown".to_string(),
-    }
 }

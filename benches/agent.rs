@@ -2,11 +2,11 @@
 //!
 //! `cargo bench --bench agent`, as root. Times are processor time of this process, user and system.
 
-use libra::config::Config;
-use libra::decision::job::{Request, Terms};
-use libra::host::Host;
-use libra::host::batch::BatchJob;
-use libra::host::control::ControlLoop;
+use libra_config::Config;
+use libra_core::decision::job::{Request, Terms};
+use libra_host::Host;
+use libra_host::batch::BatchJob;
+use libra_host::control::ControlLoop;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 

@@ -5,8 +5,8 @@
 // A counting allocator, and the C ABI called as C calls it.
 #![allow(unsafe_code)]
 
-use libra::ffi::header as c;
-use libra::ffi::*;
+use libra::header as c;
+use libra::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ffi::CString;

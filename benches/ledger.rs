@@ -3,11 +3,11 @@
 //! `cargo bench --bench ledger [-- DIRECTORY]`: the live state is in /dev/shm, the ledger in DIRECTORY (or the temporary one), whose
 //! disk counts.
 
-use libra::accounts::flush::flush;
-use libra::accounts::ledger::Ledger;
-use libra::accounts::live::{Act, Live, Payout};
-use libra::accounts::money::Money;
-use libra::accounts::names::AccountName;
+use libra_accounts::flush::flush;
+use libra_accounts::ledger::Ledger;
+use libra_accounts::live::{Act, Live, Payout};
+use libra_accounts::names::AccountName;
+use libra_units::money::Money;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -4,13 +4,13 @@
 //! `cargo bench --bench simulate -- LOG`. Without one the jobs are synthetic (`libra workload`'s
 //! model). Times are of the simulation alone: the jobs are in memory and the outcomes are counted.
 
-use libra::simulate::queue::{Easy, Edf, Fifo};
-use libra::simulate::schedulers::{self, Options};
-use libra::simulate::{Fate, Machine, Observer, Outcome, Scheduler};
-use libra::workload::Job;
-use libra::workload::read::{Leniency, read};
-use libra::workload::synthetic::Synthetic;
-use libra::workload::terms::{TermsModel, jobs};
+use libra_simulator::queue::{Easy, Edf, Fifo};
+use libra_simulator::schedulers::{self, Options};
+use libra_simulator::{Fate, Machine, Observer, Outcome, Scheduler};
+use libra_workload::Job;
+use libra_workload::read::{Leniency, read};
+use libra_workload::synthetic::Synthetic;
+use libra_workload::terms::{TermsModel, jobs};
 use std::path::Path;
 use std::time::Instant;
 

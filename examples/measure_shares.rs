@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use libra::cgroup::{Enforcement, Enforcer, Group, Limits, Settings, Spare, Version, open};
+use libra_cgroup::{Enforcement, Enforcer, Group, Limits, Settings, Spare, Version, open};
 
 const CAPACITY: f64 = 2.0;
 

@@ -8,9 +8,9 @@
 
 # lane | class | after: a step | steps, in order. A step of no lane is of the last one.
 lanes=(
-    'tests  | normal |       | cargo clippy demo openpbs slurm metrics web report capi'
+    'tests  | normal |       | build cargo clippy demo openpbs slurm metrics web report capi'
     'guests | normal | cargo | uml slurmv2'
-    'rest   | idle   |       | '
+    'rest   | idle   | build | '
 )
 if [ "${LIBRA_TEST_LANES:-yes}" != yes ] || [ $# -eq 1 ] || [ "$(id -u)" -ne 0 ] || ! have chrt; then lanes=('tests | normal | | '); fi
 

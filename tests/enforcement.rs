@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use libra::cgroup::{
+use libra_cgroup::{
     Enforcement, Enforcer, Error, Group, GroupRecord, Limits, Settings, Signal, Spare, Version,
     open,
 };

@@ -3,8 +3,8 @@
 // A counting allocator, and the C ABI called as C calls it.
 #![allow(unsafe_code)]
 
-use libra::ffi::header as c;
-use libra::ffi::{accept_reject_all_nodes, req_budget};
+use libra::header as c;
+use libra::{accept_reject_all_nodes, req_budget};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::mem::size_of;

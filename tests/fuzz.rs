@@ -1,36 +1,115 @@
-//! Replays what fuzzing found worth keeping: each border of trust with each input of its corpus.
+//! Replays what fuzzing found worth keeping: each border of trust with each input of its corpus, and with a megabyte made of it.
 
-#[path = "../fuzz/targets.rs"]
+#[path = "../fuzz/targets/mod.rs"]
 mod targets;
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use targets::Target;
+
+/// Memory is measured of the whole process: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What an input of a megabyte may take beside itself, in MiB.
+const MOST_MEMORY: u64 = 128;
+
+/// The kept inputs of a target with their names, in the order of these.
+fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
+    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus")).join(name);
+    let files = std::fs::read_dir(&directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut inputs: Vec<(String, Vec<u8>)> = files
+        .map(|file| {
+            let path = file.expect("a directory entry").path();
+            let bytes =
+                std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            (path.display().to_string(), bytes)
+        })
+        .collect();
+    assert!(!inputs.is_empty(), "{} has no input", directory.display());
+    inputs.sort();
+    inputs
+}
+
+fn replay((target, run): &Target, input: &[u8], name: &str) {
+    if let Err(panic) = std::panic::catch_unwind(|| targets::run(*run, input)) {
+        let shown = &input[..input.len().min(4096)];
+        eprintln!(
+            "it was {name} of {target}, {} bytes: {:?}",
+            input.len(),
+            String::from_utf8_lossy(shown)
+        );
+        std::panic::resume_unwind(panic);
+    }
+}
 
 #[test]
 fn no_input_of_the_corpus_breaks_a_border() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut replayed = 0;
-    for (name, target) in targets::TARGETS {
-        let directory = corpus.join(name);
-        let inputs = std::fs::read_dir(&directory)
-            .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-        let mut of_target = 0;
-        for input in inputs {
-            let path = input.expect("a directory entry").path();
-            let bytes =
-                std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            if let Err(panic) = std::panic::catch_unwind(|| target(&bytes)) {
-                eprintln!(
-                    "it was {}, {} bytes: {:?}",
-                    path.display(),
-                    bytes.len(),
-                    String::from_utf8_lossy(&bytes)
-                );
-                std::panic::resume_unwind(panic);
-            }
-            of_target += 1;
+    for target in targets::TARGETS {
+        for (name, input) in corpus(target.0) {
+            replay(target, &input, &name);
+            replayed += 1;
         }
-        assert!(of_target > 0, "{} has no input", directory.display());
-        replayed += of_target;
     }
     println!("{replayed} inputs");
+}
+
+/// Largest that this process has been since it was asked last, in MiB.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    // Begins to measure anew.
+    std::fs::write("/proc/self/clear_refs", "5").expect("a peak of its own");
+    let kib = (status.lines())
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    kib.expect("a peak") / 1024
+}
+
+#[test]
+fn a_megabyte_takes_neither_long_nor_much_memory() {
+    const LONG: usize = 1 << 20;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let repeated = |part: &[u8]| -> Vec<u8> { part.iter().copied().cycle().take(LONG).collect() };
+    for target in targets::TARGETS {
+        let mut parts: Vec<Vec<u8>> = [
+            "1", "1,", "0-1,", "a=1,", "a=1:", "1+", "\"", "(", ":", "[", "{\"a\":", "[1,", "\n",
+            "\u{1}", "<", " 1",
+        ]
+        .map(|part| part.as_bytes().to_vec())
+        .into();
+        for (_, input) in corpus(target.0).into_iter().take(8) {
+            for end in ["", "\n", ",", "\u{1}"] {
+                parts.push([&input, end.as_bytes()].concat());
+            }
+        }
+        let mut inputs: Vec<Vec<u8>> = (parts.iter().filter(|part| !part.is_empty()))
+            .map(|part| repeated(part))
+            .collect();
+        // All of them different.
+        for (before, after) in [
+            ("a", "=1:"),
+            ("a", "=1,"),
+            ("1:a", "=1+"),
+            ("(n", ")+"),
+            ("", ","),
+        ] {
+            let all =
+                (0..200_000).flat_map(|number| format!("{before}{number}{after}").into_bytes());
+            inputs.push(all.take(LONG).collect());
+        }
+        for input in inputs {
+            let _ = peak();
+            let before = peak();
+            replay(target, &input, "a megabyte");
+            let took = peak().saturating_sub(before);
+            let shown = String::from_utf8_lossy(&input[..200]);
+            assert!(
+                took <= MOST_MEMORY,
+                "{} takes {took} MiB for {shown:?}",
+                target.0
+            );
+        }
+    }
 }

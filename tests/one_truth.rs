@@ -4,18 +4,18 @@
 //! LIBRA_TRUTH_CASES sets the number of cases of all three together; the seeds are fixed. On the host the clock is the real one: what
 //! stands at an edge may have passed it before it is submitted, and is counted.
 
-use libra::accounts::desk::Desk;
-use libra::config::{Config, OnFault};
-use libra::decision::job::{Request, Shape, Terms};
-use libra::host::{Host, HostError};
-use libra::pbs::server::Server;
-use libra::quote::{Quote, plain};
-use libra::slurm::array::SoldJob;
-use libra::slurm::controller::{Answer, Controller};
-use libra::slurm::records::{Node, Partition, Records};
-use libra::slurm::submission::Submission;
-use libra::sold::Sold;
-use libra::text::credits;
+use libra_accounts::desk::Desk;
+use libra_batch::quote::{Quote, plain};
+use libra_config::{Config, OnFault};
+use libra_core::decision::job::{Request, Shape, Terms};
+use libra_core::sold::Sold;
+use libra_host::{Host, HostError};
+use libra_pbs::server::Server;
+use libra_slurm::array::SoldJob;
+use libra_slurm::controller::{Answer, Controller};
+use libra_slurm::records::{Node, Partition, Records};
+use libra_slurm::submission::Submission;
+use libra_units::credits;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
@@ -515,7 +515,7 @@ fn on_one_host() {
         };
         if let Err(not) = &quoted.verdict {
             quote.not_taken(not, &|_| String::new(), &|offer| Some(offer.to_string()));
-            if let libra::admit::NotTaken::Refused(refusal) = not {
+            if let libra_batch::admit::NotTaken::Refused(refusal) = not {
                 // This clock goes on meanwhile, and who waits needs more with every second: then an offer may be too late.
                 for offer in refusal.counter_offers.iter().filter(|_| !loaded) {
                     let taken = ask(&offer.apply(&request), true);

@@ -2,20 +2,20 @@
 //!
 //! PROPTEST_CASES sets the number of cases of each property.
 
-use libra::decision::TOLERANCE;
-use libra::decision::admission::Admission;
-use libra::decision::counter_offer::CounterOffer;
-use libra::decision::curve::{curve, with_deadline};
-use libra::decision::job::{DeadlineType, Request, Shape, Terms};
-use libra::decision::node::{JobOnNode, NodeSpec, NodeView, PlainNode};
-use libra::decision::placement::{self, Placement};
-use libra::decision::policy::{
+use libra_core::decision::TOLERANCE;
+use libra_core::decision::admission::Admission;
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::curve::{curve, with_deadline};
+use libra_core::decision::job::{DeadlineType, Request, Shape, Terms};
+use libra_core::decision::node::{JobOnNode, NodeSpec, NodeView, PlainNode};
+use libra_core::decision::placement::{self, Placement};
+use libra_core::decision::policy::{
     AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice, Policy,
 };
-use libra::decision::pricing::{AnyPricing, Linear, Utilisation};
-use libra::decision::refusal::{Reason, Refusal};
-use libra::decision::share::{ShareRule, Standing};
-use libra::text::{self, terms};
+use libra_core::decision::pricing::{AnyPricing, Linear, Utilisation};
+use libra_core::decision::refusal::{Reason, Refusal};
+use libra_core::decision::share::{ShareRule, Standing};
+use libra_wording::terms;
 use proptest::prelude::*;
 
 fn nodes() -> impl Strategy<Value = Vec<PlainNode>> {
@@ -172,10 +172,10 @@ fn typed(offer: &CounterOffer, request: &Request) -> Request {
                 again.shape.processors_per_chunk = value.parse().expect("our own text");
             }
             "deadline" => {
-                again.terms.deadline = text::duration::parse(value).expect("our own text")
+                again.terms.deadline = libra_units::duration::parse(value).expect("our own text")
             }
             "estimate" => {
-                again.terms.estimate = text::duration::parse(value).expect("our own text")
+                again.terms.estimate = libra_units::duration::parse(value).expect("our own text")
             }
             "budget" => again.terms.budget = value.parse().expect("our own text"),
             other => panic!("{other} in {text}"),
@@ -469,8 +469,8 @@ proptest! {
     fn any_text_is_read_or_refused(text in "\\PC*", key in "[a-z_]{0,12}", value in "\\PC{0,20}") {
         let _ = terms::parse(&text, &terms::deadline_as_duration).map(terms::PartialTerms::complete);
         let _ = terms::parse(&format!("{key}={value}"), &terms::deadline_as_duration);
-        let _ = libra::text::duration::parse(&value);
-        let _ = libra::text::memory::parse(&value);
+        let _ = libra_units::duration::parse(&value);
+        let _ = libra_units::memory::parse(&value);
     }
 
     #[test]
@@ -487,14 +487,14 @@ proptest! {
 
     #[test]
     fn any_configuration_is_read_or_refused(text in "\\PC*", line in 0usize..60, junk in "\\PC{0,10}") {
-        let _ = libra::config::Config::from_toml(&text);
+        let _ = libra_config::Config::from_toml(&text);
         // Our own text with one line spoilt.
-        let spoilt: Vec<String> = libra::config::DEFAULT_TOML
+        let spoilt: Vec<String> = libra_config::DEFAULT_TOML
             .lines()
             .enumerate()
             .map(|(index, own)| if index == line { format!("{own}{junk}") } else { own.to_string() })
             .collect();
-        let _ = libra::config::Config::from_toml(&spoilt.join("\n"));
+        let _ = libra_config::Config::from_toml(&spoilt.join("\n"));
     }
 }
 

@@ -1,18 +1,17 @@
 //! `libra reproduce`: the papers' main statements on their own log, where it is there, and what is
 //! printed and written on any log.
-#![cfg(feature = "cli")]
 
-use libra::reproduce::statement::Verdict;
-use libra::reproduce::{Options, Reproduction, librarisk, librasla};
-use libra::workload::read::{Leniency, Log, read};
+use libra_experiments::statement::Verdict;
+use libra_experiments::{Options, Reproduction, librarisk, librasla};
+use libra_workload::read::{Leniency, Log, read};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// The papers' log, or none where it is not there.
 fn sdsc() -> Option<Log> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/SDSC-SP2-1998-4.2-cln.swf.gz");
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("../shared/traces/SDSC-SP2-1998-4.2-cln.swf.gz");
     if !path.exists() {
         eprintln!("not run: {} is not there", path.display());
         return None;
@@ -21,7 +20,7 @@ fn sdsc() -> Option<Log> {
 }
 
 fn synthetic() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/synthetic.swf")
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/data/synthetic.swf")
 }
 
 fn quick(seeds: u64) -> Options {

@@ -2,10 +2,10 @@
 //! CSV and prints, for each scheduler, the seconds of reading the log and of the simulation, each the
 //! fastest of five: a run is over in milliseconds, and other work on the machine shows.
 
-use libra::simulate::queue::{Easy, Fifo};
-use libra::simulate::{Fate, Machine, Observer, Outcome, Scheduler};
-use libra::workload::read::{Leniency, read};
-use libra::workload::terms::{TermsModel, jobs};
+use libra_simulator::queue::{Easy, Fifo};
+use libra_simulator::{Fate, Machine, Observer, Outcome, Scheduler};
+use libra_workload::read::{Leniency, read};
+use libra_workload::terms::{TermsModel, jobs};
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};

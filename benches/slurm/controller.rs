@@ -2,12 +2,12 @@
 //!
 //! `cargo bench --bench slurm --no-default-features [-- NODES JOBS]`
 
-use libra::config::Config;
-use libra::metrics::{Counts, Reason};
-use libra::slurm::controller::{Answer, Controller};
-use libra::slurm::look::Prepared;
-use libra::slurm::records::{Job, Node, Partition, Records, State};
-use libra::slurm::submission::Submission;
+use libra_config::Config;
+use libra_metrics::{Counts, Reason};
+use libra_slurm::controller::{Answer, Controller};
+use libra_slurm::look::Prepared;
+use libra_slurm::records::{Job, Node, Partition, Records, State};
+use libra_slurm::submission::Submission;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -143,7 +143,7 @@ fn main() {
                 ended: 0.0,
                 cut_short: false,
                 failed: false,
-                how: libra::accounts::settlement::HowEnded::Itself,
+                how: libra_accounts::settlement::HowEnded::Itself,
                 restarts: 0,
                 ran: 0.0,
                 user: 1000,

@@ -1,6 +1,6 @@
 //! One program for all targets: `libra-fuzz TARGET`, started by AFL++ (`fuzz/run`).
 
-#[path = "../targets.rs"]
+#[path = "../targets/mod.rs"]
 mod targets;
 
 fn main() {
@@ -12,5 +12,5 @@ fn main() {
         // Without a name it is a list; with one that is none, a mistake.
         std::process::exit(if name.is_empty() { 0 } else { 2 });
     };
-    afl::fuzz!(|input: &[u8]| target(input));
+    afl::fuzz!(|input: &[u8]| targets::run(*target, input));
 }

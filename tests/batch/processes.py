@@ -84,9 +84,11 @@ def for_everybody(program, directory):
 
 
 def alive(pid):
-    """Whether this process exists and is more than a zombie."""
+    """Whether this process exists and is more than a zombie. One whose first thread has ended before others is: they hold its files and locks."""
+    directory = pathlib.Path(f"/proc/{pid}")
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        state = (directory / "stat").read_text().rpartition(")")[2].split()[0]
+        return state not in "ZX" or len(list((directory / "task").iterdir())) > 1
     except (OSError, IndexError):
         return False
 

@@ -7,8 +7,8 @@
 // The C ABI is called as C calls it.
 #![allow(unsafe_code)]
 
-use libra::ffi::header as c;
-use libra::ffi::*;
+use libra::header as c;
+use libra::*;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::{offset_of, size_of};
 use std::ptr;

@@ -1,15 +1,15 @@
 //! Every point before and after each write, rename and commit of the money's way: each kills the process once, and the books balance.
 //!
-//! The points are those of `src/accounts/crash.rs`; they are listed by a run that is not killed, so a new one is tried without a change here.
+//! The points are those of `crates/accounts/src/crash.rs`; they are listed by a run that is not killed, so a new one is tried without a change here.
 
 use crate::Place;
-use libra::accounts::backup::backup;
-use libra::accounts::flush::flush;
-use libra::accounts::ledger::Ledger;
-use libra::accounts::live::{Act, Live, Payout};
-use libra::accounts::money::Money;
-use libra::accounts::names::AccountName;
-use libra::accounts::{identity, restore};
+use libra_accounts::backup::backup;
+use libra_accounts::flush::flush;
+use libra_accounts::ledger::Ledger;
+use libra_accounts::live::{Act, Live, Payout};
+use libra_accounts::names::AccountName;
+use libra_accounts::{identity, restore};
+use libra_units::money::Money;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! Full disks, real ones: small file systems in memory. They take root to mount.
 
 use crate::{Place, worker};
-use libra::accounts::flush::flush;
-use libra::accounts::ledger::Ledger;
-use libra::accounts::live::{Act, Live, Payout};
-use libra::accounts::money::Money;
-use libra::accounts::names::AccountName;
+use libra_accounts::flush::flush;
+use libra_accounts::ledger::Ledger;
+use libra_accounts::live::{Act, Live, Payout};
+use libra_accounts::names::AccountName;
+use libra_units::money::Money;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;

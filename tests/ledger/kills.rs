@@ -2,9 +2,9 @@
 
 use crate::Place;
 use crate::worker::{self, ACCOUNTS, Random};
-use libra::accounts::live::Act;
-use libra::accounts::money::Money;
-use libra::accounts::names::AccountName;
+use libra_accounts::live::Act;
+use libra_accounts::names::AccountName;
+use libra_units::money::Money;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Child;

@@ -11,11 +11,11 @@ mod service;
 mod site;
 mod worker;
 
-use libra::accounts::check::check;
-use libra::accounts::flush::flush;
-use libra::accounts::ledger::Ledger;
-use libra::accounts::live::Live;
-use libra::accounts::unix_millis;
+use libra_accounts::check::check;
+use libra_accounts::flush::flush;
+use libra_accounts::ledger::Ledger;
+use libra_accounts::live::Live;
+use libra_accounts::unix_millis;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -1,10 +1,12 @@
 //! Users ask the service: what they may, what they may not, and what they try.
 
 use crate::site::{BIN, DAEMON, NOBODY, Site};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Accounts for everybody; the ledger is bin's, members of daemon administer.
 fn site() -> Site {
@@ -176,44 +178,58 @@ fn what_is_no_request_is_refused_and_the_service_goes_on() {
     assert_eq!(site.service().try_wait().expect("waits"), None);
 }
 
+/// Has the service closed this connection (POLLHUP, which is told unasked)? What it has sent stays unread.
+fn is_closed(stream: &UnixStream) -> bool {
+    let mut asked = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    poll(&mut asked, PollTimeout::ZERO).expect("polled") > 0
+}
+
+/// Others are answered while these are still connected: so nobody waited for them. On a machine so busy that the service has given them up
+/// before that, once more.
+fn others_are_answered_beside(
+    site: &mut Site,
+    what: &str,
+    begin: impl Fn(&Site) -> Vec<UnixStream>,
+) -> Vec<UnixStream> {
+    for _ in 0..10 {
+        let slow = begin(site);
+        assert_eq!(site.user(NOBODY, &["balance"]).0, 0);
+        if !slow.iter().any(is_closed) {
+            return slow;
+        }
+    }
+    panic!("nobody was ever answered before {what} had been given up");
+}
+
 #[test]
 fn a_slow_client_keeps_nobody_else_waiting() {
     let mut site = site();
-    let begun = Instant::now();
-    assert_eq!(site.user(NOBODY, &["balance"]).0, 0);
-    let alone = begun.elapsed();
-    // Four that say nothing, all root's here: a fifth of the same user is told so.
-    let silent: Vec<UnixStream> = (0..4).map(|_| connect(&site)).collect();
-    // They are taken in the order in which they came.
-    let fifth = connect(&site);
-    assert!(answer(&fifth).contains("busy"));
-    let begun = Instant::now();
-    assert_eq!(site.user(NOBODY, &["balance"]).0, 0);
-    assert!(
-        begun.elapsed() < alone * 5 + Duration::from_secs(4),
-        "{:?}, and {alone:?} before",
-        begun.elapsed()
-    );
+    // Four that say nothing, all root's here: a fifth of the same user is told so. They are taken in the order in which they came.
+    let silent = others_are_answered_beside(&mut site, "four silent clients", |site| {
+        loop {
+            let silent: Vec<UnixStream> = (0..4).map(|_| connect(site)).collect();
+            let told = answer(&connect(site));
+            if !silent.iter().any(is_closed) {
+                assert!(told.contains("busy"), "{told}");
+                return silent;
+            }
+        }
+    });
     // After a while they are left alone.
     let mut rest = Vec::new();
     (&silent[0])
         .read_to_end(&mut rest)
         .expect("closed by the service");
-    let took = begun.elapsed();
-    assert!(
-        took > Duration::from_secs(5) && took < Duration::from_secs(120),
-        "{took:?}"
-    );
     drop(silent);
     // One that asks and never reads.
-    let mut deaf = connect(&site);
-    let request = b"{\"do\":\"balance\",\"account\":null}\n".repeat(200);
-    deaf.set_write_timeout(Some(Duration::from_millis(200)))
-        .expect("a timeout");
-    let _ = deaf.write_all(&request);
-    let begun = Instant::now();
-    assert_eq!(site.user(NOBODY, &["balance"]).0, 0);
-    assert!(begun.elapsed() < alone * 5 + Duration::from_secs(4));
+    others_are_answered_beside(&mut site, "one that does not read", |site| {
+        let mut deaf = connect(site);
+        let request = b"{\"do\":\"balance\",\"account\":null}\n".repeat(200);
+        deaf.set_write_timeout(Some(Duration::from_millis(200)))
+            .expect("a timeout");
+        let _ = deaf.write_all(&request);
+        vec![deaf]
+    });
     assert_eq!(site.service().try_wait().expect("waits"), None);
 }
 

@@ -2,11 +2,11 @@
 //! was done. What is written to a file stays when the process that wrote it is killed.
 
 use crate::Place;
-use libra::accounts::flush::flush;
-use libra::accounts::live::{Act, Payout};
-use libra::accounts::money::Money;
-use libra::accounts::names::AccountName;
-use libra::accounts::unix_millis;
+use libra_accounts::flush::flush;
+use libra_accounts::live::{Act, Payout};
+use libra_accounts::names::AccountName;
+use libra_accounts::unix_millis;
+use libra_units::money::Money;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ fn work(directory: &Path, name: u64, most: u64) {
     }
 }
 
-fn refused(error: &libra::accounts::AccountsError, tell: &mut impl FnMut(String), id: &str) {
+fn refused(error: &libra_accounts::AccountsError, tell: &mut impl FnMut(String), id: &str) {
     assert!(error.is_refusal(), "{error}");
     tell(format!("refused {id}\n"));
 }

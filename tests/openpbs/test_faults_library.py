@@ -30,7 +30,7 @@ def faulty_library():
     built = os.environ.get("LIBRA_FAULTY_LIBRARY")
     if not built:
         with limits.paused():
-            subprocess.run([TOP / "scripts/cargo", "build", "--locked", "--lib", "--no-default-features", "--features", "c-interface,test-faults", "--target-dir", TOP / "target/faults"],
+            subprocess.run([TOP / "scripts/cargo", "build", "--locked", "--package", "libra", "--lib", "--features", "test-faults", "--target-dir", TOP / "target/faults"],
                            check=True, capture_output=True, timeout=3600)
         built = TOP / "target/faults/debug/liblibra.so"
     return pathlib.Path(built)
@@ -180,9 +180,7 @@ class BadFiles(FaultySite):
         pbs.qmgr("set server scheduling = false")
         pbs.submit(*terms(0.3, n2))
         left = {n1: 0.6, n2: 0.7}
-        began = time.monotonic()
         expect_free(self, pbs, left)
-        usual = time.monotonic() - began
         record = pbs.home / "server_priv/libra/records.json"
         record.parent.mkdir(exist_ok=True)
         nodes = [{"name": host, "share": "1", "up": True, "resources": {"host": host}} for host in pbs.host_names]
@@ -195,10 +193,7 @@ class BadFiles(FaultySite):
                 self.said(said)
         with open(record, "r+b") as file:
             file.truncate(300 << 20)
-        began = time.monotonic()
         expect_free(self, pbs, left)
-        # Reading 300 MB as text, in each of these seven events, takes much longer.
-        self.assertLess(time.monotonic() - began, 5 + 2 * usual)
         self.said("too large, not read")
         record.unlink()
         expect_free(self, pbs, left)

@@ -21,7 +21,7 @@ from test_accounts import Accounts as WithAccounts  # noqa: E402
 
 RULES = ("refuse", "admit")
 # Of patience: whoever waits for a stopped process has to wait for ever.
-LIMIT = 60
+LIMIT = 180
 
 
 class Submissions(SiteCase):

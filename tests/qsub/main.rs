@@ -1,7 +1,6 @@
 //! `libra qsub`: what the real qsub gets of it and what the user sees. [`front`] runs it before an
 //! executable that writes down what it was given; [`real`] before OpenPBS's own qsub, where that is
 //! installed, without a server.
-#![cfg(feature = "cli")]
 
 mod front;
 mod real;

@@ -1,6 +1,5 @@
 //! `libra simulate`: what comes out of a small log, what is said of bad arguments, and that the same
 //! command writes the same bytes.
-#![cfg(feature = "cli")]
 
 mod arguments;
 mod results;
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 fn synthetic() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/synthetic.swf")
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/data/synthetic.swf")
 }
 
 /// `libra simulate` with these arguments; `LOG` stands for the synthetic log.

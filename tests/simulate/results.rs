@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Compares with the file of this name. `LIBRA_KEEP=1` writes it anew: look at what changed.
 fn as_kept(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("tests/data/simulate")
         .join(name);
     if std::env::var_os("LIBRA_KEEP").is_some() {
@@ -266,7 +266,7 @@ fn a_reader_that_goes_away_is_no_failure_and_the_page_is_written() {
 #[test]
 fn the_documentation_shows_what_is_printed() {
     let directory = tempfile::tempdir().expect("a directory");
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/simulator.md");
+    let docs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/simulator.md");
     let docs = fs::read_to_string(docs).expect("the documentation");
     let mut shown = 0;
     for example in docs.split("\n    $ libra ").skip(1) {

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 
 MARGIN = 1.05  # what Libra puts on every estimate, by default
 # A waiting job needs more the longer it waits: of a deadline this long a minute is next to nothing.
@@ -82,9 +83,27 @@ def tokens(slurm):
     return sorted(int(sold(line)["token"]) for line in holding(slurm).values())
 
 
+def saved_at(slurm):
+    """When slurmctld has last written down its jobs, by its own clock in whole seconds (0: never), and what. The file begins with its format (a text
+    with its length, and a number of 16 bits) and this time."""
+    try:
+        state = (slurm.directory / "state/job_state").read_bytes()
+    except FileNotFoundError:
+        return 0, b""
+    (length,) = struct.unpack(">I", state[:4])
+    return struct.unpack(">q", state[4 + length + 2:][:8])[0], state
+
+
 def is_saved(slurm, *jobs):
-    """slurmctld has written down these jobs: a kill does not lose them."""
-    state = (slurm.directory / "state/job_state").read_bytes() if (slurm.directory / "state/job_state").exists() else b""
+    """slurmctld has written down these jobs as they are: a kill does not lose them, and it does not start anew what runs (slurmd would drain
+    the node for it: "Duplicate jobid")."""
+    when, state = saved_at(slurm)
+    begun = [(has["start_time"], job) for job, has in slurm.jobs().items() if {job, str(has["array_job_id"])} & set(jobs) and has["job_state"] == "RUNNING"]
+    last, job = max(begun, default=(0, None))
+    if begun and when <= last:
+        # What backfill starts it does not write down by itself; a job that is changed it does, with all others.
+        slurm.scontrol("update", f"jobid={job}", "comment=saved")
+        return False
     return all(f"token={sold(line)['token']}:".encode() in state for job, line in holding(slurm).items() if job in jobs)
 
 

@@ -20,7 +20,7 @@ from promises import terms  # noqa: E402
 
 RULES = ("refuse", "admit")
 # Of patience: whoever waits for a stopped process has to wait for ever.
-LIMIT = 40
+LIMIT = 180
 
 
 class Submissions(SiteCase):

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -249,12 +248,9 @@ class Installation(unittest.TestCase):
         slurm = self.slurm
         slurm.stop_controller()
         try:
-            began = time.monotonic()
             self.said(slurm.libra("check"), 0, "slurmctld: Slurm 22.05")
-            self.assertLess(time.monotonic() - began, 5)
             self.said(slurm.libra("status"), 125, "squeue --json")
             self.said(slurm.libra("uninstall"), 0, "nothing to do")
-            self.assertLess(time.monotonic() - began, 40)
         finally:
             slurm.start_controller()
             slurm.wait_idle()

@@ -34,8 +34,6 @@ class Changing(SiteCase):
             job, seconds = self.freed((60, 70), *there)
             took.append(seconds)
         print(f"\n  free after {', '.join(f'{seconds:.2f}' for seconds in took)} s")
-        # The plugin looks at the queue every second; a refusal makes it look at once.
-        self.assertLess(min(took), 3)
         # The next moment, before the plugin has seen the job.
         self.clear()
         job = self.sell(60, 70, *there)

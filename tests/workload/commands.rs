@@ -1,6 +1,6 @@
 //! `libra workload` and `libra trace import`: what they write, and what they say of bad input.
 
-use libra::workload::read::{Leniency, read};
+use libra_workload::read::{Leniency, read};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -49,7 +49,8 @@ fn the_synthetic_log_can_be_made_again() {
         "",
     );
     assert_ne!(text(&other.stdout), SYNTHETIC);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/synthetic.swf");
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/data/synthetic.swf");
     let log = read(&path, Leniency::Strict).expect("a log");
     assert_eq!((log.records.len(), log.never_ran()), (500, 0));
     assert_eq!(log.header.max_processors(), Some(64));

@@ -1,14 +1,14 @@
 //! Four logs of the Parallel Workloads Archive, against the figures that were counted in them by
 //! other means. They are not in the tree; without them these tests say so and pass.
 
-use libra::workload::read::{Leniency, Log, Subset, read};
-use libra::workload::swf::Record;
-use libra::workload::terms::{TermsModel, jobs};
+use libra_workload::read::{Leniency, Log, Subset, read};
+use libra_workload::swf::Record;
+use libra_workload::terms::{TermsModel, jobs};
 use std::path::Path;
 
 /// A log of the archive, or none where it is not there.
 fn log(name: &str) -> Option<Log> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("../shared/traces")
         .join(format!("{name}.swf.gz"));
     if !path.exists() {

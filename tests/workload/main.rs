@@ -1,5 +1,4 @@
 //! Workloads: the real logs, where they are there.
-#![cfg(feature = "cli")]
 
 mod commands;
 mod logs;

@@ -1,6 +1,6 @@
 //! Slurm's job_submit plugin: slurmctld asks it about every submission and every change of a job.
 //!
-//! Entry points only: [`keeper`] has the book and the thread that keeps it true, `libra::slurm` decides. Nothing of ours
+//! Entry points only: [`keeper`] has the book and the thread that keeps it true, `libra_slurm` decides. Nothing of ours
 //! may end slurmctld: no panic leaves an entry point, and nothing here waits for anything but the book's lock.
 //!
 //! The version of Slurm is part of a plugin: slurmctld does not start with one that was built for another.
@@ -11,8 +11,8 @@ mod tally;
 mod times;
 
 use keeper::Keeper;
-use libra::config::OnFault;
-use libra::slurm::controller::Answer;
+use libra_config::OnFault;
+use libra_slurm::controller::Answer;
 use libra_slurm_sys::job::{self, Job};
 use libra_slurm_sys::log;
 use libra_slurm_sys::slurm::{ESLURM_ACCESS_DENIED, SLURM_VERSION_NUMBER, job_desc_msg_t};

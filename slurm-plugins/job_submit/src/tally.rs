@@ -3,10 +3,11 @@
 //! A submission counts under a lock that nobody holds for longer than it takes to copy a few numbers; files are written by
 //! the plugin's thread alone, and when Slurm takes the plugin out.
 
-use libra::config::MetricsConfig;
-use libra::metrics::files::Files;
-use libra::metrics::{ClusterFigures, Counts, Reason, System};
-use libra::slurm::controller::Answer;
+use libra_config::MetricsConfig;
+use libra_core::book::figures::ClusterFigures;
+use libra_metrics::files::Files;
+use libra_metrics::{Counts, Reason, System};
+use libra_slurm::controller::Answer;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 

@@ -1,14 +1,15 @@
 //! The SPANK plugin: users' options, and jobs held to their shares on the nodes.
 //!
 //! One line in plugstack.conf of every host of the cluster: `optional libra_spank.so config=/etc/libra/libra.toml`. `%n` in it is
-//! the node's name, for several slurmd on one machine. What is decided is decided in [`libra::slurm`].
+//! the node's name, for several slurmd on one machine. What is decided is decided in [`libra_slurm`].
 
-use libra::config::{Config, OnFault, last};
-use libra::host::{Host, clock};
-use libra::slurm::node::{self, Joined, Starting};
-use libra::slurm::{SOLD_VARIABLE, options};
+use libra_config::{Config, OnFault, last};
+use libra_host::Host;
+use libra_slurm::node::{self, Joined, Starting};
+use libra_slurm::{SOLD_VARIABLE, options};
 use libra_slurm_sys::ask;
 use libra_slurm_sys::spank::{Call, Plugin, UserOption};
+use libra_system::clock;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 

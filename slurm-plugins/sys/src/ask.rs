@@ -9,7 +9,7 @@
 //! killed when [`job`] returns.
 
 use crate::{queue, slurm};
-use libra::slurm::claim::Record;
+use libra_slurm::claim::Record;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};

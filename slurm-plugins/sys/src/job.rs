@@ -4,10 +4,10 @@ use crate::slurm::{
     INFINITE, MEM_PER_CPU, NO_VAL, NO_VAL16, NO_VAL64, SLURM_VERSION_NUMBER, job_desc_msg_t,
 };
 use crate::text;
-use libra::slurm::Change;
-use libra::slurm::SOLD_VARIABLE;
-use libra::slurm::controller::Accepted;
-use libra::slurm::submission::{Memory, Submission, is_option};
+use libra_slurm::Change;
+use libra_slurm::SOLD_VARIABLE;
+use libra_slurm::controller::Accepted;
+use libra_slurm::submission::{Memory, Submission, is_option};
 use std::ffi::c_char;
 
 /// Before the name of an option in a job's SPANK environment.
@@ -161,7 +161,7 @@ impl<'a> Job<'a> {
 
     /// Takes out what only Libra may say to a job's prolog, in every spelling, from a submission and from a change. That is not what
     /// keeps users from saying it: a step brings an environment of its own to a node, and slurmctld does not see it
-    /// ([`libra::slurm::claim`]).
+    /// ([`libra_slurm::claim`]).
     pub fn strip(&mut self) {
         // SAFETY: Slurm counts its own list, of its own allocator.
         unsafe {

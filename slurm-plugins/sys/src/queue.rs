@@ -2,12 +2,12 @@
 
 use crate::slurm::{self as c, NO_VAL};
 use crate::text;
-use libra::accounts::settlement::HowEnded;
-use libra::slurm::array::ArrayTasks;
-use libra::slurm::claim::{JobRecord, Record};
-use libra::slurm::held::Rewrite;
-use libra::slurm::look::Pin;
-use libra::slurm::records::{Job, Node, Partition, Records, State};
+use libra_accounts::settlement::HowEnded;
+use libra_slurm::array::ArrayTasks;
+use libra_slurm::claim::{JobRecord, Record};
+use libra_slurm::look::Pin;
+use libra_slurm::records::Rewrite;
+use libra_slurm::records::{Job, Node, Partition, Records, State};
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
 
@@ -186,7 +186,7 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<Job> {
         )
     };
     let has_nodes = nodes.is_some();
-    let ours = libra::slurm::array::is_ours(&comment);
+    let ours = libra_slurm::array::is_ours(&comment);
     Some(Job {
         id: job.job_id,
         array,

@@ -1,0 +1,171 @@
+//! Accounts: where the money of a budget comes from.
+//!
+//! Two files, both SQLite. [`live`] is the present: what each account has, and what is held for jobs. It lies in
+//! memory (a tmpfs), is shared by every process that admits or administers, and every change is one transaction there, in
+//! microseconds and without a disk. [`ledger`] is the past: every movement of money as a row that is never changed. What
+//! happened in the live state waits there in a journal until [`flush`] has written it down in the ledger.
+//!
+//! Invariants:
+//! - Money moves from one pocket to another, so the sum over all accounts is zero at all times.
+//! - Live state = ledger + journal. A process may be killed between any two instructions: SQLite makes each step whole or
+//!   undone, and a journal entry that was written down twice has the same number, which the ledger takes once.
+//! - No free balance goes below its floor (0, or what an overdraft allows); a charge is at most what was held, except by
+//!   the rule for overruns ([`settlement`]), which stops at the floor as well.
+//! - A power failure loses the live state: it is made anew of the ledger, and the batch system's own job records bring back holds that
+//!   had not been written down ([`payments`]).
+
+pub mod backup;
+pub mod check;
+mod crash;
+pub mod desk;
+pub mod flush;
+#[cfg(test)]
+mod histories;
+pub mod identity;
+pub mod ledger;
+pub mod live;
+mod lock;
+pub mod lots;
+pub mod movement;
+pub mod names;
+pub mod payments;
+pub mod perform;
+pub mod request;
+pub mod restore;
+pub mod settlement;
+pub mod statement;
+#[cfg(test)]
+mod tests;
+pub mod writer;
+
+use std::path::PathBuf;
+
+/// Why something cannot be done with accounts. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountsError {
+    /// No account of that name.
+    #[error("there is no account {0}; an administrator makes one with: libra account create {0}")]
+    NoAccount(String),
+    /// It was closed.
+    #[error("account {0} is closed")]
+    Closed(String),
+    /// There is one already.
+    #[error("there is an account {0} already")]
+    Exists(String),
+    /// A name that is none.
+    #[error(
+        "'{0}' is no account; expected user:NAME or project:NAME, with letters, digits, '.', '_' and '-'"
+    )]
+    BadName(String),
+    /// It has not enough.
+    #[error("{account} has {available} credits available, {wanted} are needed")]
+    Short {
+        /// The account.
+        account: String,
+        /// What is there.
+        available: libra_units::money::Money,
+        /// What would be needed.
+        wanted: libra_units::money::Money,
+    },
+    /// The user may not use the project's money.
+    #[error(
+        "{user} is no member of {account}; an administrator can change that with: libra account create {account} --member {user}"
+    )]
+    NotMember {
+        /// Who.
+        user: String,
+        /// Which account.
+        account: String,
+    },
+    /// Not this user.
+    #[error("{what} may not be done by {user}; {who} may")]
+    NotAllowed {
+        /// Who wanted it.
+        user: String,
+        /// What.
+        what: String,
+        /// Who may.
+        who: String,
+    },
+    /// Something that contradicts itself.
+    #[error("{0}")]
+    Unsound(String),
+    /// A file or a directory.
+    #[error("{path}: {problem}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// No ledger where it should be, or not this host's.
+    #[error(
+        "{path}: {problem}; nothing is paid for and no budget is accepted until it is back, the live state is kept as it is: mount its disk, or bring back a copy with: libra account restore FILE"
+    )]
+    Ledger {
+        /// Where it should be.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Another process does not give it back.
+    #[error(
+        "{path} is locked{holder}, waited {patience} s; 'fuser -v {path}' names who has it open"
+    )]
+    Locked {
+        /// Which file.
+        path: PathBuf,
+        /// How long it was waited for, in seconds.
+        patience: f64,
+        /// Who has it, where that is known, with a space ahead.
+        holder: String,
+    },
+    /// SQLite.
+    #[error("{path}: {error}")]
+    Store {
+        /// Which file.
+        path: PathBuf,
+        /// What it said.
+        error: rusqlite::Error,
+    },
+}
+
+impl AccountsError {
+    /// Is it about the account rather than about files: something to tell the user?
+    pub fn is_refusal(&self) -> bool {
+        !matches!(
+            self,
+            AccountsError::File { .. }
+                | AccountsError::Ledger { .. }
+                | AccountsError::Locked { .. }
+                | AccountsError::Store { .. }
+        )
+    }
+
+    /// What SQLite said of a file. One that others do not give back is said in words that help.
+    pub(crate) fn store(
+        path: &std::path::Path,
+        patience: std::time::Duration,
+        error: rusqlite::Error,
+    ) -> AccountsError {
+        let path = path.to_path_buf();
+        match error.sqlite_error_code() {
+            Some(
+                rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::FileLockingProtocolFailed,
+            ) => AccountsError::Locked {
+                path,
+                patience: patience.as_secs_f64(),
+                holder: " by another process".to_string(),
+            },
+            _ => AccountsError::Store { path, error },
+        }
+    }
+}
+
+/// Unix time in milliseconds, for the edges.
+pub fn unix_millis() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    })
+}

@@ -1,0 +1,135 @@
+//! Money of jobs: set aside when one is admitted, given out when it has ended.
+
+use super::super::AccountsError;
+use super::super::ledger::INCOME;
+use super::super::lots::FOR_EVER;
+use super::super::movement::{Event, Kind, Side};
+use super::{Act, Live, OpenHold, Payout};
+use libra_units::money::Money;
+use rusqlite::params;
+
+impl Live {
+    /// Sets money aside for a job. A key is taken once and for all: the second time nothing happens, and false is returned.
+    ///
+    /// # Errors
+    /// When there is no such account, it is closed, or has not enough.
+    pub fn hold(
+        &mut self,
+        key: &str,
+        account: i64,
+        amount: Money,
+        act: Act<'_>,
+    ) -> Result<bool, AccountsError> {
+        self.change(|step| {
+            let c = step.transaction;
+            if c.prepare_cached("INSERT OR IGNORE INTO known VALUES (?1, 0)")?
+                .execute([key])?
+                == 0
+            {
+                return Ok(false);
+            }
+            let account = step.by_number(account, act.at)?;
+            let mut parts = step.spend(&account, amount)?;
+            if parts.is_empty() {
+                // It costs nothing, and may bring a compensation.
+                parts.push((FOR_EVER, Money::ZERO));
+            }
+            for (lot, amount) in parts {
+                c.prepare_cached("INSERT INTO hold VALUES (?1, ?2, ?3, ?4, ?5)")?
+                    .execute(params![key, lot, account.id, amount.0, act.at])?;
+                step.pay(
+                    Kind::Hold,
+                    (account.id, Side::Free),
+                    (account.id, Side::Held),
+                    lot,
+                    amount,
+                    Some((key, 0)),
+                    act,
+                )?;
+            }
+            Ok(true)
+        })
+    }
+
+    /// A hold's job has this id. For statements only.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn name_job(&mut self, key: &str, id: &str) -> Result<(), AccountsError> {
+        self.change(|step| {
+            step.note(&Event::Job {
+                hold: key.to_string(),
+                id: id.to_string(),
+            })
+        })
+    }
+
+    /// Settles a hold, or one part of it (a subjob of an array): each part once, later calls return none. What was held and is
+    /// not charged is free again.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn settle(
+        &mut self,
+        key: &str,
+        part: u32,
+        payout: Payout,
+        act: Act<'_>,
+    ) -> Result<Option<Payout>, AccountsError> {
+        self.change(|step| {
+            let c = step.transaction;
+            let parts: Vec<(i64, i64, i64)> = c
+                .prepare_cached("SELECT lot, account, amount FROM hold LEFT JOIN lot ON lot.id = lot WHERE key = ?1 ORDER BY ends IS NULL, ends, lot")?
+                .query_map([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                .collect::<Result<_, _>>()?;
+            let open = c.prepare_cached("SELECT 1 FROM known WHERE key = ?1 AND at = 0")?.exists([key])?;
+            if !open || c.prepare_cached("INSERT OR IGNORE INTO part VALUES (?1, ?2)")?.execute(params![key, part])? == 0 {
+                return Ok(None);
+            }
+            let held: i64 = parts.iter().map(|(_, _, amount)| amount).sum();
+            let mut of = payout.of.map_or(held, |of| of.0.min(held));
+            let mut charge = payout.charge.0.clamp(0, of);
+            let mut done = Payout { of: Some(Money(of)), charge: Money(charge), overrun: Money::ZERO, compensation: payout.compensation };
+            for (lot, account, amount) in &parts {
+                let taken = amount.min(&of).to_owned();
+                let charged = taken.min(charge);
+                (of, charge) = (of - taken, charge - charged);
+                step.take_held(key, *lot, Money(*amount), Money(taken))?;
+                step.pay(Kind::Charge, (*account, Side::Held), (INCOME, Side::Free), *lot, Money(charged), Some((key, part)), act)?;
+                step.pay(Kind::Release, (*account, Side::Held), (*account, Side::Free), *lot, Money(taken - charged), Some((key, part)), act)?;
+            }
+            if let Some((_, account, _)) = parts.first() {
+                done.overrun = step.overrun(*account, payout.overrun, (key, part), act)?;
+                step.pay(Kind::Compensation, (INCOME, Side::Free), (*account, Side::Free), FOR_EVER, payout.compensation, Some((key, part)), act)?;
+            }
+            if payout.of.is_none() || held == done.of.map_or(0, |of| of.0) {
+                c.prepare_cached("UPDATE known SET at = ?2 WHERE key = ?1")?.execute(params![key, act.at])?;
+                c.prepare_cached("DELETE FROM part WHERE key = ?1")?.execute([key])?;
+            }
+            Ok(Some(done))
+        })
+    }
+
+    /// All open holds whose keys begin so, oldest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn holds(&self, prefix: &str) -> Result<Vec<OpenHold>, AccountsError> {
+        self.read(|c| {
+            c.prepare_cached("SELECT key, account, SUM(amount), MIN(at) FROM hold WHERE substr(key, 1, length(?1)) = ?1 GROUP BY key ORDER BY 4, 1")?
+                .query_map([prefix], |row| Ok(OpenHold { key: row.get(0)?, account: row.get(1)?, amount: Money(row.get(2)?), at: row.get(3)? }))?
+                .collect()
+        })
+    }
+
+    /// Is this hold known, open or closed?
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn knows(&self, key: &str) -> Result<bool, AccountsError> {
+        self.read(|c| {
+            c.prepare_cached("SELECT 1 FROM known WHERE key = ?1")?
+                .exists([key])
+        })
+    }
+}

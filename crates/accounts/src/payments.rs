@@ -1,0 +1,530 @@
+//! The admitting side's dealings with accounts: who pays, is a budget covered, hold, settle, and comparing with the batch system's jobs.
+//!
+//! A hold's key is of what was sold ([`Sold`], which travels with the job): system, time of submission and token. So whoever
+//! sees the job can find its hold, open it again where a power failure lost it, and settle it once.
+
+use super::AccountsError;
+use super::flush::is_outdated;
+use super::ledger::Ledger;
+use super::live::{Act, Live, Payout};
+use super::names::AccountName;
+use super::settlement::{End, Settlement, settle};
+use super::writer::Writer;
+use libra_config::{Config, Overrun, PolicyName};
+use libra_core::sold::Sold;
+use libra_units::credits;
+use libra_units::money::Money;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Another process's transaction is waited for so long: somebody waits for an answer meanwhile, and in slurmctld and pbs_server everybody
+/// else behind them. One takes some ten microseconds.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// So long when the accounts are opened, which is tried again every few seconds: another process may be making the live state.
+const OPENING: Duration = Duration::from_millis(500);
+
+/// A hold whose job is not in records that are so much younger has none, in seconds.
+const UNSEEN: f64 = 60.0;
+
+/// A hold that is so much later than now was made while the clock was wrong, in seconds. Its age is counted from when it is first seen here.
+const AHEAD: f64 = 3600.0;
+
+/// The accounts, as one admitting process has them.
+pub struct Payments {
+    live: Live,
+    writer: Option<Writer>,
+    ledger: Ledger,
+    paths: (PathBuf, PathBuf),
+    /// `slurm`, `pbs` or `run`.
+    system: &'static str,
+    /// First part of its keys.
+    keys: String,
+    overrun: Overrun,
+    margin: f64,
+    /// Does the policy give every job its share all the time?
+    steady: bool,
+    /// Holds without a job that are a little later than now, and since when they are known.
+    later: HashMap<String, Instant>,
+}
+
+/// Who pays for a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payer {
+    /// The account.
+    pub name: String,
+    id: i64,
+    /// What it can spend; none: without limit.
+    pub available: Option<Money>,
+}
+
+/// What came of a job's end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// The account.
+    pub payer: String,
+    /// What was charged, beyond the hold as well.
+    pub charged: Money,
+    /// What was paid out.
+    pub compensation: Money,
+    /// Why.
+    pub reason: &'static str,
+}
+
+impl std::fmt::Display for Settled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is charged {}", self.payer, self.charged)?;
+        if self.compensation > Money::ZERO {
+            write!(f, " and paid {}", self.compensation)?;
+        }
+        write!(f, " ({})", self.reason)
+    }
+}
+
+impl Payments {
+    /// Opens the accounts where the site has them. `system`: first part of the keys of this process's holds. `writes`: start a thread
+    /// that writes down; a process that does not live long flushes itself.
+    ///
+    /// # Errors
+    /// When they cannot be opened.
+    pub fn open(
+        config: &Config,
+        system: &'static str,
+        writes: bool,
+    ) -> Result<Option<Payments>, AccountsError> {
+        let accounts = &config.accounts;
+        if accounts.mode == libra_config::AccountsMode::Off {
+            return Ok(None);
+        }
+        let (live, ledger) = (accounts.live.clone(), accounts.ledger.clone());
+        let writer = match writes {
+            true => Some(
+                Writer::start(live.clone(), ledger.clone()).map_err(|error| {
+                    AccountsError::Unsound(format!("no thread to write accounts down: {error}"))
+                })?,
+            ),
+            false => None,
+        };
+        Ok(Some(Payments {
+            live: Live::open_within(&live, &ledger, OPENING, PATIENCE)?,
+            ledger: Ledger::open_within(&ledger, OPENING)?,
+            writer,
+            paths: (live, ledger),
+            system,
+            keys: system.to_string(),
+            overrun: accounts.overrun,
+            margin: config.admission.estimate_margin.0,
+            steady: config.admission.policy == PolicyName::Libra,
+            later: HashMap::new(),
+        }))
+    }
+
+    /// Of several that admit for the same system this one has keys of its own, and leaves the others' holds alone.
+    pub fn tell_apart(&mut self, name: &str) {
+        self.keys = format!("{}-{name}", self.system);
+    }
+
+    /// The live state.
+    pub fn live(&mut self) -> &mut Live {
+        &mut self.live
+    }
+
+    /// Writes down what waits.
+    ///
+    /// # Errors
+    /// As [`super::flush::flush`].
+    pub fn flush(&self) -> Result<(), AccountsError> {
+        super::flush::flush(&self.live, &self.ledger).map(|_| ())
+    }
+
+    /// Was the live state removed or made anew since this was opened? Looks at the disk. Where the ledger cannot be read just now,
+    /// the live state is gone on with.
+    pub fn is_stale(&self) -> bool {
+        !self.live.path.exists() || is_outdated(&self.live, &self.ledger).unwrap_or(false)
+    }
+
+    /// To be called now and then, where nobody waits: takes another live state where one was made since.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn refresh(&mut self) -> Result<(), AccountsError> {
+        if self.is_stale() {
+            self.live = Live::open_within(&self.paths.0, &self.paths.1, OPENING, PATIENCE)?;
+            self.ledger = Ledger::open_within(&self.paths.1, OPENING)?;
+        }
+        Ok(())
+    }
+
+    /// Nobody is admitted on money of which nobody could write down what becomes of it.
+    fn has_ledger(&self) -> Result<(), AccountsError> {
+        match self.writer.as_ref().and_then(Writer::lost) {
+            Some(problem) => Err(AccountsError::Ledger {
+                path: self.paths.1.clone(),
+                problem,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The hold's key.
+    pub fn key(&self, sold: &Sold) -> String {
+        format!(
+            "{}:{}-{}",
+            self.keys,
+            (sold.submitted * 1e6).round() as i64,
+            sold.token
+        )
+    }
+
+    /// The key of the hold for a job's run of this number, where the one before was settled.
+    pub fn key_again(&self, sold: &Sold, run: u32) -> String {
+        format!("{}+{run}", self.key(sold))
+    }
+
+    /// All holds of this system that are open.
+    ///
+    /// # Errors
+    /// When the accounts cannot be read.
+    pub fn open_holds(&self) -> Result<Vec<super::live::OpenHold>, AccountsError> {
+        self.live.holds(&format!("{}:", self.keys))
+    }
+
+    /// Open holds of this system, and their sum in credits: for the metrics.
+    ///
+    /// # Errors
+    /// When the accounts cannot be read.
+    pub fn held(&self) -> Result<(u64, f64), AccountsError> {
+        let holds = self.open_holds()?;
+        let sum = holds.iter().map(|hold| hold.amount.credits()).sum();
+        Ok((holds.len() as u64, sum))
+    }
+
+    /// Who pays for a job of this user: the project that it names, where there is an account of it, else the user.
+    ///
+    /// # Errors
+    /// When there is no such account, or the user may not use it.
+    pub fn payer(
+        &self,
+        user: &str,
+        project: Option<&str>,
+        now: f64,
+    ) -> Result<Payer, AccountsError> {
+        self.has_ledger()?;
+        let at = millis(now);
+        if let Some(project) =
+            project.and_then(|project| AccountName::parse(&format!("project:{project}")).ok())
+        {
+            match self.live.account(&project, at) {
+                Err(AccountsError::NoAccount(_)) => {}
+                Err(error) => return Err(error),
+                Ok(account) => {
+                    if !self.live.is_member(account.id, user)? {
+                        return Err(AccountsError::NotMember {
+                            user: user.to_string(),
+                            account: account.name,
+                        });
+                    }
+                    return payer(account);
+                }
+            }
+        }
+        payer(
+            self.live
+                .account(&AccountName::parse(&format!("user:{user}"))?, at)?,
+        )
+    }
+
+    /// Sets aside what was sold can cost.
+    ///
+    /// # Errors
+    /// When the account has not enough.
+    pub fn hold(&mut self, payer: &Payer, sold: &Sold, now: f64) -> Result<(), AccountsError> {
+        let act = Act {
+            at: millis(now),
+            by: self.system,
+            note: "",
+        };
+        self.live
+            .hold(&self.key(sold), payer.id, amount(sold), act)
+            .map(|_| ())
+    }
+
+    /// The job has its id. For statements only.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn named(&mut self, sold: &Sold, id: &str) -> Result<(), AccountsError> {
+        match sold.payer {
+            Some(_) => self.live.name_job(&self.key(sold), id),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Payments::named`], for a job that runs once more.
+    ///
+    /// # Errors
+    /// As [`Payments::named`].
+    pub fn named_again(&mut self, sold: &Sold, run: u32, id: &str) -> Result<(), AccountsError> {
+        self.live.name_job(&self.key_again(sold, run), id)
+    }
+
+    /// A job that is there has a hold, whatever happened to it. Returns whether one had to be made; where the account has not
+    /// enough any more, of what it has.
+    ///
+    /// # Errors
+    /// When there is no such account any more.
+    pub fn ensure(&mut self, sold: &Sold, now: f64) -> Result<bool, AccountsError> {
+        self.ensure_key(&self.key(sold), sold, sold.count, now)
+    }
+
+    /// As [`Payments::ensure`], for a job that runs once more after it was settled: it is paid for again, by what its account has.
+    ///
+    /// # Errors
+    /// As [`Payments::ensure`].
+    pub fn ensure_again(&mut self, sold: &Sold, run: u32, now: f64) -> Result<bool, AccountsError> {
+        self.ensure_key(&self.key_again(sold, run), sold, 1, now)
+    }
+
+    fn ensure_key(
+        &mut self,
+        key: &str,
+        sold: &Sold,
+        count: u32,
+        now: f64,
+    ) -> Result<bool, AccountsError> {
+        let Some(name) = &sold.payer else {
+            return Ok(false);
+        };
+        if self.live.knows(key)? {
+            return Ok(false);
+        }
+        let account = self.live.account(&AccountName::parse(name)?, millis(now))?;
+        let wanted = Money(each(sold).0.saturating_mul(i64::from(count)));
+        let amount = account
+            .available()
+            .map_or(wanted, |available| available.min(wanted));
+        self.live.hold(
+            key,
+            account.id,
+            amount,
+            Act {
+                at: millis(now),
+                by: self.system,
+                note: "found again",
+            },
+        )
+    }
+
+    /// A job, or one subjob of an array, has ended. Nothing comes of one that nobody pays for, or that was settled before.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn ended(
+        &mut self,
+        sold: &Sold,
+        part: u32,
+        end: &End,
+        now: f64,
+    ) -> Result<Option<Settled>, AccountsError> {
+        if sold.payer.is_none() {
+            return Ok(None);
+        }
+        self.ensure(sold, now)?;
+        self.settle(&self.key(sold), sold, part, end, now)
+    }
+
+    /// As [`Payments::ended`], for a job that ran once more.
+    ///
+    /// # Errors
+    /// As [`Payments::ended`].
+    pub fn ended_again(
+        &mut self,
+        sold: &Sold,
+        run: u32,
+        end: &End,
+        now: f64,
+    ) -> Result<Option<Settled>, AccountsError> {
+        self.ensure_again(sold, run, now)?;
+        self.settle(&self.key_again(sold, run), sold, 0, end, now)
+    }
+
+    fn settle(
+        &mut self,
+        key: &str,
+        sold: &Sold,
+        part: u32,
+        end: &End,
+        now: f64,
+    ) -> Result<Option<Settled>, AccountsError> {
+        let Some(payer) = sold.payer.clone() else {
+            return Ok(None);
+        };
+        let end = &End {
+            waited: end.waited.filter(|_| self.steady),
+            ..*end
+        };
+        let Settlement {
+            charge,
+            overrun,
+            compensation,
+            reason,
+        } = settle(
+            sold.price,
+            &sold.request.terms,
+            self.margin,
+            end,
+            self.overrun,
+        );
+        let of = each(sold);
+        let payout = Payout {
+            of: (sold.count > 1).then_some(of),
+            charge: Money::near(charge).min(of),
+            overrun: Money::near(overrun),
+            compensation: Money::near(compensation),
+        };
+        let act = Act {
+            at: millis(now),
+            by: self.system,
+            note: reason,
+        };
+        let paid = self.live.settle(key, part, payout, act)?;
+        Ok(paid.map(|paid| Settled {
+            payer,
+            charged: Money(paid.charge.0 + paid.overrun.0),
+            compensation: paid.compensation,
+            reason,
+        }))
+    }
+
+    /// What was sold will not run: refused by somebody else, or cancelled before it began.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn never_began(&mut self, sold: &Sold, now: f64) -> Result<(), AccountsError> {
+        let none = Payout {
+            of: None,
+            charge: Money::ZERO,
+            overrun: Money::ZERO,
+            compensation: Money::ZERO,
+        };
+        let act = Act {
+            at: millis(now),
+            by: self.system,
+            note: "never began",
+        };
+        // Of an array some parts may have been settled, the first as well.
+        self.live
+            .settle(&self.key(sold), u32::MAX, none, act)
+            .map(|_| ())
+    }
+
+    /// Compares the holds with the jobs that the batch system had at `taken`. Holds without a job are released, jobs without a hold get
+    /// one. `again`: keys of jobs that run once more. Returns lines for the log.
+    ///
+    /// # Errors
+    /// When the accounts cannot be read or written.
+    pub fn reconcile<'a>(
+        &mut self,
+        jobs: impl Iterator<Item = &'a Sold>,
+        again: HashSet<String>,
+        taken: f64,
+        now: f64,
+    ) -> Result<Vec<String>, AccountsError> {
+        let mut log = Vec::new();
+        let mut present = again;
+        for sold in jobs.filter(|sold| sold.payer.is_some()) {
+            if !present.insert(self.key(sold)) {
+                continue;
+            }
+            match self.ensure(sold, now) {
+                Ok(true) => log.push(format!(
+                    "accounts: hold {} was found again, {} credits",
+                    self.key(sold),
+                    credits(sold.price)
+                )),
+                Ok(false) => {}
+                Err(error) if error.is_refusal() => {
+                    log.push(format!("accounts: hold {}: {error}", self.key(sold)))
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let holds = self.open_holds()?;
+        self.later
+            .retain(|key, _| !present.contains(key) && holds.iter().any(|hold| hold.key == *key));
+        for hold in holds {
+            if present.contains(&hold.key) || !self.is_old(&hold, taken, now) {
+                continue;
+            }
+            let none = Payout {
+                of: None,
+                charge: Money::ZERO,
+                overrun: Money::ZERO,
+                compensation: Money::ZERO,
+            };
+            let act = Act {
+                at: millis(now),
+                by: self.system,
+                note: "its job is gone",
+            };
+            self.live.settle(&hold.key, u32::MAX, none, act)?;
+            log.push(format!(
+                "accounts: hold {} has no job any more, {} credits are free again",
+                hold.key, hold.amount
+            ));
+        }
+        Ok(log)
+    }
+}
+
+/// What is held for all jobs of an array.
+fn amount(sold: &Sold) -> Money {
+    Money(each(sold).0.saturating_mul(i64::from(sold.count)))
+}
+
+impl Payer {
+    /// What it lacks for a hold, as [`Payments::hold`] would find; none where it has enough.
+    pub fn lacks(&self, sold: &Sold) -> Option<(Money, Money)> {
+        let available = self.available?;
+        let wanted = amount(sold);
+        (wanted > available).then_some((wanted, available))
+    }
+}
+
+impl Payments {
+    /// Is a hold so old that records of `taken` would have its job? One of a clock that was ahead is not kept until that time comes: it is
+    /// old when it was seen here for as long, or where it is far ahead.
+    fn is_old(&mut self, hold: &super::live::OpenHold, taken: f64, now: f64) -> bool {
+        let at = hold.at as f64 / 1000.0;
+        if at <= now + UNSEEN {
+            return at <= taken - UNSEEN;
+        }
+        let since = *self
+            .later
+            .entry(hold.key.clone())
+            .or_insert_with(Instant::now);
+        at > now + AHEAD || since.elapsed().as_secs_f64() > UNSEEN
+    }
+}
+
+/// What one job of it can cost.
+fn each(sold: &Sold) -> Money {
+    Money::up(sold.price)
+}
+
+fn payer(account: super::live::Account) -> Result<Payer, AccountsError> {
+    match account.closed {
+        true => Err(AccountsError::Closed(account.name)),
+        false => Ok(Payer {
+            id: account.id,
+            available: account.available(),
+            name: account.name,
+        }),
+    }
+}
+
+/// Unix milliseconds.
+pub fn millis(now: f64) -> i64 {
+    (now * 1000.0) as i64
+}

@@ -1,0 +1,736 @@
+//! Live state, journal and ledger together, on real files.
+
+use super::flush::flush;
+use super::ledger::{BANK, INCOME, Ledger};
+use super::live::{Act, Live, Payout};
+use super::lots::{FOR_EVER, Overdraft};
+use super::names::AccountName;
+use super::*;
+use libra_units::money::{MICRO, Money};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const NOW: i64 = 1_800_000_000_000;
+
+fn at(seconds: i64) -> Act<'static> {
+    Act {
+        at: NOW + seconds * 1000,
+        by: "root",
+        note: "",
+    }
+}
+
+fn credits(amount: i64) -> Money {
+    Money(amount * MICRO)
+}
+
+struct Place {
+    _directory: tempfile::TempDir,
+    ledger: PathBuf,
+    live: PathBuf,
+}
+
+impl Place {
+    fn new() -> Place {
+        let directory = tempfile::tempdir().expect("a directory");
+        let home = directory.path().join("accounts");
+        std::fs::create_dir(&home).expect("a directory");
+        let ledger = home.join("ledger.sqlite");
+        Ledger::make(&ledger, NOW).expect("made");
+        Place {
+            ledger,
+            live: directory.path().join("live"),
+            _directory: directory,
+        }
+    }
+
+    fn open(&self) -> Live {
+        Live::open(&self.live, &self.ledger, Duration::from_secs(5)).expect("opens")
+    }
+
+    /// Everything written down; then ledger and live state say the same, and the sum is zero.
+    fn check(&self, live: &Live) {
+        let ledger = Ledger::open(&self.ledger).expect("opens");
+        flush(live, &ledger).expect("writes");
+        let of = |rows: Vec<(i64, i64, Money, Money)>| -> BTreeMap<(i64, i64), (i64, i64)> {
+            rows.into_iter()
+                .map(|(account, lot, free, held)| ((account, lot), (free.0, held.0)))
+                .filter(|(_, money)| *money != (0, 0))
+                .collect()
+        };
+        let (now, past) = (
+            of(live.balances().expect("reads")),
+            of(ledger.balances().expect("reads")),
+        );
+        assert_eq!(now, past);
+        assert_eq!(now.values().map(|(free, held)| free + held).sum::<i64>(), 0);
+    }
+}
+
+fn user(name: &str) -> AccountName {
+    AccountName::User(name.to_string())
+}
+
+fn pay(charge: i64, compensation: i64) -> Payout {
+    Payout {
+        of: None,
+        charge: credits(charge),
+        overrun: Money::ZERO,
+        compensation: credits(compensation),
+    }
+}
+
+fn available(live: &Live, name: &str, seconds: i64) -> Money {
+    live.account(&user(name), NOW + seconds * 1000)
+        .expect("is there")
+        .available()
+        .expect("limited")
+}
+
+#[test]
+fn a_job_from_deposit_to_charge() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let alice = live.account(&user("alice"), NOW).expect("is there").id;
+    assert!(live.hold("t:1-1", alice, credits(30), at(1)).expect("held"));
+    // The same again is the same hold.
+    assert!(
+        !live
+            .hold("t:1-1", alice, credits(30), at(2))
+            .expect("known")
+    );
+    assert_eq!(available(&live, "alice", 2), credits(70));
+    assert!(matches!(
+        live.hold("t:1-2", alice, credits(71), at(2)),
+        Err(AccountsError::Short { .. })
+    ));
+    // What was refused left nothing behind.
+    assert!(live.hold("t:1-2", alice, credits(70), at(2)).expect("held"));
+    let paid = live
+        .settle("t:1-1", 0, pay(20, 0), at(3))
+        .expect("settled")
+        .expect("once");
+    assert_eq!(paid.charge, credits(20));
+    assert_eq!(
+        live.settle("t:1-1", 0, pay(20, 0), at(4)).expect("known"),
+        None
+    );
+    assert!(
+        !live
+            .hold("t:1-1", alice, credits(30), at(5))
+            .expect("over for good")
+    );
+    assert_eq!(available(&live, "alice", 5), credits(10));
+    // A late one is paid out.
+    live.settle("t:1-2", 0, pay(0, 5), at(6)).expect("settled");
+    assert_eq!(available(&live, "alice", 6), credits(85));
+    place.check(&live);
+    let income = live.account(&AccountName::Income, NOW).expect("is there");
+    assert_eq!((income.id, income.balance()), (INCOME, credits(15)));
+    assert_eq!(
+        live.account(&AccountName::Bank, NOW)
+            .expect("is there")
+            .balance(),
+        credits(-100)
+    );
+
+    // After a boot it is made of the ledger.
+    std::fs::remove_dir_all(&place.live).expect("gone");
+    let mut live = place.open();
+    assert_eq!(available(&live, "alice", 7), credits(85));
+    assert!(
+        !live
+            .hold("t:1-1", alice, credits(30), at(8))
+            .expect("known for good")
+    );
+    place.check(&live);
+}
+
+#[test]
+fn subjobs_are_settled_one_by_one_and_once_even_over_a_boot() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("bob"), None, at(0)).expect("made");
+    live.deposit(&user("bob"), credits(10), (None, None), at(0))
+        .expect("paid in");
+    let bob = live.account(&user("bob"), NOW).expect("is there").id;
+    live.hold("t:2-1", bob, credits(9), at(1)).expect("held");
+    let third = Payout {
+        of: Some(credits(3)),
+        ..pay(2, 0)
+    };
+    assert!(
+        live.settle("t:2-1", 5, third, at(2))
+            .expect("settled")
+            .is_some()
+    );
+    place.check(&live);
+    std::fs::remove_dir_all(&place.live).expect("gone");
+    let mut live = place.open();
+    assert!(
+        live.settle("t:2-1", 5, third, at(3))
+            .expect("known")
+            .is_none()
+    );
+    assert!(
+        live.settle("t:2-1", 6, third, at(3))
+            .expect("settled")
+            .is_some()
+    );
+    assert_eq!(live.holds("t:").expect("reads")[0].amount, credits(3));
+    assert!(
+        live.settle("t:2-1", 7, third, at(3))
+            .expect("settled")
+            .is_some()
+    );
+    assert_eq!(live.holds("t:").expect("reads"), vec![]);
+    assert_eq!(available(&live, "bob", 4), credits(4));
+    place.check(&live);
+}
+
+#[test]
+fn deposits_expire_and_pay_in_their_order() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("eve"), None, at(0)).expect("made");
+    let seconds = NOW / 1000;
+    live.deposit(&user("eve"), credits(50), (None, None), at(0))
+        .expect("paid in");
+    live.deposit(
+        &user("eve"),
+        credits(20),
+        (None, Some(seconds + 100)),
+        at(0),
+    )
+    .expect("paid in");
+    live.deposit(
+        &user("eve"),
+        credits(7),
+        (Some(seconds + 200), Some(seconds + 300)),
+        at(0),
+    )
+    .expect("paid in");
+    assert!(
+        live.deposit(&user("eve"), credits(1), (None, Some(seconds)), at(0))
+            .is_err()
+    );
+    let eve = live.account(&user("eve"), NOW).expect("is there").id;
+    assert_eq!(available(&live, "eve", 0), credits(70));
+    live.hold("t:3-1", eve, credits(15), at(1)).expect("held");
+    // 5 of the 20 are left, and gone at 100 s; what was held of them is still there for the job.
+    assert_eq!(available(&live, "eve", 99), credits(55));
+    assert_eq!(available(&live, "eve", 100), credits(50));
+    live.sweep(at(101)).expect("swept");
+    live.settle("t:3-1", 0, pay(10, 0), at(110))
+        .expect("settled");
+    live.sweep(at(111)).expect("swept");
+    place.check(&live);
+    assert_eq!(available(&live, "eve", 111), credits(50));
+    assert_eq!(available(&live, "eve", 250), credits(57));
+    // 100 = 50 + 20 + 7 in, 10 charged, 10 expired.
+    assert_eq!(
+        live.account(&AccountName::Bank, NOW)
+            .expect("is there")
+            .balance(),
+        credits(-67)
+    );
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let kinds: Vec<String> = ledger
+        .rows(eve, 0, i64::MAX)
+        .expect("reads")
+        .into_iter()
+        .map(|row| row.kind)
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "deposit", "deposit", "deposit", "hold", "expiry", "charge", "release", "expiry"
+        ]
+    );
+}
+
+#[test]
+fn projects_transfers_overdrafts_closing() {
+    let place = Place::new();
+    let mut live = place.open();
+    let chem = AccountName::Project("chem".to_string());
+    live.set_account(&chem, None, at(0)).expect("made");
+    live.set_account(&user("alice"), Some(Overdraft::To(credits(5))), at(0))
+        .expect("made");
+    live.set_member(&chem, "alice", true, at(0)).expect("in");
+    assert!(live.set_member(&user("alice"), "bob", true, at(0)).is_err());
+    assert!(live.set_member(&chem, "no such/name", true, at(0)).is_err());
+    live.deposit(&chem, credits(10), (None, None), at(0))
+        .expect("paid in");
+    assert!(
+        live.transfer(&chem, &user("alice"), credits(11), at(1))
+            .is_err()
+    );
+    assert!(live.transfer(&chem, &chem, credits(1), at(1)).is_err());
+    live.transfer(&chem, &user("alice"), credits(4), at(1))
+        .expect("moved");
+    assert_eq!(available(&live, "alice", 1), credits(9));
+    let alice = live.account(&user("alice"), NOW).expect("is there").id;
+    live.hold("t:4-1", alice, credits(9), at(2)).expect("held");
+    assert!(live.close(&user("alice"), at(3)).is_err());
+    live.settle("t:4-1", 0, pay(9, 0), at(3)).expect("settled");
+    assert!(live.close(&user("alice"), at(4)).is_err(), "it owes 5");
+    assert_eq!(live.close(&chem, at(4)).expect("closed"), credits(6));
+    assert!(matches!(
+        live.deposit(&chem, credits(1), (None, None), at(5)),
+        Err(AccountsError::Closed(_))
+    ));
+    place.check(&live);
+    assert!(live.set_account(&AccountName::Bank, None, at(6)).is_err());
+    assert_eq!(
+        live.members(live.account(&chem, NOW).expect("is there").id)
+            .expect("reads"),
+        ["alice"]
+    );
+    let _ = (BANK, FOR_EVER);
+}
+
+#[test]
+fn an_older_live_state_does_not_write_any_more() {
+    let place = Place::new();
+    let mut old = place.open();
+    old.set_account(&user("a"), None, at(0)).expect("made");
+    std::fs::remove_dir_all(&place.live).expect("gone");
+    let new = place.open();
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    assert!(flush(&old, &ledger).is_err());
+    assert!(flush::is_outdated(&old, &ledger).expect("reads"));
+    assert!(!flush::is_outdated(&new, &ledger).expect("reads"));
+    place.check(&new);
+}
+
+#[test]
+fn movements_stay_as_they_are() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    live.deposit(&user("a"), credits(1), (None, None), at(0))
+        .expect("paid in");
+    place.check(&live);
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    assert!(
+        ledger
+            .try_(|c| c.execute("UPDATE movement SET amount = 2", []))
+            .is_err()
+    );
+    assert!(
+        ledger
+            .try_(|c| c.execute("DELETE FROM movement", []))
+            .is_err()
+    );
+}
+
+#[test]
+fn a_slow_writer_does_not_bring_back_what_was_changed_since() {
+    let place = Place::new();
+    let mut live = place.open();
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let chem = AccountName::Project("chem".to_string());
+    live.set_account(&chem, Some(Overdraft::To(credits(5))), at(0))
+        .expect("made");
+    live.set_member(&chem, "eve", true, at(0)).expect("in");
+    // One process has read this, and is stopped for a while.
+    let old = live.journal(0, 100).expect("reads");
+    flush(&live, &ledger).expect("writes");
+    live.set_account(&chem, Some(Overdraft::To(credits(1))), at(1))
+        .expect("changed");
+    live.set_member(&chem, "eve", false, at(1)).expect("out");
+    flush(&live, &ledger).expect("writes");
+    ledger
+        .try_(|c| Ledger::write(c, &old))
+        .expect("nothing to do");
+    std::fs::remove_dir_all(&place.live).expect("gone");
+    let live = place.open();
+    let found = live.account(&chem, NOW).expect("is there");
+    assert_eq!(found.overdraft, Overdraft::To(credits(1)));
+    assert_eq!(live.members(found.id).expect("reads"), Vec::<String>::new());
+}
+
+/// All files of a database, as a copy that somebody makes of it by hand.
+fn copy_of(path: &std::path::Path) -> PathBuf {
+    let copy = path.with_extension("copy");
+    let ledger = Ledger::open(path).expect("opens");
+    ledger
+        .try_(|c| c.execute("VACUUM INTO ?1", [copy.to_string_lossy()]))
+        .expect("a copy");
+    copy
+}
+
+fn put_back(copy: &std::path::Path, ledger: &std::path::Path) {
+    for more in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(ledger::with(ledger, more));
+    }
+    std::fs::copy(copy, ledger).expect("put there");
+}
+
+#[test]
+fn an_older_ledger_is_refused_and_the_live_state_stays() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    live.deposit(&user("a"), credits(1), (None, None), at(0))
+        .expect("paid in");
+    place.check(&live);
+    let copy = copy_of(&place.ledger);
+    live.deposit(&user("a"), credits(2), (None, None), at(1))
+        .expect("paid in");
+    place.check(&live);
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    put_back(&copy, &place.ledger);
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let error = open().err().expect("older");
+    assert!(matches!(error, AccountsError::Ledger { .. }), "{error}");
+    let said = error.to_string();
+    assert!(
+        said.contains("older") && said.contains("account restore"),
+        "{said}"
+    );
+    // Who has both open notices, and loses nothing.
+    live.deposit(&user("a"), credits(4), (None, None), at(3))
+        .expect("the live state is there");
+    assert!(flush(&live, &ledger).is_err());
+    assert!(flush::is_outdated(&live, &ledger).expect("reads"));
+    assert_eq!(live.journal(0, 9).expect("reads").len(), 1);
+    assert_eq!(available(&live, "a", 4), credits(7));
+}
+
+#[test]
+fn a_ledger_of_an_older_boot_is_refused() {
+    let place = Place::new();
+    drop(place.open());
+    let copy = copy_of(&place.ledger);
+    std::fs::remove_dir_all(&place.live).expect("a boot");
+    drop(place.open());
+    put_back(&copy, &place.ledger);
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let said = open().err().expect("older").to_string();
+    assert!(said.contains("is older than the live state"), "{said}");
+}
+
+#[test]
+fn a_live_state_that_another_one_was_made_beside_goes_when_the_ledger_has_all_of_it() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    // From another place, of the same ledger.
+    let elsewhere = place.live.with_file_name("elsewhere");
+    drop(Live::open(&elsewhere, &place.ledger, Duration::from_secs(1)).expect("opens"));
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let said = open().err().expect("not written down").to_string();
+    assert!(
+        said.contains("has 1 entries that are not in the ledger"),
+        "{said}"
+    );
+    let there = live.path.clone();
+    live.forget_journal(i64::MAX / 2).expect("given up");
+    live.connection
+        .execute("UPDATE meta SET value = 0 WHERE key = 'written'", [])
+        .expect("as if it were in the ledger");
+    drop(live);
+    let new = open().expect("opens");
+    assert_ne!(new.path, there);
+    assert!(!there.exists());
+    place.check(&new);
+}
+
+#[test]
+fn a_live_state_in_its_old_place_is_written_down_and_made_anew() {
+    let place = Place::new();
+    let old = place.live.with_file_name("old");
+    let mut live = Live::open(&old, &place.ledger, Duration::from_secs(1)).expect("opens");
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    live.deposit(&user("a"), credits(3), (None, None), at(0))
+        .expect("paid in");
+    drop(live);
+    let patience = (Duration::from_secs(1), Duration::from_secs(1));
+    let open =
+        |old: &std::path::Path| Live::open_or_move(&place.live, &place.ledger, patience, Some(old));
+    let live = open(&old).expect("moved");
+    assert_eq!(available(&live, "a", 1), credits(3));
+    assert!(!old.exists());
+    place.check(&live);
+    drop(live);
+    open(&old).expect("nothing to move");
+}
+
+#[test]
+fn a_ledger_that_was_made_before_ledgers_were_noted_is_taken_for_this_hosts_once() {
+    let place = Place::new();
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    ledger
+        .try_(|c| c.execute("DELETE FROM meta WHERE key = 'created'", []))
+        .expect("as it was");
+    assert_eq!(ledger.which().expect("reads").created, None);
+    assert!(ledger.adopt().expect("noted"));
+    assert!(!ledger.adopt().expect("is noted"));
+    drop(place.open());
+    // Another one in its place, after a boot.
+    std::fs::remove_dir_all(&place.live).expect("a boot");
+    let copy = place.ledger.with_extension("away");
+    std::fs::rename(&place.ledger, copy).expect("away");
+    // What the old one has in its log would be taken for the new one's.
+    let said = Ledger::make(&place.ledger, NOW)
+        .expect_err("its log is there")
+        .to_string();
+    assert!(
+        said.contains("-wal") && said.contains("move it away"),
+        "{said}"
+    );
+    drop(ledger);
+    for more in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(ledger::with(&place.ledger, more));
+    }
+    Ledger::make(&place.ledger, NOW).expect("made");
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let said = open().err().expect("another").to_string();
+    assert!(said.contains("is another ledger ("), "{said}");
+    assert!(!place.live.exists(), "nothing was made for it");
+}
+
+#[test]
+fn a_step_waits_no_longer_than_it_may_and_says_for_what() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    let patience = Duration::from_millis(50);
+    let mut other = Live::open(&place.live, &place.ledger, patience).expect("opens");
+    live.connection
+        .execute_batch("BEGIN IMMEDIATE")
+        .expect("held");
+    let error = other
+        .deposit(&user("a"), credits(1), (None, None), at(0))
+        .expect_err("locked");
+    assert!(matches!(error, AccountsError::Locked { .. }), "{error}");
+    let said = error.to_string();
+    assert!(
+        said.contains("is locked by another process, waited 0.05 s"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_and_hurts_nobody() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("a"), None, at(0)).expect("made");
+    let much = Money::parse("1000000000000").expect("the most that can be typed");
+    for _ in 0..4 {
+        live.deposit(&user("a"), much, (None, None), at(0))
+            .expect("paid in");
+    }
+    let refused = live.deposit(&user("a"), much, (None, None), at(0));
+    assert!(
+        matches!(refused, Err(AccountsError::Unsound(_))),
+        "{refused:?}"
+    );
+    assert_eq!(available(&live, "a", 1), Money(4 * much.0));
+    place.check(&live);
+    assert!(
+        live.deposit(&user("a"), Money::ZERO, (None, None), at(0))
+            .is_err()
+    );
+}
+
+#[test]
+fn closing_pays_what_is_owed_out_of_what_is_there() {
+    let place = Place::new();
+    let mut live = place.open();
+    let a = user("a");
+    live.set_account(&a, Some(Overdraft::To(credits(50))), at(0))
+        .expect("made");
+    let id = live.account(&a, NOW).expect("is there").id;
+    live.hold("t:1", id, credits(30), at(0)).expect("held");
+    live.settle("t:1", 0, pay(30, 0), at(1)).expect("settled");
+    assert!(live.close(&a, at(2)).is_err(), "it owes 30");
+    live.deposit(&a, credits(40), (None, Some(NOW / 1000 + 100)), at(3))
+        .expect("paid in");
+    // A job that costs nothing can bring a compensation: its account stays.
+    live.hold("t:2", id, Money::ZERO, at(4)).expect("held");
+    assert!(live.close(&a, at(5)).is_err());
+    live.settle("t:2", 0, pay(0, 0), at(6)).expect("settled");
+    assert_eq!(live.close(&a, at(7)).expect("closed"), credits(10));
+    let found = live.account(&a, NOW + 8000).expect("is there");
+    assert_eq!((found.closed, found.free), (true, vec![]));
+    place.check(&live);
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let sound = check::check(&live, &ledger, NOW).expect("reads");
+    assert_eq!((sound.problems, sound.notes), (vec![], vec![]));
+}
+
+const LINE: &str = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
+    chunks=1:processors=1:memory=0:scatter=0:count=1:payer=user/alice:at=n1*1*0.525";
+
+fn payments(place: &Place) -> payments::Payments {
+    let text = format!(
+        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
+        place.ledger.display(),
+        place.live.display()
+    );
+    let config = libra_config::Config::from_toml(&text).expect("valid");
+    let opened = payments::Payments::open(&config, "pbs", false);
+    opened.expect("opens").expect("on")
+}
+
+#[test]
+fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let sold = libra_core::sold::Sold::parse(LINE).expect("a line");
+    let mut payments = payments(&place);
+    let (now, later) = (1_800_000_000.0, 1_800_000_000.0 + 400.0 * 86_400.0);
+    let payer = payments.payer("alice", None, later).expect("pays");
+    payments.hold(&payer, &sold, later).expect("held");
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    flush(&live, &ledger).expect("writes");
+    let found = check::check(&live, &ledger, NOW).expect("reads");
+    let said = found.notes.join("\n");
+    assert!(
+        said.contains("1 open holds are of a time to come") && said.contains("2028-"),
+        "{said}"
+    );
+    // With its job it stays, without it is free again.
+    let mut compare = |jobs: &[libra_core::sold::Sold]| {
+        let none = std::collections::HashSet::new();
+        payments
+            .reconcile(jobs.iter(), none, now, now)
+            .expect("compares")
+    };
+    assert_eq!(compare(std::slice::from_ref(&sold)), Vec::<String>::new());
+    assert_eq!(compare(&[]).len(), 1);
+    assert_eq!(available(&live, "alice", 0), credits(100));
+    place.check(&live);
+}
+
+#[test]
+fn a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let sold = libra_core::sold::Sold::parse(LINE).expect("a line");
+    let mut payments = payments(&place);
+    let now = 1_800_000_000.0;
+    let payer = payments.payer("alice", None, now).expect("pays");
+    payments.hold(&payer, &sold, now + 300.0).expect("held");
+    let none = std::collections::HashSet::new();
+    let log = payments
+        .reconcile([].iter(), none, now, now)
+        .expect("compares");
+    assert_eq!(
+        (log.len(), payments.open_holds().expect("reads").len()),
+        (0, 1)
+    );
+}
+
+#[test]
+fn nobody_gets_a_promise_without_a_payer_where_accounts_are_out_of_order() {
+    use super::desk::{Denied, Desk};
+    use libra_config::OnFault;
+    let place = Place::new();
+    std::fs::remove_file(&place.ledger).expect("gone");
+    let text = format!(
+        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
+        place.ledger.display(),
+        place.live.display()
+    );
+    let config = libra_config::Config::from_toml(&text).expect("valid");
+    let denied = |rule| {
+        let desk = Desk::open(&config, "pbs", rule, false);
+        assert!(desk.is_on() && desk.is_broken());
+        desk.payer("alice", None, 5.0, 0.0)
+            .expect_err("nobody pays")
+    };
+    let refused = denied(OnFault::Refuse);
+    assert!(matches!(refused, Denied::Fault(_)), "{refused:?}");
+    let said = refused.text();
+    assert!(
+        said.starts_with("refused (fault): accounting unavailable: "),
+        "{said}"
+    );
+    assert_eq!(
+        libra_metrics::Reason::of_text(&said),
+        Some(libra_metrics::Reason::Fault)
+    );
+    assert!(matches!(denied(OnFault::Admit), Denied::Unpromised(_)));
+}
+
+#[test]
+fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() {
+    use super::payments::Payments;
+    use super::settlement::{End, HowEnded};
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let text = format!(
+        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
+        place.ledger.display(),
+        place.live.display()
+    );
+    let config = libra_config::Config::from_toml(&text).expect("valid");
+    let line = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
+        chunks=1:processors=1:memory=0:scatter=0:count=3:payer=user/alice:at=n1*3*0.525";
+    let sold = libra_core::sold::Sold::parse(line).expect("a line");
+    let mut payments = Payments::open(&config, "pbs", false)
+        .expect("opens")
+        .expect("on");
+    let now = 1_800_000_000.0;
+    let payer = payments.payer("alice", None, now).expect("pays");
+    payments.hold(&payer, &sold, now).expect("held");
+    assert_eq!(available(&live, "alice", 0), credits(70));
+    let end = End {
+        how: HowEnded::Itself,
+        took: 15.0,
+        used: Some(10.0),
+        waited: None,
+        restarted: false,
+    };
+    let paid = payments.ended(&sold, 0, &end, now).expect("settles");
+    assert_eq!(paid.expect("once").charged, credits(10));
+    payments.never_began(&sold, now).expect("released");
+    assert_eq!(available(&live, "alice", 0), credits(90));
+    place.check(&live);
+}
+
+#[test]
+fn two_registries_leave_each_others_holds_alone() {
+    let place = Place::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let sold = libra_core::sold::Sold::parse(LINE).expect("a line");
+    let [mut one, mut other] = [payments(&place), payments(&place)];
+    other.tell_apart("0123456789abcdef");
+    let now = sold.submitted;
+    let payer = one.payer("alice", None, now).expect("pays");
+    // The same number and second in both.
+    for payments in [&mut one, &mut other] {
+        payments.hold(&payer, &sold, now).expect("held");
+        assert_eq!(payments.open_holds().expect("reads").len(), 1);
+    }
+    // One compares when its job is there, the other when its own is gone.
+    let later = now + 1000.0;
+    let none = std::collections::HashSet::new;
+    one.reconcile([&sold].into_iter(), none(), later, later)
+        .expect("compares");
+    other
+        .reconcile(std::iter::empty(), none(), later, later)
+        .expect("compares");
+    let left = |payments: &payments::Payments| payments.open_holds().expect("reads").len();
+    assert_eq!((left(&one), left(&other)), (1, 0));
+    place.check(&live);
+}

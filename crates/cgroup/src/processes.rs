@@ -1,0 +1,297 @@
+//! Processes in directories: listing, finding a process's tree, and ending them.
+//!
+//! Invariants: never a signal to this process, to process 1 or to 0 (which is how the kernel lists
+//! processes of another pid namespace, and would mean our own process group); every loop is bounded in
+//! time or rounds; a directory that has vanished is an empty one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{self, Signal};
+use nix::unistd::{Pid, SysconfVar, sysconf};
+
+use super::error::Error;
+use libra_system::pidfd::PidFd;
+
+pub(crate) const PROCS: &str = "cgroup.procs";
+/// All a threaded v2 group can list.
+const THREADS: &str = "cgroup.threads";
+
+/// The directory and everything below it, children before their parents.
+pub(crate) fn with_nested(directory: &Path) -> Vec<PathBuf> {
+    let mut found = vec![directory.to_owned()];
+    let mut next = 0;
+    while let Some(at) = found.get(next).cloned() {
+        next += 1;
+        let entries = fs::read_dir(&at).into_iter().flatten().flatten();
+        found.extend(
+            entries
+                .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+                .map(|e| e.path()),
+        );
+    }
+    found.reverse();
+    found
+}
+
+/// Processes in exactly this directory.
+pub(crate) fn listed(directory: &Path) -> Result<Vec<i32>, Error> {
+    let path = directory.join(PROCS);
+    let text = match fs::read_to_string(&path) {
+        Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            fs::read_to_string(directory.join(THREADS))
+        }
+        other => other,
+    };
+    match text {
+        Ok(text) => Ok(text
+            .lines()
+            // 0 is a process of another pid namespace: it is there, and nobody here can name it.
+            .filter_map(|l| l.trim().parse().ok())
+            .filter(|&p| p >= 0)
+            .collect()),
+        Err(e) => match Error::io("read", &path, None, e) {
+            Error::Gone { .. } => Ok(Vec::new()),
+            error => Err(error),
+        },
+    }
+}
+
+/// Processes in these directories and below, each once, in order.
+pub(crate) fn listed_below<'a>(
+    directories: impl IntoIterator<Item = &'a Path>,
+) -> Result<Vec<i32>, Error> {
+    let mut pids = BTreeSet::new();
+    for directory in directories {
+        for nested in with_nested(directory) {
+            pids.extend(listed(&nested)?);
+        }
+    }
+    Ok(pids.into_iter().collect())
+}
+
+/// Processes that are held at a time while they are signalled: each takes a file descriptor.
+const HELD: usize = 256;
+
+/// Sends a signal to each process that `list` lists; those that have ended meanwhile are no error. Returns how many got it.
+///
+/// Listed once more while they are held: a number that was given to somebody else meanwhile is not listed any more.
+pub(crate) fn send(
+    list: impl Fn() -> Result<Vec<i32>, Error>,
+    signal: Signal,
+) -> Result<usize, Error> {
+    let own = std::process::id() as i32;
+    let mut sent = 0;
+    for pids in list()?.chunks(HELD) {
+        let held: Vec<(i32, io::Result<PidFd>)> = (pids.iter())
+            .filter(|&&pid| pid > 1 && pid != own)
+            .map(|&pid| (pid, PidFd::open(pid)))
+            .collect();
+        let still: BTreeSet<i32> = list()?.into_iter().collect();
+        for (pid, process) in held.iter().filter(|(pid, _)| still.contains(pid)) {
+            let done = match process {
+                Ok(process) => process.send(signal).is_ok(),
+                Err(e) if e.raw_os_error() == Some(libc::ESRCH) => false,
+                // A kernel before 5.3, or too many files: by its number, then.
+                Err(_) => signal::kill(Pid::from_raw(*pid), signal).is_ok(),
+            };
+            sent += usize::from(done);
+        }
+    }
+    Ok(sent)
+}
+
+/// Kills until the directories are empty. Returns the processes left when the patience ran out.
+pub(crate) fn kill_until_empty(
+    directories: &[&Path],
+    patience: Duration,
+) -> Result<Vec<i32>, Error> {
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(50);
+    loop {
+        // Hardly a pause at first: a job that forks without end is only beaten by being faster.
+        let left = listed_below(directories.iter().copied())?;
+        if left.is_empty() || start.elapsed() >= patience {
+            return Ok(left);
+        }
+        if send(
+            || listed_below(directories.iter().copied()),
+            Signal::SIGKILL,
+        )? == 0
+        {
+            // Dying already, or not ours to signal.
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        std::thread::sleep(pause.min(patience.saturating_sub(start.elapsed())));
+    }
+}
+
+/// What /proc/PID/stat says, as far as needed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stat {
+    parent: i32,
+    session: i32,
+    /// Own time and that of children waited for, in clock ticks.
+    ticks: u64,
+    /// Ended, not waited for yet.
+    dead: bool,
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name, in parentheses, may hold blanks and parentheses itself.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let fields: Vec<&str> = text.rsplit_once(") ")?.1.split_ascii_whitespace().collect();
+    let number = |i: usize| fields.get(i)?.parse::<i64>().ok();
+    let ticks = (11..15).map(|i| number(i).unwrap_or(0).max(0) as u64).sum();
+    let dead = matches!(fields.first(), Some(&("Z" | "X")));
+    Some(Stat {
+        parent: number(1)? as i32,
+        session: number(3)? as i32,
+        ticks,
+        dead,
+    })
+}
+
+/// A process, its descendants, and members of sessions led by any of these (whose parents may have gone).
+pub(crate) fn tree(pid: i32) -> BTreeSet<i32> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        if let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|n| n.parse::<i32>().ok())
+        {
+            all.extend(stat(pid).map(|s| (pid, s)));
+        }
+    }
+    tree_in(pid, &all)
+}
+
+fn tree_in(pid: i32, all: &BTreeMap<i32, Stat>) -> BTreeSet<i32> {
+    let mut tree: BTreeSet<i32> = all.contains_key(&pid).then_some(pid).into_iter().collect();
+    loop {
+        let before = tree.len();
+        let more = all
+            .iter()
+            .filter(|(_, s)| tree.contains(&s.parent) || tree.contains(&s.session));
+        let more: Vec<i32> = more.map(|(&p, _)| p).collect();
+        tree.extend(more);
+        if tree.len() == before {
+            return tree;
+        }
+    }
+}
+
+/// Seconds of processor time of these processes and the children they waited for.
+pub(crate) fn seconds(pids: &[i32]) -> f64 {
+    let per_second = sysconf(SysconfVar::CLK_TCK)
+        .ok()
+        .flatten()
+        .unwrap_or(100)
+        .max(1);
+    pids.iter()
+        .filter_map(|&p| stat(p))
+        .map(|s| s.ticks as f64)
+        .sum::<f64>()
+        / per_second as f64
+}
+
+/// True while the process exists and has not ended.
+pub(crate) fn is_running(pid: i32) -> bool {
+    stat(pid).is_some_and(|s| !s.dead)
+}
+
+/// True where a write of a pid failed because the process has ended.
+pub(crate) fn has_ended(error: &Error) -> bool {
+    error.errno() == Some(Errno::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_with_a_nasty_name() {
+        let text = "42 (a) b ) S 7 42 9 0 -1 4194560 1 0 0 0 10 20 3 4 20 0 1 0 5";
+        assert_eq!(
+            parse_stat(text),
+            Some(Stat {
+                parent: 7,
+                session: 9,
+                ticks: 37,
+                dead: false
+            })
+        );
+        assert_eq!(parse_stat("42 (a"), None);
+    }
+
+    #[test]
+    fn tree_has_descendants_and_sessions() {
+        let s = |parent, session| Stat {
+            parent,
+            session,
+            ticks: 0,
+            dead: false,
+        };
+        let all = BTreeMap::from([
+            (1, s(0, 1)),
+            (10, s(1, 10)),
+            (11, s(10, 10)),
+            (12, s(11, 12)),
+            (13, s(1, 12)),
+            (20, s(1, 20)),
+        ]);
+        assert_eq!(tree_in(10, &all), BTreeSet::from([10, 11, 12, 13]));
+        assert!(tree_in(99, &all).is_empty());
+        assert!(tree(std::process::id() as i32).contains(&(std::process::id() as i32)));
+    }
+
+    #[test]
+    fn lists_children_before_parents_and_counts_foreign_namespaces() {
+        let dir = tempfile::tempdir().unwrap();
+        let nested = dir.path().join("a/b");
+        fs::create_dir_all(&nested).unwrap();
+        fs::write(nested.join(PROCS), "0\n77\n").unwrap();
+        fs::write(dir.path().join(PROCS), "5\n77\n").unwrap();
+        let order = with_nested(dir.path());
+        assert_eq!(order, [nested, dir.path().join("a"), dir.path().to_owned()]);
+        assert_eq!(listed_below([dir.path()]).unwrap(), [0, 5, 77]);
+        assert!(
+            listed_below([dir.path().join("absent").as_path()])
+                .unwrap()
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn spares_itself_and_init() {
+        let list = || Ok(vec![0, 1, -1, std::process::id() as i32]);
+        assert_eq!(send(list, Signal::SIGKILL).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_process_that_is_not_listed_any_more_is_not_hit() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("600")
+            .spawn()
+            .unwrap();
+        let pid = child.id() as i32;
+        // Its number was that of a job's process; then it left, or the number was given away.
+        let times = std::cell::Cell::new(0);
+        let list = || {
+            times.set(times.get() + 1);
+            Ok(if times.get() == 1 { vec![pid] } else { vec![] })
+        };
+        assert_eq!(send(list, Signal::SIGKILL).unwrap(), 0);
+        assert!(child.try_wait().unwrap().is_none());
+        assert_eq!(send(|| Ok(vec![pid]), Signal::SIGKILL).unwrap(), 1);
+        assert!(!child.wait().unwrap().success());
+    }
+}

@@ -1,0 +1,164 @@
+//! `libra agent`
+
+use super::args::{AgentArgs, Args};
+use super::metrics::Watch;
+use super::{CONFIG_FILE, Done, Failure, answer, load_config, named_config};
+use libra_host::control::{ControlLoop, Round};
+use libra_host::{Host, HostError};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+fn system(action: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
+    move |errno| {
+        Failure::Host(HostError::System {
+            action,
+            error: errno.into(),
+        })
+    }
+}
+
+pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
+    let host = Host::open(load_config(args)?)?;
+    libra_host::supervise::raise_file_limit();
+    let mut stop = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        stop.add(signal);
+    }
+    stop.thread_block().map_err(system("hold back signals"))?;
+    let stop = SignalFd::with_flags(&stop, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(system("wait for signals"))?;
+    match host.unenforced() {
+        Some(reason) => log::error!("shares are NOT enforced on this host: {reason}"),
+        None => log::info!("{}", host.enforcement()),
+    }
+    log::info!(
+        "{} with {} processors; registry {}",
+        host.machine().name,
+        host.machine().spec.processors,
+        host.registry().directory().display()
+    );
+    let interval = Duration::from_secs_f64(host.config().agent.interval.0.min(3600.0));
+    let mut watch = match agent.once {
+        true => None,
+        false => Watch::start(&host, agent.metrics),
+    };
+    let mut control: Option<ControlLoop<'_>> = None;
+    let mut failing = false;
+    let mut waiting = false;
+    let mut rules = Rules::of(args);
+    loop {
+        let start = Instant::now();
+        rules.look();
+        let led = control.is_some();
+        let round = host.lead_a_round(&mut control);
+        if let Some(watch) = &mut watch {
+            watch.round(&round, control.as_mut(), start.elapsed());
+        }
+        if !led && control.is_some() {
+            host.clean()?;
+            host.report_orphans()?;
+            if waiting {
+                log::info!("this process now runs the control loop of this host");
+            }
+            waiting = false;
+        }
+        match round {
+            Ok(Some(round)) => {
+                failing = false;
+                if round.adjusted + round.drifted + round.ended > 0 {
+                    log::debug!("{round:?} in {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+                }
+                if args.json && agent.once {
+                    return answer(&format!("{}\n", json(&round)), 0);
+                }
+            }
+            // Said once, not every second for a weekend.
+            Err(error) if !failing => {
+                failing = true;
+                log::error!("{error}; trying again every {} s", interval.as_secs_f64());
+                if agent.once {
+                    return Err(error.into());
+                }
+            }
+            Err(_) => {}
+            Ok(None) if agent.once => {
+                let text = if args.json {
+                    serde_json::json!({"led": false}).to_string()
+                } else {
+                    "another process runs the control loop of this host; nothing was done".into()
+                };
+                return answer(&format!("{text}\n"), 0);
+            }
+            Ok(None) if !waiting => {
+                waiting = true;
+                log::info!(
+                    "another process runs the control loop of this host; waiting to take over"
+                );
+            }
+            Ok(None) => {}
+        }
+        if agent.once {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let pause = interval.saturating_sub(start.elapsed()).as_millis().max(1);
+        let pause = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
+        let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut fds, pause);
+        if stop
+            .read_signal()
+            .map_err(system("read signals"))?
+            .is_some()
+        {
+            log::info!("the agent ends; jobs run on at the shares they have");
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+/// The file that the rules are of: whether it is still there. The agent goes on by what it has read.
+struct Rules {
+    file: Option<PathBuf>,
+    looked: Instant,
+}
+
+impl Rules {
+    /// So often.
+    const EVERY: Duration = Duration::from_secs(60);
+
+    fn of(args: &Args) -> Rules {
+        let named = named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"));
+        let file = named.unwrap_or_else(|| CONFIG_FILE.into());
+        Rules {
+            file: file.exists().then_some(file),
+            looked: Instant::now(),
+        }
+    }
+
+    fn look(&mut self) {
+        if self.looked.elapsed() < Rules::EVERY {
+            return;
+        }
+        self.looked = Instant::now();
+        if let Some(file) = self.file.as_ref().filter(|file| !file.exists()) {
+            log::error!(
+                "{} is gone; the agent goes on by the rules that it has read of it. Put it back",
+                file.display()
+            );
+        }
+    }
+}
+
+fn json(round: &Round) -> serde_json::Value {
+    serde_json::json!({
+        "led": true,
+        "jobs": round.jobs,
+        "adjusted": round.adjusted,
+        "drifted": round.drifted,
+        "ended": round.ended,
+    })
+}

@@ -1,0 +1,49 @@
+//! `libra cancel`
+
+use super::args::{Args, CancelArgs};
+use super::{Done, exit, load_config, say};
+use libra_host::{Host, HostError};
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+pub fn cancel(cancel: &CancelArgs, args: &Args) -> Done {
+    let host = Host::open(load_config(args)?)?;
+    let mut out = std::io::stdout().lock();
+    let mut code = ExitCode::SUCCESS;
+    let mut unwritten = None;
+    // Whatever fails for one, the others are still to be cancelled.
+    for id in &cancel.jobs {
+        match host.cancel(id) {
+            Ok(()) => {
+                let text = if args.json {
+                    serde_json::json!({"cancelled": id}).to_string()
+                } else {
+                    format!("job {id} cancelled")
+                };
+                if let Err(error) = writeln!(out, "{text}") {
+                    unwritten = Some(error);
+                }
+            }
+            Err(error) => {
+                if has_ended(&host, &error) {
+                    say(format_args!("libra: job {id} has ended already"));
+                } else {
+                    say(format_args!("libra: {error}"));
+                }
+                code = ExitCode::from(exit::FAILED);
+            }
+        }
+    }
+    match unwritten {
+        Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(code),
+    }
+}
+
+/// Is the unknown job one that 'libra status' still shows?
+fn has_ended(host: &Host, error: &HostError) -> bool {
+    let HostError::UnknownJob(id) = error else {
+        return false;
+    };
+    matches!(host.registry().read(id), Ok(Some(entry)) if !entry.is_live())
+}

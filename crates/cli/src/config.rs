@@ -1,0 +1,138 @@
+//! `libra config`
+
+use super::args::{Args, ConfigCommand};
+use super::{CONFIG_FILE, Done, answer, named_config, site_config};
+use libra_cgroup::Enforcement;
+use libra_config::{Config, ConfigError, DEFAULT_TOML, VersionChoice};
+use libra_host::machine::Machine;
+use libra_host::registry::Registry;
+use libra_units::{memory, processors};
+use serde_json::json;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+pub fn config(command: &ConfigCommand, args: &Args) -> Done {
+    match command {
+        ConfigCommand::Default => answer(DEFAULT_TOML, 0),
+        ConfigCommand::Check { file } => check(file.as_deref(), args),
+    }
+}
+
+fn check(file: Option<&Path>, args: &Args) -> Done {
+    let environment = std::env::var_os("LIBRA_CONFIG");
+    let named = named_config(file.or(args.config.as_deref()), environment);
+    let (origin, found) = match named {
+        Some(path) => {
+            let origin = path.display().to_string();
+            (
+                origin.clone(),
+                Config::from_file(&path).map(|config| (origin, config)),
+            )
+        }
+        None => {
+            let found = site_config(Path::new(CONFIG_FILE)).map(|found| {
+                let origin = found.origin.map(|file| file.display().to_string());
+                let origin = origin.unwrap_or_else(|| "built-in defaults".to_string());
+                (origin, found.config)
+            });
+            (CONFIG_FILE.to_string(), found)
+        }
+    };
+    let checked = found.and_then(|(origin, config)| {
+        let warnings = registry_warnings(&origin, &config)?;
+        Ok((origin, config, warnings))
+    });
+    let (origin, config, mut warnings) = match checked {
+        Ok(checked) => checked,
+        Err(error) => {
+            if args.json {
+                let json = json!({"origin": origin, "valid": false, "error": error.to_string()});
+                answer(&format!("{json}\n"), 0)?;
+            }
+            return Err(error.into());
+        }
+    };
+    let machine = Machine::find(&config);
+    let online = machine.online.len();
+    if machine.spec.processors > online as f64 {
+        warnings.push(format!(
+            "node.processors is {} and this host has {online}: shares will not be kept",
+            processors(machine.spec.processors)
+        ));
+    }
+    let enforcement = match libra_cgroup::open(&machine.cgroup_settings(&config)) {
+        Enforcement::Active(enforcer) => enforcer.describe(),
+        Enforcement::None { reason } => format!("NOT enforced: {}", why(&config, &reason)),
+    };
+    if enforcement.starts_with("NOT") && config.cgroup.version != VersionChoice::Off {
+        warnings.push(format!("shares are {enforcement}"));
+    }
+    let rest = (online as f64 - machine.spec.processors).max(0.0);
+    let kept = match rest > 0.0 {
+        true => format!("{} of {online} kept for the system", processors(rest)),
+        false => "none kept for the system".to_string(),
+    };
+    let text = if args.json {
+        let json = json!({
+            "origin": origin,
+            "valid": true,
+            "node": machine.name,
+            "processors": machine.spec.processors,
+            "processors_online": online,
+            "rating": machine.spec.rating,
+            "enforcement": enforcement,
+            "warnings": warnings,
+        });
+        format!("{json}\n")
+    } else {
+        let mut text = format!(
+            "{origin}: valid\nnode {}: {} processors ({}), rating {}, memory {}\nshares: {enforcement}\n",
+            machine.name,
+            processors(machine.spec.processors),
+            kept,
+            machine.spec.rating,
+            memory::show(machine.spec.memory)
+        );
+        for warning in &warnings {
+            text += &format!("warning: {warning}\n");
+        }
+        text
+    };
+    answer(&text, 0)
+}
+
+/// Why nothing is enforced, by the key of the configuration where one is to blame.
+fn why(config: &Config, reason: &str) -> String {
+    let root = &config.cgroup.root;
+    if config.cgroup.version != VersionChoice::Off && root.trim_matches('/').is_empty() {
+        return format!(
+            "cgroup.root is '{root}', all of the hierarchy; write \"auto\" or a path below it, such as \"libra\""
+        );
+    }
+    reason.to_string()
+}
+
+/// Can the registry be where it is to be?
+fn registry_warnings(origin: &str, config: &Config) -> Result<Vec<String>, ConfigError> {
+    let directory = match config.registry.directory.as_str() {
+        "auto" => match Registry::default_directory() {
+            Ok(directory) => directory,
+            Err(error) => return Ok(vec![error.to_string()]),
+        },
+        path => PathBuf::from(path),
+    };
+    let problem = match std::fs::metadata(&directory) {
+        Ok(metadata) if metadata.is_dir() => return Ok(Vec::new()),
+        Ok(_) => "which is no directory".to_string(),
+        // It is made when it is needed.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => format!("which cannot be used: {error}"),
+    };
+    Err(ConfigError::Invalid {
+        origin: origin.to_string(),
+        problem: format!(
+            "registry.directory is '{}', {problem}; name a directory, or one that can be made",
+            directory.display()
+        ),
+    })
+}

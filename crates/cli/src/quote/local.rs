@@ -1,0 +1,114 @@
+//! This host is asked.
+
+use super::{Answered, Question, hold};
+use crate::args::{Args, System};
+use crate::{Failure, load_config, show, terms};
+use libra_accounts::desk::Denied;
+use libra_batch::admit::NotTaken;
+use libra_batch::quote::{Quote, kept_text};
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::job::{Request, Shape};
+use libra_host::Host;
+use libra_system::clock;
+use libra_units::credits;
+use libra_wording::terms::PartialTerms;
+
+/// The request that options and script make, and whether they say a budget; else it is unlimited.
+fn request(
+    question: &Question<'_>,
+    host: &Host,
+    notes: &mut Vec<String>,
+) -> Result<(Request, bool), Failure> {
+    let (mut beside, mut shape) = (PartialTerms::default(), Shape::default());
+    if let (Some(script), true) = (question.script, question.kind != System::Local) {
+        let largest = host.machine().spec.processors.ceil().max(1.0) as u32;
+        let asked = script
+            .asked(question.kind, largest, clock::unix_time(), &terms::deadline)
+            .map_err(Failure::Usage)?;
+        (beside, shape) = (asked.terms, asked.shape);
+        notes.extend(asked.notes);
+    }
+    let args = &question.quote.terms;
+    let has_budget = terms::given(args)?.or(beside).budget.is_some();
+    // What is kept is kept for a budget, with which its job comes.
+    if question.quote.hold.is_none() {
+        beside.budget.get_or_insert(f64::INFINITY);
+    }
+    Ok((terms::request_beside(args, beside, shape)?, has_budget))
+}
+
+/// Gives a quote of this host back.
+pub fn drop_quote(number: &str, args: &Args) -> Result<(), Failure> {
+    Ok(Host::open(load_config(args)?)?.drop_quote(number)?)
+}
+
+/// Asks it.
+pub fn ask(
+    question: &Question<'_>,
+    args: &Args,
+    notes: &mut Vec<String>,
+) -> Result<Answered, Failure> {
+    let host = Host::open(load_config(args)?)?;
+    let (request, has_budget) = request(question, &host, notes)?;
+    let project = question.quote.project.as_deref();
+    let mut quoted = host.quote_over_deadlines(&request, project, has_budget)?;
+    let mut kept = None;
+    if let Some(seconds) = hold(question)? {
+        (quoted.verdict, kept) = host.keep_quote(&request, project, seconds)?;
+    }
+    let mut quote = Quote {
+        price: quoted.price,
+        needs: quoted.needs,
+        curve: quoted.curve,
+        ..Quote::of(&request)
+    };
+    let mut more = vec![("unenforced", host.unenforced().into())];
+    let mut warnings = Vec::new();
+    match quoted.verdict {
+        Ok(offer) => {
+            quote.accepted = true;
+            quote.price = offer.price;
+            quote.share = Some(offer.share);
+            quote.node = Some(host.machine().name.clone());
+            let words = show::terms(&host, &quoted.judged, &offer);
+            quote.text = format!("accepted: {words}");
+            quote.say_needs(&|budget| format!("budget={}", credits(budget)));
+            if let Some(kept) = &kept {
+                let use_it = format!("libra run --quote {}", kept.number);
+                let line = kept_text(kept, clock::unix_time(), &use_it);
+                quote.text += &format!("\n{line}");
+            }
+            quote.kept = kept;
+            more.push(("loadfree", offer.loadfree.into()));
+            if let Some(reason) = host.unenforced() {
+                warnings.push(format!(
+                    "warning: its share would NOT be enforced: {reason}"
+                ));
+            }
+        }
+        Err(not) => {
+            let name = |_| host.machine().name.clone();
+            let write = |offer: &CounterOffer| Some(offer.to_string());
+            quote.not_taken(&not, &name, &write);
+            quote.text = match &not {
+                NotTaken::Refused(refusal) => show::refusal(&host, refusal).join("\n"),
+                NotTaken::Denied(denied) => denied.text(),
+                NotTaken::Other { text, .. } => text.clone(),
+            };
+            if let NotTaken::Denied(Denied::Fault(problem)) = &not {
+                // Whose accounts these are need not let everybody read them.
+                let reason = format!(
+                    "it costs {} credits; whether your account covers it is not known here, so 'libra run' refuses it ({problem})",
+                    credits(quoted.price)
+                );
+                quote.text = format!("refused ({}): {reason}", not.category());
+                quote.reason = Some(reason);
+            }
+        }
+    }
+    Ok(Answered {
+        quote,
+        more,
+        warnings,
+    })
+}

@@ -1,0 +1,220 @@
+//! `libra quote`: what a job would cost at which deadline, and whether it would be accepted.
+//!
+//! [`script`] reads a job script, [`local`] asks this host, [`remote`] a batch system; [`chart`] and [`picture`] draw the answer.
+
+mod chart;
+mod local;
+mod picture;
+mod remote;
+mod sbatch;
+mod script;
+
+use super::args::{Args, QuoteArgs, System};
+use super::qsub::find;
+use super::{Done, Failure, answer, exit, note, say, status};
+use libra_batch::quote::Quote;
+use libra_units::duration;
+use script::Script;
+use serde_json::Value;
+use std::io::IsTerminal;
+use std::path::Path;
+
+/// What the answer is worth to whoever asked.
+struct Answered {
+    quote: Quote,
+    /// What only this host says, for programs.
+    more: Vec<(&'static str, Value)>,
+    /// Lines for people, after the verdict.
+    warnings: Vec<String>,
+}
+
+/// A question.
+struct Question<'a> {
+    quote: &'a QuoteArgs,
+    script: Option<&'a Script>,
+    /// Whose lines of the script count.
+    kind: System,
+}
+
+/// For how many seconds it is to be kept, where it is.
+fn hold(question: &Question<'_>) -> Result<Option<f64>, Failure> {
+    let text = question.quote.hold.as_deref();
+    let seconds = text.map(duration::parse).transpose();
+    let seconds = seconds.map_err(|error| Failure::Usage(format!("--hold: {error}")))?;
+    match seconds {
+        Some(seconds) if seconds <= 0.0 => Err(Failure::Usage(
+            "--hold: a quote is kept for more than 0 s".to_string(),
+        )),
+        seconds => Ok(seconds),
+    }
+}
+
+/// A job script as it is read at most, in bytes: it may be an archive that unpacks itself.
+const LARGEST_SCRIPT: u64 = 64 << 20;
+
+pub fn quote(quote: &QuoteArgs, args: &Args) -> Done {
+    let script = quote.script.as_deref().map(read).transpose()?;
+    let kinds = script.as_ref().map_or_else(Vec::new, Script::kinds);
+    let (system, kind, mut notes) = choose(quote.system, &kinds, &is_here);
+    let question = Question {
+        quote,
+        script: script.as_ref(),
+        kind,
+    };
+    if let Some(number) = &quote.drop {
+        match system {
+            System::Local => local::drop_quote(number, args)?,
+            System::Pbs => remote::pbs_drop(number)?,
+            System::Slurm => remote::slurm_drop(number)?,
+        }
+        return answer(&note(args, &format!("quote {number} was given back")), 0);
+    }
+    let answered = match system {
+        System::Local => local::ask(&question, args, &mut notes)?,
+        System::Pbs => remote::pbs(&question)?,
+        System::Slurm => remote::slurm(&question)?,
+    };
+    if let Some(file) = &quote.svg {
+        std::fs::write(file, picture::svg(&answered.quote)).map_err(|error| Failure::File {
+            file: file.clone(),
+            error,
+        })?;
+    }
+    let code = if answered.quote.accepted {
+        0
+    } else {
+        exit::REFUSED
+    };
+    if args.json {
+        let mut json = answered.quote.json(system.name());
+        for (key, value) in answered.more {
+            json[key] = value;
+        }
+        json["notes"] = notes.into();
+        return answer(&format!("{json}\n"), code);
+    }
+    for note in &notes {
+        say(format_args!("libra: {note}"));
+    }
+    let mut text = format!("{}\n", answered.quote.text);
+    for warning in &answered.warnings {
+        text += &format!("{warning}\n");
+    }
+    let out = std::io::stdout();
+    if quote.chart || out.is_terminal() {
+        let size = terminal_size::terminal_size_of(&out);
+        let width = size.map_or(80, |(width, _)| usize::from(width.0));
+        let chart = chart::chart(&answered.quote, width, status::utf8());
+        if !chart.is_empty() {
+            text += &format!("\n{chart}");
+        }
+    }
+    answer(&text, code)
+}
+
+fn read(path: &Path) -> Result<Script, Failure> {
+    let name = path.display().to_string();
+    let cannot = |problem: &dyn std::fmt::Display| {
+        Failure::Usage(format!(
+            "{name}: cannot be read: {problem}; name a job script, or leave it out and give the terms as options"
+        ))
+    };
+    let data = std::fs::metadata(path).map_err(|error| cannot(&error))?;
+    if !data.is_file() || data.len() > LARGEST_SCRIPT {
+        return Err(cannot(&"it is no plain file of at most 64 MiB"));
+    }
+    let bytes = std::fs::read(path).map_err(|error| cannot(&error))?;
+    Ok(Script {
+        name,
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+    })
+}
+
+/// Is a system's own command here?
+fn is_here(system: System) -> bool {
+    match system {
+        System::Local => true,
+        System::Pbs => find::real(&find::Surroundings::of_this_process()).is_ok(),
+        System::Slurm => remote::sbatch().is_some(),
+    }
+}
+
+fn lines_of(system: System) -> &'static str {
+    match system {
+        System::Local => "",
+        System::Pbs => "#PBS",
+        System::Slurm => "#SBATCH",
+    }
+}
+
+/// Whom to ask, whose lines count, and what the user is told of both. `kinds`: what the script has lines of.
+fn choose(
+    wanted: Option<System>,
+    kinds: &[System],
+    is_here: &dyn Fn(System) -> bool,
+) -> (System, System, Vec<String>) {
+    let mut notes = Vec::new();
+    let here = kinds.iter().copied().find(|kind| is_here(*kind));
+    let first = here.or(kinds.first().copied());
+    let (system, kind) = match wanted {
+        Some(System::Local) => (System::Local, first.unwrap_or(System::Local)),
+        Some(system) => {
+            if !kinds.is_empty() && !kinds.contains(&system) {
+                notes.push(format!("the script has no {} lines", lines_of(system)));
+            }
+            (system, system)
+        }
+        None => {
+            let kind = first.unwrap_or(System::Local);
+            if let (None, false) = (here, kinds.is_empty()) {
+                notes.push(format!(
+                    "the script has {} lines and {} is not here: this is what this host says",
+                    lines_of(kind),
+                    if kind == System::Pbs {
+                        "qsub"
+                    } else {
+                        "sbatch"
+                    },
+                ));
+            }
+            (here.unwrap_or(System::Local), kind)
+        }
+    };
+    if let ([one, other], true) = (kinds, kinds.contains(&kind)) {
+        let left = if *one == kind { other } else { one };
+        notes.push(format!(
+            "the script has #PBS and #SBATCH lines: the {} lines were taken; --system {} asks with the others",
+            lines_of(kind),
+            left.name()
+        ));
+    }
+    (system, kind, notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_to_ask() {
+        use System::{Local, Pbs, Slurm};
+        for (wanted, kinds, here, expected, notes) in [
+            (None, &[][..], &[Pbs, Slurm][..], (Local, Local), 0),
+            (None, &[Slurm], &[Pbs, Slurm], (Slurm, Slurm), 0),
+            (None, &[Pbs], &[Pbs, Slurm], (Pbs, Pbs), 0),
+            (None, &[Pbs], &[Slurm], (Local, Pbs), 1),
+            (None, &[Pbs, Slurm], &[Slurm], (Slurm, Slurm), 1),
+            (None, &[Slurm, Pbs], &[Pbs, Slurm], (Slurm, Slurm), 1),
+            (None, &[Slurm, Pbs], &[], (Local, Slurm), 2),
+            (Some(Local), &[Slurm, Pbs], &[Pbs], (Local, Pbs), 1),
+            (Some(Local), &[], &[Pbs], (Local, Local), 0),
+            (Some(Pbs), &[Slurm], &[], (Pbs, Pbs), 1),
+            (Some(Pbs), &[], &[], (Pbs, Pbs), 0),
+        ] {
+            let (system, kind, told) = choose(wanted, kinds, &|system| here.contains(&system));
+            let what = format!("{wanted:?} {kinds:?} {here:?}: {told:?}");
+            assert_eq!((system, kind), expected, "{what}");
+            assert_eq!(told.len(), notes, "{what}");
+        }
+    }
+}

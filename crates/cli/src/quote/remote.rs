@@ -1,0 +1,281 @@
+//! A batch system is asked, through its own command: the job is handed over with the word that it is only a question, which Libra
+//! in the server answers and never queues.
+
+use super::{Answered, Question, hold};
+use crate::qsub::find;
+use crate::{Failure, terms};
+use libra_batch::quote::{MARK, Quote, find_dropped};
+use libra_core::book::kept::Order;
+use libra_core::decision::job::DeadlineType;
+use libra_slurm::array::PREFIX;
+use libra_system::clock;
+use libra_units::{duration, memory};
+use libra_wording::terms::PartialTerms;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// sbatch, where PATH names it.
+pub fn sbatch() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    (std::env::split_paths(&path).map(|directory| directory.join("sbatch")))
+        .find(|program| nix::unistd::access(program, nix::unistd::AccessFlags::X_OK).is_ok())
+}
+
+/// Each term that was given, as a key and a value.
+fn pairs(given: &PartialTerms) -> Vec<(&'static str, String)> {
+    let budget = given.budget.map(|budget| match budget.is_finite() {
+        true => budget.to_string(),
+        false => "unlimited".to_string(),
+    });
+    let kind = given.deadline_type.map(|kind| match kind {
+        DeadlineType::Hard => "hard".to_string(),
+        DeadlineType::Soft => "soft".to_string(),
+    });
+    [
+        ("estimate", given.estimate.map(|value| value.to_string())),
+        ("deadline", given.deadline.map(|value| value.to_string())),
+        ("budget", budget),
+        ("deadline_type", kind),
+        (
+            "penalty_rate",
+            given.penalty_rate.map(|value| value.to_string()),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key, value?)))
+    .collect()
+}
+
+/// Bytes of `--memory`, where it was given.
+fn memory_of(question: &Question<'_>) -> Result<Option<u64>, Failure> {
+    let text = question.quote.terms.memory.as_deref();
+    text.map(|text| {
+        memory::parse(text).map_err(|error| Failure::Usage(format!("--memory: {error}")))
+    })
+    .transpose()
+}
+
+/// Asks slurmctld, through sbatch.
+pub fn slurm(question: &Question<'_>) -> Result<Answered, Failure> {
+    let sbatch = sbatch().ok_or_else(no_sbatch)?;
+    let given = terms::given(&question.quote.terms)?;
+    let mut command = Command::new(sbatch);
+    // With a Slurm that knows nothing of quotes nothing is submitted either.
+    command.arg("--test-only");
+    command.arg(format!(
+        "--{}={}",
+        libra_slurm::QUOTE_OPTION,
+        order(question)?
+    ));
+    for (key, value) in pairs(&beside_comment(question, given, &mut command)) {
+        let option = libra_slurm::OPTIONS.iter().find(|(_, known)| *known == key);
+        if let Some((option, _)) = option {
+            command.arg(format!("--{option}={value}"));
+        }
+    }
+    if let Some(project) = &question.quote.project {
+        command.arg(format!("--account={project}"));
+    }
+    if let Some(processors) = terms::processors(&question.quote.terms)? {
+        command.arg("--ntasks=1");
+        command.arg(format!("--cpus-per-task={processors}"));
+    }
+    if let Some(bytes) = memory_of(question)? {
+        command.arg(format!("--mem={}M", bytes.div_ceil(1 << 20)));
+    }
+    match &question.quote.script {
+        Some(script) => command.arg(script).args(&question.quote.arguments),
+        None => command.arg("--wrap=true"),
+    };
+    answered(&run(&mut command, "sbatch")?, "sbatch")
+}
+
+/// Terms in a script's comment cannot be given as options as well: then all of them are given so, in place of the comment.
+fn beside_comment(
+    question: &Question<'_>,
+    given: PartialTerms,
+    command: &mut Command,
+) -> PartialTerms {
+    let now = clock::unix_time();
+    let script = (question.script).filter(|_| given != PartialTerms::default());
+    // What cannot be read in it is for sbatch to say.
+    let submission = script.and_then(|script| script.submission(now, &terms::deadline).ok());
+    let in_comment = |comment: &String| comment.trim().starts_with(PREFIX);
+    match submission {
+        Some(submission) if submission.comment.as_ref().is_some_and(in_comment) => {
+            command.arg("--comment=quote");
+            given.or(submission.given(now).unwrap_or_default())
+        }
+        _ => given,
+    }
+}
+
+/// Asks pbs_server, through the front end for qsub.
+pub fn pbs(question: &Question<'_>) -> Result<Answered, Failure> {
+    if !question.quote.arguments.is_empty() {
+        return Err(Failure::Usage(
+            "PBS passes no arguments to a script; leave them out".to_string(),
+        ));
+    }
+    let given = terms::given(&question.quote.terms)?;
+    let mut command = qsub(&order(question)?)?;
+    let list: Vec<String> = (pairs(&given).iter())
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    if !list.is_empty() {
+        command.arg("-W").arg(list.join(","));
+    }
+    if let Some(project) = &question.quote.project {
+        command.arg("-P").arg(project);
+    }
+    let memory = memory_of(question)?;
+    let processors = terms::processors(&question.quote.terms)?;
+    if processors.is_some() || memory.is_some() {
+        let processors = processors.unwrap_or(1);
+        let memory = memory.map_or_else(String::new, |bytes| format!(":mem={bytes}b"));
+        command.arg("-l");
+        command.arg(format!("select=1:ncpus={processors}{memory}"));
+    }
+    match &question.quote.script {
+        Some(script) => command.arg(script),
+        None => command.args(["--", "/bin/true"]),
+    };
+    let output = run(&mut command, "qsub")?;
+    not_queued(&output)?;
+    answered(&output, "qsub")
+}
+
+fn order(question: &Question<'_>) -> Result<String, Failure> {
+    Ok(match hold(question)? {
+        Some(seconds) => format!("hold:{}", duration::exact(seconds)),
+        None => "ask".to_string(),
+    })
+}
+
+/// The order that gives a quote back.
+fn drop_order(number: &str) -> Result<String, Failure> {
+    let order = format!("drop:{number}");
+    match Order::parse(&order) {
+        Ok(_) => Ok(order),
+        Err(problem) => Err(Failure::Usage(format!("--drop: {problem}"))),
+    }
+}
+
+/// Gives a quote of the Slurm cluster back.
+pub fn slurm_drop(number: &str) -> Result<(), Failure> {
+    let mut command = Command::new(sbatch().ok_or_else(no_sbatch)?);
+    command.arg("--test-only");
+    command.arg(format!(
+        "--{}={}",
+        libra_slurm::QUOTE_OPTION,
+        drop_order(number)?
+    ));
+    dropped(&run(command.arg("--wrap=true"), "sbatch")?, "sbatch")
+}
+
+/// Gives a quote of the PBS server back.
+pub fn pbs_drop(number: &str) -> Result<(), Failure> {
+    let mut command = qsub(&drop_order(number)?)?;
+    let output = run(command.args(["--", "/bin/true"]), "qsub")?;
+    not_queued(&output)?;
+    dropped(&output, "qsub")
+}
+
+fn dropped(output: &Output, name: &str) -> Result<(), Failure> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    match find_dropped(&said) {
+        Some(_) => Ok(()),
+        None => Err(no_answer(&said, name)),
+    }
+}
+
+/// The front end for qsub, with a question.
+fn qsub(order: &str) -> Result<Command, Failure> {
+    find::real(&find::Surroundings::of_this_process()).map_err(Failure::Usage)?;
+    let myself = std::env::current_exe().map_err(|error| {
+        Failure::Usage(format!(
+            "this program cannot be found to be called: {error}"
+        ))
+    })?;
+    let mut command = Command::new(myself);
+    command.args(["qsub", "-l"]);
+    command.arg(format!("{}={order}", libra_pbs::QUOTE));
+    Ok(command)
+}
+
+/// Where the resource is known and nobody looked at it, there is a job now.
+fn not_queued(output: &Output) -> Result<(), Failure> {
+    if !output.status.success() {
+        return Ok(());
+    }
+    let job = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    Err(Failure::Usage(format!(
+        "PBS has queued the question as job {job}: Libra's hooks are switched off or of an older version; delete it with 'qdel {job}', and ask the administrators for 'libra pbs check'"
+    )))
+}
+
+fn no_sbatch() -> Failure {
+    Failure::Usage("there is no sbatch in PATH; --system local asks this host".to_string())
+}
+
+fn run(command: &mut Command, name: &str) -> Result<Output, Failure> {
+    (command.stdin(Stdio::null()).output())
+        .map_err(|error| Failure::Usage(format!("{name} cannot be called: {error}")))
+}
+
+/// The answer in what the command has printed, or what it said instead.
+fn answered(output: &Output, name: &str) -> Result<Answered, Failure> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    match Quote::find(&said) {
+        Some(quote) => Ok(Answered {
+            quote,
+            more: Vec::new(),
+            warnings: Vec::new(),
+        }),
+        None if said.contains(MARK) => Err(Failure::Usage(format!(
+            "{name} has cut the answer short, or it is of another version of Libra: {}",
+            said.chars().take(200).collect::<String>()
+        ))),
+        None => Err(no_answer(&said, name)),
+    }
+}
+
+fn no_answer(said: &str, name: &str) -> Failure {
+    let lines: Vec<&str> = (said.lines().map(str::trim))
+        .filter(|line| !line.is_empty())
+        .collect();
+    // What Libra itself has to say needs no explanation.
+    let why = match lines.iter().any(|line| line.contains("libra: ")) {
+        true => "",
+        false => {
+            "; perhaps Libra, with quotes, is not in this cluster, or no server answers; --system local asks this host"
+        }
+    };
+    let said = match lines.is_empty() {
+        true => "it said nothing".to_string(),
+        false => lines.join("; "),
+    };
+    Failure::Usage(format!("{name} gave no quote: {said}{why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_handed_over_as_they_were_given() {
+        let given = PartialTerms {
+            deadline: Some(90.5),
+            budget: Some(f64::INFINITY),
+            deadline_type: Some(DeadlineType::Soft),
+            ..PartialTerms::default()
+        };
+        let expected = [
+            ("deadline", "90.5"),
+            ("budget", "unlimited"),
+            ("deadline_type", "soft"),
+        ];
+        let expected = expected.map(|(key, value)| (key, value.to_string()));
+        assert_eq!(pairs(&given), expected);
+    }
+}

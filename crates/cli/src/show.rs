@@ -1,0 +1,193 @@
+//! What `run` and `quote` say, for people and as JSON.
+
+use jiff::{Span, Zoned};
+use libra_batch::quote::OtherOffer;
+use libra_core::decision::job::Request;
+use libra_core::decision::refusal::Refusal;
+use libra_host::Host;
+use libra_host::entry::{Conclusion, Entry};
+use libra_host::submit::Terms;
+use libra_units::{credits, duration};
+use serde_json::{Value, json};
+
+/// A share as percent of a processor: to a tenth, a tiny one to one figure.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if !(percent > 0.0 && percent < 0.1) {
+        return libra_units::percent(share);
+    }
+    let decimals = -percent.log10().floor() as usize;
+    let text = format!("{percent:.decimals$}");
+    // Rounding may have carried: 0.0099 is 0.010.
+    format!("{} %", text.trim_end_matches('0'))
+}
+
+/// What an accepted job gets, in words.
+pub fn terms(host: &Host, request: &Request, terms: &Terms) -> String {
+    let shape = &request.shape;
+    let each = match shape.slots() {
+        1 => "a processor".to_string(),
+        slots => format!("each of {slots} processors"),
+    };
+    format!(
+        "{} of {each} on {}, finished {}, for {} of {} credits",
+        percent(terms.share),
+        host.machine().name,
+        by(request.terms.deadline),
+        credits(terms.price),
+        credits(request.terms.budget),
+    )
+}
+
+/// A deadline from now, as a clock time where that says more.
+fn by(deadline: f64) -> String {
+    let left = duration::show(deadline);
+    let at = Span::new()
+        .try_milliseconds((deadline * 1000.0) as i64)
+        .ok()
+        .and_then(|span| Zoned::now().checked_add(span).ok());
+    match at {
+        Some(at) if deadline < 12.0 * 3600.0 => {
+            format!("by {} (in {left})", at.strftime("%H:%M:%S"))
+        }
+        Some(at) => format!("by {} (in {left})", at.strftime("%Y-%m-%d %H:%M")),
+        None => format!("in {left}"),
+    }
+}
+
+/// A refusal in words, a line for the reason and one for each counter-offer.
+pub fn refusal(host: &Host, refusal: &Refusal) -> Vec<String> {
+    let reason = refusal.reason.text(|_| host.machine().name.clone());
+    let mut lines = vec![format!("refused ({}): {reason}", refusal.reason.category())];
+    if refusal.counter_offers.is_empty() {
+        lines.push(
+            "no other deadline, budget or number of processors by itself would be accepted now"
+                .to_string(),
+        );
+    }
+    for (index, offer) in refusal.counter_offers.iter().enumerate() {
+        let lead = if index == 0 {
+            "accepted now would be"
+        } else {
+            "or"
+        };
+        lines.push(format!("{lead:>21}: {offer}"));
+    }
+    lines
+}
+
+/// What an accepted job gets, for machines. Seconds, processors, credits; null is unlimited.
+pub fn terms_json(host: &Host, request: &Request, terms: &Terms) -> Value {
+    json!({
+        "verdict": "accepted",
+        "node": host.machine().name,
+        "share": terms.share,
+        "slots": request.shape.slots(),
+        "price": terms.price,
+        "budget": limited(request.terms.budget),
+        "estimate_seconds": request.terms.estimate,
+        "deadline_seconds": request.terms.deadline,
+        "loadfree": terms.loadfree,
+    })
+}
+
+/// A refusal for machines.
+pub fn refusal_json(host: &Host, refusal: &Refusal) -> Value {
+    let offers: Vec<Value> = (refusal.counter_offers.iter())
+        .map(|offer| {
+            let offer = OtherOffer::new(offer, offer.to_string());
+            let mut values = offer.values;
+            values.insert("text".to_string(), offer.text.into());
+            values.into()
+        })
+        .collect();
+    json!({
+        "verdict": "refused",
+        "category": refusal.reason.category(),
+        "reason": refusal.reason.text(|_| host.machine().name.clone()),
+        "counter_offers": offers,
+    })
+}
+
+/// How a job ended, in words.
+pub fn ending(entry: &Entry) -> String {
+    let Some(ending) = &entry.ending else {
+        return format!("job {} has not ended", entry.id);
+    };
+    let took = ending.at - entry.submitted;
+    let terms = &entry.request.terms;
+    let late = duration::show((took - terms.deadline).max(0.0));
+    let in_time = took <= terms.deadline;
+    let when = match in_time {
+        true => "in time".to_string(),
+        false => format!("{late} after its deadline"),
+    };
+    let verdict = match (entry.conclusion(), entry.stopped) {
+        (Some(Conclusion::Finished), _) if in_time => "met its deadline".to_string(),
+        (Some(Conclusion::Finished), _) => format!("missed its deadline by {late}"),
+        (Some(Conclusion::Cancelled), _) => format!("was cancelled {when}"),
+        (Some(Conclusion::Stopped), Some(why)) => {
+            format!("was ended {when}, because {}", why.in_words())
+        }
+        (Some(Conclusion::Failed), _) => match (ending.exit_code, ending.signal) {
+            (Some(code), _) => format!("failed {when} (exit code {code})"),
+            (_, Some(signal)) => format!("failed {when} (signal {signal})"),
+            _ => format!("failed {when}, it never started"),
+        },
+        _ => format!("ended {when}, nobody saw how"),
+    };
+    format!(
+        "job {} {verdict}: ended after {} of {}, used {} of the estimated {}",
+        entry.id,
+        duration::show(took),
+        duration::show(terms.deadline),
+        duration::show(ending.used / f64::from(entry.slots.max(1))),
+        duration::show(terms.estimate),
+    )
+}
+
+/// How a job ended, for machines.
+pub fn ending_json(entry: &Entry) -> Value {
+    let ending = entry.ending.as_ref();
+    json!({
+        "event": "ended",
+        "job": entry.id,
+        "conclusion": entry.conclusion(),
+        "in_time": entry.in_time(),
+        "reason": entry.stopped,
+        "met": ending.is_some_and(|e| e.met),
+        "cancelled": ending.is_some_and(|e| e.cancelled),
+        "elapsed_seconds": ending.map(|e| e.at - entry.submitted),
+        "deadline_seconds": entry.request.terms.deadline,
+        "used_seconds": ending.map(|e| e.used),
+        "estimate_seconds": entry.request.terms.estimate,
+        "slots": entry.slots,
+        "exit_code": ending.and_then(|e| e.exit_code),
+        "signal": ending.and_then(|e| e.signal),
+    })
+}
+
+fn limited(amount: f64) -> Option<f64> {
+    amount.is_finite().then_some(amount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn a_share_is_never_shown_as_nothing() {
+        for (share, text) in [
+            (0.525, "52.5 %"),
+            (0.001, "0.1 %"),
+            (0.0006, "0.06 %"),
+            (0.000_03, "0.003 %"),
+            (0.000_099_6, "0.01 %"),
+            (3e-9, "0.0000003 %"),
+            (0.0, "0 %"),
+            (1.0, "100 %"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
+    }
+}

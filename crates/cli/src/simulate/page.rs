@@ -1,0 +1,315 @@
+//! The page of a simulation: what [`libra_plots`] is told.
+
+use super::print::Results;
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::pricing::AnyPricing;
+use libra_plots::scale::count;
+use libra_simulator::experiment::Run;
+use libra_simulator::report::page::Results as Figures;
+use libra_simulator::report::{Clock, PolicyRun, Report, Sweep};
+use libra_simulator::setting::{Parameter, Setting};
+use libra_workload::terms::{Amounts, Estimates, TermsModel};
+
+/// The page, as HTML.
+pub fn page(results: &Results<'_>, runs: &[Run]) -> String {
+    let plan = results.plan;
+    let part = results.part;
+    let setting = &results.settings[0];
+    let words = [
+        "no", "one", "two", "three", "four", "five", "six", "seven", "eight",
+    ];
+    let who = match &plan.policies[..] {
+        [only] => only.name.to_string(),
+        all => match words.get(all.len()) {
+            Some(word) => format!("{word} policies"),
+            None => format!("{} policies", all.len()),
+        },
+    };
+    let log = part.name.trim_end_matches(".gz").trim_end_matches(".swf");
+    let jobs = count(results.made.jobs.len() as u64);
+    let machine = machine(setting);
+    let title = match &plan.sweep {
+        Some(range) => format!(
+            "What {who} would have done to the jobs of {log}, over the {}",
+            range.parameter.words()
+        ),
+        None => format!("What {who} would have done to the jobs of {log}"),
+    };
+    let swept_nodes = plan
+        .sweep
+        .as_ref()
+        .is_some_and(|range| range.parameter == Parameter::Nodes);
+    let subtitle = match swept_nodes {
+        true => format!("{jobs} jobs, submitted in {}", part.span()),
+        false => format!("{jobs} jobs, submitted in {}, on {machine}", part.span()),
+    };
+    Report {
+        title,
+        subtitle,
+        results: figures(results, runs),
+        clock: match part.time_of_day() {
+            _ if setting.model.arrival_delay_factor != 1.0 => Clock::Moved,
+            Some(_) => Clock::Log,
+            None => Clock::FirstJob,
+        },
+        facts: facts(results, &machine),
+        notes: notes(results),
+    }
+    .html()
+}
+
+fn figures(results: &Results<'_>, runs: &[Run]) -> Figures {
+    let plan = results.plan;
+    let names = plan.policies.iter().map(|policy| policy.name.to_string());
+    let summaries = results.summaries.iter();
+    if let Some(range) = &plan.sweep {
+        return Figures::Sweep(Sweep {
+            parameter: range.parameter.words().to_string(),
+            policies: names.collect(),
+            points: range
+                .values
+                .iter()
+                .copied()
+                .zip(summaries.cloned())
+                .collect(),
+        });
+    }
+    // The runs of the first seed stand first, in the order of the policies.
+    let runs = names
+        .zip(summaries.flatten().cloned())
+        .zip(runs)
+        .filter_map(|((name, summary), run)| {
+            let series = run.series.clone()?;
+            Some(PolicyRun {
+                name,
+                summary,
+                series,
+            })
+        });
+    Figures::Runs(runs.collect())
+}
+
+fn machine(setting: &Setting) -> String {
+    let Setting {
+        nodes,
+        processors_per_node: each,
+        ..
+    } = *setting;
+    let nodes = match nodes {
+        1 => "1 node".to_string(),
+        nodes => format!("{} nodes", count(u64::from(nodes))),
+    };
+    let each = match each {
+        1 => "1 processor".to_string(),
+        each => format!("{each} processors"),
+    };
+    format!("{nodes} of {each}")
+}
+
+fn facts(results: &Results<'_>, machine: &str) -> Vec<(String, String)> {
+    let (plan, part, setting) = (results.plan, results.part, &results.settings[0]);
+    let header = &part.log.header;
+    let mut facts: Vec<(&str, String)> =
+        vec![("command", command_line()), ("log", part.name.clone())];
+    for key in ["Computer", "Installation", "Note"] {
+        if let Some(value) = header.value(key) {
+            facts.push((key, value.to_string()));
+        }
+    }
+    let (records, all) = (part.records(), part.log.records.len());
+    let mut jobs = match (records.first(), records.last()) {
+        (Some(first), Some(last)) => format!(
+            "numbers {} to {}, {} of {} in the log",
+            first.number,
+            last.number,
+            count(records.len() as u64),
+            count(all as u64)
+        ),
+        _ => String::new(),
+    };
+    let made = results.made;
+    for (left_out, why) in [
+        (made.never_ran, "never ran"),
+        (made.too_large, "larger than the machine"),
+        (made.no_processors, "of unknown size"),
+        (part.log.skipped as usize, "not readable"),
+    ] {
+        if left_out > 0 {
+            jobs += &format!("; {} left out: {why}", count(left_out as u64));
+        }
+    }
+    facts.push(("jobs", jobs));
+    let swept = plan.sweep.as_ref().map(|range| range.parameter);
+    if swept != Some(Parameter::Nodes) {
+        facts.push(("machine", machine.to_string()));
+    }
+    let model = &setting.model;
+    facts.push(("estimates", estimates(model.estimates)));
+    facts.push(("deadlines", deadlines(model)));
+    facts.push((
+        "budgets",
+        amounts(model.budget, "unlimited", "credits a second"),
+    ));
+    facts.push((
+        "penalties",
+        amounts(model.penalty, "none", "credits a second of delay"),
+    ));
+    if model.arrival_delay_factor != 1.0 {
+        let arrivals = format!("times between submissions × {}", model.arrival_delay_factor);
+        facts.push(("arrivals", arrivals));
+    }
+    if let Some(sla) = &plan.sla {
+        facts.push((
+            "terms given by the site",
+            format!("{} jobs", count(sla.len() as u64)),
+        ));
+    }
+    facts.push(("rules", rules(setting)));
+    if let Some(range) = &plan.sweep {
+        let values: Vec<String> = range.values.iter().map(f64::to_string).collect();
+        let varied = format!("{} = {}", range.parameter.name(), values.join(", "));
+        facts.push(("varied", varied));
+    }
+    facts.push((
+        "seed",
+        match &plan.seeds[..] {
+            [first, .., last] => format!("{first} to {last}"),
+            seeds => seeds.iter().map(u64::to_string).collect(),
+        },
+    ));
+    facts.push(("libra", env!("CARGO_PKG_VERSION").to_string()));
+    let owned = facts.into_iter();
+    owned
+        .map(|(name, value)| (name.to_string(), value))
+        .collect()
+}
+
+fn estimates(estimates: Estimates) -> String {
+    match estimates {
+        Estimates::Trace => "the log's".to_string(),
+        Estimates::Exact => "exact".to_string(),
+        Estimates::Inaccuracy(part) => {
+            format!("run time + {part} × (the log's − run time)")
+        }
+    }
+}
+
+fn deadlines(model: &TermsModel) -> String {
+    let TermsModel {
+        high_urgency,
+        deadline_factor: factor,
+        deadline_ratio: ratio,
+        deadline_spread: spread,
+        ..
+    } = model;
+    let soft = match model.soft_deadlines {
+        true => "; hard for high urgency, soft for the others",
+        false => "; all hard",
+    };
+    format!(
+        "{:.0} % of the jobs of high urgency: deadline / run time has mean {factor}, of the others \
+         {}; standard deviation {spread} × mean, never below 1.05{soft}",
+        high_urgency * 100.0,
+        factor * ratio
+    )
+}
+
+fn amounts(amounts: Option<Amounts>, none: &str, unit: &str) -> String {
+    amounts.map_or(none.to_string(), |amounts| {
+        let Amounts {
+            factor,
+            ratio,
+            spread,
+        } = amounts;
+        format!(
+            "{factor} {unit} of run time, {} for high urgency; standard deviation {spread} × mean",
+            factor * ratio
+        )
+    })
+}
+
+fn rules(setting: &Setting) -> String {
+    let admission = &setting.options.admission;
+    let price = match admission.pricing {
+        AnyPricing::Linear(linear) => format!(
+            "price {} × estimate + {} × estimate / deadline for each processor",
+            linear.alpha, linear.beta
+        ),
+        AnyPricing::Utilisation(price) => format!(
+            "price ({} + {} × processors / those free) × {} × estimate for each processor",
+            price.alpha, price.beta, price.base
+        ),
+    };
+    let spare = match setting.options.spare {
+        Spare::Idle => "idle",
+        Spare::Shared => "shared",
+        Spare::HighestReturn => "to the highest return",
+    };
+    let margin = admission.estimate_margin * 100.0;
+    format!("{price}; margin on estimates {margin} %; spare time {spare}")
+}
+
+fn notes(results: &Results<'_>) -> Vec<String> {
+    let plan = results.plan;
+    let listed = plan.sla.as_ref().map_or(0, |sla| sla.len());
+    let drawn = match listed {
+        0 => {
+            "Deadlines and budgets were drawn at random, as in the papers: no log has them. Their \
+              users might have wanted others."
+                .to_string()
+        }
+        listed => format!(
+            "The site gave terms for {listed} jobs; the others' deadlines and budgets were drawn at \
+             random, as in the papers."
+        ),
+    };
+    let mut notes = vec![drawn];
+    if plan.seeds.len() > 1 && plan.sweep.is_none() {
+        notes.push(format!(
+            "Figures of single jobs and of times (slowdowns, promises, utilisation, hours) show the \
+             run with seed {}.",
+            plan.seeds[0]
+        ));
+    }
+    notes
+}
+
+/// The command as a shell takes it, without what changes no result.
+fn command_line() -> String {
+    let mut words = vec!["libra".to_string()];
+    let mut arguments = std::env::args_os().skip(1);
+    while let Some(argument) = arguments.next() {
+        let argument = argument.to_string_lossy().into_owned();
+        if argument == "--threads" {
+            arguments.next();
+        } else if !argument.starts_with("--threads=") {
+            words.push(quoted(argument));
+        }
+    }
+    words.join(" ")
+}
+
+fn quoted(word: String) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_split_them() {
+        for (word, shown) in [
+            ("--sweep=nodes=1,2", "--sweep=nodes=1,2"),
+            ("my log.swf", "'my log.swf'"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(word.to_string()), shown);
+        }
+    }
+}

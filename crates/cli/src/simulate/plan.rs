@@ -1,0 +1,284 @@
+//! From arguments to what is to be run. What can be wrong in them is said before a log is read.
+
+use crate::args::{Args, SimulateArgs, Spare};
+use crate::{Failure, load_config, say};
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
+use libra_core::decision::allotment;
+use libra_simulator::schedulers::{self, Known, Options};
+use libra_simulator::setting::{Parameter, Range, Setting};
+use libra_units::duration;
+use libra_workload::read::{self, Leniency, Log, Subset, TraceError};
+use libra_workload::sla::{self, Sla};
+use libra_workload::swf::Record;
+use libra_workload::terms::{Estimates, Made, TermsModel};
+use std::path::Path;
+
+/// What is to be run.
+pub struct Plan {
+    /// Policies, no two alike.
+    pub policies: Vec<&'static Known>,
+    /// Seeds, one after the other.
+    pub seeds: Vec<u64>,
+    /// The range of one parameter.
+    pub sweep: Option<Range>,
+    /// Terms that the site gives, and where they are.
+    pub sla: Option<Sla>,
+    /// How many threads.
+    pub threads: usize,
+    /// Without the machine, which the log may tell.
+    setting: Setting,
+    nodes: Option<u32>,
+    processors_per_node: Option<u32>,
+}
+
+impl Plan {
+    pub fn of(simulate: &SimulateArgs, args: &Args) -> Result<Plan, Failure> {
+        let usage = |error: String| Failure::Usage(error);
+        let output = &simulate.output;
+        if output.report.is_some() && output.report == output.outcomes {
+            let problem = "--report and --outcomes name the same file; name two";
+            return Err(usage(problem.to_string()));
+        }
+        if output.outcomes.is_some() && simulate.runs.seeds > 1 {
+            let problem = "--outcomes has the jobs of one seed; leave --seeds out, or run it once \
+                           for each --seed";
+            return Err(usage(problem.to_string()));
+        }
+        let policies = policies(&simulate.policy).map_err(usage)?;
+        let sweep = simulate.runs.sweep.as_deref().map(str::parse::<Range>);
+        let sweep = sweep
+            .transpose()
+            .map_err(|error| usage(format!("--sweep: {error}")))?;
+        let last = simulate.runs.seed.checked_add(simulate.runs.seeds - 1);
+        let last =
+            last.ok_or_else(|| usage("--seed: there are no such large seeds".to_string()))?;
+        let sla = simulate.terms.sla.as_deref().map(sla::read);
+        let plan = Plan {
+            policies,
+            seeds: (simulate.runs.seed..=last).collect(),
+            sweep,
+            sla: sla.transpose().map_err(|error| usage(error.to_string()))?,
+            threads: match simulate.runs.threads {
+                Some(threads) => threads,
+                None => std::thread::available_parallelism().map_or(1, usize::from),
+            },
+            setting: setting(simulate, args)?,
+            nodes: simulate.machine.nodes,
+            processors_per_node: simulate.machine.processors_per_node,
+        };
+        plan.swept(plan.setting)?;
+        Ok(plan)
+    }
+
+    /// The settings on the machine of this log: one, or one for each value of the range.
+    pub fn settings(&self, part: &Part) -> Result<Vec<Setting>, Failure> {
+        let header = &part.log.header;
+        let mut setting = self.setting;
+        let (nodes, each) = match (header.max_nodes(), header.max_processors()) {
+            (Some(nodes), Some(all)) if nodes > 0 && all % nodes == 0 => (Some(nodes), all / nodes),
+            (_, Some(all)) => (Some(all), 1),
+            (nodes, None) => (nodes, 1),
+        };
+        let swept = |range: &Range| range.parameter == Parameter::Nodes;
+        let nodes = self.nodes.or(nodes.filter(|nodes| *nodes > 0));
+        let nodes = nodes.or(self.sweep.as_ref().filter(|range| swept(range)).map(|_| 1));
+        setting.nodes = nodes.ok_or_else(|| {
+            Failure::Usage(format!(
+                "{}: its header has neither MaxNodes nor MaxProcs; say with --nodes how many nodes there are",
+                part.name
+            ))
+        })?;
+        setting.processors_per_node = self.processors_per_node.unwrap_or(each.max(1));
+        self.swept(setting)
+    }
+
+    fn swept(&self, setting: Setting) -> Result<Vec<Setting>, Failure> {
+        let Some(range) = &self.sweep else {
+            return match setting.check() {
+                Ok(()) => Ok(vec![setting]),
+                Err(error) => Err(out_of_range(&error.field.replace('_', "-"), error)),
+            };
+        };
+        let values = range.values.iter();
+        let settings = values.map(|&value| {
+            let mut setting = setting;
+            match range.parameter.set(&mut setting, value) {
+                Ok(()) => Ok(setting),
+                Err(error) => Err(out_of_range(
+                    &format!("sweep {}", range.parameter.name()),
+                    error,
+                )),
+            }
+        });
+        settings.collect()
+    }
+}
+
+fn out_of_range(option: &str, error: libra_core::decision::job::OutOfRange) -> Failure {
+    Failure::Usage(format!(
+        "--{option}: {}, expected {}",
+        error.value, error.expected
+    ))
+}
+
+fn policies(names: &[String]) -> Result<Vec<&'static Known>, String> {
+    let mut policies: Vec<&'static Known> = Vec::new();
+    for name in names {
+        let known = schedulers::find(name.trim()).map_err(|error| format!("--policy: {error}"))?;
+        if policies.iter().any(|other| other.name == known.name) {
+            return Err(format!("--policy: '{}' is there twice", known.name));
+        }
+        policies.push(known);
+    }
+    Ok(policies)
+}
+
+/// All but the machine.
+fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
+    let terms = &simulate.terms;
+    let mut model = match terms.soft {
+        true => TermsModel::libra_sla(),
+        false => TermsModel::default(),
+    };
+    if let Some(estimates) = &terms.estimates {
+        let read = estimates.parse::<Estimates>();
+        model.estimates = read.map_err(|error| Failure::Usage(format!("--estimates: {error}")))?;
+    }
+    let mut setting = Setting {
+        model,
+        options: Options {
+            admission: libra_rules::admission(&load_config(args)?),
+            spare: match simulate.rules.spare {
+                Spare::Idle => allotment::Spare::Idle,
+                Spare::Shared => allotment::Spare::Shared,
+                Spare::HighestReturn => allotment::Spare::HighestReturn,
+            },
+        },
+        nodes: simulate.machine.nodes.unwrap_or(1),
+        processors_per_node: simulate.machine.processors_per_node.unwrap_or(1),
+    };
+    for (parameter, value) in [
+        (Parameter::HighUrgency, terms.high_urgency),
+        (Parameter::DeadlineFactor, terms.deadline_factor),
+        (Parameter::DeadlineRatio, terms.deadline_ratio),
+        (Parameter::DeadlineSpread, terms.deadline_spread),
+        (Parameter::ArrivalDelayFactor, terms.arrival_delay_factor),
+        (Parameter::BudgetFactor, terms.budget_factor),
+        (Parameter::BudgetRatio, terms.budget_ratio),
+        (Parameter::BudgetSpread, terms.budget_spread),
+        (Parameter::PenaltyFactor, terms.penalty_factor),
+        (Parameter::PenaltyRatio, terms.penalty_ratio),
+        (Parameter::PenaltySpread, terms.penalty_spread),
+        (Parameter::EstimateMargin, simulate.rules.estimate_margin),
+    ] {
+        if let Some(value) = value {
+            // What is wrong with another value is said of that one.
+            let mut alone = Setting {
+                nodes: 1,
+                processors_per_node: 1,
+                ..setting
+            };
+            let set = parameter.set(&mut alone, value);
+            set.map_err(|error| out_of_range(parameter.name(), error))?;
+            setting.model = alone.model;
+            setting.options = alone.options;
+        }
+    }
+    Ok(setting)
+}
+
+/// A log, of which a part is simulated.
+pub struct Part {
+    /// What it is called.
+    pub name: String,
+    /// All of it.
+    pub log: Log,
+    subset: Subset,
+}
+
+impl Part {
+    pub fn read(simulate: &SimulateArgs, leniency: Leniency) -> Result<Part, TraceError> {
+        let path = &simulate.trace;
+        let name = match path.file_name() {
+            _ if path == Path::new("-") => "standard input".to_string(),
+            Some(name) => name.to_string_lossy().into_owned(),
+            None => path.display().to_string(),
+        };
+        Ok(Part {
+            name,
+            log: read::read(path, leniency)?,
+            subset: match (simulate.first, simulate.last) {
+                (Some(count), _) => Subset::First(count),
+                (None, Some(count)) => Subset::Last(count),
+                (None, None) => Subset::All,
+            },
+        })
+    }
+
+    pub fn records(&self) -> &[Record] {
+        self.subset.of(&self.log.records)
+    }
+
+    /// Second of the day, by the log's clock, in which the first job was submitted; none where
+    /// the log does not say.
+    pub fn time_of_day(&self) -> Option<f64> {
+        let header = &self.log.header;
+        let first = self.records().iter().find(|record| record.ran())?;
+        let seconds = header.unix_start_time()?.checked_add(first.submit as i64)?;
+        let instant = Timestamp::from_second(seconds).ok()?;
+        let by_name = header
+            .value("TimeZoneString")
+            .and_then(|name| TimeZone::get(name).ok());
+        // Older headers have the winter's offset alone.
+        let by_offset = || {
+            let offset = header.value("TimeZone")?.parse().ok()?;
+            Some(TimeZone::fixed(Offset::from_seconds(offset).ok()?))
+        };
+        let time = instant.to_zoned(by_name.or_else(by_offset)?);
+        let (hour, minute, second) = (time.hour(), time.minute(), time.second());
+        Some(f64::from(hour) * 3600.0 + f64::from(minute) * 60.0 + f64::from(second))
+    }
+
+    /// Says what was left out although it was asked to be simulated.
+    pub fn warn(&self, made: &Made) {
+        let log = &self.log;
+        if log.skipped > 0 {
+            let lines = counted(log.skipped as usize, "line", "lines");
+            say(format_args!("libra: {}: {lines} left out", self.name));
+            for skipped in &log.first_skipped {
+                say(format_args!("libra: {}: {skipped}", self.name));
+            }
+        }
+        if let Some(disorder) = &log.sorted {
+            say(format_args!("libra: {}: sorted; {disorder}", self.name));
+        }
+        for (jobs, why) in [
+            (made.too_large, "larger than the machine"),
+            (
+                made.no_processors,
+                "for which the log does not say how many processors they had",
+            ),
+        ] {
+            if jobs > 0 {
+                let jobs = counted(jobs, "job", "jobs");
+                say(format_args!("libra: {}: left out {jobs} {why}", self.name));
+            }
+        }
+    }
+
+    /// From the first submission to the last, for people.
+    pub fn span(&self) -> String {
+        let mut ran = self.records().iter().filter(|record| record.ran());
+        let first = ran.next().map_or(0.0, |record| record.submit);
+        let last = ran.next_back().map_or(first, |record| record.submit);
+        match last - first {
+            seconds if seconds >= 2.0 * 86_400.0 => format!("{:.0} days", seconds / 86_400.0),
+            seconds => duration::show(seconds),
+        }
+    }
+}
+
+fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

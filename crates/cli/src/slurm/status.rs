@@ -1,0 +1,125 @@
+//! `libra slurm status`: what is committed on which node, and how every job with terms stands.
+//!
+//! Slurm's own records, taken into a book as the plugin does after a restart ([`libra_slurm::records`]): what is shown is what
+//! the next admission would count with.
+
+use super::SlurmError;
+use super::found::{PATIENCE, run};
+use super::jobs::{self, Named, Owned};
+use crate::args::Args;
+use crate::standing::Report;
+use crate::{Done, answer, load_config};
+use libra_config::Config;
+use libra_core::book::Book;
+use libra_slurm::records::{Records, snapshot};
+use libra_system::clock;
+use std::collections::BTreeMap;
+
+const NOTHING: &str = "no partition of this cluster shares its processors (OverSubscribe=FORCE:20), or none that [slurm] partitions \
+     of the configuration names; 'libra slurm check' says more";
+
+pub fn status(args: &Args) -> Done {
+    let config = load_config(args)?;
+    let (records, owners, states) = look()?;
+    let (report, problems) = report(&config, &records, &owners, &states)?;
+    let problems: Vec<&str> = problems.iter().map(String::as_str).collect();
+    let text = match args.json {
+        true => format!("{}\n", report.json(&problems)),
+        false => report.text(&problems, NOTHING),
+    };
+    answer(&text, 0)
+}
+
+fn asked(command: &'static str) -> Result<String, SlurmError> {
+    let mut words = command.split(' ');
+    let name = words.next().unwrap_or_default();
+    let arguments: Vec<&str> = words.collect();
+    run(name, &arguments, PATIENCE).map_err(|answer| SlurmError::Command {
+        command: command.to_string(),
+        answer,
+    })
+}
+
+/// Jobs that are queued or run.
+pub fn queue() -> Result<Vec<Owned>, SlurmError> {
+    let unreadable = |command: &str| {
+        let command = command.to_string();
+        move |answer| SlurmError::Command { command, answer }
+    };
+    // A Slurm built without a JSON library has none; a controller that is down does not answer the other way either.
+    match asked("squeue --json") {
+        Ok(text) => jobs::from_json(&text).map_err(unreadable("squeue --json")),
+        Err(error) if error.to_string().contains("no answer") => Err(error),
+        Err(_) => {
+            let text = asked("scontrol -d -o show job")?;
+            jobs::from_text(&text).map_err(unreadable("scontrol -d -o show job"))
+        }
+    }
+}
+
+/// Names of owners, by jobs' names and arrays' numbers.
+pub type Owners = BTreeMap<String, String>;
+
+/// Who owns what.
+pub fn owners(jobs: &[Owned]) -> Owners {
+    let mut owners = Owners::new();
+    for Owned { job, user } in jobs {
+        let array = job.array.as_ref().map(|array| array.array.to_string());
+        for name in [Some(job.name()), array].into_iter().flatten() {
+            owners.insert(name, user.clone());
+        }
+    }
+    owners
+}
+
+fn look() -> Result<(Records, Owners, Vec<Named>), SlurmError> {
+    let taken = clock::unix_time();
+    let jobs = queue()?;
+    let states = jobs::nodes(&asked("scontrol -o show node")?);
+    let partitions = jobs::partitions(&asked("scontrol -a -o show partition")?);
+    let owners = owners(&jobs);
+    let records = Records {
+        taken,
+        jobs: jobs.into_iter().map(|owned| owned.job).collect(),
+        nodes: states.iter().map(|(node, _)| node.clone()).collect(),
+        partitions,
+    };
+    Ok((records, owners, states))
+}
+
+/// The report, and what could not be taken into the book.
+pub fn report(
+    config: &Config,
+    records: &Records,
+    owners: &Owners,
+    states: &[Named],
+) -> Result<(Report, Vec<String>), SlurmError> {
+    let ours = &config.slurm.partitions;
+    let is_libra = |node: &str| {
+        let partitions = records.partitions.iter().filter(|p| match ours.is_empty() {
+            true => p.shared,
+            false => ours.contains(&p.name),
+        });
+        partitions
+            .into_iter()
+            .any(|p| p.nodes.iter().any(|n| n == node))
+    };
+    let (snapshot, mut problems) = snapshot(records, &is_libra);
+    let mut book = Book::new(libra_rules::admission(config), config.provisional_seconds());
+    problems.extend(
+        book.rebuild(&snapshot)
+            .map_err(|error| SlurmError::Command {
+                command: "squeue --json".to_string(),
+                answer: error.to_string(),
+            })?,
+    );
+    let state = |name: &str| {
+        let found = states.iter().find(|(node, _)| node.name == name);
+        found.map_or_else(|| "gone".to_string(), |(_, state)| state.clone())
+    };
+    let owner = |id: &str| {
+        let array = id.split('_').next().unwrap_or(id);
+        owners.get(id).or_else(|| owners.get(array)).cloned()
+    };
+    Ok((Report::of(&book, &state, &owner), problems))
+}

@@ -1,0 +1,440 @@
+//! The table of `libra status`, fitted to what it is shown on.
+
+use super::show::percent;
+use libra_host::entry::Phase;
+use libra_host::report::{HostReport, JobReport};
+use libra_units::{duration, processors};
+use std::fmt::Write as _;
+
+/// As long as the longest state, `cancelled`.
+const STATE: usize = 9;
+/// The bar at its longest and, before it is left out, at its shortest.
+const BAR: std::ops::RangeInclusive<usize> = 8..=20;
+/// Behind the bar: ` 100 %`.
+const PERCENT: usize = 6;
+/// What the command should have before the bar is shortened for it, and before it is left out.
+const COMMAND_GOOD: usize = 24;
+const COMMAND_ENOUGH: usize = 12;
+
+/// What the output has room for.
+pub struct Room {
+    /// Characters a line; none where nothing is to be cut.
+    pub width: Option<usize>,
+    /// Lines; none where all are to be shown, in order of submission.
+    pub lines: Option<usize>,
+    /// More than ASCII can be shown.
+    pub utf8: bool,
+}
+
+impl Room {
+    fn more(&self) -> &'static str {
+        if self.utf8 { "…" } else { "..." }
+    }
+
+    /// Cuts what does not fit into `width`, visibly.
+    fn cut(&self, text: &str, width: usize) -> String {
+        if columns(text) <= width {
+            return text.to_string();
+        }
+        let more = self.more();
+        let mut left = width.saturating_sub(more.chars().count());
+        let mut cut: String = text
+            .chars()
+            .take_while(|&c| match left.checked_sub(column(c)) {
+                Some(rest) => {
+                    left = rest;
+                    true
+                }
+                None => false,
+            })
+            .collect();
+        cut.push_str(more);
+        // Where there is less room than for the dots themselves.
+        cut.chars().take(width).collect()
+    }
+}
+
+/// Columns of a character on a terminal: never fewer than it takes, so that no line wraps.
+fn column(c: char) -> usize {
+    let narrow = c < '\u{1100}' || ('\u{2010}'..'\u{2600}').contains(&c);
+    if narrow { 1 } else { 2 }
+}
+
+fn columns(text: &str) -> usize {
+    text.chars().map(column).sum()
+}
+
+/// The host and its jobs.
+pub fn table(report: &HostReport, room: &Room) -> String {
+    let mut lines = vec![headline(report)];
+    if report.jobs.is_empty() {
+        lines.push("no jobs".to_string());
+    } else {
+        let (jobs, left_out) = chosen(&report.jobs, room.lines);
+        let rows: Vec<Row> = jobs.iter().map(|job| Row::of(job)).collect();
+        let layout = Layout::fitting(&rows, room.width);
+        lines.push(layout.heading());
+        lines.extend(rows.iter().map(|row| layout.line(row, room)));
+        if let Some(left_out) = left_out {
+            lines.push(format!("{} and {left_out}", room.more()));
+        }
+    }
+    if let Some(most) = room.lines {
+        lines.truncate(most.max(1));
+    }
+    let mut text = String::new();
+    for line in lines {
+        match room.width {
+            Some(width) => text.push_str(&room.cut(&line, width)),
+            None => text.push_str(&line),
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn headline(report: &HostReport) -> String {
+    format!(
+        "{}: {} of {} processors committed; shares {}",
+        report.node,
+        processors(report.committed),
+        processors(report.processors),
+        // The first words are enough here; 'libra config check' has the rest.
+        match report.enforcement.split_once(" below ") {
+            Some((held, _)) => format!("held by {held}"),
+            None => report.enforcement.clone(),
+        }
+    )
+}
+
+/// The jobs that fit into so many lines with the two above them, and how many do not, in words.
+/// Live ones first; of those that have ended the latest.
+fn chosen(jobs: &[JobReport], lines: Option<usize>) -> (Vec<&JobReport>, Option<String>) {
+    let Some(lines) = lines else {
+        return (jobs.iter().collect(), None);
+    };
+    let (mut live, ended): (Vec<&JobReport>, Vec<&JobReport>) =
+        jobs.iter().partition(|job| job.phase != Phase::Ended);
+    let rows = lines.saturating_sub(2);
+    let all_live = live.len();
+    if jobs.len() <= rows {
+        live.extend(ended);
+        return (live, None);
+    }
+    // One line says what is left out.
+    let rows = rows.saturating_sub(1);
+    live.truncate(rows);
+    let mut latest: Vec<(usize, &JobReport)> = ended.into_iter().enumerate().collect();
+    let at = |job: &JobReport| job.ending.as_ref().map_or(0.0, |ending| ending.at);
+    latest.sort_by(|(_, a), (_, b)| at(b).total_cmp(&at(a)));
+    latest.truncate(rows - live.len());
+    latest.sort_by_key(|(place, _)| *place);
+    let hidden_live = all_live - live.len();
+    live.extend(latest.into_iter().map(|(_, job)| job));
+    let hidden = jobs.len() - live.len();
+    let left_out = match hidden_live {
+        0 => format!("{hidden} more"),
+        live => format!("{hidden} more, {live} of them not ended"),
+    };
+    (live, Some(left_out))
+}
+
+/// What is said about a job.
+struct Row {
+    id: String,
+    state: &'static str,
+    share: String,
+    used: String,
+    /// Part of the time until the deadline that has passed.
+    passed: f64,
+    left: String,
+    command: String,
+}
+
+impl Row {
+    fn of(job: &JobReport) -> Row {
+        Row {
+            id: job.id.clone(),
+            state: job.state,
+            share: match job.phase {
+                Phase::Ended => String::new(),
+                _ => percent(job.share),
+            },
+            used: format!(
+                "{} / {}",
+                duration::show(job.used_seconds),
+                duration::show(job.estimate_seconds)
+            ),
+            passed: job.elapsed_seconds / job.deadline_seconds,
+            left: duration::show(job.left_seconds),
+            command: job.command.replace(char::is_control, " "),
+        }
+    }
+}
+
+/// Widths of the columns. All but the last stay as they are while times pass: a table that is
+/// drawn again and again should not move.
+struct Layout {
+    id: usize,
+    share: usize,
+    /// Zero where it is left out.
+    used: usize,
+    left: usize,
+    /// None where the column is left out, zero where it has no bar.
+    bar: Option<usize>,
+    /// None where nothing is to be cut.
+    command: Option<usize>,
+}
+
+impl Layout {
+    fn fitting(rows: &[Row], width: Option<usize>) -> Layout {
+        let widest = |least: usize, cell: fn(&Row) -> &str| {
+            let widths = rows.iter().map(|row| cell(row).chars().count());
+            widths.max().unwrap_or(0).max(least)
+        };
+        let mut layout = Layout {
+            id: widest(2, |row| &row.id),
+            share: widest(6, |row| &row.share),
+            used: widest(15, |row| &row.used),
+            left: widest(7, |row| &row.left),
+            bar: Some(*BAR.end()),
+            command: None,
+        };
+        let Some(width) = width else {
+            return layout;
+        };
+        let command = rows
+            .iter()
+            .map(|row| columns(&row.command))
+            .max()
+            .unwrap_or(0);
+        let command = command.max("COMMAND".len());
+        let shorter = BAR.rev().map(|bar| (Some(bar), COMMAND_GOOD));
+        let least = [Some(*BAR.start()), Some(0), None].map(|bar| (bar, COMMAND_ENOUGH));
+        for (bar, wanted) in shorter.chain(least) {
+            layout.bar = bar;
+            if layout.before_command() + command.min(wanted) <= width {
+                layout.command = Some(width - layout.before_command());
+                return layout;
+            }
+        }
+        if layout.before_command() + command.min(COMMAND_ENOUGH / 2) > width {
+            layout.used = 0;
+        }
+        layout.command = Some(width.saturating_sub(layout.before_command()));
+        layout
+    }
+
+    /// Characters before the command, the space before it included.
+    fn before_command(&self) -> usize {
+        let columns = [
+            self.id,
+            STATE,
+            self.share,
+            self.used,
+            self.deadline(),
+            self.left,
+        ];
+        let shown = columns.iter().filter(|&&width| width > 0);
+        shown.map(|width| width + 2).sum()
+    }
+
+    fn deadline(&self) -> usize {
+        match self.bar {
+            Some(0) => "DEADLINE".len(),
+            Some(bar) => bar + PERCENT,
+            None => 0,
+        }
+    }
+
+    fn heading(&self) -> String {
+        let deadline = match self.bar {
+            Some(0) => format!("{:>1$}", "DEADLINE", self.deadline()),
+            _ => format!("{:<1$}", "DEADLINE", self.deadline()),
+        };
+        self.cells("ID", "STATE", "SHARE", "USED/ESTIMATE", &deadline, "LEFT") + "COMMAND"
+    }
+
+    fn line(&self, row: &Row, room: &Room) -> String {
+        let deadline = match self.bar {
+            Some(length) => bar(row.passed, length, room.utf8),
+            None => String::new(),
+        };
+        let deadline = format!("{:>1$}", deadline, self.deadline());
+        let cells = self.cells(
+            &row.id, row.state, &row.share, &row.used, &deadline, &row.left,
+        );
+        match self.command {
+            Some(width) => cells + &room.cut(&row.command, width),
+            None => cells + &row.command,
+        }
+    }
+
+    fn cells(
+        &self,
+        id: &str,
+        state: &str,
+        share: &str,
+        used: &str,
+        deadline: &str,
+        left: &str,
+    ) -> String {
+        // Writing to a String cannot fail.
+        let mut line = String::new();
+        let _ = write!(
+            line,
+            "{id:>0$}  {state:<STATE$}  {share:>1$}  ",
+            self.id, self.share
+        );
+        if self.used > 0 {
+            let _ = write!(line, "{used:>0$}  ", self.used);
+        }
+        if self.bar.is_some() {
+            let _ = write!(line, "{deadline}  ");
+        }
+        let _ = write!(line, "{left:>0$}  ", self.left);
+        line
+    }
+}
+
+/// How much of the time until the deadline has passed.
+fn bar(part: f64, length: usize, utf8: bool) -> String {
+    let (full, empty) = if utf8 { ('█', '░') } else { ('#', '.') };
+    let filled = (part.clamp(0.0, 1.0) * length as f64).round() as usize;
+    let mut bar = String::with_capacity(4 * length + PERCENT);
+    bar.extend(std::iter::repeat_n(full, filled));
+    bar.extend(std::iter::repeat_n(empty, length - filled));
+    let _ = write!(bar, " {:>3.0} %", (part * 100.0).min(999.0));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libra_core::decision::share::Standing;
+    use libra_host::entry::{Conclusion, Ending};
+
+    fn job(id: usize, command: &str, ended_at: Option<f64>) -> JobReport {
+        JobReport {
+            id: id.to_string(),
+            command: command.to_string(),
+            user: 0,
+            phase: ended_at.map_or(Phase::Running, |_| Phase::Ended),
+            standing: ended_at.is_none().then_some(Standing::OnTrack),
+            slots: 1,
+            share: 0.525,
+            needed_share: 0.525,
+            estimate_seconds: 5400.0,
+            used_seconds: 61.0,
+            deadline_seconds: 10_800.0,
+            elapsed_seconds: 120.0,
+            left_seconds: 10_680.0,
+            price: 1.0,
+            enforced: true,
+            orphaned: false,
+            started: true,
+            kept_seconds: None,
+            state: if ended_at.is_some() {
+                "met"
+            } else {
+                "on track"
+            },
+            conclusion: ended_at.map(|_| Conclusion::Finished),
+            in_time: ended_at.map(|_| true),
+            reason: None,
+            exit_code: ended_at.map(|_| 0),
+            signal: None,
+            ending: ended_at.map(|at| Ending {
+                at,
+                met: true,
+                used: 61.0,
+                exit_code: Some(0),
+                signal: None,
+                cancelled: false,
+                found: false,
+            }),
+        }
+    }
+
+    fn drawn(jobs: Vec<JobReport>, width: Option<usize>, lines: Option<usize>) -> Vec<String> {
+        let report = HostReport {
+            node: "a-node-with-a-long-name.example.org".to_string(),
+            processors: 2.0,
+            committed: 1.05,
+            enforcement: "cgroup v2 below /sys/fs/cgroup/libra; caps".to_string(),
+            jobs,
+        };
+        let room = Room {
+            width,
+            lines,
+            utf8: true,
+        };
+        table(&report, &room).lines().map(str::to_string).collect()
+    }
+
+    const LONG: &str = "./simulate --input 日本語.dat --output result.dat";
+
+    #[test]
+    fn every_line_fits_and_says_what_is_left_and_what_runs() {
+        for width in [30, 40, 50, 60, 72, 80, 100, 120] {
+            let lines = drawn(vec![job(1, LONG, None)], Some(width), None);
+            for line in &lines {
+                assert!(columns(line) <= width, "{width}: {line}");
+            }
+            if width >= 40 {
+                assert!(lines[1].ends_with("LEFT  COMMAND"), "{width}: {}", lines[1]);
+                assert!(lines[2].contains("2h58m  ./s"), "{width}: {}", lines[2]);
+                assert!(lines[2].ends_with('…'), "{width}: {}", lines[2]);
+            }
+            let bar = lines[2].matches(['█', '░']).count();
+            let expected = match width {
+                ..=72 => 0,
+                80 => 8,
+                100 => 19,
+                _ => 20,
+            };
+            assert_eq!(bar, expected, "{width}: {}", lines[2]);
+        }
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_cut() {
+        let command = "x".repeat(500);
+        let lines = drawn(vec![job(1, &command, None)], None, None);
+        assert!(lines[2].ends_with(&command));
+        assert_eq!(lines[2].matches(['█', '░']).count(), 20);
+    }
+
+    #[test]
+    fn live_jobs_come_first_and_what_does_not_fit_is_counted() {
+        let mut jobs: Vec<JobReport> = (1..=10).map(|id| job(id, "old", Some(id as f64))).collect();
+        jobs.push(job(11, "live", None));
+        let ids = |lines: usize| -> Vec<String> {
+            let drawn = drawn(jobs.clone(), Some(80), Some(lines));
+            assert!(drawn.len() <= lines.max(1), "{drawn:?}");
+            drawn[2..]
+                .iter()
+                .map(|line| {
+                    line.trim_start()
+                        .split("  ")
+                        .next()
+                        .unwrap_or("")
+                        .to_string()
+                })
+                .collect()
+        };
+        assert_eq!(ids(6), ["11", "9", "10", "… and 8 more"]);
+        let all = ids(13);
+        assert_eq!(
+            (all.len(), all[0].as_str(), all[10].as_str()),
+            (11, "11", "10")
+        );
+        jobs.push(job(12, "live", None));
+        jobs.push(job(13, "live", None));
+        let few = drawn(jobs.clone(), Some(80), Some(4));
+        assert_eq!(few[3], "… and 12 more, 2 of them not ended");
+        for lines in 0..4 {
+            assert!(drawn(jobs.clone(), Some(80), Some(lines)).len() <= lines.max(1));
+        }
+    }
+}

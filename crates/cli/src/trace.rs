@@ -1,0 +1,114 @@
+//! `libra trace`: makes logs of a site's own records.
+
+use super::args::{Args, From, ImportArgs, TraceCommand};
+use super::{Done, Failure, answer, say};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use libra_workload::import::{self, Imported, LocalTime, Options, System};
+use libra_workload::read::Leniency;
+use libra_workload::write::{Target, write};
+use serde_json::json;
+
+pub fn trace(command: &TraceCommand, args: &Args) -> Done {
+    match command {
+        TraceCommand::Import(import) => self::import(import, args),
+    }
+}
+
+fn import(arguments: &ImportArgs, args: &Args) -> Done {
+    let zone = zone(arguments.timezone.as_deref())?;
+    let options = Options {
+        system: arguments.from.map(|from| match from {
+            From::Sacct => System::Sacct,
+            From::Pbs => System::Pbs,
+        }),
+        leniency: match arguments.lenient {
+            true => Leniency::Lenient,
+            false => Leniency::Strict,
+        },
+        anonymous: arguments.anonymous,
+        processors: arguments.processors,
+    };
+    let to_unix = |time: LocalTime| unix(time, &zone);
+    let mut imported = import::import(&arguments.files, &options, &to_unix)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    if let Some(name) = zone.iana_name() {
+        imported.header.push(format!("TimeZoneString: {name}"));
+    }
+    let target = Target::named(arguments.output.as_deref());
+    let records = imported.records.iter().copied();
+    write(&target, &imported.header, records).map_err(|error| Failure::log(&target, error))?;
+    summary(&imported, args.json, &target)
+}
+
+/// On standard error, because the log may be on standard output.
+fn summary(imported: &Imported, as_json: bool, target: &Target) -> Done {
+    let left = &imported.left_out;
+    let jobs = imported.records.len();
+    let never_ran = imported.records.iter().filter(|r| !r.ran()).count();
+    if as_json {
+        let json = json!({
+            "jobs": jobs,
+            "never_ran": never_ran,
+            "users": imported.names[0],
+            "groups": imported.names[1],
+            "queues": imported.names[2],
+            "processors": imported.processors,
+            "not_ended": left.not_ended,
+            "parts": left.parts,
+            "repeated": left.repeated,
+            "bad_lines": left.bad_lines,
+        });
+        return match target {
+            Target::File(_) => answer(&format!("{json}\n"), 0),
+            Target::Output => {
+                say(json);
+                answer("", 0)
+            }
+        };
+    }
+    for line in &imported.first_bad_lines {
+        say(format_args!("left out: {line}"));
+    }
+    say(format_args!(
+        "{jobs} jobs, {never_ran} of which never ran; {} users, {} groups, {} queues",
+        imported.names[0], imported.names[1], imported.names[2]
+    ));
+    for (count, what) in [
+        (left.not_ended, "jobs that were waiting or running"),
+        (left.parts, "lines of steps, or of arrays as a whole"),
+        (left.repeated, "lines of jobs that other lines tell of"),
+        (left.bad_lines, "lines that could not be read"),
+    ] {
+        if count > 0 {
+            say(format_args!("left out: {count} {what}"));
+        }
+    }
+    answer("", 0)
+}
+
+fn zone(name: Option<&str>) -> Result<TimeZone, Failure> {
+    match name {
+        None => Ok(TimeZone::system()),
+        Some(name) => TimeZone::get(name).map_err(|_| {
+            Failure::Usage(format!(
+                "--timezone: there is no time zone '{name}'; write one such as Europe/Berlin or UTC"
+            ))
+        }),
+    }
+}
+
+/// Of a time that a change of the clocks makes occur twice the first one; of one that it leaves
+/// out, as much after the change as it was after the last hour before.
+fn unix(time: LocalTime, zone: &TimeZone) -> Option<i64> {
+    let LocalTime {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second,
+    } = time;
+    let time = DateTime::new(year, month, day, hour, minute, second, 0).ok()?;
+    Some(zone.to_timestamp(time).ok()?.as_second())
+}

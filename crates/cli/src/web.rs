@@ -1,0 +1,164 @@
+//! `libra web`
+
+use super::args::{Args, WebArgs, WebSystem};
+use super::{Done, Failure, load_config, say, tell};
+use libra_page::serve::{Options, Place, Told, serve};
+use libra_page::system::{Kind, Site};
+use libra_units::duration;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub fn web(web: &WebArgs, args: &Args) -> Done {
+    let usage = |what: String| Failure::Usage(what);
+    let idle = duration::parse(&web.idle).map_err(|error| usage(format!("--idle: {error}")))?;
+    if idle < 1.0 {
+        return Err(usage("--idle: expected is 1s or more".to_string()));
+    }
+    for name in &web.host {
+        let plain = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
+        if name.is_empty() || !name.chars().all(plain) {
+            return Err(usage(format!(
+                "--host '{name}': expected is a name without a port, such as portal.example.org"
+            )));
+        }
+    }
+    let kind = match web.system {
+        Some(WebSystem::Local) => Kind::Local,
+        Some(WebSystem::Pbs) => Kind::Pbs,
+        Some(WebSystem::Slurm) => Kind::Slurm,
+        None => Kind::found(),
+    };
+    let place = match &web.socket {
+        Some(path) => Place::Socket(path.clone()),
+        None => Place::Address(web.listen),
+    };
+    if !web.listen.ip().is_loopback() {
+        return Err(usage(format!(
+            "--listen {}: this is no loopback address; the page is as good as your password, so it is for this machine alone; \
+             from another one: ssh -L",
+            web.listen
+        )));
+    }
+    let json = args.json;
+    let (shown, found) = (place.clone(), web.system.is_none());
+    let options = Options {
+        place,
+        kind,
+        idle: Duration::from_secs_f64(idle.min(1e9)),
+        hosts: web.host.clone(),
+        site: site(args)?,
+        user: user(),
+        history: history(web, args, kind),
+        terminal: std::io::stdin().is_terminal(),
+    };
+    let told = |what: Told| {
+        let text = match what {
+            Told::Address(url) if json => {
+                let system = kind.name();
+                format!("{}\n", serde_json::json!({"url": url, "system": system}))
+            }
+            Told::Address(url) => words(&shown, kind, found, &url),
+            Told::Ended(why) if json => format!("{}\n", serde_json::json!({"ended": why})),
+            Told::Ended(why) => format!("Ended: {why}. Jobs run on.\n"),
+        };
+        // Without a terminal to read it from nobody gets in; there is nothing else that could be done here.
+        if let Err(error) = tell(&text).or_else(unread) {
+            say(format_args!(
+                "libra: cannot write to standard output: {error}"
+            ));
+        }
+    };
+    serve(options, &told).map_err(Failure::Web)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who read it has gone: that is all right.
+fn unread(error: std::io::Error) -> Result<(), std::io::Error> {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// What a person is told who has started it.
+fn words(place: &Place, kind: Kind, found: bool, url: &str) -> String {
+    let host = nix::unistd::gethostname();
+    let host = host
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let to = match kind {
+        Kind::Local => "jobs run on this host",
+        Kind::Slurm => "jobs go to Slurm",
+        Kind::Pbs => "jobs go to PBS",
+    };
+    let other = if found {
+        " (--system says otherwise)"
+    } else {
+        ""
+    };
+    let from_elsewhere = match place {
+        Place::Address(_) => {
+            let port = url.split(['/', ':']).nth(4).unwrap_or_default();
+            format!(
+                "If your browser is on another machine, first there:\n\n  ssh -N -L {port}:127.0.0.1:{port} {host}\n\n"
+            )
+        }
+        Place::Socket(path) => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            format!(
+                "First, where your browser is:\n\n  ssh -N -L 8000:{} {host}\n\n",
+                path.display()
+            )
+        }
+    };
+    format!(
+        "{from_elsewhere}Open in a browser, once; {to}{other}:\n\n  {url}\n\nEnter prints another address, Ctrl-C ends the page; jobs run on.\n"
+    )
+}
+
+fn user() -> String {
+    let id = nix::unistd::getuid();
+    let user = nix::unistd::User::from_uid(id).ok().flatten();
+    user.map_or_else(|| id.to_string(), |user| user.name)
+}
+
+/// This program and the user's directories.
+/// Where the site keeps what became of jobs; none where it does not.
+fn history(web: &WebArgs, args: &Args, kind: Kind) -> Option<PathBuf> {
+    let configured = || {
+        // A configuration that cannot be read is said by whatever the page runs.
+        let directory = load_config(args).ok()?.metrics.directory;
+        (!directory.is_empty()).then(|| directory.into())
+    };
+    let directory: PathBuf = web.metrics.clone().or_else(configured)?;
+    Some(directory.join(format!("{}.json", kind.name())))
+}
+
+fn site(args: &Args) -> Result<Site, Failure> {
+    let here = || std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let absolute = |name: &str| {
+        let path = std::env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let home = absolute("HOME");
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(home.as_ref()?.join(".local/state")));
+    let state = state.ok_or_else(|| {
+        Failure::Usage(
+            "HOME is not set, so there is no place for scripts and outputs; set it".to_string(),
+        )
+    })?;
+    let libra = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("libra"));
+    // Programs run in other directories.
+    let config = args
+        .config
+        .as_ref()
+        .map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+    Ok(Site {
+        libra,
+        config,
+        state: state.join("libra/web"),
+        home: here(),
+    })
+}

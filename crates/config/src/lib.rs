@@ -1,0 +1,602 @@
+//! The site's configuration as data: one TOML file, kebab-case, unknown keys refused with their line.
+//!
+//! Values carry their units (`"30s"`, `"5%"`, `"64GiB"`). Every default is in [`DEFAULT_TOML`],
+//! which `libra config default` prints and which a test holds against [`Config::default`].
+
+pub mod last;
+mod values;
+
+use libra_units::in_one_line;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+pub use values::{
+    Amount, Duration, Margin, Memory, OnFault, PastDeadline, Processors, Rating, Reserve,
+    WithoutTerms,
+};
+
+/// Every key with its default value and what it means.
+pub const DEFAULT_TOML: &str = include_str!("default.toml");
+
+/// Where the live state of accounts is unless it is said otherwise: in memory, and in a directory where only root makes any.
+pub const LIVE_DIRECTORY: &str = "/run/libra-accounts";
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Config {
+    /// Who is admitted.
+    pub admission: AdmissionConfig,
+    /// What it costs.
+    pub pricing: PricingConfig,
+    /// What this host is.
+    pub node: NodeConfig,
+    /// How shares are enforced.
+    pub cgroup: CgroupConfig,
+    /// Where the jobs of this host are recorded.
+    pub registry: RegistryConfig,
+    /// The control loop.
+    pub agent: AgentConfig,
+    /// Where the money of budgets comes from.
+    pub accounts: AccountsConfig,
+    /// The hooks of PBS.
+    pub pbs: PbsConfig,
+    /// The plugins of Slurm.
+    pub slurm: SlurmConfig,
+    /// Numbers for those who watch a site.
+    pub metrics: MetricsConfig,
+}
+
+/// `[admission]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct AdmissionConfig {
+    /// The rule.
+    pub policy: PolicyName,
+    /// Which node is taken first.
+    pub node_choice: NodeChoice,
+    /// Shares rounded up to 1/k.
+    pub integral_shares: bool,
+    /// Stretch of every estimate.
+    pub estimate_margin: Margin,
+    /// How long an acceptance holds without a job id.
+    pub provisional: Duration,
+    /// How long a quote is kept at most; 0: none is.
+    pub longest_quote: Duration,
+    /// How many quotes one user may have kept at a time.
+    pub most_quotes: u32,
+}
+
+/// Policies by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// Libra, 2004.
+    #[default]
+    Libra,
+    /// LibraSLA, 2005.
+    LibraSla,
+    /// LibraRisk, 2006.
+    LibraRisk,
+    /// Deadlines in order.
+    LibraAdaptive,
+}
+
+/// Which node is taken of those that take a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeChoice {
+    /// The one with least processors left over.
+    #[default]
+    BestFit,
+    /// The one with most processors left over.
+    LeastLoaded,
+}
+
+/// `[pricing]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PricingConfig {
+    /// The rule.
+    pub rule: PricingName,
+    /// Linear: credits per processor second. Utilisation: weight of the fixed part.
+    pub alpha: Amount,
+    /// Linear: credits per unit of estimate / deadline. Utilisation: weight of the part that
+    /// grows as a node fills.
+    pub beta: Amount,
+    /// Utilisation: credits per processor second.
+    pub base: Amount,
+}
+
+/// Pricing rules by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PricingName {
+    /// α·E + β·E/D.
+    #[default]
+    Linear,
+    /// The fuller the node, the dearer.
+    Utilisation,
+}
+
+/// `[node]`
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct NodeConfig {
+    /// Processors that jobs may share.
+    pub processors: Processors,
+    /// Part of the processors that is kept for everything else on a host.
+    pub reserve: Reserve,
+    /// Speed against a reference node.
+    pub rating: Rating,
+    /// Memory that jobs may ask for.
+    pub memory: Memory,
+}
+
+/// `[cgroup]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct CgroupConfig {
+    /// Which kind of cgroup.
+    pub version: VersionChoice,
+    /// Path below the mount; `auto` finds one.
+    pub root: String,
+    /// What happens to time that nobody needs.
+    pub spare: Spare,
+    /// Period of the quota.
+    pub period: Duration,
+}
+
+/// Which interface of the kernel is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VersionChoice {
+    /// v2 where it has the cpu controller, else v1.
+    #[default]
+    Auto,
+    /// cgroup v1 only.
+    V1,
+    /// cgroup v2 only.
+    V2,
+    /// No enforcement.
+    Off,
+}
+
+/// Who gets the time that nobody needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spare {
+    /// Nobody: a share is a cap.
+    #[default]
+    Idle,
+    /// All, in proportion to their needs: a share is a guarantee.
+    Shared,
+    /// The job with the highest return.
+    HighestReturn,
+}
+
+/// `[registry]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct RegistryConfig {
+    /// Its directory; `auto` is /run/libra for root, $XDG_RUNTIME_DIR/libra for others.
+    pub directory: String,
+    /// How long the outcome of an ended job is kept.
+    pub keep_ended: Duration,
+}
+
+/// `[agent]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct AgentConfig {
+    /// Time between two rounds.
+    pub interval: Duration,
+    /// Time between SIGTERM and SIGKILL when a job is cancelled.
+    pub grace: Duration,
+    /// What becomes of jobs that have used their estimate and passed their deadline.
+    pub past_deadline: PastDeadline,
+}
+
+/// `[accounts]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct AccountsConfig {
+    /// Are budgets taken from accounts?
+    pub mode: AccountsMode,
+    /// The durable history.
+    pub ledger: PathBuf,
+    /// Directory of the present state, in memory.
+    pub live: PathBuf,
+    /// Where the service of 'libra account serve' listens.
+    pub socket: PathBuf,
+    /// Members of this group may do what root may; empty: nobody.
+    pub administrators: String,
+    /// What use beyond the estimate costs.
+    pub overrun: Overrun,
+}
+
+/// Are there accounts?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccountsMode {
+    /// A budget is a limit only.
+    #[default]
+    Off,
+    /// A budget is taken from an account.
+    On,
+}
+
+/// What a job used beyond its estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overrun {
+    /// The price is all that is ever charged.
+    #[default]
+    Free,
+    /// A second costs what one of the estimate did.
+    Charged,
+}
+
+impl Default for AccountsConfig {
+    fn default() -> Self {
+        AccountsConfig {
+            mode: AccountsMode::Off,
+            ledger: PathBuf::from("/var/lib/libra/accounts/ledger.sqlite"),
+            live: PathBuf::from(LIVE_DIRECTORY),
+            socket: PathBuf::from("/run/libra/accounts.sock"),
+            administrators: String::new(),
+            overrun: Overrun::Free,
+        }
+    }
+}
+
+/// `[pbs]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PbsConfig {
+    /// What a hook does that cannot ask the library.
+    pub on_fault: OnFault,
+    /// Where jobs without terms may run.
+    pub without_terms: WithoutTerms,
+}
+
+/// `[slurm]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct SlurmConfig {
+    /// What becomes of jobs with terms when the plugin cannot judge.
+    pub on_fault: OnFault,
+    /// Where jobs without terms may run.
+    pub without_terms: WithoutTerms,
+    /// Partitions whose processors jobs with terms share; none: all with `OverSubscribe=FORCE`.
+    pub partitions: Vec<String>,
+    /// Time between two looks at Slurm's own records.
+    pub interval: Duration,
+    /// Time that Slurm may take to start an accepted job.
+    pub start_delay: Duration,
+    /// So often a line of slurmctld's log says how long submissions took.
+    pub report_interval: Duration,
+}
+
+/// `[metrics]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct MetricsConfig {
+    /// Where the agent serves /metrics: address and port; empty for nowhere.
+    pub listen: String,
+    /// Where files with metrics are written and looked for; empty for nowhere.
+    pub directory: String,
+    /// Time between two writes of them.
+    pub interval: Duration,
+}
+
+impl MetricsConfig {
+    fn check(&self) -> Result<(), String> {
+        if !self.listen.is_empty() && self.listen.parse::<std::net::SocketAddr>().is_err() {
+            return Err(format!(
+                "metrics.listen is '{}', expected '' or an address and a port, such as 127.0.0.1:9464",
+                self.listen
+            ));
+        }
+        if !self.directory.is_empty() && !self.directory.starts_with('/') {
+            return Err(format!(
+                "metrics.directory is '{}', expected '' or an absolute path",
+                self.directory
+            ));
+        }
+        if !(1.0..=3600.0).contains(&self.interval.0) {
+            return Err(format!(
+                "metrics.interval is {} s, expected 1s to 1h",
+                self.interval.0
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Default for MetricsConfig {
+    fn default() -> Self {
+        MetricsConfig {
+            listen: String::new(),
+            directory: String::new(),
+            interval: Duration(10.0),
+        }
+    }
+}
+
+impl Default for SlurmConfig {
+    fn default() -> Self {
+        SlurmConfig {
+            on_fault: OnFault::default(),
+            without_terms: WithoutTerms::default(),
+            partitions: Vec::new(),
+            interval: Duration(1.0),
+            start_delay: Duration(4.0),
+            report_interval: Duration(600.0),
+        }
+    }
+}
+
+impl Default for AdmissionConfig {
+    fn default() -> Self {
+        AdmissionConfig {
+            policy: PolicyName::Libra,
+            node_choice: NodeChoice::BestFit,
+            integral_shares: false,
+            estimate_margin: Margin(0.05),
+            provisional: Duration(30.0),
+            longest_quote: Duration(600.0),
+            most_quotes: 5,
+        }
+    }
+}
+
+impl Default for PricingConfig {
+    fn default() -> Self {
+        PricingConfig {
+            rule: PricingName::Linear,
+            alpha: Amount(1.0),
+            beta: Amount(1.0),
+            base: Amount(1.0),
+        }
+    }
+}
+
+impl Default for CgroupConfig {
+    fn default() -> Self {
+        CgroupConfig {
+            version: VersionChoice::Auto,
+            root: "auto".to_string(),
+            spare: Spare::Idle,
+            period: Duration(0.1),
+        }
+    }
+}
+
+impl Default for RegistryConfig {
+    fn default() -> Self {
+        RegistryConfig {
+            directory: "auto".to_string(),
+            keep_ended: Duration(600.0),
+        }
+    }
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        AgentConfig {
+            interval: Duration(1.0),
+            grace: Duration(5.0),
+            past_deadline: PastDeadline::WhatIsLeft,
+        }
+    }
+}
+
+/// Why a configuration cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error(
+        "{path}: cannot be read: {error}; give another with --config, or write one with 'libra config default'"
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// What is in it cannot be taken; the text has line, column and what was expected.
+    #[error("{origin}: {problem}")]
+    Invalid {
+        /// File or other origin.
+        origin: String,
+        /// Line, column, the line itself and what is wrong.
+        problem: String,
+    },
+}
+
+impl Config {
+    /// Reads a configuration from text; what it does not mention has its default.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with line and column.
+    pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
+        Config::from_origin(text, "configuration")
+    }
+
+    fn from_origin(text: &str, origin: &str) -> Result<Config, ConfigError> {
+        // A line of the file is in it, whatever that is.
+        let invalid = |problem: String| {
+            let problem = problem.trim_end().replace('\t', " ");
+            let lines: Vec<String> = problem.lines().map(in_one_line).collect();
+            ConfigError::Invalid {
+                origin: origin.to_string(),
+                problem: lines.join("\n"),
+            }
+        };
+        let config: Config = toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
+        let period = config.cgroup.period.0;
+        if !(0.001..=1.0).contains(&period) {
+            return Err(invalid(format!(
+                "cgroup.period is {period} s, expected 1ms to 1s, the range of the kernel"
+            )));
+        }
+        if config.agent.interval.0 < 0.01 {
+            return Err(invalid(format!(
+                "agent.interval is {} s, expected at least 10ms",
+                config.agent.interval.0
+            )));
+        }
+        if !(0.1..=60.0).contains(&config.slurm.interval.0) {
+            return Err(invalid(format!(
+                "slurm.interval is {} s, expected 100ms to 1m",
+                config.slurm.interval.0
+            )));
+        }
+        if !(1.0..=86_400.0).contains(&config.slurm.report_interval.0) {
+            return Err(invalid(format!(
+                "slurm.report-interval is {} s, expected 1s to 1d",
+                config.slurm.report_interval.0
+            )));
+        }
+        let root = &config.cgroup.root;
+        if root.is_empty() || root.split('/').any(|part| part == "..") {
+            return Err(invalid(format!(
+                "cgroup.root is '{root}', expected 'auto' or a path below the cgroup mount, without '..'"
+            )));
+        }
+        for (key, path) in [
+            ("ledger", &config.accounts.ledger),
+            ("live", &config.accounts.live),
+            ("socket", &config.accounts.socket),
+        ] {
+            if !path.is_absolute() {
+                return Err(invalid(format!(
+                    "accounts.{key} is '{}', expected an absolute path",
+                    path.display()
+                )));
+            }
+        }
+        if config.registry.directory != "auto" && !config.registry.directory.starts_with('/') {
+            return Err(invalid(format!(
+                "registry.directory is '{}', expected 'auto' or an absolute path",
+                config.registry.directory
+            )));
+        }
+        config.metrics.check().map_err(invalid)?;
+        Ok(config)
+    }
+
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// When it cannot be read or taken; the text begins with its path.
+    pub fn from_file(path: &Path) -> Result<Config, ConfigError> {
+        Config::of_file(path, &Config::text_of(path)?)
+    }
+
+    /// The text of a configuration file.
+    fn text_of(path: &Path) -> Result<String, ConfigError> {
+        std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+            path: path.to_path_buf(),
+            error,
+        })
+    }
+
+    /// The configuration of a file whose text was read.
+    fn of_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
+        Config::from_origin(text, &path.display().to_string())
+    }
+
+    /// Seconds for which an acceptance holds without a job id.
+    pub fn provisional_seconds(&self) -> f64 {
+        self.admission.provisional.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_printed_defaults_are_the_defaults() {
+        let printed = Config::from_toml(DEFAULT_TOML).expect("our own text");
+        assert_eq!(printed, Config::default());
+        assert_eq!(Config::from_toml("").expect("empty"), Config::default());
+    }
+
+    #[test]
+    fn every_key_is_printed() {
+        // A key with another value than the default shows that the file's key is the one read.
+        let changed = DEFAULT_TOML
+            .replace("best-fit", "least-loaded")
+            .replace("integral-shares = false", "integral-shares = true")
+            .replace("estimate-margin = \"5%\"", "estimate-margin = \"10%\"")
+            .replace("reserve = \"5%\"", "reserve = \"3%\"")
+            .replace("alpha = 1.0", "alpha = 2.0")
+            .replace("rating = 1.0", "rating = 2.0")
+            .replace("spare = \"idle\"", "spare = \"shared\"")
+            .replace("\"100ms\"", "\"50ms\"")
+            .replace("\"what-is-left\"", "\"ended-after 2.5x\"")
+            .replace("on-fault = \"refuse\"", "on-fault = \"admit\"")
+            .replace("\"best-effort\"", "\"other-nodes\"");
+        let config = Config::from_toml(&changed).expect("all valid");
+        assert_eq!(config.admission.node_choice, NodeChoice::LeastLoaded);
+        assert!(config.admission.integral_shares);
+        assert_eq!(config.admission.estimate_margin, Margin(0.1));
+        assert_eq!(config.pricing.alpha, Amount(2.0));
+        assert_eq!(config.node.rating, Rating(2.0));
+        assert_eq!(config.node.reserve, Reserve(0.03));
+        assert_eq!(config.cgroup.spare, Spare::Shared);
+        assert_eq!(config.cgroup.period, Duration(0.05));
+        assert_eq!(config.agent.past_deadline, PastDeadline::EndedAfter(2.5));
+        assert_eq!(config.pbs.on_fault, OnFault::Admit);
+        assert_eq!(config.pbs.without_terms, WithoutTerms::OtherNodes);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (text, line, part) in [
+            ("[admission]\npolcy = 'libra'", "line 2", "polcy"),
+            ("[pricing]\nalpha = -1.0", "line 2", "credits"),
+            ("[pricing]\nalpha = nan", "line 2", "credits"),
+            ("\n\n[node]\nmemory = 'much'", "line 4", "memory"),
+            ("[node]\nprocessors = 0", "line 2", "processors"),
+            ("[node]\nreserve = '60%'", "line 2", "0%\" to \"50%"),
+            ("[node]\nreserve = 0.05", "line 2", "percent"),
+            ("[agent]\ninterval = 'soon'", "line 2", "HH:MM:SS"),
+            (
+                "[agent]\npast-deadline = 'ended-after 0.5x'",
+                "line 2",
+                "1 or more",
+            ),
+            (
+                "[agent]\npast-deadline = 'ended-after'",
+                "line 2",
+                "what-is-left",
+            ),
+            ("[agent]\npast-deadline = 3", "line 2", "what-is-left"),
+            ("[admission]\nestimate-margin = '5'", "line 2", "%"),
+            ("[pbs]\non-fault = 'admitt'", "line 2", "`admit`"),
+            ("[pbs]\nwithout-terms = 'no'", "line 2", "`other-nodes`"),
+            ("[slurm]\ninterval = '10ms'", "", "100ms to 1m"),
+            ("[slurm]\nreport-interval = '10ms'", "", "1s to 1d"),
+            ("[slurm]\npartitions = 'all'", "line 2", "partitions"),
+            ("[colour]", "line 1", "colour"),
+            ("[cgroup]\nperiod = '2s'", "", "1ms to 1s"),
+            ("[cgroup]\nroot = '../x'", "", "without '..'"),
+            ("[registry]\ndirectory = 'run'", "", "absolute"),
+            ("[accounts]\nledger = 'x'", "", "absolute"),
+            ("[accounts]\nmode = 'yes'", "line 2", "`off`"),
+            ("[metrics]\nlisten = '9464'", "", "127.0.0.1:9464"),
+            ("[metrics]\ndirectory = 'run'", "", "absolute"),
+            ("[metrics]\ninterval = '1ms'", "", "1s to 1h"),
+            ("[", "line 1", ""),
+        ] {
+            let error = Config::from_toml(text).expect_err(text).to_string();
+            assert!(
+                error.contains(line) && error.contains(part),
+                "{text}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,152 @@
+use super::*;
+use crate::decision::admission::Admission;
+use crate::decision::job::Terms;
+use crate::decision::node::NodeSpec;
+
+const NOW: f64 = 1_790_000_000.0;
+
+fn book() -> Book {
+    let mut book = Book::new(Admission::default(), 30.0);
+    let spec = NodeSpec {
+        processors: 1.0,
+        rating: 1.0,
+        memory: NodeSpec::MEMORY_UNLIMITED,
+    };
+    book.set_node("n1", spec, true).expect("a plain node");
+    book.advance(NOW);
+    book
+}
+
+fn quotes() -> KeptQuotes {
+    KeptQuotes::new(Limits {
+        longest: 600.0,
+        most: 2,
+    })
+}
+
+fn wanted(user: &str, deadline: f64) -> Wanted {
+    Wanted {
+        user: user.to_string(),
+        request: Request::single(Terms::hard(10.0, deadline, 100.0)),
+        array: None,
+        others: vec![("partition", "shared".to_string())],
+    }
+}
+
+fn keep(quotes: &mut KeptQuotes, book: &mut Book, wanted: Wanted, until: f64) -> String {
+    let admitted = book.admit(&wanted.request, NOW).expect("room");
+    let bits = u128::from(admitted.token);
+    let kept = Kept {
+        offer: Offer {
+            price: admitted.price,
+            places: admitted.places,
+            pinned: true,
+        },
+        token: admitted.token,
+        wanted,
+        until,
+        place: String::new(),
+    };
+    quotes.keep(book, kept, bits).expect("just accepted")
+}
+
+#[test]
+fn a_number_says_when_its_time_is_over_and_no_two_are_alike() {
+    let numbers: Vec<String> = (0..100).map(|index| new_number(NOW + 0.5, index)).collect();
+    for (index, number) in numbers.iter().enumerate() {
+        assert_eq!(expiry(number), Some(NOW), "{number}");
+        assert_eq!(Order::parse(number), Ok(Order::Use(number.clone())));
+        assert!(!numbers[..index].contains(number));
+    }
+    for text in ["", "1", "ask", "0123456-", "0123456-0123456789abcdei", "x"] {
+        assert_eq!(expiry(text), None, "{text}");
+    }
+}
+
+#[test]
+fn what_is_asked_is_read() {
+    assert_eq!(Order::parse("1"), Ok(Order::Ask));
+    assert_eq!(Order::parse("hold:5m"), Ok(Order::Hold(300.0)));
+    let number = new_number(NOW, 1);
+    let drop = Order::parse(&format!("drop:{number}"));
+    assert_eq!(drop, Ok(Order::Drop(number)));
+    for text in ["", "hold:", "hold:0", "hold:soon", "drop:", "drop:1", "7"] {
+        assert!(Order::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn it_is_used_exactly_once_by_whom_it_belongs_to_for_what_it_was() {
+    let (mut book, mut quotes) = (book(), quotes());
+    let number = keep(&mut quotes, &mut book, wanted("ann", 20.0), NOW + 300.0);
+    let mut redeem = |wanted: &Wanted, now: f64| quotes.redeem(&mut book, &number, wanted, now);
+    let error = redeem(&wanted("bob", 20.0), NOW).expect_err("not his");
+    assert!(matches!(error, NotKept::Unknown(_)), "{error}");
+    let mut other = wanted("ann", 25.0);
+    other.request.shape.chunks = 2;
+    other.others[0].1 = "other".to_string();
+    let said = redeem(&other, NOW).expect_err("another job").to_string();
+    for part in [
+        "its deadline from submission is 25 and the quote's 20",
+        "chunks or nodes is 2 and the quote's 1",
+        "its partition is other and the quote's shared",
+        "still kept",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let kept = redeem(&wanted("ann", 20.0), NOW + 299.0).expect("hers");
+    assert_eq!(kept.offer.price, 10.5);
+    let error = redeem(&wanted("ann", 20.0), NOW + 299.0).expect_err("used");
+    assert!(matches!(error, NotKept::Unknown(_)), "{error}");
+    assert!(book.has_provisional());
+    assert_eq!(book.job_count(), 1);
+}
+
+#[test]
+fn expiry_is_told_and_frees_its_share() {
+    let (mut book, mut quotes) = (book(), quotes());
+    let number = keep(&mut quotes, &mut book, wanted("ann", 20.0), NOW + 300.0);
+    let now = NOW + 360.0;
+    let error = quotes.redeem(&mut book, &number, &wanted("ann", 20.0), now);
+    let said = error.expect_err("too late").to_string();
+    assert!(said.contains("expired 60 s ago"), "{said}");
+    book.advance(now);
+    assert_eq!(book.job_count(), 0);
+}
+
+#[test]
+fn nobody_keeps_more_or_longer_than_the_site_allows() {
+    let (mut book, mut quotes) = (book(), quotes());
+    assert_eq!(
+        quotes.check("ann", 601.0, NOW),
+        Err(NotKept::TooLong(600.0))
+    );
+    for until in [100.0, 300.0] {
+        assert_eq!(quotes.check("ann", until, NOW), Ok(()));
+        keep(&mut quotes, &mut book, wanted("ann", 40.0), NOW + until);
+    }
+    assert_eq!(quotes.check("ann", 10.0, NOW), Err(NotKept::TooMany(2)));
+    assert_eq!(quotes.check("bob", 10.0, NOW), Ok(()));
+    assert_eq!(quotes.check("ann", 10.0, NOW + 101.0), Ok(()));
+    quotes.configure(Limits {
+        longest: 0.0,
+        most: 2,
+    });
+    assert_eq!(quotes.check("bob", 10.0, NOW), Err(NotKept::Never));
+}
+
+#[test]
+fn what_is_given_back_is_free_and_a_closed_node_keeps_it() {
+    let (mut book, mut quotes) = (book(), quotes());
+    let number = keep(&mut quotes, &mut book, wanted("ann", 20.0), NOW + 300.0);
+    book.set_available("n1", false).expect("a node");
+    let closed = quotes.redeem(&mut book, &number, &wanted("ann", 20.0), NOW);
+    assert!(
+        matches!(closed, Err(NotKept::NodeGone { .. })),
+        "{closed:?}"
+    );
+    assert!(quotes.give_back(&mut book, &number, "bob", NOW).is_err());
+    assert_eq!(quotes.give_back(&mut book, &number, "ann", NOW), Ok(()));
+    assert_eq!(book.job_count(), 0);
+    assert!(quotes.give_back(&mut book, &number, "ann", NOW).is_err());
+}

@@ -1,0 +1,490 @@
+//! The book: which jobs hold which shares of which nodes, kept in memory and asked in microseconds.
+//!
+//! For callers that live as long as a batch server (a PBS hook's library, a Slurm plugin). On one
+//! host the registry is the truth instead, see the crate `libra-host`.
+//!
+//! Invariants:
+//! - A job is in the book from its acceptance to its end; a reservation counts like a running job.
+//! - A node's committed sum is the sum over its jobs, taken anew whenever one of them changes, so
+//!   that no rounding piles up.
+//! - Between two reports a running job is taken to run at its share. Then the share it needs is a constant
+//!   (see [`crate::decision::share`]) and the sums need no refreshing; only a deadline that passes
+//!   and a reservation that expires change them by themselves, and both wait in `alarms`. A job that
+//!   does not run yet needs more with every second; those in `waiting` are refreshed once a second (see
+//!   [`Book::refresh_waiting_every`]).
+//! - Where the batch system itself counts what was sold (see [`Book::count_sold`]), a job's part in the sum
+//!   never falls below that: what this book accepts, the batch system has room for as well.
+//! - `now` never goes back: an earlier one counts as the latest seen.
+
+mod admit;
+pub mod figures;
+mod judge;
+pub mod kept;
+mod life;
+mod quote;
+#[cfg(test)]
+mod quote_tests;
+mod reconcile;
+#[cfg(test)]
+mod reconcile_tests;
+mod sale;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use crate::decision::admission::Admission;
+use crate::decision::job::{OutOfRange, Request};
+use crate::decision::node::NodeSpec;
+use crate::decision::placement::Placement;
+use crate::decision::refusal::Refusal;
+use crate::decision::share::Standing;
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+
+pub use life::Ending;
+pub use quote::Offer;
+pub use reconcile::{Differences, OLDEST_RECORDS};
+pub use snapshot::{JobRecord, NodeRecord, PlaceRecord, Snapshot};
+
+/// Longest name of a node and longest id of a job, in bytes.
+pub const LONGEST_NAME: usize = 255;
+
+/// How long an acceptance without an id holds its reservation, in seconds, unless set otherwise.
+pub const DEFAULT_PROVISIONAL: f64 = 30.0;
+
+/// All nodes and jobs.
+pub struct Book {
+    admission: Admission,
+    provisional: f64,
+    /// What a decision reads of each node, dense: it is scanned for every submission.
+    nodes: Vec<Node>,
+    /// The rest of each node, same index.
+    details: Vec<NodeDetails>,
+    by_name: HashMap<String, usize>,
+    jobs: Vec<Option<Job>>,
+    vacant: Vec<usize>,
+    by_token: HashMap<u64, usize>,
+    by_id: HashMap<String, usize>,
+    next_token: u64,
+    alarms: BinaryHeap<Reverse<Alarm>>,
+    /// Jobs that do not run yet: they make no progress, so what they need grows.
+    waiting: BTreeSet<usize>,
+    /// When their shares were last taken anew.
+    waiting_refreshed: f64,
+    /// Seconds after which that is done anew.
+    waiting_every: f64,
+    scratch: Vec<Placement>,
+    count_sold: bool,
+    start_delay: f64,
+    /// Ids of jobs that left the book and when, oldest first: older records may still show them.
+    left: VecDeque<(String, f64)>,
+    /// Acceptances that came to nothing, see [`Book::take_withdrawn`].
+    withdrawn: u64,
+    now: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    spec: NodeSpec,
+    committed: f64,
+    memory_committed: u64,
+    /// Slots of its jobs, whatever their shares.
+    slots: u64,
+    available: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct NodeDetails {
+    name: String,
+    /// (job, place of that job)
+    tenants: Vec<(usize, usize)>,
+}
+
+/// How far a job has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Accepted; the batch system has not named it yet. Expires.
+    Provisional,
+    /// It has an id and waits to be started.
+    Bound,
+    /// It runs.
+    Running,
+}
+
+#[derive(Debug, Clone)]
+struct Job {
+    token: u64,
+    id: Option<String>,
+    /// As sold: the estimate without margin.
+    request: Request,
+    price: f64,
+    submitted: f64,
+    phase: Phase,
+    /// When it last got its id, was started or was requeued: older records know nothing of that.
+    changed: f64,
+    /// Until when it is kept for a job that is to come; none for a job that was submitted.
+    kept_until: Option<f64>,
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    node: usize,
+    chunks: u32,
+    share: f64,
+    /// Share that counts at the least; 0 where the need alone counts.
+    sold: f64,
+    standing: Standing,
+    /// Processor seconds per slot, as last reported.
+    cput: f64,
+    reported: f64,
+    /// Seconds after its deadline that were accepted for it here.
+    delay: f64,
+}
+
+/// Something that will happen to a job by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Alarm {
+    at: f64,
+    token: u64,
+}
+
+impl Eq for Alarm {}
+impl PartialOrd for Alarm {
+    fn partial_cmp(&self, other: &Alarm) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Alarm {
+    fn cmp(&self, other: &Alarm) -> std::cmp::Ordering {
+        self.at
+            .total_cmp(&other.at)
+            .then(self.token.cmp(&other.token))
+    }
+}
+
+/// A job that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admitted {
+    /// Names the job until it has an id; never 0, never used twice.
+    pub token: u64,
+    /// Credits.
+    pub price: f64,
+    /// Where it goes, best first. Index as in [`Book::node_name`].
+    pub places: Vec<Placement>,
+}
+
+/// How a job stands on one of its nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlaceView<'a> {
+    /// Name of the node.
+    pub node: &'a str,
+    /// Chunks there.
+    pub chunks: u32,
+    /// Share of each slot, in processors.
+    pub share: f64,
+    /// How it stands.
+    pub standing: Standing,
+}
+
+/// Why the book cannot do what it was asked. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum BookError {
+    /// The job was refused.
+    #[error("refused: {}", .0.reason)]
+    Refused(Box<Refusal>),
+    /// No job of that token or id.
+    #[error("there is no job {0}; it has ended, was cancelled, or its reservation expired")]
+    UnknownJob(String),
+    /// No node of that name.
+    #[error("there is no node '{0}'")]
+    UnknownNode(String),
+    /// The job is not on that node.
+    #[error("job '{id}' has no part on node '{node}'")]
+    NotOnNode {
+        /// The job.
+        id: String,
+        /// The node.
+        node: String,
+    },
+    /// A record that contradicts itself.
+    #[error("{0}")]
+    Unsound(&'static str),
+    /// The id belongs to another job already.
+    #[error("the id '{0}' is taken by another job")]
+    IdTaken(String),
+    /// A name that cannot be one.
+    #[error("a {what} has 1 to 255 bytes and no control characters, this one has {bytes} bytes")]
+    Name {
+        /// Node name or job id.
+        what: &'static str,
+        /// Its length.
+        bytes: usize,
+    },
+    /// A value is out of range.
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
+    /// A time or a processor time that is none.
+    #[error("{what} is {value}, expected seconds, 0 or more")]
+    Time {
+        /// Which.
+        what: &'static str,
+        /// What was given.
+        value: f64,
+    },
+    /// A snapshot that cannot be read.
+    #[error("the snapshot cannot be read: {0}")]
+    Snapshot(String),
+}
+
+impl Book {
+    /// An empty book. `provisional`: seconds for which an acceptance holds without an id.
+    pub fn new(admission: Admission, provisional: f64) -> Book {
+        Book {
+            admission,
+            provisional,
+            nodes: Vec::new(),
+            details: Vec::new(),
+            by_name: HashMap::new(),
+            jobs: Vec::new(),
+            vacant: Vec::new(),
+            by_token: HashMap::new(),
+            by_id: HashMap::new(),
+            next_token: 1,
+            alarms: BinaryHeap::new(),
+            waiting: BTreeSet::new(),
+            waiting_refreshed: 0.0,
+            waiting_every: life::WAITING_REFRESH,
+            scratch: Vec::new(),
+            count_sold: false,
+            start_delay: 0.0,
+            left: VecDeque::new(),
+            withdrawn: 0,
+            now: 0.0,
+        }
+    }
+
+    /// Declares a node or changes it. Jobs that are on it stay, even where they no longer fit.
+    /// `available`: does it take new jobs?
+    ///
+    /// # Errors
+    /// When the name or a value is out of range.
+    pub fn set_node(
+        &mut self,
+        name: &str,
+        spec: NodeSpec,
+        available: bool,
+    ) -> Result<(), BookError> {
+        check_name("node name", name)?;
+        spec.check()?;
+        match self.by_name.get(name) {
+            Some(&index) => {
+                let rated_anew = self.nodes[index].spec.rating != spec.rating;
+                self.nodes[index].spec = spec;
+                self.nodes[index].available = available;
+                if rated_anew {
+                    self.refresh_tenants(index);
+                }
+            }
+            None => {
+                self.by_name.insert(name.to_string(), self.nodes.len());
+                self.nodes.push(Node {
+                    spec,
+                    committed: 0.0,
+                    memory_committed: 0,
+                    slots: 0,
+                    available,
+                });
+                self.details.push(NodeDetails {
+                    name: name.to_string(),
+                    tenants: Vec::new(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens or closes a node to new jobs.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn set_available(&mut self, name: &str, available: bool) -> Result<(), BookError> {
+        let index = self.node_index(name)?;
+        self.nodes[index].available = available;
+        Ok(())
+    }
+
+    /// From now on the share that a job was sold counts at the least, even when it needs less later: for
+    /// a batch system that keeps its own sum of what was sold on each node and would not start a job
+    /// that this book takes by its better knowledge.
+    pub fn count_sold(&mut self, count: bool) {
+        self.count_sold = count;
+    }
+
+    /// So many seconds the batch system may take to start what was accepted. A job is judged, and holds what it needs, as if
+    /// it did nothing for so long; once it runs it needs what is left of it.
+    pub fn starts_within(&mut self, seconds: f64) {
+        self.start_delay = seconds.max(0.0);
+    }
+
+    /// Has it a job of this id?
+    pub fn contains(&self, id: &str) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    /// Has it a job of this token, with or without an id?
+    pub fn has_token(&self, token: u64) -> bool {
+        self.by_token.contains_key(&token)
+    }
+
+    /// Tokens that are given from now on are at least this. Beginning with a number that no earlier book of this cluster
+    /// came to keeps the batch system's records of then and reservations of now apart.
+    pub fn tokens_from(&mut self, first: u64) {
+        self.next_token = self.next_token.max(first);
+    }
+
+    /// Slots of the jobs on a node by its index, whatever their shares; 0 where there is no such node.
+    pub fn slots_on(&self, index: usize) -> u64 {
+        self.nodes.get(index).map_or(0, |node| node.slots)
+    }
+
+    /// Processors of a node by its index; 0 where there is no such node.
+    pub fn processors(&self, index: usize) -> f64 {
+        self.nodes
+            .get(index)
+            .map_or(0.0, |node| node.spec.processors)
+    }
+
+    /// Are there acceptances that have no id yet, and are not kept for a job to come?
+    pub fn has_provisional(&self) -> bool {
+        let waits = |job: &Job| job.phase == Phase::Provisional && job.kept_until.is_none();
+        self.by_token.len() > self.by_id.len()
+            && self.waiting.iter().any(|&key| waits(self.job(key)))
+    }
+
+    /// Ids of the jobs that have one and do not run yet, in no order.
+    pub fn unstarted(&self) -> impl Iterator<Item = &str> {
+        self.waiting
+            .iter()
+            .filter_map(|&key| self.job(key).id.as_deref())
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Number of jobs, reservations included.
+    pub fn job_count(&self) -> usize {
+        self.by_token.len()
+    }
+
+    /// Name of a node by its index.
+    pub fn node_name(&self, index: usize) -> &str {
+        self.details
+            .get(index)
+            .map_or("", |details| details.name.as_str())
+    }
+
+    /// Processors committed on a node.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn committed(&self, name: &str) -> Result<f64, BookError> {
+        Ok(self.nodes[self.node_index(name)?].committed)
+    }
+
+    /// Decides by other rules from now on. What was sold stays sold.
+    pub fn set_admission(&mut self, admission: Admission) {
+        self.admission = admission;
+    }
+
+    /// Processors that were sold on a node, and those it has. Sold is what its jobs were given at their
+    /// acceptance, see [`Book::count_sold`], whatever they need now.
+    pub fn sold_on(&self, name: &str) -> Option<(f64, f64)> {
+        let index = *self.by_name.get(name)?;
+        let sold = (self.details[index].tenants.iter())
+            .map(|&(key, place)| {
+                let job = self.job(key);
+                let place = &job.places[place];
+                f64::from(place.chunks)
+                    * f64::from(job.request.shape.processors_per_chunk)
+                    * place.sold
+            })
+            .sum();
+        Some((sold, self.nodes[index].spec.processors))
+    }
+
+    /// The rules this book decides by.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// Where a job runs, with its present shares.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn places(&self, id: &str) -> Result<Vec<PlaceView<'_>>, BookError> {
+        let job = self.job(self.key_of(id)?);
+        Ok(job
+            .places
+            .iter()
+            .map(|place| PlaceView {
+                node: self.node_name(place.node),
+                chunks: place.chunks,
+                share: place.share,
+                standing: place.standing,
+            })
+            .collect())
+    }
+
+    fn node_index(&self, name: &str) -> Result<usize, BookError> {
+        self.by_name
+            .get(name)
+            .copied()
+            .ok_or_else(|| BookError::UnknownNode(name.chars().take(LONGEST_NAME).collect()))
+    }
+
+    fn key_of(&self, id: &str) -> Result<usize, BookError> {
+        self.by_id
+            .get(id)
+            .copied()
+            .ok_or_else(|| BookError::UnknownJob(id.chars().take(LONGEST_NAME).collect()))
+    }
+
+    fn key_of_token(&self, token: u64) -> Result<usize, BookError> {
+        self.by_token
+            .get(&token)
+            .copied()
+            .ok_or_else(|| BookError::UnknownJob(format!("with token {token}")))
+    }
+
+    /// A key from `by_id` or `by_token` always names a job.
+    fn job(&self, key: usize) -> &Job {
+        self.jobs[key].as_ref().expect("keys name jobs in the book")
+    }
+
+    fn job_mut(&mut self, key: usize) -> &mut Job {
+        self.jobs[key].as_mut().expect("keys name jobs in the book")
+    }
+}
+
+fn check_name(what: &'static str, name: &str) -> Result<(), BookError> {
+    if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
+        return Err(BookError::Name {
+            what,
+            bytes: name.len(),
+        });
+    }
+    Ok(())
+}
+
+fn check_seconds(what: &'static str, value: f64) -> Result<f64, BookError> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(value)
+    } else {
+        Err(BookError::Time { what, value })
+    }
+}

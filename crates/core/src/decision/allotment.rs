@@ -1,0 +1,438 @@
+//! What each job of a node is given: of the node's time, now.
+//!
+//! Admission plans with the shares that jobs need. Needs change afterwards: a job that waited for a
+//! disk needs more than it was sold, one that is late could use a whole processor, one that ran ahead
+//! needs less. Two questions are answered here, each in the ways of the four papers and one of our
+//! own: who gives way when the needs exceed the node ([`Shortage`]), and who gets the time that
+//! nobody needs ([`Spare`]).
+//!
+//! Invariants: nobody gets more than its slots can use (one processor each); the sum never exceeds
+//! the capacity.
+
+mod deadline_order;
+
+use super::job::DeadlineType;
+use super::node::JobOnNode;
+use super::share::{Need, Standing};
+
+/// One job's claim on a node, in processors over all its slots there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Claim {
+    /// What it needs from now on, ≤ `limit`.
+    pub need: f64,
+    /// What it was sold.
+    pub sold: f64,
+    /// The most that it can use: its slots.
+    pub limit: f64,
+    /// Seconds until its deadline; not positive when it is late.
+    pub remaining_deadline: f64,
+    /// Its return, credits per second squared, see [`super::job::Terms::full_return`].
+    pub full_return: f64,
+    /// Its deadline is hard.
+    pub hard: bool,
+    /// It gets nothing but what all others leave, see [`super::overrun`]; what it needs and was sold does not count.
+    pub yields: bool,
+}
+
+impl Claim {
+    /// The claim of a job that needs this share, and was sold that one, per slot.
+    #[inline(always)]
+    pub fn new(job: &JobOnNode, need: Need, sold: f64) -> Claim {
+        let slots = f64::from(job.slots);
+        let left = job.terms.deadline + job.delay - job.walltime;
+        Claim {
+            need: slots * need.share,
+            sold: slots * sold,
+            limit: slots,
+            // The policy says who is late; rounding does not.
+            remaining_deadline: if need.standing == Standing::Late {
+                left.min(0.0)
+            } else {
+                left.max(1e-9)
+            },
+            full_return: job.terms.full_return(),
+            hard: job.terms.deadline_type == DeadlineType::Hard,
+            yields: false,
+        }
+    }
+}
+
+/// Who gives way when the needs exceed the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shortage {
+    /// Everyone gets its need up to what it was sold; those who need more share what is left in
+    /// proportion to what they lack. Nobody's misfortune breaks another's promise.
+    #[default]
+    SoldFirst,
+    /// All are scaled down together (LibraRisk 2006, section 3.2).
+    Proportional,
+    /// The job with the highest return and every hard job keep their shares, the soft others give
+    /// up the shortfall in proportion to theirs (LibraSLA 2005, algorithm 2).
+    SoftYields,
+    /// In the order of their deadlines, see [`deadline_order`]. Also gives out all spare time.
+    DeadlineOrder,
+}
+
+/// Who gets the time that nobody needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spare {
+    /// Nobody: a share is a cap.
+    #[default]
+    Idle,
+    /// All, in proportion to their needs: a share is a guarantee.
+    Shared,
+    /// The job with the highest return (LibraSLA 2005, section 4.2).
+    HighestReturn,
+}
+
+/// Gives each claim its part of `capacity` processors; `given` is overwritten, in the order of the
+/// claims.
+pub fn allot(
+    shortage: Shortage,
+    spare: Spare,
+    claims: &[Claim],
+    capacity: f64,
+    given: &mut Vec<f64>,
+) {
+    if claims.iter().any(|claim| claim.yields) {
+        return allot_the_others_first(shortage, spare, claims, capacity, given);
+    }
+    given.clear();
+    if shortage == Shortage::DeadlineOrder {
+        given.extend(claims.iter().map(|_| 0.0));
+        return deadline_order::allot(claims, capacity, given);
+    }
+    let needs: f64 = claims.iter().map(|claim| claim.need).sum();
+    given.extend(claims.iter().map(|claim| claim.need));
+    if needs <= capacity * (1.0 + super::TOLERANCE) {
+        match spare {
+            Spare::Idle => {}
+            Spare::Shared => share_spare(claims, capacity, given),
+            Spare::HighestReturn => feed(claims, capacity - needs, given, |a, b| {
+                b.full_return.total_cmp(&a.full_return)
+            }),
+        }
+        return;
+    }
+    match shortage {
+        Shortage::SoldFirst => sold_first(claims, capacity, given),
+        Shortage::SoftYields => soft_yields(claims, capacity, needs, given),
+        Shortage::Proportional | Shortage::DeadlineOrder => scale(given, capacity / needs),
+    }
+}
+
+/// Those that yield share what the others leave, each slot as much as the next.
+fn allot_the_others_first(
+    shortage: Shortage,
+    spare: Spare,
+    claims: &[Claim],
+    capacity: f64,
+    given: &mut Vec<f64>,
+) {
+    let others: Vec<Claim> = (claims.iter().copied())
+        .filter(|claim| !claim.yields)
+        .collect();
+    allot(shortage, spare, &others, capacity, given);
+    let left = (capacity - given.iter().sum::<f64>()).max(0.0);
+    let limits: f64 = (claims.iter())
+        .filter(|claim| claim.yields)
+        .map(|claim| claim.limit)
+        .sum();
+    let part = if limits > left { left / limits } else { 1.0 };
+    let mut of_others = std::mem::take(given).into_iter();
+    given.extend(claims.iter().map(|claim| match claim.yields {
+        true => claim.limit * part,
+        false => of_others.next().unwrap_or(0.0),
+    }));
+}
+
+fn scale(given: &mut [f64], factor: f64) {
+    given
+        .iter_mut()
+        .for_each(|processors| *processors *= factor);
+}
+
+fn sold_first(claims: &[Claim], capacity: f64, given: &mut [f64]) {
+    let base = |claim: &Claim| claim.need.min(claim.sold);
+    let needs: f64 = claims.iter().map(|claim| claim.need).sum();
+    let bases: f64 = claims.iter().map(base).sum();
+    let (scale, part) = if bases >= capacity {
+        // The node has shrunk.
+        (if bases > 0.0 { capacity / bases } else { 0.0 }, 0.0)
+    } else {
+        (1.0, (capacity - bases) / (needs - bases))
+    };
+    for (claim, given) in claims.iter().zip(given) {
+        *given = base(claim) * scale + (claim.need - base(claim)) * part;
+    }
+}
+
+fn soft_yields(claims: &[Claim], capacity: f64, needs: f64, given: &mut [f64]) {
+    let first = highest_return(claims);
+    let yields = |index: usize, claim: &Claim| !claim.hard && Some(index) != first;
+    let soft: f64 = (claims.iter().enumerate())
+        .filter(|(index, claim)| yields(*index, claim))
+        .map(|(_, claim)| claim.need)
+        .sum();
+    let shortfall = needs - capacity;
+    if shortfall >= soft {
+        // Not even all soft shares cover it: some job is late or the node has shrunk.
+        return scale(given, capacity / needs);
+    }
+    let kept = 1.0 - shortfall / soft;
+    for (index, (claim, given)) in claims.iter().zip(given).enumerate() {
+        if yields(index, claim) {
+            *given *= kept;
+        }
+    }
+}
+
+/// The claim with the highest return; of equals the first.
+pub(super) fn highest_return(claims: &[Claim]) -> Option<usize> {
+    let mut best: Option<usize> = None;
+    for (index, claim) in claims.iter().enumerate() {
+        if best.is_none_or(|best| claim.full_return > claims[best].full_return) {
+            best = Some(index);
+        }
+    }
+    best
+}
+
+/// All time in proportion to the needs, up to what each can use.
+fn share_spare(claims: &[Claim], capacity: f64, given: &mut [f64]) {
+    let mut left = capacity;
+    let mut open: f64 = claims.iter().map(|claim| claim.need).sum();
+    // Whoever reaches its limit leaves its surplus to the others; each pass settles at least one.
+    let mut full = claims.iter().map(|_| false).collect::<Vec<_>>();
+    loop {
+        if open <= 0.0 {
+            return;
+        }
+        let factor = (left / open).max(1.0);
+        let mut settled = false;
+        for (index, claim) in claims.iter().enumerate() {
+            if !full[index] && claim.need * factor >= claim.limit {
+                full[index] = true;
+                settled = true;
+                given[index] = claim.limit;
+                left -= claim.limit;
+                open -= claim.need;
+            }
+        }
+        if !settled {
+            for (index, claim) in claims.iter().enumerate() {
+                if !full[index] {
+                    given[index] = claim.need * factor;
+                }
+            }
+            return;
+        }
+    }
+}
+
+/// Gives `left` processors to the claims in this order, each up to its limit.
+pub(super) fn feed(
+    claims: &[Claim],
+    mut left: f64,
+    given: &mut [f64],
+    order: impl Fn(&Claim, &Claim) -> std::cmp::Ordering,
+) {
+    let mut last: Option<usize> = None;
+    // A selection instead of a sort: mostly the first one takes all.
+    for _ in 0..claims.len() {
+        if left <= 0.0 {
+            return;
+        }
+        let after_last = |index: usize| {
+            last.is_none_or(|last| {
+                order(&claims[index], &claims[last])
+                    .then(index.cmp(&last))
+                    .is_gt()
+            })
+        };
+        let mut next: Option<usize> = None;
+        for index in 0..claims.len() {
+            let better = next.is_none_or(|next| order(&claims[index], &claims[next]).is_lt());
+            if after_last(index) && better {
+                next = Some(index);
+            }
+        }
+        let Some(index) = next else { return };
+        let more = (claims[index].limit - given[index]).clamp(0.0, left);
+        given[index] += more;
+        left -= more;
+        last = Some(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn claim(need: f64, sold: f64) -> Claim {
+        Claim {
+            need,
+            sold,
+            limit: 1.0,
+            remaining_deadline: 10.0,
+            full_return: 1.0,
+            hard: true,
+            yields: false,
+        }
+    }
+
+    fn allotted(shortage: Shortage, spare: Spare, claims: &[Claim], capacity: f64) -> Vec<f64> {
+        let mut given = Vec::new();
+        allot(shortage, spare, claims, capacity, &mut given);
+        given
+    }
+
+    fn sold_first(claims: &[Claim]) -> Vec<f64> {
+        allotted(Shortage::SoldFirst, Spare::Idle, claims, 1.0)
+    }
+
+    fn near(given: &[f64], expected: &[f64]) {
+        assert_eq!(given.len(), expected.len());
+        for (given, expected) in given.iter().zip(expected) {
+            assert!((given - expected).abs() < 1e-12, "{given} {expected}");
+        }
+    }
+
+    #[test]
+    fn needs_that_fit_are_met() {
+        let claims = [claim(0.5, 0.3), claim(0.4, 0.4)];
+        assert_eq!(sold_first(&claims), [0.5, 0.4]);
+    }
+
+    #[test]
+    fn a_late_job_takes_only_what_was_not_sold_to_others() {
+        near(
+            &sold_first(&[claim(1.0, 0.3), claim(0.6, 0.6)]),
+            &[0.4, 0.6],
+        );
+    }
+
+    #[test]
+    fn two_that_lack_share_what_is_left_by_what_they_lack() {
+        // 0.6 are kept, 0.4 are left; they lack 0.8 and 0.4.
+        let claims = [claim(1.0, 0.2), claim(0.6, 0.2), claim(0.2, 0.2)];
+        near(
+            &sold_first(&claims),
+            &[0.2 + 0.8 / 3.0, 0.2 + 0.4 / 3.0, 0.2],
+        );
+    }
+
+    #[test]
+    fn a_node_that_has_shrunk_scales_all_down() {
+        assert_eq!(sold_first(&[claim(0.8, 0.8), claim(0.8, 0.8)]), [0.5, 0.5]);
+    }
+
+    #[test]
+    fn scaled_down_together() {
+        let claims = [claim(1.0, 0.2), claim(0.6, 0.6)];
+        let given = allotted(Shortage::Proportional, Spare::Idle, &claims, 1.0);
+        near(&given, &[0.625, 0.375]);
+    }
+
+    #[test]
+    fn soft_jobs_yield_unless_their_return_is_the_highest() {
+        let soft = |need, full_return| Claim {
+            hard: false,
+            full_return,
+            ..claim(need, need)
+        };
+        // 1.2 needed, 0.2 too much; the two that yield hold 0.5, so they keep 60 %.
+        let claims = [
+            soft(0.3, 9.0),
+            claim(0.4, 0.4),
+            soft(0.3, 2.0),
+            soft(0.2, 1.0),
+        ];
+        let given = allotted(Shortage::SoftYields, Spare::Idle, &claims, 1.0);
+        near(&given, &[0.3, 0.4, 0.18, 0.12]);
+    }
+
+    #[test]
+    fn spare_time_is_shared_up_to_what_each_can_use() {
+        // Two processors; 0.8 and 0.2 are needed. Twice as much would be 1.6: it can use 1.0.
+        let claims = [claim(0.8, 0.8), claim(0.2, 0.2)];
+        let given = allotted(Shortage::SoldFirst, Spare::Shared, &claims, 2.0);
+        near(&given, &[1.0, 1.0]);
+        let given = allotted(Shortage::SoldFirst, Spare::Shared, &claims, 1.5);
+        near(&given, &[1.0, 0.5]);
+    }
+
+    #[test]
+    fn spare_time_goes_to_the_highest_return_first() {
+        let paid = |need, full_return| Claim {
+            full_return,
+            ..claim(need, need)
+        };
+        let claims = [paid(0.2, 1.0), paid(0.7, 3.0), paid(0.1, 2.0)];
+        let given = allotted(Shortage::SoldFirst, Spare::HighestReturn, &claims, 1.5);
+        near(&given, &[0.2, 1.0, 0.3]);
+    }
+
+    #[test]
+    fn what_yields_gets_what_is_left() {
+        let yielding = |limit| Claim {
+            yields: true,
+            limit,
+            ..claim(1.0, 1.0)
+        };
+        // One that is short gets its need before them; two slots get twice what one does.
+        let claims = [yielding(2.0), claim(0.8, 0.5), yielding(1.0)];
+        near(
+            &allotted(Shortage::SoldFirst, Spare::Idle, &claims, 1.4),
+            &[0.4, 0.8, 0.2],
+        );
+        near(
+            &allotted(Shortage::SoldFirst, Spare::Idle, &claims, 4.0),
+            &[2.0, 0.8, 1.0],
+        );
+        near(
+            &allotted(Shortage::DeadlineOrder, Spare::Idle, &claims, 1.0),
+            &[0.0, 1.0, 0.0],
+        );
+        near(&sold_first(&[yielding(1.0)]), &[1.0]);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_gets_more_than_it_can_use_and_no_time_is_made_or_lost(
+            needs in proptest::collection::vec((0.001f64..1.0, 0.0f64..1.0, -9.0f64..90.0, 0.0f64..9.0, any::<bool>(), 0..4), 1..9),
+            capacity in 0.1f64..6.0,
+            shortage in prop_oneof![
+                Just(Shortage::SoldFirst), Just(Shortage::Proportional),
+                Just(Shortage::SoftYields), Just(Shortage::DeadlineOrder)
+            ],
+            spare in prop_oneof![Just(Spare::Idle), Just(Spare::Shared), Just(Spare::HighestReturn)],
+        ) {
+            let claims: Vec<Claim> = needs
+                .iter()
+                .map(|&(need, sold, remaining_deadline, full_return, hard, yields)| Claim {
+                    need, sold, limit: 1.0, remaining_deadline, full_return, hard, yields: yields == 0,
+                })
+                .collect();
+            let given = allotted(shortage, spare, &claims, capacity);
+            let sum: f64 = given.iter().sum();
+            let usable = capacity.min(claims.len() as f64);
+            prop_assert!(given.iter().all(|g| (0.0..=1.0 + 1e-12).contains(g)));
+            prop_assert!(sum <= usable * (1.0 + 1e-9));
+            let all = spare != Spare::Idle || shortage == Shortage::DeadlineOrder;
+            let others: Vec<Claim> = claims.iter().copied().filter(|claim| !claim.yields).collect();
+            let alone = allotted(shortage, spare, &others, capacity);
+            let beside = (claims.iter().zip(&given)).filter(|(claim, _)| !claim.yields);
+            for ((_, given), alone) in beside.zip(&alone) {
+                prop_assert_eq!(given, alone, "one that yields took something");
+            }
+            if all {
+                prop_assert!(sum >= usable * (1.0 - 1e-9), "{sum} of {usable}");
+            } else {
+                let needs: f64 = claims.iter().map(|claim| claim.need).sum();
+                prop_assert!(sum >= needs.min(capacity) * (1.0 - 1e-9));
+            }
+        }
+    }
+}

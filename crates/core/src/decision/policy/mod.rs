@@ -1,0 +1,262 @@
+//! Policies of admission: what a node answers when it is asked to take a job.
+//!
+//! One policy, one module, behind the one trait [`Policy`]. A policy sees one node at a time and
+//! the request; it does not choose between nodes, [`super::placement`] does, by the rank that the
+//! policy gave. The estimate in the request is the planned one (any margin included).
+
+mod fit;
+pub mod libra;
+pub mod libra_adaptive;
+pub mod libra_risk;
+pub mod libra_sla;
+
+use super::allotment::Shortage;
+use super::job::Request;
+use super::node::{JobOnNode, NodeSpec, NodeView};
+use super::share::{Need, ShareRule};
+pub use libra::Libra;
+pub use libra_adaptive::LibraAdaptive;
+pub use libra_risk::LibraRisk;
+pub use libra_sla::LibraSla;
+
+/// What a node offers for a job.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Offer {
+    /// Chunks of the job that the node can take, ≥ 1 and at most as many as the job has.
+    pub chunks: u32,
+    /// Share of each of the job's slots on this node, in processors.
+    pub share: f64,
+    /// Processors left over on the node after one chunk (the 2004 paper's loadfree), ≥ 0.
+    pub loadfree: f64,
+    /// Processors that one chunk takes here.
+    pub per_chunk: f64,
+    /// The lowest rank is taken first.
+    pub rank: f64,
+    /// What each chunk placed here adds to the rank of the next one.
+    pub rank_step: f64,
+}
+
+/// Why a node cannot take even one chunk of a job.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Obstacle {
+    /// A slot would need more than one processor: the estimate on this node exceeds the deadline.
+    Slot {
+        /// Share needed per slot, above 1.
+        share: f64,
+    },
+    /// The node has not enough processors left.
+    Share {
+        /// Processors that one chunk needs.
+        needed: f64,
+        /// Processors that are free.
+        free: f64,
+    },
+    /// The node has not enough memory left.
+    Memory {
+        /// Bytes that one chunk needs.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// Before some deadline there is not enough time left for all (deadline order).
+    Time {
+        /// Processor seconds that one chunk needs before that deadline.
+        needed: f64,
+        /// Processor seconds that are free before it.
+        free: f64,
+    },
+    /// Some job of the node is late already or would be (LibraRisk).
+    Risk {
+        /// The longest delay, seconds.
+        delay: f64,
+    },
+    /// The penalties to others would outweigh what the job brings (LibraSLA).
+    Return {
+        /// Return of the node with the job, credits per second squared.
+        with: f64,
+        /// Its return without.
+        without: f64,
+    },
+}
+
+/// A rule of admission.
+pub trait Policy {
+    /// What the node says to this job.
+    ///
+    /// # Errors
+    /// The obstacle, when the node takes no chunk of it.
+    fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle>;
+
+    /// How shares count under this policy.
+    fn share_rule(&self) -> ShareRule;
+
+    /// What each slot of a job needs from now on, on a node of this rating.
+    #[inline(always)]
+    fn need(&self, job: &JobOnNode, rating: f64) -> Need {
+        let need = job.need(rating);
+        Need {
+            share: self.share_rule().apply(need.share),
+            ..need
+        }
+    }
+
+    /// Who gives way on a node whose jobs need more than it has.
+    fn shortage(&self) -> Shortage {
+        Shortage::SoldFirst
+    }
+
+    /// A job was accepted and stands last in `jobs`, all jobs of a node: sets the delays that were
+    /// accepted with it.
+    fn accept_delays(&self, spec: &NodeSpec, jobs: &mut [JobOnNode]) {
+        let _ = (spec, jobs);
+    }
+
+    /// Is the deadline too short for every node of at most this rating, whatever runs there?
+    fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {
+        let _ = (request, fastest);
+        false
+    }
+
+    /// Is every node that takes the job as good as any other? Then the first ones are taken and the
+    /// others need not be asked.
+    #[inline(always)]
+    fn takes_any_node(&self) -> bool {
+        false
+    }
+
+    /// Are delays ever accepted?
+    fn accepts_delays(&self) -> bool {
+        false
+    }
+
+    /// May a job be taken for a larger budget that is refused for one which it does not exceed?
+    fn weighs_budgets(&self) -> bool {
+        false
+    }
+}
+
+/// Which node is the best of those that take a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NodeChoice {
+    /// Least processors left over (2004 paper, section 4.1, and both later papers).
+    #[default]
+    BestFit,
+    /// Most processors left over (2004 paper, section 3.1).
+    LeastLoaded,
+}
+
+/// The policies that can be chosen, behind one type.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AnyPolicy {
+    /// Libra, 2004.
+    Libra(Libra),
+    /// LibraSLA, 2005.
+    LibraSla(LibraSla),
+    /// LibraRisk, 2006.
+    LibraRisk(LibraRisk),
+    /// Deadlines in order.
+    LibraAdaptive(LibraAdaptive),
+}
+
+impl Default for AnyPolicy {
+    fn default() -> AnyPolicy {
+        AnyPolicy::Libra(Libra::default())
+    }
+}
+
+/// Asks the policy that was chosen.
+macro_rules! ask {
+    ($any:expr, $policy:ident => $question:expr) => {
+        match $any {
+            AnyPolicy::Libra($policy) => $question,
+            AnyPolicy::LibraSla($policy) => $question,
+            AnyPolicy::LibraRisk($policy) => $question,
+            AnyPolicy::LibraAdaptive($policy) => $question,
+        }
+    };
+}
+
+/// Shows every job of a node.
+type ShowJobs<'a> = dyn Fn(&mut dyn FnMut(&JobOnNode)) + 'a;
+
+/// Any kind of node: the policies that look at every job are compiled once for it and not once for each
+/// kind, in a library whose size counts.
+struct AnyNode<'a> {
+    spec: NodeSpec,
+    committed: f64,
+    memory_committed: u64,
+    jobs: &'a ShowJobs<'a>,
+}
+
+impl NodeView for AnyNode<'_> {
+    fn spec(&self) -> NodeSpec {
+        self.spec
+    }
+
+    fn committed(&self) -> f64 {
+        self.committed
+    }
+
+    fn memory_committed(&self) -> u64 {
+        self.memory_committed
+    }
+
+    fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
+        (self.jobs)(&mut show);
+    }
+}
+
+impl AnyPolicy {
+    #[inline(never)]
+    fn offer_of_any_node(&self, node: &AnyNode<'_>, request: &Request) -> Result<Offer, Obstacle> {
+        ask!(self, policy => policy.offer(node, request))
+    }
+}
+
+impl Policy for AnyPolicy {
+    #[inline(always)]
+    fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
+        match self {
+            AnyPolicy::Libra(policy) => policy.offer(node, request),
+            others => others.offer_of_any_node(
+                &AnyNode {
+                    spec: node.spec(),
+                    committed: node.committed(),
+                    memory_committed: node.memory_committed(),
+                    jobs: &|show| node.for_each_job(show),
+                },
+                request,
+            ),
+        }
+    }
+
+    fn share_rule(&self) -> ShareRule {
+        ask!(self, policy => policy.share_rule())
+    }
+
+    #[inline(never)]
+    fn need(&self, job: &JobOnNode, rating: f64) -> Need {
+        ask!(self, policy => policy.need(job, rating))
+    }
+
+    fn shortage(&self) -> Shortage {
+        ask!(self, policy => policy.shortage())
+    }
+
+    fn accept_delays(&self, spec: &NodeSpec, jobs: &mut [JobOnNode]) {
+        ask!(self, policy => policy.accept_delays(spec, jobs));
+    }
+
+    #[inline(always)]
+    fn takes_any_node(&self) -> bool {
+        ask!(self, policy => policy.takes_any_node())
+    }
+
+    fn accepts_delays(&self) -> bool {
+        ask!(self, policy => policy.accepts_delays())
+    }
+
+    fn weighs_budgets(&self) -> bool {
+        ask!(self, policy => policy.weighs_budgets())
+    }
+}

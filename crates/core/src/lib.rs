@@ -1,0 +1,6 @@
+//! The decision core and the book: is a job accepted, where, at which share and price, and who holds what. Pure: it knows no clock, no
+//! file, no process and no batch system; `now` is a parameter.
+
+pub mod book;
+pub mod decision;
+pub mod sold;

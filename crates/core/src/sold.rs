@@ -1,0 +1,263 @@
+//! What was sold to a job, as one line of text.
+//!
+//! The line travels with the job, in PBS as the resource `libra_terms`, in Slurm in its admin comment: into the
+//! batch system's records, to the execution hosts, and back into the book after a restart. It is
+//! `key=value` pairs joined by ':', without blanks, commas and quotes, which the batch systems' own formats
+//! give a meaning to; a key that is not known is passed over:
+//!
+//! `v=1:token=17:submitted=1700000000.25:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:`
+//! `chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525`
+//!
+//! `payer` is there where the site has accounts: `payer=user/alice`. `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
+//! `count` is the number of its subjobs, `chunks` those of one subjob, `price` the price of one, and `at` is
+//! the plan for all of them.
+
+use crate::decision::job::{DeadlineType, Request, Shape, Terms};
+use libra_units::cut;
+use std::fmt::Write;
+
+/// Largest token of a line: the same as a book takes.
+const LARGEST_TOKEN: u64 = 1 << 53;
+
+/// What was sold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sold {
+    /// Of the first subjob, of an array.
+    pub token: u64,
+    /// When it was submitted, Unix time.
+    pub submitted: f64,
+    /// Of one subjob, of an array.
+    pub request: Request,
+    /// Credits; of one subjob, of an array.
+    pub price: f64,
+    /// Subjobs; 1 for a job that is no array.
+    pub count: u32,
+    /// The account that pays, as `user:alice`; none where the site has no accounts.
+    pub payer: Option<String>,
+    /// Where, in the order of the plan.
+    pub places: Vec<SoldPlace>,
+}
+
+/// A part on one node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SoldPlace {
+    /// Name of the node or vnode.
+    pub node: String,
+    /// Chunks there.
+    pub chunks: u32,
+    /// Share of each slot, in processors.
+    pub share: f64,
+}
+
+/// A line that is none of ours.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("what was sold to it cannot be read: {0}")]
+pub struct NotSold(pub String);
+
+impl Sold {
+    /// The line.
+    pub fn line(&self) -> String {
+        let Request { terms, shape } = &self.request;
+        let kind = match terms.deadline_type {
+            DeadlineType::Hard => "hard",
+            DeadlineType::Soft => "soft",
+        };
+        // In a line of pairs the name's own colon cannot stay.
+        let payer = (self.payer.as_ref()).map_or_else(String::new, |name| {
+            format!(":payer={}", name.replacen(':', "/", 1))
+        });
+        let mut line = format!(
+            "v=1:token={}:submitted={}:estimate={}:deadline={}:budget={}:type={kind}:penalty={}:price={}:\
+             chunks={}:processors={}:memory={}:scatter={}:count={}{payer}:at=",
+            self.token,
+            self.submitted,
+            terms.estimate,
+            terms.deadline,
+            terms.budget,
+            terms.penalty_rate,
+            self.price,
+            shape.chunks,
+            shape.processors_per_chunk,
+            shape.memory_per_chunk,
+            u8::from(shape.scatter),
+            self.count,
+        );
+        for (index, place) in self.places.iter().enumerate() {
+            let plus = if index == 0 { "" } else { "+" };
+            // Writing to a String does not fail.
+            let _ = write!(
+                line,
+                "{plus}{}*{}*{}",
+                place.node, place.chunks, place.share
+            );
+        }
+        line
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is missing in it or cannot be read.
+    pub fn parse(line: &str) -> Result<Sold, NotSold> {
+        let value = |key: &'static str| {
+            line.split(':')
+                .find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
+                .ok_or_else(|| NotSold(format!("it has no '{key}'")))
+        };
+        if value("v")? != "1" {
+            return Err(NotSold("it is of another version of Libra".to_string()));
+        }
+        let request = Request {
+            terms: Terms {
+                estimate: read(value("estimate")?)?,
+                deadline: read(value("deadline")?)?,
+                budget: read(value("budget")?)?,
+                deadline_type: match value("type")? {
+                    "hard" => DeadlineType::Hard,
+                    "soft" => DeadlineType::Soft,
+                    other => return Err(NotSold(format!("there is no type '{}'", cut(other)))),
+                },
+                penalty_rate: read(value("penalty")?)?,
+            },
+            shape: Shape {
+                chunks: read(value("chunks")?)?,
+                processors_per_chunk: read(value("processors")?)?,
+                memory_per_chunk: read(value("memory")?)?,
+                scatter: value("scatter")? == "1",
+            },
+        };
+        request
+            .check()
+            .map_err(|error| NotSold(error.to_string()))?;
+        let sold = Sold {
+            token: read(value("token")?)?,
+            submitted: read(value("submitted")?)?,
+            request,
+            price: read(value("price")?)?,
+            count: read(value("count")?)?,
+            payer: value("payer").ok().map(|name| name.replacen('/', ":", 1)),
+            places: value("at")?
+                .split('+')
+                .map(place)
+                .collect::<Result<_, _>>()?,
+        };
+        // Each job of an array has a token of its own, counted on from this one.
+        if sold.token > LARGEST_TOKEN {
+            return Err(NotSold(format!("its token is {}", sold.token)));
+        }
+        if sold.count == 0 {
+            return Err(NotSold("it is for no job".to_string()));
+        }
+        if sold.payer.as_deref().is_some_and(|payer| !is_plain(payer)) {
+            return Err(NotSold("its payer is no account".to_string()));
+        }
+        for (key, value) in [("submitted", sold.submitted), ("price", sold.price)] {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(NotSold(format!("its '{key}' is {value}")));
+            }
+        }
+        let planned: u64 = sold.places.iter().map(|p| u64::from(p.chunks)).sum();
+        let asked = u64::from(sold.count) * u64::from(request.shape.chunks);
+        if planned != asked {
+            return Err(NotSold(format!("it places {planned} chunks of {asked}")));
+        }
+        Ok(sold)
+    }
+
+    /// Is it a line of a Libra that writes them in another way?
+    pub fn is_of_another_version(line: &str) -> bool {
+        let version = line
+            .split(':')
+            .next()
+            .and_then(|pair| pair.strip_prefix("v="));
+        version.is_some_and(|version| version != "1" && version.parse::<u32>().is_ok())
+    }
+
+    /// The part of the plan that is for one subjob, counted from 0; the whole plan of a job that is no
+    /// array.
+    pub fn plan(&self, subjob: u32) -> Vec<SoldPlace> {
+        let chunks = u64::from(self.request.shape.chunks);
+        let (from, to) = (u64::from(subjob) * chunks, (u64::from(subjob) + 1) * chunks);
+        let mut before = 0;
+        let mut plan = Vec::new();
+        for place in &self.places {
+            let after = before + u64::from(place.chunks);
+            let taken = after.min(to).saturating_sub(before.max(from));
+            if taken > 0 {
+                plan.push(SoldPlace {
+                    chunks: u32::try_from(taken).unwrap_or(u32::MAX),
+                    ..place.clone()
+                });
+            }
+            before = after;
+        }
+        plan
+    }
+
+    /// Share of each slot on a node; the largest that was sold where the node is not in the plan (PBS
+    /// places the subjobs of an array itself).
+    pub fn share_on(&self, node: &str) -> f64 {
+        let planned = self.places.iter().find(|place| place.node == node);
+        planned.map_or_else(
+            || (self.places.iter()).fold(0.0, |most, place| place.share.max(most)),
+            |place| place.share,
+        )
+    }
+}
+
+fn place(text: &str) -> Result<SoldPlace, NotSold> {
+    let fields: Vec<&str> = text.split('*').collect();
+    let [node, chunks, share] = fields[..] else {
+        return Err(NotSold(format!("'{}' is no place", cut(text))));
+    };
+    let share: f64 = read(share)?;
+    let chunks = read(chunks)?;
+    if chunks == 0 || !is_plain(node) || !(0.0..=1.0).contains(&share) {
+        return Err(NotSold(format!("'{}' is no place", cut(text))));
+    }
+    Ok(SoldPlace {
+        node: node.to_string(),
+        chunks,
+        share,
+    })
+}
+
+/// Is it a name that the batch systems' formats leave as it is?
+fn is_plain(name: &str) -> bool {
+    let special = |c: char| c.is_control() || c.is_whitespace() || ",\"'".contains(c);
+    !name.is_empty() && !name.contains(special)
+}
+
+fn read<T: std::str::FromStr>(text: &str) -> Result<T, NotSold> {
+    text.parse()
+        .map_err(|_| NotSold(format!("'{}' is no number", cut(text))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "v=1:token=17:submitted=1700000000.25:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+         chunks=1:processors=1:memory=0:scatter=0:count=1:payer=user/alice:at=n1*1*0.525";
+
+    #[test]
+    fn a_line_that_nobody_here_has_written_is_refused() {
+        assert_eq!(Sold::parse(LINE).expect("ours").line(), LINE);
+        for (from, to, part) in [
+            ("token=17", "token=18446744073709551615", "token"),
+            ("count=1", "count=0", "no job"),
+            ("at=n1*1*0.525", "at=n1*1*0.5+n2*0*0.5", "no place"),
+            ("at=n1*1*0.525", "at=n\n1*1*0.5", "no place"),
+            ("at=n1*1*0.525", "at=n1,n2*1*0.5", "no place"),
+            ("payer=user/alice", "payer=user/a b", "payer"),
+            ("payer=user/alice", "payer=", "payer"),
+            ("estimate=10", "estimate=a\u{1b}[2Jb", "no number"),
+        ] {
+            let error = Sold::parse(&LINE.replace(from, to))
+                .expect_err(to)
+                .to_string();
+            assert!(error.contains(part), "{to}: {error}");
+            assert!(!error.contains(char::is_control), "{error:?}");
+        }
+    }
+}

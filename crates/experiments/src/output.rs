@@ -1,0 +1,320 @@
+//! What came of a paper's experiments, written down: as Markdown for people (it reads well on a
+//! terminal, too), as CSV and as JSON for programs.
+
+use super::Reproduction;
+use super::panel::Panel;
+use super::statement::Verdict;
+use libra_plots::figure::Table;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// A table in Markdown, its columns aligned.
+pub fn markdown(table: &Table) -> String {
+    let one_line = |cell: &String| cell.replace('\n', " ").replace('|', "\\|");
+    let rows: Vec<Vec<String>> = std::iter::once(&table.head)
+        .chain(&table.rows)
+        .map(|row| row.iter().map(one_line).collect())
+        .collect();
+    let widths: Vec<usize> = (0..table.head.len())
+        .map(|place| {
+            let cells = rows.iter().filter_map(|row| row.get(place));
+            cells
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+                .max(3)
+        })
+        .collect();
+    let numbers: Vec<bool> = (0..table.head.len())
+        .map(|place| {
+            table
+                .rows
+                .iter()
+                .all(|row| row.get(place).is_none_or(|cell| is_number(cell)))
+        })
+        .collect();
+    let line = |row: &Vec<String>| {
+        let cells = widths.iter().enumerate().map(|(place, width)| {
+            let cell = row.get(place).map_or("", String::as_str);
+            match numbers[place] {
+                false => format!(" {cell:width$} "),
+                true => format!(" {cell:>width$} "),
+            }
+        });
+        format!("|{}|\n", cells.collect::<Vec<_>>().join("|"))
+    };
+    let mut text = format!("{}\n\n", table.caption);
+    for (place, row) in rows.iter().enumerate() {
+        text += &line(row);
+        if place == 0 {
+            let rules = widths
+                .iter()
+                .zip(&numbers)
+                .map(|(width, number)| match number {
+                    false => "-".repeat(width + 2),
+                    true => format!("{}:", "-".repeat(width + 1)),
+                });
+            text += &format!("|{}|\n", rules.collect::<Vec<_>>().join("|"));
+        }
+    }
+    text + "\n"
+}
+
+/// A number, with its spread perhaps, or nothing.
+fn is_number(cell: &str) -> bool {
+    let digits = cell.trim_start_matches(['-', '+', '−', '–']);
+    digits.is_empty() || digits.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// A table as CSV.
+pub fn csv(table: &Table) -> String {
+    let mut text = String::new();
+    for row in std::iter::once(&table.head).chain(&table.rows) {
+        let cells: Vec<String> = row.iter().map(|cell| quoted(cell)).collect();
+        text += &(cells.join(",") + "\n");
+    }
+    text
+}
+
+fn quoted(cell: &str) -> String {
+    match cell.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.to_string(),
+    }
+}
+
+impl Reproduction {
+    /// The verdicts, a column for each reading.
+    pub fn verdicts(&self) -> Table {
+        let mut head = vec!["where".to_string(), "what the paper says".to_string()];
+        head.extend(self.readings.iter().map(|reading| reading.name.to_string()));
+        let rows = self.statements.iter().map(|statement| {
+            let mut row = vec![statement.place.to_string(), statement.text.to_string()];
+            row.extend(
+                statement
+                    .findings
+                    .iter()
+                    .map(|finding| finding.verdict.to_string()),
+            );
+            row
+        });
+        let count = |reading: usize, verdict: Verdict| {
+            let findings = self
+                .statements
+                .iter()
+                .filter_map(|s| s.findings.get(reading));
+            findings
+                .filter(|finding| finding.verdict == verdict)
+                .count()
+        };
+        let sums = [Verdict::Holds, Verdict::InPart, Verdict::Fails].map(|verdict| {
+            let mut row = vec![String::new(), format!("statements: {verdict}")];
+            row.extend((0..self.readings.len()).map(|place| count(place, verdict).to_string()));
+            row
+        });
+        Table {
+            caption: "What the paper says, and whether it is so here".to_string(),
+            head,
+            rows: rows.chain(sums).collect(),
+        }
+    }
+
+    /// Every finding with its numbers, one line each.
+    pub fn findings_csv(&self) -> String {
+        let mut csv = String::from("where,statement,reading,verdict,evidence\n");
+        for statement in &self.statements {
+            for (reading, finding) in self.readings.iter().zip(&statement.findings) {
+                let verdict = finding.verdict.to_string();
+                let cells = [
+                    statement.place,
+                    statement.text,
+                    reading.name,
+                    &verdict,
+                    &finding.evidence,
+                ];
+                // Writing to a String cannot fail.
+                let _ = writeln!(csv, "{}", cells.map(quoted).join(","));
+            }
+        }
+        csv
+    }
+
+    /// All of it for people: tables first, verdicts last.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("# {}\n\n{}\n\n", self.name, self.paper);
+        for (name, value) in &self.facts {
+            let _ = writeln!(text, "- {name}: {value}");
+        }
+        text += "\n";
+        for (_, table) in &self.tables {
+            text += &markdown(table);
+        }
+        for panel in &self.panels {
+            text += &markdown(&panel.table());
+        }
+        if self.readings.len() > 1 {
+            text += "Readings of what the paper leaves open:\n\n";
+        }
+        for reading in &self.readings {
+            let _ = writeln!(text, "- {}: {}", reading.name, reading.meaning);
+        }
+        text += "\n";
+        text += &markdown(&self.verdicts());
+        for note in &self.notes {
+            let _ = writeln!(text, "{note}");
+        }
+        text
+    }
+
+    /// All of it for programs.
+    pub fn json(&self) -> Value {
+        let statements = self.statements.iter().map(|statement| {
+            let findings =
+                self.readings
+                    .iter()
+                    .zip(&statement.findings)
+                    .map(|(reading, finding)| {
+                        json!({
+                            "reading": reading.name,
+                            "verdict": finding.verdict.to_string(),
+                            "evidence": finding.evidence,
+                        })
+                    });
+            json!({
+                "where": statement.place,
+                "text": statement.text,
+                "findings": findings.collect::<Vec<Value>>(),
+            })
+        });
+        let tables = self.tables.iter().map(|(name, table)| {
+            json!({"name": name, "caption": table.caption, "head": table.head, "rows": table.rows})
+        });
+        let readings = self.readings.iter();
+        json!({
+            "reproduction": self.name,
+            "paper": self.paper,
+            "facts": self.facts.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+            "readings": readings
+                .map(|reading| json!({"name": reading.name, "meaning": reading.meaning}))
+                .collect::<Vec<Value>>(),
+            "statements": statements.collect::<Vec<Value>>(),
+            "tables": tables.collect::<Vec<Value>>(),
+            "figures": self.panels.iter().map(panel_json).collect::<Vec<Value>>(),
+            "notes": self.notes,
+        })
+    }
+
+    /// The files that hold all of it, each with its name.
+    pub fn files(&self) -> Vec<(String, String)> {
+        let file = |name: &str, ending: &str, text: String| {
+            (format!("{}-{name}.{ending}", self.name), text)
+        };
+        let mut files = vec![file("findings", "csv", self.findings_csv())];
+        for (name, table) in &self.tables {
+            files.push(file(name, "csv", csv(table)));
+        }
+        for panel in &self.panels {
+            let name = format!("figure-{}", panel.id);
+            files.push(file(&name, "csv", panel.csv()));
+            files.push(file(&name, "svg", panel.plot().svg()));
+        }
+        for picture in &self.pictures {
+            files.push(file(
+                &format!("figure-{}", picture.id),
+                "svg",
+                picture.svg(),
+            ));
+        }
+        files.push(("index.html".to_string(), self.page()));
+        files
+    }
+}
+
+fn panel_json(panel: &Panel) -> Value {
+    let curves = panel.curves.iter().map(|curve| {
+        let points = panel
+            .values
+            .iter()
+            .zip(&curve.points)
+            .map(|(value, spread)| {
+                json!({
+                    "value": value,
+                    "mean": spread.map(|spread| spread.mean),
+                    "standard_deviation": spread.map(|spread| spread.deviation),
+                })
+            });
+        json!({"name": curve.name, "points": points.collect::<Vec<Value>>()})
+    });
+    json!({
+        "id": panel.id,
+        "title": panel.title,
+        "parameter": panel.parameter,
+        "measure": panel.measure,
+        "curves": curves.collect::<Vec<Value>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Reading;
+    use super::super::statement::{Statement, Tested};
+    use super::*;
+
+    fn table() -> Table {
+        let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
+        Table {
+            caption: "Two rows".to_string(),
+            head: words(&["name", "a, b"]),
+            rows: vec![words(&["x", "1"]), words(&["long name", "2|\"3\""])],
+        }
+    }
+
+    #[test]
+    fn tables() {
+        let text = "Two rows\n\n\
+            | name      |   a, b |\n\
+            |-----------|-------:|\n\
+            | x         |      1 |\n\
+            | long name | 2\\|\"3\" |\n\n";
+        assert_eq!(markdown(&table()), text);
+        assert_eq!(
+            csv(&table()),
+            "name,\"a, b\"\nx,1\nlong name,\"2|\"\"3\"\"\"\n"
+        );
+    }
+
+    #[test]
+    fn everything_is_written_down() {
+        let reproduction = Reproduction {
+            name: "paper",
+            paper: "Somebody: Something",
+            readings: vec![Reading {
+                name: "plain",
+                meaning: "As it stands.",
+            }],
+            statements: vec![Statement {
+                place: "5.1",
+                text: "More, not less.",
+                findings: vec![Tested::point(true, "3 after 2".to_string()).finding()],
+            }],
+            tables: vec![("table-1", table())],
+            ..Reproduction::default()
+        };
+        let csv = "where,statement,reading,verdict,evidence\n\
+            5.1,\"More, not less.\",plain,holds,3 after 2\n";
+        assert_eq!(reproduction.findings_csv(), csv);
+        let text = reproduction.markdown();
+        assert!(text.contains("| 5.1   | More, not less. | holds |") || text.contains("holds |"));
+        let json = reproduction.json();
+        assert_eq!(json["statements"][0]["findings"][0]["verdict"], "holds");
+        let names: Vec<String> = reproduction
+            .files()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(
+            names,
+            ["paper-findings.csv", "paper-table-1.csv", "index.html"]
+        );
+    }
+}

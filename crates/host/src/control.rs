@@ -1,0 +1,460 @@
+//! The control loop of a host: every job's share taken anew, again and again.
+//!
+//! Invariants:
+//! - One process at a time runs it, the one that has the registry's leadership: the agent, or any
+//!   `libra run` where there is no agent. If that one is killed, the next takes over.
+//! - Nothing is remembered that could not be found again: what is kept here is open files and
+//!   what was written last.
+//! - A round that fails for one job goes on with the others.
+
+use super::ending::signal_job;
+use super::entry::{Entry, Phase, Process, Stopped};
+use super::registry::{Leadership, Stamp};
+use super::{Host, HostError, on_node, used};
+use libra_cgroup::{Group, Signal};
+use libra_core::decision::allotment::{Claim, allot};
+use libra_core::decision::node::JobOnNode;
+use libra_core::decision::policy::Policy;
+use libra_core::decision::share::{Need, Standing};
+use libra_system::clock;
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+/// Rounds after which a process that answers to its number is looked at more closely: the number
+/// may have been given to another one.
+const CLOSE_LOOK: u64 = 64;
+/// Rounds between two looks for processes of a job that have left its group.
+const LOOK_OUTSIDE: u64 = 16;
+/// Rounds between two looks for ended jobs to forget.
+const FORGET: u64 = 32;
+/// A directory changed less than this before it was read may change again under the same time stamp.
+const SETTLED: Duration = Duration::from_millis(50);
+/// A share is raised when it falls short by this part, and lowered when it is too large by that one.
+///
+/// The kernel refills a quota whenever it is written, so every write gives the job up to one period
+/// more than its share: written at each round, a job of 4 s ended after 2.8 s. A share that is a little
+/// too large harms less than that, one that is too small breaks a promise.
+const RAISE: f64 = 0.01;
+const LOWER: f64 = 0.05;
+
+/// What one round did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Round {
+    /// Jobs that hold a share.
+    pub jobs: usize,
+    /// Shares that were changed.
+    pub adjusted: usize,
+    /// Files that somebody else had changed, written again.
+    pub drifted: usize,
+    /// Jobs found over and cleaned up.
+    pub ended: usize,
+}
+
+pub(super) struct Watched {
+    pub(super) entry: Entry,
+    group: Option<Group>,
+    /// Processors over all slots, as last written.
+    given: f64,
+    pub(super) standing: Standing,
+    /// Share per slot that it needs from now on.
+    pub(super) needed: f64,
+    /// Seconds that its group was throttled by the last round; none before it was asked.
+    throttled: Option<f64>,
+    /// The kernel's own count was all of it when it was last checked.
+    whole: bool,
+    /// It gets nothing but what others leave.
+    yields: bool,
+    /// When this loop asked for its end, seconds since boot.
+    stopped: Option<f64>,
+}
+
+/// The loop's state between two rounds.
+pub struct ControlLoop<'a> {
+    host: &'a Host,
+    leadership: Leadership,
+    pub(super) watched: HashMap<String, Watched>,
+    pub(super) measures_throttling: bool,
+    pub(super) throttled: f64,
+    read_at: Option<SystemTime>,
+    /// The files of live jobs as they were when they were read.
+    seen: HashMap<String, Stamp>,
+    rounds: u64,
+    /// Files that were found changed by somebody else, since the start.
+    pub drifts: u64,
+}
+
+impl<'a> ControlLoop<'a> {
+    /// Takes the loop over, unless somebody else runs it.
+    ///
+    /// # Errors
+    /// When the registry fails.
+    pub fn try_lead(host: &'a Host) -> Result<Option<ControlLoop<'a>>, HostError> {
+        let leadership = host.registry().try_lead()?;
+        if leadership.is_some() {
+            host.hold_ceiling();
+        }
+        Ok(leadership.map(|leadership| ControlLoop {
+            host,
+            leadership,
+            watched: HashMap::new(),
+            measures_throttling: false,
+            throttled: 0.0,
+            read_at: None,
+            seen: HashMap::new(),
+            rounds: 0,
+            drifts: 0,
+        }))
+    }
+
+    /// One round.
+    ///
+    /// # Errors
+    /// When the registry fails.
+    pub fn round(&mut self) -> Result<Round, HostError> {
+        self.rounds += 1;
+        self.read_registry()?;
+        let now = clock::since_boot();
+        if self.rounds % FORGET == 0 {
+            self.host.hold_ceiling();
+            let lock = self.host.registry.lock()?;
+            self.host.registry.sweep(&lock)?;
+            self.host.forget(&lock, now)?;
+        }
+        let mut round = Round::default();
+        let (mut over, mut overrun) = (Vec::new(), Vec::new());
+        let mut claims = Vec::with_capacity(self.watched.len());
+        for (index, (id, watched)) in self.watched.iter_mut().enumerate() {
+            if self.host.seems_over(watched, self.rounds + index as u64) {
+                over.push(id.clone());
+            }
+            if let Some(group) = &mut watched.group {
+                match group.drift() {
+                    Ok(drifts) => {
+                        for drift in &drifts {
+                            log::warn!(
+                                "job {id}: somebody changed {}; set again",
+                                drift.path.display()
+                            );
+                        }
+                        if !drifts.is_empty() {
+                            round.drifted += drifts.len();
+                            watched.given = f64::NAN;
+                        }
+                    }
+                    Err(error) => log::debug!("job {id}: {error}"),
+                }
+            }
+            if (self.rounds + index as u64) % LOOK_OUTSIDE == 0 {
+                watched.put_back();
+            }
+            let close = (self.rounds + index as u64) % CLOSE_LOOK == 0;
+            let (job, need) = self.host.need_of(watched, close, now);
+            watched.notice(need.standing);
+            let (rule, rating) = (
+                libra_rules::past_deadline(&self.host.config),
+                self.host.machine.spec.rating,
+            );
+            let yields = rule.yields(&job, need, rating);
+            watched.notice_yielding(yields);
+            watched.needed = if yields { 0.0 } else { need.share };
+            if rule.ends(&job, need, watched.entry.request.terms.estimate, rating) {
+                overrun.push(id.clone());
+            }
+            if self.measures_throttling {
+                self.throttled += watched.throttled_since();
+            }
+            claims.push(Claim {
+                yields,
+                ..Claim::new(&job, need, watched.entry.share)
+            });
+        }
+        round.jobs = claims.len();
+        let policy = libra_rules::admission(&self.host.config).policy;
+        let mut given = Vec::with_capacity(claims.len());
+        allot(
+            policy.shortage(),
+            libra_rules::spare_in_rounds(&self.host.config),
+            &claims,
+            self.host.machine.spec.processors,
+            &mut given,
+        );
+        for ((id, watched), processors) in self.watched.iter_mut().zip(given) {
+            let enough = watched.given >= processors * (1.0 - RAISE)
+                && watched.given <= processors * (1.0 + LOWER);
+            if enough {
+                continue;
+            }
+            let limits = self.host.limits(processors);
+            match watched.group.as_mut().map(|group| group.set(&limits)) {
+                Some(Ok(_)) => {
+                    watched.given = processors;
+                    round.adjusted += 1;
+                }
+                Some(Err(error)) if error.is_gone() => {}
+                Some(Err(error)) => log::warn!("job {id}: {error}"),
+                None => watched.given = processors,
+            }
+        }
+        self.drifts += round.drifted as u64;
+        for id in overrun {
+            if let Err(error) = self.stop(&id, now) {
+                log::warn!("job {id}: {error}");
+            }
+        }
+        for id in over {
+            match self.end(&id) {
+                Ok(true) => round.ended += 1,
+                Ok(false) => {}
+                Err(error) => log::warn!("job {id}: {error}"),
+            }
+        }
+        Ok(round)
+    }
+
+    /// Reads what has changed in the registry since the last round.
+    fn read_registry(&mut self) -> Result<(), HostError> {
+        let changed = self.host.registry.changed()?;
+        if self.read_at == Some(changed) {
+            return Ok(());
+        }
+        let (mut live, mut seen) = (HashSet::new(), HashMap::new());
+        for (id, stamp) in self.host.registry.stamps()? {
+            if self.seen.get(&id) == Some(&stamp)
+                && self.watched.get(&id).is_some_and(Watched::is_open)
+            {
+                live.insert(id.clone());
+                seen.insert(id, stamp);
+                continue;
+            }
+            let entry = match self.host.registry.read(&id) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => continue,
+                Err(error) => {
+                    log::error!("{error}");
+                    continue;
+                }
+            };
+            seen.insert(id, stamp);
+            if !entry.is_live() || entry.boot != self.host.boot {
+                continue;
+            }
+            live.insert(entry.id.clone());
+            match self.watched.get_mut(&entry.id) {
+                Some(watched) if watched.entry.group == entry.group => {
+                    if !watched.is_open() {
+                        watched.group = self.host.group_of(&entry).unwrap_or_default();
+                    }
+                    watched.entry = entry;
+                }
+                _ => {
+                    let group = self.host.group_of(&entry).unwrap_or_else(|error| {
+                        log::warn!("job {}: {error}", entry.id);
+                        None
+                    });
+                    let given = group
+                        .as_ref()
+                        .and_then(|group| group.limits().ok())
+                        .map_or(f64::NAN, |limits| limits.processors);
+                    let watched = Watched {
+                        group,
+                        given,
+                        standing: Standing::OnTrack,
+                        needed: entry.share,
+                        throttled: None,
+                        whole: false,
+                        yields: false,
+                        stopped: None,
+                        entry,
+                    };
+                    self.watched.insert(watched.entry.id.clone(), watched);
+                }
+            }
+        }
+        self.seen = seen;
+        self.watched.retain(|id, _| live.contains(id));
+        let settled = SystemTime::now()
+            .duration_since(changed)
+            .is_ok_and(|age| age > SETTLED);
+        // A group that could not be opened (too many open files) is tried again.
+        let all_open =
+            self.host.enforcer().is_none() || self.watched.values().all(Watched::is_open);
+        self.read_at = (settled && all_open).then_some(changed);
+        Ok(())
+    }
+
+    /// Asks a job to end that is past all that the site allows, and kills it when it has not done so after the grace.
+    fn stop(&mut self, id: &str, now: f64) -> Result<(), HostError> {
+        let Some(watched) = self.watched.get_mut(id) else {
+            return Ok(());
+        };
+        let grace = self.host.config.agent.grace.0;
+        let signals: &[Signal] = match watched.stopped {
+            None => {
+                let _lock = self.host.registry.lock()?;
+                // Whoever watches over it reads there why it ended.
+                let entry = self.host.registry.read(id)?;
+                let Some(mut entry) = entry.filter(|entry| entry.is_same(&watched.entry)) else {
+                    return Ok(());
+                };
+                if entry.phase != Phase::Running {
+                    return Ok(());
+                }
+                entry.stopped = Some(Stopped::Overrun);
+                self.host.registry.write(&entry)?;
+                watched.entry = entry;
+                watched.stopped = Some(now);
+                log::warn!("job {id} is ended: {}", Stopped::Overrun.in_words());
+                // A stopped process takes its SIGTERM only when it goes on.
+                &[Signal::SIGTERM, Signal::SIGCONT]
+            }
+            Some(asked) if now - asked >= grace => &[Signal::SIGKILL],
+            Some(_) => return Ok(()),
+        };
+        for &signal in signals {
+            signal_job(&watched.entry, watched.group.as_ref(), signal)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a job that is over, if a look under the lock agrees.
+    fn end(&mut self, id: &str) -> Result<bool, HostError> {
+        let lock = self.host.registry.lock()?;
+        let Some(mut entry) = self.host.registry.read(id)? else {
+            return Ok(false);
+        };
+        if !entry.is_live()
+            || !self
+                .host
+                .settle_one(&lock, &mut entry, clock::since_boot())?
+        {
+            return Ok(false);
+        }
+        if entry.is_live() {
+            // Some of its processes do not go; the next round tries again.
+            return Ok(false);
+        }
+        if entry.quote.is_some() {
+            log::info!("quote {id} is kept no longer");
+        } else {
+            let met = entry.ending.is_some_and(|ending| ending.met);
+            log::info!(
+                "job {id} is over, found by the control loop; deadline {}",
+                if met { "met" } else { "missed" }
+            );
+        }
+        self.watched.remove(id);
+        Ok(true)
+    }
+
+    /// Does this process still lead? One that stands in for a stopped leader steps back when that
+    /// one goes on.
+    pub fn still_leads(&self) -> bool {
+        self.host.registry.still_leads(&self.leadership)
+    }
+}
+
+impl Watched {
+    /// Its group is open, or it has none.
+    fn is_open(&self) -> bool {
+        self.group.is_some() || self.entry.group.is_none()
+    }
+
+    /// Processor seconds used so far. Whether processes were moved to other accounting groups costs a
+    /// look at all of them, so it is asked only now and then where it was not so before.
+    fn used(&mut self, close: bool) -> f64 {
+        if let Some(group) = &self.group {
+            if self.whole && !close {
+                if let Ok(Some(seconds)) = group.counted() {
+                    return seconds;
+                }
+            }
+            if let Ok(usage) = group.usage() {
+                self.whole = usage.complete;
+                return usage.seconds;
+            }
+        }
+        used(&self.entry, self.group.as_ref())
+    }
+
+    /// Only root can leave its group, by itself or by somebody else's doing.
+    fn put_back(&self) {
+        let id = &self.entry.id;
+        match self.group.as_ref().map(Group::put_back) {
+            Some(Ok(moved)) if !moved.is_empty() => {
+                log::warn!("job {id}: processes {moved:?} had left its cgroup; put back");
+            }
+            Some(Err(error)) => log::debug!("job {id}: {error}"),
+            _ => {}
+        }
+    }
+
+    /// Seconds that its group was throttled since the last round. What it was before it was looked at first belongs to
+    /// whoever looked then.
+    fn throttled_since(&mut self) -> f64 {
+        let Some(Ok(now)) = self.group.as_ref().map(Group::throttled) else {
+            return 0.0;
+        };
+        let before = self.throttled.replace(now);
+        // Less than before: it has another group now.
+        before.map_or(0.0, |before| (now - before).max(0.0))
+    }
+
+    fn notice_yielding(&mut self, yields: bool) {
+        if yields && !self.yields {
+            log::warn!(
+                "job {} is past its estimate and its deadline: it gets what others leave",
+                self.entry.id
+            );
+        }
+        self.yields = yields;
+    }
+
+    fn notice(&mut self, standing: Standing) {
+        if standing == self.standing {
+            return;
+        }
+        self.standing = standing;
+        let id = &self.entry.id;
+        match standing {
+            Standing::OnTrack => log::info!("job {id} is on track again"),
+            Standing::AtRisk => log::warn!(
+                "job {id} is at risk: even a whole processor per slot ends it after its deadline"
+            ),
+            Standing::Overrun => log::warn!("job {id} has used its estimate and runs on"),
+            Standing::Late => log::warn!("job {id} is late: its deadline has passed"),
+        }
+    }
+}
+
+impl Host {
+    fn need_of(&self, watched: &mut Watched, close: bool, now: f64) -> (JobOnNode, Need) {
+        let used = watched.used(close);
+        let entry = &watched.entry;
+        let held = if watched.given.is_finite() {
+            (watched.given / f64::from(entry.slots.max(1))).min(1.0)
+        } else {
+            entry.share
+        };
+        let policy = libra_rules::admission(&self.config).policy;
+        let job = on_node(entry, used, held, now);
+        (job, policy.need(&job, self.machine.spec.rating))
+    }
+
+    /// A cheap look at whether a job may be over; [`Host::is_abandoned`] has the last word.
+    fn seems_over(&self, watched: &Watched, turn: u64) -> bool {
+        let close = turn % CLOSE_LOOK == 0;
+        let alive = |process: Process| {
+            if close {
+                process.is_alive()
+            } else {
+                let pid = nix::unistd::Pid::from_raw(process.pid);
+                // EPERM: it is there and not ours to signal.
+                nix::sys::signal::kill(pid, None) != Err(nix::errno::Errno::ESRCH)
+            }
+        };
+        if watched.entry.supervisor.is_some_and(alive) && !watched.entry.cancelled {
+            return false;
+        }
+        self.is_abandoned(&watched.entry, watched.group.as_ref())
+    }
+}

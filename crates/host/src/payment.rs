@@ -1,0 +1,283 @@
+//! Who pays for this host's own jobs (`libra run`), where the site has accounts.
+//!
+//! There is no server here: whoever submits or ends a job opens the accounts and writes down what waits. Who submits does both without
+//! the registry's lock, so that nobody waits for a disk or for a process that was stopped; what is done under the lock takes at most some
+//! tenths of a second. Jobs of batch systems are paid for where they were admitted.
+
+use super::entry::Entry;
+use super::submit::{Terms, Verdict};
+use super::{Host, HostError};
+use libra_accounts::desk::{Denied, Desk};
+use libra_accounts::payments::{Payer, Payments};
+use libra_accounts::settlement::{End, HowEnded};
+use libra_batch::admit::{Nodes, NotTaken, admit, paid_curve};
+use libra_config::{AccountsMode, OnFault};
+use libra_core::decision::curve::{Judge, Point};
+use libra_core::decision::job::Request;
+use libra_core::sold::Sold;
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+/// First part of the keys of this host's holds.
+const SYSTEM: &str = "run";
+
+/// Accounts that could not be opened are tried again by who ends a job after so long.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// The accounts while one job is submitted.
+pub(super) struct Till {
+    desk: Desk,
+    payer: Option<Payer>,
+}
+
+/// What accounts say of a request.
+pub(super) struct Asked {
+    desk: Desk,
+    payer: Result<Option<Payer>, Denied>,
+}
+
+/// This host's only node, which takes nothing by itself.
+struct Judging<'a>(&'a dyn Fn(&Request) -> Verdict);
+
+impl Nodes for Judging<'_> {
+    type Taken = Terms;
+
+    fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
+        self.take(request).map(|_| ())
+    }
+
+    fn take(&mut self, request: &Request) -> Result<Terms, NotTaken> {
+        (self.0)(request).map_err(NotTaken::Refused)
+    }
+}
+
+impl Asked {
+    /// The answer to a request, as a submission and a question get it. `judge`: the host alone.
+    pub fn admit(
+        self,
+        request: &Request,
+        judge: &dyn Fn(&Request) -> Verdict,
+    ) -> Result<(Till, Terms), NotTaken> {
+        let Asked { desk, payer } = self;
+        let (payer, terms) = admit(payer, request, &mut Judging(judge))?;
+        if let Some(payer) = &payer {
+            let sold = Sold {
+                price: terms.price,
+                ..nothing_sold(request)
+            };
+            (desk.covers(payer, &sold)).map_err(NotTaken::Denied)?;
+        }
+        Ok((Till { desk, payer }, terms))
+    }
+
+    /// The accounts, for another question.
+    pub fn into_desk(self) -> Desk {
+        self.desk
+    }
+
+    /// What accounts say of a curve of the host alone.
+    pub fn paid_curve(
+        &self,
+        request: &Request,
+        points: Vec<Point>,
+        judge: Judge<'_>,
+    ) -> Vec<Point> {
+        paid_curve(&self.payer, request, points, judge)
+    }
+}
+
+impl Host {
+    /// Has the site accounts?
+    pub(super) fn has_accounts(&self) -> bool {
+        self.config.accounts.mode != AccountsMode::Off
+    }
+
+    /// Opens the accounts, which may take a while: not to be done under the registry's lock.
+    pub(super) fn open_desk(&self) -> Desk {
+        let mut desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
+        if let (Some(name), Some(payments)) = (self.registry_name(), desk.payments()) {
+            payments.tell_apart(&name);
+        }
+        let mut failed = self
+            .accounts_failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *failed = desk.is_broken().then(Instant::now);
+        desk
+    }
+
+    /// Two registries may have the same accounts, and neither knows the other's jobs. Another one than the host's own has a name, of its
+    /// directory.
+    fn registry_name(&self) -> Option<String> {
+        let directory = self.registry.directory();
+        let known = directory.canonicalize();
+        let directory = known.as_deref().unwrap_or(directory);
+        (directory != Path::new(super::sellers::OF_THE_HOST)).then(|| {
+            // FNV-1a: the same in each version.
+            let digest = (directory.as_os_str().as_encoded_bytes().iter())
+                .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                    (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+                });
+            format!("{digest:016x}")
+        })
+    }
+
+    /// As [`Host::open_desk`], under the registry's lock: none where it has just failed. What is not settled then is found again by the
+    /// next comparison ([`compare`]).
+    fn open_desk_at_once(&self) -> Option<Desk> {
+        let failed = *(self.accounts_failed.lock()).unwrap_or_else(PoisonError::into_inner);
+        match failed.is_some_and(|failed| failed.elapsed() < TRY_AGAIN) {
+            true => None,
+            false => Some(self.open_desk()),
+        }
+    }
+
+    /// Finds out who pays for a job of this user with such a budget.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    pub(super) fn ask_accounts(
+        &self,
+        mut desk: Desk,
+        request: &Request,
+        project: Option<&str>,
+        entries: &[Entry],
+        now: f64,
+    ) -> Result<Asked, HostError> {
+        if !desk.is_on() {
+            let payer = Ok(None);
+            return Ok(Asked { desk, payer });
+        }
+        // Those that ended may have to be settled still.
+        let mut known = self.registry.ended()?;
+        known.extend_from_slice(entries);
+        desk.tried(|payments| compare(payments, &known, now));
+        let uid = nix::unistd::getuid().as_raw();
+        let user = libra_accounts::names::user_name(uid).unwrap_or_else(|| uid.to_string());
+        let payer = desk.payer(&user, project, request.terms.budget, now);
+        Ok(Asked { desk, payer })
+    }
+
+    /// A job of this host has ended; it is settled once, whoever finds out.
+    pub(super) fn settle_payment(&self, entry: &Entry, now: f64) {
+        if entry.payer.is_none() || entry.ending.is_none() {
+            return;
+        }
+        let Some(mut desk) = self.open_desk_at_once() else {
+            return;
+        };
+        let settled = desk.ended(&sold(entry), 0, &end(entry), now);
+        if let Some(settled) = settled {
+            log::info!("job {}: {settled}", entry.id);
+        }
+        desk.tried(|payments| payments.flush());
+    }
+
+    /// A job that was accepted does not run after all.
+    pub(super) fn give_back_payment(&self, entry: &Entry, now: f64) {
+        if entry.payer.is_none() {
+            return;
+        }
+        if let Some(desk) = self.open_desk_at_once() {
+            Till { desk, payer: None }.give_back(entry, now);
+        }
+    }
+}
+
+impl Till {
+    /// Sets aside what the job can cost, and writes who pays into its entry.
+    pub(super) fn hold(&mut self, entry: &mut Entry, now: f64) -> Result<(), HostError> {
+        let Some(payer) = &self.payer else {
+            return Ok(());
+        };
+        entry.payer = Some(payer.name.clone());
+        let sold = sold(entry);
+        (self.desk.hold(payer, &sold, now)).map_err(|denied| HostError::Account(denied.text()))?;
+        self.desk.named(&sold, &entry.id);
+        Ok(())
+    }
+
+    /// What was held is written down: it waits for the disk.
+    pub(super) fn write_down(&mut self) {
+        self.desk.tried(|payments| payments.flush());
+    }
+
+    /// The job does not run after all.
+    pub(super) fn give_back(&mut self, entry: &Entry, now: f64) {
+        self.desk.never_began(&sold(entry), now);
+        self.desk.tried(|payments| payments.flush());
+    }
+}
+
+/// Holds whose jobs are gone are released, those of jobs that ended unnoticed settled.
+fn compare(
+    payments: &mut Payments,
+    entries: &[Entry],
+    now: f64,
+) -> Result<(), libra_accounts::AccountsError> {
+    let paid: Vec<&Entry> = (entries.iter())
+        .filter(|entry| entry.payer.is_some())
+        .collect();
+    for entry in paid.iter().filter(|entry| entry.ending.is_some()) {
+        payments.ended(&sold(entry), 0, &end(entry), now)?;
+    }
+    let live: Vec<Sold> = (paid.iter().filter(|entry| entry.is_live()))
+        .map(|entry| sold(entry))
+        .collect();
+    for line in payments.reconcile(live.iter(), HashSet::new(), now, now)? {
+        log::info!("{line}");
+    }
+    Ok(())
+}
+
+/// For a request that has no entry yet.
+fn nothing_sold(request: &Request) -> Sold {
+    Sold {
+        token: 0,
+        submitted: 0.0,
+        request: *request,
+        price: 0.0,
+        count: 1,
+        payer: None,
+        places: Vec::new(),
+    }
+}
+
+/// What was sold, as accounts know it.
+fn sold(entry: &Entry) -> Sold {
+    Sold {
+        token: entry.id.parse().unwrap_or(0),
+        submitted: entry.submitted_unix,
+        request: entry.request,
+        price: entry.price,
+        count: 1,
+        payer: entry.payer.clone(),
+        places: Vec::new(),
+    }
+}
+
+fn end(entry: &Entry) -> End {
+    let Some(ending) = &entry.ending else {
+        return End {
+            how: HowEnded::NeverBegan,
+            took: 0.0,
+            used: None,
+            waited: None,
+            restarted: false,
+        };
+    };
+    End {
+        how: match (entry.started, ending.cancelled) {
+            (None, _) => HowEnded::NeverBegan,
+            (Some(_), true) => HowEnded::Cancelled,
+            (Some(_), false) => HowEnded::Itself,
+        },
+        took: ending.at - entry.submitted,
+        used: Some(ending.used / f64::from(entry.slots.max(1))),
+        // Without a cgroup nobody held it, or the others, to their shares.
+        waited: (entry.group.as_ref().and(entry.started)).map(|started| started - entry.submitted),
+        restarted: false,
+    }
+}

@@ -1,0 +1,179 @@
+//! The registry's lock: one who decides at a time.
+//!
+//! Whoever takes it counts up in its file, so that those who wait see it move on: a queue of hundreds is no fault, a holder
+//! that hangs is.
+
+use super::{Registry, RegistryError, failed};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+const LOCK: &str = "lock";
+/// Longest wait for a lock that does not move on: it is held for milliseconds.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// The same for an event of a batch system, altogether: pbs_mom does nothing else meanwhile, and its hooks are ended after 30 s.
+pub(crate) const HURRY: Duration = Duration::from_secs(5);
+/// Where nothing is left of that, because something else was waited for: the lock may be held by one who is just writing.
+const MOMENT: Duration = Duration::from_millis(500);
+/// Longest wait altogether.
+pub(crate) const LONGEST: Duration = Duration::from_secs(600);
+/// So long somebody who waits looks often; a long queue of such would be a load itself.
+const EAGER: Duration = Duration::from_millis(100);
+
+/// Held while a decision is made.
+#[derive(Debug)]
+pub struct Lock {
+    _file: Flock<File>,
+}
+
+impl Registry {
+    /// Takes the lock. Waits for it as long as it moves on from one to the next, but no longer than ten minutes.
+    ///
+    /// # Errors
+    /// When it is not to be had: one and the same process has held it for 20 s, or as long as this one can wait, or the queue is that long.
+    pub fn lock(&self) -> Result<Lock, RegistryError> {
+        let (path, mut file) = self.lock_file(LOCK)?;
+        let start = Instant::now();
+        let patience = match self.until {
+            Some(until) => (until.saturating_duration_since(start)).clamp(MOMENT, PATIENCE),
+            None => PATIENCE,
+        };
+        let mut queue = Queue::new(start, turn(&file), patience);
+        // The kernel's own waiting has no time limit, and a signal handler to break it is worse.
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(file) => {
+                    // Only those who wait look at it, and only whether it has changed.
+                    let _ = file.write_all_at(&turn(&file).wrapping_add(1).to_le_bytes(), 0);
+                    return Ok(Lock { _file: file });
+                }
+                Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) => file = back,
+                Err((_, errno)) => return Err(failed("lock", &path)(errno.into())),
+            }
+            let now = Instant::now();
+            match queue.look(now, turn(&file)) {
+                Wait::On => {}
+                Wait::Stuck => {
+                    let seconds = if self.until.is_some() {
+                        HURRY
+                    } else {
+                        PATIENCE
+                    }
+                    .as_secs();
+                    return Err(RegistryError::Locked { path, seconds });
+                }
+                Wait::TooLong => return Err(RegistryError::Busy { path }),
+            }
+            std::thread::sleep(pause);
+            let most = match now - start < EAGER {
+                true => 5,
+                // Not all of a queue at the same moment.
+                false => 15 + u64::from(std::process::id() % 16),
+            };
+            pause = (pause * 2).min(Duration::from_millis(most));
+        }
+    }
+}
+
+/// What somebody who waits has seen of the lock.
+struct Queue {
+    start: Instant,
+    moved: Instant,
+    turn: u64,
+    patience: Duration,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Wait {
+    On,
+    Stuck,
+    TooLong,
+}
+
+impl Queue {
+    fn new(start: Instant, turn: u64, patience: Duration) -> Queue {
+        Queue {
+            start,
+            moved: start,
+            turn,
+            patience,
+        }
+    }
+
+    fn look(&mut self, now: Instant, turn: u64) -> Wait {
+        if turn != self.turn {
+            (self.turn, self.moved) = (turn, now);
+        }
+        if now - self.moved > self.patience {
+            Wait::Stuck
+        } else if now - self.start > LONGEST {
+            Wait::TooLong
+        } else {
+            Wait::On
+        }
+    }
+}
+
+fn turn(file: &File) -> u64 {
+    let mut bytes = [0; 8];
+    // An empty file, or one that cannot be read, never moves on.
+    let _ = file.read_exact_at(&mut bytes, 0);
+    u64::from_le_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_one_who_takes_it_is_seen_by_those_who_wait() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let registry = Registry::open(directory.path()).expect("a registry");
+        let seen = || turn(&registry.lock_file(LOCK).expect("a file").1);
+        let before = seen();
+        drop(registry.lock().expect("free"));
+        drop(registry.lock().expect("free"));
+        assert_eq!(seen(), before + 2);
+    }
+
+    #[test]
+    fn who_is_in_a_hurry_waits_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut registry = Registry::open(directory.path()).expect("a registry");
+        let _held = registry.lock().expect("free");
+        registry.until = Some(Instant::now() + Duration::from_millis(50));
+        let began = Instant::now();
+        for _ in 0..3 {
+            let error = registry.lock().expect_err("held").to_string();
+            assert!(
+                error.contains("/lock has been locked for more than 5 s"),
+                "{error}"
+            );
+        }
+        assert!(began.elapsed() < 3 * PATIENCE, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_queue_that_moves_is_no_fault_and_a_holder_that_hangs_is() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut queue = Queue::new(start, 7, PATIENCE);
+        assert_eq!(queue.look(at(20), 7), Wait::On);
+        assert_eq!(queue.look(at(21), 7), Wait::Stuck);
+        let mut queue = Queue::new(start, 7, PATIENCE);
+        for minute in 1..=10 {
+            for second in 0..6 {
+                assert_eq!(
+                    queue.look(at(minute * 60 - 60 + second * 10), minute * 6 + second),
+                    Wait::On
+                );
+            }
+        }
+        assert_eq!(queue.look(at(601), 1000), Wait::TooLong);
+        assert_eq!(queue.look(at(611), 1000), Wait::TooLong);
+        assert_eq!(queue.look(at(630), 1000), Wait::Stuck);
+    }
+}

@@ -1,0 +1,295 @@
+//! How the jobs of this host stand: plain data for `libra status`.
+
+use super::entry::{Conclusion, Ending, Phase, Stopped};
+use super::{Host, HostError};
+use libra_core::decision::share::Standing;
+use libra_system::clock;
+use serde::Serialize;
+
+/// One job.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub struct JobReport {
+    /// Id.
+    pub id: String,
+    /// What runs.
+    pub command: String,
+    /// User number of the owner.
+    pub user: u32,
+    /// How far it has come.
+    pub phase: Phase,
+    /// How it stands, or how it ended, in a word or two.
+    pub state: &'static str,
+    /// How it stands; none when it has ended.
+    pub standing: Option<Standing>,
+    /// Slots.
+    pub slots: u32,
+    /// Share per slot now held, in processors.
+    pub share: f64,
+    /// Share per slot that it needs from now on, in processors.
+    pub needed_share: f64,
+    /// Seconds of the estimate, per slot.
+    pub estimate_seconds: f64,
+    /// Processor seconds used, per slot.
+    pub used_seconds: f64,
+    /// Seconds from submission to deadline.
+    pub deadline_seconds: f64,
+    /// Seconds since submission; of an ended job, when it ended.
+    pub elapsed_seconds: f64,
+    /// Seconds left until the deadline; negative when it has passed.
+    pub left_seconds: f64,
+    /// Credits.
+    pub price: f64,
+    /// Its share is held by a cgroup.
+    pub enforced: bool,
+    /// Whoever watched over it is gone; the control loop looks after it.
+    pub orphaned: bool,
+    /// It was started.
+    pub started: bool,
+    /// Seconds for which it is kept still, where it is a quote; its deadline counts from its submission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_seconds: Option<f64>,
+    /// How it ended, whenever that was; this and what follows is none while it has not ended.
+    pub conclusion: Option<Conclusion>,
+    /// It ended by its deadline, however it ended.
+    pub in_time: Option<bool>,
+    /// Why the control loop ended it, where it did.
+    pub reason: Option<Stopped>,
+    /// Exit code, where it is known and no signal ended it.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// How it ended, as it is written in the registry: `at` is seconds since boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
+}
+
+impl JobReport {
+    /// How it stands, or how it ended, in a word or two.
+    fn state(&self) -> &'static str {
+        match (self.conclusion, self.in_time) {
+            (Some(Conclusion::Cancelled), _) => "cancelled",
+            (Some(Conclusion::Stopped), _) => "stopped",
+            (Some(Conclusion::Failed), _) => "failed",
+            (Some(Conclusion::Finished), Some(true)) => "met",
+            (Some(Conclusion::Unknown), Some(true)) => "ended",
+            (Some(_), _) => "missed",
+            (None, _) if self.kept_seconds.is_some() => "quoted",
+            (None, _) if self.phase == Phase::Reserved => "starting",
+            (None, _) => match self.standing {
+                Some(Standing::AtRisk) => "at risk",
+                Some(Standing::Overrun) => "overrun",
+                Some(Standing::Late) => "late",
+                _ if self.orphaned => "orphaned",
+                _ => "on track",
+            },
+        }
+    }
+}
+
+/// The host.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub struct HostReport {
+    /// Host name.
+    pub node: String,
+    /// Processors that jobs may share.
+    pub processors: f64,
+    /// Processors committed.
+    pub committed: f64,
+    /// How shares are enforced.
+    pub enforcement: String,
+    /// Jobs, in order of submission.
+    pub jobs: Vec<JobReport>,
+}
+
+impl Host {
+    /// How everything stands now. Changes nothing.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    pub fn report(&self) -> Result<HostReport, HostError> {
+        let now = clock::since_boot();
+        let mut committed = 0.0;
+        let mut jobs = Vec::new();
+        for entry in self.registry.all()? {
+            if entry.boot != self.boot || entry.is_expired_quote(now) {
+                continue;
+            }
+            let terms = entry.request.terms;
+            let slots = f64::from(entry.slots.max(1));
+            let mut job = JobReport {
+                id: entry.id.clone(),
+                command: self.registry.command(&entry.id, &entry.command),
+                user: entry.user,
+                phase: entry.phase,
+                state: "",
+                standing: None,
+                slots: entry.slots,
+                share: 0.0,
+                needed_share: 0.0,
+                estimate_seconds: terms.estimate,
+                used_seconds: 0.0,
+                deadline_seconds: terms.deadline,
+                elapsed_seconds: 0.0,
+                left_seconds: 0.0,
+                price: entry.price,
+                enforced: entry.group.is_some(),
+                orphaned: false,
+                started: entry.started.is_some(),
+                kept_seconds: (entry.quote.as_ref()).map(|quote| (quote.until - now).max(0.0)),
+                conclusion: entry.conclusion(),
+                in_time: entry.in_time(),
+                reason: entry.stopped.filter(|_| entry.ending.is_some()),
+                exit_code: entry.ending.as_ref().and_then(|ending| ending.exit_code),
+                signal: entry.ending.as_ref().and_then(|ending| ending.signal),
+                ending: entry.ending.clone(),
+            };
+            let until = match &entry.ending {
+                Some(ending) => {
+                    job.used_seconds = ending.used / slots;
+                    if entry.is_live() {
+                        // It could not be ended; admission counts it as well.
+                        committed += slots * self.standing(&entry, now).need.share;
+                    }
+                    ending.at
+                }
+                None => {
+                    let standing = self.standing(&entry, now);
+                    let share = standing.need.share;
+                    committed += slots * share;
+                    job.standing = Some(standing.need.standing);
+                    job.used_seconds = standing.used / slots;
+                    job.share = standing.held_share;
+                    job.needed_share = share;
+                    job.orphaned = entry.supervisor.is_some_and(|process| !process.is_alive());
+                    match entry.quote {
+                        Some(_) => entry.submitted,
+                        None => now,
+                    }
+                }
+            };
+            job.elapsed_seconds = until - entry.submitted;
+            job.left_seconds = entry.due() - until;
+            job.state = job.state();
+            jobs.push(job);
+        }
+        Ok(HostReport {
+            node: self.machine.name.clone(),
+            processors: self.machine.spec.processors,
+            committed,
+            enforcement: self.enforcement(),
+            jobs,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `libra status` has of a job that is in the registry as this says.
+    fn told(change: impl Fn(&mut super::super::entry::Entry)) -> JobReport {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "[cgroup]\nversion = \"off\"\n[registry]\ndirectory = \"{}\"",
+            directory.path().join("registry").display()
+        );
+        let config = libra_config::Config::from_toml(&text).expect("our own text");
+        let host = Host::open(config).expect("a host");
+        let mut entry = super::super::tests::entry(&host, "1");
+        entry.phase = Phase::Ended;
+        entry.started = Some(entry.submitted);
+        entry.ending = Some(Ending {
+            at: entry.submitted + 1.0,
+            met: true,
+            used: 1.0,
+            exit_code: Some(0),
+            signal: None,
+            cancelled: false,
+            found: false,
+        });
+        change(&mut entry);
+        let _lock = host.registry.lock().expect("free");
+        host.registry.write(&entry).expect("written");
+        host.report().expect("a report").jobs.remove(0)
+    }
+
+    #[test]
+    fn how_and_when_it_ended_are_two_facts() {
+        let late = |entry: &mut super::super::entry::Entry| {
+            let due = entry.due();
+            entry.ending.as_mut().expect("ended").at = due + 1.0;
+        };
+        let exit = |entry: &mut super::super::entry::Entry, code, signal| {
+            let ending = entry.ending.as_mut().expect("ended");
+            (ending.exit_code, ending.signal) = (code, signal);
+        };
+        let cases: [(&str, Conclusion, bool, JobReport); 9] = [
+            ("met", Conclusion::Finished, true, told(|_| {})),
+            ("missed", Conclusion::Finished, false, told(late)),
+            // As older versions wrote them: 'met' by their time alone.
+            (
+                "failed",
+                Conclusion::Failed,
+                true,
+                told(|e| exit(e, Some(127), None)),
+            ),
+            (
+                "failed",
+                Conclusion::Failed,
+                true,
+                told(|e| exit(e, None, Some(9))),
+            ),
+            (
+                "failed",
+                Conclusion::Failed,
+                false,
+                told(|e| {
+                    exit(e, Some(3), None);
+                    late(e);
+                }),
+            ),
+            (
+                "ended",
+                Conclusion::Unknown,
+                true,
+                told(|e| exit(e, None, None)),
+            ),
+            (
+                "missed",
+                Conclusion::Unknown,
+                false,
+                told(|e| {
+                    exit(e, None, None);
+                    late(e);
+                }),
+            ),
+            (
+                "cancelled",
+                Conclusion::Cancelled,
+                true,
+                told(|e| {
+                    e.ending.as_mut().expect("ended").cancelled = true;
+                }),
+            ),
+            (
+                "stopped",
+                Conclusion::Stopped,
+                false,
+                told(|e| {
+                    e.stopped = Some(Stopped::Overrun);
+                    exit(e, None, Some(15));
+                    late(e);
+                }),
+            ),
+        ];
+        for (state, conclusion, in_time, job) in cases {
+            assert_eq!(
+                (job.state, job.conclusion, job.in_time),
+                (state, Some(conclusion), Some(in_time)),
+                "{job:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What a job that begins may take beside what others here were promised.
+//!
+//! The admitting side has seen to it that all promises fit. This is the second look, at the host itself, for whatever a line of
+//! what was sold says: a record that somebody has changed, a replay, a host with fewer processors than the batch system
+//! believes, a job whose end the host has not heard of yet.
+//!
+//! Invariants:
+//! - A claim that this host could not keep even if it were empty is no promise.
+//! - Where shares are promised ([`Shortage::SoldFirst`]), the shares promised on this host never exceed its processors: who
+//!   begins later is promised what is left, and gets more as soon as there is more. The other rules for a shortage promise
+//!   no shares: they take from all, or by the deadlines, and are left to do so.
+//!
+//! What was promised is the share that was sold, or what the job still needs where that is less: a job that has run ahead
+//! leaves room, which the admitting side may have sold. One that is late or past its estimate was promised nothing more.
+
+use super::entry::Entry;
+use super::{Host, HostError};
+use libra_core::decision::TOLERANCE;
+use libra_core::decision::allotment::Shortage;
+use libra_core::decision::policy::Policy;
+use libra_core::decision::share::Standing;
+use libra_system::clock;
+
+/// The admitting side rounds shares and sums them up in its own order, so a host that is exactly full may be over it by this part.
+const ROUNDING: f64 = 1e-6 + TOLERANCE;
+
+impl Host {
+    /// The share per slot that a job may be promised here, at most that which was sold to it. The registry's lock is held.
+    ///
+    /// # Errors
+    /// [`HostError::NoRoom`] where this host has not that many processors at all; or when the registry fails.
+    pub(super) fn promisable(&self, id: &str, share: f64, slots: u32) -> Result<f64, HostError> {
+        let processors = self.machine.spec.processors;
+        let slots = f64::from(slots.max(1));
+        let asked = share * slots;
+        // Of those that are kept for the system the batch system may not know.
+        let most = processors.max(self.machine.online.len() as f64);
+        if asked > most * (1.0 + ROUNDING) {
+            return Err(HostError::NoRoom {
+                id: id.to_string(),
+                asked,
+                processors: most,
+            });
+        }
+        if libra_rules::admission(&self.config).policy.shortage() != Shortage::SoldFirst {
+            return Ok(share);
+        }
+        let now = clock::since_boot();
+        let others: f64 = (self.registry.all()?.iter())
+            .filter(|entry| entry.id != id && entry.is_live() && entry.boot == self.boot)
+            .filter(|entry| !entry.is_expired_quote(now))
+            .map(|entry| self.promised(entry, now))
+            .sum();
+        let left = (processors - others).max(0.0);
+        if asked <= left + processors * ROUNDING {
+            return Ok(share);
+        }
+        Ok(left / slots)
+    }
+
+    /// Processors that a job is promised from now on.
+    fn promised(&self, entry: &Entry, now: f64) -> f64 {
+        let need = self.standing(entry, now).need;
+        match need.standing {
+            Standing::Late | Standing::Overrun => 0.0,
+            Standing::OnTrack | Standing::AtRisk => {
+                need.share.min(entry.share) * f64::from(entry.slots)
+            }
+        }
+    }
+}

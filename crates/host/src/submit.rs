@@ -1,0 +1,474 @@
+//! Deciding about a job of this host, and reserving its share.
+
+use super::ending::PATIENCE;
+use super::entry::{Entry, Phase, Process, VERSION, group_name, shown_command};
+use super::registry::Lock;
+use super::{Host, HostError, on_node, used};
+use libra_batch::admit::NotTaken;
+use libra_cgroup::{Group, Limits};
+use libra_core::decision::counter_offer::budget_needed;
+use libra_core::decision::curve::{Point, curve};
+use libra_core::decision::job::Request;
+use libra_core::decision::node::{JobOnNode, PlainNode};
+use libra_core::decision::placement::{self, Placement};
+use libra_core::decision::policy::Policy;
+use libra_core::decision::refusal::Refusal;
+use libra_core::decision::share::Need;
+use libra_metrics::Reason;
+use libra_system::clock;
+use std::time::Instant;
+
+/// So many jobs after each other, one looks for ended ones to forget.
+const FORGET_EVERY: u64 = 32;
+/// Numbers that are tried for a new job.
+const MOST_IDS: usize = 1000;
+
+/// What a job would get.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms {
+    /// Credits.
+    pub price: f64,
+    /// Share per slot, in processors.
+    pub share: f64,
+    /// Processors left over on the host.
+    pub loadfree: f64,
+}
+
+/// What a job would get, or why it would get nothing.
+pub type Verdict = Result<Terms, Box<Refusal>>;
+
+/// The answer to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quoted {
+    /// What was judged: the request, with the budget that it needs where it came without one.
+    pub judged: Request,
+    /// What a submission would be answered.
+    pub verdict: Result<Terms, NotTaken>,
+    /// Credits, whatever the budget.
+    pub price: f64,
+    /// Credits: where none was given, the smallest budget that would do.
+    pub needs: Option<f64>,
+    /// What would become of it at other deadlines.
+    pub curve: Vec<Point>,
+}
+
+/// A job that is not taken: a refusal, or an error where nobody pays.
+pub(super) fn refused(not: NotTaken) -> Result<Box<Refusal>, HostError> {
+    match not {
+        NotTaken::Refused(refusal) => Ok(refusal),
+        NotTaken::Denied(denied) => Err(HostError::Account(denied.text())),
+        NotTaken::Other { text, .. } => Err(HostError::Account(text)),
+    }
+}
+
+/// A job that was accepted and has its share reserved.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its entry in the registry.
+    pub entry: Entry,
+    /// Its cgroup; none where nothing is enforced.
+    pub group: Option<Group>,
+    /// What it gets.
+    pub terms: Terms,
+    /// Why its share is not enforced; none where it is.
+    pub unenforced: Option<String>,
+}
+
+/// The job of a live entry as it stands now.
+pub(super) struct Standing {
+    pub used: f64,
+    pub held_share: f64,
+    /// The share is 0 where it yields.
+    pub need: Need,
+    /// It gets nothing but what others leave: it is past its estimate and its deadline.
+    pub yields: bool,
+}
+
+impl Host {
+    /// Judges a request against the jobs that are here, and changes nothing. The outer error is
+    /// the host's, the inner one the refusal.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    pub fn quote(&self, request: &Request) -> Result<Result<Terms, Box<Refusal>>, HostError> {
+        let now = clock::since_boot();
+        let entries = self.registry.live()?;
+        Ok(self.judge(request, &entries, now))
+    }
+
+    /// What a submission of this request would be answered now, accounts included, and what would become of it at other
+    /// deadlines: all against the host as it is at one moment. Nothing is reserved. `project`: who pays, as for
+    /// [`Host::submit_for`]. `has_budget`: else the smallest budget is looked for with which it is accepted, and the answer is
+    /// the one with that.
+    ///
+    /// # Errors
+    /// When the registry cannot be read; where the site has accounts, also when it cannot be locked, as at a submission.
+    pub fn quote_over_deadlines(
+        &self,
+        request: &Request,
+        project: Option<&str>,
+        has_budget: bool,
+    ) -> Result<Quoted, HostError> {
+        let desk = self.open_desk();
+        // With accounts, jobs that have ended are to be settled first, as at a submission.
+        let lock = match self.has_accounts() {
+            true => Some(self.registry.lock()?),
+            false => None,
+        };
+        let now = clock::since_boot();
+        let entries = match &lock {
+            Some(lock) => self.settle(lock, now)?,
+            None => self.registry.live()?,
+        };
+        let nodes = [self.node(&entries, now)];
+        let admission = libra_rules::admission(&self.config);
+        let appraise = |request: &Request| admission.appraise(&nodes[..], request);
+        let unix = clock::unix_time();
+        let asked = self.ask_accounts(desk, request, project, &entries, unix)?;
+        let curve = asked.paid_curve(request, curve(request, &appraise), &appraise);
+        let price = appraise(request).price;
+        let mut judged = *request;
+        let mut needs = None;
+        if !has_budget {
+            let accepts = |request: &Request| {
+                let judged = appraise(request);
+                judged.refused.is_none().then_some(judged.price)
+            };
+            let weighs = admission.policy.weighs_budgets();
+            needs = budget_needed(&accepts, price, weighs, request);
+            judged.terms.budget = needs.unwrap_or(f64::INFINITY);
+        }
+        let asked = match needs {
+            Some(_) => self.ask_accounts(asked.into_desk(), &judged, project, &entries, unix)?,
+            None => asked,
+        };
+        let verdict = asked.admit(&judged, &|request| self.judge_on(&nodes, request));
+        Ok(Quoted {
+            judged,
+            verdict: verdict.map(|(_, terms)| terms),
+            price,
+            needs,
+            curve,
+        })
+    }
+
+    /// Judges a request and, when it is accepted, reserves its share and makes its cgroup.
+    ///
+    /// `supervisor`: who will watch over the job.
+    ///
+    /// # Errors
+    /// When the registry fails; nothing is reserved then. A cgroup that cannot be made is no
+    /// error: the job is accepted, and [`Accepted::unenforced`] says why its share is not kept.
+    pub fn submit(
+        &self,
+        request: &Request,
+        command: &str,
+        supervisor: Option<Process>,
+    ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+        self.submit_for(request, command, supervisor, None)
+    }
+
+    /// As [`Host::submit`]; where the site has accounts, this project pays.
+    ///
+    /// # Errors
+    /// As [`Host::submit`], and [`HostError::Account`] where nobody can pay.
+    pub fn submit_for(
+        &self,
+        request: &Request,
+        command: &str,
+        supervisor: Option<Process>,
+        project: Option<&str>,
+    ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+        let answer = self.try_submit(request, command, supervisor, project);
+        if answer.is_err() {
+            self.count_fault();
+        }
+        answer
+    }
+
+    fn try_submit(
+        &self,
+        request: &Request,
+        command: &str,
+        supervisor: Option<Process>,
+        project: Option<&str>,
+    ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+        self.be_the_only_seller()?;
+        let desk = self.open_desk();
+        let lock = self.registry.lock()?;
+        let begun = Instant::now();
+        let now = clock::since_boot();
+        let entries = self.settle(&lock, now)?;
+        let unix = clock::unix_time();
+        let asked = self.ask_accounts(desk, request, project, &entries, unix)?;
+        let judged = asked.admit(request, &|request| self.judge(request, &entries, now));
+        let took = begun.elapsed();
+        let (mut till, terms) = match judged {
+            Ok(admitted) => admitted,
+            Err(not) => {
+                let reason = Reason::of_word(not.category()).unwrap_or(Reason::Request);
+                self.count(&lock, |counts| counts.refuse(reason, took));
+                return refused(not).map(Err);
+            }
+        };
+        let mut entry = self.new_entry(&lock, request, command, &terms, now)?;
+        entry.supervisor = supervisor;
+        if self.accepts_delays() {
+            self.accept_delays(&lock, &mut entry, &entries, now)?;
+        }
+        till.hold(&mut entry, unix)?;
+        match self.reserve(&lock, entry.clone(), terms) {
+            Ok(accepted) => {
+                self.count(&lock, |counts| counts.accept(1, took));
+                drop(lock);
+                till.write_down();
+                Ok(Ok(Box::new(accepted)))
+            }
+            Err(error) => {
+                till.give_back(&entry, unix);
+                Err(error)
+            }
+        }
+    }
+
+    /// Does the site's policy let jobs be late?
+    pub(super) fn accepts_delays(&self) -> bool {
+        libra_rules::admission(&self.config).policy.accepts_delays()
+    }
+
+    /// An entry for what was accepted now, with an id of its own; not written yet, and nobody watches over it.
+    pub(super) fn new_entry(
+        &self,
+        lock: &Lock,
+        request: &Request,
+        command: &str,
+        terms: &Terms,
+        now: f64,
+    ) -> Result<Entry, HostError> {
+        let slots = request.shape.chunks * request.shape.processors_per_chunk;
+        let mut entry = Entry {
+            version: VERSION,
+            id: String::new(),
+            boot: self.boot.clone(),
+            user: nix::unistd::getuid().as_raw(),
+            command: shown_command(command),
+            request: *request,
+            slots,
+            estimate_margin: libra_rules::admission(&self.config).estimate_margin,
+            delay: 0.0,
+            price: terms.price,
+            payer: None,
+            share: terms.share,
+            submitted: now,
+            submitted_unix: clock::unix_time(),
+            phase: Phase::Reserved,
+            begun: None,
+            started: None,
+            supervisor: None,
+            leader: None,
+            group: None,
+            making_group: false,
+            quote: None,
+            cancelled: false,
+            stopped: None,
+            exit: None,
+            ending: None,
+        };
+        // A number may be taken by a cgroup that was not made here, where the counter was lost.
+        for _ in 0..MOST_IDS {
+            entry.id = self.registry.next_id(lock)?.to_string();
+            if !self.has_group(&entry.id) {
+                break;
+            }
+        }
+        // Where there is no agent to do it: now and then, since it takes a look at each of them.
+        if entry
+            .id
+            .parse::<u64>()
+            .is_ok_and(|id| id % FORGET_EVERY == 0)
+        {
+            self.forget(lock, now)?;
+        }
+        Ok(entry)
+    }
+
+    /// Writes down the delays that are accepted with a new job, its own among them.
+    pub(super) fn accept_delays(
+        &self,
+        _lock: &Lock,
+        new: &mut Entry,
+        entries: &[Entry],
+        now: f64,
+    ) -> Result<(), HostError> {
+        let mut others: Vec<Entry> = (self.holding(entries))
+            .filter(|entry| !self.standing(entry, now).yields)
+            .cloned()
+            .collect();
+        let mut jobs: Vec<JobOnNode> = others
+            .iter()
+            .map(|entry| {
+                let standing = self.standing(entry, now);
+                on_node(entry, standing.used, standing.held_share, now)
+            })
+            .collect();
+        jobs.push(on_node(new, 0.0, new.share, now));
+        let policy = libra_rules::admission(&self.config).policy;
+        policy.accept_delays(&self.machine.spec, &mut jobs);
+        let last = jobs.len() - 1;
+        new.delay = jobs[last].delay;
+        for (entry, job) in others.iter_mut().zip(&jobs) {
+            if job.delay != entry.delay {
+                entry.delay = job.delay;
+                self.registry.write(entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The jobs that hold something: one that is over and was left by whoever watched over it does
+    /// not.
+    fn holding<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = &'a Entry> + 'a {
+        entries
+            .iter()
+            .filter(|entry| entry.is_live() && !self.is_left_over(entry))
+    }
+
+    /// Writes a new entry and makes its cgroup. The entry comes first: whatever is made
+    /// afterwards can be found and removed by anyone, should this process die here.
+    pub(super) fn reserve(
+        &self,
+        _lock: &Lock,
+        mut entry: Entry,
+        terms: Terms,
+    ) -> Result<Accepted, HostError> {
+        entry.making_group = self.enforcer().is_some();
+        self.registry.write(&entry)?;
+        let mut unenforced = self.unenforced().map(str::to_string);
+        let mut group = None;
+        if let Some(enforcer) = self.enforcer() {
+            // On version 1 no group may have more than the one above it, which another configuration may have made.
+            self.hold_ceiling();
+            let limits = self.limits(terms.share * f64::from(entry.slots));
+            match enforcer.create(&group_name(&entry.id), &limits) {
+                Ok(made) => {
+                    entry.group = Some(made.record());
+                    group = Some(made);
+                }
+                Err(error) => unenforced = Some(error.to_string()),
+            }
+            entry.making_group = false;
+            let written = self
+                .note_roots()
+                .and_then(|()| Ok(self.registry.write(&entry)?));
+            if let Err(error) = written {
+                // Nothing may stay reserved for a job that will not run. If the cgroup stays, so must
+                // the entry as it was first written: it says that the cgroup may be there.
+                match group.map(|group| group.remove(PATIENCE)) {
+                    Some(Err(error)) => log::error!("job {}: {error}", entry.id),
+                    _ => {
+                        self.give_back_payment(&entry, clock::unix_time());
+                        let _ = self.registry.remove(&entry.id);
+                    }
+                }
+                return Err(error);
+            }
+        }
+        if let Some(reason) = &unenforced {
+            log::warn!("job {}: its share is not enforced: {reason}", entry.id);
+        }
+        Ok(Accepted {
+            entry,
+            group,
+            terms,
+            unenforced,
+        })
+    }
+
+    /// Is there a cgroup by the name that this job's would have?
+    fn has_group(&self, id: &str) -> bool {
+        self.enforcer().is_some_and(|enforcer| {
+            let name = group_name(id);
+            let adopted = enforcer.adopt(&name, std::time::SystemTime::UNIX_EPOCH);
+            matches!(adopted, Ok(Some(_)))
+        })
+    }
+
+    /// Limits for a job that is to use so many processors.
+    pub(super) fn limits(&self, processors: f64) -> Limits {
+        let capacity = self.machine.spec.processors.max(1e-3);
+        Limits {
+            processors: processors.min(capacity),
+            capacity,
+            pinned: None,
+        }
+    }
+
+    /// The decision over these entries.
+    pub(super) fn judge(
+        &self,
+        request: &Request,
+        entries: &[Entry],
+        now: f64,
+    ) -> Result<Terms, Box<Refusal>> {
+        self.judge_on(&[self.node(entries, now)], request)
+    }
+
+    /// This host with the jobs that hold something.
+    pub(super) fn node(&self, entries: &[Entry], now: f64) -> PlainNode {
+        // What yields holds memory, and no share that others could not have.
+        let (mut jobs, mut memory) = (Vec::new(), 0u64);
+        for entry in self.holding(entries) {
+            let standing = self.standing(entry, now);
+            match standing.yields {
+                true => memory = memory.saturating_add(entry.memory()),
+                false => jobs.push(on_node(entry, standing.used, standing.held_share, now)),
+            }
+        }
+        let rule = libra_rules::admission(&self.config).policy.share_rule();
+        let mut node = PlainNode::new(self.machine.spec, jobs, rule);
+        node.reserve_memory(memory);
+        node
+    }
+
+    fn judge_on(&self, nodes: &[PlainNode; 1], request: &Request) -> Result<Terms, Box<Refusal>> {
+        let admission = libra_rules::admission(&self.config);
+        let mut scratch = [Placement::EMPTY; 1];
+        debug_assert!(placement::room(request, 1) <= scratch.len());
+        let acceptance = admission.judge(&nodes[..], request, &mut scratch)?;
+        Ok(Terms {
+            price: acceptance.price,
+            share: scratch[0].share,
+            loadfree: scratch[0].loadfree,
+        })
+    }
+
+    /// How a live job stands now.
+    pub(super) fn standing(&self, entry: &Entry, now: f64) -> Standing {
+        let group = self.group_of(entry).unwrap_or_else(|error| {
+            log::warn!("job {}: {error}", entry.id);
+            None
+        });
+        let used = used(entry, group.as_ref());
+        // The kernel's tree is the truth about the share last held.
+        let held_share = group
+            .as_ref()
+            .and_then(|group| group.limits().ok())
+            .map_or(entry.share, |limits| {
+                (limits.processors / f64::from(entry.slots.max(1))).min(1.0)
+            });
+        let on_node = on_node(entry, used, held_share, now);
+        let policy = libra_rules::admission(&self.config).policy;
+        let rating = self.machine.spec.rating;
+        let mut need = policy.need(&on_node, rating);
+        let yields = libra_rules::past_deadline(&self.config).yields(&on_node, need, rating);
+        if yields {
+            need.share = 0.0;
+        }
+        Standing {
+            used,
+            held_share,
+            need,
+            yields,
+        }
+    }
+}

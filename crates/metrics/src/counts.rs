@@ -1,0 +1,340 @@
+//! What became of submissions and of jobs, counted.
+
+use super::Histogram;
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// How a job ended that was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Finished by its deadline.
+    Met,
+    /// After it, whatever ended it.
+    Late,
+    /// Before its deadline, with an exit code other than 0 or by a signal, or it could not be executed.
+    Failed,
+    /// Before its deadline and before it was done: somebody or something ended it, or it never started.
+    Cancelled,
+    /// It is gone, and nobody says how: its host or the batch system's records went with it.
+    Unknown,
+}
+
+impl Outcome {
+    /// All of them, in their order.
+    pub const ALL: [Outcome; 5] = [
+        Outcome::Met,
+        Outcome::Late,
+        Outcome::Failed,
+        Outcome::Cancelled,
+        Outcome::Unknown,
+    ];
+
+    /// Of a job that took so many seconds since its submission, of a deadline of so many. `cut_short`: was it ended before it
+    /// was done?
+    pub fn of(took: f64, deadline: f64, cut_short: bool) -> Outcome {
+        match (took > deadline, cut_short) {
+            (true, _) => Outcome::Late,
+            (false, true) => Outcome::Cancelled,
+            (false, false) => Outcome::Met,
+        }
+    }
+
+    /// The same of a job that may have failed by itself: what ended in time is not met then.
+    pub fn but_failed(self, failed: bool) -> Outcome {
+        match self {
+            Outcome::Met if failed => Outcome::Failed,
+            other => other,
+        }
+    }
+
+    /// Its word in metrics and history.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Met => "met",
+            Outcome::Late => "late",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why a submission was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// A value out of range.
+    Invalid,
+    /// It costs more than its budget.
+    Budget,
+    /// Its account has not enough.
+    Funds,
+    /// Even whole processors would end it too late.
+    Deadline,
+    /// No node has enough processors left.
+    Share,
+    /// No node has enough memory left.
+    Memory,
+    /// No node has enough time left before a deadline.
+    Time,
+    /// Somebody would be late on every node.
+    Risk,
+    /// Penalties would outweigh what it brings.
+    Return,
+    /// Not all of its chunks, nodes or jobs fit.
+    Chunks,
+    /// No node takes such jobs.
+    NoNode,
+    /// It came without terms, and the site wants them.
+    NoTerms,
+    /// What it asks for is not understood, or cannot be had with a deadline.
+    Request,
+    /// Libra itself could not judge it.
+    Fault,
+}
+
+impl Reason {
+    /// All of them, in their order.
+    pub const ALL: [Reason; 14] = [
+        Reason::Invalid,
+        Reason::Budget,
+        Reason::Funds,
+        Reason::Deadline,
+        Reason::Share,
+        Reason::Memory,
+        Reason::Time,
+        Reason::Risk,
+        Reason::Return,
+        Reason::Chunks,
+        Reason::NoNode,
+        Reason::NoTerms,
+        Reason::Request,
+        Reason::Fault,
+    ];
+
+    /// Its word in metrics and history; that of [`libra_core::decision::refusal::Reason::category`] where it is one of those.
+    pub fn word(self) -> &'static str {
+        match self {
+            Reason::Invalid => "invalid",
+            Reason::Budget => "budget",
+            Reason::Funds => "funds",
+            Reason::Deadline => "deadline",
+            Reason::Share => "share",
+            Reason::Memory => "memory",
+            Reason::Time => "time",
+            Reason::Risk => "risk",
+            Reason::Return => "return",
+            Reason::Chunks => "chunks",
+            Reason::NoNode => "no-node",
+            Reason::NoTerms => "no-terms",
+            Reason::Request => "request",
+            Reason::Fault => "fault",
+        }
+    }
+
+    /// By its word.
+    pub fn of_word(word: &str) -> Option<Reason> {
+        match word {
+            // Slurm's users are told of nodes and jobs, not of chunks.
+            "nodes" | "jobs" => Some(Reason::Chunks),
+            _ => (Reason::ALL.into_iter()).find(|reason| reason.word() == word),
+        }
+    }
+
+    /// From what a user is told: `libra: refused (share): …`; anything else is a request that was not taken. None for an
+    /// answer to a question, which is no refusal though it comes as one.
+    pub fn of_text(text: &str) -> Option<Reason> {
+        let said = text.strip_prefix("libra: ").unwrap_or(text);
+        if said.starts_with("libra-quote:") {
+            return None;
+        }
+        // Of the plugin that cannot judge now, and knows it.
+        if said.ends_with("the log of slurmctld says more") {
+            return Some(Reason::Fault);
+        }
+        let word = (said.strip_prefix("refused (")).and_then(|rest| rest.split(')').next());
+        Some(word.and_then(Reason::of_word).unwrap_or(Reason::Request))
+    }
+}
+
+/// Why a host did not take a job's claim to a share for a promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    /// The batch system's own record of the job does not have it.
+    Unrecorded,
+    /// The host has not that many processors, beside what it promised to others.
+    Capacity,
+}
+
+impl Rejection {
+    /// All of them, in their order.
+    pub const ALL: [Rejection; 2] = [Rejection::Unrecorded, Rejection::Capacity];
+
+    /// Its word in metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Rejection::Unrecorded => "unrecorded",
+            Rejection::Capacity => "capacity",
+        }
+    }
+}
+
+/// Counters: they only rise.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Jobs accepted, each job of an array for itself.
+    pub accepted: u64,
+    /// Of these, jobs that the batch system then did not have: tests, and submissions that others refused.
+    pub withdrawn: u64,
+    refused: [u64; Reason::ALL.len()],
+    ended: [u64; Outcome::ALL.len()],
+    rejected: [u64; Rejection::ALL.len()],
+    /// How long verdicts took, accepted and refused.
+    pub decisions: Histogram,
+}
+
+impl Counts {
+    /// Nothing counted.
+    pub const EMPTY: Counts = Counts {
+        accepted: 0,
+        withdrawn: 0,
+        refused: [0; Reason::ALL.len()],
+        ended: [0; Outcome::ALL.len()],
+        rejected: [0; Rejection::ALL.len()],
+        decisions: Histogram::EMPTY,
+    };
+
+    /// A submission of so many jobs was accepted.
+    pub fn accept(&mut self, jobs: u64, took: Duration) {
+        self.accepted = self.accepted.saturating_add(jobs);
+        self.decisions.observe(took);
+    }
+
+    /// A submission was refused.
+    pub fn refuse(&mut self, reason: Reason, took: Duration) {
+        let count = &mut self.refused[reason as usize];
+        *count = count.saturating_add(1);
+        self.decisions.observe(took);
+    }
+
+    /// So many submissions were refused, and nobody knows how long that took.
+    pub fn refuse_many(&mut self, reason: Reason, submissions: u64) {
+        let count = &mut self.refused[reason as usize];
+        *count = count.saturating_add(submissions);
+    }
+
+    /// A job has ended.
+    pub fn end(&mut self, outcome: Outcome) {
+        self.end_many(outcome, 1);
+    }
+
+    /// So many jobs have ended.
+    pub fn end_many(&mut self, outcome: Outcome, jobs: u64) {
+        let count = &mut self.ended[outcome as usize];
+        *count = count.saturating_add(jobs);
+    }
+
+    /// So many jobs are not in the batch system any more, and it did not say how they ended. Those of them that had not run yet
+    /// were deleted.
+    pub fn vanish(&mut self, jobs: usize, waited: usize) {
+        self.end_many(Outcome::Cancelled, waited as u64);
+        self.end_many(Outcome::Unknown, jobs.saturating_sub(waited) as u64);
+    }
+
+    /// A job's claim to a share was not believed.
+    pub fn reject(&mut self, rejection: Rejection) {
+        let count = &mut self.rejected[rejection as usize];
+        *count = count.saturating_add(1);
+    }
+
+    /// Claims that were not believed for this reason.
+    pub fn rejected(&self, rejection: Rejection) -> u64 {
+        self.rejected[rejection as usize]
+    }
+
+    /// Submissions that were refused for this reason.
+    pub fn refused(&self, reason: Reason) -> u64 {
+        self.refused[reason as usize]
+    }
+
+    /// Jobs that ended so.
+    pub fn ended(&self, outcome: Outcome) -> u64 {
+        self.ended[outcome as usize]
+    }
+
+    /// Was anything counted?
+    pub fn is_empty(&self) -> bool {
+        *self == Counts::EMPTY
+    }
+
+    /// Adds what others have counted.
+    pub fn add(&mut self, other: &Counts) {
+        self.accepted = self.accepted.saturating_add(other.accepted);
+        self.withdrawn = self.withdrawn.saturating_add(other.withdrawn);
+        for (count, more) in self.refused.iter_mut().zip(other.refused) {
+            *count = count.saturating_add(more);
+        }
+        for (count, more) in self.ended.iter_mut().zip(other.ended) {
+            *count = count.saturating_add(more);
+        }
+        for (count, more) in self.rejected.iter_mut().zip(other.rejected) {
+            *count = count.saturating_add(more);
+        }
+        self.decisions.add(&other.decisions);
+    }
+
+    /// `{"accepted": 5, "met": 3, "refused": {"share": 2}}`: what is 0 is left out, and times are.
+    pub fn to_json(&self) -> Map<String, Value> {
+        let mut json = Map::new();
+        let mut put = |word: &str, count: u64| {
+            if count > 0 {
+                json.insert(word.to_string(), count.into());
+            }
+        };
+        put("accepted", self.accepted);
+        put("withdrawn", self.withdrawn);
+        for outcome in Outcome::ALL {
+            put(outcome.word(), self.ended(outcome));
+        }
+        let refused: Map<String, Value> = (Reason::ALL.into_iter())
+            .filter(|&reason| self.refused(reason) > 0)
+            .map(|reason| (reason.word().to_string(), self.refused(reason).into()))
+            .collect();
+        if !refused.is_empty() {
+            json.insert("refused".to_string(), refused.into());
+        }
+        let rejected: Map<String, Value> = (Rejection::ALL.into_iter())
+            .filter(|&rejection| self.rejected(rejection) > 0)
+            .map(|rejection| {
+                (
+                    rejection.word().to_string(),
+                    self.rejected(rejection).into(),
+                )
+            })
+            .collect();
+        if !rejected.is_empty() {
+            json.insert("claims-rejected".to_string(), rejected.into());
+        }
+        json
+    }
+
+    /// From [`Counts::to_json`]; what is not there or no number is 0.
+    pub fn from_json(value: &Value) -> Counts {
+        let number = |value: &Value| value.as_u64().unwrap_or(0);
+        let mut counts = Counts {
+            accepted: number(&value["accepted"]),
+            withdrawn: number(&value["withdrawn"]),
+            ..Counts::EMPTY
+        };
+        for outcome in Outcome::ALL {
+            counts.ended[outcome as usize] = number(&value[outcome.word()]);
+        }
+        for reason in Reason::ALL {
+            counts.refused[reason as usize] = number(&value["refused"][reason.word()]);
+        }
+        for rejection in Rejection::ALL {
+            let count = &value["claims-rejected"][rejection.word()];
+            counts.rejected[rejection as usize] = number(count);
+        }
+        counts
+    }
+}

@@ -1,0 +1,579 @@
+//! The addresses, and what each of them does: asks the system, makes a page of the answer.
+//!
+//! What asks a program is done on threads for that, a few at a time: a batch system's server has other things to do. What is
+//! asked for again and again is asked once for all open pages.
+
+use super::account::{self, neighbours};
+use super::form::{self, Fields};
+use super::guard::{self, Guard, Word, redirect};
+use super::history::History;
+use super::pages::{self, Place, View};
+use super::secret;
+use super::system::quote::Quote;
+use super::system::{Cluster, Detail, Job, Kind, Problem, Submission, Submitted, System, output};
+use axum::extract::{DefaultBodyLimit, Extension, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use libra_system::clock;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// Programs at a time.
+const AT_ONCE: usize = 4;
+
+/// So long an answer about all jobs or all nodes is good.
+const FRESH: Duration = Duration::from_millis(1500);
+
+/// So old may be what is known of a job whose output is read on: that is asked for every second.
+const OLD: Duration = Duration::from_secs(5);
+
+/// Forms that are remembered as sent, so that one that is sent twice submits once.
+const MOST_SENT: usize = 200;
+
+/// Something that was asked for, when, and the answer.
+type Kept<T> = Mutex<Option<(Instant, Result<T, Problem>)>>;
+
+/// What handlers share.
+pub struct Site {
+    system: System,
+    user: String,
+    host: String,
+    history: Option<PathBuf>,
+    programs: Arc<Semaphore>,
+    jobs: Kept<Vec<Job>>,
+    details: Mutex<BTreeMap<String, (Instant, Detail)>>,
+    cluster: Kept<Cluster>,
+    /// Forms by their own word, with the job they made; none while that is not known.
+    sent: Mutex<VecDeque<(String, Option<String>)>>,
+}
+
+/// A handler's end: a page, or what stopped it.
+type Answer = Result<Response, Problem>;
+
+impl Site {
+    /// `history`: the file that the site keeps its past in.
+    pub fn new(system: System, user: String, history: Option<PathBuf>) -> Site {
+        Site {
+            system,
+            user,
+            host: super::system::records::host(),
+            history,
+            programs: Arc::new(Semaphore::new(AT_ONCE)),
+            jobs: Mutex::new(None),
+            details: Mutex::new(BTreeMap::new()),
+            cluster: Mutex::new(None),
+            sent: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// The system.
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    fn view<'a>(&'a self, word: &'a Word) -> View<'a> {
+        View {
+            kind: self.system.kind(),
+            host: &self.host,
+            user: &self.user,
+            word: &word.0,
+            now: clock::unix_time(),
+            time: time_of_day,
+        }
+    }
+
+    /// The jobs, at most [`FRESH`] old.
+    fn jobs(&self) -> Result<Vec<Job>, Problem> {
+        kept(&self.jobs, || self.system.jobs())
+    }
+
+    /// One of the user's jobs, as it was so long ago at most.
+    fn job(&self, key: &str, age: Duration) -> Result<Option<Detail>, Problem> {
+        let known = locked(&self.details).get(key).cloned();
+        if let Some((at, detail)) = known {
+            if at.elapsed() < age {
+                return Ok(Some(detail));
+            }
+        }
+        let found = self.system.job(key)?;
+        let mut details = locked(&self.details);
+        details.retain(|_, (at, _)| at.elapsed() < OLD);
+        if let Some(detail) = &found {
+            details.insert(key.to_string(), (Instant::now(), detail.clone()));
+        }
+        Ok(found)
+    }
+
+    fn cluster(&self) -> Result<Cluster, Problem> {
+        kept(&self.cluster, || self.system.cluster())
+    }
+
+    /// Submits it; a refusal comes with the prices of other deadlines, where somebody knows them.
+    fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
+        let mut done = self.system.submit(wanted);
+        if let Ok(Submitted::Refused(quote)) = &mut done {
+            if quote.curve.is_empty() && self.system.quotes() {
+                let asked = self.system.quote(wanted);
+                quote.curve = asked.map(|asked| asked.curve).unwrap_or_default();
+            }
+        }
+        done
+    }
+
+    /// What is known of jobs and nodes is old: something was changed.
+    fn changed(&self) {
+        *locked(&self.jobs) = None;
+        locked(&self.details).clear();
+        *locked(&self.cluster) = None;
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn kept<T: Clone>(place: &Kept<T>, ask: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
+    // Held while it is asked: others wait for the same answer.
+    let mut place = locked(place);
+    if let Some((at, answer)) = &*place {
+        if at.elapsed() < FRESH {
+            return answer.clone();
+        }
+    }
+    let answer = ask();
+    *place = Some((Instant::now(), answer.clone()));
+    answer
+}
+
+/// A time in the zone of this host.
+fn time_of_day(at: f64) -> String {
+    let time = Timestamp::from_second(at.clamp(0.0, 1e11) as i64).unwrap_or_default();
+    let time = time.to_zoned(TimeZone::system());
+    time.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+/// All addresses, behind their guard.
+pub fn router(site: Arc<Site>, guard: Arc<Guard>) -> Router {
+    let pages = Router::new()
+        .route("/", get(|| async { redirect("submit") }))
+        .route("/submit", get(show_form).post(send_form))
+        .route("/quote", post(quote_part))
+        .route("/jobs", get(jobs))
+        .route("/jobs-part", get(jobs_part))
+        .route("/job", get(job))
+        .route("/job-part", get(job_part))
+        .route("/output", get(output_part))
+        .route("/cancel", post(cancel))
+        .route("/account", get(account))
+        .route("/cluster", get(cluster))
+        .route("/cluster-part", get(cluster_part))
+        .route("/icon.svg", get(icon))
+        .route("/style.css", get(style))
+        .route("/script.js", get(script));
+    let prefix = format!("/{}", guard.prefix());
+    Router::new()
+        .nest(&prefix, pages.clone())
+        // With and without a slash: cookies and links are relative to what is before it.
+        .route(&format!("{prefix}/"), get(|| async { redirect("submit") }))
+        // For who asks without the path.
+        .route("/icon.svg", get(icon))
+        .route("/style.css", get(style))
+        .fallback(nowhere)
+        .layer(middleware::from_fn_with_state(guard, guard::check))
+        // The guard has a limit of its own.
+        .layer(DefaultBodyLimit::disable())
+        .with_state(site)
+}
+
+/// Runs something that may wait for programs on a thread for that.
+async fn ask<T: Send + 'static>(
+    site: &Arc<Site>,
+    work: impl FnOnce(&Site) -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let gone = || Problem::new("this was not finished; try again");
+    let permit = Arc::clone(&site.programs).acquire_owned().await;
+    let permit = permit.map_err(|_| gone())?;
+    let site = Arc::clone(site);
+    // The work has the permit: it goes on where nobody waits for it any more.
+    let done = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        work(&site)
+    })
+    .await;
+    done.map_err(|_| gone())
+}
+
+async fn nowhere() -> Response {
+    let page = pages::alone("Nothing here", "There is no page of this name.");
+    (StatusCode::NOT_FOUND, Html(page)).into_response()
+}
+
+async fn style() -> Response {
+    (
+        [(header::CONTENT_TYPE, "text/css; charset=utf-8")],
+        pages::stylesheet(),
+    )
+        .into_response()
+}
+
+async fn icon() -> Response {
+    ([(header::CONTENT_TYPE, "image/svg+xml")], pages::ICON).into_response()
+}
+
+async fn script() -> Response {
+    let kind = [(header::CONTENT_TYPE, "text/javascript; charset=utf-8")];
+    (kind, pages::SCRIPT).into_response()
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let page = pages::alone("It did not work", &self.to_string());
+        (StatusCode::INTERNAL_SERVER_ERROR, Html(page)).into_response()
+    }
+}
+
+fn html(text: String) -> Response {
+    Html(text).into_response()
+}
+
+// ---- the form
+
+type Words = Query<Vec<(String, String)>>;
+
+fn get_word<'a>(words: &'a Words, name: &str) -> &'a str {
+    let found = words.0.iter().find(|(key, _)| key == name);
+    found.map_or("", |(_, value)| value.as_str())
+}
+
+async fn show_form(
+    State(site): State<Arc<Site>>,
+    Extension(word): Extension<Word>,
+    words: Words,
+) -> Answer {
+    let again = get_word(&words, "again").to_string();
+    let typed = ask(&site, move |site| site.system.again(&again)).await?;
+    let typed = typed.unwrap_or_else(|| Submission {
+        directory: site.system.site().home.display().to_string(),
+        // A script of a batch system may say how many.
+        processors: match site.system.kind() {
+            Kind::Local => "1".to_string(),
+            _ => String::new(),
+        },
+        ..Submission::default()
+    });
+    Ok(form_page(&site, &word, &typed, "", StatusCode::OK))
+}
+
+fn form_page(
+    site: &Site,
+    word: &Word,
+    typed: &Submission,
+    said: &str,
+    status: StatusCode,
+) -> Response {
+    let view = site.view(word);
+    let body = pages::submit::body(&view, typed, &secret::word(), said, site.system.quotes());
+    let page = pages::page(&view, Place::Submit, "Submit a job", None, &body);
+    (status, Html(page)).into_response()
+}
+
+async fn send_form(
+    State(site): State<Arc<Site>>,
+    Extension(word): Extension<Word>,
+    Extension(fields): Extension<Fields>,
+) -> Answer {
+    let mut typed = form::typed(&fields);
+    let kind = site.system.kind();
+    let wrong = |typed: &Submission, error: &Problem| {
+        let said = pages::problem(&error.to_string());
+        let mut typed = typed.clone();
+        // A file that is no text; what was typed is still there.
+        if typed.script.contains('\0') {
+            let script = fields.get("script").cloned().unwrap_or_default();
+            typed.script = script.replace("\r\n", "\n");
+        }
+        Ok(form_page(
+            &site,
+            &word,
+            &typed,
+            &said,
+            StatusCode::UNPROCESSABLE_ENTITY,
+        ))
+    };
+    if fields.get("do").is_some_and(|what| what == "quote") {
+        let said = quote_of(&site, &typed).await?;
+        return Ok(form_page(&site, &word, &typed, &said, StatusCode::OK));
+    }
+    if let Some(offer) = fields.get("take") {
+        if let Err(error) = form::take(&mut typed, offer) {
+            return wrong(&typed, &error);
+        }
+    }
+    let wanted = match form::checked(&typed, kind) {
+        Ok(wanted) => wanted,
+        Err(error) => return wrong(&typed, &error),
+    };
+    let once = fields.get("once").cloned().unwrap_or_default();
+    if let Some(before) = begin_once(&site, &once) {
+        return Ok(match before {
+            Some(key) => redirect(&format!("job?id={key}")),
+            None => redirect("jobs"),
+        });
+    }
+    // A browser that goes away does not stop it half-way.
+    let work = tokio::spawn({
+        let (site, once) = (Arc::clone(&site), once.clone());
+        async move {
+            let done = ask(&site, move |site| site.submit(&wanted)).await;
+            let done = done.and_then(|done| done);
+            end_once(&site, &once, &done);
+            site.changed();
+            done
+        }
+    });
+    let done = work.await.map_err(|_| {
+        Problem::new("the submission broke off; look under Jobs whether it is there")
+    })?;
+    match done {
+        Ok(Submitted::Accepted(key)) => Ok(redirect(&format!("job?id={key}"))),
+        Ok(Submitted::Refused(quote)) => {
+            let said = pages::verdict::part(&quote, &typed, true);
+            Ok(form_page(&site, &word, &typed, &said, StatusCode::OK))
+        }
+        Ok(Submitted::Unknown(said)) => {
+            let view = site.view(&word);
+            let body = pages::problem(&said);
+            let page = pages::page(&view, Place::Jobs, "Perhaps submitted", None, &body);
+            Ok((StatusCode::GATEWAY_TIMEOUT, Html(page)).into_response())
+        }
+        Err(error) => wrong(&typed, &error),
+    }
+}
+
+/// Takes note that a form is being submitted. Some: it was before, and became this job, if that is known.
+fn begin_once(site: &Site, once: &str) -> Option<Option<String>> {
+    let mut sent = locked(&site.sent);
+    if let Some((_, key)) = sent
+        .iter()
+        .find(|(word, _)| word == once && !once.is_empty())
+    {
+        return Some(key.clone());
+    }
+    if sent.len() == MOST_SENT {
+        sent.pop_front();
+    }
+    sent.push_back((once.to_string(), None));
+    None
+}
+
+/// Takes note of what became of it: what was not accepted may be sent again.
+fn end_once(site: &Site, once: &str, done: &Result<Submitted, Problem>) {
+    let mut sent = locked(&site.sent);
+    match done {
+        Ok(Submitted::Accepted(key)) => {
+            for (_, known) in sent.iter_mut().filter(|(word, _)| word == once) {
+                *known = Some(key.clone());
+            }
+        }
+        // Sent again, the form leads to the jobs.
+        Ok(Submitted::Unknown(_)) => {}
+        _ => sent.retain(|(word, _)| word != once),
+    }
+}
+
+async fn quote_part(State(site): State<Arc<Site>>, Extension(fields): Extension<Fields>) -> Answer {
+    Ok(html(quote_of(&site, &form::typed(&fields)).await?))
+}
+
+/// What is said of a form, as part of a page.
+async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<String, Problem> {
+    let wanted = match form::checked_terms(typed, site.system.kind()) {
+        Ok(wanted) => wanted,
+        Err(error) => return Ok(pages::problem(&error.to_string())),
+    };
+    // PBS is asked nothing of a job without terms, and would miss an estimate.
+    if site.system.kind() == Kind::Pbs && !wanted.says_terms() {
+        return Ok(pages::note(
+            "Without an estimate, a deadline and a budget it is a job like any other: nothing is promised and nothing is charged.",
+        ));
+    }
+    let quote: Result<Quote, Problem> = ask(site, move |site| site.system.quote(&wanted)).await?;
+    Ok(match quote {
+        Ok(quote) => pages::verdict::part(&quote, typed, false),
+        Err(error) => pages::problem(&error.to_string()),
+    })
+}
+
+// ---- jobs
+
+async fn jobs(State(site): State<Arc<Site>>, Extension(word): Extension<Word>) -> Answer {
+    let jobs = ask(&site, Site::jobs).await?;
+    let view = site.view(&word);
+    let body = pages::jobs::body(&view, &jobs);
+    Ok(html(pages::page(
+        &view,
+        Place::Jobs,
+        "Your jobs",
+        Some((5, "jobs")),
+        &body,
+    )))
+}
+
+async fn jobs_part(State(site): State<Arc<Site>>, Extension(word): Extension<Word>) -> Answer {
+    let jobs = ask(&site, Site::jobs).await?;
+    Ok(html(pages::jobs::part(&site.view(&word), &jobs)))
+}
+
+async fn job(
+    State(site): State<Arc<Site>>,
+    Extension(word): Extension<Word>,
+    words: Words,
+) -> Answer {
+    let key = get_word(&words, "id").to_string();
+    let found = ask(&site, move |site| {
+        let detail = site.job(&key, FRESH)?;
+        let output = detail
+            .as_ref()
+            .and_then(|d| d.output.as_deref())
+            .map(|file| output::read(file, None));
+        Ok((detail, output))
+    });
+    let (detail, output) = found.await??;
+    let view = site.view(&word);
+    let Some(detail) = detail else {
+        let page = pages::page(&view, Place::Job, "No such job", None, &pages::job::gone());
+        return Ok((StatusCode::NOT_FOUND, Html(page)).into_response());
+    };
+    let name = match detail.job.name.as_str() {
+        "" => "Job",
+        name => name,
+    };
+    let title = format!("{name} ({})", detail.job.id);
+    let body = pages::job::body(&view, &detail, output.as_ref());
+    let to = format!("job?id={}", pages::InAddress(&detail.job.key));
+    let reload = detail.job.live.then_some((5, to.as_str()));
+    Ok(html(pages::page(&view, Place::Job, &title, reload, &body)))
+}
+
+async fn job_part(
+    State(site): State<Arc<Site>>,
+    Extension(word): Extension<Word>,
+    words: Words,
+) -> Answer {
+    let key = get_word(&words, "id").to_string();
+    let detail = ask(&site, move |site| site.job(&key, FRESH)).await??;
+    Ok(html(match detail {
+        Some(detail) => pages::job::part(&site.view(&word), &detail),
+        None => pages::job::gone(),
+    }))
+}
+
+/// The output from an offset on, as JSON.
+async fn output_part(State(site): State<Arc<Site>>, words: Words) -> Answer {
+    let key = get_word(&words, "id").to_string();
+    let from = get_word(&words, "from").parse().unwrap_or(0);
+    let part = ask(&site, move |site| {
+        let Some(detail) = site.job(&key, OLD)? else {
+            return Err(Problem::new("there is no such job of yours"));
+        };
+        let Some(file) = detail.output else {
+            return Err(Problem::new(detail.no_output));
+        };
+        // Asked before it is read: of one that has ended, all is there.
+        Ok((detail.job.live, output::read(&file, Some(from))?))
+    });
+    let json = match part.await? {
+        Ok((live, part)) => serde_json::json!({
+            "text": part.text, "next": part.next, "again": part.again,
+            "more": live || part.text.len() as u64 >= output::MOST / 2,
+        }),
+        Err(error) => serde_json::json!({"problem": error.to_string(), "more": false}),
+    };
+    Ok((
+        [(header::CONTENT_TYPE, "application/json")],
+        json.to_string(),
+    )
+        .into_response())
+}
+
+async fn cancel(
+    State(site): State<Arc<Site>>,
+    Extension(word): Extension<Word>,
+    Extension(fields): Extension<Fields>,
+) -> Answer {
+    let key = fields.get("id").cloned().unwrap_or_default();
+    let done = ask(&site, move |site| {
+        let done = site.system.cancel(&key);
+        site.changed();
+        done
+    });
+    match done.await? {
+        Ok(()) => Ok(redirect("jobs")),
+        Err(error) => {
+            let view = site.view(&word);
+            let body = pages::problem(&error.to_string());
+            let page = pages::page(&view, Place::Jobs, "Not cancelled", None, &body);
+            Ok((StatusCode::CONFLICT, Html(page)).into_response())
+        }
+    }
+}
+
+// ---- the account and the cluster
+
+async fn account(
+    State(site): State<Arc<Site>>,
+    Extension(word): Extension<Word>,
+    words: Words,
+) -> Answer {
+    let view = site.view(&word);
+    let this = time_of_day(view.now)[..7].to_string();
+    let month = match get_word(&words, "month") {
+        "" => this.clone(),
+        month => month.to_string(),
+    };
+    let Some((earlier, later)) = neighbours(&month) else {
+        let body = pages::problem("This is no month; expected is one such as 2026-11.");
+        let page = pages::page(&view, Place::Account, "Account", None, &body);
+        return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
+    };
+    let asked = month.clone();
+    let read = ask(&site, move |site| account::read(site.system.site(), &asked)).await?;
+    let later = Some(later.as_str()).filter(|later| *later <= this.as_str());
+    let body = pages::account::body(&view, &read, &month, &earlier, later);
+    Ok(html(pages::page(
+        &view,
+        Place::Account,
+        "Account",
+        None,
+        &body,
+    )))
+}
+
+async fn cluster(State(site): State<Arc<Site>>, Extension(word): Extension<Word>) -> Answer {
+    let (cluster, history) = ask(&site, |site| {
+        let history = site.history.as_deref().and_then(History::read);
+        (site.cluster(), history)
+    })
+    .await?;
+    let view = site.view(&word);
+    let body = pages::cluster::body(&view, &cluster, history.as_ref());
+    Ok(html(pages::page(
+        &view,
+        Place::Cluster,
+        "Cluster",
+        Some((30, "cluster")),
+        &body,
+    )))
+}
+
+async fn cluster_part(State(site): State<Arc<Site>>) -> Answer {
+    let cluster = ask(&site, Site::cluster).await?;
+    Ok(html(pages::cluster::part(&cluster)))
+}

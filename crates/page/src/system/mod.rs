@@ -1,0 +1,570 @@
+//! Where jobs go: this host, Slurm or PBS.
+//!
+//! Everything is done by programs that the user could have typed, as that user: `libra`, `sbatch`, `qsub` and their kin.
+//! Nothing here knows of HTTP or HTML. Every function may wait for a program.
+
+pub mod ask;
+pub mod command;
+pub mod local;
+pub mod output;
+pub mod own;
+pub mod pbs;
+pub mod quote;
+pub mod records;
+pub mod slurm;
+
+use command::{Call, Output, in_path, is_executable};
+use quote::Quote;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// What went wrong, in words for the user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Problem(String);
+
+impl Problem {
+    /// What went wrong, and what would help.
+    pub fn new(text: impl Into<String>) -> Problem {
+        Problem(text.into())
+    }
+}
+
+/// Which system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// This host, by `libra run`.
+    Local,
+    /// Slurm.
+    Slurm,
+    /// OpenPBS.
+    Pbs,
+}
+
+impl Kind {
+    /// Its name in options, files and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Local => "local",
+            Kind::Slurm => "slurm",
+            Kind::Pbs => "pbs",
+        }
+    }
+
+    /// What jobs are put into there; none where there is nothing of the kind.
+    pub fn queues(self) -> Option<&'static str> {
+        match self {
+            Kind::Local => None,
+            Kind::Slurm => Some("Partition"),
+            Kind::Pbs => Some("Queue"),
+        }
+    }
+
+    /// The system of this machine: Slurm where there is `sbatch` and a configuration of it, else PBS where its
+    /// configuration names a `qsub`, else this host.
+    pub fn found() -> Kind {
+        let conf = std::env::var_os("SLURM_CONF").map(PathBuf::from);
+        let usual = SLURM_CONFS.iter().map(PathBuf::from);
+        if in_path("sbatch") && conf.into_iter().chain(usual).any(|file| file.exists()) {
+            return Kind::Slurm;
+        }
+        match pbs::programs() {
+            Ok(directory) if is_executable(&directory.join("qsub")) => Kind::Pbs,
+            _ => Kind::Local,
+        }
+    }
+}
+
+const SLURM_CONFS: [&str; 5] = [
+    "/etc/slurm/slurm.conf",
+    "/etc/slurm-llnl/slurm.conf",
+    "/usr/local/etc/slurm.conf",
+    "/opt/slurm/etc/slurm.conf",
+    "/run/slurm/conf/slurm.conf",
+];
+
+/// What a user wants run, as it was typed. Made by [`crate::form`], which has looked at every field: none has control
+/// characters, and none begins with a dash.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Submission {
+    /// Text of the script. Kept in a file of its own.
+    #[serde(skip)]
+    pub script: String,
+    /// Name of the job.
+    pub name: String,
+    /// `1h30m`
+    pub estimate: String,
+    /// `2h`, `@17:30`
+    pub deadline: String,
+    /// `9000`, `unlimited`
+    pub budget: String,
+    /// The deadline is soft.
+    pub soft: bool,
+    /// Credits per second of delay.
+    pub penalty: String,
+    /// On one node. A number; empty: as the script says, which is one where it says nothing.
+    pub processors: String,
+    /// Queue or partition, or empty.
+    pub queue: String,
+    /// Absolute path.
+    pub directory: String,
+}
+
+impl Submission {
+    /// Does the form or a directive of the script say anything of a deadline and what it may cost? Else it is a job of a batch
+    /// system that Libra has nothing to do with.
+    pub fn says_terms(&self) -> bool {
+        let typed = [&self.estimate, &self.deadline, &self.budget];
+        let in_script = |line: &str| {
+            let directive = line.starts_with("#SBATCH") || line.starts_with("#PBS");
+            directive
+                && ["estimate", "deadline", "budget"]
+                    .iter()
+                    .any(|key| line.contains(key))
+        };
+        typed.iter().any(|value| !value.is_empty()) || self.script.lines().any(in_script)
+    }
+
+    /// The options of `libra run` and `libra quote` for its terms. As `--name=value`, so that no value is an option.
+    pub fn terms(&self) -> Vec<String> {
+        let kind = if self.soft { "soft" } else { "" };
+        let penalty = if self.soft { &self.penalty } else { "" };
+        let options = [
+            ("estimate", self.estimate.as_str()),
+            ("deadline", &self.deadline),
+            ("budget", &self.budget),
+            ("deadline-type", kind),
+            ("penalty-rate", penalty),
+            ("processors", &self.processors),
+        ];
+        let given = options.iter().filter(|(_, value)| !value.is_empty());
+        given
+            .map(|(name, value)| format!("--{name}={value}"))
+            .collect()
+    }
+}
+
+/// What became of a submission.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Submitted {
+    /// It is there, under this key.
+    Accepted(String),
+    /// It is not.
+    Refused(Box<Quote>),
+    /// Nobody can tell whether it is there; what was said.
+    Unknown(String),
+}
+
+/// What a batch system's client has left behind that was to submit a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Sent {
+    /// The job's id: it is there, whatever else went wrong. A client that waits for its job ends as the job does.
+    Job(String),
+    /// It is not there.
+    No,
+    /// Nobody can tell: the client was ended, or has lost its server, and has printed no id.
+    Perhaps,
+}
+
+impl Sent {
+    /// From what `sbatch --parsable` or `qsub` printed.
+    fn of(done: &Output) -> Sent {
+        let id = done.out.split([';', '\r', '\n']).next().unwrap_or_default();
+        if id.starts_with(|c: char| c.is_ascii_digit()) && !id.contains(' ') {
+            return Sent::Job(id.to_string());
+        }
+        let refused = Quote::from_words(&done.err).is_some_and(|quote| !quote.accepted);
+        let said = done.err.to_lowercase();
+        let lost = done.late || done.code.is_none() || said.contains("timed out");
+        match lost && !refused {
+            true => Sent::Perhaps,
+            false => Sent::No,
+        }
+    }
+}
+
+/// What is said where nobody knows.
+fn perhaps(client: &str, done: &Output) -> String {
+    let why = match done.late {
+        true => format!("{client} did not answer in time and was ended"),
+        false => format!("{client} broke off: {}", done.complaint()),
+    };
+    format!(
+        "It may have been submitted: {why}. Look under Jobs before you submit it again; two jobs are paid twice."
+    )
+}
+
+/// How things are with a job, for the colour of its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tone {
+    /// As promised.
+    Good,
+    /// The promise is in danger.
+    Warn,
+    /// The promise is broken.
+    Bad,
+    /// Neither.
+    #[default]
+    Quiet,
+}
+
+impl Tone {
+    /// The tone of a state, as `libra status` and its like call it.
+    pub fn of(state: &str) -> Tone {
+        match state {
+            "on track" | "met" | "completed" | "running" => Tone::Good,
+            "at risk" | "waits, at risk" | "overrun" | "orphaned" => Tone::Warn,
+            "late" | "missed" | "failed" | "stopped" | "timeout" | "node_fail" => Tone::Bad,
+            _ => Tone::Quiet,
+        }
+    }
+}
+
+/// A job of the user. Seconds and credits; what is not known is none.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Job {
+    /// What it is called in addresses of pages.
+    pub key: String,
+    /// Its id in its system.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// How it stands, in a word or two.
+    pub state: String,
+    /// It has not ended.
+    pub live: bool,
+    /// Its nodes.
+    pub node: String,
+    /// Share per slot, in processors.
+    pub share: Option<f64>,
+    /// Slots.
+    pub slots: Option<f64>,
+    /// Price in credits.
+    pub price: Option<f64>,
+    /// Since submission; of an ended job, until its end.
+    pub elapsed: Option<f64>,
+    /// From submission to deadline.
+    pub deadline: Option<f64>,
+    /// Processor seconds used, per slot.
+    pub used: Option<f64>,
+    /// Processor seconds of the estimate, per slot.
+    pub estimate: Option<f64>,
+    /// When it was submitted, seconds since 1970.
+    pub submitted: Option<f64>,
+    /// How it ended, in words; empty while it has not, or where nobody knows.
+    pub ending: String,
+}
+
+impl Job {
+    /// The colour of its state.
+    pub fn tone(&self) -> Tone {
+        Tone::of(&self.state)
+    }
+}
+
+/// All that the page of a job tells.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Detail {
+    /// The job.
+    pub job: Job,
+    /// More, as name and value.
+    pub facts: Vec<(String, String)>,
+    /// What was said when it was submitted.
+    pub said: String,
+    /// Where its output is; none where nobody knows.
+    pub output: Option<PathBuf>,
+    /// Why there is no output to show, where there is none.
+    pub no_output: String,
+    /// It was submitted by this page, and can be again.
+    pub ours: bool,
+}
+
+/// A node. Processors.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// In words of its system; empty where it has none.
+    pub state: String,
+    /// What is sold.
+    pub committed: f64,
+    /// What there is to sell.
+    pub processors: f64,
+    /// Jobs with terms on it.
+    pub jobs: u64,
+}
+
+/// The cluster, or this host as one.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Cluster {
+    /// Its nodes.
+    pub nodes: Vec<Node>,
+    /// How shares are kept, where that is known.
+    pub note: String,
+    /// What could not be taken into account.
+    pub problems: Vec<String>,
+}
+
+/// What all systems are made of: the own executable, its configuration, and where records of submissions are kept.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// This program.
+    pub libra: PathBuf,
+    /// The configuration that was named; none: it is found as always.
+    pub config: Option<PathBuf>,
+    /// The directory of the page's own files.
+    pub state: PathBuf,
+    /// The user's home directory, or where the page was started.
+    pub home: PathBuf,
+}
+
+impl Site {
+    /// `libra WORDS`, with the configuration of this one.
+    pub fn libra(&self, words: &[&str]) -> Call {
+        let call = Call::new(&self.libra);
+        let call = match &self.config {
+            Some(file) => call.arg("--config").arg(file),
+            None => call,
+        };
+        call.args(words)
+    }
+
+    /// The one JSON value that `libra WORDS --json` prints.
+    ///
+    /// # Errors
+    /// It failed, or printed something else.
+    pub fn json(&self, words: &[&str]) -> Result<Value, Problem> {
+        let done = self.libra(words).arg("--json").run()?;
+        if !done.is_success() {
+            return Err(Problem::new(plain(&done)));
+        }
+        serde_json::from_str(&done.out).map_err(|error| {
+            Problem::new(format!(
+                "'libra {}' printed no JSON: {error}",
+                words.join(" ")
+            ))
+        })
+    }
+}
+
+/// What a program of Libra complained of, without its own name in front.
+pub fn plain(done: &Output) -> String {
+    let said = done.complaint();
+    let lines = said
+        .lines()
+        .map(|line| line.strip_prefix("libra: ").unwrap_or(line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A system, ready for use.
+#[derive(Debug)]
+pub enum System {
+    /// This host.
+    Local(local::Local),
+    /// Slurm.
+    Slurm(slurm::Slurm),
+    /// OpenPBS.
+    Pbs(pbs::Pbs),
+}
+
+impl System {
+    /// The system of this kind.
+    ///
+    /// # Errors
+    /// It is not here.
+    pub fn open(kind: Kind, site: Site) -> Result<System, Problem> {
+        Ok(match kind {
+            Kind::Local => System::Local(local::Local::new(site)),
+            Kind::Slurm => System::Slurm(slurm::Slurm::new(site)),
+            Kind::Pbs => System::Pbs(pbs::Pbs::new(site)?),
+        })
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            System::Local(_) => Kind::Local,
+            System::Slurm(_) => Kind::Slurm,
+            System::Pbs(_) => Kind::Pbs,
+        }
+    }
+
+    /// What it is made of.
+    pub fn site(&self) -> &Site {
+        match self {
+            System::Local(local) => local.site(),
+            System::Slurm(slurm) => slurm.site(),
+            System::Pbs(pbs) => pbs.site(),
+        }
+    }
+
+    /// Can it be asked what a job would cost?
+    pub fn quotes(&self) -> bool {
+        match self {
+            System::Pbs(pbs) => pbs.quotes(),
+            _ => true,
+        }
+    }
+
+    /// What it would cost, and whether it would be accepted. Changes nothing.
+    ///
+    /// # Errors
+    /// It could not be asked, or a value is none.
+    pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
+        match self {
+            System::Local(local) => local.quote(wanted),
+            System::Slurm(slurm) => slurm.quote(wanted),
+            System::Pbs(pbs) => pbs.quote(wanted),
+        }
+    }
+
+    /// Submits it.
+    ///
+    /// # Errors
+    /// Nothing was submitted, and not because Libra refused it.
+    pub fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
+        match self {
+            System::Local(local) => local.submit(wanted),
+            System::Slurm(slurm) => slurm.submit(wanted),
+            System::Pbs(pbs) => pbs.submit(wanted),
+        }
+    }
+
+    /// The user's jobs, the latest first.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn jobs(&self) -> Result<Vec<Job>, Problem> {
+        match self {
+            System::Local(local) => local.jobs(),
+            System::Slurm(slurm) => slurm.jobs(),
+            System::Pbs(pbs) => pbs.jobs(),
+        }
+    }
+
+    /// One of the user's jobs; none where there is none of that key.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
+        match self {
+            System::Local(local) => local.job(key),
+            System::Slurm(slurm) => slurm.job(key),
+            System::Pbs(pbs) => pbs.job(key),
+        }
+    }
+
+    /// Ends one of the user's jobs.
+    ///
+    /// # Errors
+    /// There is none of that key, or it does not end.
+    pub fn cancel(&self, key: &str) -> Result<(), Problem> {
+        let Some(detail) = self.job(key)? else {
+            return Err(Problem::new("there is no such job of yours"));
+        };
+        let id = &detail.job.id;
+        if !detail.job.live {
+            return Err(Problem::new(format!("job {id} has ended already")));
+        }
+        match self {
+            System::Local(local) => local.cancel(id),
+            System::Slurm(slurm) => slurm.cancel(id),
+            System::Pbs(pbs) => pbs.cancel(id),
+        }
+    }
+
+    /// All nodes.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn cluster(&self) -> Result<Cluster, Problem> {
+        match self {
+            System::Local(local) => local.cluster(),
+            System::Slurm(_) => own::batch_cluster(self.site(), "slurm"),
+            System::Pbs(_) => own::batch_cluster(self.site(), "pbs"),
+        }
+    }
+
+    /// A submission of this page, with its script, to be changed and submitted again.
+    pub fn again(&self, key: &str) -> Option<Submission> {
+        records::Records::new(self.site(), self.kind()).again(key)
+    }
+
+    /// To be called now and then: children that have ended are looked after.
+    pub fn tick(&self) {
+        if let System::Local(local) = self {
+            local.reap();
+        }
+    }
+}
+
+/// May this be the working directory of a job?
+///
+/// # Errors
+/// Why not.
+pub fn check_directory(directory: &str) -> Result<&Path, Problem> {
+    let path = Path::new(directory);
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(path),
+        Ok(_) => Err(Problem::new(format!(
+            "{directory} is no directory; name the directory in which the job is to work"
+        ))),
+        Err(error) => Err(Problem::new(format!(
+            "{directory} cannot be used as working directory: {error}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_in_the_form_or_in_the_script() {
+        let says = |estimate: &str, script: &str| {
+            let wanted = Submission {
+                estimate: estimate.to_string(),
+                script: script.to_string(),
+                ..Submission::default()
+            };
+            wanted.says_terms()
+        };
+        assert!(
+            says("10", "") && says("", "#PBS -W estimate=1") && says("", "a\n#SBATCH --budget=1")
+        );
+        assert!(!says("", "") && !says("", "#PBS -N x\necho a deadline"));
+    }
+
+    #[test]
+    fn an_id_is_a_job_and_silence_is_not_none() {
+        let done = |out: &str, err: &str, code, late| Output {
+            out: out.to_string(),
+            err: err.to_string(),
+            code,
+            late,
+        };
+        let job = |id: &str| Sent::Job(id.to_string());
+        assert_eq!(
+            Sent::of(&done("7;cluster\r\n", "", Some(0), false)),
+            job("7")
+        );
+        assert_eq!(Sent::of(&done("7\r\n", "", None, true)), job("7"));
+        // With --wait, the exit status is the job's.
+        assert_eq!(
+            Sent::of(&done("12[].s\n", "", Some(3), false)),
+            job("12[].s")
+        );
+        assert_eq!(Sent::of(&done("", "", None, true)), Sent::Perhaps);
+        let lost =
+            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation";
+        assert_eq!(Sent::of(&done("", lost, Some(1), false)), Sent::Perhaps);
+        let refused = "sbatch: error: libra: refused (budget): it costs 10";
+        assert_eq!(Sent::of(&done("", refused, None, true)), Sent::No);
+        assert_eq!(
+            Sent::of(&done("", "invalid partition", Some(1), false)),
+            Sent::No
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! What `libra status` and its like say in JSON, as jobs and nodes. Pure, but for the calls themselves.
+
+use super::{Cluster, Job, Node, Problem, Site};
+use libra_core::sold::Sold;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Nodes of a batch system, from `libra slurm status --json` or `libra pbs status --json`.
+///
+/// # Errors
+/// It failed.
+pub fn batch_cluster(site: &Site, system: &str) -> Result<Cluster, Problem> {
+    Ok(cluster_of_batch(&site.json(&[system, "status"])?))
+}
+
+/// Nodes, from the JSON of `libra slurm status` or `libra pbs status`.
+pub fn cluster_of_batch(json: &Value) -> Cluster {
+    let nodes = json["nodes"].as_array().into_iter().flatten();
+    let nodes = nodes.map(|node| Node {
+        name: text(node, "node"),
+        state: text(node, "state"),
+        committed: node["committed"].as_f64().unwrap_or(0.0),
+        processors: node["processors"].as_f64().unwrap_or(0.0),
+        jobs: node["jobs"].as_u64().unwrap_or(0),
+    });
+    let problems = json["problems"].as_array().into_iter().flatten();
+    let problems = problems.filter_map(|line| Some(line.as_str()?.to_string()));
+    Cluster {
+        nodes: nodes.collect(),
+        note: String::new(),
+        problems: problems.collect(),
+    }
+}
+
+/// This host as a cluster, from the JSON of `libra status`.
+pub fn cluster_of_host(json: &Value) -> Cluster {
+    let jobs = json["jobs"].as_array().into_iter().flatten();
+    let live = jobs.filter(|job| job["phase"] != "ended").count();
+    let enforcement = text(json, "enforcement");
+    Cluster {
+        nodes: vec![Node {
+            name: text(json, "node"),
+            state: String::new(),
+            committed: json["committed"].as_f64().unwrap_or(0.0),
+            processors: json["processors"].as_f64().unwrap_or(0.0),
+            jobs: live as u64,
+        }],
+        note: match enforcement.as_str() {
+            "" => String::new(),
+            how if how.starts_with("not enforced") => format!("Shares are {how}."),
+            how => format!("Shares are held by {how}."),
+        },
+        problems: Vec::new(),
+    }
+}
+
+/// A job of this host, from the JSON of `libra status`: the user number of its owner, its command, and the rest.
+pub fn job_of_host(job: &Value, node: &str) -> (u64, String, Job) {
+    let number = |key: &str| job[key].as_f64();
+    let command = text(job, "command");
+    let ending = &job["ending"];
+    let live = !matches!(job["phase"].as_str(), Some("ended"));
+    let made = Job {
+        key: text(job, "id"),
+        id: text(job, "id"),
+        name: command.chars().take(60).collect(),
+        state: text(job, "state"),
+        live,
+        node: node.to_string(),
+        share: if live { number("share") } else { None },
+        slots: number("slots"),
+        price: number("price"),
+        elapsed: number("elapsed_seconds"),
+        deadline: number("deadline_seconds"),
+        used: number("used_seconds"),
+        estimate: number("estimate_seconds"),
+        submitted: None,
+        ending: if ending.is_null() {
+            String::new()
+        } else {
+            exit_in_words(&job["exit_code"], &job["signal"])
+        },
+    };
+    (job["user"].as_u64().unwrap_or(u64::MAX), command, made)
+}
+
+/// `exit code 0`, `ended by signal 15`; empty where neither is known.
+pub fn exit_in_words(code: &Value, signal: &Value) -> String {
+    match (code.as_i64(), signal.as_i64()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (_, Some(signal)) => format!("ended by signal {signal}"),
+        _ => String::new(),
+    }
+}
+
+/// How a job of a batch system stands, as the book has it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Standing {
+    /// In words.
+    pub state: String,
+    /// Share per slot, in processors.
+    pub share: Option<f64>,
+    /// Processor seconds used, per slot.
+    pub used: Option<f64>,
+    /// Its nodes.
+    pub nodes: String,
+}
+
+/// How all jobs with terms stand, by id, from `libra slurm status --json` or `libra pbs status --json`.
+///
+/// # Errors
+/// It failed.
+pub fn standings(site: &Site, system: &str) -> Result<BTreeMap<String, Standing>, Problem> {
+    let json = site.json(&[system, "status"])?;
+    let jobs = json["jobs"].as_array().into_iter().flatten();
+    let jobs = jobs.map(|job| {
+        let nodes = job["nodes"].as_array().into_iter().flatten();
+        let nodes: Vec<&str> = nodes.filter_map(Value::as_str).collect();
+        let standing = Standing {
+            state: text(job, "state"),
+            share: job["share"].as_f64(),
+            used: job["used_seconds"].as_f64(),
+            nodes: nodes.join(" "),
+        };
+        (text(job, "job"), standing)
+    });
+    Ok(jobs.collect())
+}
+
+/// Adds to a job what was sold to it and how it stands. `ended`: when it did, Unix time; none while it has not.
+pub fn settle(
+    job: &mut Job,
+    sold: Option<&Sold>,
+    standing: Option<&Standing>,
+    ended: Option<f64>,
+    now: f64,
+) {
+    if let Some(sold) = sold {
+        let terms = &sold.request.terms;
+        let took = ended.unwrap_or(now) - sold.submitted;
+        job.price = Some(sold.price);
+        job.deadline = Some(terms.deadline);
+        job.estimate = Some(terms.estimate);
+        job.slots = Some(sold.request.shape.slots() as f64);
+        job.submitted = Some(sold.submitted);
+        job.elapsed = (job.live || ended.is_some()).then_some(took.max(0.0));
+        if !job.live && !job.state.starts_with("cancelled") {
+            if job.ending.is_empty() && job.state != "completed" {
+                job.ending.clone_from(&job.state);
+            }
+            job.state = match ended {
+                _ if job.state != "completed" && job.state != "ended" => "failed".to_string(),
+                // Nobody says how.
+                Some(_) if took <= terms.deadline && job.state == "ended" => "ended".to_string(),
+                Some(_) if took <= terms.deadline => "met".to_string(),
+                Some(_) => "missed".to_string(),
+                None => "ended".to_string(),
+            };
+        }
+    } else if job.live {
+        job.elapsed = job.submitted.map(|at| (now - at).max(0.0));
+    }
+    if let Some(standing) = standing.filter(|_| job.live) {
+        job.state.clone_from(&standing.state);
+        job.share = standing.share;
+        job.used = standing.used;
+        if job.node.is_empty() {
+            job.node.clone_from(&standing.nodes);
+        }
+    }
+}
+
+/// Jobs that have not ended first, and the latest of each kind first.
+pub fn newest_first<T>(jobs: &mut [(Job, T)]) {
+    jobs.sort_by(|(a, _), (b, _)| {
+        let when = |job: &Job| job.submitted.unwrap_or(0.0);
+        b.live.cmp(&a.live).then(when(b).total_cmp(&when(a)))
+    });
+}
+
+fn text(json: &Value, key: &str) -> String {
+    json[key].as_str().unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_job_of_this_host() {
+        let json = json!({"id": "3", "command": "/bin/x", "user": 7, "phase": "running", "standing": "at-risk", "slots": 2,
+            "share": 0.5, "price": 10.5, "elapsed_seconds": 4.0, "deadline_seconds": 20.0, "used_seconds": 1.0,
+            "estimate_seconds": 10.0, "started": true, "orphaned": false, "state": "at risk"});
+        let (user, command, job) = job_of_host(&json, "n1");
+        assert_eq!((user, command.as_str()), (7, "/bin/x"));
+        assert_eq!((job.state.as_str(), job.live), ("at risk", true));
+        let mut ended = json.clone();
+        ended["phase"] = "ended".into();
+        ended["ending"] = json!({"met": false, "cancelled": false, "exit-code": 3, "signal": null});
+        ended["state"] = "failed".into();
+        ended["exit_code"] = 3.into();
+        let (_, _, job) = job_of_host(&ended, "n1");
+        assert_eq!(
+            (job.state.as_str(), job.ending.as_str()),
+            ("failed", "exit code 3")
+        );
+        assert!(!job.live);
+    }
+
+    #[test]
+    fn what_is_not_there_is_nothing() {
+        assert_eq!(cluster_of_batch(&json!(null)), Cluster::default());
+        let (user, _, job) = job_of_host(&json!({}), "");
+        assert_eq!((user, job.deadline), (u64::MAX, None));
+    }
+}

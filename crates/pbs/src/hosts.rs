@@ -1,0 +1,292 @@
+//! The execution hosts' side: a job begins, its processes come, it ends.
+//!
+//! Each event is a process of its own that opens the host anew: what there is to know is in the registry
+//! and in the kernel's cgroups.
+//!
+//! What was sold comes from PBS's own record of the job: mom has it from pbs_server, and its resource can be written by managers and
+//! operators alone. All the same no line takes from others what they were promised ([`Host::begin`]), and one that no Libra has
+//! written is no promise.
+//!
+//! Invariant: a job that PBS runs here with a promise is in the registry from before its first process to its end; one
+//! that PBS does not have any more is ended at the next `exechost_periodic`.
+
+use super::records::progress_line;
+use super::server::{accept, accept_and_log, refuse};
+use super::{BadEvent, exec_vnode, list, need, number, text};
+use libra_config::VersionChoice;
+use libra_core::sold::Sold;
+use libra_host::batch::BatchJob;
+use libra_host::entry::Exit;
+use libra_host::{Host, HostError};
+use libra_metrics::Rejection;
+use libra_system::clock;
+use serde_json::{Map, Value, json};
+
+/// A job younger than this is not taken for a leftover, in seconds: PBS may just be starting it.
+const YOUNG: f64 = 30.0;
+
+/// Answers one event of an execution hook.
+///
+/// # Errors
+/// When the event cannot be understood. What goes wrong on the host is in the answer: `"verdict": "fault"`.
+pub fn answer(host: &Host, event: &Value) -> Result<Value, BadEvent> {
+    let now = number(event, "now")?;
+    let kind = need(event, "event")?;
+    let job = &event["job"];
+    if kind == "exechost_periodic" {
+        return Ok(look_after(host, event, now));
+    }
+    let id = need(job, "id")?;
+    let Some(line) = text(job, "sold") else {
+        return Ok(accept());
+    };
+    let done = match kind {
+        "execjob_begin" => begin(host, job, id, line, need(event, "host")?, now),
+        "execjob_launch" | "execjob_attach" => attach(host, id, job),
+        "execjob_epilogue" | "execjob_end" | "execjob_abort" => {
+            end(host, id, job, text(event, "host").unwrap_or_default(), now)
+        }
+        other => return Err(BadEvent(format!("there is no event '{other}'"))),
+    };
+    Ok(done.unwrap_or_else(|error| fault(id, &error)))
+}
+
+/// An answer for what went wrong: the site's rule says whether the job goes on without a cap.
+fn fault(id: &str, error: &HostError) -> Value {
+    json!({"verdict": "fault", "text": format!("job {id}: {error}")})
+}
+
+fn begin(
+    host: &Host,
+    job: &Value,
+    id: &str,
+    line: &str,
+    name: &str,
+    now: f64,
+) -> Result<Value, HostError> {
+    let sold = match Sold::parse(line) {
+        Ok(sold) => sold,
+        // Written by a Libra that this host does not understand: as good as a promise, and not to be kept here.
+        Err(error) if Sold::is_of_another_version(line) => {
+            return Ok(refuse(format!("libra: job {id}: {error}")));
+        }
+        Err(error) => {
+            host.reject_claim(Rejection::Unrecorded)?;
+            return Ok(accept_and_log(format!(
+                "job {id} claims what was not sold to it: {error}; it gets what a job without terms gets"
+            )));
+        }
+    };
+    let shape = &sold.request.shape;
+    let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
+    let total: u32 = places.iter().map(|(_, chunks)| chunks).sum();
+    let here: Vec<&(String, u32)> = (places.iter())
+        .filter(|(vnode, _)| exec_vnode::is_on_host(vnode, name))
+        .collect();
+    if here.is_empty() {
+        return Ok(json!({"verdict": "fault", "text": format!(
+            "job {id} has no chunk on {name}: it runs on {}",
+            text(job, "exec_vnode").unwrap_or("no node")
+        )}));
+    }
+    // A chunk of PBS's is a part of a judged one where the job is packed.
+    let slots = here
+        .iter()
+        .map(|(_, chunks)| u64::from(*chunks))
+        .sum::<u64>()
+        .saturating_mul(shape.slots())
+        / u64::from(total.max(1));
+    let share = here
+        .iter()
+        .fold(0.0f64, |most, (vnode, _)| most.max(sold.share_on(vnode)));
+    let batch = BatchJob {
+        id: id.to_string(),
+        request: sold.request,
+        slots: u32::try_from(slots.max(1)).unwrap_or(u32::MAX),
+        share,
+        price: sold.price,
+        elapsed: (now - sold.submitted).clamp(0.0, 1e10),
+        user: number(job, "user").map_or(0, |user| user as u32),
+    };
+    let begun = match host.begin(&batch) {
+        // It began here before and PBS starts it anew, without an end in between.
+        Err(HostError::Id { .. }) if host.usage(id).is_ok() => {
+            host.end(id)?;
+            host.begin(&batch)
+        }
+        other => other,
+    };
+    let unenforced = match begun {
+        // Counted where it was found.
+        Err(error @ HostError::NoRoom { .. }) => return Ok(accept_and_log(error.to_string())),
+        other => other?,
+    };
+    Ok(match unenforced {
+        None => accept(),
+        Some(reason) if host.config().cgroup.version == VersionChoice::Off => {
+            accept_and_log(format!("job {id} runs without a cap: {reason}"))
+        }
+        // The site wants a cap: its rule for faults says whether the job begins without one.
+        Some(reason) => {
+            json!({"verdict": "fault", "text": format!("job {id} has no cap: {reason}")})
+        }
+    })
+}
+
+fn attach(host: &Host, id: &str, job: &Value) -> Result<Value, HostError> {
+    let pid = job["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    let Some(pid) = pid.filter(|pid| *pid > 1) else {
+        return Ok(json!({"verdict": "fault", "text": format!("job {id}: no process was named")}));
+    };
+    host.attach(id, pid)?;
+    Ok(accept())
+}
+
+/// PBS's exit status: that of the job's script (128 and the signal that ended its shell), 256 and the signal by which PBS ended it, or less
+/// than 0 where PBS itself failed.
+fn exit(status: i64) -> Exit {
+    match status {
+        257..=511 => Exit {
+            signal: i32::try_from(status - 256).ok(),
+            code: None,
+        },
+        _ => Exit {
+            code: i32::try_from(status).ok(),
+            signal: None,
+        },
+    }
+}
+
+fn end(host: &Host, id: &str, job: &Value, name: &str, now: f64) -> Result<Value, HostError> {
+    match host.end_as(id, job["exit"].as_i64().map(exit)) {
+        // Epilogue, end and abort come in different company; the first of them ends it.
+        Err(HostError::UnknownJob(_)) => Ok(accept()),
+        Err(error) => Err(error),
+        Ok(entry) => {
+            let used = entry.ending.as_ref().map_or(0.0, |ending| ending.used);
+            let each = used / f64::from(entry.slots.max(1));
+            Ok(json!({
+                "verdict": "accept",
+                "progress": progress_line(name, each, now, true),
+                "log": [format!("job {id} used {used:.1} processor seconds here")],
+            }))
+        }
+    }
+}
+
+/// Shares taken anew where no agent does it, leftovers ended, and how far each job is, for the server.
+fn look_after(host: &Host, event: &Value, now: f64) -> Value {
+    let mut log = Vec::new();
+    let name = text(event, "host").unwrap_or_default();
+    let here: Vec<&str> = list(event, "jobs")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let known = host.registry().all().unwrap_or_default();
+    for entry in known.iter().filter(|entry| entry.is_live()) {
+        // Only what a batch system began, and nothing that it may just be starting.
+        let Some(begun) = entry.begun else { continue };
+        let young = clock::since_boot() - begun < YOUNG;
+        if !young && !here.contains(&entry.id.as_str()) {
+            match host.end(&entry.id) {
+                Ok(_) => log.push(format!("job {} was left over, ended", entry.id)),
+                Err(error) => log.push(format!("job {} is left over: {error}", entry.id)),
+            }
+        }
+    }
+    if let Err(error) = host.adjust() {
+        log.push(format!("shares were not taken anew: {error}"));
+    }
+    let mut progress = Map::new();
+    for id in here {
+        if let Ok(usage) = host.usage(id) {
+            progress.insert(
+                id.to_string(),
+                progress_line(name, usage.cput, now, false).into(),
+            );
+        }
+    }
+    json!({"verdict": "accept", "log": log, "progress": progress})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libra_config::Config;
+
+    const LINE: &str = "v=1:token=17:submitted=1000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+                        chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525";
+
+    fn begins(host: &Host, id: &str, line: &str) -> Value {
+        let job = json!({"id": id, "sold": line, "exec_vnode": "(n1:ncpus=1)", "user": 1000});
+        let event = json!({"event": "execjob_begin", "now": 1000.0, "host": "n1", "job": job});
+        answer(host, &event).expect("an event")
+    }
+
+    #[test]
+    fn how_a_job_ended_is_known() {
+        use libra_host::entry::Conclusion;
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "[registry]\ndirectory = '{}'\n[cgroup]\nversion = 'off'\n",
+            directory.path().join("registry").display()
+        );
+        let host = Host::open(Config::from_toml(&text).expect("our own")).expect("a registry");
+        for (number, (exit, concluded)) in [
+            (json!(0), Conclusion::Finished),
+            (json!(3), Conclusion::Failed),
+            (json!(265), Conclusion::Failed),
+            (json!(-29), Conclusion::Failed),
+            (json!(null), Conclusion::Unknown),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let id = format!("{number}.s");
+            begins(&host, &id, LINE);
+            let job = json!({"id": id, "sold": LINE, "exit": exit});
+            let event =
+                json!({"event": "execjob_epilogue", "now": 1001.0, "host": "n1", "job": job});
+            answer(&host, &event).expect("an event");
+            let entry = host.registry().read(&id).expect("read").expect("there");
+            assert_eq!(entry.conclusion(), Some(concluded), "{exit}");
+        }
+    }
+
+    #[test]
+    fn no_line_takes_from_others_or_ends_a_job() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "[node]\nprocessors = 1\n[registry]\ndirectory = '{}'\n[cgroup]\nversion = 'off'\n",
+            directory.path().join("registry").display()
+        );
+        let host = Host::open(Config::from_toml(&text).expect("our own")).expect("a registry");
+        let share = |id: &str| {
+            let entry = host.registry().read(id).expect("read");
+            entry.map(|entry| entry.share * f64::from(entry.slots))
+        };
+        assert_eq!(begins(&host, "1.s", LINE)["verdict"], "accept");
+        assert_eq!(share("1.s"), Some(0.525));
+        for (id, line) in [
+            ("2.s", "forged".to_string()),
+            ("3.s", LINE.replace("price=10.5", "price=nan")),
+            ("4.s", LINE.replace("processors=1", "processors=65536")),
+        ] {
+            let said = begins(&host, id, &line);
+            assert_eq!(said["verdict"], "accept", "{said}");
+            let log = said["log"][0].as_str().expect("a line for the log");
+            assert!(log.contains("what a job without terms gets"), "{log}");
+            assert_eq!(share(id), None);
+        }
+        begins(&host, "5.s", &LINE.replace("*0.525", "*1"));
+        let left = share("5.s").expect("begun");
+        assert!((left - 0.475).abs() < 1e-6, "{left}");
+        assert_eq!(share("1.s"), Some(0.525));
+        let counted = host.counts().expect("read").expect("counted").totals;
+        let rejected = Rejection::ALL.map(|rejection| counted.rejected(rejection));
+        assert_eq!(rejected, [2, 2]);
+        // What a newer Libra has sold is not given away unseen.
+        let newer = begins(&host, "6.s", "v=2:token=1");
+        assert_eq!(newer["verdict"], "refuse");
+    }
+}

@@ -1,0 +1,244 @@
+//! A submission that is a question about price, or comes with a kept quote: resource `libra_quote`.
+//!
+//! A question is never queued: its refusal is the answer, see [`libra_batch::quote`]. It looks at the same nodes as a submission, by the
+//! same code, and first has the hook look for waiting jobs that are gone. What is kept is in memory alone.
+
+use super::queue::{Found, walltime, write_offer};
+use super::server::{Server, refuse};
+use super::text;
+use libra_accounts::desk::Denied;
+use libra_batch::admit::{Nodes, NotTaken, admit, paid_curve};
+use libra_batch::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
+use libra_core::book::kept::{Kept, Order, Wanted};
+use libra_core::book::{Admitted, Offer};
+use libra_core::decision::curve::{Judged, curve};
+use libra_core::decision::job::Request;
+use libra_units::credits;
+use serde_json::Value;
+
+/// Longest answer, in bytes: PBS cuts a refusal at 3171.
+const LONGEST_LINE: usize = 3100;
+
+fn user(job: &Value) -> String {
+    text(job, "user").unwrap_or_default().to_string()
+}
+
+fn wanted(found: &Found, job: &Value) -> Wanted {
+    let conditions = found.asked.conditions.iter();
+    let conditions: Vec<String> = conditions
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let has_array = text(job, "array").unwrap_or_default();
+    Wanted {
+        user: user(job),
+        request: found.request,
+        array: found.array(),
+        others: vec![
+            ("condition", conditions.join(",")),
+            ("list of array indices", has_array.to_string()),
+        ],
+    }
+}
+
+/// An offer as if it were admitted.
+fn offered(offer: &Offer) -> Admitted {
+    Admitted {
+        token: 0,
+        price: offer.price,
+        places: offer.places.clone(),
+    }
+}
+
+/// The nodes as a question finds them: it takes nothing.
+struct Asking<'a> {
+    server: &'a Server,
+    found: &'a Found,
+}
+
+impl Nodes for Asking<'_> {
+    type Taken = Offer;
+
+    fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
+        self.take(request).map(|_| ())
+    }
+
+    fn take(&mut self, request: &Request) -> Result<Offer, NotTaken> {
+        self.server.offer(self.found, request)
+    }
+}
+
+impl Server {
+    /// The answer to a submission that says something about a quote; none where it does not.
+    pub(super) fn answer_quote(&mut self, job: &Value, now: f64) -> Option<Value> {
+        let order = text(job, "quote")?;
+        let answer = match Order::parse(order) {
+            Err(problem) => Err(problem),
+            Ok(Order::Ask) => self.question(job, None, now),
+            Ok(Order::Hold(seconds)) => self.question(job, Some(seconds), now),
+            Ok(Order::Use(number)) => self.with_quote(job, &number, now),
+            Ok(Order::Drop(number)) => {
+                (self
+                    .quotes
+                    .give_back(&mut self.book, &number, &user(job), now))
+                .map(|()| refuse(dropped_line(&number)))
+                .map_err(|error| error.to_string())
+            }
+        };
+        Some(answer.unwrap_or_else(|problem| refuse(format!("libra: {problem}"))))
+    }
+
+    fn question(&mut self, job: &Value, hold: Option<f64>, now: f64) -> Result<Value, String> {
+        self.book.advance(now);
+        // What is kept is kept for a budget, with which it comes.
+        let mut found = self.look(job, hold.is_none())?;
+        if let Some(seconds) = hold {
+            (self.quotes.check(&user(job), seconds, now)).map_err(|error| error.to_string())?;
+        }
+        let asked = found.request;
+        let judge = |request: &Request| {
+            let judged = (self.book).appraise(request, found.array(), found.allowed.as_deref());
+            match self.has_node(&found) {
+                Err(not) => Judged {
+                    refused: Some(not.category()),
+                    share: None,
+                    ..judged
+                },
+                Ok(()) => judged,
+            }
+        };
+        let mut quote = Quote {
+            price: judge(&asked).price,
+            slots: asked.shape.slots() * u64::from(found.count),
+            ..Quote::of(&asked)
+        };
+        let asked_curve = curve(&asked, &judge);
+        let who = self.payer(job, &asked, now);
+        quote.curve = paid_curve(&who, &asked, asked_curve, &judge);
+        if !found.has_budget {
+            let allowed = found.allowed.as_deref();
+            quote.needs = self.book.budget_needed(&asked, found.array(), allowed);
+            found.request.terms.budget = quote.needs.unwrap_or(f64::INFINITY);
+        }
+        let found = found;
+        let payer = self.payer(job, &found.request, now);
+        let mut asking = Asking {
+            server: self,
+            found: &found,
+        };
+        let mut answer = admit(payer, &found.request, &mut asking);
+        if let Ok((Some(payer), offer)) = &answer {
+            let sold = self
+                .book
+                .sold(&found.request, found.count, &offered(offer), None, now);
+            if let Err(denied) = self.desk.covers(payer, &sold) {
+                answer = Err(NotTaken::Denied(denied));
+            }
+        }
+        match answer {
+            Ok((_, offer)) => self.offered(job, &found, offer, hold, now, &mut quote)?,
+            Err(not) => {
+                if let Some(check) = self.to_be_checked(&not, job) {
+                    return Ok(check);
+                }
+                let name = |index: usize| self.node_name(index);
+                let write = |offer: &_| write_offer(offer, &found.asked);
+                quote.not_taken(&not, &name, &write);
+                quote.text = plain(&self.refusal_text(&not, &found.asked, found.count));
+            }
+        }
+        Ok(refuse(quote.line_within(LONGEST_LINE)))
+    }
+
+    /// What was offered goes into the quote, and is kept where that was asked for.
+    fn offered(
+        &mut self,
+        job: &Value,
+        found: &Found,
+        offer: Offer,
+        hold: Option<f64>,
+        now: f64,
+        quote: &mut Quote,
+    ) -> Result<(), String> {
+        let admitted = offered(&offer);
+        let (request, asked) = (&found.request, &found.asked);
+        let sold = self.book.sold(request, found.count, &admitted, None, now);
+        let answer = self.accepted(&sold, asked, &admitted, offer.pinned);
+        let info = &answer["resources"]["libra_info"];
+        quote.accepted = true;
+        quote.price = admitted.price;
+        quote.text = info.as_str().unwrap_or_default().to_string();
+        let shares = admitted.places.iter().map(|place| place.share);
+        quote.share = Some(shares.fold(0.0, f64::max));
+        let mut nodes: Vec<String> = (admitted.places.iter())
+            .map(|place| self.node_name(place.node))
+            .collect();
+        nodes.dedup();
+        quote.node = Some(nodes.join("+"));
+        quote.say_needs(&|budget| format!("budget={}", credits(budget)));
+        let Some(seconds) = hold else {
+            return Ok(());
+        };
+        let allowed = found.allowed.as_deref();
+        let (admitted, pinned) =
+            (self.admit(request, found.count, allowed, now)).map_err(|error| error.to_string())?;
+        let until = now + seconds;
+        let kept = Kept {
+            wanted: wanted(found, job),
+            offer: Offer {
+                price: admitted.price,
+                places: admitted.places,
+                pinned,
+            },
+            token: admitted.token,
+            until,
+            place: String::new(),
+        };
+        let number = secret()
+            .and_then(|bits| self.quotes.keep(&mut self.book, kept, bits))
+            .map_err(|error| error.to_string())?;
+        let use_it = format!("qsub -W quote={number}");
+        let kept = KeptAs { number, until };
+        quote.text += &format!("\n{}", kept_text(&kept, now, &use_it));
+        quote.kept = Some(kept);
+        Ok(())
+    }
+
+    /// A job that comes with a quote.
+    fn with_quote(&mut self, job: &Value, number: &str, now: f64) -> Result<Value, String> {
+        self.book.advance(now);
+        let found = self.look(job, false)?;
+        let wanted = wanted(&found, job);
+        let denied = |denied: Denied| denied.text();
+        let payer = self.payer(job, &found.request, now).map_err(denied)?;
+        let usable = (self.quotes.usable(&self.book, number, &wanted, now))
+            .map_err(|error| error.to_string())?;
+        if let Some(payer) = &payer {
+            // It is not used up for a hold that fails.
+            let sold = (self.book).sold(
+                &found.request,
+                found.count,
+                &offered(&usable.offer),
+                None,
+                now,
+            );
+            self.desk.covers(payer, &sold).map_err(denied)?;
+        }
+        let kept = (self.quotes.redeem(&mut self.book, number, &wanted, now))
+            .map_err(|error| error.to_string())?;
+        let admitted = Admitted {
+            token: kept.token,
+            price: kept.offer.price,
+            places: kept.offer.places,
+        };
+        let (request, asked) = (&found.request, &found.asked);
+        let pinned = kept.offer.pinned;
+        let sold = self
+            .sell(request, found.count, &admitted, payer.as_ref(), now)
+            .map_err(denied)?;
+        let mut answer = self.accepted(&sold, asked, &admitted, pinned);
+        answer["resources"]["walltime"] = walltime(&request.terms, job);
+        // It is used up: nothing of it stays with the job.
+        answer["resources"][super::QUOTE] = Value::Null;
+        Ok(answer)
+    }
+}

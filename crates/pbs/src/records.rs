@@ -1,0 +1,301 @@
+//! PBS's records of jobs and nodes, as its hooks and its commands show them, and the book made of them.
+//!
+//! A job: `{"id", "state", "substate", "sold", "exec_vnode", "array", "remaining", "held", "eligible", "owner", "progress", "exit", "started",
+//! "ran"}` (`held`: kinds of hold; `eligible`: since when PBS could run it; `started`: Unix time; `ran`: seconds, suspended ones not counted); only jobs that were sold something matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
+//! without a share is not Libra's.
+//!
+//! `progress` is what the execution hosts measured last: `{"n1": "12.5@1700000000.1"}`, processor seconds per slot
+//! and when, with `@end` behind it where the job had ended there. It is JSON because PBS adds up the hosts' values of a job: numbers, or objects key by key. PBS's own `resources_used.cput` is whole seconds and up to two minutes old, so it is not used.
+
+use super::life::{in_judged_chunks, record};
+use super::release::{Claim, claim, is_unpaid};
+use super::server::Server;
+use super::subjobs::{ids, subjob_of};
+use super::{BadEvent, exec_vnode, list, need, number, text};
+use libra_core::book::{BookError, JobRecord, NodeRecord, Phase, Snapshot};
+use libra_core::sold::Sold;
+use libra_units::{indices, memory};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+impl Server {
+    /// Records that were taken at `taken` (of the event; else just now). The first ones make the book, later ones are
+    /// compared with it.
+    pub(super) fn read_records(&mut self, event: &Value, now: f64) -> Result<Value, BadEvent> {
+        let taken = number(event, "taken").unwrap_or(now);
+        let (mut snapshot, mut problems) = snapshot(event, taken, self.shares_add_up);
+        self.take_resources(list(event, "nodes"));
+        let bad = |error: BookError| BadEvent(error.to_string());
+        let jobs = list(event, "jobs");
+        let mut log = self.release(jobs, taken, now);
+        self.forget_given_back(jobs, taken);
+        (snapshot.jobs).retain(|job| {
+            let id = job.id.as_deref().unwrap_or_default();
+            job.phase == Phase::Running || !self.given_back.contains_key(id)
+        });
+        if self.has_records {
+            let differences = self.book.reconcile(&snapshot, now).map_err(bad)?;
+            self.counts
+                .vanish(differences.vanished.len(), differences.waited);
+            if !differences.vanished.is_empty() {
+                log.push(format!(
+                    "gone without an end: {}",
+                    differences.vanished.join(" ")
+                ));
+            }
+            if !differences.found.is_empty() {
+                log.push(format!("not known before: {}", differences.found.join(" ")));
+            }
+            problems.extend(differences.problems);
+        } else {
+            problems.extend(self.book.rebuild(&snapshot).map_err(bad)?);
+            self.has_records = true;
+            log.push(format!(
+                "{} nodes, {} jobs with terms",
+                self.book.node_count(),
+                self.book.job_count()
+            ));
+        }
+        log.extend(
+            problems
+                .into_iter()
+                .map(|problem| format!("not taken: {problem}")),
+        );
+        let accounts = self.desk.tried(|payments| {
+            payments.refresh()?;
+            // A held job has given its money back: that it is there is no reason to set it aside again.
+            let sold: Vec<Sold> = (jobs.iter())
+                .filter(|job| !matches!(text(job, "state"), Some("F" | "M" | "X")))
+                .filter_map(|job| Some((job, Sold::parse(text(job, "sold")?).ok()?)))
+                .filter(|(job, sold)| !is_unpaid(job, sold, taken))
+                .map(|(_, sold)| sold)
+                .collect();
+            payments.reconcile(sold.iter(), HashSet::new(), taken, now)
+        });
+        log.extend(accounts.unwrap_or_default());
+        Ok(json!({"verdict": "accept", "log": log}))
+    }
+
+    /// Jobs that gave their share back before `taken` and are not in the records of then are gone.
+    fn forget_given_back(&mut self, jobs: &[Value], taken: f64) {
+        let there: HashSet<&str> = jobs.iter().filter_map(|job| text(job, "id")).collect();
+        let is_there = |id: &str| match id.split_once('[') {
+            // Of an array that waits there is one record.
+            Some((array, rest)) => {
+                let server = rest.split_once(']').map_or("", |(_, server)| server);
+                there.contains(id) || there.contains(format!("{array}[]{server}").as_str())
+            }
+            None => there.contains(id),
+        };
+        (self.given_back).retain(|id, noticed| *noticed >= taken || is_there(id));
+    }
+
+    /// Nodes were changed.
+    pub(super) fn nodes(&mut self, event: &Value) -> Value {
+        let nodes = list(event, "nodes");
+        self.take_resources(nodes);
+        let mut problems = Vec::new();
+        let mut records = Vec::new();
+        for node in nodes {
+            match node_record(node) {
+                Ok(record) => records.extend(record),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        problems.extend(self.book.set_nodes(&records));
+        let log: Vec<String> = problems
+            .iter()
+            .map(|problem| format!("not taken: {problem}"))
+            .collect();
+        json!({"verdict": "accept", "log": log})
+    }
+
+    fn take_resources(&mut self, nodes: &[Value]) {
+        for node in nodes {
+            let (Some(name), Some(resources)) = (text(node, "name"), node["resources"].as_object())
+            else {
+                continue;
+            };
+            let resources = (resources.iter())
+                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_string())))
+                .collect();
+            self.resources.insert(name.to_string(), resources);
+        }
+    }
+}
+
+/// The records as a snapshot of a book, and what could not be taken.
+pub fn snapshot(event: &Value, taken: f64, shares_add_up: bool) -> (Snapshot, Vec<String>) {
+    let mut problems = Vec::new();
+    let mut snapshot = Snapshot {
+        version: 1,
+        now: taken,
+        nodes: Vec::new(),
+        jobs: Vec::new(),
+    };
+    for node in list(event, "nodes") {
+        match node_record(node) {
+            Ok(Some(node)) => snapshot.nodes.push(node),
+            Ok(None) => {}
+            Err(problem) => problems.push(problem),
+        }
+    }
+    let jobs = list(event, "jobs");
+    // Subjobs that run have a record of their own; their array's record says which wait.
+    for job in jobs {
+        if let Err(problem) = job_records(job, taken, shares_add_up, &mut snapshot.jobs) {
+            let id = text(job, "id").unwrap_or("without id");
+            problems.push(format!("job {id}: {problem}"));
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    // A running record beats a waiting one.
+    (snapshot.jobs).sort_by_key(|job| job.phase != Phase::Running);
+    snapshot.jobs.retain(|job| seen.insert(job.id.clone()));
+    (snapshot, problems)
+}
+
+fn job_records(
+    job: &Value,
+    taken: f64,
+    shares_add_up: bool,
+    records: &mut Vec<JobRecord>,
+) -> Result<(), BadEvent> {
+    let Some(line) = text(job, "sold") else {
+        return Ok(());
+    };
+    let id = need(job, "id")?;
+    let state = text(job, "state").unwrap_or_default();
+    // Finished, moved away, expired.
+    if matches!(state, "F" | "M" | "X") {
+        return Ok(());
+    }
+    let sold = Sold::parse(line).map_err(|error| BadEvent(error.to_string()))?;
+    // It waits and holds nothing.
+    if claim(job, &sold, taken) != Claim::Stands {
+        return Ok(());
+    }
+    let array = text(job, "array");
+    if id.contains("[]") {
+        let all = ids(id, &sold, array)?;
+        let waiting: HashSet<u32> = match text(job, "remaining") {
+            None | Some("-") => HashSet::new(),
+            Some(indices) => indices::parse(indices)
+                .map_err(BadEvent)?
+                .into_iter()
+                .collect(),
+        };
+        for (subjob, id) in all.iter().enumerate() {
+            let index = id
+                .split(['[', ']'])
+                .nth(1)
+                .and_then(|index| index.parse().ok());
+            if index.is_some_and(|index: u32| waiting.contains(&index)) {
+                records.push(record(id, subjob, &sold, Phase::Bound, shares_add_up));
+            }
+        }
+        return Ok(());
+    }
+    let runs = matches!(state, "R" | "E" | "S" | "U");
+    let phase = if runs { Phase::Running } else { Phase::Bound };
+    let mut record = record(
+        id,
+        subjob_of(id, &sold, array)?,
+        &sold,
+        phase,
+        shares_add_up,
+    );
+    let given = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
+    let given = in_judged_chunks(&sold, &given);
+    if runs && !given.is_empty() {
+        let like = record.places[0].clone();
+        record.places = (given.into_iter())
+            .map(|(node, chunks)| libra_core::book::PlaceRecord {
+                node,
+                chunks,
+                ..like.clone()
+            })
+            .collect();
+    }
+    for one in text(job, "progress").map(measured).unwrap_or_default() {
+        for place in &mut record.places {
+            if exec_vnode::is_on_host(&place.node, &one.host) {
+                place.cput = (one.cput + place.share * (taken - one.at).max(0.0))
+                    .min(sold.request.terms.estimate.max(one.cput));
+            }
+        }
+    }
+    records.push(record);
+    Ok(())
+}
+
+/// What one host measured of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Measured {
+    pub host: String,
+    /// Processor seconds per slot.
+    pub cput: f64,
+    /// When, Unix time.
+    pub at: f64,
+    /// Had the job ended there by then? Else it ran on.
+    pub last: bool,
+}
+
+/// What stands behind a measurement after which there are no more.
+const LAST: &str = "@end";
+
+/// What the hosts measured. PBS puts quotes around it.
+pub(super) fn measured(text: &str) -> Vec<Measured> {
+    let measured: Value = serde_json::from_str(text.trim_matches('\'')).unwrap_or_default();
+    let number = |text: &str| {
+        text.parse::<f64>()
+            .ok()
+            .filter(|n| n.is_finite() && *n >= 0.0)
+    };
+    let read = |(host, value): (&String, &Value)| {
+        let value = value.as_str()?;
+        let (cput, at) = value.strip_suffix(LAST).unwrap_or(value).split_once('@')?;
+        Some(Measured {
+            host: host.clone(),
+            cput: number(cput)?,
+            at: number(at)?,
+            last: value.ends_with(LAST),
+        })
+    };
+    let hosts = measured.as_object().into_iter().flatten();
+    hosts.filter_map(read).collect()
+}
+
+/// What a host measured, as [`snapshot`] reads it. `last`: the job has ended there.
+pub fn progress_line(host: &str, cput: f64, at: f64, last: bool) -> String {
+    let end = if last { LAST } else { "" };
+    json!({host: format!("{cput:.3}@{at:.3}{end}")}).to_string()
+}
+
+fn node_record(node: &Value) -> Result<Option<NodeRecord>, String> {
+    let name = need(node, "name").map_err(|error| error.0)?;
+    let read = |key: &str| match text(node, key) {
+        None => Ok(None),
+        Some(text) => (text.parse::<f64>().ok())
+            .filter(|number| number.is_finite())
+            .map(Some)
+            .ok_or_else(|| format!("node '{name}': {key} is '{text}', expected a number")),
+    };
+    let Some(processors) = read("share")?.filter(|share| *share > 0.0) else {
+        return Ok(None);
+    };
+    let memory = match text(node, "mem") {
+        None => None,
+        Some(text) => {
+            Some(memory::parse(text).map_err(|error| format!("node '{name}': mem: {error}"))?)
+        }
+    };
+    Ok(Some(NodeRecord {
+        name: name.to_string(),
+        processors,
+        rating: read("rating")?.unwrap_or(1.0),
+        memory,
+        available: node["up"].as_bool().unwrap_or(false),
+        committed: 0.0,
+    }))
+}

@@ -1,0 +1,343 @@
+//! Jobs that wait longer than they were sold for: their shares go back, and are asked for anew.
+//!
+//! An accepted job starts at once, unless somebody holds it (qhold, `qalter -a`), or PBS does not start it (a stopped queue, a limit of
+//! running jobs). Meanwhile its share would lie idle.
+//!
+//! - A held job gives its share back, and what was set aside of its account's money. When it is released and PBS is about to run it,
+//!   admission is asked anew: by the time that is left until its deadline, at today's price.
+//!   One that cannot be accepted any more, for its budget or its deadline, is held.
+//! - One that PBS keeps waiting keeps its share until its deadline. From then on it holds nothing, and runs when there is room.
+//!
+//! That a job was held is read from PBS's own record, so that it is known after a restart as well: a job becomes eligible to run (its `etime`)
+//! when it is submitted, and when it is released.
+
+use super::server::{Server, accept_with, internal, refuse};
+use super::subjobs::{ids, is_subjob};
+use super::{BadEvent, list, number, text};
+use libra_accounts::desk::Denied;
+use libra_accounts::payments::Payer;
+use libra_batch::verdict;
+use libra_core::book::{BookError, Phase};
+use libra_core::decision::TOLERANCE;
+use libra_core::sold::{Sold, SoldPlace};
+use libra_units::credits;
+use serde_json::{Map, Value, json};
+
+/// A job that became eligible to run so many seconds after it was sold something was held in between. A reservation without an id
+/// lasts as long by default.
+const AT_ONCE: f64 = 30.0;
+
+/// In the place of the line of what was sold: nothing was. The hooks take it for no line.
+const NOTHING: &str = "-";
+
+/// What a waiting job has of what it was sold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// All of it.
+    Stands,
+    /// Nothing: it is held or was.
+    Held,
+    /// Nothing: its deadline has passed.
+    Lapsed,
+}
+
+/// What a job's record of `at` says of its claim.
+pub(super) fn claim(job: &Value, sold: &Sold, at: f64) -> Claim {
+    let state = text(job, "state").unwrap_or_default();
+    if matches!(state, "R" | "E" | "S" | "U") {
+        return Claim::Stands;
+    }
+    let held = matches!(state, "H" | "W") || text(job, "held").is_some();
+    let late = number(job, "eligible").is_ok_and(|eligible| eligible > sold.submitted + AT_ONCE);
+    if held || late {
+        Claim::Held
+    } else if at >= sold.submitted + sold.request.terms.deadline {
+        Claim::Lapsed
+    } else {
+        Claim::Stands
+    }
+}
+
+/// Is its money to go back as well? Not that of an array of which some job has begun: it is paid for by one hold.
+pub(super) fn is_unpaid(job: &Value, sold: &Sold, at: f64) -> bool {
+    let begun = match text(job, "remaining") {
+        Some(indices) if sold.count > 1 => libra_units::indices::parse(indices)
+            .map_or(true, |left| left.len() < sold.count as usize),
+        _ => text(job, "state") == Some("B"),
+    };
+    !begun && claim(job, sold, at) == Claim::Held
+}
+
+impl Server {
+    /// Jobs that were found held: what they had is free.
+    pub(super) fn held(&mut self, event: &Value, now: f64) -> Value {
+        let log = self.release(list(event, "jobs"), now, now);
+        json!({"verdict": "accept", "log": log})
+    }
+
+    /// Takes back what waiting jobs do not hold any more, by their records of `taken`. Returns lines for the log.
+    pub(super) fn release(&mut self, jobs: &[Value], taken: f64, now: f64) -> Vec<String> {
+        let mut log = Vec::new();
+        for job in jobs {
+            let (Some(id), Some(line)) = (text(job, "id"), text(job, "sold")) else {
+                continue;
+            };
+            let Ok(sold) = Sold::parse(line) else {
+                continue;
+            };
+            let claim = claim(job, &sold, taken);
+            if claim == Claim::Stands {
+                continue;
+            }
+            let ids = self::ids(id, &sold, text(job, "array")).unwrap_or_default();
+            let mut released = 0;
+            for id in ids {
+                if self.book.release_waiting(&id, taken, now) {
+                    released += 1;
+                    if claim == Claim::Held {
+                        self.given_back.insert(id, now);
+                    }
+                }
+            }
+            if released == 0 {
+                continue;
+            }
+            if is_unpaid(job, &sold, taken) {
+                self.desk.never_began(&sold, now);
+            }
+            log.push(match claim {
+                Claim::Held => format!(
+                    "job {id} is held: its share is free, and is asked for anew when it is released"
+                ),
+                _ => lapsed(id),
+            });
+        }
+        log
+    }
+
+    /// Takes back what jobs hold that wait past their deadlines.
+    pub(super) fn release_lapsed(&mut self, now: f64) {
+        self.book.advance(now);
+        for id in self.book.lapsed(now) {
+            if self.book.release_waiting(&id, f64::INFINITY, now) {
+                log::info!("{}", lapsed(&id));
+            }
+        }
+    }
+
+    /// What a job that is not in the book has of what it was sold.
+    pub(super) fn claim_of(&self, id: &str, job: &Value, sold: &Sold, now: f64) -> Claim {
+        match self.given_back.contains_key(id) {
+            true => Claim::Held,
+            false => claim(job, sold, now),
+        }
+    }
+
+    /// A job past its deadline that nothing is kept for is about to run: is there room? Then it is in the book again.
+    pub(super) fn take_back_late(
+        &mut self,
+        id: &str,
+        subjob: usize,
+        sold: &Sold,
+        now: f64,
+    ) -> Result<Option<Value>, BadEvent> {
+        self.take_back(id, subjob, sold, Phase::Bound)?;
+        match self.overfull(id).map_err(internal)? {
+            None => Ok(None),
+            Some(node) => {
+                self.book.cancel(id, now).map_err(internal)?;
+                Ok(Some(not_run(
+                    id,
+                    format!(
+                        "libra: its deadline passed while it waited, and its share of {node} is promised to others; \
+                         it runs when there is room, or delete it and submit it anew"
+                    ),
+                )))
+            }
+        }
+    }
+
+    /// A job that was held is about to run at these places: judged as if it was submitted now.
+    pub(super) fn ask_anew(
+        &mut self,
+        id: &str,
+        job: &Value,
+        sold: &Sold,
+        given: &[(String, u32)],
+        now: f64,
+    ) -> Result<Value, BadEvent> {
+        let mut request = sold.request;
+        request.terms.deadline = sold.submitted + request.terms.deadline - now;
+        if request.terms.deadline <= 0.0 {
+            let text = "libra: refused (deadline): it was held past its deadline; delete it and submit it anew";
+            return Ok(hopeless(not_run(id, text.to_string())));
+        }
+        // An array is paid for by one hold; where that is still there it pays for this one too.
+        let pays = sold.count > 1 && self.is_paid(sold);
+        let payer = match self.payer_anew(job, sold, request.terms.budget, now) {
+            _ if pays => None,
+            Ok(payer) => payer,
+            Err(denied) => return Ok(refuse_anew(id, &format!("libra: {}", denied.text()))),
+        };
+        let planned;
+        let given = match given {
+            [] => {
+                planned = (sold.plan(0).into_iter())
+                    .map(|place| (place.node, place.chunks))
+                    .collect::<Vec<_>>();
+                &planned
+            }
+            given => given,
+        };
+        let allowed: Vec<bool> = (0..self.book.node_count())
+            .map(|index| (given.iter()).any(|(node, _)| node == self.book.node_name(index)))
+            .collect();
+        let admitted = match self.book.admit_among(&request, Some(&allowed), now) {
+            Ok(admitted) => admitted,
+            Err(BookError::Refused(refusal)) => {
+                // It cannot be changed any more, so nothing is offered.
+                let text = verdict::refused(&refusal, 1, &|index| self.node_name(index), &|_| None);
+                let answer = refuse_anew(id, text.lines().next().unwrap_or_default());
+                // The price rises with less time, and the time does not come back.
+                let for_ever = matches!(refusal.reason.category(), "budget" | "deadline");
+                return Ok(if for_ever { hopeless(answer) } else { answer });
+            }
+            Err(error) => return Ok(refuse_anew(id, &format!("libra: {error}"))),
+        };
+        let mut anew = match self.sell(&request, 1, &admitted, payer.as_ref(), now) {
+            Ok(anew) => anew,
+            Err(denied) => return Ok(refuse_anew(id, &format!("libra: {}", denied.text()))),
+        };
+        self.book.bind(admitted.token, id, now).map_err(internal)?;
+        let mut chosen: Vec<(String, u32)> = (anew.places.iter())
+            .map(|place| (place.node.clone(), place.chunks))
+            .collect();
+        let mut wanted = given.to_vec();
+        chosen.sort();
+        wanted.sort();
+        if chosen != wanted {
+            self.book.moved(id, given, now).map_err(internal)?;
+            let share = anew.share_on("");
+            anew.places = (given.iter())
+                .map(|(node, chunks)| SoldPlace {
+                    node: node.clone(),
+                    chunks: *chunks,
+                    share,
+                })
+                .collect();
+        }
+        if let Some(node) = self.overfull(id).map_err(internal)? {
+            self.book.cancel(id, now).map_err(internal)?;
+            if payer.is_some() {
+                self.desk.never_began(&anew, now);
+            }
+            return Ok(refuse_anew(
+                id,
+                &format!("libra: refused (share): {node} has no room for its chunks"),
+            ));
+        }
+        self.book.started(id, now).map_err(internal)?;
+        self.given_back.remove(id);
+        self.desk.named(&anew, id);
+        let info = verdict::accepted(&anew, admitted.price, true);
+        let mut resources = Map::new();
+        if !pays {
+            resources.insert("libra_terms".to_string(), anew.line().into());
+            resources.insert("libra_price".to_string(), credits(admitted.price).into());
+        }
+        let told = format!("{info} (asked anew after a hold)");
+        resources.insert("libra_info".to_string(), told.into());
+        let mut answer = accept_with(resources);
+        answer["log"] = json!([format!("job {id}, after a hold, {info}")]);
+        Ok(answer)
+    }
+
+    /// A node of the job's that has sold more than it has.
+    fn overfull(&self, id: &str) -> Result<Option<String>, BookError> {
+        if !self.shares_add_up {
+            return Ok(None);
+        }
+        let places = self.book.places(id)?;
+        let over = |node: &str| -> Result<bool, BookError> {
+            let committed = self.book.committed(node)?;
+            let has = self.book.sold_on(node).map_or(0.0, |(_, has)| has);
+            Ok(committed > has * (1.0 + 2.0 * TOLERANCE))
+        };
+        for place in places {
+            if over(place.node)? {
+                return Ok(Some(place.node.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Who pays for it from now on: the account that did, if it still may.
+    fn payer_anew(
+        &self,
+        job: &Value,
+        sold: &Sold,
+        budget: f64,
+        now: f64,
+    ) -> Result<Option<Payer>, Denied> {
+        if !self.desk.is_on() {
+            return Ok(None);
+        }
+        let (user, project) = match sold.payer.as_deref().and_then(|name| name.split_once(':')) {
+            Some(("project", project)) => (text(job, "owner"), Some(project)),
+            Some((_, user)) => (Some(user), None),
+            None => (text(job, "owner"), None),
+        };
+        self.desk
+            .payer(user.unwrap_or_default(), project, budget, now)
+    }
+
+    /// Is something set aside for it?
+    fn is_paid(&mut self, sold: &Sold) -> bool {
+        if sold.payer.is_none() {
+            return true;
+        }
+        let held = self.desk.tried(|payments| {
+            let key = payments.key(sold);
+            Ok(payments.open_holds()?.iter().any(|hold| hold.key == key))
+        });
+        held.unwrap_or(false)
+    }
+}
+
+fn lapsed(id: &str) -> String {
+    format!("job {id} waits past its deadline: its share is free, it runs when there is room")
+}
+
+/// PBS tries a job that was not let run again at every cycle of its scheduler.
+fn refuse_anew(id: &str, text: &str) -> Value {
+    let text = match is_subjob(id) {
+        true => text.to_string(),
+        false => format!(
+            "{text} (asked anew after a hold, and again while it waits; or delete it and submit it anew)"
+        ),
+    };
+    not_run(id, text)
+}
+
+/// It will not be accepted at any later time: held, it is not tried again in every cycle of PBS's scheduler.
+fn hopeless(mut answer: Value) -> Value {
+    if answer["verdict"] == "refuse" {
+        answer["hold"] = true.into();
+    }
+    answer
+}
+
+/// A job that gets no share now waits on. But PBS's scheduler (23.06) tries a subjob that a hook does not let run again and again within one cycle, without an
+/// end, and nothing else is started meanwhile: so a subjob runs without a promise, like a job without terms, and costs nothing.
+fn not_run(id: &str, text: String) -> Value {
+    if !is_subjob(id) {
+        return refuse(text);
+    }
+    let info = format!(
+        "runs without a promise: {}",
+        text.trim_start_matches("libra: ")
+    );
+    let mut answer = json!({"verdict": "accept", "log": [format!("job {id} {info}")]});
+    answer["resources"] = json!({"libra_terms": NOTHING, "libra_price": "0", "libra_info": info});
+    answer
+}

@@ -1,0 +1,533 @@
+//! What a job asks PBS for, as a decision needs it, and what it gets, as PBS needs it.
+//!
+//! A job with terms asks for chunks that are all alike: `select=2:ncpus=4:mem=1gb`. Of each chunk `ncpus`
+//! and `mem` are judged; `mpiprocs` and `ompthreads` are passed on; anything else (`host=n1`, `arch=linux`,
+//! `bigmem=True`) is a condition that a node must meet.
+
+use libra_core::decision::job::{OutOfRange, Shape};
+use libra_units::{cut, memory};
+use serde_json::{Map, Value};
+use std::fmt::Write;
+
+/// What a job asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// Chunks as they are judged; packed ones are one chunk.
+    pub shape: Shape,
+    /// Chunks as PBS sees them: into so many each judged chunk is split.
+    pub parts: u32,
+    /// MPI processes of each of PBS's chunks.
+    pub mpiprocs: u32,
+    /// Threads of each of them.
+    pub ompthreads: u32,
+    /// What a node must have: resource and value.
+    pub conditions: Vec<(String, String)>,
+    /// It came as `select`, not as `ncpus` and `mem`.
+    pub by_select: bool,
+}
+
+/// Why it cannot be taken; a text for the user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAsked {
+    /// Something of the request.
+    #[error("{0}")]
+    Text(String),
+    /// A count is out of range.
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRangeText),
+}
+
+/// [`OutOfRange`] as text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OutOfRangeText(String);
+
+impl From<OutOfRange> for NotAsked {
+    fn from(error: OutOfRange) -> NotAsked {
+        NotAsked::OutOfRange(OutOfRangeText(error.to_string()))
+    }
+}
+
+fn no<T>(text: impl Into<String>) -> Result<T, NotAsked> {
+    Err(NotAsked::Text(text.into()))
+}
+
+/// Reads what a job asks for.
+///
+/// `select` and `place` as PBS has them; `ncpus`, `mem` and `nodes` are asked for instead of `select` by old
+/// scripts.
+///
+/// # Errors
+/// A text for the user.
+pub fn parse(
+    select: Option<&str>,
+    place: Option<&str>,
+    ncpus: Option<&str>,
+    mem: Option<&str>,
+    nodes: Option<&str>,
+) -> Result<Asked, NotAsked> {
+    if select.is_none() && nodes.is_some() {
+        return no(
+            "'-l nodes=' is the old way to ask; with a deadline write '-l select=CHUNKS:ncpus=N'",
+        );
+    }
+    let mut plain = String::from("1");
+    if let Some(ncpus) = ncpus {
+        let _ = write!(plain, ":ncpus={ncpus}");
+    }
+    if let Some(mem) = mem {
+        let _ = write!(plain, ":mem={mem}");
+    }
+    let mut asked = chunks(select.unwrap_or(&plain))?;
+    // Nobody who asked for nothing is told of another option than the usual one.
+    asked.by_select = select.is_some() || (ncpus.is_none() && mem.is_none());
+    for word in place.unwrap_or("free").split(':') {
+        match word.trim() {
+            "" | "free" | "shared" => {}
+            "scatter" | "vscatter" => asked.shape.scatter = true,
+            "pack" => pack(&mut asked)?,
+            "excl" | "exclhost" => {
+                return no(format!(
+                    "a job with a deadline shares its processors with others, '-l place={word}' keeps them to itself; \
+                     leave that out, or the deadline"
+                ));
+            }
+            other => {
+                return no(format!(
+                    "'-l place={}' cannot be had together with a deadline; there are free, pack and scatter",
+                    cut(other)
+                ));
+            }
+        }
+    }
+    asked.shape.check()?;
+    Ok(asked)
+}
+
+/// All chunks on one node are one chunk to a decision.
+fn pack(asked: &mut Asked) -> Result<(), NotAsked> {
+    let shape = &mut asked.shape;
+    asked.parts = shape.chunks;
+    let processors = shape.processors_per_chunk.checked_mul(shape.chunks);
+    let memory = shape.memory_per_chunk.checked_mul(u64::from(shape.chunks));
+    match (processors, memory) {
+        (Some(processors), Some(memory)) => {
+            *shape = Shape {
+                chunks: 1,
+                processors_per_chunk: processors,
+                memory_per_chunk: memory,
+                scatter: false,
+            };
+            Ok(())
+        }
+        _ => no("it asks for more processors than any node has"),
+    }
+}
+
+fn chunks(select: &str) -> Result<Asked, NotAsked> {
+    let mut first: Option<(u32, Vec<(String, String)>)> = None;
+    for part in split_quoted(select, '+') {
+        let (count, items) = chunk(part.trim())?;
+        match &mut first {
+            None => first = Some((count, items)),
+            Some((total, known)) if *known == items => *total = total.saturating_add(count),
+            Some(_) => {
+                return no(format!(
+                    "the chunks of a job with a deadline are all alike, those of '{}' are not; submit a job for each kind",
+                    cut(select)
+                ));
+            }
+        }
+    }
+    let Some((chunks, items)) = first else {
+        return no("select is empty");
+    };
+    let mut asked = Asked {
+        shape: Shape {
+            chunks,
+            ..Shape::default()
+        },
+        parts: 1,
+        mpiprocs: 0,
+        ompthreads: 0,
+        conditions: Vec::new(),
+        by_select: true,
+    };
+    let mut processors = None;
+    for (key, value) in items {
+        match key.as_str() {
+            "ncpus" => processors = Some(count(&key, &value)?),
+            "mem" => asked.shape.memory_per_chunk = bytes(&value)?,
+            "mpiprocs" => asked.mpiprocs = count(&key, &value)?,
+            "ompthreads" => asked.ompthreads = count(&key, &value)?,
+            _ => asked.conditions.push((key, value)),
+        }
+    }
+    asked.shape.processors_per_chunk = processors.unwrap_or(asked.mpiprocs.max(1));
+    if asked.mpiprocs == 0 {
+        asked.mpiprocs = 1;
+    }
+    if asked.ompthreads == 0 {
+        // As PBS does: threads for the processors that no process was asked for.
+        asked.ompthreads = (asked.shape.processors_per_chunk / asked.mpiprocs).max(1);
+    }
+    Ok(asked)
+}
+
+/// Resources that mean something here, in small letters.
+const KNOWN: [&str; 6] = ["ncpus", "mem", "mpiprocs", "ompthreads", "host", "vnode"];
+
+/// Most resources of one chunk: each is compared with all others.
+const MOST_RESOURCES: usize = 64;
+
+const QUOTES: [char; 2] = ['"', '\''];
+
+fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
+    let mut count_of = 1;
+    let mut items = Vec::new();
+    for (index, item) in split_quoted(text, ':').into_iter().enumerate() {
+        match item.split_once('=') {
+            None if index == 0 => count_of = count("select", item.trim())?,
+            None => {
+                return no(format!(
+                    "'{}' in select is not of the form resource=value",
+                    cut(item)
+                ));
+            }
+            Some((key, value)) => {
+                let key = name(key)?;
+                if key.starts_with("libra_") {
+                    return no(format!(
+                        "{} is written by Libra; leave it out of '-l select'",
+                        cut(&key)
+                    ));
+                }
+                let value = plain(value.trim())?.to_string();
+                let is_key = |(known, _): &(String, String)| known.eq_ignore_ascii_case(&key);
+                if items.iter().any(is_key) {
+                    return no(format!(
+                        "'{}' is there twice in one chunk of select",
+                        cut(&key)
+                    ));
+                }
+                if items.len() >= MOST_RESOURCES {
+                    return no(format!(
+                        "a chunk of select names more than {MOST_RESOURCES} resources"
+                    ));
+                }
+                items.push((key, value));
+            }
+        }
+    }
+    items.sort();
+    Ok((count_of, items))
+}
+
+/// The name of a resource. PBS does not tell capitals from small letters: neither must what is refused or counted here.
+fn name(text: &str) -> Result<String, NotAsked> {
+    let text = text.trim();
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !text.starts_with(|c: char| c.is_ascii_alphabetic()) || !text.chars().all(plain) {
+        return no(format!("'{}' in select is no resource", cut(text)));
+    }
+    let lower = text.to_ascii_lowercase();
+    match lower.starts_with("libra_") || KNOWN.contains(&lower.as_str()) {
+        true => Ok(lower),
+        false => Ok(text.to_string()),
+    }
+}
+
+/// A value, without the quotes around it. PBS takes a quote for one only where the value begins, and a parenthesis for the end of a
+/// chunk: with either in it, it would read other resources than are seen here.
+fn plain(value: &str) -> Result<&str, NotAsked> {
+    let quote = value.chars().next().filter(|c| QUOTES.contains(c));
+    let inner = match quote {
+        Some(quote) => value[1..].strip_suffix(quote),
+        None => Some(value).filter(|value| !value.contains(['(', ')'])),
+    };
+    match inner {
+        Some(inner) if !inner.contains(QUOTES) && !inner.contains(char::is_control) => Ok(inner),
+        _ => no(format!(
+            "'{}' in select is no value: quotes stand around all of it, and parentheses between quotes",
+            cut(value)
+        )),
+    }
+}
+
+/// Can every chunk be read?
+fn check_chunks(select: &str) -> Result<(), NotAsked> {
+    (split_quoted(select, '+').into_iter()).try_for_each(|text| chunk(text.trim()).map(|_| ()))
+}
+
+/// Splits where the separator is not within quotes.
+fn split_quoted(text: &str, separator: char) -> Vec<&str> {
+    let mut quote = None;
+    text.split(|c: char| {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if c == '"' || c == '\'' => quote = Some(c),
+            None => return c == separator,
+        }
+        false
+    })
+    .collect()
+}
+
+fn count(key: &str, value: &str) -> Result<u32, NotAsked> {
+    match value.parse::<u32>() {
+        Ok(0) | Err(_) => no(format!(
+            "{key} is '{}', expected a whole number, 1 or more",
+            cut(value)
+        )),
+        Ok(count) => Ok(count),
+    }
+}
+
+/// As [`count`], 0 allowed.
+fn whole(key: &str, value: &str) -> Result<u32, NotAsked> {
+    value.parse().or_else(|_| count(key, value))
+}
+
+fn bytes(value: &str) -> Result<u64, NotAsked> {
+    memory::parse(value).map_err(|error| NotAsked::Text(format!("mem: {error}")))
+}
+
+/// A part of an accepted job, for `select`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part<'a> {
+    /// Vnode that it must be on; none where PBS may choose among Libra's nodes.
+    pub node: Option<&'a str>,
+    /// Chunks as judged.
+    pub chunks: u32,
+    /// Share of each slot, in processors.
+    pub share: f64,
+}
+
+impl Asked {
+    /// The job's new resources: the same job, on its nodes, with its shares in place of whole processors.
+    ///
+    /// `count_share`: the nodes' `libra_share` is used up by it, so that PBS itself does not over-commit
+    /// them. Rounded down to 4 digits: sums stay below what a node has, and PBS itself tells its scheduler how much
+    /// of a node is taken in 4 digits.
+    pub fn resources(&self, parts: &[Part<'_>], count_share: bool) -> Map<String, Value> {
+        let mut resources = Map::new();
+        let select: Vec<String> = parts
+            .iter()
+            .map(|part| self.chunk(part, count_share))
+            .collect();
+        resources.insert("select".to_string(), select.join("+").into());
+        let place = match (self.parts > 1, self.shape.scatter) {
+            (true, _) => "pack",
+            (false, true) => "scatter",
+            (false, false) => "free",
+        };
+        resources.insert("place".to_string(), format!("{place}:shared").into());
+        resources
+    }
+
+    /// The options of qsub that ask for the same job in so many chunks of so many processors each, memory and conditions as they
+    /// were; none where it cannot be asked for so.
+    pub fn with_fewer(&self, chunks: u32, processors: u32) -> Option<String> {
+        let parts = self.parts.max(1);
+        if processors % parts != 0 {
+            return None;
+        }
+        let each = processors / parts;
+        if !self.by_select {
+            return (chunks == 1 && parts == 1).then(|| format!("-l ncpus={each}"));
+        }
+        let mut select = format!(
+            "-l select={}:ncpus={each}",
+            u64::from(chunks) * u64::from(parts)
+        );
+        if self.shape.memory_per_chunk > 0 {
+            let memory = self.shape.memory_per_chunk / u64::from(parts);
+            let _ = write!(select, ":mem={memory}b");
+        }
+        if self.mpiprocs > 1 {
+            // Fewer processes, each with the threads that it had.
+            if each % self.ompthreads != 0 {
+                return None;
+            }
+            let _ = write!(select, ":mpiprocs={}", each / self.ompthreads);
+            if self.ompthreads > 1 {
+                let _ = write!(select, ":ompthreads={}", self.ompthreads);
+            }
+        }
+        for (key, value) in &self.conditions {
+            // What a shell would read is not for copying.
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._-,/".contains(c);
+            if !value.chars().all(plain) {
+                return None;
+            }
+            let _ = write!(select, ":{key}={value}");
+        }
+        Some(select)
+    }
+
+    fn share(&self, part: &Part<'_>, count_share: bool) -> f64 {
+        let slots = self.shape.processors_per_chunk / self.parts.max(1);
+        match count_share {
+            true => ((part.share * f64::from(slots)) * 1e4 + 1e-6).floor() / 1e4,
+            false => 0.0,
+        }
+    }
+
+    fn chunk(&self, part: &Part<'_>, count_share: bool) -> String {
+        let mut chunk = format!(
+            "{}:ncpus=0:mpiprocs={}:ompthreads={}:libra_share={}",
+            part.chunks * self.parts.max(1),
+            self.mpiprocs,
+            self.ompthreads,
+            self.share(part, count_share),
+        );
+        if self.shape.memory_per_chunk > 0 {
+            let each = self.shape.memory_per_chunk / u64::from(self.parts.max(1));
+            // Writing to a String does not fail.
+            let _ = write!(chunk, ":mem={each}b");
+        }
+        for (key, value) in &self.conditions {
+            if part.node.is_none() || (key != "host" && key != "vnode") {
+                let _ = write!(chunk, ":{key}={}", quoted(value));
+            }
+        }
+        let _ = match part.node {
+            Some(node) => write!(chunk, ":vnode={node}"),
+            None => write!(chunk, ":libra_node=True"),
+        };
+        chunk
+    }
+}
+
+/// A value that would be read as something else stands in quotes.
+fn quoted(value: &str) -> String {
+    match value.contains(|c: char| !c.is_ascii_alphanumeric() && !"._-,/=[]@".contains(c)) {
+        true => format!("\"{value}\""),
+        false => value.to_string(),
+    }
+}
+
+/// What a job without terms asked for, as far as it matters here.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Plain<'a> {
+    /// `select`.
+    pub select: Option<&'a str>,
+    /// `place`.
+    pub place: Option<&'a str>,
+    /// Asked for instead of `select`.
+    pub ncpus: Option<&'a str>,
+    /// The same, the oldest way.
+    pub nodes: Option<&'a str>,
+    /// Of the whole job.
+    pub mem: Option<&'a str>,
+}
+
+impl Plain<'_> {
+    /// Kept off Libra's nodes.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn kept_off(&self) -> Result<Map<String, Value>, NotAsked> {
+        let mut resources = Map::new();
+        match self.select(&mut resources) {
+            None => resources.insert("libra_node".to_string(), false.into()),
+            Some(select) => {
+                check_chunks(&select)?;
+                let chunks: Vec<String> = (split_quoted(&select, '+').into_iter())
+                    .map(|chunk| format!("{chunk}:libra_node=False"))
+                    .collect();
+                resources.insert("select".to_string(), chunks.join("+").into())
+            }
+        };
+        Ok(resources)
+    }
+
+    /// On Libra's nodes beside the jobs with terms: its processors are counted by a resource of their own.
+    /// Were they `ncpus`, PBS would call a node busy that still has shares to give.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn best_effort(&self) -> Result<Map<String, Value>, NotAsked> {
+        // Whole nodes for itself: PBS gives it some when they are empty, and Libra sells nothing of them meanwhile.
+        if self.place.unwrap_or_default().contains("excl") {
+            return self.left_alone();
+        }
+        let mut resources = Map::new();
+        let Some(select) = self.select(&mut resources) else {
+            if self.nodes.is_some() {
+                return Ok(resources);
+            }
+            let processors = self.ncpus.map_or(Ok(1), |ncpus| whole("ncpus", ncpus))?;
+            resources.insert("ncpus".to_string(), 0.into());
+            resources.insert("libra_besteffort".to_string(), processors.into());
+            resources.insert("mpiprocs".to_string(), 1.into());
+            resources.insert("ompthreads".to_string(), processors.max(1).into());
+            return Ok(resources);
+        };
+        let mut chunks = Vec::new();
+        for text in split_quoted(&select, '+') {
+            let (count_of, items) = chunk(text.trim())?;
+            let find = |key: &str| {
+                items
+                    .iter()
+                    .find(|(k, _)| k == key)
+                    .map(|(_, v)| v.as_str())
+            };
+            let processors = find("ncpus").map_or(Ok(1), |ncpus| whole("ncpus", ncpus))?;
+            let mut chunk = format!("{count_of}:ncpus=0:libra_besteffort={processors}");
+            for (key, default) in [("mpiprocs", 1), ("ompthreads", processors.max(1))] {
+                if find(key).is_none() {
+                    let _ = write!(chunk, ":{key}={default}");
+                }
+            }
+            for (key, value) in items.iter().filter(|(key, _)| key != "ncpus") {
+                let _ = write!(chunk, ":{key}={}", quoted(value));
+            }
+            chunks.push(chunk);
+        }
+        resources.insert("select".to_string(), chunks.join("+").into());
+        Ok(resources)
+    }
+
+    /// As it is, if it asks for nothing that Libra gives.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn left_alone(&self) -> Result<Map<String, Value>, NotAsked> {
+        check_chunks(self.select.unwrap_or("1"))?;
+        Ok(Map::new())
+    }
+
+    /// Its chunks; those of `nodes` as PBS itself would write them, with the place that goes with them. None where it has none, or where
+    /// only PBS knows what they are.
+    fn select(&self, resources: &mut Map<String, Value>) -> Option<String> {
+        if let Some(select) = self.select {
+            return Some(select.to_string());
+        }
+        if self.mem.is_some() {
+            return None;
+        }
+        let select = of_nodes(self.nodes?)?;
+        if self.place.is_none() {
+            resources.insert("place".to_string(), "scatter".into());
+        }
+        Some(select)
+    }
+}
+
+/// `nodes=2:ppn=4` as `select`; none where it is more than counts (names and properties of nodes, `#excl`).
+fn of_nodes(nodes: &str) -> Option<String> {
+    let part = |part: &str| {
+        let mut words = part.trim().split(':');
+        let count: u32 = words.next()?.parse().ok()?;
+        let ppn: u32 = match (words.next(), words.next()) {
+            (None, None) => 1,
+            (Some(ppn), None) => ppn.strip_prefix("ppn=")?.parse().ok()?,
+            _ => return None,
+        };
+        (count > 0 && ppn > 0).then(|| format!("{count}:ncpus={ppn}:mpiprocs={ppn}"))
+    };
+    let parts: Option<Vec<String>> = nodes.split('+').map(part).collect();
+    Some(parts?.join("+"))
+}

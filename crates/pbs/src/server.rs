@@ -1,0 +1,211 @@
+//! The admitting side: one book for one pbs_server, and the site's rules.
+//!
+//! Invariants:
+//! - An event is answered from memory alone; files and clocks belong to the caller.
+//! - Until the records of the server have been read once, no job with terms is judged: the answer is then
+//!   `"wants": "records"`, and the hook shows them and asks again.
+//! - A job that is in PBS with a line of what was sold is in the book, or will be after the next records.
+
+use super::{BadEvent, TERMS, need, number, text};
+use libra_accounts::desk::Desk;
+use libra_config::{Config, PolicyName, WithoutTerms};
+use libra_core::book::kept::KeptQuotes;
+use libra_core::book::{Book, BookError};
+use libra_metrics::Counts;
+use libra_units::printable;
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+
+/// Conditions of jobs can be met by these resources of a node.
+pub(super) type NodeResources = HashMap<String, String>;
+
+/// One pbs_server's book.
+pub struct Server {
+    pub(super) book: Book,
+    pub(super) without_terms: WithoutTerms,
+    /// Are the nodes' `libra_share` used up by what is sold? Only where shares that fit are the rule;
+    /// the other policies sell more than a node has, knowing that not all of it is needed at once.
+    pub(super) shares_add_up: bool,
+    pub(super) has_records: bool,
+    pub(super) resources: HashMap<String, NodeResources>,
+    pub(super) desk: Desk,
+    /// What happened since it was taken last; who asks counts submissions.
+    pub counts: Counts,
+    pub(super) quotes: KeptQuotes,
+    /// Jobs that gave their share back when they were held, and when that was noticed.
+    pub(super) given_back: HashMap<String, f64>,
+}
+
+impl Server {
+    /// Without nodes and jobs.
+    pub fn new(config: &Config) -> Server {
+        let mut server = Server {
+            book: Book::new(libra_rules::admission(config), config.provisional_seconds()),
+            without_terms: WithoutTerms::default(),
+            shares_add_up: true,
+            has_records: false,
+            resources: HashMap::new(),
+            desk: Desk::off(),
+            counts: Counts::EMPTY,
+            quotes: KeptQuotes::new(libra_rules::quote_limits(config)),
+            given_back: HashMap::new(),
+        };
+        server.configure(config);
+        server
+    }
+
+    /// Decides by these rules from now on.
+    pub fn configure(&mut self, config: &Config) {
+        self.book.set_admission(libra_rules::admission(config));
+        self.without_terms = config.pbs.without_terms;
+        self.quotes.configure(libra_rules::quote_limits(config));
+        self.desk.configure(config.pbs.on_fault);
+        self.shares_add_up = config.admission.policy == PolicyName::Libra;
+        self.book.count_sold(self.shares_add_up);
+    }
+
+    /// Budgets are taken from these accounts from now on.
+    pub fn take_accounts(&mut self, desk: Desk) {
+        self.desk = desk;
+    }
+
+    /// Its accounts.
+    pub fn desk(&mut self) -> &mut Desk {
+        &mut self.desk
+    }
+
+    /// Has it read PBS's records?
+    pub fn has_records(&self) -> bool {
+        self.has_records
+    }
+
+    /// The book.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// As [`Book::take_withdrawn`].
+    pub fn take_withdrawn(&mut self) -> u64 {
+        self.book.take_withdrawn()
+    }
+
+    /// Answers one event of a server hook.
+    ///
+    /// # Errors
+    /// When the event cannot be understood; nothing has changed then.
+    pub fn answer(&mut self, event: &Value) -> Result<Value, BadEvent> {
+        let mut answer = self.respond(event)?;
+        // Names of jobs and nodes are in these, as PBS has them.
+        let log = answer.get_mut("log").and_then(Value::as_array_mut);
+        for line in log.into_iter().flatten() {
+            *line = clean(line.as_str().unwrap_or_default()).into();
+        }
+        if let Some(text) = answer.get_mut("text") {
+            let lines = text.as_str().unwrap_or_default().split('\n');
+            *text = lines.map(clean).collect::<Vec<_>>().join("\n").into();
+        }
+        Ok(answer)
+    }
+
+    fn respond(&mut self, event: &Value) -> Result<Value, BadEvent> {
+        let now = number(event, "now")?;
+        let job = &event["job"];
+        let kind = need(event, "event")?;
+        match kind {
+            "records" => return self.read_records(event, now),
+            "nodes" => return Ok(self.nodes(event)),
+            "gone" => return Ok(self.gone(event, now)),
+            "held" => return Ok(self.held(event, now)),
+            // Nothing is known of this job that the records will not say.
+            "postqueuejob" if !self.has_records => return Ok(accept()),
+            "modifyvnode" if !self.has_records => return Ok(accept()),
+            "queuejob" | "runjob" | "jobobit" if self.concerns_book(job) && !self.has_records => {
+                return Ok(json!({"wants": "records"}));
+            }
+            _ => {}
+        }
+        self.release_lapsed(now);
+        match kind {
+            "queuejob" => self.queue(job, now),
+            "postqueuejob" => self.name(job, now),
+            "runjob" => self.run(job, now),
+            "jobobit" => self.end(job, now),
+            "modifyjob" => Ok(self.modify(job)),
+            "movejob" => Ok(self.relocate(job)),
+            "modifyvnode" => self.change_node(event),
+            other => Err(BadEvent(format!("there is no event '{other}'"))),
+        }
+    }
+
+    /// Is it about a job that was sold something, or wants to be?
+    fn concerns_book(&self, job: &Value) -> bool {
+        text(job, "sold").is_some() || has_terms(job) || is_asked(job)
+    }
+
+    /// Name of a node by the book's index.
+    pub(super) fn node_name(&self, index: usize) -> String {
+        self.book.node_name(index).to_string()
+    }
+
+    /// Which nodes meet these conditions, by the book's index; none where there are no conditions.
+    pub(super) fn meeting(&self, conditions: &[(String, String)]) -> Option<Vec<bool>> {
+        if conditions.is_empty() {
+            return None;
+        }
+        let meets = |index: usize| {
+            let name = self.book.node_name(index);
+            let resources = self.resources.get(name);
+            (conditions.iter()).all(|(key, value)| meets(name, resources, key, value))
+        };
+        Some((0..self.book.node_count()).map(meets).collect())
+    }
+}
+
+fn meets(name: &str, resources: Option<&NodeResources>, key: &str, value: &str) -> bool {
+    let has = resources.and_then(|resources| resources.get(key));
+    match (key, has) {
+        ("vnode", _) => name == value,
+        ("host", None) => super::exec_vnode::is_on_host(name, value),
+        (_, Some(has)) => has.split(',').any(|one| one.eq_ignore_ascii_case(value)),
+        // PBS takes a boolean that is not set for False.
+        (_, None) => value.eq_ignore_ascii_case("false"),
+    }
+}
+
+fn clean(line: &str) -> String {
+    printable(line, usize::MAX)
+}
+
+/// An answer that lets the event pass.
+pub(super) fn accept() -> Value {
+    json!({"verdict": "accept"})
+}
+
+/// An answer that lets the event pass, with a line for the log.
+pub(super) fn accept_and_log(line: String) -> Value {
+    json!({"verdict": "accept", "log": [line]})
+}
+
+/// An answer that does not, with a text for whoever asked.
+pub(super) fn refuse(text: impl Into<String>) -> Value {
+    json!({"verdict": "refuse", "text": text.into()})
+}
+
+/// An answer that lets the job pass with these resources set; null unsets one.
+pub(super) fn accept_with(resources: Map<String, Value>) -> Value {
+    json!({"verdict": "accept", "resources": resources})
+}
+
+/// Does the job come with any of the terms?
+pub(super) fn has_terms(job: &Value) -> bool {
+    TERMS.iter().any(|key| text(&job["terms"], key).is_some())
+}
+
+/// Does the job say anything about a quote?
+pub(super) fn is_asked(job: &Value) -> bool {
+    text(job, "quote").is_some()
+}
+
+pub(super) fn internal(error: BookError) -> BadEvent {
+    BadEvent(error.to_string())
+}

@@ -1,0 +1,50 @@
+//! The ids of a job array's subjobs.
+
+use super::BadEvent;
+use libra_core::sold::Sold;
+use libra_units::indices;
+
+/// The ids that are sold something under one job: its own, or those of the subjobs.
+///
+/// # Errors
+/// When the id or the indices of an array cannot be read.
+pub(super) fn ids(id: &str, sold: &Sold, array: Option<&str>) -> Result<Vec<String>, BadEvent> {
+    match id.split_once("[]") {
+        None => Ok(vec![id.to_string()]),
+        Some((before, after)) => {
+            let indices = indices::parse(array.unwrap_or_default()).map_err(BadEvent)?;
+            if indices.len() != sold.count as usize {
+                return Err(BadEvent(format!(
+                    "array {id} has {} subjobs, {} were sold",
+                    indices.len(),
+                    sold.count
+                )));
+            }
+            let name = |index| format!("{before}[{index}]{after}");
+            Ok(indices.into_iter().map(name).collect())
+        }
+    }
+}
+
+/// Is it the id of a subjob, such as `12[3].server`?
+pub(super) fn is_subjob(id: &str) -> bool {
+    id.contains('[') && !id.contains("[]")
+}
+
+/// Which subjob of its array it is, counted from 0; 0 for a job that is of none.
+pub(super) fn subjob_of(id: &str, sold: &Sold, array: Option<&str>) -> Result<usize, BadEvent> {
+    // One that was sold something for itself, after a hold, is the only one of its plan.
+    let (Some((_, rest)), 2..) = (id.split_once('['), sold.count) else {
+        return Ok(0);
+    };
+    let index = rest
+        .split(']')
+        .next()
+        .and_then(|index| index.parse::<u32>().ok());
+    let indices = match array {
+        Some(array) => indices::parse(array).map_err(BadEvent)?,
+        // PBS does not always say: then the order in the plan is of no matter, it is one share for all.
+        None => return Ok((index.unwrap_or(0) as usize) % sold.count.max(1) as usize),
+    };
+    Ok((indices.iter().position(|known| Some(*known) == index)).unwrap_or(0))
+}

@@ -1,0 +1,102 @@
+//! The rules of a site: what the configuration says, as the engines that decide and enforce take it.
+
+use libra_config::{Config, PolicyName, PricingName};
+use libra_core::book::kept::Limits;
+use libra_core::decision::admission::Admission;
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::overrun::PastDeadline;
+use libra_core::decision::policy::{
+    AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice,
+};
+use libra_core::decision::pricing::{AnyPricing, Linear, Utilisation};
+use libra_core::decision::share::ShareRule;
+
+/// The rules of admission.
+pub fn admission(config: &Config) -> Admission {
+    let admission = &config.admission;
+    let share_rule = if admission.integral_shares {
+        ShareRule::Integral
+    } else {
+        ShareRule::Exact
+    };
+    let node_choice = match admission.node_choice {
+        libra_config::NodeChoice::BestFit => NodeChoice::BestFit,
+        libra_config::NodeChoice::LeastLoaded => NodeChoice::LeastLoaded,
+    };
+    Admission {
+        policy: match admission.policy {
+            PolicyName::Libra => AnyPolicy::Libra(Libra {
+                node_choice,
+                share_rule,
+            }),
+            PolicyName::LibraSla => AnyPolicy::LibraSla(LibraSla),
+            PolicyName::LibraRisk => AnyPolicy::LibraRisk(LibraRisk {
+                spare_is_shared: config.cgroup.spare == libra_config::Spare::Shared,
+            }),
+            PolicyName::LibraAdaptive => AnyPolicy::LibraAdaptive(LibraAdaptive),
+        },
+        pricing: match config.pricing.rule {
+            PricingName::Linear => AnyPricing::Linear(Linear {
+                alpha: config.pricing.alpha.0,
+                beta: config.pricing.beta.0,
+            }),
+            PricingName::Utilisation => AnyPricing::Utilisation(Utilisation {
+                alpha: config.pricing.alpha.0,
+                beta: config.pricing.beta.0,
+                base: config.pricing.base.0,
+            }),
+        },
+        estimate_margin: admission.estimate_margin.0,
+    }
+}
+
+/// What each round of the control loop does with time that nobody needs; time that is shared in
+/// proportion is given out by the kernel.
+pub fn spare_in_rounds(config: &Config) -> Spare {
+    match config.cgroup.spare {
+        libra_config::Spare::HighestReturn => Spare::HighestReturn,
+        libra_config::Spare::Idle | libra_config::Spare::Shared => Spare::Idle,
+    }
+}
+
+/// What becomes of jobs that have used their estimate and passed their deadline.
+pub fn past_deadline(config: &Config) -> PastDeadline {
+    match config.agent.past_deadline {
+        libra_config::PastDeadline::KeepsShare => PastDeadline::KeepsShare,
+        libra_config::PastDeadline::WhatIsLeft => PastDeadline::WhatIsLeft,
+        libra_config::PastDeadline::EndedAfter(times) => PastDeadline::EndedAfter(times),
+    }
+}
+
+/// How long and how many quotes are kept.
+pub fn quote_limits(config: &Config) -> Limits {
+    Limits {
+        longest: config.admission.longest_quote.0,
+        most: config.admission.most_quotes as usize,
+    }
+}
+
+/// The settings of the enforcement.
+pub fn cgroup_settings(config: &Config) -> libra_cgroup::Settings {
+    libra_cgroup::Settings {
+        version: match config.cgroup.version {
+            libra_config::VersionChoice::Auto => libra_cgroup::VersionChoice::Auto,
+            libra_config::VersionChoice::V1 => libra_cgroup::VersionChoice::V1,
+            libra_config::VersionChoice::V2 => libra_cgroup::VersionChoice::V2,
+            libra_config::VersionChoice::Off => libra_cgroup::VersionChoice::Off,
+        },
+        root: (config.cgroup.root != "auto").then(|| config.cgroup.root.clone()),
+        spare: match config.cgroup.spare {
+            // The control loop gives it out by raising that job's share.
+            libra_config::Spare::Idle | libra_config::Spare::HighestReturn => {
+                libra_cgroup::Spare::Idle
+            }
+            libra_config::Spare::Shared => libra_cgroup::Spare::Shared,
+        },
+        period: std::time::Duration::from_secs_f64(config.cgroup.period.0),
+        // Packing was measured and gains nothing, see docs/enforcement.md.
+        pin: libra_cgroup::Pin::Never,
+        ceiling: None,
+        mounts: None,
+    }
+}

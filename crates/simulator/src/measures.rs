@@ -1,0 +1,291 @@
+//! What is measured of one run: counts, means, utility, utilisation.
+//!
+//! Invariants: memory does not grow with the number of jobs; the result depends on the outcomes
+//! alone, not on who computes it; accepted + rejected = submitted and fulfilled + late = accepted.
+
+use super::sums::Sum;
+use super::{Fate, Machine, Observer, Outcome};
+use libra_core::decision::job::DeadlineType;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The measures of one run of one policy. Field names are those of the JSON output and stay.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Measures {
+    /// Jobs that were submitted and had a run time: a log's jobs that never ran are no part of it.
+    pub submitted: u64,
+    /// Jobs that ran.
+    pub accepted: u64,
+    /// Jobs that were refused.
+    pub rejected: u64,
+    /// Jobs that ended by their deadline.
+    pub fulfilled: u64,
+    /// Jobs that ran and ended after it.
+    pub late: u64,
+    /// Fulfilled jobs in percent of the submitted ones (LibraRisk 2006, section 5), 0 to 100.
+    pub fulfilled_percent: Option<f64>,
+    /// Mean of response time / run time of the fulfilled jobs (LibraRisk 2006, section 5): it says
+    /// nothing about jobs that were late or refused.
+    pub mean_slowdown: Option<f64>,
+    /// Mean time from submission to start of the jobs that ran, in seconds. A job that starts at
+    /// once on a small share has waited 0 s; its slowdown tells.
+    pub mean_wait: Option<f64>,
+    /// Sum of [`utility`] over the jobs that ran, in credits; none where a submitted job has no
+    /// limit to its budget. The same for every policy, so that none of them gains by refusing it.
+    pub utility: Option<f64>,
+    /// Work of the jobs that ran / what the machine could have done from the first submission to
+    /// the last end or submission, 0 to 1.
+    pub utilisation: Option<f64>,
+    /// Rejected jobs by reason.
+    pub rejected_by_reason: BTreeMap<&'static str, u64>,
+    /// Mean of end - deadline of the late jobs, in seconds.
+    pub mean_delay: Option<f64>,
+    /// Greatest such delay, in seconds.
+    pub longest_delay: Option<f64>,
+}
+
+/// What a job was worth to the cluster, in credits (LibraSLA 2005, formula 1):
+/// budget - delay × penalty rate, and 0 where it did not run.
+///
+/// A late result of a hard job is useless: its budget counts for nothing, and only what the penalty
+/// exceeds it by remains. The paper's own runs have no such job. None where the budget is unlimited.
+pub fn utility(outcome: &Outcome<'_>) -> Option<f64> {
+    let terms = &outcome.job.terms;
+    if terms.budget == f64::INFINITY {
+        return None;
+    }
+    let Fate::Ended { finish, .. } = outcome.fate else {
+        return Some(0.0);
+    };
+    if outcome.met() {
+        return Some(terms.budget);
+    }
+    let left = terms.budget - (finish - outcome.job.due()) * terms.penalty_rate;
+    Some(match terms.deadline_type {
+        DeadlineType::Hard => left.min(0.0),
+        DeadlineType::Soft => left,
+    })
+}
+
+/// Sums up the outcomes of one run.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Reference processors.
+    capacity: f64,
+    so_far: Measures,
+    slowdown: Sum,
+    wait: Sum,
+    utility: Sum,
+    unlimited: bool,
+    work: Sum,
+    delay: Sum,
+    first: f64,
+    last: f64,
+}
+
+impl Tally {
+    /// Of a run on this machine, with no outcome yet.
+    pub fn new(machine: &Machine) -> Tally {
+        Tally {
+            capacity: capacity(machine),
+            so_far: Measures::default(),
+            slowdown: Sum::default(),
+            wait: Sum::default(),
+            utility: Sum::default(),
+            unlimited: false,
+            work: Sum::default(),
+            delay: Sum::default(),
+            first: f64::INFINITY,
+            last: f64::NEG_INFINITY,
+        }
+    }
+
+    /// The measures of what was told so far.
+    pub fn measures(&self) -> Measures {
+        let counts = &self.so_far;
+        let span = self.last - self.first;
+        let could_do = self.capacity * span;
+        Measures {
+            fulfilled_percent: (counts.submitted > 0)
+                .then(|| counts.fulfilled as f64 / counts.submitted as f64 * 100.0),
+            mean_slowdown: self.slowdown.mean(),
+            mean_wait: self.wait.mean(),
+            utility: (!self.unlimited && counts.submitted > 0).then(|| self.utility.total()),
+            // Also where there was no job at all, and the span is no number.
+            utilisation: (could_do > 0.0).then(|| self.work.total() / could_do),
+            mean_delay: self.delay.mean(),
+            ..counts.clone()
+        }
+    }
+}
+
+impl Observer for Tally {
+    fn outcome(&mut self, outcome: &Outcome<'_>) {
+        let job = outcome.job;
+        let counts = &mut self.so_far;
+        counts.submitted += 1;
+        self.first = self.first.min(job.submit);
+        self.last = self.last.max(job.submit);
+        self.unlimited |= job.terms.budget == f64::INFINITY;
+        let (start, finish) = match outcome.fate {
+            Fate::Refused { reason, .. } => {
+                counts.rejected += 1;
+                *counts.rejected_by_reason.entry(reason).or_default() += 1;
+                return;
+            }
+            Fate::Ended { start, finish, .. } => (start, finish),
+        };
+        counts.accepted += 1;
+        self.last = self.last.max(finish);
+        self.wait.add(start - job.submit);
+        self.work.add(work(outcome));
+        if let Some(worth) = utility(outcome) {
+            self.utility.add(worth);
+        }
+        if outcome.met() {
+            counts.fulfilled += 1;
+            self.slowdown.add((finish - job.submit) / job.run_time);
+        } else {
+            counts.late += 1;
+            let delay = finish - job.due();
+            self.delay.add(delay);
+            counts.longest_delay = Some(counts.longest_delay.map_or(delay, |most| most.max(delay)));
+        }
+    }
+}
+
+/// Processor seconds of a job on reference nodes.
+pub(super) fn work(outcome: &Outcome<'_>) -> f64 {
+    outcome.job.run_time * f64::from(outcome.job.processors)
+}
+
+/// What a machine does in a second, in processor seconds of reference nodes.
+pub(super) fn capacity(machine: &Machine) -> f64 {
+    let nodes = machine.nodes.iter();
+    nodes.map(|node| node.processors * node.rating).sum()
+}
+
+/// Tells two observers.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn outcome(&mut self, outcome: &Outcome<'_>) {
+        self.0.outcome(outcome);
+        self.1.outcome(outcome);
+    }
+}
+
+/// Tells an observer where there is one.
+impl<A: Observer> Observer for Option<A> {
+    fn outcome(&mut self, outcome: &Outcome<'_>) {
+        if let Some(observer) = self {
+            observer.outcome(outcome);
+        }
+    }
+}
+
+/// Tells a borrowed observer.
+impl<A: Observer + ?Sized> Observer for &mut A {
+    fn outcome(&mut self, outcome: &Outcome<'_>) {
+        (**self).outcome(outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ended, job, refused};
+    use super::*;
+    use libra_workload::Job;
+
+    fn of(outcomes: &[Outcome<'_>]) -> Measures {
+        let mut tally = Tally::new(&Machine::uniform(2, 2));
+        outcomes.iter().for_each(|outcome| tally.outcome(outcome));
+        tally.measures()
+    }
+
+    #[test]
+    fn a_run_worked_out_by_hand() {
+        // Four processors.
+        let jobs = [
+            // Starts at once, ends at 40 of 40: slowdown 4. Work 10 × 2 = 20.
+            Job {
+                processors: 2,
+                ..job(0.0, 10.0, 40.0)
+            },
+            // Waits 10 s, ends at 50, 15 s late. Work 30.
+            job(10.0, 30.0, 25.0),
+            // Starts at once, ends 20 s after submission: slowdown 1. Work 20.
+            job(20.0, 20.0, 40.0),
+            job(30.0, 5.0, 6.0),
+            job(35.0, 5.0, 6.0),
+        ];
+        let measures = of(&[
+            ended(&jobs[0], 0.0, 40.0),
+            refused(&jobs[3], "share"),
+            ended(&jobs[2], 20.0, 40.0),
+            ended(&jobs[1], 20.0, 50.0),
+            refused(&jobs[4], "budget"),
+        ]);
+        let expected = Measures {
+            submitted: 5,
+            accepted: 3,
+            rejected: 2,
+            fulfilled: 2,
+            late: 1,
+            fulfilled_percent: Some(40.0),
+            mean_slowdown: Some(2.5),
+            mean_wait: Some(10.0 / 3.0),
+            // 100 + 100 for the two in time; the late one is hard and has no penalty.
+            utility: Some(200.0),
+            // 70 processor seconds of 4 × 50.
+            utilisation: Some(0.35),
+            rejected_by_reason: BTreeMap::from([("budget", 1), ("share", 1)]),
+            mean_delay: Some(15.0),
+            longest_delay: Some(15.0),
+        };
+        assert_eq!(measures, expected);
+    }
+
+    #[test]
+    fn nothing_submitted_measures_nothing() {
+        assert_eq!(of(&[]), Measures::default());
+        let json = serde_json::to_value(Measures::default()).expect("plain data");
+        assert_eq!(json["fulfilled_percent"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn the_machine_waits_for_jobs_that_it_refuses() {
+        // 10 processor seconds done of 4 × 100, although the last end was at 10.
+        let jobs = [job(0.0, 10.0, 10.0), job(100.0, 1.0, 1.0)];
+        let measures = of(&[ended(&jobs[0], 0.0, 10.0), refused(&jobs[1], "share")]);
+        assert_eq!(measures.utilisation, Some(0.025));
+    }
+
+    #[test]
+    fn utility_of_soft_and_hard_jobs() {
+        let worth = |deadline_type, penalty_rate, finish| {
+            let mut job = job(5.0, 10.0, 20.0);
+            job.terms.deadline_type = deadline_type;
+            job.terms.penalty_rate = penalty_rate;
+            utility(&ended(&job, 5.0, finish))
+        };
+        use DeadlineType::{Hard, Soft};
+        // Due at 25, budget 100.
+        assert_eq!(worth(Soft, 3.0, 25.0), Some(100.0));
+        assert_eq!(worth(Soft, 3.0, 35.0), Some(70.0));
+        assert_eq!(worth(Soft, 3.0, 75.0), Some(-50.0));
+        assert_eq!(worth(Hard, 3.0, 25.0), Some(100.0));
+        assert_eq!(worth(Hard, 3.0, 35.0), Some(0.0));
+        assert_eq!(worth(Hard, 3.0, 75.0), Some(-50.0));
+        assert_eq!(worth(Hard, 0.0, 75.0), Some(0.0));
+    }
+
+    #[test]
+    fn one_unlimited_budget_leaves_utility_unknown_whatever_becomes_of_it() {
+        let mut unlimited = job(0.0, 10.0, 20.0);
+        unlimited.terms.budget = f64::INFINITY;
+        let limited = job(1.0, 10.0, 20.0);
+        for outcome in [refused(&unlimited, "share"), ended(&unlimited, 0.0, 10.0)] {
+            let measures = of(&[outcome, ended(&limited, 1.0, 11.0)]);
+            assert_eq!(measures.utility, None);
+        }
+    }
+}

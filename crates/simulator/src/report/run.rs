@@ -1,0 +1,290 @@
+//! Figures of what became of the jobs of one workload under several policies, and why.
+
+use crate::series;
+use crate::summary::{Measure, Summary};
+use crate::sums::Spread;
+use libra_plots::figure::{Figure, Table};
+use libra_plots::scale::{count, number};
+use libra_plots::{Axis, Bars, Part, Plot, Row, Size};
+use libra_units::duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One policy over the workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicyRun {
+    /// Its name.
+    pub name: String,
+    /// Its measures, over all seeds.
+    pub summary: Summary,
+    /// What became of its jobs over time, of the first seed.
+    pub series: series::Series,
+}
+
+/// Drawn for both kinds of screens.
+pub(super) fn both(wide: impl Fn(f64, &str, &str) -> String, id: &str) -> String {
+    wide(Size::WIDE.width, &format!("{id}-wide"), "wide")
+        + &wide(Size::NARROW.width, &format!("{id}-narrow"), "narrow")
+}
+
+/// A plot of lines, for both.
+pub(super) fn plot(plot: &Plot, id: &str) -> String {
+    let size = |wide| {
+        if wide == Size::WIDE.width {
+            Size::WIDE
+        } else {
+            Size::NARROW
+        }
+    };
+    both(|wide, id, class| plot.inline(size(wide), id, class), id)
+}
+
+/// `59.3`, or with several seeds also `± 1.2` on a line below.
+pub(super) fn spread(summary: &Summary, measure: Measure, show: impl Fn(f64) -> String) -> String {
+    match summary.get(measure) {
+        None => "–".to_string(),
+        Some(spread) if summary.runs().len() < 2 => show(spread.mean),
+        Some(spread) => format!("{}\n± {}", show(spread.mean), show(spread.deviation)),
+    }
+}
+
+/// A number of jobs: whole, or rounded where it is a mean of several seeds.
+pub(super) fn jobs(value: f64) -> String {
+    // Never negative: it is a count or a mean of counts.
+    count(value.round() as u64)
+}
+
+/// A part of the whole in percent, to a tenth.
+pub(super) fn percent(value: f64) -> String {
+    format!("{value:.1} %")
+}
+
+fn part_of_submitted(summary: &Summary, value: f64) -> f64 {
+    match summary.mean(Measure::Submitted) {
+        Some(submitted) if submitted > 0.0 => value / submitted * 100.0,
+        _ => 0.0,
+    }
+}
+
+/// What became of the jobs.
+pub(super) fn fates(runs: &[PolicyRun]) -> Figure {
+    let part = |name: &str, style| Part {
+        name: name.to_string(),
+        style,
+    };
+    let rows = runs.iter().map(|run| {
+        let of = |measure| {
+            let value = run.summary.mean(measure).unwrap_or(0.0);
+            part_of_submitted(&run.summary, value)
+        };
+        let spread = run.summary.get(Measure::FulfilledPercent);
+        Row {
+            name: run.name.clone(),
+            values: vec![
+                of(Measure::Fulfilled),
+                of(Measure::Late),
+                of(Measure::Rejected),
+            ],
+            between: spread
+                .filter(|_| run.summary.runs().len() > 1)
+                .map(|spread| {
+                    (
+                        spread.mean - spread.deviation,
+                        spread.mean + spread.deviation,
+                    )
+                }),
+        }
+    });
+    let several = runs.iter().any(|run| run.summary.runs().len() > 1);
+    let bars = Bars {
+        title: "What became of the jobs".to_string(),
+        description: "One bar for each policy: the parts of the submitted jobs that ended by \
+                      their deadlines, that ended late, and that were refused."
+            .to_string(),
+        x: Axis::percent("% of submitted jobs"),
+        parts: vec![
+            part("met their deadline", Some(0)),
+            part("ended late", Some(1)),
+            part("refused", None),
+        ],
+        rows: rows.collect(),
+        decimals: 1,
+        unit: " %".to_string(),
+    };
+    let mut caption = "Each bar is all submitted jobs. The orange part ran and ended after its \
+                       deadline: it took processors and kept no promise."
+        .to_string();
+    if several {
+        caption += " The whisker is one standard deviation over the seeds to each side.";
+    }
+    let rows = runs.iter().map(|run| {
+        let jobs = |measure| spread(&run.summary, measure, jobs);
+        vec![
+            run.name.clone(),
+            jobs(Measure::Submitted),
+            jobs(Measure::Fulfilled),
+            jobs(Measure::Late),
+            jobs(Measure::Rejected),
+        ]
+    });
+    Figure {
+        id: "fates",
+        heading: bars.title.clone(),
+        caption,
+        drawings: both(|wide, id, class| bars.inline(wide, id, class), "fates"),
+        small: false,
+        table: Table {
+            caption: "Jobs".to_string(),
+            head: words(&["policy", "submitted", "met", "late", "refused"]),
+            rows: rows.collect(),
+        },
+    }
+}
+
+/// Why jobs were refused; none where none was.
+pub(super) fn refusals(runs: &[PolicyRun]) -> Option<Figure> {
+    let counted: Vec<_> = runs
+        .iter()
+        .map(|run| (run, run.summary.rejected_by_reason()))
+        .collect();
+    let reasons: BTreeSet<&str> = counted
+        .iter()
+        .flat_map(|(_, reasons)| reasons.keys().copied())
+        .collect();
+    if reasons.is_empty() {
+        return None;
+    }
+    // The order of colours leaves out those of 'met' and 'late'.
+    const STYLES: [usize; 6] = [5, 2, 3, 6, 4, 7];
+    let of = |run: &PolicyRun, counts: &BTreeMap<&str, Spread>, reason: &str| {
+        counts
+            .get(reason)
+            .map_or(0.0, |spread| part_of_submitted(&run.summary, spread.mean))
+    };
+    let bars = Bars {
+        title: "Why jobs were refused".to_string(),
+        description: "One bar for each policy: the refused jobs by reason.".to_string(),
+        x: Axis::linear("% of submitted jobs"),
+        parts: reasons
+            .iter()
+            .enumerate()
+            .map(|(place, reason)| Part {
+                name: reason.to_string(),
+                style: Some(STYLES[place % STYLES.len()]),
+            })
+            .collect(),
+        rows: counted
+            .iter()
+            .map(|(run, counts)| Row {
+                name: run.name.clone(),
+                values: reasons
+                    .iter()
+                    .map(|reason| of(run, counts, reason))
+                    .collect(),
+                between: None,
+            })
+            .collect(),
+        decimals: 1,
+        unit: " %".to_string(),
+    };
+    let mut head = words(&["policy"]);
+    head.extend(reasons.iter().map(|reason| reason.to_string()));
+    let rows = counted.iter().map(|(run, counts)| {
+        let mut row = vec![run.name.clone()];
+        row.extend(reasons.iter().map(|reason| {
+            counts
+                .get(reason)
+                .map_or("0".to_string(), |spread| jobs(spread.mean))
+        }));
+        row
+    });
+    let explained: Vec<String> = reasons.iter().map(|reason| explain(reason)).collect();
+    Some(Figure {
+        id: "refusals",
+        heading: bars.title.clone(),
+        caption: format!(
+            "By the reason that the user is told. {}.",
+            explained.join("; ")
+        ),
+        drawings: both(|wide, id, class| bars.inline(wide, id, class), "refusals"),
+        small: false,
+        table: Table {
+            caption: "Refused jobs by reason".to_string(),
+            head,
+            rows: rows.collect(),
+        },
+    })
+}
+
+fn explain(reason: &str) -> String {
+    let meaning = match reason {
+        "invalid" => "a value that cannot be judged",
+        "budget" => "the job costs more than its budget",
+        "deadline" => "by its estimate it could no longer end in time",
+        "share" => "no node had enough processors left until its deadline",
+        "memory" => "no node had enough memory left",
+        "time" => "before some deadline no node had enough time left for all that was promised",
+        "risk" => "on every node somebody was late or would have been",
+        "return" => "on every node the penalties to others would have outweighed its budget",
+        "chunks" => "some of its parts fitted, but not all",
+        "no-node" => "no node takes jobs",
+        "processors" => "the machine has too few processors",
+        _ => return reason.to_string(),
+    };
+    format!("{reason}: {meaning}")
+}
+
+/// The headings of the table that all pages have, and its cells. Utility is left out where nobody
+/// has any.
+pub(super) struct Columns {
+    utility: bool,
+}
+
+impl Columns {
+    pub fn of<'a>(mut summaries: impl Iterator<Item = &'a Summary>) -> Columns {
+        Columns {
+            utility: summaries.any(|summary| summary.get(Measure::Utility).is_some()),
+        }
+    }
+
+    pub fn head(&self) -> Vec<String> {
+        let mut head = words(&["refused", "late", "met", "met, %", "slowdown", "wait"]);
+        head.extend(self.utility.then(|| "utility".to_string()));
+        head.push("in use".to_string());
+        head
+    }
+
+    pub fn cells(&self, summary: &Summary) -> Vec<String> {
+        let mut cells = cells(summary);
+        if !self.utility {
+            cells.remove(UTILITY);
+        }
+        cells
+    }
+}
+
+/// Where it stands among the cells.
+const UTILITY: usize = 6;
+
+fn cells(summary: &Summary) -> Vec<String> {
+    let jobs = |measure| spread(summary, measure, jobs);
+    vec![
+        jobs(Measure::Rejected),
+        jobs(Measure::Late),
+        jobs(Measure::Fulfilled),
+        spread(summary, Measure::FulfilledPercent, |value| {
+            format!("{value:.1}")
+        }),
+        spread(summary, Measure::MeanSlowdown, |value| {
+            format!("{value:.2}")
+        }),
+        spread(summary, Measure::MeanWait, duration::show),
+        spread(summary, Measure::Utility, number),
+        spread(summary, Measure::Utilisation, |value| {
+            percent(value * 100.0)
+        }),
+    ]
+}
+
+pub(super) fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| word.to_string()).collect()
+}

@@ -1,0 +1,181 @@
+//! The schedulers by name.
+//!
+//! A new one is a line in [`ALL`].
+
+use super::Scheduler;
+use super::aroma::{self, Aroma};
+use super::queue::{Easy, Edf, Fifo};
+use super::shares::Shares;
+use libra_core::decision::admission::Admission;
+use libra_core::decision::allotment::Spare;
+use libra_core::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
+use libra_wording::words::nearest;
+
+/// What schedulers that admit jobs are told. Others need none of it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Options {
+    /// Prices, choice of nodes and margin on estimates. The policy in it does not count: the
+    /// scheduler is the policy.
+    pub admission: Admission,
+    /// What spare time is used for.
+    pub spare: Spare,
+}
+
+/// A scheduler that can be run in another thread.
+pub type AnyScheduler = Box<dyn Scheduler + Send>;
+
+/// One that can be named.
+#[derive(Clone, Copy)]
+pub struct Known {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    make: fn(&Options) -> AnyScheduler,
+}
+
+impl Known {
+    /// One to run, from an empty machine.
+    pub fn scheduler(&self, options: &Options) -> AnyScheduler {
+        (self.make)(options)
+    }
+}
+
+/// All of them, in the order in which they are listed.
+pub const ALL: [Known; 8] = [
+    Known {
+        name: "fifo",
+        summary: "strict order of submission, no admission",
+        make: |_| Box::new(Fifo),
+    },
+    Known {
+        name: "easy",
+        summary: "backfilling behind one reservation, as PBS and Slurm sites run it",
+        make: |_| Box::new(Easy),
+    },
+    Known {
+        name: "edf",
+        summary: "earliest deadline first, refused when it can no longer be met",
+        make: |_| Box::new(Edf),
+    },
+    Known {
+        name: "libra",
+        summary: "proportional shares that fit into the nodes (2004)",
+        make: |options| shared(libra(options), options),
+    },
+    Known {
+        name: "libra-sla",
+        summary: "no node earns less, penalties of soft jobs counted (2005)",
+        make: |options| shared(LibraSla, options),
+    },
+    Known {
+        name: "libra-risk",
+        summary: "projected forward, nobody on the node is late (2006)",
+        make: |options| {
+            let spare_is_shared = options.spare == Spare::Shared;
+            shared(LibraRisk { spare_is_shared }, options)
+        },
+    },
+    Known {
+        name: "libra-adaptive",
+        summary: "every node works in the order of deadlines, and all end in time",
+        make: |options| shared(LibraAdaptive, options),
+    },
+    Known {
+        name: "aroma",
+        summary: "processors shared round robin; a job is mapped when it comes, by its deadline (2004)",
+        make: |_| Box::new(Aroma::new(aroma::by_deadline)),
+    },
+];
+
+/// Those that are compared where none are named.
+pub const DEFAULT: &str = "easy,libra,libra-risk,libra-adaptive";
+
+/// Libra with the node choice and the rule of shares that were configured.
+fn libra(options: &Options) -> Libra {
+    match options.admission.policy {
+        AnyPolicy::Libra(libra) => libra,
+        _ => Libra::default(),
+    }
+}
+
+fn shared<P: Policy + Copy + Send + 'static>(policy: P, options: &Options) -> AnyScheduler {
+    let configured = options.admission;
+    Box::new(Shares {
+        admission: Admission {
+            policy,
+            pricing: configured.pricing,
+            estimate_margin: configured.estimate_margin,
+        },
+        spare: options.spare,
+    })
+}
+
+/// There is no scheduler of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no policy '{name}'{}; there are {}", did_you_mean(.nearest), names())]
+pub struct UnknownPolicy {
+    /// The name, cut to 32 characters.
+    pub name: String,
+    /// The one that is spelt most like it, where one is.
+    pub nearest: Option<&'static str>,
+}
+
+fn did_you_mean(nearest: &Option<&'static str>) -> String {
+    nearest.map_or(String::new(), |name| format!(" (nearest: '{name}')"))
+}
+
+/// All names, for help and errors.
+pub fn names() -> String {
+    ALL.map(|known| known.name).join(", ")
+}
+
+/// The entry of this name.
+///
+/// # Errors
+/// When there is none.
+pub fn find(name: &str) -> Result<&'static Known, UnknownPolicy> {
+    ALL.iter()
+        .find(|known| known.name == name)
+        .ok_or_else(|| UnknownPolicy {
+            name: name.chars().take(32).collect(),
+            nearest: nearest(name, ALL.iter().map(|known| known.name)),
+        })
+}
+
+/// A scheduler of this name.
+///
+/// # Errors
+/// When there is none.
+pub fn named(name: &str, options: &Options) -> Result<AnyScheduler, UnknownPolicy> {
+    find(name).map(|known| known.scheduler(options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_makes_a_scheduler_and_no_two_are_alike() {
+        for (place, known) in ALL.iter().enumerate() {
+            assert!(named(known.name, &Options::default()).is_ok());
+            assert!(ALL[..place].iter().all(|other| other.name != known.name));
+        }
+        assert!(DEFAULT.split(',').all(|name| find(name).is_ok()));
+    }
+
+    #[test]
+    fn an_unknown_name_says_which_there_are() {
+        let error = |name: &str| match named(name, &Options::default()) {
+            Ok(_) => panic!("there is no '{name}'"),
+            Err(error) => error.to_string(),
+        };
+        assert!(
+            error("esay")
+                .starts_with("there is no policy 'esay' (nearest: 'easy'); there are fifo,")
+        );
+        assert!(error("EDF").contains("nearest: 'edf'"), "{}", error("EDF"));
+        assert!(!error("round-robin").contains("nearest"));
+        assert!(error("").starts_with("there is no policy ''; there are"));
+    }
+}

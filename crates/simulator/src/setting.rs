@@ -1,0 +1,421 @@
+//! One setting of a simulation, and ranges of values of one of its parameters.
+
+use super::Machine;
+use super::schedulers::Options;
+use libra_core::decision::job::OutOfRange;
+use libra_wording::words::nearest;
+use libra_workload::terms::{Amounts, Estimates, TermsModel};
+use std::str::FromStr;
+
+/// Everything that a run depends on, besides the log, the seed and the policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setting {
+    /// How terms are drawn.
+    pub model: TermsModel,
+    /// What schedulers are told.
+    pub options: Options,
+    /// Nodes of the machine, 1 to 1,000,000.
+    pub nodes: u32,
+    /// Processors of each, 1 to 65,536.
+    pub processors_per_node: u32,
+}
+
+impl Setting {
+    /// Most nodes of a machine.
+    pub const MOST_NODES: u32 = 1_000_000;
+
+    /// The machine.
+    pub fn machine(&self) -> Machine {
+        Machine::uniform(self.nodes as usize, self.processors_per_node)
+    }
+
+    /// Processors of the machine.
+    pub fn processors(&self) -> u32 {
+        self.nodes.saturating_mul(self.processors_per_node)
+    }
+
+    /// Checks every value against its range.
+    ///
+    /// # Errors
+    /// The first value that is out of range.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        let range = |field, value: f64, least: f64, most: f64, expected| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(OutOfRange {
+                field,
+                value,
+                expected,
+            })
+        };
+        let (nodes, each) = (f64::from(self.nodes), f64::from(self.processors_per_node));
+        range("nodes", nodes, 1.0, 1e6, "nodes, from 1 to 1000000")?;
+        range(
+            "processors_per_node",
+            each,
+            1.0,
+            65_536.0,
+            "processors, from 1 to 65536",
+        )?;
+        let margin = self.options.admission.estimate_margin;
+        range(
+            "estimate_margin",
+            margin,
+            0.0,
+            10.0,
+            "a part of the estimate, from 0 to 10",
+        )?;
+        self.model.check()
+    }
+}
+
+/// A parameter that can be given a range of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parameter {
+    /// [`TermsModel::arrival_delay_factor`]
+    ArrivalDelayFactor,
+    /// [`TermsModel::high_urgency`]
+    HighUrgency,
+    /// [`TermsModel::deadline_factor`]
+    DeadlineFactor,
+    /// [`TermsModel::deadline_ratio`]
+    DeadlineRatio,
+    /// [`TermsModel::deadline_spread`]
+    DeadlineSpread,
+    /// [`Estimates::Inaccuracy`]
+    Estimates,
+    /// [`Amounts::factor`] of the budget
+    BudgetFactor,
+    /// [`Amounts::ratio`] of the budget
+    BudgetRatio,
+    /// [`Amounts::spread`] of the budget
+    BudgetSpread,
+    /// [`Amounts::factor`] of the penalty rate
+    PenaltyFactor,
+    /// [`Amounts::ratio`] of the penalty rate
+    PenaltyRatio,
+    /// [`Amounts::spread`] of the penalty rate
+    PenaltySpread,
+    /// [`libra_core::decision::admission::Admission::estimate_margin`]
+    EstimateMargin,
+    /// [`Setting::nodes`]
+    Nodes,
+}
+
+impl Parameter {
+    /// All of them.
+    pub const ALL: [Parameter; 14] = [
+        Parameter::ArrivalDelayFactor,
+        Parameter::HighUrgency,
+        Parameter::DeadlineFactor,
+        Parameter::DeadlineRatio,
+        Parameter::DeadlineSpread,
+        Parameter::Estimates,
+        Parameter::BudgetFactor,
+        Parameter::BudgetRatio,
+        Parameter::BudgetSpread,
+        Parameter::PenaltyFactor,
+        Parameter::PenaltyRatio,
+        Parameter::PenaltySpread,
+        Parameter::EstimateMargin,
+        Parameter::Nodes,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Parameter::ArrivalDelayFactor => "arrival-delay-factor",
+            Parameter::HighUrgency => "high-urgency",
+            Parameter::DeadlineFactor => "deadline-factor",
+            Parameter::DeadlineRatio => "deadline-ratio",
+            Parameter::DeadlineSpread => "deadline-spread",
+            Parameter::Estimates => "estimates",
+            Parameter::BudgetFactor => "budget-factor",
+            Parameter::BudgetRatio => "budget-ratio",
+            Parameter::BudgetSpread => "budget-spread",
+            Parameter::PenaltyFactor => "penalty-factor",
+            Parameter::PenaltyRatio => "penalty-ratio",
+            Parameter::PenaltySpread => "penalty-spread",
+            Parameter::EstimateMargin => "estimate-margin",
+            Parameter::Nodes => "nodes",
+        }
+    }
+
+    /// What it is, as an axis says it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Parameter::ArrivalDelayFactor => "arrival delay factor",
+            Parameter::HighUrgency => "fraction of high-urgency jobs",
+            Parameter::DeadlineFactor => "low deadline / run time, mean",
+            Parameter::DeadlineRatio => "deadline high:low ratio",
+            Parameter::DeadlineSpread => "spread of deadline / run time",
+            Parameter::Estimates => "inaccuracy of estimates",
+            Parameter::BudgetFactor => "low budget / run time, mean",
+            Parameter::BudgetRatio => "budget high:low ratio",
+            Parameter::BudgetSpread => "spread of budget / run time",
+            Parameter::PenaltyFactor => "low penalty rate / run time, mean",
+            Parameter::PenaltyRatio => "penalty rate high:low ratio",
+            Parameter::PenaltySpread => "spread of penalty rate / run time",
+            Parameter::EstimateMargin => "margin on estimates",
+            Parameter::Nodes => "nodes",
+        }
+    }
+
+    /// Gives it a value. One of budgets makes them limited, one of penalties makes there be some.
+    ///
+    /// # Errors
+    /// When the setting that comes of it is out of range.
+    pub fn set(self, setting: &mut Setting, value: f64) -> Result<(), OutOfRange> {
+        let model = &mut setting.model;
+        match self {
+            Parameter::ArrivalDelayFactor => model.arrival_delay_factor = value,
+            Parameter::HighUrgency => model.high_urgency = value,
+            Parameter::DeadlineFactor => model.deadline_factor = value,
+            Parameter::DeadlineRatio => model.deadline_ratio = value,
+            Parameter::DeadlineSpread => model.deadline_spread = value,
+            Parameter::Estimates => model.estimates = Estimates::Inaccuracy(value),
+            Parameter::BudgetFactor => amounts(&mut model.budget, BUDGET).factor = value,
+            Parameter::BudgetRatio => amounts(&mut model.budget, BUDGET).ratio = value,
+            Parameter::BudgetSpread => amounts(&mut model.budget, BUDGET).spread = value,
+            Parameter::PenaltyFactor => amounts(&mut model.penalty, PENALTY).factor = value,
+            Parameter::PenaltyRatio => amounts(&mut model.penalty, PENALTY).ratio = value,
+            Parameter::PenaltySpread => amounts(&mut model.penalty, PENALTY).spread = value,
+            Parameter::EstimateMargin => setting.options.admission.estimate_margin = value,
+            // What is no count of nodes becomes 0, which is out of range.
+            Parameter::Nodes if value.fract() == 0.0 => setting.nodes = value as u32,
+            Parameter::Nodes => setting.nodes = 0,
+        }
+        setting
+            .check()
+            .map_err(|error| OutOfRange { value, ..error })
+    }
+}
+
+/// Those of the 2005 paper, see [`TermsModel::libra_sla`].
+const BUDGET: Amounts = Amounts {
+    factor: 1.0,
+    ratio: 7.0,
+    spread: 0.25,
+};
+const PENALTY: Amounts = Amounts {
+    factor: 1e-4,
+    ratio: 4.0,
+    spread: 0.25,
+};
+
+fn amounts(given: &mut Option<Amounts>, default: Amounts) -> &mut Amounts {
+    given.get_or_insert(default)
+}
+
+/// A parameter and the values that it is to have, one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Range {
+    /// The parameter.
+    pub parameter: Parameter,
+    /// At least one value, at most [`Range::MOST`], no two alike.
+    pub values: Vec<f64>,
+}
+
+impl Range {
+    /// Most values of a range.
+    pub const MOST: usize = 1000;
+}
+
+impl FromStr for Range {
+    type Err = String;
+
+    /// Reads `NAME=0.1,0.2,0.5`, `NAME=0.1,0.2,...,1` or `NAME=0.1..1..0.1` (from, to, step).
+    fn from_str(text: &str) -> Result<Range, String> {
+        let (name, values) = text
+            .split_once('=')
+            .ok_or_else(|| format!("'{}' has no '='; write {FORM}", cut(text)))?;
+        let name = name.trim();
+        let parameter = Parameter::ALL
+            .into_iter()
+            .find(|parameter| parameter.name() == name)
+            .ok_or_else(|| unknown(name))?;
+        let values = match values.contains("..") && !values.contains("...") {
+            true => steps(values)?,
+            false => list(values)?,
+        };
+        for (place, value) in values.iter().enumerate() {
+            if values[..place].contains(value) {
+                return Err(format!("the value {value} is there twice"));
+            }
+        }
+        Ok(Range { parameter, values })
+    }
+}
+
+const FORM: &str = "NAME=FROM..TO..STEP or NAME=VALUE,VALUE,...";
+
+fn unknown(name: &str) -> String {
+    let names = Parameter::ALL.map(Parameter::name);
+    let near = nearest(name, names.into_iter());
+    let near = near.map_or(String::new(), |near| format!(" (nearest: '{near}')"));
+    format!(
+        "there is no parameter '{}'{near}; there are {}",
+        cut(name),
+        names.join(", ")
+    )
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(32).collect()
+}
+
+fn value(text: &str) -> Result<f64, String> {
+    let parsed: Option<f64> = text.trim().parse().ok();
+    // The parser also takes 'inf' and 'nan'.
+    let value = parsed.filter(|value| value.is_finite());
+    value.ok_or_else(|| format!("'{}' is not a number; write {FORM}", cut(text)))
+}
+
+/// `from..to..step`
+fn steps(text: &str) -> Result<Vec<f64>, String> {
+    let parts: Vec<&str> = text.split("..").collect();
+    let [from, to, step] = parts[..] else {
+        return Err(format!("'{}' is not FROM..TO..STEP", cut(text)));
+    };
+    progression(value(from)?, value(to)?, value(step)?)
+}
+
+/// `a,b,c`, in which `...` goes on as before to what follows it.
+fn list(text: &str) -> Result<Vec<f64>, String> {
+    let mut values: Vec<f64> = Vec::new();
+    let mut parts = text.split(',').map(str::trim);
+    while let Some(part) = parts.next() {
+        if part != "..." {
+            values.push(value(part)?);
+            continue;
+        }
+        let (&[.., from, next], Some(to)) = (&values[..], parts.next()) else {
+            return Err(
+                "'...' must stand between two values and a last one: 0.1,0.2,...,1".to_string(),
+            );
+        };
+        values.truncate(values.len() - 2);
+        values.extend(progression(from, value(to)?, next - from)?);
+    }
+    match values.len() {
+        count if count > Range::MOST => Err(too_many()),
+        _ => Ok(values),
+    }
+}
+
+fn too_many() -> String {
+    format!("more than {} values", Range::MOST)
+}
+
+fn progression(from: f64, to: f64, step: f64) -> Result<Vec<f64>, String> {
+    let count = (to - from) / step;
+    if !(count.is_finite() && count >= 0.0 && step != 0.0) {
+        return Err(format!("from {from} no steps of {step} lead to {to}"));
+    }
+    if count > Range::MOST as f64 {
+        return Err(too_many());
+    }
+    // A value within a millionth of a step is meant to be reached.
+    let last = (count + 1e-6).floor() as usize;
+    let values = (0..=last).map(|index| tidy(from + index as f64 * step));
+    Ok(values.collect())
+}
+
+/// 0.1 + 2 × 0.1 is meant to be 0.3: twelve digits count.
+fn tidy(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting() -> Setting {
+        Setting {
+            model: TermsModel::default(),
+            options: Options::default(),
+            nodes: 128,
+            processors_per_node: 1,
+        }
+    }
+
+    #[test]
+    fn the_ways_to_write_a_range() {
+        for (text, expected) in [
+            ("nodes=1,2,4", &[1.0, 2.0, 4.0][..]),
+            ("high-urgency=0..1..0.25", &[0.0, 0.25, 0.5, 0.75, 1.0]),
+            (
+                "high-urgency = 0.1, 0.2, ..., 0.5",
+                &[0.1, 0.2, 0.3, 0.4, 0.5],
+            ),
+            (
+                "deadline-ratio=1,2,...,4,8,10",
+                &[1.0, 2.0, 3.0, 4.0, 8.0, 10.0],
+            ),
+            ("deadline-ratio=10..1..-3", &[10.0, 7.0, 4.0, 1.0]),
+            ("deadline-ratio=5", &[5.0]),
+        ] {
+            let range: Range = text.parse().expect(text);
+            assert_eq!(range.values, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_range_says_why() {
+        for (text, part) in [
+            ("", "has no '='"),
+            ("nodes", "has no '='"),
+            (
+                "node=1",
+                "there is no parameter 'node' (nearest: 'nodes'); there are arrival-",
+            ),
+            (
+                "colour=1",
+                "there is no parameter 'colour'; there are arrival-",
+            ),
+            ("nodes=", "'' is not a number"),
+            ("nodes=1,x", "'x' is not a number"),
+            ("high-urgency=nan", "'nan' is not a number"),
+            ("nodes=1,2,1", "1 is there twice"),
+            ("nodes=1,...,4", "between two values"),
+            ("nodes=1,2,...", "between two values"),
+            ("nodes=1..4", "is not FROM..TO..STEP"),
+            ("nodes=1..4..0", "no steps of 0"),
+            ("nodes=4..1..1", "no steps of 1"),
+            ("nodes=1..1000000..1", "more than 1000"),
+        ] {
+            let error = text.parse::<Range>().expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_parameter_sets_something_and_refuses_what_is_out_of_range() {
+        for parameter in Parameter::ALL {
+            let mut changed = setting();
+            // Neither is a default.
+            let fine = if parameter == Parameter::Nodes {
+                7.0
+            } else {
+                0.375
+            };
+            assert_eq!(parameter.set(&mut changed, fine), Ok(()), "{parameter:?}");
+            assert_ne!(changed, setting(), "{parameter:?}");
+            let error = parameter
+                .set(&mut changed, -1.0)
+                .expect_err(parameter.name());
+            assert_eq!(error.value, -1.0);
+            assert_eq!(
+                format!("{}=1", parameter.name())
+                    .parse::<Range>()
+                    .map(|r| r.parameter),
+                Ok(parameter)
+            );
+        }
+        let half = Parameter::Nodes
+            .set(&mut setting(), 1.5)
+            .expect_err("half a node");
+        assert_eq!((half.field, half.value), ("nodes", 1.5));
+    }
+}

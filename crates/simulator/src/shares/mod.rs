@@ -1,0 +1,317 @@
+//! Processor sharing: jobs that are accepted start at once and share their nodes, as the live system
+//! has it. The same decision core judges them, by any of its policies.
+//!
+//! Event-driven, node by node: shares are taken anew when a job comes to a node, when one of its jobs
+//! ends there or passes its deadline; between two such events every rate is constant. (The
+//! live agent takes them anew every second.)
+//!
+//! Each slot of a job makes its own way: its part on a node ends when it has had its run time
+//! there, and the job ends with its last part. That is the loosely coupled job of the papers.
+//!
+//! Invariants, checked in debug builds: no node gives out more than its processors, and every part
+//! ends with exactly its run time.
+
+mod node;
+#[cfg(test)]
+mod tests;
+
+use super::{Fate, Machine, Observer, Outcome, Scheduler};
+use libra_core::decision::admission::Admission;
+use libra_core::decision::allotment::{Claim, Spare};
+use libra_core::decision::job::{Request, Shape};
+use libra_core::decision::node::Cluster;
+use libra_core::decision::placement::{self, Placement};
+use libra_core::decision::policy::Policy;
+use libra_core::decision::pricing::AnyPricing;
+use libra_workload::Job;
+use node::{Front, Node, Tenant, View};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The category of a job whose deadline no node could keep, even an empty one.
+const HOPELESS: &str = "deadline";
+
+/// Admission and sharing by one policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shares<P> {
+    /// The rules of admission.
+    pub admission: Admission<P, AnyPricing>,
+    /// Who gets the time that nobody needs.
+    pub spare: Spare,
+}
+
+/// Something that will happen on a node by itself. The earliest first; of equals the first node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    /// Bits of a time that is not negative: they stand in its order.
+    at: u64,
+    node: u32,
+    /// Counts the changes of the node: an event of an earlier state is void.
+    version: u32,
+}
+
+/// A job that runs.
+#[derive(Debug, Clone, Default)]
+struct Running {
+    index: usize,
+    start: f64,
+    price: f64,
+    /// Parts that have not ended.
+    left: u32,
+    nodes: Vec<u32>,
+}
+
+struct Simulation<'a, P> {
+    rules: &'a Shares<P>,
+    jobs: &'a [Job],
+    nodes: Vec<Node>,
+    /// The front of each node, same index.
+    fronts: Vec<Front>,
+    /// Rating of the fastest node.
+    fastest: f64,
+    events: BinaryHeap<Reverse<Event>>,
+    running: Vec<Running>,
+    vacant: Vec<u32>,
+    observer: &'a mut dyn Observer,
+    /// On nodes of one processor every slot of a job has a node of its own, as in the papers.
+    scatter: bool,
+    scratch: Vec<Placement>,
+    claims: Vec<Claim>,
+    given: Vec<f64>,
+    ended: Vec<Tenant>,
+}
+
+/// The cluster at a moment, as the decision core sees it.
+struct At<'a, P> {
+    policy: &'a P,
+    fronts: &'a [Front],
+    nodes: &'a [Node],
+    now: f64,
+}
+
+impl<P: Policy> Cluster for At<'_, P> {
+    type Node<'b>
+        = View<'b, P>
+    where
+        Self: 'b;
+
+    fn len(&self) -> usize {
+        self.fronts.len()
+    }
+
+    #[inline(always)]
+    fn node(&self, index: usize) -> Option<View<'_, P>> {
+        Some(View {
+            policy: self.policy,
+            front: &self.fronts[index],
+            node: &self.nodes[index],
+            now: self.now,
+        })
+    }
+}
+
+impl<P: Policy + Copy> Scheduler for Shares<P> {
+    fn run(&mut self, jobs: &[Job], machine: &Machine, observer: &mut dyn Observer) {
+        let mut simulation = Simulation {
+            rules: self,
+            jobs,
+            nodes: machine.nodes.iter().copied().map(Node::new).collect(),
+            fronts: (machine.nodes.iter())
+                .map(|spec| Node::new(*spec).front())
+                .collect(),
+            fastest: (machine.nodes.iter()).fold(0.0, |most, node| node.rating.max(most)),
+            events: BinaryHeap::new(),
+            running: Vec::new(),
+            vacant: Vec::new(),
+            observer,
+            scatter: machine.nodes.iter().all(|node| node.processors <= 1.0),
+            scratch: Vec::new(),
+            claims: Vec::new(),
+            given: Vec::new(),
+            ended: Vec::new(),
+        };
+        for (index, job) in jobs.iter().enumerate() {
+            simulation.events_until(job.submit);
+            simulation.submit(index);
+        }
+        simulation.events_until(f64::INFINITY);
+    }
+}
+
+impl<P: Policy + Copy> Simulation<'_, P> {
+    fn events_until(&mut self, until: f64) {
+        while let Some(&Reverse(event)) = self.events.peek() {
+            let at = f64::from_bits(event.at);
+            if at > until {
+                return;
+            }
+            self.events.pop();
+            let index = event.node as usize;
+            if self.nodes[index].version == event.version {
+                if self.leave(index, at) {
+                    self.allot(index, at);
+                } else {
+                    self.await_next(index);
+                }
+            }
+        }
+    }
+
+    /// Takes leave of what has ended on a node by `now`. Must its shares be taken anew?
+    fn leave(&mut self, index: usize, now: f64) -> bool {
+        let mut ended = std::mem::take(&mut self.ended);
+        let anew = self.nodes[index].leave(now, &mut ended);
+        for tenant in ended.drain(..) {
+            self.part_ended(&tenant, now);
+        }
+        self.ended = ended;
+        self.fronts[index] = self.nodes[index].front();
+        anew
+    }
+
+    fn part_ended(&mut self, tenant: &Tenant, now: f64) {
+        let running = &mut self.running[tenant.running as usize];
+        running.left -= 1;
+        if running.left > 0 {
+            return;
+        }
+        let index = running.index;
+        let job = &self.jobs[index];
+        self.observer.outcome(&Outcome {
+            index,
+            job,
+            fate: Fate::Ended {
+                start: running.start,
+                finish: now,
+                price: running.price,
+                nodes: &running.nodes,
+            },
+        });
+        self.vacant.push(tenant.running);
+    }
+
+    /// Takes the shares of a node anew.
+    fn allot(&mut self, index: usize, now: f64) {
+        let rules = self.rules;
+        let node = &mut self.nodes[index];
+        node.allot(
+            &rules.admission.policy,
+            rules.spare,
+            now,
+            &mut self.claims,
+            &mut self.given,
+        );
+        self.fronts[index] = node.front();
+        self.await_next(index);
+    }
+
+    fn await_next(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.version = node.version.wrapping_add(1);
+        if node.next < f64::INFINITY {
+            self.events.push(Reverse(Event {
+                at: node.next.to_bits(),
+                node: index as u32,
+                version: node.version,
+            }));
+        }
+    }
+
+    fn submit(&mut self, index: usize) {
+        let job = &self.jobs[index];
+        let now = job.submit;
+        let request = Request {
+            terms: job.terms,
+            shape: Shape {
+                chunks: job.processors,
+                processors_per_chunk: 1,
+                memory_per_chunk: job.memory,
+                scatter: self.scatter,
+            },
+        };
+        let admission = self.rules.admission;
+        let cluster = At {
+            policy: &self.rules.admission.policy,
+            fronts: &self.fronts,
+            nodes: &self.nodes,
+            now,
+        };
+        let room = placement::room(&request, self.nodes.len());
+        if self.scratch.len() < room {
+            self.scratch.resize(room, Placement::EMPTY);
+        }
+        let verdict = match request.check() {
+            Ok(()) if admission.is_hopeless(&request, self.fastest) => Err(Some(HOPELESS)),
+            Ok(()) => (admission.accepts(&cluster, &request, &mut self.scratch)).ok_or(None),
+            Err(_) => Err(None),
+        };
+        let acceptance = match verdict {
+            Ok(acceptance) => acceptance,
+            Err(reason) => {
+                let reason =
+                    reason.unwrap_or_else(|| admission.reason(&cluster, &request).category());
+                self.observer.outcome(&Outcome {
+                    index,
+                    job,
+                    fate: Fate::Refused { at: now, reason },
+                });
+                return;
+            }
+        };
+        let slab = self.vacant.pop().unwrap_or_else(|| {
+            self.running.push(Running::default());
+            (self.running.len() - 1) as u32
+        });
+        let running = &mut self.running[slab as usize];
+        running.index = index;
+        running.start = now;
+        running.price = acceptance.price;
+        running.left = acceptance.nodes as u32;
+        running.nodes.clear();
+        let places = &self.scratch[..acceptance.nodes];
+        (running.nodes).extend(places.iter().map(|place| place.node as u32));
+        running.nodes.sort_unstable();
+        let terms = admission.planned(&request).terms;
+        for place in 0..acceptance.nodes {
+            let place = self.scratch[place];
+            let rating = self.nodes[place.node].spec.rating;
+            self.join(
+                place.node,
+                Tenant {
+                    running: slab,
+                    slots: place.chunks,
+                    terms,
+                    submitted: now,
+                    run_time: job.run_time / rating,
+                    memory: job.memory,
+                    sold: place.share,
+                    since: now,
+                    rate: place.share,
+                    ..Tenant::default()
+                },
+                now,
+            );
+        }
+    }
+
+    /// A part of a job comes to a node.
+    fn join(&mut self, index: usize, tenant: Tenant, now: f64) {
+        let rules = self.rules;
+        let policy = &rules.admission.policy;
+        let node = &mut self.nodes[index];
+        if rules.spare == Spare::Idle && node.can_just_add(&tenant, policy, now) {
+            let before = node.next;
+            node.just_add(tenant, now);
+            self.fronts[index] = node.front();
+            if node.next != before {
+                self.await_next(index);
+            }
+            return;
+        }
+        node.add(tenant);
+        if policy.accepts_delays() {
+            node.accept_delays(policy, now);
+        }
+        self.allot(index, now);
+    }
+}

@@ -1,0 +1,109 @@
+//! What was sold to a Slurm job, in its admin comment, with the tasks of an array.
+//!
+//! `libra:` and the line of [`libra_core::sold`]; an array has `:tasks=1-3,7` behind it, so that every task finds its own part of
+//! the plan when others have left the array already.
+
+use libra_core::sold::{NotSold, Sold};
+use libra_units::indices;
+
+/// What the admin comment of a job begins with that was sold something.
+pub const PREFIX: &str = "libra:";
+
+/// That of one that gave it back when it was held ([`super::held`]); what it was sold before stands behind it.
+pub const HELD: &str = "libra-held:";
+
+/// That of one that runs without a promise after a hold; what it was sold before stands behind it.
+pub const NOTHING: &str = "libra-nothing:";
+
+/// Is this admin comment Libra's own?
+pub fn is_ours(comment: &str) -> bool {
+    [PREFIX, HELD, NOTHING]
+        .iter()
+        .any(|prefix| comment.starts_with(prefix))
+}
+
+/// Tasks of an array that one record stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArrayTasks {
+    /// Number of the array.
+    pub array: u32,
+    /// Indices, ascending: one, or all that wait.
+    pub tasks: Vec<u32>,
+}
+
+/// What was sold, and to which tasks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SoldJob {
+    /// What was sold.
+    pub sold: Sold,
+    /// Indices of an array, ascending; empty for a job that is none.
+    pub tasks: Vec<u32>,
+}
+
+impl SoldJob {
+    /// As one line, for the nodes.
+    pub fn line(&self) -> String {
+        match self.tasks.is_empty() {
+            true => self.sold.line(),
+            false => format!("{}:tasks={}", self.sold.line(), indices::show(&self.tasks)),
+        }
+    }
+
+    /// The text for the admin comment.
+    pub fn comment(&self) -> String {
+        format!("{PREFIX}{}", self.line())
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is missing in it or cannot be read.
+    pub fn parse_line(line: &str) -> Result<SoldJob, NotSold> {
+        let tasks = line
+            .rsplit(':')
+            .next()
+            .and_then(|last| last.strip_prefix("tasks="));
+        let tasks = match tasks {
+            None => Vec::new(),
+            Some(tasks) => indices::parse(tasks).map_err(NotSold)?,
+        };
+        if !tasks.windows(2).all(|pair| pair[0] < pair[1]) {
+            return Err(NotSold("its tasks do not ascend".to_string()));
+        }
+        let sold = Sold::parse(line)?;
+        Ok(SoldJob { sold, tasks })
+    }
+
+    /// Reads an admin comment; none where it is not about a sale.
+    pub fn parse(comment: &str) -> Option<Result<SoldJob, NotSold>> {
+        comment.strip_prefix(PREFIX).map(SoldJob::parse_line)
+    }
+
+    /// Which part of the plan is a task's, counted from 0.
+    pub fn number_of(&self, task: u32) -> u32 {
+        let found = self.tasks.binary_search(&task).unwrap_or(0);
+        u32::try_from(found).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_ascend() {
+        let of = |tasks: &str| {
+            format!(
+                "libra:v=1:token=17:submitted=1:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+                 chunks=1:processors=1:memory=0:scatter=0:count=3:at=n1*3*0.525:tasks={tasks}"
+            )
+        };
+        let job = SoldJob::parse(&of("1-2,7")).expect("ours").expect("read");
+        assert_eq!([1, 2, 7].map(|task| job.number_of(task)), [0, 1, 2]);
+        // A task would find the part of another.
+        for tasks in ["7,1-2", "1,1,2", ""] {
+            let read = SoldJob::parse(&of(tasks)).expect("ours");
+            assert!(read.is_err(), "{tasks}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What a job claims to have been sold, held against slurmctld's own record of it.
+//!
+//! A prolog is told what was sold by its environment, and users can write into that: by libslurm's own call at the submission,
+//! and with every step that they start themselves. So the environment only says that there is something to ask for. What counts
+//! is the admin comment of this very job, which slurmctld lets nobody but Slurm's administrators write, and which names neither a
+//! job nor a user because it is found by them.
+
+use super::array::{HELD, NOTHING, PREFIX};
+
+/// What slurmctld has on record of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// There is no such job.
+    Unknown,
+    /// A job.
+    Job(JobRecord),
+}
+
+/// A job of slurmctld's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRecord {
+    /// User number of its owner.
+    pub user: u32,
+    /// Nodes that it has, 0 where it waits.
+    pub nodes: u32,
+    /// It has the node that asks, and is not over but for its epilogs.
+    pub is_here: bool,
+    /// It is about to run, or runs, or is suspended: neither waiting nor over.
+    pub is_running: bool,
+    /// Its admin comment, empty for none.
+    pub admin_comment: String,
+}
+
+impl JobRecord {
+    /// Was it held, and is asked anew just now?
+    pub fn is_undecided(&self) -> bool {
+        self.is_running && self.admin_comment.starts_with(HELD)
+    }
+}
+
+impl Record {
+    /// Has slurmctld this job on the node that asked?
+    pub fn is_here(&self) -> bool {
+        matches!(self, Record::Job(job) if job.is_here)
+    }
+
+    /// As text, for the way from one process to another.
+    pub fn to_text(&self) -> String {
+        match self {
+            Record::Unknown => "unknown\n".to_string(),
+            Record::Job(job) => format!(
+                "job {} {} {} {}\n{}",
+                job.user,
+                job.nodes,
+                u8::from(job.is_here),
+                u8::from(job.is_running),
+                job.admin_comment
+            ),
+        }
+    }
+
+    /// From [`Record::to_text`]; none for anything else.
+    pub fn from_text(text: &str) -> Option<Record> {
+        let (head, comment) = text.split_once('\n')?;
+        let words: Vec<&str> = head.split(' ').collect();
+        match words[..] {
+            ["unknown"] => Some(Record::Unknown),
+            ["job", user, nodes, is_here, is_running] => Some(Record::Job(JobRecord {
+                user: user.parse().ok()?,
+                nodes: nodes.parse().ok()?,
+                is_here: is_here == "1",
+                is_running: is_running == "1",
+                admin_comment: comment.to_string(),
+            })),
+            _ => None,
+        }
+    }
+}
+
+/// Asks slurmctld for a job by its number; none where it does not answer in time.
+pub type Ask<'a> = &'a dyn Fn(u32) -> Option<Record>;
+
+/// What becomes of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// This line was sold to this job.
+    Sold {
+        /// See [`libra_core::sold`].
+        line: String,
+        /// Nodes that the job has, at least 1.
+        nodes: u32,
+        /// Something else was claimed: what to say of it.
+        other: Option<String>,
+    },
+    /// Nothing was: why it is not believed.
+    Unrecorded(String),
+    /// It gave back what was sold to it when it was held, and has no share now: why.
+    GivenBack(String),
+    /// The job is over already.
+    Over,
+    /// Nobody can say.
+    Unknown(String),
+}
+
+/// Looks a claim up. `name`: Slurm's number of the job; `claimed`: the line that its environment has, if there is one to compare.
+pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Claim {
+    let record = match name.parse().map(ask) {
+        Err(_) => return Claim::Unknown(format!("'{name}' is no number of a job")),
+        Ok(None) => {
+            return Claim::Unknown(
+                "slurmctld did not say in time what was sold to it; see that it answers this node ('scontrol ping')"
+                    .to_string(),
+            );
+        }
+        Ok(Some(Record::Unknown)) => {
+            return Claim::Unrecorded("slurmctld knows no such job".to_string());
+        }
+        Ok(Some(Record::Job(record))) => record,
+    };
+    if record.user == user && (record.is_undecided() || record.admin_comment.starts_with(NOTHING)) {
+        return Claim::GivenBack("it was held, and has no share since".to_string());
+    }
+    let Some(line) = record.admin_comment.strip_prefix(PREFIX) else {
+        return Claim::Unrecorded(
+            "slurmctld has no record that anything was sold to it".to_string(),
+        );
+    };
+    if record.user != user {
+        return Claim::Unrecorded(format!(
+            "it is a job of user {user} here and of user {} in slurmctld's records",
+            record.user
+        ));
+    }
+    if !record.is_running {
+        return Claim::Over;
+    }
+    Claim::Sold {
+        line: line.to_string(),
+        nodes: record.nodes.max(1),
+        other: (claimed.is_some_and(|claimed| !is_of(claimed, line))).then(|| {
+            "its environment says something else than slurmctld's records, which count".to_string()
+        }),
+    }
+}
+
+/// Is this line the one on record, or the one that this job was sold before it was held?
+fn is_of(claimed: &str, line: &str) -> bool {
+    let was = line.rsplit_once(":was=").map(|(_, token)| token);
+    claimed == line
+        || was.is_some_and(|was| {
+            claimed
+                .split(':')
+                .any(|pair| pair.strip_prefix("token=") == Some(was))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(comment: &str) -> JobRecord {
+        JobRecord {
+            user: 1000,
+            nodes: 2,
+            is_here: true,
+            is_running: true,
+            admin_comment: comment.to_string(),
+        }
+    }
+
+    #[test]
+    fn only_the_record_of_this_job_counts() {
+        let with = |record: JobRecord| move |_: u32| Some(Record::Job(record.clone()));
+        let sold =
+            |line: &str, other: bool| match look_up("12", 1000, Some("x"), &with(record(line))) {
+                Claim::Sold {
+                    line,
+                    nodes: 2,
+                    other: said,
+                } => said.is_some() == other && line == "x",
+                _ => false,
+            };
+        assert!(sold("libra:x", false));
+        let Claim::Sold { line, other, .. } =
+            look_up("12", 1000, Some("forged"), &with(record("libra:x")))
+        else {
+            panic!("the record counts");
+        };
+        assert_eq!((line.as_str(), other.is_some()), ("x", true));
+        for (user, record) in [
+            (1000, record("")),
+            (1000, record("a comment of the administrator's")),
+            (1000, record(" libra:x")),
+            (1001, record("libra:x")),
+            (0, record("libra:x")),
+        ] {
+            let claim = look_up("12", user, Some("x"), &with(record));
+            assert!(matches!(claim, Claim::Unrecorded(_)), "{claim:?}");
+        }
+        let over = JobRecord {
+            is_running: false,
+            ..record("libra:x")
+        };
+        assert_eq!(look_up("12", 1000, Some("x"), &with(over)), Claim::Over);
+        let unknown = look_up("12", 1000, Some("x"), &|_| Some(Record::Unknown));
+        assert!(matches!(unknown, Claim::Unrecorded(_)));
+        let silent = look_up("12", 1000, Some("x"), &|_| None);
+        assert!(matches!(silent, Claim::Unknown(_)));
+        let no_number = look_up("12_3", 1000, Some("x"), &with(record("libra:x")));
+        assert!(matches!(no_number, Claim::Unknown(_)));
+    }
+
+    #[test]
+    fn what_was_sold_before_a_hold_is_no_forgery_and_no_promise() {
+        let with = |record: JobRecord| move |_: u32| Some(Record::Job(record.clone()));
+        let anew = "libra:v=1:token=9:at=n1*1*0.5:was=4";
+        for (claimed, forged) in [
+            ("v=1:token=4:at=n1*1*0.4", false),
+            ("v=1:token=5:at=n1*1*0.4", true),
+        ] {
+            let claim = look_up("12", 1000, Some(claimed), &with(record(anew)));
+            let Claim::Sold { other, .. } = claim else {
+                panic!("{claim:?}");
+            };
+            assert_eq!(other.is_some(), forged, "{claimed}");
+        }
+        for comment in ["libra-held:v=1:token=4", "libra-nothing:v=1:token=4"] {
+            let claim = look_up("12", 1000, Some("v=1:token=4"), &with(record(comment)));
+            assert!(matches!(claim, Claim::GivenBack(_)), "{claim:?}");
+            assert_eq!(
+                record(comment).is_undecided(),
+                comment.starts_with("libra-held")
+            );
+            let others = look_up("12", 1001, Some("v=1:token=4"), &with(record(comment)));
+            assert!(matches!(others, Claim::Unrecorded(_)), "{others:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_survives_its_way() {
+        for record in [
+            Record::Unknown,
+            Record::Job(record("")),
+            Record::Job(record("libra:v=1:a=b\nmore é")),
+        ] {
+            assert_eq!(Record::from_text(&record.to_text()), Some(record));
+        }
+        for text in ["", "job", "job 1 2 3\n", "job x 1 1 1\n", "no\n", "unknown"] {
+            assert_eq!(Record::from_text(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Jobs that wait longer than they were sold for: their shares go back, and are asked for anew. As `libra-pbs` does it.
+//!
+//! An accepted job starts at once, unless an administrator lets it wait (`scontrol hold`, `StartTime`, `Dependency`; users cannot), or Slurm
+//! does not start it. Meanwhile its share would lie idle.
+//!
+//! - A held job gives its share back, and what was set aside of its account's money. Its admin comment says so, so that it is known after a
+//!   restart, and no node takes for a promise what was one. When it is released, or runs, admission is asked anew: by the time that is
+//!   left until its deadline, at today's price. One that gets no share is held again; one that runs already goes on without a promise.
+//! - One that Slurm keeps waiting keeps its share until its deadline. From then on it holds nothing until it runs.
+//! - An array, and a job that was requeued, are not asked anew: they keep what they have while they are held, until their deadlines.
+
+use super::array::{HELD, NOTHING, SoldJob};
+use super::controller::Controller;
+use super::look::Look;
+use super::records::{Job, Rest, Rewrite, State};
+use libra_accounts::desk::Denied;
+use libra_accounts::payments::Payer;
+use libra_batch::verdict;
+use libra_core::book::BookError;
+use libra_core::decision::job::Request;
+use libra_core::sold::Sold;
+use libra_units::{credits, duration, percent};
+
+/// What stands before Libra's words, where a job's comment has others.
+const OURS: &str = " | libra: ";
+
+/// The comment of a job, with what its owner is told in the place of what was said before.
+fn told(comment: &str, text: &str) -> String {
+    let own = comment.split(OURS).next().unwrap_or_default().trim();
+    match own.is_empty() || own.starts_with("libra:") {
+        true => format!("libra: {text}"),
+        false => format!("{own}{OURS}{text}"),
+    }
+}
+
+impl Controller {
+    /// Takes back what waiting jobs do not hold any more, by records of `taken`.
+    pub(super) fn let_rest(
+        &mut self,
+        resting: &[(&Job, SoldJob, Rest)],
+        taken: f64,
+        now: f64,
+        look: &mut Look,
+    ) {
+        for (job, sold_job, rest) in resting {
+            let (sold, name) = (&sold_job.sold, job.name());
+            let mut released = 0;
+            for (part, _) in job.parts(sold_job) {
+                released += usize::from(self.book.release_waiting(&part, taken, now));
+            }
+            match rest {
+                Rest::Lapsed if released > 0 => look.log.push(format!(
+                    "job {name} waits past its deadline: its share is free until it runs"
+                )),
+                Rest::Lapsed => {}
+                // What happened to it after the records were taken stands.
+                Rest::Held if self.book.contains(&name) => {}
+                Rest::Held => {
+                    // It may have been held before it had a name here.
+                    if self.unnamed.remove(&sold.token).is_some() {
+                        self.book.drop_token(sold.token);
+                    }
+                    let text =
+                        "held: its share is given back, and is asked for anew when it is released";
+                    look.log.push(format!(
+                        "job {name} is held: its share is free, and is asked for anew when it is released"
+                    ));
+                    look.dropped.push(sold.clone());
+                    look.rewrites.push(Rewrite {
+                        job: job.id,
+                        admin_comment: format!("{HELD}{}", sold.line()),
+                        comment: told(&job.comment, text),
+                        hold: false,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Jobs that were held are released, or run: judged as if they were submitted now.
+    pub(super) fn ask_anew(&mut self, returned: &[(&Job, Sold)], now: f64, look: &mut Look) {
+        for (job, sold) in returned {
+            let name = job.name();
+            if self.book.contains(&name) {
+                continue;
+            }
+            let runs = job.state == State::Running;
+            let rewrite = |prefix: &str, line: String, text: &str, hold| Rewrite {
+                job: job.id,
+                admin_comment: format!("{prefix}{line}"),
+                comment: told(&job.comment, text),
+                hold,
+            };
+            look.rewrites.push(match self.sell_anew(job, &name, sold, now) {
+                Ok(None) => continue,
+                Ok(Some(anew)) => {
+                    let info = verdict::accepted(&anew, anew.price, true);
+                    look.log.push(format!(
+                        "job {name}: {} of a processor for {} credits, due in {} (asked anew after a hold)",
+                        percent(anew.share_on("")),
+                        credits(anew.price),
+                        duration::show(anew.request.terms.deadline),
+                    ));
+                    let line = format!("{}:was={}", anew.line(), sold.token);
+                    let text = format!("{info} (asked anew after a hold)");
+                    rewrite(super::array::PREFIX, line, &text, false)
+                }
+                Err(problem) if runs => {
+                    let text = format!("runs without a promise: {problem}");
+                    look.log.push(format!("job {name} {text}"));
+                    rewrite(NOTHING, sold.line(), &text, false)
+                }
+                Err(problem) => {
+                    let text = format!("{problem} (asked anew after a hold; held again: release it for another try, or cancel it and submit it anew)");
+                    look.log.push(format!("job {name}: {text}"));
+                    rewrite(HELD, sold.line(), &text, true)
+                }
+            });
+        }
+    }
+
+    /// None: not yet, somebody's name is to be looked up.
+    fn sell_anew(
+        &mut self,
+        job: &Job,
+        name: &str,
+        sold: &Sold,
+        now: f64,
+    ) -> Result<Option<Sold>, String> {
+        let mut request: Request = sold.request;
+        request.terms.deadline = sold.submitted + request.terms.deadline - now;
+        if request.terms.deadline <= 0.0 {
+            return Err("refused (deadline): it was held past its deadline".to_string());
+        }
+        let payer = match self.payer_anew(job, sold, request.terms.budget, now) {
+            None => return Ok(None),
+            Some(payer) => payer.map_err(|denied| denied.text())?,
+        };
+        let given: Vec<&str> = match job.state {
+            State::Running => job.nodes.iter().map(String::as_str).collect(),
+            // It is pinned to them.
+            _ => (sold.places.iter().map(|place| place.node.as_str())).collect(),
+        };
+        let allowed: Vec<bool> = (0..self.book.node_count())
+            .map(|index| given.contains(&self.book.node_name(index)))
+            .collect();
+        let admitted = match self.book.admit_among(&request, Some(&allowed), now) {
+            Ok(admitted) => admitted,
+            Err(BookError::Refused(refusal)) => {
+                // It cannot be changed any more, so nothing is offered.
+                let node = |index| self.book.node_name(index).to_string();
+                let text = verdict::refused(&refusal, 1, &node, &|_| None);
+                let text = text.lines().next().unwrap_or_default();
+                return Err(text.trim_start_matches("libra: ").to_string());
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        let anew = (self.sell(&request, 1, &admitted, payer.as_ref(), now))
+            .map_err(|denied| denied.text())?;
+        self.unnamed.remove(&anew.token);
+        // Its token was given just now, and its name is not in the book.
+        let mut bound = self.book.bind(anew.token, name, now);
+        if job.state == State::Running {
+            bound = bound.and_then(|()| self.book.started(name, now));
+        }
+        bound.map_err(|error| error.to_string())?;
+        Ok(Some(anew))
+    }
+
+    /// Who pays for it from now on: the account that did, if it still may. None: not known yet.
+    fn payer_anew(
+        &mut self,
+        job: &Job,
+        sold: &Sold,
+        budget: f64,
+        now: f64,
+    ) -> Option<Result<Option<Payer>, Denied>> {
+        if !self.desk.is_on() {
+            return Some(Ok(None));
+        }
+        let known = sold.payer.as_deref().and_then(|name| name.split_once(':'));
+        if let Some(("user", user)) = known {
+            return Some(self.desk.payer(user, None, budget, now));
+        }
+        let Some(user) = self.users.get(&job.user) else {
+            self.unknown_users.push(job.user);
+            return None;
+        };
+        let project = known.map(|(_, project)| project);
+        let user = user.as_deref().unwrap_or_default();
+        Some(self.desk.payer(user, project, budget, now))
+    }
+}

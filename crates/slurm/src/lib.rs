@@ -1,0 +1,47 @@
+//! Libra inside Slurm: what its plugins ask, answered; plain Rust, without Slurm's own types.
+//!
+//! [`controller`] decides inside slurmctld, over a [`libra_core::book::Book`]. [`node`] begins, joins and ends jobs on a
+//! node, over the host's registry and cgroups, and believes only what [`claim`] finds on record. The plugins (`slurm-plugins/`) turn Slurm's structures into these
+//! modules' and back, and decide nothing.
+//!
+//! Slurm's own records are the truth: every accepted job carries what was sold to it in its admin comment
+//! ([`array`]), which users cannot change. The book is built from the records after a restart of slurmctld, and
+//! compared with them every second or so ([`records`], [`look`]): Slurm tells a plugin neither a job's number nor its end.
+
+pub mod array;
+pub mod claim;
+pub mod controller;
+pub mod held;
+pub mod look;
+pub mod node;
+mod nodes;
+pub mod options;
+pub mod payment;
+mod quote;
+#[cfg(test)]
+mod quote_tests;
+pub mod records;
+mod refusal;
+mod rules;
+pub mod submission;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use rules::Change;
+
+/// Name of the variable in a job's prolog environment that has what was sold. Slurm puts `SPANK_` before it on the node. There it
+/// only tells that there is something to ask slurmctld for ([`claim`]).
+pub const SOLD_VARIABLE: &str = "LIBRA_SOLD";
+
+/// Option of a job that is a question, or comes with a kept quote: see [`libra_batch::quote`].
+pub const QUOTE_OPTION: &str = "sla-quote";
+
+/// Users' options, in the order in which they are described: the option, and the key of [`libra_wording::terms`].
+pub const OPTIONS: [(&str, &str); 5] = [
+    ("estimate", "estimate"),
+    ("sla-deadline", "deadline"),
+    ("budget", "budget"),
+    ("deadline-type", "deadline_type"),
+    ("penalty-rate", "penalty_rate"),
+];

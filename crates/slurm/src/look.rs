@@ -1,0 +1,432 @@
+//! A look at Slurm's own records: acceptances find their jobs, and what started, moved, was requeued or ended is noticed.
+//!
+//! The records are taken as the truth about everything but acceptances that are younger than they are.
+
+use super::array::{SoldJob, is_ours};
+use super::controller::Controller;
+use super::records::{Job, Partition, Records, Rest, Rewrite, State, rest, returned, snapshot};
+use libra_batch::verdict;
+use libra_core::book::{BookError, Phase, Snapshot};
+use libra_core::sold::Sold;
+use libra_metrics::{Counts, Outcome};
+use libra_units::{credits, duration, indices};
+use std::collections::{HashMap, HashSet};
+
+/// An acceptance whose job is not in records that were taken so many seconds later has none: another plugin or Slurm itself
+/// refused it, or it was only a test.
+const UNNAMED: f64 = 2.0;
+
+/// The same, for one that most likely was a test.
+const UNNAMED_TEST: f64 = 0.1;
+
+/// Slurm's times are whole seconds, and a job may be written down a moment after its end.
+const SECONDS_CUT: f64 = 2.0;
+
+/// So many seconds after a start nodes that have not answered are taken to be down.
+const NODES_ANSWER: f64 = 10.0;
+
+/// Tasks of an array that are to be told their node and let go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// As Slurm wants it: `12_[1-3]`.
+    pub tasks: String,
+    /// The node.
+    pub node: String,
+}
+
+/// What a look has brought.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Look {
+    /// Lines for the log.
+    pub log: Vec<String>,
+    /// Tasks to be told their nodes.
+    pub pins: Vec<Pin>,
+    /// Jobs of which slurmctld is to have something else on record.
+    pub rewrites: Vec<Rewrite>,
+    /// What was sold and has no job, or whose job gave it back: what is held for it is free again.
+    pub dropped: Vec<Sold>,
+    /// What it has found to have happened.
+    pub counts: Counts,
+}
+
+/// Records, with all that can be made of them without the book: who shares the book with others keeps it to himself only
+/// while they are taken.
+pub struct Prepared<'a> {
+    records: &'a Records,
+    snapshot: Snapshot,
+    problems: Vec<String>,
+    /// Has a node of Libra's not been heard of yet?
+    unknown: bool,
+    libra_nodes: HashSet<String>,
+    partitions: Vec<Partition>,
+    features: HashMap<String, Vec<String>>,
+    sold_jobs: HashSet<u32>,
+    newest_job: u32,
+    pins: Vec<Pin>,
+    ended: Vec<Ended<'a>>,
+    /// Waiting jobs that hold nothing.
+    resting: Vec<(&'a Job, SoldJob, Rest)>,
+    /// Jobs that were held and are not any more, and what they were sold before.
+    returned: Vec<(&'a Job, Sold)>,
+}
+
+/// A job that was sold something and has ended.
+struct Ended<'a> {
+    job: &'a Job,
+    name: String,
+    sold: SoldJob,
+    /// The jobs of the book that it is, each with the number of its plan.
+    parts: Vec<(String, u32)>,
+}
+
+impl Ended<'_> {
+    fn new(job: &Job) -> Option<Ended<'_>> {
+        let sold = match SoldJob::parse(&job.admin_comment) {
+            Some(Ok(sold)) if job.state == State::Ended => sold,
+            _ => return None,
+        };
+        Some(Ended {
+            job,
+            name: job.name(),
+            parts: job.parts(&sold),
+            sold,
+        })
+    }
+}
+
+impl<'a> Prepared<'a> {
+    /// `wanted`: partitions whose processors jobs with terms share; none: those with `OverSubscribe=FORCE`.
+    pub fn new(records: &'a Records, wanted: &[String]) -> Prepared<'a> {
+        let libra_nodes: HashSet<String> = (records.partitions.iter())
+            .filter(|partition| partition.is_shared(wanted))
+            .flat_map(|partition| partition.nodes.iter().cloned())
+            .collect();
+        let (mut sold_jobs, mut newest_job) = (HashSet::new(), 0);
+        for job in &records.jobs {
+            let array = job.array.as_ref().map(|array| array.array);
+            newest_job = newest_job.max(job.id).max(array.unwrap_or(0));
+            if job.state != State::Ended && is_ours(&job.admin_comment) {
+                sold_jobs.insert(job.id);
+                sold_jobs.extend(array);
+            }
+        }
+        let (snapshot, problems) = snapshot(records, &|name| libra_nodes.contains(name));
+        Prepared {
+            records,
+            snapshot,
+            problems,
+            unknown: (records.nodes.iter())
+                .any(|node| node.unknown && libra_nodes.contains(&node.name)),
+            libra_nodes,
+            partitions: records.partitions.clone(),
+            features: (records.nodes.iter())
+                .filter(|node| !node.features.is_empty())
+                .map(|node| (node.name.clone(), node.features.clone()))
+                .collect(),
+            sold_jobs,
+            newest_job,
+            pins: pins(records),
+            ended: records.jobs.iter().filter_map(Ended::new).collect(),
+            resting: (records.jobs.iter())
+                .filter_map(|job| {
+                    let sold = SoldJob::parse(&job.admin_comment)?.ok()?;
+                    let rest = rest(job, &sold.sold, records.taken)?;
+                    Some((job, sold, rest))
+                })
+                .collect(),
+            returned: (records.jobs.iter())
+                .filter_map(|job| Some((job, returned(job)?)))
+                .collect(),
+        }
+    }
+}
+
+/// Is there a job of what was sold, or was there one a short time ago?
+fn has_job(sold: &Sold, snapshot: &Snapshot, ended: &[Ended<'_>]) -> bool {
+    let tokens = sold.token..sold.token.saturating_add(u64::from(sold.count));
+    (snapshot.jobs.iter()).any(|job| tokens.contains(&job.token))
+        || (ended.iter()).any(|ended| ended.sold.sold.token == sold.token)
+}
+
+impl Controller {
+    /// Takes records of jobs, nodes and partitions. The first ones make the book, later ones are compared with it.
+    ///
+    /// # Errors
+    /// When the records are too old or contradict themselves; the book is as it was then.
+    pub fn look(&mut self, records: &Records, now: f64) -> Result<Look, BookError> {
+        let mut prepared = Prepared::new(records, self.wanted());
+        self.take(&mut prepared, now)
+    }
+
+    /// As [`Controller::look`]. What was taken before is in `prepared` then, to be dropped by the caller when it likes.
+    ///
+    /// # Errors
+    /// As [`Controller::look`].
+    pub fn take(&mut self, prepared: &mut Prepared<'_>, now: f64) -> Result<Look, BookError> {
+        let records = prepared.records;
+        let mut look = Look::default();
+        std::mem::swap(&mut self.libra_nodes, &mut prepared.libra_nodes);
+        let first = self.read.is_none();
+        // Before the nodes have answered after a start of slurmctld every job would be refused.
+        if first && now - self.begun < NODES_ANSWER && prepared.unknown {
+            return Ok(look);
+        }
+        for node in &mut prepared.snapshot.nodes {
+            node.processors = self.reserve.leaves(node.processors);
+        }
+        self.let_rest(&prepared.resting, records.taken, now, &mut look);
+        let problems = match first {
+            true => self.book.rebuild(&prepared.snapshot)?,
+            false => {
+                let snapshot = &mut prepared.snapshot;
+                self.name_accepted(snapshot, now, &mut look);
+                self.end(&prepared.ended, records, now, &mut look);
+                self.follow(snapshot, now, &mut look);
+                let differences = self.book.reconcile(snapshot, now)?;
+                let mut dropped = Vec::new();
+                let mut tests = std::mem::take(&mut self.tests);
+                tests.retain(|&(token, submitted)| {
+                    let looked_for = submitted < records.taken - UNNAMED_TEST;
+                    if looked_for && self.book.drop_token(token) {
+                        dropped.push(token);
+                    }
+                    !looked_for
+                });
+                self.tests = tests;
+                let of_tests = dropped.len();
+                dropped.extend(self.book.drop_unnamed(records.taken - UNNAMED));
+                let sold: Vec<Sold> = (dropped.iter())
+                    .filter_map(|token| self.unnamed.remove(token))
+                    .collect();
+                // Of an array the first token stands for all: the task whose token it was may have gone without a record.
+                look.dropped.extend(
+                    sold.into_iter()
+                        .filter(|sold| !has_job(sold, snapshot, &prepared.ended)),
+                );
+                dropped.drain(..of_tests);
+                if !dropped.is_empty() {
+                    let dropped = dropped.len();
+                    look.log
+                        .push(format!("{dropped} acceptances have no job, taken back"));
+                }
+                look.counts
+                    .vanish(differences.vanished.len(), differences.waited);
+                look.log
+                    .extend((differences.vanished.iter()).map(|id| format!("job {id} is gone")));
+                look.log.extend(
+                    differences
+                        .found
+                        .iter()
+                        .map(|id| format!("job {id} was found")),
+                );
+                differences.problems
+            }
+        }
+        .into_iter()
+        .chain(std::mem::take(&mut prepared.problems));
+        look.log
+            .extend(problems.map(|problem| format!("not taken: {problem}")));
+        self.set_partitions(
+            &mut prepared.partitions,
+            &mut prepared.features,
+            &records.nodes,
+        );
+        std::mem::swap(&mut self.sold_jobs, &mut prepared.sold_jobs);
+        self.newest_job = self.newest_job.max(prepared.newest_job);
+        self.book.refresh_waiting(now);
+        self.ask_anew(&prepared.returned, now, &mut look);
+        self.rewrites.clone_from(&look.rewrites);
+        look.pins = std::mem::take(&mut prepared.pins);
+        look.counts.withdrawn += self.book.take_withdrawn();
+        if first {
+            look.log.push(format!(
+                "{} nodes, {} jobs with terms",
+                self.book.node_count(),
+                self.book.job_count()
+            ));
+        }
+        self.read = Some(records.taken);
+        Ok(look)
+    }
+
+    /// Acceptances get the numbers of their jobs.
+    fn name_accepted(&mut self, snapshot: &Snapshot, now: f64, look: &mut Look) {
+        for job in &snapshot.jobs {
+            let Some(id) = &job.id else { continue };
+            if job.token != 0
+                && !self.book.contains(id)
+                && self.book.bind(job.token, id, now).is_ok()
+            {
+                self.unnamed.remove(&job.token);
+                look.log.push(format!(
+                    "job {id}: {} of a processor for {} credits, due in {}",
+                    libra_units::percent(job.places.first().map_or(0.0, |place| place.share)),
+                    credits(job.price),
+                    duration::show(job.submitted + job.request.terms.deadline - now),
+                ));
+            }
+        }
+    }
+
+    /// Jobs that have ended leave the book, and their deadlines are judged.
+    fn end(&mut self, all: &[Ended<'_>], records: &Records, now: f64, look: &mut Look) {
+        // Slurm shows them for minutes, and the look before has seen to those that had ended then.
+        let seen = self.read.unwrap_or(0.0) - SECONDS_CUT;
+        let is_new = |ended: &&Ended<'_>| !(0.0 < ended.job.ended && ended.job.ended < seen);
+        for ended in all.iter().filter(is_new) {
+            let never_began = self.name_ended(ended, records, now);
+            let Ended { job, name, .. } = ended;
+            look.counts.end_many(Outcome::Cancelled, never_began as u64);
+            if never_began > 0 {
+                look.log.push(format!(
+                    "job {name} was ended before it was done: {never_began} of its tasks never began"
+                ));
+            }
+            if !self.book.contains(name) {
+                continue;
+            }
+            let sold = &ended.sold.sold;
+            let ended = if job.ended > sold.submitted {
+                job.ended.min(now)
+            } else {
+                now
+            };
+            let took = ended - sold.submitted;
+            // Slurm's times are whole seconds, cut off.
+            let kept = match (job.cut_short, job.failed) {
+                (true, _) => "was ended before it was done".to_string(),
+                // A task that its node refused looks the same as a program that did not succeed.
+                (false, true) => verdict::failed(sold, took),
+                (false, false) => verdict::kept(sold, took),
+            };
+            let outcome = Outcome::of(took, sold.request.terms.deadline, job.cut_short);
+            (look.counts).end(outcome.but_failed(job.failed));
+            // It is in the book, so this cannot fail.
+            let _ = self.book.ended(name, now);
+            look.log.push(format!(
+                "job {name} {kept}: ended after {} of {}, price {}{}",
+                duration::show(took),
+                duration::show(sold.request.terms.deadline),
+                credits(sold.price),
+                verdict::paid_back(sold, took),
+            ));
+        }
+    }
+
+    /// A job that came and went between two looks has its share still under the token alone. Returns how many tasks of an
+    /// array were taken back that never began.
+    fn name_ended(&mut self, ended: &Ended<'_>, records: &Records, now: f64) -> usize {
+        let Ended { job, sold, .. } = ended;
+        let token = sold.sold.token;
+        // Mostly it is long gone, and the tokens with it.
+        let tokens = token..token.saturating_add(u64::from(sold.sold.count));
+        if !tokens.into_iter().any(|token| self.book.has_token(token)) {
+            return 0;
+        }
+        let array = match &job.array {
+            Some(array) if array.tasks.is_empty() => array.array,
+            _ => {
+                for (name, number) in &ended.parts {
+                    if !self.book.contains(name) {
+                        // Its own share may be gone already.
+                        let _ = self.book.bind(token + u64::from(*number), name, now);
+                    }
+                }
+                return 0;
+            }
+        };
+        // An array of which tasks were cancelled before they had records of their own; Slurm does not say any more which.
+        let own: HashSet<u32> = (records.jobs.iter())
+            .filter_map(|other| other.array.as_ref())
+            .filter(|other| other.array == array)
+            .flat_map(|other| other.tasks.iter().copied())
+            .collect();
+        let mut taken_back = 0;
+        for task in sold.tasks.iter().filter(|task| !own.contains(task)) {
+            let number = u64::from(sold.number_of(*task));
+            if !self.book.contains(&format!("{array}_{task}"))
+                && self.book.cancel_token(token + number, now).is_ok()
+            {
+                taken_back += 1;
+            }
+        }
+        taken_back
+    }
+
+    /// Jobs that Slurm runs elsewhere than planned count there. What the book knows of their progress is as good as what
+    /// the records would say, so that is taken out of them.
+    fn follow(&mut self, snapshot: &mut Snapshot, now: f64, look: &mut Look) {
+        for job in &mut snapshot.jobs {
+            let Some(id) = job.id.as_ref().filter(|id| self.book.contains(id)) else {
+                continue;
+            };
+            for place in &mut job.places {
+                place.cput = 0.0;
+            }
+            if job.phase != Phase::Running {
+                continue;
+            }
+            let Ok(planned) = self.book.places(id) else {
+                continue;
+            };
+            let same = planned.len() == job.places.len()
+                && (planned.iter()).all(|p| {
+                    (job.places.iter())
+                        .any(|given| p.node == given.node && p.chunks == given.chunks)
+                });
+            if same {
+                continue;
+            }
+            let given: Vec<(String, u32)> = (job.places.iter())
+                .map(|place| (place.node.clone(), place.chunks))
+                .collect();
+            match self.book.moved(id, &given, now) {
+                Ok(()) => look.log.push(format!(
+                    "job {id} runs on {}, not where it was planned",
+                    (given
+                        .iter()
+                        .map(|(node, _)| node.as_str())
+                        .collect::<Vec<_>>())
+                    .join(" and ")
+                )),
+                Err(error) => look
+                    .log
+                    .push(format!("job {id} runs elsewhere than planned: {error}")),
+            }
+        }
+    }
+}
+
+/// Waiting tasks of arrays that were planned for several nodes and not told them yet.
+fn pins(records: &Records) -> Vec<Pin> {
+    let mut pins = Vec::new();
+    for job in &records.jobs {
+        let Job {
+            array: Some(array),
+            state: State::Pending,
+            held: true,
+            pinned: false,
+            ..
+        } = job
+        else {
+            continue;
+        };
+        let Some(Ok(sold)) = SoldJob::parse(&job.admin_comment) else {
+            continue;
+        };
+        let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+        for &task in &array.tasks {
+            let plan = sold.sold.plan(sold.number_of(task));
+            let Some(place) = plan.first() else { continue };
+            match groups.iter_mut().find(|(node, _)| *node == place.node) {
+                Some((_, tasks)) => tasks.push(task),
+                None => groups.push((place.node.clone(), vec![task])),
+            }
+        }
+        pins.extend(groups.into_iter().map(|(node, tasks)| Pin {
+            tasks: format!("{}_[{}]", array.array, indices::show(&tasks)),
+            node,
+        }));
+    }
+    pins
+}

@@ -1,0 +1,420 @@
+//! A node's side: a job begins, its tasks come, it ends.
+//!
+//! Each call is a process of its own that opens the host anew: what there is to know is in the registry and in the kernel's
+//! cgroups.
+//!
+//! Here a job is called by Slurm's number alone, also a task of an array: a prolog is told of no array. What was sold
+//! to an array is the same for all its tasks, and a node has one share for them.
+//!
+//! Invariants: nothing is begun that slurmctld's own record of this job does not say ([`super::claim`]); a job without a claim is asked
+//! nothing about. A job that was sold something is in the registry from its prolog to its epilog, or a refusal of its
+//! tasks is on record, or the site admits without a promise. Nothing here ends a job that has a process.
+
+use super::claim::{Ask, Claim, look_up};
+use libra_config::VersionChoice;
+use libra_config::{OnFault, WithoutTerms};
+use libra_core::sold::Sold;
+use libra_host::batch::BatchJob;
+use libra_host::entry::Exit;
+use libra_host::{Host, HostError};
+use libra_metrics::Rejection;
+use libra_system::clock;
+use std::path::PathBuf;
+
+/// Seconds beyond its longest time in Slurm after which a job without processes is taken for left over: for Slurm's
+/// OverTimeLimit and KillWait, and a slurmd that is slow.
+const LEFT_OVER: f64 = 600.0;
+
+/// So many seconds after its prolog nobody asks whether Slurm has given a job up.
+const JUST_BEGUN: f64 = 10.0;
+
+/// Where it is on record that tasks of a job are refused: one file per job, with the reason, below the registry's directory.
+const REFUSED: &str = "refused";
+
+/// A job that Slurm is about to start on this node.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Starting<'a> {
+    /// Slurm's number for it.
+    pub name: &'a str,
+    /// User number of its owner.
+    pub user: u32,
+    /// What its environment says was sold to it ([`libra_core::sold`]); none for a job without terms. Users can write it.
+    pub claimed: Option<&'a str>,
+    /// Slurm's name for this node.
+    pub node: &'a str,
+}
+
+/// A job that Slurm starts on this node, as slurmctld's records have it.
+struct Recorded<'a> {
+    name: &'a str,
+    user: u32,
+    line: &'a str,
+    node: &'a str,
+    nodes: u32,
+}
+
+/// What becomes of a process that is about to be a task.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Joined {
+    /// It is held to its job's share. The job's deadline, Unix time.
+    Held(f64),
+    /// It is where jobs are that were promised nothing.
+    BestEffort,
+    /// It was left where it is.
+    LeftAlone,
+    /// It must not run: why.
+    Refused(String),
+}
+
+/// A job begins here: its cgroup is made, and all shares are taken anew. What it claims and slurmctld has no record of, or no
+/// host could keep, is logged and counted, and the job goes on as one without terms.
+///
+/// # Errors
+/// Why it is not held to what was sold to it, in words for slurmd's log. Whether its tasks run all the same says `[slurm]
+/// on-fault`, to [`join`].
+pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result<(), String> {
+    end_leftovers(host);
+    forgive(host, job.name);
+    let begun = match job.claimed {
+        None => Ok(false),
+        Some(claimed) => {
+            end_given_up(host, &|job| ask(job).map(|record| !record.is_here()));
+            let begun = begin_claimed(host, job, claimed, ask, now);
+            adjust(host);
+            begun
+        }
+    };
+    let problem = match begun {
+        Ok(true) => return Ok(()),
+        Ok(false) => {
+            // Numbers are given again one day; this one's tasks are not those of the job that had it.
+            forget(host, job.name).unwrap_or_else(|error| log::error!("job {}: {error}", job.name));
+            return Ok(());
+        }
+        Err(problem) => problem,
+    };
+    let problem = format!("job {} is not held to its share: {problem}", job.name);
+    // One that is in the registry without a cgroup needs no further record.
+    if host.config().slurm.on_fault == OnFault::Refuse && host.usage(job.name).is_err() {
+        if let Err(error) = refuse(host, job.name, &problem) {
+            return Err(format!("{problem}; its tasks run all the same: {error}"));
+        }
+    }
+    Err(problem)
+}
+
+/// Has it begun with a promise?
+fn begin_claimed(
+    host: &Host,
+    job: &Starting<'_>,
+    claimed: &str,
+    ask: Ask<'_>,
+    now: f64,
+) -> Result<bool, String> {
+    let (line, nodes) = match look_up(job.name, job.user, Some(claimed), ask) {
+        Claim::Sold { line, nodes, other } => {
+            if let Some(reason) = other {
+                reject(host, job.name, &reason);
+            }
+            (line, nodes)
+        }
+        Claim::Unrecorded(reason) => {
+            let reason = format!("{reason}; it gets what a job without terms gets");
+            reject(host, job.name, &reason);
+            return Ok(false);
+        }
+        Claim::GivenBack(reason) => {
+            log::info!(
+                "job {}: {reason}; it gets what a job without terms gets",
+                job.name
+            );
+            return Ok(false);
+        }
+        Claim::Over => {
+            log::info!("job {} is over before it began here", job.name);
+            return Ok(false);
+        }
+        Claim::Unknown(problem) => return Err(problem),
+    };
+    let recorded = Recorded {
+        name: job.name,
+        user: job.user,
+        line: &line,
+        node: job.node,
+        nodes,
+    };
+    begin(host, &recorded, now)
+}
+
+/// A claim that is not believed: said, and counted.
+fn reject(host: &Host, name: &str, reason: &str) {
+    log::warn!("job {name} claims what was not sold to it: {reason}");
+    if let Err(error) = host.reject_claim(Rejection::Unrecorded) {
+        log::error!("not counted: {error}");
+    }
+}
+
+fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
+    let sold = Sold::parse(job.line).map_err(|error| error.to_string())?;
+    let slots = u64::from(chunks_here(&sold, job))
+        .saturating_mul(u64::from(sold.request.shape.processors_per_chunk));
+    let batch = BatchJob {
+        id: job.name.to_string(),
+        request: sold.request,
+        slots: u32::try_from(slots.max(1)).unwrap_or(u32::MAX),
+        share: sold.share_on(job.node),
+        price: sold.price,
+        elapsed: (now - sold.submitted).clamp(0.0, 1e10),
+        user: job.user,
+    };
+    let unenforced = match host.begin(&batch) {
+        // It began here before and Slurm starts it anew, without an epilog in between.
+        Err(HostError::Id { .. }) if host.usage(job.name).is_ok() => {
+            host.end(job.name).and_then(|_| host.begin(&batch))
+        }
+        other => other,
+    };
+    match unenforced {
+        // Counted where it was found.
+        Err(error @ HostError::NoRoom { .. }) => {
+            log::warn!("{error}");
+            Ok(false)
+        }
+        Err(error) => Err(error.to_string()),
+        Ok(Some(reason)) if host.config().cgroup.version != VersionChoice::Off => Err(reason),
+        Ok(_) => Ok(true),
+    }
+}
+
+/// Chunks of the job on this node: as planned, or evenly over its nodes where Slurm has put it elsewhere, or it is one task of
+/// an array, and the plan does not say which.
+fn chunks_here(sold: &Sold, job: &Recorded<'_>) -> u32 {
+    let even = sold.request.shape.chunks.div_ceil(job.nodes.max(1));
+    let plan = sold.plan(0);
+    if sold.count != 1 || plan.len() != job.nodes as usize {
+        return even;
+    }
+    (plan.iter().find(|place| place.node == job.node)).map_or(even, |place| place.chunks)
+}
+
+/// A process becomes a task of a job that began here, or of one that was sold nothing.
+pub fn join(host: &Host, name: &str, pid: i32, ask: Ask<'_>) -> Joined {
+    let refuse = host.config().slurm.on_fault == OnFault::Refuse;
+    if let (true, Some(problem)) = (refuse, refusal(host, name)) {
+        return Joined::Refused(problem);
+    }
+    let joined = match host
+        .join(name, pid)
+        .or_else(|error| match again(host, name, ask)? {
+            Some(job) => match host.begin(&job) {
+                // Another task has begun it meanwhile.
+                Ok(_) | Err(HostError::Id { .. }) => host.join(name, pid),
+                Err(error) => Err(error),
+            },
+            None => Err(error),
+        }) {
+        Ok(entry) => {
+            return Joined::Held(entry.submitted_unix + entry.request.terms.deadline);
+        }
+        Err(HostError::UnknownJob(_)) => without_terms(host, name, pid),
+        Err(error) if refuse => return Joined::Refused(error.to_string()),
+        Err(error) => Err(error),
+    };
+    joined.unwrap_or_else(|error| {
+        log::error!("a task of job {name} runs as Slurm started it: {error}");
+        Joined::LeftAlone
+    })
+}
+
+/// A job that was here, had its epilog, and has a task again: Slurm has started it anew without a prolog. It does so when a
+/// requeued job is let go before its credentials have expired, as `scontrol update … starttime=now` does.
+///
+/// # Errors
+/// When slurmctld does not say that it is still the job that it was.
+fn again(host: &Host, name: &str, ask: Ask<'_>) -> Result<Option<BatchJob>, HostError> {
+    let Ok(Some(known)) = host.registry().read(name) else {
+        return Ok(None);
+    };
+    let ended = !known.is_live() && known.begun.is_some() && known.boot == clock::boot_id();
+    if !ended {
+        return Ok(None);
+    }
+    match look_up(name, known.user, None, ask) {
+        Claim::Sold { .. } => {}
+        Claim::Unrecorded(reason) => {
+            reject(host, name, &reason);
+            return Ok(None);
+        }
+        Claim::Over | Claim::GivenBack(_) => return Ok(None),
+        Claim::Unknown(reason) => {
+            return Err(HostError::NoCap {
+                id: name.to_string(),
+                reason,
+            });
+        }
+    }
+    Ok(Some(BatchJob {
+        id: known.id.clone(),
+        request: known.request,
+        slots: known.slots,
+        share: known.share,
+        price: known.price,
+        elapsed: (clock::since_boot() - known.submitted).max(0.0),
+        user: known.user,
+    }))
+}
+
+fn forget(host: &Host, name: &str) -> Result<(), HostError> {
+    if host
+        .registry()
+        .read(name)?
+        .is_some_and(|known| !known.is_live())
+    {
+        let _lock = host.registry().lock()?;
+        host.registry().remove(name)?;
+    }
+    Ok(())
+}
+
+fn without_terms(host: &Host, name: &str, pid: i32) -> Result<Joined, HostError> {
+    let rule = host.config().slurm.without_terms;
+    let placed = rule == WithoutTerms::BestEffort && host.place_best_effort(name, pid)?;
+    Ok(match placed {
+        true => Joined::BestEffort,
+        false => Joined::LeftAlone,
+    })
+}
+
+/// A task of a job has ended. `script`: what wait(2) said of the batch script, if it was that. What the job has used by now is written down: the group that Slurm made for it goes with its
+/// last step, before the epilog.
+///
+/// # Errors
+/// When the registry fails.
+pub fn left(host: &Host, name: &str, script: Option<i32>) -> Result<(), HostError> {
+    let noted = match script {
+        Some(status) => host.note_exit(name, Exit::of_wait(status)),
+        None => Ok(()),
+    };
+    match noted.and_then(|()| host.note_usage(name)) {
+        Err(HostError::UnknownJob(_)) => Ok(()),
+        other => other,
+    }
+}
+
+/// A job ends here: what is left of it in a cgroup made here is killed, that cgroup removed, and all shares are taken anew. Returns the processor
+/// seconds that it used here; none where it was not here.
+///
+/// # Errors
+/// When its processes do not go or the registry fails.
+pub fn epilog(host: &Host, name: &str) -> Result<Option<f64>, HostError> {
+    forgive(host, name);
+    let used = match host.end(name) {
+        Ok(entry) => {
+            adjust(host);
+            Some(entry.ending.map_or(0.0, |ending| ending.used))
+        }
+        Err(HostError::UnknownJob(_)) => None,
+        Err(error) => return Err(error),
+    };
+    host.remove_unused()?;
+    Ok(used)
+}
+
+/// Where no agent runs, nobody else would make room for a job that comes, or give on what one leaves.
+fn adjust(host: &Host) {
+    if let Err(error) = host.adjust() {
+        log::error!("shares were not taken anew: {error}");
+    }
+}
+
+/// Ends jobs whose epilog never came, because slurmd was killed meanwhile: they have no process, and their time in Slurm is up.
+///
+/// That time is at most the deadline and the estimate, from the prolog on. A job may be without a process before: it
+/// runs its steps elsewhere, or it is between two of them.
+fn end_leftovers(host: &Host) {
+    let known = host.registry().all().unwrap_or_else(|error| {
+        log::error!("leftovers were not looked for: {error}");
+        Vec::new()
+    });
+    for entry in known.iter().filter(|entry| entry.is_live()) {
+        let Some(begun) = entry.begun else { continue };
+        let terms = &entry.request.terms;
+        let longest = terms.deadline + terms.estimate + LEFT_OVER;
+        let lives = entry.leader.is_some_and(|leader| leader.is_alive());
+        if lives || clock::since_boot() - begun < longest {
+            continue;
+        }
+        if !host
+            .usage(&entry.id)
+            .is_ok_and(|usage| usage.processes == 0)
+        {
+            continue;
+        }
+        match host.end(&entry.id) {
+            Ok(_) => log::warn!("job {} was left over without an epilog, ended", entry.id),
+            Err(error) => log::error!("job {} is left over: {error}", entry.id),
+        }
+    }
+}
+
+/// Ends jobs that have no process here and that Slurm has given up, so that no epilog will come: it lost them before they began
+/// to run, or their epilog was killed. What stays of them would take its share from others. `given_up`: has slurmctld, by the
+/// job's number, nothing of it on this node? None where it does not say.
+pub fn end_given_up(host: &Host, given_up: &dyn Fn(u32) -> Option<bool>) {
+    let known = host.registry().all().unwrap_or_default();
+    for entry in known.iter().filter(|entry| entry.is_live()) {
+        let age = (entry.begun).map_or(0.0, |begun| clock::since_boot() - begun);
+        if age < JUST_BEGUN || entry.leader.is_some_and(|leader| leader.is_alive()) {
+            continue;
+        }
+        // Without a cgroup there is nothing that could have a process.
+        if (host.usage(&entry.id)).is_ok_and(|usage| usage.processes > 0) {
+            continue;
+        }
+        let Ok(number) = entry.id.parse() else {
+            continue;
+        };
+        match given_up(number) {
+            Some(true) => {}
+            Some(false) => continue,
+            // It will not say more about the next one.
+            None => return,
+        }
+        match host.end(&entry.id) {
+            Ok(_) => log::warn!("job {} was left over without an epilog, ended", entry.id),
+            Err(error) => log::error!("job {} is left over: {error}", entry.id),
+        }
+    }
+}
+
+/// None for what cannot be a job of Slurm's.
+fn refusal_path(host: &Host, name: &str) -> Option<PathBuf> {
+    let number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+    number.then(|| host.registry().directory().join(REFUSED).join(name))
+}
+
+fn refuse(host: &Host, name: &str, problem: &str) -> std::io::Result<()> {
+    let path = refusal_path(host, name).ok_or(std::io::ErrorKind::InvalidInput)?;
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(path, problem)
+}
+
+fn refusal(host: &Host, name: &str) -> Option<String> {
+    std::fs::read_to_string(refusal_path(host, name)?).ok()
+}
+
+fn forgive(host: &Host, name: &str) {
+    if let Some(path) = refusal_path(host, name) {
+        // Mostly there is none.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+#[path = "node_tests.rs"]
+mod tests;
+#[cfg(test)]
+#[path = "node_v2_tests.rs"]
+mod v2_tests;

@@ -1,0 +1,313 @@
+//! A submission that is a question about price, or comes with a kept quote.
+//!
+//! A question is never queued: its refusal is the answer, see [`libra_batch::quote`]. It looks at the same partitions and nodes as a
+//! submission, by the same code. What is kept is in memory alone.
+
+use super::QUOTE_OPTION;
+use super::controller::{Answer, Controller};
+use super::nodes::Where;
+use super::submission::{NotJudged, Submission};
+use super::words::{in_few_words, write_offer};
+use libra_accounts::desk::Denied;
+use libra_batch::admit::{Nodes, NotTaken, admit, paid_curve};
+use libra_batch::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
+use libra_core::book::kept::{Kept, NotKept, Order, Wanted};
+use libra_core::book::{Admitted, Offer};
+use libra_core::decision::curve::{Judged, curve};
+use libra_core::decision::job::Request;
+use libra_core::sold::Sold;
+use libra_units::{credits, indices};
+
+/// Longest answer, in bytes: Slurm's clients print a line of any length, logs are for people.
+const LONGEST_LINE: usize = 8000;
+
+impl From<NotKept> for NotJudged {
+    fn from(error: NotKept) -> NotJudged {
+        NotJudged::Other(error.to_string())
+    }
+}
+
+/// The nodes as a question finds them: it takes nothing.
+struct Asking<'a> {
+    controller: &'a mut Controller,
+    found: &'a Where,
+}
+
+impl Nodes for Asking<'_> {
+    type Taken = (usize, Offer);
+
+    fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
+        self.take(request).map(|_| ())
+    }
+
+    fn take(&mut self, request: &Request) -> Result<(usize, Offer), NotTaken> {
+        self.controller.offer(self.found, request)
+    }
+}
+
+impl Controller {
+    /// The answer to a submission that says something about a quote; none where it does not.
+    pub(super) fn answer_quote(&mut self, submission: &Submission, now: f64) -> Option<Answer> {
+        let order = submission.quote()?;
+        let answer = match Order::parse(order) {
+            Err(problem) => Err(NotJudged::Other(format!("--{QUOTE_OPTION}: {problem}"))),
+            Ok(_) if submission.component.is_some() => Err(NotJudged::Other(
+                "a heterogeneous job has a price for each component; ask for them one by one, without a quote".to_string(),
+            )),
+            Ok(Order::Ask) => self.question(submission, None, now),
+            Ok(Order::Hold(seconds)) => self.question(submission, Some(seconds), now),
+            Ok(Order::Use(number)) => self.with_quote(submission, &number, now),
+            Ok(Order::Drop(number)) => {
+                let user = submission.user.to_string();
+                (self.quotes.give_back(&mut self.book, &number, &user, now))
+                    .map(|()| Answer::Refuse(dropped_line(&number)))
+                    .map_err(NotJudged::from)
+            }
+        };
+        Some(
+            answer.unwrap_or_else(|problem| {
+                Answer::Refuse(in_few_words(format!("libra: {problem}")))
+            }),
+        )
+    }
+
+    fn question(
+        &mut self,
+        submission: &Submission,
+        hold: Option<f64>,
+        now: f64,
+    ) -> Result<Answer, NotJudged> {
+        self.book.advance(now);
+        // What is kept is kept for a budget, with which it comes.
+        let mut found = self.look_where(submission, hold.is_none(), now)?;
+        let user = submission.user.to_string();
+        if let Some(seconds) = hold {
+            self.quotes.check(&user, seconds, now)?;
+        }
+        let (asked, count) = (found.request, found.count());
+        let judge = |request: &Request| self.appraise(&found, request);
+        let who = self.payer(submission, &asked, now);
+        let mut quote = Quote {
+            price: judge(&asked).price,
+            slots: asked.shape.slots() * u64::from(count),
+            curve: paid_curve(&who, &asked, curve(&asked, &judge), &judge),
+            ..Quote::of(&asked)
+        };
+        if !found.has_budget {
+            quote.needs = self.budget_needed(&found, &asked);
+            found.request.terms.budget = quote.needs.unwrap_or(f64::INFINITY);
+        }
+        let found = found;
+        let payer = self.payer(submission, &found.request, now);
+        let mut asking = Asking {
+            controller: self,
+            found: &found,
+        };
+        let mut answer = admit(payer, &found.request, &mut asking);
+        if let Ok((Some(payer), (_, offer))) = &answer {
+            let sold = self.sold(&found, offer, now);
+            if let Err(denied) = self.desk.covers(payer, &sold) {
+                answer = Err(NotTaken::Denied(denied));
+            }
+        }
+        match answer {
+            Ok((_, (partition, offer))) => {
+                self.offered(submission, &found, (partition, &offer), now, &mut quote);
+                if let Some(seconds) = hold {
+                    let kept = self.keep(submission, found, partition, now + seconds, now)?;
+                    let use_it = format!("sbatch --{QUOTE_OPTION}={}", kept.number);
+                    quote.text += &format!("\n{}", kept_text(&kept, now, &use_it));
+                    quote.kept = Some(kept);
+                }
+            }
+            Err(not) => {
+                let name = |index: usize| self.book.node_name(index).to_string();
+                let write = |offer: &_| write_offer(offer, submission);
+                quote.not_taken(&not, &name, &write);
+                quote.text = plain(&self.refusal_text(&not, submission, count));
+            }
+        }
+        Ok(Answer::Refuse(quote.line_within(LONGEST_LINE)))
+    }
+
+    fn sold(&self, found: &Where, offer: &Offer, now: f64) -> Sold {
+        let admitted = offered(offer);
+        (self.book).sold(&found.request, found.count(), &admitted, None, now)
+    }
+
+    /// What was offered goes into the quote.
+    fn offered(
+        &self,
+        submission: &Submission,
+        found: &Where,
+        (partition, offer): (usize, &Offer),
+        now: f64,
+        quote: &mut Quote,
+    ) {
+        let sold = self.sold(found, offer, now);
+        let accepted = self.accepted(
+            submission,
+            &found.asked,
+            sold,
+            partition,
+            &offered(offer),
+            offer.pinned,
+        );
+        quote.accepted = true;
+        quote.price = offer.price;
+        let shares = offer.places.iter().map(|place| place.share);
+        quote.share = Some(shares.fold(0.0, f64::max));
+        let mut nodes: Vec<&str> = (offer.places.iter())
+            .map(|place| self.book.node_name(place.node))
+            .collect();
+        nodes.dedup();
+        quote.node = Some(nodes.join("+"));
+        quote.text = plain(&accepted.quote);
+        quote.say_needs(&|budget| format!("--budget={}", credits(budget)));
+    }
+
+    /// The smallest budget that would do on the first partition that takes it for any.
+    fn budget_needed(&self, found: &Where, request: &Request) -> Option<f64> {
+        (found.places.iter()).find_map(|place| {
+            self.closed(place, request).ok()?;
+            let allowed = place.1.as_deref().ok();
+            self.book.budget_needed(request, found.array, allowed)
+        })
+    }
+
+    /// What would become of a request: the first partition that takes it, else what the first one says.
+    fn appraise(&self, found: &Where, request: &Request) -> Judged {
+        let mut first = None;
+        for place in &found.places {
+            let allowed = place.1.as_deref().ok();
+            let mut judged = self.book.appraise(request, found.array, allowed);
+            if let Err(not) = self.closed(place, request) {
+                judged.refused = Some(not.category());
+            }
+            if judged.refused.is_none() {
+                return judged;
+            }
+            judged.share = None;
+            first.get_or_insert(judged);
+        }
+        first.unwrap_or(Judged {
+            price: 0.0,
+            share: None,
+            refused: Some("partition"),
+        })
+    }
+
+    /// Admits what was just judged, and keeps it.
+    fn keep(
+        &mut self,
+        submission: &Submission,
+        found: Where,
+        partition: usize,
+        until: f64,
+        now: f64,
+    ) -> Result<KeptAs, NotJudged> {
+        let allowed = (found.places.iter())
+            .find(|(known, _)| *known == partition)
+            .and_then(|(_, allowed)| allowed.as_deref().ok());
+        let admitted = match found.array {
+            None => (self.book.admit_among(&found.request, allowed, now)).map(|a| (a, true)),
+            Some(count) => (self.book).admit_array(&found.request, count, allowed, now),
+        };
+        let (admitted, pinned) = admitted.map_err(|error| NotJudged::Other(error.to_string()))?;
+        let kept = Kept {
+            wanted: wanted(submission, &found),
+            offer: Offer {
+                price: admitted.price,
+                places: admitted.places,
+                pinned,
+            },
+            token: admitted.token,
+            until,
+            place: self.shared[partition].name.clone(),
+        };
+        let number = self.quotes.keep(&mut self.book, kept, secret()?)?;
+        Ok(KeptAs { number, until })
+    }
+
+    /// A job that comes with a quote.
+    fn with_quote(
+        &mut self,
+        submission: &Submission,
+        number: &str,
+        now: f64,
+    ) -> Result<Answer, NotJudged> {
+        self.book.advance(now);
+        let found = self.look_where(submission, false, now)?;
+        let wanted = wanted(submission, &found);
+        let kept = (self.quotes.usable(&self.book, number, &wanted, now)?).clone();
+        let partition = (self.shared.iter())
+            .position(|partition| partition.name == kept.place)
+            .ok_or_else(|| {
+                NotJudged::Other(format!(
+                    "quote {number} is for partition {}, which takes no jobs now; ask for a new one",
+                    kept.place
+                ))
+            })?;
+        let denied = |denied: Denied| NotJudged::Other(denied.text());
+        let payer = (self.payer(submission, &found.request, now)).map_err(denied)?;
+        if let Some(payer) = &payer {
+            // It is not used up for a hold that fails.
+            let sold = self.sold(&found, &kept.offer, now);
+            self.desk.covers(payer, &sold).map_err(denied)?;
+        }
+        // It may be a test, which must not use it up, or may only say so, and then be queued.
+        if submission.without_session {
+            return Err(NotJudged::Other(format!(
+                "quote {number} stands, for {} credits; a test and what comes without a session of the user's cannot use it: submit the job with sbatch, srun or salloc",
+                credits(kept.offer.price)
+            )));
+        }
+        self.quotes.redeem(&mut self.book, number, &wanted, now)?;
+        let admitted = Admitted {
+            token: kept.token,
+            price: kept.offer.price,
+            places: kept.offer.places,
+        };
+        let count = found.array.unwrap_or(1);
+        let sold = self
+            .sell(&found.request, count, &admitted, payer.as_ref(), now)
+            .map_err(denied)?;
+        let accepted = self.accepted(
+            submission,
+            &found.asked,
+            sold,
+            partition,
+            &admitted,
+            kept.offer.pinned,
+        );
+        Ok(Answer::Accept(Box::new(accepted)))
+    }
+}
+
+/// An offer as if it were admitted.
+fn offered(offer: &Offer) -> Admitted {
+    Admitted {
+        token: 0,
+        price: offer.price,
+        places: offer.places.clone(),
+    }
+}
+
+fn wanted(submission: &Submission, found: &Where) -> Wanted {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    Wanted {
+        user: submission.user.to_string(),
+        request: found.request,
+        array: found.array,
+        others: vec![
+            ("partition", text(&submission.partition)),
+            ("list of array tasks", indices::show(&found.asked.array)),
+            ("nodelist", submission.required_nodes.join(",")),
+            (
+                "list of excluded nodes",
+                submission.excluded_nodes.join(","),
+            ),
+            ("constraint", text(&submission.features)),
+        ],
+    }
+}

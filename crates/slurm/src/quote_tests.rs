@@ -1,0 +1,227 @@
+use super::controller::{Answer, Controller};
+use super::records::{Node, Partition, Records};
+use super::submission::Submission;
+use libra_batch::quote::{Quote, find_dropped};
+use libra_config::Config;
+use libra_core::sold::Sold;
+
+const NOW: f64 = 1_790_000_000.0;
+
+fn records(now: f64) -> Records {
+    let node = |name: &str| Node {
+        name: name.to_string(),
+        processors: 1,
+        memory: 1024,
+        up: true,
+        unknown: false,
+        features: Vec::new(),
+    };
+    let partition = |name: &str, longest| Partition {
+        name: name.to_string(),
+        nodes: vec!["n1".to_string(), "n2".to_string()],
+        shared: true,
+        jobs_per_processor: 4,
+        longest,
+        default: name == "main",
+        up: true,
+    };
+    Records {
+        taken: now,
+        jobs: Vec::new(),
+        nodes: vec![node("n1"), node("n2")],
+        partitions: vec![partition("main", None), partition("short", Some(1))],
+    }
+}
+
+fn controller() -> Controller {
+    let config =
+        "[admission]\nestimate-margin = '0%'\nmost-quotes = 2\n[slurm]\nstart-delay = '0s'\n";
+    let config = format!("{config}\n[node]\nreserve = '0%'\n");
+    let config = Config::from_toml(&config).expect("our own text");
+    let mut controller = Controller::new(&config, NOW);
+    controller.look(&records(NOW), NOW).expect("a look");
+    controller
+}
+
+fn job(deadline: &str, quote: &str) -> Submission {
+    let mut options = vec![
+        ("estimate".to_string(), "10".to_string()),
+        ("sla_deadline".to_string(), deadline.to_string()),
+        ("budget".to_string(), "10.6".to_string()),
+    ];
+    if !quote.is_empty() {
+        options.push(("sla_quote".to_string(), quote.to_string()));
+    }
+    Submission {
+        user: 7,
+        options,
+        ..Submission::default()
+    }
+}
+
+fn refused(controller: &mut Controller, job: &Submission, now: f64) -> String {
+    match controller.submit(job, now) {
+        Answer::Refuse(text) => text,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn quoted(controller: &mut Controller, job: &Submission, now: f64) -> Quote {
+    let text = refused(controller, job, now);
+    assert!(text.starts_with("libra-quote: {"), "{text}");
+    Quote::find(&text).unwrap_or_else(|| panic!("no quote: {text}"))
+}
+
+#[test]
+fn a_question_is_answered_as_a_submission_and_never_queued() {
+    for (deadline, partition, array) in [
+        ("20", None, None),
+        ("12", None, None),
+        ("5", None, None),
+        ("70", Some("short"), None),
+        ("20", Some("short,main"), None),
+        ("40", None, Some("1-4")),
+        ("20", None, Some("1-9")),
+    ] {
+        let mut controller = controller();
+        let mut question = job(deadline, "ask");
+        question.partition = partition.map(str::to_string);
+        question.array = array.map(str::to_string);
+        let quote = quoted(&mut controller, &question, NOW);
+        assert_eq!(controller.book().job_count(), 0);
+        assert!(quote.curve.len() >= 24, "{quote:?}");
+        let submission = Submission {
+            options: job(deadline, "").options,
+            ..question
+        };
+        match controller.submit(&submission, NOW) {
+            Answer::Accept(accepted) => {
+                assert!(quote.accepted, "{quote:?}");
+                assert_eq!(format!("libra: {}", quote.text), accepted.quote);
+                let sold = Sold::parse(&accepted.sold).expect("ours");
+                assert_eq!(quote.price, sold.price * f64::from(sold.count));
+            }
+            Answer::Refuse(text) => {
+                assert!(!quote.accepted, "{quote:?}");
+                let reason = quote.reason.unwrap_or_default();
+                let known = array.is_some() || text.contains(&reason);
+                assert!(known, "{text}\n{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_question_is_said() {
+    let mut controller = controller();
+    for (deadline, quote, part) in [
+        ("soon", "ask", "--sla-deadline: 'soon'"),
+        ("20", "maybe", "--sla-quote: 'maybe' is not the number"),
+        ("20", "hold:1h", "at most 10m"),
+    ] {
+        let text = refused(&mut controller, &job(deadline, quote), NOW);
+        assert!(text.starts_with("libra: ") && text.contains(part), "{text}");
+    }
+    let mut part_of_one = job("20", "ask");
+    part_of_one.component = Some(0);
+    assert!(refused(&mut controller, &part_of_one, NOW).contains("heterogeneous"));
+}
+
+#[test]
+fn a_kept_quote_is_used_once_by_its_user_for_its_job() {
+    let mut controller = controller();
+    let quote = quoted(&mut controller, &job("20", "hold:5m"), NOW);
+    let number = quote.kept.expect("it is kept").number;
+    assert!(
+        quote.text.contains(&format!("sbatch --sla-quote={number}")),
+        "{}",
+        quote.text
+    );
+    for _ in 0..3 {
+        let answer = controller.submit(&job("20", ""), NOW);
+        assert!(matches!(answer, Answer::Accept(_)), "{answer:?}");
+    }
+    assert!(refused(&mut controller, &job("20", ""), NOW).contains("share"));
+    // Looks at the queue take back acceptances without a job, and not what is kept.
+    controller
+        .look(&records(NOW + 20.0), NOW + 20.0)
+        .expect("a look");
+    assert_eq!(controller.book().job_count(), 1);
+    let now = NOW + 25.0;
+    let mut other = job("20", &number);
+    other.user = 8;
+    assert!(refused(&mut controller, &other, now).contains("no quote"));
+    let text = refused(&mut controller, &job("25", &number), now);
+    assert!(
+        text.contains("deadline from submission is 25 and the quote's 20"),
+        "{text}"
+    );
+    let mut elsewhere = job("20", &number);
+    elsewhere.partition = Some("main".to_string());
+    let text = refused(&mut controller, &elsewhere, now);
+    assert!(
+        text.contains("its partition is main and the quote's none"),
+        "{text}"
+    );
+    let mut test = job("20", &number);
+    test.without_session = true;
+    let text = refused(&mut controller, &test, now);
+    assert!(text.contains("stands, for 10.5"), "{text}");
+    let Answer::Accept(accepted) = controller.submit(&job("20", &number), now) else {
+        panic!("a test used it up");
+    };
+    let sold = Sold::parse(&accepted.sold).expect("ours");
+    assert_eq!((sold.price, sold.submitted), (10.5, now));
+    assert!(controller.book().has_token(sold.token));
+    let text = refused(&mut controller, &job("20", &number), now);
+    assert!(text.contains("was used or given back"), "{text}");
+    // Accepted and never queued, it is taken back as any other is.
+    controller
+        .look(&records(now + 5.0), now + 5.0)
+        .expect("a look");
+    assert_eq!(controller.book().job_count(), 0);
+}
+
+#[test]
+fn it_expires_and_can_be_given_back() {
+    let mut controller = controller();
+    let mut keep = |order: &str| {
+        let quote = quoted(&mut controller, &job("20", order), NOW);
+        quote.kept.expect("it is kept").number
+    };
+    let (first, second) = (keep("hold:1m"), keep("hold:5m"));
+    assert!(refused(&mut controller, &job("20", "hold:5m"), NOW).contains("2 quotes of yours"));
+    let drop = Submission {
+        user: 7,
+        comment: Some(format!("libra:quote=drop:{second}")),
+        ..Submission::default()
+    };
+    let text = refused(&mut controller, &drop, NOW);
+    assert_eq!(find_dropped(&text), Some(second));
+    assert!(refused(&mut controller, &drop, NOW).contains("no quote"));
+    let text = refused(&mut controller, &job("20", &first), NOW + 90.0);
+    assert!(text.contains("expired 30 s ago"), "{text}");
+    assert_eq!(controller.book().job_count(), 0);
+}
+
+#[test]
+fn an_array_is_kept_whole() {
+    let mut controller = controller();
+    let mut question = job("40", "hold:5m");
+    question.array = Some("1-4".to_string());
+    question.options[2].1 = "100".to_string();
+    let number = quoted(&mut controller, &question, NOW)
+        .kept
+        .expect("kept")
+        .number;
+    assert_eq!(controller.book().job_count(), 4);
+    let mut with_it = question.clone();
+    with_it.options[3].1 = number;
+    let Answer::Accept(accepted) = controller.submit(&with_it, NOW + 100.0) else {
+        panic!("not accepted");
+    };
+    assert_eq!(accepted.nodes, ["n1"]);
+    assert!(accepted.sold.ends_with("tasks=1-4"), "{}", accepted.sold);
+    assert_eq!(controller.book().job_count(), 4);
+}

@@ -1,0 +1,281 @@
+//! Slurm's own records of jobs, nodes and partitions, as plain data, and the book made of them.
+//!
+//! Whoever reads Slurm fills these in: the plugin inside slurmctld through libslurm, the command line from what
+//! `squeue` and `sinfo` print.
+
+use super::array::{ArrayTasks, HELD, SoldJob};
+use libra_accounts::settlement::HowEnded;
+use libra_core::book::{JobRecord, NodeRecord, Phase, PlaceRecord, Snapshot};
+use libra_core::sold::Sold;
+
+/// Everything, as it was at one moment.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Records {
+    /// When reading began, Unix time: whatever happened before is in it.
+    pub taken: f64,
+    /// Jobs; those without an admin comment may be left out.
+    pub jobs: Vec<Job>,
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// Partitions.
+    pub partitions: Vec<Partition>,
+}
+
+/// How far a job has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Waits: new, requeued, or held.
+    Pending,
+    /// Runs, or is suspended: it has its processors.
+    Running,
+    /// Does not run any more. Slurm shows it for some minutes (MinJobAge).
+    Ended,
+}
+
+/// A job, a task of an array, or the tasks of an array that wait.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Slurm's number.
+    pub id: u32,
+    /// Of a task or a whole array.
+    pub array: Option<ArrayTasks>,
+    /// State.
+    pub state: State,
+    /// `libra:` and what was sold, for jobs that were sold something.
+    pub admin_comment: String,
+    /// Nodes that it has.
+    pub nodes: Vec<String>,
+    /// The user's comment, of jobs that were sold something.
+    pub comment: String,
+    /// Priority 0.
+    pub held: bool,
+    /// It is held, or not to begin yet.
+    pub waits: bool,
+    /// Was it told its nodes?
+    pub pinned: bool,
+    /// Unix time; 0 where it has not started.
+    pub started: f64,
+    /// Unix time; 0 or an estimate where it has not ended.
+    pub ended: f64,
+    /// Was it deleted, or ended by its time limit?
+    pub cut_short: bool,
+    /// Did it end with another exit status than 0?
+    pub failed: bool,
+    /// How it ended, where it has.
+    pub how: HowEnded,
+    /// How often it was requeued.
+    pub restarts: u32,
+    /// Seconds that it has run, suspended ones not counted; since its last start.
+    pub ran: f64,
+    /// User number of its owner.
+    pub user: u32,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Name.
+    pub name: String,
+    /// Processors that jobs may have.
+    pub processors: u32,
+    /// Mebibytes that jobs may have.
+    pub memory: u64,
+    /// Does it take jobs: up, answering, not drained?
+    pub up: bool,
+    /// Has it not been heard of since slurmctld started?
+    pub unknown: bool,
+    /// Features that are active.
+    pub features: Vec<String>,
+}
+
+/// A partition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Partition {
+    /// Name.
+    pub name: String,
+    /// Names of its nodes.
+    pub nodes: Vec<String>,
+    /// `OverSubscribe=FORCE`: jobs share processors whether they ask for it or not.
+    pub shared: bool,
+    /// Jobs that may share one processor.
+    pub jobs_per_processor: u32,
+    /// Minutes that a job may run; none for no limit.
+    pub longest: Option<u32>,
+    /// Is it taken where a user names none?
+    pub default: bool,
+    /// Takes and starts jobs.
+    pub up: bool,
+}
+
+impl Partition {
+    /// Do jobs with terms share its processors? `wanted`: names of such partitions; none: those where Slurm shares them.
+    pub fn is_shared(&self, wanted: &[String]) -> bool {
+        match wanted.is_empty() {
+            true => self.shared,
+            false => wanted.contains(&self.name),
+        }
+    }
+}
+
+impl Job {
+    /// The name that this job has in the book, and on its nodes: `12`, or `12_3` for task 3 of an array.
+    pub fn name(&self) -> String {
+        match &self.array {
+            Some(ArrayTasks { array, tasks }) if tasks.len() == 1 => {
+                format!("{array}_{}", tasks[0])
+            }
+            _ => self.id.to_string(),
+        }
+    }
+
+    /// The jobs of the book that this record stands for, each with the number of its plan; one, or the waiting tasks
+    /// of an array.
+    pub fn parts(&self, sold: &SoldJob) -> Vec<(String, u32)> {
+        match &self.array {
+            None => vec![(self.id.to_string(), 0)],
+            Some(ArrayTasks { array, tasks }) => (tasks.iter())
+                .map(|task| (format!("{array}_{task}"), sold.number_of(*task)))
+                .collect(),
+        }
+    }
+}
+
+/// The records as a snapshot for [`libra_core::book::Book::rebuild`] and [`libra_core::book::Book::reconcile`], and what could not be
+/// taken. `is_libra`: is this node in one of Libra's partitions?
+///
+/// A running job counts as having run at the share it was sold since it started: Slurm measures nothing that would say it
+/// better at once.
+pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot, Vec<String>) {
+    let mut problems = Vec::new();
+    let mut snapshot = Snapshot {
+        version: 1,
+        now: records.taken,
+        nodes: (records.nodes.iter())
+            .filter(|node| is_libra(&node.name))
+            .map(node_record)
+            .collect(),
+        jobs: Vec::new(),
+    };
+    for job in &records.jobs {
+        if job.state == State::Ended {
+            continue;
+        }
+        match SoldJob::parse(&job.admin_comment) {
+            None => {}
+            // It waits and holds nothing.
+            Some(Ok(sold)) if rest(job, &sold.sold, records.taken).is_some() => {}
+            Some(Ok(sold)) => snapshot.jobs.extend(job_records(job, &sold, records.taken)),
+            Some(Err(error)) => problems.push(format!("job {}: {error}", job.name())),
+        }
+    }
+    (snapshot, problems)
+}
+
+/// What slurmctld is to have on record of a job from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Its number.
+    pub job: u32,
+    /// See [`super::array`].
+    pub admin_comment: String,
+    /// Its comment: what its owner is told.
+    pub comment: String,
+    /// It is held.
+    pub hold: bool,
+}
+
+/// Why a waiting job holds nothing of what it was sold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// It is held.
+    Held,
+    /// Its deadline has passed.
+    Lapsed,
+}
+
+/// Does it wait without what it was sold, by its record of `at`?
+pub fn rest(job: &Job, sold: &Sold, at: f64) -> Option<Rest> {
+    if job.state != State::Pending {
+        return None;
+    }
+    if job.waits && job.array.is_none() && sold.count == 1 && job.restarts == 0 {
+        return Some(Rest::Held);
+    }
+    (at >= sold.submitted + sold.request.terms.deadline).then_some(Rest::Lapsed)
+}
+
+/// A job that gave back what it had and waits no longer; what it was sold before.
+pub(super) fn returned(job: &Job) -> Option<Sold> {
+    let line = job.admin_comment.strip_prefix(HELD)?;
+    let waits = job.state == State::Ended || (job.state == State::Pending && job.waits);
+    if waits { None } else { Sold::parse(line).ok() }
+}
+
+fn job_records(job: &Job, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {
+    let runs = job.state == State::Running;
+    let record = |(id, number): (String, u32)| {
+        let request = sold.sold.request;
+        let plan = sold.sold.plan(number);
+        let mut places: Vec<PlaceRecord> = (plan.into_iter())
+            .map(|place| PlaceRecord {
+                node: place.node,
+                chunks: place.chunks,
+                share: place.share,
+                sold: 0.0,
+                cput: 0.0,
+                delay: 0.0,
+            })
+            .collect();
+        if let (true, Some(like), Some(nodes)) = (
+            runs,
+            places.first().cloned(),
+            placed(&job.nodes, request.shape.chunks),
+        ) {
+            places = (nodes.into_iter())
+                .map(|(node, chunks)| PlaceRecord {
+                    node,
+                    chunks,
+                    ..like.clone()
+                })
+                .collect();
+        }
+        if runs && job.started > 0.0 {
+            for place in &mut places {
+                let ran = (taken - job.started).max(0.0);
+                place.cput = (place.share * ran).min(request.terms.estimate);
+            }
+        }
+        JobRecord {
+            id: Some(id),
+            token: sold.sold.token + u64::from(number),
+            request,
+            price: sold.sold.price,
+            submitted: sold.sold.submitted,
+            phase: if runs { Phase::Running } else { Phase::Bound },
+            places,
+        }
+    };
+    job.parts(sold).into_iter().map(record).collect()
+}
+
+/// Which nodes have how many chunks: all on one node, or one on each. None where Slurm's nodes are neither.
+fn placed(nodes: &[String], chunks: u32) -> Option<Vec<(String, u32)>> {
+    match nodes {
+        [one] => Some(vec![(one.clone(), chunks)]),
+        several if several.len() == chunks as usize => {
+            Some(several.iter().map(|node| (node.clone(), 1)).collect())
+        }
+        _ => None,
+    }
+}
+
+fn node_record(node: &Node) -> NodeRecord {
+    NodeRecord {
+        name: node.name.clone(),
+        processors: f64::from(node.processors),
+        rating: 1.0,
+        memory: Some(node.memory << 20),
+        available: node.up,
+        committed: 0.0,
+    }
+}

@@ -1,0 +1,518 @@
+//! A submission as Slurm shows it to a plugin, and what it asks for in Libra's terms.
+
+use super::array::PREFIX;
+use super::{OPTIONS, QUOTE_OPTION};
+use libra_accounts::desk::Denied;
+use libra_core::decision::job::{Shape, Terms};
+use libra_units::{cut, duration, indices};
+use libra_wording::terms::{self, KEYS, PartialTerms, TermsError, deadline_as_duration};
+
+/// What was asked for; none where the user said nothing about it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Submission {
+    /// User number.
+    pub user: u32,
+    /// The SPANK options, by their names in [`OPTIONS`].
+    pub options: Vec<(String, String)>,
+    /// `--comment`
+    pub comment: Option<String>,
+    /// `--deadline`, Unix time.
+    pub deadline: Option<f64>,
+    /// `--time` in minutes.
+    pub time_limit: Option<u32>,
+    /// `--account`
+    pub account: Option<String>,
+    /// `--partition`: one, or several.
+    pub partition: Option<String>,
+    /// `--nodes`, the least.
+    pub least_nodes: Option<u32>,
+    /// `--ntasks`
+    pub tasks: Option<u32>,
+    /// `--ntasks-per-node`
+    pub tasks_per_node: Option<u32>,
+    /// `--cpus-per-task`
+    pub processors_per_task: Option<u32>,
+    /// `--mem` or `--mem-per-cpu`
+    pub memory: Option<Memory>,
+    /// `--nodelist`
+    pub required_nodes: Vec<String>,
+    /// `--exclude`
+    pub excluded_nodes: Vec<String>,
+    /// `--constraint`
+    pub features: Option<String>,
+    /// `--array`
+    pub array: Option<String>,
+    /// `--begin`, Unix time.
+    pub begin: Option<f64>,
+    /// `--dependency`
+    pub dependency: Option<String>,
+    /// `--hold`
+    pub held: bool,
+    /// Which component of a heterogeneous job it is, from 0.
+    pub component: Option<u32>,
+    /// Comes from no session, as `--test-only` does: most likely there will be no job.
+    pub without_session: bool,
+    /// Options that ask for what is not judged here, such as `--gres`.
+    pub not_judged: Vec<&'static str>,
+}
+
+/// Memory, in mebibytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// On each node.
+    PerNode(u64),
+    /// For each processor.
+    PerProcessor(u64),
+}
+
+/// Why a submission cannot be judged.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum NotJudged {
+    /// The terms.
+    #[error("{0}")]
+    Terms(String),
+    /// Nobody can pay for it now, and the site admits jobs then, without a promise.
+    #[error("{0}")]
+    Unpromised(String),
+    /// Anything else: what, and what to do.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<Denied> for NotJudged {
+    fn from(denied: Denied) -> NotJudged {
+        match denied {
+            Denied::Unpromised(_) => NotJudged::Unpromised(denied.text()),
+            _ => NotJudged::Other(denied.text()),
+        }
+    }
+}
+
+/// What is to be judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// Terms.
+    pub terms: Terms,
+    /// Tasks of an array, ascending; empty where it is none.
+    pub array: Vec<u32>,
+    /// Features that each node must have.
+    pub features: Vec<String>,
+}
+
+impl Submission {
+    /// Does it come with terms of Libra's? Slurm's own `--deadline` alone does not make it so.
+    pub fn has_terms(&self) -> bool {
+        !self.options.is_empty() || self.terms_in_comment().is_some()
+    }
+
+    fn terms_in_comment(&self) -> Option<&str> {
+        self.comment.as_deref()?.trim().strip_prefix(PREFIX)
+    }
+
+    /// What it says about a quote, as option or in the comment.
+    pub fn quote(&self) -> Option<&str> {
+        let option = |(name, _): &&(String, String)| is_quote(name);
+        let given = self.options.iter().find(option);
+        given.map(|(_, value)| value.as_str()).or_else(|| {
+            let list = self.terms_in_comment()?;
+            list.split(',').find_map(quote_of)
+        })
+    }
+
+    /// Reads everything but the shape.
+    ///
+    /// # Errors
+    /// What is missing, cannot be read, or cannot be judged; with what to do.
+    pub fn read(&self, now: f64) -> Result<Asked, NotJudged> {
+        let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
+        let terms = self.given(now)?.complete().map_err(problem)?;
+        self.read_beside(terms, now)
+    }
+
+    /// The same of a question, which may be without a budget: then it is judged as unlimited, and the flag is false.
+    ///
+    /// # Errors
+    /// As [`Submission::read`].
+    pub fn read_question(&self, now: f64) -> Result<(Asked, bool), NotJudged> {
+        let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
+        let mut given = self.given(now)?;
+        let has_budget = given.budget.is_some();
+        given.budget.get_or_insert(f64::INFINITY);
+        let terms = given.complete().map_err(problem)?;
+        Ok((self.read_beside(terms, now)?, has_budget))
+    }
+
+    fn read_beside(&self, terms: Terms, now: f64) -> Result<Asked, NotJudged> {
+        self.starts_at_once(now)?;
+        if let Some(option) = self.not_judged.first() {
+            return Err(NotJudged::Other(format!(
+                "a job with a deadline cannot ask for {option}: Libra does not know when it will be free; leave it out, or submit the job without terms"
+            )));
+        }
+        let array = match &self.array {
+            None => Vec::new(),
+            Some(text) => array_tasks(text)?,
+        };
+        let features = match &self.features {
+            None => Vec::new(),
+            Some(text) => features(text)?,
+        };
+        Ok(Asked {
+            terms,
+            array,
+            features,
+        })
+    }
+
+    /// The terms that it gives, complete or not.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn given(&self, now: f64) -> Result<PartialTerms, NotJudged> {
+        let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
+        let mut given = PartialTerms::default();
+        if let Some(list) = self.terms_in_comment() {
+            let pairs = list.split(',').filter(|pair| quote_of(pair).is_none());
+            let list = pairs.collect::<Vec<_>>().join(",");
+            // A quote alone is all that it may say.
+            if !list.is_empty() || self.quote().is_none() {
+                given = terms::parse(&list, &deadline_as_duration)
+                    .map_err(|error| NotJudged::Terms(format!("--comment: {error}")))?;
+            }
+        }
+        for (option, value) in (self.options.iter()).filter(|(name, _)| !is_quote(name)) {
+            let key = key_of(option).unwrap_or(option);
+            given
+                .set(key, value, &deadline_as_duration)
+                .map_err(problem)?;
+        }
+        if let (None, Some(at)) = (given.deadline, self.deadline) {
+            if at <= now {
+                return Err(NotJudged::Terms(format!(
+                    "--deadline was {} ago",
+                    duration::show(now - at)
+                )));
+            }
+            given.deadline = Some(at - now);
+        }
+        if given.estimate.is_none() {
+            given.estimate = self.time_limit.map(|minutes| f64::from(minutes) * 60.0);
+        }
+        Ok(given)
+    }
+
+    /// A job that may not start would hold a share for nothing.
+    fn starts_at_once(&self, now: f64) -> Result<(), NotJudged> {
+        let what = match self {
+            _ if self.held => "is held (--hold)",
+            _ if self.begin.is_some_and(|begin| begin > now) => "is to start later (--begin)",
+            _ if self.dependency.is_some() => "waits for others (--dependency)",
+            _ => return Ok(()),
+        };
+        Err(NotJudged::Other(format!(
+            "a job with a deadline starts at once, this one {what}; submit it when it can start"
+        )))
+    }
+
+    /// How its processors lie on nodes. `largest`: processors of the largest node that there is.
+    ///
+    /// A task of Slurm's is a process; what is judged are the processors of all tasks on a node. Without `--nodes` the tasks
+    /// go to one node, or to as few alike parts as fit into the largest.
+    ///
+    /// # Errors
+    /// When tasks and nodes do not go into one another, or are too many.
+    pub fn shape(&self, largest: u32) -> Result<Shape, NotJudged> {
+        let each = self.processors_per_task.unwrap_or(1).max(1);
+        let asked_nodes = self.least_nodes.unwrap_or(1).max(1);
+        let tasks = match (self.tasks, self.tasks_per_node) {
+            (Some(tasks), _) => tasks.max(1),
+            (None, Some(per_node)) => asked_nodes.saturating_mul(per_node.max(1)),
+            (None, None) => asked_nodes,
+        };
+        let fits = |nodes: u32| {
+            tasks % nodes == 0 && u64::from(tasks / nodes) * u64::from(each) <= u64::from(largest)
+        };
+        let nodes = match (self.tasks_per_node, self.least_nodes) {
+            (Some(per_node), _) if self.tasks.is_some() && per_node > 0 => tasks.div_ceil(per_node),
+            (_, Some(nodes)) => nodes.max(1),
+            // More nodes than tasks never help, and one that is too large for every node is refused for it.
+            (_, None) => (1..=tasks.min(4096))
+                .find(|nodes| fits(*nodes))
+                .unwrap_or(1),
+        };
+        if tasks % nodes != 0 {
+            return Err(NotJudged::Other(format!(
+                "{tasks} tasks cannot be spread evenly over {nodes} nodes; ask for a multiple of {nodes} tasks (-n), or for other nodes (-N)"
+            )));
+        }
+        let Some(processors) = (tasks / nodes).checked_mul(each) else {
+            return Err(NotJudged::Other(
+                "it asks for too many processors".to_string(),
+            ));
+        };
+        let mebibytes = match self.memory {
+            None => 0,
+            Some(Memory::PerNode(memory)) => memory,
+            Some(Memory::PerProcessor(memory)) => memory.saturating_mul(u64::from(processors)),
+        };
+        Ok(Shape {
+            chunks: nodes,
+            processors_per_chunk: processors,
+            memory_per_chunk: mebibytes.saturating_mul(1 << 20),
+            scatter: nodes > 1,
+        })
+    }
+}
+
+/// Is this the option about quotes, with `-` or `_` in it?
+fn is_quote(option: &str) -> bool {
+    option.replace('_', "-") == QUOTE_OPTION
+}
+
+/// The value, where a pair of a comment is about a quote.
+fn quote_of(pair: &str) -> Option<&str> {
+    let (key, value) = pair.split_once('=')?;
+    (key.trim() == "quote").then_some(value.trim())
+}
+
+/// The key of [`libra_wording::terms`] of an option, with `-` or `_` in it.
+fn key_of(option: &str) -> Option<&'static str> {
+    let option = option.replace('_', "-");
+    (OPTIONS.iter())
+        .find(|(name, _)| *name == option)
+        .map(|(_, key)| *key)
+}
+
+/// The words of an error about terms, with the options' names.
+pub fn in_options(error: &TermsError) -> String {
+    let option = |key: &str| {
+        (OPTIONS.iter())
+            .find(|(_, known)| *known == key)
+            .map_or(key, |(option, _)| *option)
+            .to_string()
+    };
+    match error {
+        TermsError::Missing("estimate") => {
+            "the estimate is missing; give it as --estimate=…, or as --time in minutes".to_string()
+        }
+        TermsError::Missing(key) => {
+            let option = option(key);
+            format!("the {key} is missing; give it as --{option}=…")
+        }
+        TermsError::Twice(key) => format!(
+            "{key} is given twice, as --{} and in --comment",
+            option(key)
+        ),
+        TermsError::Value { key, problem } => format!("--{}: {problem}", option(key)),
+        other => other.to_string(),
+    }
+}
+
+fn array_tasks(text: &str) -> Result<Vec<u32>, NotJudged> {
+    if text.contains('%') {
+        return Err(NotJudged::Other(format!(
+            "an array with a deadline starts all its jobs at once; leave out the limit of --array={}",
+            cut(text)
+        )));
+    }
+    let mut tasks = indices::parse(text).map_err(NotJudged::Other)?;
+    tasks.sort_unstable();
+    tasks.dedup();
+    Ok(tasks)
+}
+
+/// Features that are all needed: `a`, `a&b`.
+fn features(text: &str) -> Result<Vec<String>, NotJudged> {
+    let plain = |one: &str| {
+        !one.is_empty() && (one.bytes()).all(|b| b.is_ascii_alphanumeric() || b"_-.=:".contains(&b))
+    };
+    let all: Vec<&str> = text.split('&').map(str::trim).collect();
+    if all.iter().all(|one| plain(one)) {
+        return Ok(all.into_iter().map(str::to_string).collect());
+    }
+    Err(NotJudged::Other(format!(
+        "--constraint={}: a job with a deadline can only name features that all its nodes have: a&b",
+        cut(text)
+    )))
+}
+
+/// Is this an option of Libra's, as its name comes in a job's SPANK environment?
+pub fn is_option(name: &str) -> bool {
+    is_quote(name) || key_of(name).is_some_and(|key| KEYS.contains(&key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(options: &[(&str, &str)]) -> Submission {
+        Submission {
+            options: (options.iter())
+                .map(|(key, value)| (key.to_string(), value.to_string()))
+                .collect(),
+            ..Submission::default()
+        }
+    }
+
+    #[test]
+    fn terms_from_all_their_places() {
+        let full = with(&[("estimate", "10"), ("sla_deadline", "1m"), ("budget", "50")]);
+        let asked = full.read(0.0).expect("complete");
+        assert_eq!(asked.terms.deadline, 60.0);
+        assert_eq!(asked.terms.budget, 50.0);
+        let commented = Submission {
+            comment: Some("libra:budget=7".to_string()),
+            deadline: Some(1030.0),
+            time_limit: Some(2),
+            ..Submission::default()
+        };
+        assert!(commented.has_terms());
+        let terms = commented.read(1000.0).expect("complete").terms;
+        assert_eq!(
+            (terms.estimate, terms.deadline, terms.budget),
+            (120.0, 30.0, 7.0)
+        );
+        let slurms_own = Submission {
+            deadline: Some(1030.0),
+            comment: Some("for Monday".to_string()),
+            ..Submission::default()
+        };
+        assert!(!slurms_own.has_terms());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_option() {
+        for (submission, part) in [
+            (with(&[("budget", "5")]), "--estimate=…, or as --time"),
+            (
+                with(&[("budget", "5"), ("estimate", "5")]),
+                "--sla-deadline=…",
+            ),
+            (with(&[("sla-deadline", "soon")]), "--sla-deadline: 'soon'"),
+            (
+                Submission {
+                    comment: Some("libra:budget=5".to_string()),
+                    ..with(&[("budget", "6")])
+                },
+                "budget is given twice",
+            ),
+            (
+                Submission {
+                    comment: Some("libra:bugdet=5".to_string()),
+                    ..Submission::default()
+                },
+                "--comment: there is no 'bugdet'",
+            ),
+        ] {
+            let error = submission.read(0.0).expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let full = with(&[("estimate", "10"), ("sla-deadline", "20"), ("budget", "50")]);
+        for (change, part) in [
+            (
+                Submission {
+                    held: true,
+                    ..full.clone()
+                },
+                "--hold",
+            ),
+            (
+                Submission {
+                    begin: Some(99.0),
+                    ..full.clone()
+                },
+                "--begin",
+            ),
+            (
+                Submission {
+                    dependency: Some("afterok:3".into()),
+                    ..full.clone()
+                },
+                "--dependency",
+            ),
+            (
+                Submission {
+                    array: Some("1-9%2".into()),
+                    ..full.clone()
+                },
+                "limit",
+            ),
+            (
+                Submission {
+                    features: Some("[a|b]".into()),
+                    ..full.clone()
+                },
+                "a&b",
+            ),
+            (
+                Submission {
+                    not_judged: vec!["--gres"],
+                    ..full.clone()
+                },
+                "--gres",
+            ),
+        ] {
+            let error = change.read(0.0).expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_quote_is_an_option_or_stands_in_the_comment_and_is_no_term() {
+        let terms = [("estimate", "10"), ("sla_deadline", "20"), ("budget", "50")];
+        let plain = with(&terms);
+        assert_eq!(plain.quote(), None);
+        let mut option = with(&terms);
+        (option.options).push(("sla_quote".to_string(), "ask".to_string()));
+        assert_eq!(option.quote(), Some("ask"));
+        assert_eq!(option.given(0.0), plain.given(0.0));
+        assert!(is_option("sla_quote"));
+        let mut comment = with(&[("sla-deadline", "20"), ("budget", "50")]);
+        comment.comment = Some("libra:estimate=10,quote=hold:5m".to_string());
+        assert_eq!(comment.quote(), Some("hold:5m"));
+        assert_eq!(comment.given(0.0), plain.given(0.0));
+        comment.comment = Some("libra:quote=ask".to_string());
+        assert!(comment.given(0.0).is_ok());
+    }
+
+    #[test]
+    fn tasks_on_nodes() {
+        let shape = |nodes, tasks, each, per_node, largest| {
+            Submission {
+                least_nodes: nodes,
+                tasks,
+                processors_per_task: each,
+                tasks_per_node: per_node,
+                ..Submission::default()
+            }
+            .shape(largest)
+            .map(|shape| (shape.chunks, shape.processors_per_chunk, shape.scatter))
+        };
+        assert_eq!(shape(None, None, None, None, 1), Ok((1, 1, false)));
+        assert_eq!(shape(None, Some(4), None, None, 4), Ok((1, 4, false)));
+        // Too many for a node of two: two nodes of two.
+        assert_eq!(shape(None, Some(4), None, None, 2), Ok((2, 2, true)));
+        assert_eq!(shape(None, Some(3), None, None, 2), Ok((3, 1, true)));
+        assert_eq!(shape(Some(2), None, None, None, 1), Ok((2, 1, true)));
+        assert_eq!(shape(Some(2), Some(4), Some(2), None, 4), Ok((2, 4, true)));
+        assert_eq!(shape(Some(2), None, None, Some(2), 4), Ok((2, 2, true)));
+        assert_eq!(shape(None, Some(4), None, Some(2), 4), Ok((2, 2, true)));
+        // Fits nowhere: one node, to be refused for its size.
+        assert_eq!(shape(None, None, Some(8), None, 4), Ok((1, 8, false)));
+        assert!(shape(Some(2), Some(3), None, None, 4).is_err());
+        assert!(shape(None, Some(u32::MAX), Some(u32::MAX), None, 1).is_err());
+    }
+
+    #[test]
+    fn memory_of_a_node() {
+        let asks = |memory| Submission {
+            tasks: Some(2),
+            memory: Some(memory),
+            ..Submission::default()
+        };
+        let of = |memory| asks(memory).shape(4).expect("a shape").memory_per_chunk;
+        assert_eq!(of(Memory::PerNode(100)), 100 << 20);
+        assert_eq!(of(Memory::PerProcessor(100)), 200 << 20);
+        assert_eq!(of(Memory::PerProcessor(u64::MAX)), u64::MAX);
+    }
+}

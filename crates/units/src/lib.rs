@@ -1,0 +1,57 @@
+//! Numbers with units, written and read: durations, memory, money, indices. A leaf: it knows nobody.
+//!
+//! Durations and amounts that are printed here can be typed in again.
+
+pub mod duration;
+pub mod indices;
+pub mod memory;
+pub mod money;
+
+/// What somebody else has written, as it may stand in a line of ours: its first 64 characters, none of which ends the line.
+pub fn cut(text: &str) -> String {
+    printable(text, 64)
+}
+
+/// The same of a list or a message: 400 characters.
+pub fn in_one_line(text: &str) -> String {
+    printable(text, 400)
+}
+
+/// Its first characters, none of which moves a cursor or ends the line.
+pub fn printable(text: &str, most: usize) -> String {
+    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().take(most).map(shown).collect()
+}
+
+/// An amount of credits, to a hundredth where it is not whole, `unlimited` for no limit.
+pub fn credits(amount: f64) -> String {
+    if amount == f64::INFINITY {
+        return "unlimited".to_string();
+    }
+    let hundredths = (amount * 100.0).round() / 100.0;
+    if hundredths == amount {
+        return format!("{amount}");
+    }
+    format!("{hundredths:.2}")
+}
+
+/// A number of processors, to a thousandth.
+pub fn processors(count: f64) -> String {
+    let text = format!("{count:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// Numbers of processors of which one is too small for the other: to a thousandth, or as many digits more as it takes to see that.
+pub fn processors_apart(needed: f64, free: f64) -> (String, String) {
+    let both = |digits: usize| (format!("{needed:.digits$}"), format!("{free:.digits$}"));
+    match (4..=9).map(both).find(|(needed, free)| needed != free) {
+        Some(apart) if processors(needed) == processors(free) => apart,
+        _ => (processors(needed), processors(free)),
+    }
+}
+
+/// A share as percent of a processor, to a tenth.
+pub fn percent(share: f64) -> String {
+    let text = format!("{:.1}", share * 100.0);
+    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+}

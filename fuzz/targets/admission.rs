@@ -1,0 +1,284 @@
+//! What users submit to a batch system, shown by PBS's hooks or by Slurm's plugin.
+
+use super::{NOW, amount, refused, text, words};
+use libra_batch::quote::MARK;
+use libra_config::Config;
+use libra_core::book::{Book, Snapshot};
+use libra_core::sold::Sold;
+use libra_pbs::server::Server;
+use libra_pbs::{TERMS, records};
+use libra_slurm::array::SoldJob;
+use libra_slurm::controller::{Answer, Controller};
+use libra_slurm::options;
+use libra_slurm::records::{Node, Partition, Records};
+use libra_slurm::submission::{Memory, Submission};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+/// PBS cuts a refusal here.
+const LONGEST_IN_PBS: usize = 3171;
+
+/// What PBS's hooks show, one event a line, to a server that knows two nodes.
+pub fn pbs_events(input: &[u8]) {
+    let Some(text) = text(input) else { return };
+    let mut server = Server::new(&Config::default());
+    let node = |name: &str| json!({"name": name, "share": "2.0", "mem": "8gb", "up": true, "resources": {"host": name}});
+    let known =
+        json!({"event": "records", "now": NOW, "nodes": [node("n1"), node("n2")], "jobs": []});
+    server
+        .answer(&known)
+        .expect("these records are well-formed");
+    let mut issued = HashSet::new();
+    // What others say was sold, and what nodes have, is believed: then it need not fit.
+    let mut believed = false;
+    for line in text.lines().take(64) {
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
+        let sold = event["job"]["sold"].as_str().map(str::trim);
+        believed |= sold.is_some_and(|sold| !issued.contains(sold));
+        believed |= event.get("nodes").is_some() || event.get("jobs").is_some();
+        let before = server.book().job_count();
+        let answer = match server.answer(&event) {
+            Ok(answer) => answer,
+            Err(error) => {
+                refused(&error);
+                continue;
+            }
+        };
+        answered(&answer);
+        let resources = &answer["resources"];
+        if let Some(line) = resources["libra_terms"]
+            .as_str()
+            .filter(|line| *line != "-")
+        {
+            let sold = Sold::parse(line).expect("our own line");
+            assert_eq!(sold.line(), line);
+            assert!(
+                sold.places
+                    .iter()
+                    .all(|place| server.book().sold_on(&place.node).is_some())
+            );
+            issued.insert(line.to_string());
+            let select = resources["select"].as_str().unwrap_or_default();
+            if event["event"] == "queuejob" {
+                super::select::ours(select);
+                assert!(
+                    !believed
+                        || server.book().job_count() > before
+                        || event["job"]["quote"].is_string()
+                );
+            }
+        }
+        if event["event"] == "queuejob"
+            && answer["verdict"] == "refuse"
+            && event["job"]["quote"].is_null()
+        {
+            assert!(server.book().job_count() <= before, "refused and kept");
+        }
+        for name in ["n1", "n2"] {
+            if let (Some((sold, has)), false) = (server.book().sold_on(name), believed) {
+                assert!(
+                    sold <= has * 1.000_001,
+                    "{name} has {has}, {sold} were sold"
+                );
+            }
+        }
+    }
+    sound(server.book());
+    // Of the same records a restart makes a book as well.
+    for line in text.lines().take(8) {
+        if let Ok(event) = serde_json::from_str::<Value>(line) {
+            let (snapshot, problems) = records::snapshot(&event, NOW, true);
+            let mut book = Book::new(libra_rules::admission(&Config::default()), 30.0);
+            if book.rebuild(&snapshot).is_ok() {
+                sound(&book);
+            }
+            problems.iter().for_each(|problem| words(problem, 1000, ""));
+        }
+    }
+    for key in TERMS {
+        let _ = libra_wording::terms::key(key).expect("a key of ours");
+    }
+}
+
+/// A hook knows what to do with it.
+fn answered(answer: &Value) {
+    assert!(answer.is_object(), "{answer}");
+    for line in answer["log"].as_array().into_iter().flatten() {
+        words(&line.as_str().expect("a text"), 64 * 1024, "");
+    }
+    if answer.get("wants").is_some() || answer.get("check").is_some() {
+        return;
+    }
+    match answer["verdict"].as_str() {
+        Some("accept") => {}
+        Some("refuse") => said(answer["text"].as_str().expect("a text"), LONGEST_IN_PBS),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A refusal whose lines are all ours: what a user has typed is a part of a line. The answer to a question is one.
+fn said(text: &str, most: usize) {
+    words(&text, most, "\n");
+    let ours = |line: &str| line.starts_with("libra:") || line.starts_with(MARK);
+    assert!(text.lines().all(ours), "{text}");
+}
+
+/// All numbers of a book are numbers, and its snapshot makes the same book.
+fn sound(book: &Book) {
+    let snapshot = book.snapshot();
+    for node in &snapshot.nodes {
+        amount(node.processors);
+        amount(node.committed);
+    }
+    for job in &snapshot.jobs {
+        job.request.check().expect("in range");
+        amount(job.price);
+        for place in &job.places {
+            amount(place.cput);
+            assert!((0.0..=1.0).contains(&place.share) && (0.0..=1.0).contains(&place.sold));
+        }
+    }
+    let written = serde_json::to_vec(&snapshot).expect("JSON");
+    let again: Snapshot = serde_json::from_slice(&written).expect("reads");
+    let mut other = Book::new(*book.admission(), 1e9);
+    let problems = other.rebuild(&again).expect("rebuilds");
+    assert_eq!(problems, Vec::<String>::new());
+    assert_eq!(other.job_count(), book.job_count());
+    assert_eq!(other.node_count(), book.node_count());
+}
+
+fn node(name: &str, processors: u32) -> Node {
+    Node {
+        name: name.to_string(),
+        processors,
+        memory: 8192,
+        up: true,
+        unknown: false,
+        features: vec!["big".to_string(), "fast".to_string()],
+    }
+}
+
+/// Submissions of Slurm's, with \u{1} between two: option values, comment, array, features, sizes and names, a line each; to a
+/// cluster of three nodes.
+pub fn slurm_submission(input: &[u8]) {
+    let Some(text) = text(input) else { return };
+    let mut controller = Controller::new(&Config::default(), NOW - 100.0);
+    let names = ["n1", "n2", "n3"];
+    let records = Records {
+        taken: NOW - 1.0,
+        jobs: Vec::new(),
+        nodes: names.iter().map(|name| node(name, 4)).collect(),
+        partitions: vec![Partition {
+            name: "main".to_string(),
+            nodes: names.iter().map(ToString::to_string).collect(),
+            shared: true,
+            jobs_per_processor: 20,
+            longest: None,
+            default: true,
+            up: true,
+        }],
+    };
+    controller.look(&records, NOW - 1.0).expect("a look");
+    for text in text.split('\u{1}').take(16) {
+        let submission = submission(text);
+        each_part(&submission);
+        match controller.submit(&submission, NOW) {
+            Answer::Accept(accepted) => {
+                let sold = SoldJob::parse(&accepted.admin_comment);
+                let sold = sold.expect("ours").expect("our own line");
+                assert_eq!(sold.line(), accepted.sold);
+                let asked = submission.read(NOW).expect("it was taken").array;
+                assert_eq!(sold.sold.count as usize, asked.len().max(1));
+                said(&accepted.quote, 1000);
+                assert!(accepted.time_limit >= 1 && accepted.node_count >= 1);
+                assert!(
+                    accepted
+                        .nodes
+                        .iter()
+                        .all(|node| names.contains(&node.as_str()))
+                );
+                let budget = sold.sold.request.terms.budget;
+                assert!(sold.sold.price <= budget * 1.000_001, "{accepted:?}");
+            }
+            Answer::Refuse(text) => said(&text, if text.starts_with(MARK) { 8000 } else { 2100 }),
+            Answer::Pass | Answer::PassWithout(_) => assert!(!submission.has_terms()),
+            Answer::NotReady => panic!("its records were read"),
+        }
+        for name in names {
+            let committed = controller.book().committed(name).expect("it is there");
+            assert!(committed <= 4.0 * 1.000_001, "{committed} of 4 on {name}");
+        }
+    }
+    sound(controller.book());
+}
+
+fn submission(text: &str) -> Submission {
+    let mut lines = text.lines().map(str::to_string);
+    let mut next = || lines.next().filter(|line| !line.is_empty());
+    let mut submission = Submission {
+        comment: next(),
+        array: next(),
+        features: next(),
+        ..Submission::default()
+    };
+    let mut size = || next().and_then(|line| line.parse::<u32>().ok());
+    (submission.tasks, submission.least_nodes) = (size(), size());
+    (
+        submission.tasks_per_node,
+        submission.processors_per_task,
+        submission.time_limit,
+    ) = (size(), size(), size());
+    for name in [
+        "estimate",
+        "sla-deadline",
+        "budget",
+        "penalty-rate",
+        "sla-quote",
+    ] {
+        if let Some(value) = next() {
+            submission.options.push((name.to_string(), value));
+        }
+    }
+    let list = |line: Option<String>| -> Vec<String> {
+        let names = line.unwrap_or_default();
+        names
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .map(str::to_string)
+            .collect()
+    };
+    (submission.required_nodes, submission.excluded_nodes) = (list(next()), list(next()));
+    submission.partition = next();
+    let number = |line: Option<String>| line.and_then(|line| line.parse::<u64>().ok());
+    submission.memory = number(next()).map(Memory::PerNode);
+    if let Some(memory) = number(next()) {
+        submission.memory = Some(Memory::PerProcessor(memory));
+    }
+    submission.component = number(next()).map(|component| component as u32);
+    submission
+}
+
+/// What the plugins ask of a submission one by one.
+fn each_part(submission: &Submission) {
+    let _ = submission.quote();
+    match submission.read(NOW) {
+        Ok(asked) => {
+            super::taken(&asked.terms);
+            assert!(asked.array.windows(2).all(|pair| pair[0] < pair[1]));
+            let count = submission.array.is_some();
+            assert_eq!(count, !asked.array.is_empty());
+        }
+        Err(problem) => refused(&problem),
+    }
+    match submission.shape(64) {
+        Ok(shape) => assert!(shape.chunks >= 1 && shape.processors_per_chunk >= 1),
+        Err(problem) => refused(&problem),
+    }
+    for (number, (_, value)) in submission.options.iter().enumerate() {
+        if let Err(problem) = options::check(number, value) {
+            refused(&problem);
+        }
+    }
+}
