@@ -30,8 +30,8 @@ def write(event):
 
 
 def tell_held(jobs):
-    """Held jobs say so themselves: in qstat -f, as libra_info."""
-    untold = [job["id"] for job in jobs if (job["held"] or job["state"] in "HW") and job["info"] != HELD][:MOST_TOLD]
+    """Held jobs say so themselves: in qstat -f, as libra_info. One that runs has its share, and PBS alters nothing of it: its hold is for later."""
+    untold = [job["id"] for job in jobs if (job["held"] or job["state"] in "HW") and job["state"] not in "RSUE" and job["info"] != HELD][:MOST_TOLD]
     if untold:
         qalter = os.path.join(pbs.get_pbs_conf()["PBS_EXEC"], "bin/qalter")
         done = subprocess.run([qalter, "-l", 'libra_info="%s"' % HELD, *untold], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20,

@@ -10,10 +10,10 @@ use std::collections::HashSet;
 pub fn pbs_select(input: &[u8]) {
     let Some(text) = text(input) else { return };
     let places = exec_vnode::parse(text);
-    let mut seen = HashSet::new();
+    let mut known = HashSet::new();
     for (vnode, chunks) in &places {
         assert!(!vnode.is_empty() && *chunks >= 1);
-        assert!(seen.insert(vnode), "{vnode} twice");
+        assert!(known.insert(vnode), "each once");
         let _ = exec_vnode::is_on_host(vnode, "n1");
     }
     let mut lines = text

@@ -5,6 +5,7 @@ is gone is not the defaults.
 Run as root: `python3 tests/openpbs/test_truth.py`. Nothing here needs much processor time.
 """
 
+import contextlib
 import json
 import pathlib
 import re
@@ -72,6 +73,27 @@ class Waiting(Site):
         self.assertGreater(self.share(held), 0.525)
         # The deadline is where it was.
         self.assertAlmostEqual(float(terms["submitted"]) + float(terms["deadline"]), self.due_at(held), delta=5)
+        self.refused(self.ask(90, 100), "refused (share)")
+
+    def test_qhold_of_a_job_that_runs(self):
+        """It goes on with its share; PBS alters nothing of it, so nobody tries to."""
+        pbs = self.pbs
+        job = self.sell(50, 100)
+        self.running(job)
+        self.assertEqual(pbs.run("qhold", job).rc, 0)
+        pbs.qmgr("set hook libra_periodic enabled = false", "set hook libra_periodic freq = 1", "set hook libra_periodic enabled = true")
+        self.addCleanup(pbs.qmgr, "set hook libra_periodic enabled = false", "set hook libra_periodic freq = 30", "set hook libra_periodic enabled = true")
+
+        def seen():
+            """It was looked at once more after this."""
+            with contextlib.suppress(OSError, ValueError):
+                records = json.loads((pbs.home / "server_priv/libra/records.json").read_text())
+                return any(one["id"] == job and one["held"] and one["state"] == "R" for one in records["jobs"]) and records["taken"] > held + 3
+            return False
+        held = time.time()
+        pbs.wait("the periodic hook has seen it", seen)
+        self.assertNotIn("held jobs are not told so", pbs.log())
+        self.assertIn("accepted: ", pbs.qstat(job)["Resource_List.libra_info"])
         self.refused(self.ask(90, 100), "refused (share)")
 
     def restart(self):

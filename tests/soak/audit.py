@@ -225,7 +225,8 @@ class Audit:
             promised = [task for task in tasks if task.sold and task.state != "rests"]
             if promised and not is_open and not any(task.state == "moving" for task in tasks):
                 broken.append(Broken("hold", one.name, f"{tasks[0].name} is there ({tasks[0].state}) and nothing is set aside for it: {one}"))
-            if not promised and is_open:
+            # An array is paid for by one hold, and keeps it where some of it has begun.
+            if not promised and is_open and one.tasks == 1:
                 broken.append(Broken("hold", one.name, f"{tasks[0].name} has no promise ({tasks[0].state}), and money is set aside for it: {is_open}"))
             return broken
         if is_open:

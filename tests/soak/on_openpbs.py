@@ -20,7 +20,7 @@ from site_parts import Parts, indices_of  # noqa: E402
 from truth import sold  # noqa: E402
 
 HOSTS, PROCESSORS = 3, 2
-# A job that became eligible to run so long after it was sold something was held in between (src/pbs/release.rs).
+# A job that became eligible to run so long after it was sold something was held in between (crates/pbs/src/release.rs).
 AT_ONCE = 30
 
 
@@ -266,7 +266,7 @@ class OnOpenPBS(Parts):
         self.forget(pbs.own / host, pbs.cgroup_roots(host))
         time.sleep(dice.choice([1, 5, 35]))
         pbs.start_mom(host)
-        self.cluster.start_agent(host)
+        pbs.start_agent(host)
 
     def processes(self, host):
         """All of the host's jobs: their environment says whose settings they have."""
