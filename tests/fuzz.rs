@@ -10,6 +10,9 @@ use targets::Target;
 /// Memory is measured of the whole process: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Processor seconds for an input, twice as many for a megabyte: patience, as nothing is optimised and the machine may be slow.
+const PATIENCE: f64 = 60.0;
+
 /// What an input of a megabyte may take beside itself, in MiB.
 const MOST_MEMORY: u64 = 128;
 
@@ -32,7 +35,7 @@ fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 fn replay((target, run): &Target, input: &[u8], name: &str) {
-    if let Err(panic) = std::panic::catch_unwind(|| targets::run(*run, input)) {
+    if let Err(panic) = std::panic::catch_unwind(|| targets::run(*run, input, PATIENCE)) {
         let shown = &input[..input.len().min(4096)];
         eprintln!(
             "it was {name} of {target}, {} bytes: {:?}",

@@ -14,7 +14,7 @@ use libra_workload::swf::{self, Record};
 pub fn swf_log(input: &[u8]) {
     let mut jobs = 0;
     for line in input.split(|byte| *byte == b'\n') {
-        match swf::parse(line) {
+        match swf::parse(line.trim_ascii()) {
             Ok(record) => {
                 jobs += 1;
                 in_range(&record);

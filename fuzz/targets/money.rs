@@ -106,6 +106,16 @@ fn on_books(requests: &[(Request, bool)]) {
         let left = live.account(&bob, AT).expect("he is there").balance();
         assert!(left >= OF_BOB, "bob has lost {}", (OF_BOB.0 - left.0));
     }
+    for account in ["site:bank", "site:income", "alice", "bob", "project:chem"] {
+        let statement = Request::Statement {
+            account: Some(account.to_string()),
+            from: i64::MIN,
+            to: i64::MAX,
+            holds: true,
+        };
+        let reply = perform(&mut live, &ledger, &root, &statement, AT + 60_000);
+        replied(&reply.expect("of each account there is a statement"), false);
+    }
     let found = check(&live, &ledger, AT + 60_000).expect("can be looked at");
     assert_eq!(found.problems, Vec::<String>::new());
 }
@@ -130,6 +140,7 @@ fn replied(reply: &Reply, only_alice: bool) {
     match reply {
         Reply::Balances(balances) => {
             for balance in balances {
+                assert!(balance.overdraft.is_none_or(|limit| limit >= Money::ZERO));
                 assert!(
                     !only_alice || balance.account == "user:alice",
                     "{}",

@@ -133,7 +133,8 @@ class SiteCase(unittest.TestCase):
         """The share that a job needs to be in time if it has used so many processor seconds by now: one that started late, or did not get on
         because the machine was busy, needs more than it was sold, and is given it."""
         terms = self.terms(job)
-        return (MARGIN * float(terms["estimate"]) - used) / (float(terms["deadline"]) - (time.time() - float(terms["submitted"])))
+        left = float(terms["deadline"]) - (time.time() - float(terms["submitted"]))
+        return (MARGIN * float(terms["estimate"]) - used) / left if left > 0 else 1
 
     # ---- measuring
 

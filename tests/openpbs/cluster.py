@@ -267,8 +267,18 @@ class Cluster(client.Commands):
         machine.end_process(self.mom_pid(host), number)
 
     def start_mom(self, host, preserve=False):
-        """Start a host's mom; with `preserve`, running jobs are taken over (`pbs_mom -p`) rather than ended and run again."""
-        self.daemon("sbin/pbs_mom", *(["-p"] if preserve else []), conf=self.host_conf(host))
+        """Start a host's mom; with `preserve`, running jobs are taken over (`pbs_mom -p`) rather than ended and run again. A hook that was at work
+        when its mom was killed has that mom's lock until it has ended ("another mom running")."""
+        def started():
+            try:
+                self.daemon("sbin/pbs_mom", *(["-p"] if preserve else []), conf=self.host_conf(host))
+            except client.CommandFailed as error:
+                if "another mom running" not in str(error).splitlines()[-1]:
+                    raise
+                return False
+            return True
+
+        self.wait(f"the mom of {host} starts", started)
 
     def wait_free(self):
         """Wait until every node is free, and start a scheduling cycle."""

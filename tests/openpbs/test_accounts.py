@@ -66,7 +66,7 @@ class Accounts(SiteCase):
 
     def test_from_the_deposit_to_the_statement(self):
         """Held when it is accepted, charged when it has met its deadline."""
-        job = self.sell(2, 30, budget=50, script=busy(2))
+        job = self.sell(2, 30, budget=50, script=busy(0.5))
         price = self.price(job)
         self.assertEqual(self.terms(job)["payer"], f"user/{self.user}")
         balance = self.balance()
@@ -85,7 +85,7 @@ class Accounts(SiteCase):
         quote = json.loads(said[said.index("{"):].splitlines()[0])
         self.assertEqual(self.balance()["held"], 0)
         self.assertIn("funds", self.refused(self.ask(2, 30, "-l", "libra_quote=ask", budget=500), "libra-quote: "))
-        job = self.sell(2, 30, "-l", f"libra_quote={quote['kept'][0]}", budget=50, script=busy(2))
+        job = self.sell(2, 30, "-l", f"libra_quote={quote['kept'][0]}", budget=50, script=busy(0.5))
         self.about(self.balance()["held"], quote["price"])
         self.met(job)
         self.held(0)

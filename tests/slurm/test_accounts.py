@@ -69,7 +69,7 @@ class Accounts(SiteCase):
 
     def test_from_the_deposit_to_the_statement(self):
         """Held when it is accepted, charged when it has met its deadline."""
-        job = self.sell(2, 20, budget=50, script=busy(1))
+        job = self.sell(2, 20, budget=50, script=busy(0.5))
         price = float(self.sold(job)["price"])
         self.assertEqual(self.sold(job)["payer"], f"user/{self.user}")
         balance = self.balance()
@@ -89,7 +89,7 @@ class Accounts(SiteCase):
         self.assertEqual(self.balance()["held"], 0)
         too_much = self.refused(self.ask(2, 20, "--sla-quote=ask", budget=500), "libra-quote: ")
         self.assertIn("funds", too_much)
-        job = self.sell(2, 20, f"--sla-quote={quote['kept'][0]}", budget=50, script=busy(1))
+        job = self.sell(2, 20, f"--sla-quote={quote['kept'][0]}", budget=50, script=busy(0.5))
         self.about(self.balance()["held"], quote["price"])
         self.met(job)
         self.held(0)
@@ -165,7 +165,7 @@ class Accounts(SiteCase):
 
     def test_requeued_after_it_was_paid(self):
         """It runs once more, and is paid for once more."""
-        job = self.sell(2, 20, budget=30, script=busy(1))
+        job = self.sell(2, 20, budget=30, script=busy(0.5))
         price = float(self.sold(job)["price"])
         self.met(job)
         self.held(0)

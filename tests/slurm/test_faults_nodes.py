@@ -32,7 +32,7 @@ class SlurmdKilled(SiteCase):
         slurm = self.slurm
         node = slurm.nodes[0]
         script, file = self.timed("kept")
-        job = self.sell(6, 40, "-w", node, script=script)
+        job = self.sell(30, 200, "-w", node, script=script)
         self.started(job)
         before, members = self.quota(job, node), self.processes(job, node)
         slurm.kill_slurmd(node)

@@ -20,7 +20,7 @@ from site_parts import Parts, indices_of  # noqa: E402
 from truth import sold  # noqa: E402
 
 HOSTS, PROCESSORS = 3, 2
-# A job that became eligible to run so long after it was sold something was held in between (src/pbs/release.rs).
+# A job that became eligible to run so long after it was sold something was held in between (crates/pbs/src/release.rs).
 AT_ONCE = 30
 
 
@@ -249,16 +249,7 @@ class OnOpenPBS(Parts):
             self.cluster.kill_mom(host)
         self.truth.count("kill-mom" if preserve else "kill-mom-jobs-anew", host)
         time.sleep(dice.choice([0, 0, 1, 5]))
-        self.start_mom(host, preserve)
-
-    def start_mom(self, host, preserve=False):
-        """A hook that was at work when its mom was killed has that mom's lock until it has ended ("another mom running")."""
-        def started():
-            with contextlib.suppress(client.CommandFailed):
-                self.cluster.start_mom(host, preserve=preserve)
-                return True
-            return False
-        self.cluster.wait(f"the mom of {host} starts", started, 60)
+        self.cluster.start_mom(host, preserve=preserve)
 
     def kill_host_and_jobs(self, dice, spared=()):
         self.kill_host(dice, spared, preserve=False)
@@ -274,7 +265,7 @@ class OnOpenPBS(Parts):
         self.end_everything(host, self.processes(host))
         self.forget(pbs.own / host, pbs.cgroup_roots(host))
         time.sleep(dice.choice([1, 5, 35]))
-        self.start_mom(host)
+        pbs.start_mom(host)
         pbs.start_agent(host)
 
     def processes(self, host):
@@ -311,7 +302,7 @@ class OnOpenPBS(Parts):
         for host in self.nodes:
             if self.cluster.mom_pid(host) is None:
                 self.truth.count("mom-not-there", host)
-                self.start_mom(host, preserve)
+                self.cluster.start_mom(host, preserve)
         return not [1 for host in self.nodes if re.search("down|unknown", self.cluster.node(host).get("state", "down"))]
 
     def clear(self):

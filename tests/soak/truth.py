@@ -22,7 +22,7 @@ def sold(line):
 
 
 def micro(credits):
-    """Money as accounts count it (src/accounts/money.rs): whole micro-credits, a price rounded up, but for what is less than a thousandth of one."""
+    """Money as accounts count it (crates/units/src/money.rs): whole micro-credits, a price rounded up, but for what is less than a thousandth of one."""
     return math.ceil(float(credits) * 1e6 - 1e-3)
 
 
@@ -67,7 +67,7 @@ class Truth:
         self.note(what, *about)
 
     def key(self, line):
-        """Of the hold of what was sold, as src/accounts/payments.rs makes it."""
+        """Of the hold of what was sold, as crates/accounts/src/payments.rs makes it."""
         return f"{self.system}:{math.floor(float(line['submitted']) * 1e6 + 0.5)}-{line['token']}"
 
     def begins(self, kind, user, tasks):

@@ -1,4 +1,5 @@
-//! Accounts: where the money of a budget comes from.
+//! Accounts: where the money of a budget comes from. It knows the configuration and what was sold, and no batch
+//! system.
 //!
 //! Two files, both SQLite. [`live`] is the present: what each account has, and what is held for jobs. It lies in
 //! memory (a tmpfs), is shared by every process that admits or administers, and every change is one transaction there, in

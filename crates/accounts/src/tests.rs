@@ -540,6 +540,26 @@ fn what_cannot_be_counted_is_refused_and_hurts_nobody() {
 }
 
 #[test]
+fn deposits_that_cannot_be_counted_together_are_refused() {
+    let place = Place::new();
+    let mut live = place.open();
+    let much = Money(3_000_000_000_000_000_000);
+    let until = (None, Some(NOW / 1000 + 100));
+    for (name, counts) in [("a", true), ("b", false), ("c", false)] {
+        live.set_account(&user(name), None, at(0)).expect("made");
+        let paid = live.deposit(&user(name), much, until, at(0));
+        assert_eq!(paid.is_ok(), counts, "{paid:?}");
+    }
+    place.check(&live);
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let bank = live.account(&AccountName::Bank, NOW).expect("is there");
+    let told = perform::statement(&live, &ledger, &bank, (0, i64::MAX), true).expect("reads");
+    assert_eq!(told.closing, Money(-much.0));
+    let below = live.set_account(&user("a"), Some(Overdraft::To(Money(-1))), at(0));
+    assert!(matches!(below, Err(AccountsError::Unsound(_))), "{below:?}");
+}
+
+#[test]
 fn closing_pays_what_is_owed_out_of_what_is_there() {
     let place = Place::new();
     let mut live = place.open();

@@ -1,4 +1,5 @@
-//! Holding jobs to their shares of a host's processors, by control groups of the Linux kernel.
+//! Holding jobs to their shares of a host's processors, by control groups of the Linux kernel. It knows processes, and nothing of
+//! what was promised.
 //!
 //! [`open`] looks at the host and gives an [`Enforcer`], or the reason why there is none; that is a value,
 //! not an error, because a host without control groups still runs jobs. An [`Enforcer`] makes one

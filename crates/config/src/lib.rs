@@ -1,4 +1,4 @@
-//! The site's configuration as data: one TOML file, kebab-case, unknown keys refused with their line.
+//! The site's configuration as data: one TOML file, kebab-case, unknown keys refused with their line. It knows no engine.
 //!
 //! Values carry their units (`"30s"`, `"5%"`, `"64GiB"`). Every default is in [`DEFAULT_TOML`],
 //! which `libra config default` prints and which a test holds against [`Config::default`].

@@ -1,4 +1,5 @@
-//! The papers' experiments, run again: evidence that the policies here are the ones described there.
+//! The papers' experiments, run again: evidence that the policies here are the ones described there. It
+//! knows the simulator, and no batch system.
 //!
 //! One paper, one module. Each yields a [`Reproduction`]: the figures and tables of the paper as
 //! they come out here, and a verdict on each statement of the paper that can be tested. What a

@@ -1,4 +1,4 @@
-//! One host: its registry, its cgroups, its jobs.
+//! One host: its registry, its cgroups, its jobs. It may know all engines, and no batch system.
 //!
 //! The thin edge around the core on an execution host. The registry ([`registry`], one [`entry`] per
 //! job) and the kernel's own cgroup tree are the truth; nothing else remembers anything, so every

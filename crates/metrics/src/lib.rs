@@ -1,4 +1,5 @@
-//! What happened and how it stands, in numbers for people who watch a site: counters, gauges, and a history by the hour.
+//! What happened and how it stands, in numbers for people who watch a site: counters, gauges, and a history by the hour. It knows the
+//! book's figures, and nobody who counts.
 //!
 //! [`counts`] counts what becomes of submissions and jobs, [`histogram`] how long something took. A [`record`] keeps the
 //! counts of one system over restarts, and hour by hour for the last two weeks; written down it is JSON, which the web page

@@ -1,4 +1,5 @@
-//! `libra web`: a page for those who would rather click than type.
+//! `libra web`: a page for those who would rather click than type. It knows the programs that
+//! users type, and none of the batch systems' crates.
 //!
 //! Started by a user on a login node, as a notebook server is; runs as that user and can do what that user can do, no more.
 //! Nothing here decides about a job or keeps one: [`system`] runs the programs that the user could have typed.

@@ -1,4 +1,5 @@
-//! Libra inside OpenPBS: what its hooks ask, answered.
+//! Libra inside OpenPBS: what its hooks ask, answered. It knows the host and what all admitting
+//! sides have in common, and nothing of Slurm.
 //!
 //! The hooks (`pbs-hooks/`) are thin: they show this module an event as JSON and do what the answer
 //! says. [`server`] answers inside pbs_server, over a [`libra_core::book::Book`]; [`hosts`] answers on execution hosts,

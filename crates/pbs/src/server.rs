@@ -16,6 +16,9 @@ use libra_units::printable;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
+/// Latest time of an event, Unix time: what is sold then can be read again.
+const LATEST: f64 = 1e11;
+
 /// Conditions of jobs can be met by these resources of a node.
 pub(super) type NodeResources = HashMap<String, String>;
 
@@ -109,6 +112,9 @@ impl Server {
 
     fn respond(&mut self, event: &Value) -> Result<Value, BadEvent> {
         let now = number(event, "now")?;
+        if !(0.0..=LATEST).contains(&now) {
+            return Err(BadEvent(format!("'now' is {now}")));
+        }
         let job = &event["job"];
         let kind = need(event, "event")?;
         match kind {

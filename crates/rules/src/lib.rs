@@ -1,4 +1,4 @@
-//! The rules of a site: what the configuration says, as the engines that decide and enforce take it.
+//! The rules of a site: what the configuration says, as the engines that decide and enforce take it. It knows both, and no batch system.
 
 use libra_config::{Config, PolicyName, PricingName};
 use libra_core::book::kept::Limits;

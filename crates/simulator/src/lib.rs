@@ -1,4 +1,5 @@
-//! The simulator: what a policy would have done to a workload.
+//! The simulator: what a policy would have done to a workload. It knows the core,
+//! workloads and plots, and no batch system.
 //!
 //! Event-driven and deterministic: the same jobs on the same machine yield the same outcomes, to
 //! the last byte. A true run time drives the execution and is never shown to a policy.

@@ -411,17 +411,17 @@ impl Controller {
                     shape.chunks
                 )));
             }
-            keep(
-                &|index| required.iter().any(|node| node == name(index)),
-                &|| format!("is one of {}", in_one_line(&required.join(","))),
-            )?;
+            let names: HashSet<&str> = required.iter().map(String::as_str).collect();
+            keep(&|index| names.contains(name(index)), &|| {
+                format!("is one of {}", in_one_line(&required.join(",")))
+            })?;
         }
         let excluded = &submission.excluded_nodes;
         if !excluded.is_empty() {
-            keep(
-                &|index| !excluded.iter().any(|node| node == name(index)),
-                &|| format!("is left by --exclude={}", in_one_line(&excluded.join(","))),
-            )?;
+            let names: HashSet<&str> = excluded.iter().map(String::as_str).collect();
+            keep(&|index| !names.contains(name(index)), &|| {
+                format!("is left by --exclude={}", in_one_line(&excluded.join(",")))
+            })?;
         }
         if !asked.features.is_empty() {
             keep(

@@ -1,4 +1,5 @@
-//! Libra inside Slurm: what its plugins ask, answered; plain Rust, without Slurm's own types.
+//! Libra inside Slurm: what its plugins ask, answered; plain Rust, without Slurm's own types. It knows the host and what
+//! all admitting sides have in common, and nothing of PBS.
 //!
 //! [`controller`] decides inside slurmctld, over a [`libra_core::book::Book`]. [`node`] begins, joins and ends jobs on a
 //! node, over the host's registry and cgroups, and believes only what [`claim`] finds on record. The plugins (`slurm-plugins/`) turn Slurm's structures into these

@@ -321,17 +321,21 @@ fn array_tasks(text: &str) -> Result<Vec<u32>, NotJudged> {
     Ok(tasks)
 }
 
+/// Most features that a job names.
+const MOST_FEATURES: usize = 64;
+
 /// Features that are all needed: `a`, `a&b`.
 fn features(text: &str) -> Result<Vec<String>, NotJudged> {
     let plain = |one: &str| {
         !one.is_empty() && (one.bytes()).all(|b| b.is_ascii_alphanumeric() || b"_-.=:".contains(&b))
     };
     let all: Vec<&str> = text.split('&').map(str::trim).collect();
-    if all.iter().all(|one| plain(one)) {
+    // Each is looked for on every node.
+    if all.len() <= MOST_FEATURES && all.iter().all(|one| plain(one)) {
         return Ok(all.into_iter().map(str::to_string).collect());
     }
     Err(NotJudged::Other(format!(
-        "--constraint={}: a job with a deadline can only name features that all its nodes have: a&b",
+        "--constraint={}: a job with a deadline can only name features that all its nodes have, at most {MOST_FEATURES}: a&b",
         cut(text)
     )))
 }
@@ -352,6 +356,15 @@ mod tests {
                 .collect(),
             ..Submission::default()
         }
+    }
+
+    #[test]
+    fn features_are_counted() {
+        assert_eq!(features("a&b").map(|all| all.len()), Ok(2));
+        assert!(features(&["a"; 64].join("&")).is_ok());
+        // A megabyte of them, looked for on every node, is more than slurmctld can wait for.
+        let error = features(&["a"; 65].join("&")).expect_err("too many");
+        assert!(error.to_string().contains("at most 64"), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Workloads: the jobs that a simulation is fed with, from real logs or from a model.
+//! Workloads: the jobs that a simulation is fed with, from real logs or from a model. It knows terms, and no scheduler.
 //!
 //! A log says when a job came, how long it ran and what its user asked for; it says nothing of
 //! deadlines and budgets. Those are drawn by the papers' workload model or given by the site.

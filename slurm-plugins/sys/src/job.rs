@@ -8,6 +8,7 @@ use libra_slurm::Change;
 use libra_slurm::SOLD_VARIABLE;
 use libra_slurm::controller::Accepted;
 use libra_slurm::submission::{Memory, Submission, is_option};
+use std::cell::Cell;
 use std::ffi::c_char;
 
 /// Before the name of an option in a job's SPANK environment.
@@ -72,14 +73,24 @@ impl<'a> Job<'a> {
     /// What it asks for.
     pub fn submission(&self) -> Submission {
         let job = &*self.0;
+        let too_long = Cell::new(false);
         // What is no list of hosts is the name of none.
         let hosts = |field| match self.text(field) {
             None => Vec::new(),
-            Some(list) => match text::hosts(&list) {
-                none if none.is_empty() => vec![list],
-                some => some,
+            Some(list) => match text::hosts_of_user(&list) {
+                None => {
+                    too_long.set(true);
+                    Vec::new()
+                }
+                Some(none) if none.is_empty() => vec![list],
+                Some(some) => some,
             },
         };
+        let (required_nodes, excluded_nodes) = (hosts(job.req_nodes), hosts(job.exc_nodes));
+        let mut not_judged = self.not_judged();
+        if too_long.get() {
+            not_judged.push("so many nodes by their names (--nodelist, --exclude)");
+        }
         Submission {
             user: job.user_id,
             options: self.options(),
@@ -93,8 +104,8 @@ impl<'a> Job<'a> {
             tasks_per_node: set16(job.ntasks_per_node).filter(|tasks| *tasks > 0),
             processors_per_task: set16(job.cpus_per_task),
             memory: memory(job.pn_min_memory),
-            required_nodes: hosts(job.req_nodes),
-            excluded_nodes: hosts(job.exc_nodes),
+            required_nodes,
+            excluded_nodes,
             features: self.text(job.features),
             array: self.text(job.array_inx),
             begin: seconds(job.begin_time),
@@ -102,7 +113,7 @@ impl<'a> Job<'a> {
             held: job.priority == 0,
             component: set32(job.het_job_offset),
             without_session: job.alloc_sid == NO_VAL,
-            not_judged: self.not_judged(),
+            not_judged,
         }
     }
 

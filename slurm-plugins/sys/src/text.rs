@@ -130,8 +130,28 @@ pub(crate) fn c_string(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
+/// Longest list of a user's that is read, in bytes: what names a thousand nodes one by one is written as a few ranges.
+const LONGEST_LIST: usize = 16 * 1024;
+
+/// Most names in it: Slurm itself takes no more in one range.
+const MOST_NAMES: usize = 65_536;
+
 /// The names in a list of hosts: `n[1-3],x`.
 pub fn hosts(list: &str) -> Vec<String> {
+    first_hosts(list, usize::MAX)
+}
+
+/// The same of a list that a user has written. None where it is too long: a range of ten bytes is 65,536 names, a megabyte of
+/// them more than any memory holds, and slurmctld holds its locks meanwhile.
+pub fn hosts_of_user(list: &str) -> Option<Vec<String>> {
+    if list.len() > LONGEST_LIST {
+        return None;
+    }
+    let names = first_hosts(list, MOST_NAMES + 1);
+    (names.len() <= MOST_NAMES).then_some(names)
+}
+
+fn first_hosts(list: &str, most: usize) -> Vec<String> {
     let list = c_string(list);
     let mut names = Vec::new();
     // SAFETY: Slurm copies what it needs; each name that it hands out is malloc'ed and ours to free.
@@ -140,7 +160,7 @@ pub fn hosts(list: &str) -> Vec<String> {
         if hosts.is_null() {
             return names;
         }
-        loop {
+        while names.len() < most {
             let name = slurm::slurm_hostlist_shift(hosts);
             if name.is_null() {
                 break;

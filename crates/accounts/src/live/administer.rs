@@ -25,6 +25,11 @@ impl Live {
         act: Act<'_>,
     ) -> Result<(), AccountsError> {
         not_the_sites(name)?;
+        if matches!(overdraft, Some(Overdraft::To(limit)) if limit < Money::ZERO) {
+            return Err(AccountsError::Unsound(
+                "an overdraft is 0 credits or more".to_string(),
+            ));
+        }
         let name = name.to_string();
         self.change(|step| {
             let there = find(step.transaction, &name, act.at)?;
@@ -111,7 +116,8 @@ impl Live {
                 amount,
                 None,
                 act,
-            )
+            )?;
+            step.is_countable(BANK)
         })
     }
 

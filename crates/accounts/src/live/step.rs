@@ -181,6 +181,18 @@ impl Step<'_> {
         Ok(taken)
     }
 
+    /// Are all deposits of an account together few enough? Each alone is, but sums of them are asked for as well.
+    pub(super) fn is_countable(&self, account: i64) -> Result<(), Trouble> {
+        let all: f64 = self
+            .transaction
+            .prepare_cached("SELECT TOTAL(abs(free)) FROM pocket WHERE account = ?1")?
+            .query_row([account], |row| row.get(0))?;
+        match all <= COUNTED as f64 {
+            true => Ok(()),
+            false => Err(uncountable()),
+        }
+    }
+
     /// The one way for money to move. What is held is in the table of holds; its rows are the caller's.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn pay(
@@ -203,10 +215,7 @@ impl Step<'_> {
                     .prepare_cached("INSERT INTO pocket VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET free = free + ?3 RETURNING typeof(free) = 'integer' AND abs(free) <= ?4")?
                     .query_row(params![account, lot, change, COUNTED], |row| row.get(0))?;
                 if !counted {
-                    return Err(AccountsError::Unsound(
-                        "that is more money than can be counted: an account has at most 4 * 10^12 credits".to_string(),
-                    )
-                    .into());
+                    return Err(uncountable());
                 }
             }
         }
@@ -224,6 +233,11 @@ impl Step<'_> {
         };
         self.note(&Event::Movement(movement))
     }
+}
+
+fn uncountable() -> Trouble {
+    let text = "that is more money than can be counted: an account has at most 4 * 10^12 credits";
+    AccountsError::Unsound(text.to_string()).into()
 }
 
 fn opened(account: Account) -> Result<Account, Trouble> {
