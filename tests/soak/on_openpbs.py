@@ -291,12 +291,19 @@ class OnOpenPBS(Parts):
         if pbs.server_pid() is None:
             pbs.start_server()
         for host in self.nodes:
-            if pbs.mom_pid(host) is None:
-                pbs.start_mom(host, preserve=True)
             if host not in pbs.agents:
                 pbs.start_agent(host)
-        pbs.wait("all hosts are up", lambda: not [1 for host in self.nodes if re.search("down|unknown", pbs.node(host).get("state", "down"))])
+        self.moms_answer(preserve=True)
+        pbs.wait("all hosts are up", self.moms_answer)
         pbs.cycle()
+
+    def moms_answer(self, preserve=False):
+        """Are all hosts up? pbs_mom 23.06 ends with a segmentation fault now and then when it takes over jobs (-p): then it has to do without."""
+        for host in self.nodes:
+            if self.cluster.mom_pid(host) is None:
+                self.truth.count("mom-not-there", host)
+                self.cluster.start_mom(host, preserve)
+        return not [1 for host in self.nodes if re.search("down|unknown", self.cluster.node(host).get("state", "down"))]
 
     def clear(self):
         """All jobs are deleted and gone."""
