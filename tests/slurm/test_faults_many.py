@@ -9,6 +9,7 @@ import pathlib
 import random
 import statistics
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -58,6 +59,21 @@ class Many(SiteCase):
         expect_free(self, slurm, {node: 1 - total for node, total in taken.items()})
         self.assertEqual([line for line in slurm.said() if "fault" in line or "not taken" in line or "taken back" in line], [])
         print(f"{len(accepted)} of 500 accepted; sold: {' '.join(f'{total:.4f}' for total in taken.values())}", file=sys.stderr)
+
+    def test_memory_of_looks(self):
+        """The plugin reads the queue each second, which leaves nothing behind, however many jobs were sold something."""
+        slurm = self.slurm
+        accepted = [answer.out for answer in self.submit([(0.002, 1, 0)] * 300) if answer.rc == 0]
+        self.assertGreater(len(accepted), 250)
+        slurm.wait("the book knows all of them", lambda: set(accepted) <= set(slurm.booked()))
+        controller = slurm.daemon_pid("slurmctld")
+        time.sleep(15)
+        before = resident(controller)
+        time.sleep(40)
+        grown = resident(controller) - before
+        print(f"{grown} kB in 40 s, with {len(accepted)} jobs", file=sys.stderr)
+        # The texts of what was sold are 80 kB: Slurm's own function to free them forgot them, with each look.
+        self.assertLess(grown, 1000)
 
     def test_memory(self):
         """Refusals alone, so that slurmctld itself has nothing to keep: its own memory comes to rest."""

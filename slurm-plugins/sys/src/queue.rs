@@ -86,8 +86,23 @@ pub(crate) fn record(number: u32, here: &str) -> Option<Record> {
             // Of an array Slurm may answer with all tasks.
             .find(|job| job.job_id == number)
             .map(|job| job_record(job, here));
-        c::slurm_free_job_info_msg(message);
+        free_jobs(message);
         Some(found.map_or(Record::Unknown, Record::Job))
+    }
+}
+
+/// Gives jobs back. Slurm's own function forgets their admin comments (22.05), and each look at the queue would leave those of all jobs behind in
+/// slurmctld. A Slurm that does not finds none.
+///
+/// # Safety
+/// A message with jobs that Slurm has handed over; nobody uses it afterwards.
+unsafe fn free_jobs(message: *mut c::job_info_msg_t) {
+    // SAFETY: its records are ours; the comments are null or Slurm's own, and null afterwards.
+    unsafe {
+        for place in 0..(*message).record_count as usize {
+            text::free(&mut (*(*message).job_array.add(place)).admin_comment);
+        }
+        c::slurm_free_job_info_msg(message);
     }
 }
 
@@ -147,7 +162,7 @@ fn jobs(taken: f64) -> Result<Vec<Job>, CallFailed> {
         let jobs = (0..count)
             .filter_map(|place| job(&*(*message).job_array.add(place), taken))
             .collect();
-        c::slurm_free_job_info_msg(message);
+        free_jobs(message);
         Ok(jobs)
     }
 }
