@@ -37,9 +37,33 @@ def stopped(kind, path, patience=180.0):
             child.kill()
 
 
+@contextlib.contextmanager
+def stopped_leader(pid, registry, patience=180.0):
+    """While this lasts, the process that leads the control loop of a registry is stopped, and does not have the registry's lock too: whoever
+    has that keeps everybody out."""
+    deadline = time.monotonic() + patience
+
+    def wait(what, condition):
+        while not condition():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"process {pid} is not {what} within {patience:g} s")
+            time.sleep(0.01)
+
+    leader = pathlib.Path(registry) / "leader"
+    wait("the leader", lambda: leader.exists() and leader.read_text(encoding="ascii").strip() == str(pid))
+    try:
+        with take("flock", pathlib.Path(registry) / "lock"):
+            os.kill(pid, signal.SIGSTOP)
+            wait("stopped", lambda: is_stopped(pid))
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def is_stopped(pid):
-    """Is it stopped by a signal?"""
-    return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0] == "T"
+    """Are all its threads stopped by a signal?"""
+    states = (thread.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0] for thread in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"))
+    return all(state == "T" for state in states)
 
 
 def take(kind, path):

@@ -105,12 +105,23 @@ impl Site {
             .clone()
     }
 
+    /// Stops the process that leads the control loop, at a moment at which it does not have the registry's lock too: whoever is stopped with
+    /// that keeps everybody out for as long as they are patient.
+    pub fn stop_leader(&self, leader: &Child) {
+        let pid = leader.id();
+        wait_for("it to be written down as the leader", || {
+            fs::read_to_string(self.path("registry/leader"))
+                .is_ok_and(|text| text.trim() == pid.to_string())
+        });
+        let _lock = locked(&self.path("registry/lock"));
+        kill(pid, nix::sys::signal::Signal::SIGSTOP);
+        wait_for("all its threads to be stopped", || is_stopped(pid));
+    }
+
     /// Something that a job's script can wait for.
     pub fn gate(&self) -> Gate {
         let path = self.path("gate");
-        let file = fs::File::create(&path).expect("a file");
-        let lock = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno);
-        let _lock = lock.expect("a lock");
+        let _lock = locked(&path);
         Gate { path, _lock }
     }
 
@@ -187,6 +198,13 @@ impl Drop for Site {
     }
 }
 
+/// This file's lock, for as long as it is kept.
+fn locked(path: &Path) -> Flock<fs::File> {
+    let file = (fs::OpenOptions::new().create(true).append(true).open(path)).expect("a file");
+    let lock = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno);
+    lock.expect("a lock")
+}
+
 /// A bash loop that uses so many seconds of processor time.
 pub fn burn(seconds: f64) -> String {
     format!(
@@ -214,6 +232,17 @@ pub fn stderr(output: &Output) -> String {
 pub fn runs(pid: &str) -> bool {
     fs::read_to_string(Path::new("/proc").join(pid).join("stat"))
         .is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Is every thread of this process stopped by a signal?
+fn is_stopped(pid: u32) -> bool {
+    fs::read_dir(format!("/proc/{pid}/task"))
+        .expect("a process of ours")
+        .all(|thread| {
+            thread
+                .and_then(|thread| fs::read_to_string(thread.path().join("stat")))
+                .is_ok_and(|stat| stat.contains(") T "))
+        })
 }
 
 pub fn kill(pid: u32, signal: nix::sys::signal::Signal) {

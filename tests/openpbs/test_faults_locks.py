@@ -5,9 +5,7 @@ Run as root: `tests/openpbs/run test_faults_locks`. Takes about four minutes.
 """
 
 import concurrent.futures
-import os
 import pathlib
-import signal
 import sys
 import time
 import unittest
@@ -160,16 +158,12 @@ class Hosts(SiteCase):
         """It leads the control loop; hooks stand in for it."""
         pbs = self.pbs
         n1 = pbs.host_names[0]
-        pbs.wait("it leads", lambda: (pbs.own / n1 / "leader").exists())
-        os.kill(pbs.agents[n1].pid, signal.SIGSTOP)
-        try:
+        with holders.stopped_leader(pbs.agents[n1].pid, pbs.own / n1):
             job = pbs.submit(*terms(0.3, n1))
             started_in_cgroup(pbs, n1, job)
             self.assertAlmostEqual(self.quota(job, n1), 0.3, delta=0.02)
             pbs.qdel(job)
             pbs.wait("no cgroup left", lambda: not pbs.cgroups())
-        finally:
-            os.kill(pbs.agents[n1].pid, signal.SIGCONT)
 
 
 if __name__ == "__main__":

@@ -153,17 +153,12 @@ class Nodes(SiteCase):
         """It leads the control loop; prologs and epilogs stand in for it."""
         slurm = self.slurm
         n1 = slurm.nodes[0]
-        import os, signal  # noqa: E401
-        slurm.wait("it leads", lambda: (slurm.registry(n1) / "leader").exists())
-        os.kill(slurm.agents[n1].pid, signal.SIGSTOP)
-        try:
+        with holders.stopped_leader(slurm.agents[n1].pid, slurm.registry(n1)):
             job = slurm.submit(*terms(0.3, n1))
             self.started(job)
             self.assertAlmostEqual(self.quota(job, n1), 0.3, delta=0.02)
             slurm.scancel(job)
             slurm.wait_ended(job, LIMIT)
-        finally:
-            os.kill(slurm.agents[n1].pid, signal.SIGCONT)
 
 
 if __name__ == "__main__":
