@@ -133,6 +133,27 @@ class Waiting(Site):
         self.running(held)
         self.assertIn("asked anew", self.pbs.qstat(held)["Resource_List.libra_info"])
 
+    def test_a_restart_forgets_no_hold_of_a_job_that_ran(self):
+        """Held while it runs and taken back into its queue, it keeps the time from which it could run first: nothing in PBS's record says of it that it
+        was held, once it is released."""
+        pbs = self.pbs
+        job = self.sell(300, 600)
+        self.running(job)
+        self.assertEqual(pbs.run("qhold", job).rc, 0)
+        self.assertEqual(pbs.run("qrerun", job).rc, 0)
+        pbs.wait_state(job, "H")
+        self.idle()
+        other = self.sell(560, 600)  # with which its hold is noticed
+        self.restart()
+        pbs.qdel(self.sell(1, 100))  # with which the server reads its records
+        self.assertEqual(pbs.run("qrls", job).rc, 0)
+        self.go()
+        self.running(other)
+        self.comment(job, "libra: refused (share): ")
+        pbs.qdel(other)
+        self.running(job)
+        self.assertIn("asked anew", pbs.qstat(job)["Resource_List.libra_info"])
+
     def test_a_job_that_was_held_past_its_deadline(self):
         """It can never be accepted again: it is held, and not tried in every cycle."""
         self.idle()

@@ -29,6 +29,7 @@ impl Server {
         let jobs = list(event, "jobs");
         let mut log = self.release(jobs, taken, now);
         self.forget_given_back(jobs, taken);
+        self.note_held(jobs, taken);
         (snapshot.jobs).retain(|job| {
             let id = job.id.as_deref().unwrap_or_default();
             job.phase == Phase::Running || !self.given_back.contains_key(id)

@@ -9,10 +9,10 @@
 //! - One that PBS keeps waiting keeps its share until its deadline. From then on it holds nothing, and runs when there is room.
 //!
 //! That a job was held is read from PBS's own record, so that it is known after a restart as well: a job becomes eligible to run (its `etime`)
-//! when it is submitted, and when it is released.
+//! when it is submitted, and when it is released (but see [`Server::note_held`]).
 
 use super::server::{Server, accept_with, internal, refuse};
-use super::subjobs::{ids, is_subjob};
+use super::subjobs::{ids, ids_among, is_subjob};
 use super::{BadEvent, list, number, text};
 use libra_accounts::desk::Denied;
 use libra_accounts::payments::Payer;
@@ -113,6 +113,26 @@ impl Server {
             });
         }
         log
+    }
+
+    /// Notes which jobs are held and hold nothing: what they had they have given back, to the server that was there before as well. When they are
+    /// released PBS's own record may not show it: one that was held while it ran, and came back into its queue since, keeps its first `etime`.
+    pub(super) fn note_held(&mut self, jobs: &[Value], taken: f64) {
+        for job in jobs {
+            let (Some(id), Some(Ok(sold))) = (text(job, "id"), text(job, "sold").map(Sold::parse))
+            else {
+                continue;
+            };
+            if claim(job, &sold, taken) != Claim::Held {
+                continue;
+            }
+            // Those subjobs that have begun are jobs of their own.
+            for id in ids_among(id, text(job, "remaining")).unwrap_or_default() {
+                if !self.book.contains(&id) {
+                    self.given_back.entry(id).or_insert(taken);
+                }
+            }
+        }
     }
 
     /// Takes back what jobs hold that wait past their deadlines.

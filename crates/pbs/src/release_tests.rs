@@ -122,6 +122,41 @@ fn a_restarted_server_knows_by_the_records_who_was_held() {
     assert_eq!(asked("R", None, Some(1045.0)), 1);
 }
 
+/// PBS keeps the time from which it could run first, and not the time of its release.
+#[test]
+fn a_restarted_server_asks_anew_a_job_that_was_held_while_it_ran() {
+    let line = enter(&mut one_node(), "1.s", terms("10", "100", "99"), 1000.0);
+    let mut server = one_node();
+    let held = record("1.s", &line, "H", Some("u"), Some(1000.0));
+    ask(&mut server, records(&[held]), 1050.0);
+    assert_eq!(server.book().job_count(), 0);
+    let answer = ask(&mut server, run("1.s", &line, 1000.0), 1060.0);
+    let anew = Sold::parse(
+        answer["resources"]["libra_terms"]
+            .as_str()
+            .expect("sold anew"),
+    );
+    assert_eq!(anew.expect("our own line").request.terms.deadline, 40.0);
+    assert!((committed(&server) - 0.25).abs() < 1e-9);
+}
+
+/// Of an array that is held, what has begun goes on as it was sold.
+#[test]
+fn a_restarted_server_takes_what_has_begun_of_a_held_array_for_sold() {
+    let array = with(terms("10", "100", "99"), "array", "1-2");
+    let line = enter(&mut one_node(), "1[].s", array, 1000.0);
+    let held = json!({"id": "1[].s", "state": "H", "sold": line, "held": "u", "array": "1-2", "remaining": "2"});
+    let mut server = one_node();
+    ask(&mut server, records(&[held]), 1050.0);
+    let sold_anew = |server: &mut super::server::Server, id: &str| {
+        let event = json!({"event": "runjob", "job": {"id": id, "sold": line, "state": "Q", "eligible": 1000.0,
+            "array": "1-2", "exec_vnode": "(n1:libra_share=0.1)"}});
+        ask(server, event, 1060.0).to_string().contains("asked anew")
+    };
+    assert!(!sold_anew(&mut server, "1[1].s"));
+    assert!(sold_anew(&mut server, "1[2].s"));
+}
+
 #[test]
 fn a_waiting_job_past_its_deadline_holds_nothing_and_runs_when_there_is_room() {
     let mut server = one_node();

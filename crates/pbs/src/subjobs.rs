@@ -9,21 +9,28 @@ use libra_units::indices;
 /// # Errors
 /// When the id or the indices of an array cannot be read.
 pub(super) fn ids(id: &str, sold: &Sold, array: Option<&str>) -> Result<Vec<String>, BadEvent> {
-    match id.split_once("[]") {
-        None => Ok(vec![id.to_string()]),
-        Some((before, after)) => {
-            let indices = indices::parse(array.unwrap_or_default()).map_err(BadEvent)?;
-            if indices.len() != sold.count as usize {
-                return Err(BadEvent(format!(
-                    "array {id} has {} subjobs, {} were sold",
-                    indices.len(),
-                    sold.count
-                )));
-            }
-            let name = |index| format!("{before}[{index}]{after}");
-            Ok(indices.into_iter().map(name).collect())
-        }
+    let ids = ids_among(id, array)?;
+    if id.contains("[]") && ids.len() != sold.count as usize {
+        return Err(BadEvent(format!(
+            "array {id} has {} subjobs, {} were sold",
+            ids.len(),
+            sold.count
+        )));
     }
+    Ok(ids)
+}
+
+/// The id of a job, or those of an array's subjobs with these indices, such as `1-5,7`.
+///
+/// # Errors
+/// When the indices of an array cannot be read.
+pub(super) fn ids_among(id: &str, indices: Option<&str>) -> Result<Vec<String>, BadEvent> {
+    let Some((before, after)) = id.split_once("[]") else {
+        return Ok(vec![id.to_string()]);
+    };
+    let indices = indices::parse(indices.unwrap_or_default()).map_err(BadEvent)?;
+    let name = |index| format!("{before}[{index}]{after}");
+    Ok(indices.into_iter().map(name).collect())
 }
 
 /// Is it the id of a subjob, such as `12[3].server`?
