@@ -119,7 +119,8 @@ class Browser:
             except RuntimeError as error:
                 last = error
             time.sleep(0.1)
-        raise TimeoutError(f"waited {patience:.0f} s for {script} ({last}) at {self.evaluate('location.href')}: {self.evaluate('document.body.innerText')[:1500]}")
+        asked = " ".join(url.rpartition("/")[2] for url in self.requested[-8:])
+        raise TimeoutError(f"waited {patience:.0f} s for {script} ({last}) at {self.evaluate('location.href')}, asked for last: {asked}: {self.evaluate('document.body.innerText')[:1500]}")
 
     def text(self, selector="body"):
         return self.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")

@@ -438,7 +438,8 @@ async fn job(
 ) -> Answer {
     let key = get_word(&words, "id").to_string();
     let found = ask(&site, move |site| {
-        let detail = site.job(&key, FRESH)?;
+        // What is not asked for again and again, such as the heading, is never older than the list that led here.
+        let detail = site.job(&key, Duration::ZERO)?;
         let output = detail
             .as_ref()
             .and_then(|d| d.output.as_deref())
