@@ -126,10 +126,16 @@ class Browser:
         return self.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def click(self, selector):
-        """A click with the mouse in the middle of what is shown."""
-        place = self.wait(f"""(() => {{ const found = [...document.querySelectorAll({json.dumps(selector)})].find((e) => e.getClientRects().length);
-            if (!found) return null; found.scrollIntoView({{block: 'center'}}); const r = found.getBoundingClientRect();
-            return [r.left + r.width / 2, r.top + r.height / 2]; }})()""")
+        """A click with the mouse in the middle of what is shown, once it has come to rest: a page that is still being laid out, or scrolls to its fragment,
+        would move it away from under the mouse."""
+        self.loaded()
+        place, before = None, ()
+        while place != before:
+            before = place
+            place = self.wait(f"""(() => {{ const found = [...document.querySelectorAll({json.dumps(selector)})].find((e) => e.getClientRects().length);
+                if (!found) return null; found.scrollIntoView({{block: 'center'}}); const r = found.getBoundingClientRect();
+                return [r.left + r.width / 2, r.top + r.height / 2]; }})()""")
+            time.sleep(0.1)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
 
