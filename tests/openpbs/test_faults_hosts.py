@@ -98,9 +98,10 @@ class HostFaults(OneSite):
         with self.registry_lost(n1):
             job = self.expect_refused_to_start(n1, "not a directory")
         with self.cgroup_lost(n2):
-            self.expect_refused_to_start(n2, "cgroup")
-        # Its share is still its own; released, it runs.
-        expect_free(self, pbs, {n1: 0.8, n2: 0.8})
+            other = self.expect_refused_to_start(n2, "cgroup")
+        # It is held: its share is free, and is asked for anew when it is released.
+        pbs.wait("both have given their shares back", lambda: all("given back" in pbs.qstat(one)["Resource_List.libra_info"] for one in (job, other)))
+        expect_free(self, pbs, {n1: 1.0, n2: 1.0})
         pbs.must("qrls", "-h", "s", job)
         started_in_cgroup(pbs, n1, job)
 

@@ -50,12 +50,14 @@ class Metrics(case.SiteCase):
         cls.pbs.qsub("-l", "estimate=10,deadline=20,budget=1")
 
     def written(self):
-        """An event that is not counted, when the files are old enough: they have all that has happened by now."""
-        time.sleep(1.1)
+        """Wait until the files have all that has happened by now. An event writes them, where they are old enough; one that is not counted."""
         now = time.time()
-        self.pbs.qdel("-Wforce", self.pbs.submit())
-        # Times of files are those of the kernel's last tick.
-        self.assertGreater(self.files.written(), now - 0.1)
+
+        def after_an_event():
+            self.pbs.qdel("-Wforce", self.pbs.submit())
+            return self.files.written() > now
+
+        self.pbs.wait("metrics written", after_an_event)
 
     def expect(self, before, **more):
         """What was counted since `before` is this, in the totals and in the history."""

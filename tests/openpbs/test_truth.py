@@ -143,7 +143,7 @@ class Waiting(Site):
         self.assertEqual(pbs.run("qrerun", job).rc, 0)
         pbs.wait_state(job, "H")
         self.idle()
-        other = self.sell(560, 600)  # with which its hold is noticed
+        other = self.sell(500, 600)  # with which its hold is noticed
         self.restart()
         pbs.qdel(self.sell(1, 100))  # with which the server reads its records
         self.assertEqual(pbs.run("qrls", job).rc, 0)

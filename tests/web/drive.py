@@ -73,6 +73,17 @@ class User:
     def go(self, where):
         self.page.open(self.base + where)
 
+    def until(self, where, said, patience=180):
+        """Load a page, again and again, until it says so; its text."""
+        end = time.monotonic() + patience
+        while True:
+            self.go(where)
+            text = self.page.text()
+            if said in text or time.monotonic() > end:
+                assert said in text, text
+                return text
+            time.sleep(0.2)
+
     def looks(self, name):
         """Look at the page as it is, in all ways; pictures of it."""
         for how, look in LOOKS.items():

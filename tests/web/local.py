@@ -191,9 +191,9 @@ def an_account_pays(page, local, pictures):
         page.evaluate("[...document.querySelectorAll('button')].find(b => b.innerText.includes('Submit with budget 20')).click()")
         page.wait("location.pathname.endsWith('/job')")
         user.wait_state("met")
-        user.go("account")
-        text = page.text()
-        assert "9.75" in text and "met its deadline" in text, text
+        # It is paid for in the moment after its end.
+        text = user.until("account", "met its deadline")
+        assert "9.75" in text, text
         user.looks("account-on")
 
 
