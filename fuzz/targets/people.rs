@@ -149,14 +149,14 @@ pub fn web_form(input: &[u8]) {
                 // What is right is right when it comes once more.
                 assert_eq!(form::checked(&wanted, kind).as_ref(), Ok(&wanted));
                 assert!(form::checked_terms(&typed, kind).is_ok());
-                String::new()
+                None
             }
             Err(error) => {
                 refused(&error);
-                pages::problem(&error.to_string())
+                Some(error.to_string())
             }
         };
-        shown(&typed, kind, &said);
+        shown(&typed, kind, said.as_deref());
     }
 }
 
@@ -189,30 +189,28 @@ fn submittable(wanted: &Submission) {
     assert!(wanted.script.len() <= form::LARGEST_SCRIPT + 16);
 }
 
-/// The page has the elements and attributes of one with nothing typed, and the script in it is the one that was typed.
-fn shown(typed: &Submission, kind: Kind, said: &str) {
+/// The page, with this problem or none, has the elements and attributes of one with nothing typed, and the script in it is the one that was
+/// typed.
+fn shown(typed: &Submission, kind: Kind, problem: Option<&str>) {
     let view = view(kind);
-    let body = pages::submit::body(&view, typed, "once", said, true);
+    let said = problem.map(pages::problem);
+    let body = pages::submit::body(&view, typed, "once", said.as_ref(), true);
     let empty = Submission {
         soft: typed.soft,
         ..Submission::default()
     };
-    let said_empty = if said.is_empty() {
-        String::new()
-    } else {
-        pages::problem("x")
-    };
-    let bare = pages::submit::body(&view, &empty, "once", &said_empty, true);
+    let other = problem.map(|_| pages::problem("x"));
+    let bare = pages::submit::body(&view, &empty, "once", other.as_ref(), true);
     // A problem of several lines has a break between two.
-    let breaks = said.matches("<br>").count();
-    let [less, greater, quotes, single] = marks(&bare);
+    let breaks = said.map_or(0, |said| (said.0).matches("<br>").count());
+    let [less, greater, quotes, single] = marks(&bare.0);
     // Within the script an apostrophe is one: no attribute here stands between two.
     let single = single + typed.script.matches('\'').count();
     assert_eq!(
-        marks(&body),
+        marks(&body.0),
         [less + breaks, greater + breaks, quotes, single]
     );
-    let script = body
+    let script = (body.0)
         .split_once("<textarea")
         .and_then(|(_, rest)| rest.split_once(">\n"))
         .and_then(|(_, rest)| rest.split_once("</textarea>"))
@@ -230,7 +228,7 @@ fn shown(typed: &Submission, kind: Kind, said: &str) {
         "what was typed is shown again"
     );
     assert!(
-        pages::page(&view, pages::Place::Submit, "Submit", None, &body).len()
+        (pages::page(&view, pages::Place::Submit, "Submit", None, &body).0).len()
             < 20_000 + 12 * typed.script.len() + 60 * 4096
     );
 }

@@ -3,10 +3,11 @@
 use super::Reproduction;
 use super::panel::Panel;
 use super::statement::{Statement, Verdict};
+use libra_plots::Size;
+use libra_plots::html::{definitions, headings};
 use libra_plots::markup::Escaped;
-use libra_plots::{Size, style};
-use libra_simulator::report::page::CSS;
-use std::fmt::Write;
+use libra_simulator::report::page::{Heading, bullets, document, section};
+use maud::{Markup, html};
 
 /// What this page has besides the style of all pages: verdicts in words that may be long.
 const VERDICTS: &str = "\
@@ -22,42 +23,32 @@ impl Reproduction {
     /// The page, complete: style, drawings and numbers, without scripts and without the network.
     pub fn page(&self) -> String {
         let title = format!("The experiments of the {} paper, run again", self.title());
-        let (title, paper) = (Escaped(&title), Escaped(self.paper));
-        let mut body = self.verdicts_html();
-        for (_, table) in &self.tables {
-            let _ = writeln!(body, "<section>\n{}</section>", table.html());
-        }
-        for picture in &self.pictures {
-            let _ = writeln!(
-                body,
-                "<figure id=\"figure-{id}\">\n<figcaption><h2>{}</h2></figcaption>\n\
-                 <div class=\"scroll\" tabindex=\"0\">\n{}</div>\n</figure>",
-                Escaped(&picture.title),
-                picture.inline(&format!("picture-{}", picture.id), ""),
-                id = picture.id,
-            );
-        }
-        for panels in self.panels.chunk_by(|a, b| number(a) == number(b)) {
-            body += &figure(panels);
-        }
-        let notes: String = (self.notes.iter())
-            .map(|note| format!("<li>{}</li>\n", Escaped(note)))
-            .collect();
-        let facts: String = (self.facts.iter())
-            .map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>\n", Escaped(name), Escaped(value)))
-            .collect();
-        let plots = style::CSS;
-        format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"color-scheme\" content=\"light dark\">\n\
-             <title>{title}</title>\n<style>\n{CSS}{plots}{VERDICTS}</style>\n</head>\n<body>\n<main>\n\
-             <header>\n<h1>{title}</h1>\n<p class=\"subtitle\">{paper}</p>\n</header>\n\
-             {body}\
-             <section>\n<h2>What to keep in mind</h2>\n<ul>\n{notes}</ul>\n</section>\n\
-             <section>\n<h2>How it was run</h2>\n<dl>\n{facts}</dl>\n</section>\n\
-             </main>\n</body>\n</html>\n"
-        )
+        let facts = self.facts.iter().map(|(name, value)| (name, value));
+        let body = html! {
+            (section("What the paper says, and what comes out here", &self.verdicts_html()))
+            @for (_, table) in &self.tables {
+                section { (table.html()) }
+            }
+            @for picture in &self.pictures {
+                figure id={"figure-" (picture.id)} {
+                    figcaption { h2 { (Escaped(&picture.title)) } }
+                    div.scroll tabindex="0" {
+                        (picture.inline(&format!("picture-{}", picture.id), ""))
+                    }
+                }
+            }
+            @for panels in self.panels.chunk_by(|a, b| number(a) == number(b)) {
+                (figure(panels))
+            }
+            (section("What to keep in mind", &bullets(&self.notes)))
+            (section("How it was run", &html! { dl { (definitions(facts)) } }))
+        };
+        let heading = Heading {
+            title: &title,
+            subtitle: self.paper,
+            lead: None,
+        };
+        document(&heading, VERDICTS, &body)
     }
 
     fn title(&self) -> &'static str {
@@ -70,52 +61,57 @@ impl Reproduction {
         }
     }
 
-    fn verdicts_html(&self) -> String {
-        let mut html =
-            String::from("<section>\n<h2>What the paper says, and what comes out here</h2>\n");
-        if self.readings.len() > 1 {
-            html += "<p>What the paper leaves open can be read in more than one way:</p>\n<dl>\n";
-            for reading in &self.readings {
-                let (name, meaning) = (Escaped(reading.name), Escaped(reading.meaning));
-                let _ = writeln!(html, "<dt>{name}</dt><dd>{meaning}</dd>");
+    fn verdicts_html(&self) -> Markup {
+        let readings = self.readings.iter();
+        let meanings = readings.clone().map(|one| (one.name, one.meaning));
+        html! {
+            @if self.readings.len() > 1 {
+                p { "What the paper leaves open can be read in more than one way:" }
+                dl { (definitions(meanings)) }
             }
-            html += "</dl>\n";
+            div.scroll.verdicts tabindex="0" {
+                table {
+                    thead {
+                        tr {
+                            (headings(["where", "what the paper says"]))
+                            (headings(readings.map(|reading| reading.name)))
+                        }
+                    }
+                    tbody {
+                        @for statement in &self.statements { (self.statement_html(statement)) }
+                    }
+                }
+            }
         }
-        html += "<div class=\"scroll verdicts\" tabindex=\"0\"><table>\n<thead><tr>\
-                 <th scope=\"col\">where</th><th scope=\"col\">what the paper says</th>";
-        for reading in &self.readings {
-            let _ = write!(html, "<th scope=\"col\">{}</th>", Escaped(reading.name));
-        }
-        html += "</tr></thead>\n<tbody>\n";
-        for statement in &self.statements {
-            html += &self.statement_html(statement);
-        }
-        html + "</tbody></table></div>\n</section>\n"
     }
 
-    fn statement_html(&self, statement: &Statement) -> String {
-        let findings = || self.readings.iter().zip(&statement.findings);
-        let evidence: String = findings()
-            .map(|(reading, finding)| {
-                let (name, evidence) = (Escaped(reading.name), Escaped(&finding.evidence));
-                format!("<dt>{name}</dt><dd>{evidence}</dd>\n")
-            })
-            .collect();
-        let verdicts: String = findings()
-            .map(|(_, finding)| {
-                let sign = match finding.verdict {
-                    Verdict::Holds => "●",
-                    Verdict::InPart => "◐",
-                    Verdict::Fails => "○",
-                };
-                format!("<td class=\"verdict\">{sign} {}</td>", finding.verdict)
-            })
-            .collect();
-        format!(
-            "<tr><td>{}</td><td>{}<details><summary>The numbers</summary>\n<dl>\n{evidence}</dl></details></td>{verdicts}</tr>\n",
-            Escaped(statement.place),
-            Escaped(statement.text),
-        )
+    fn statement_html(&self, statement: &Statement) -> Markup {
+        let findings = statement.findings.iter();
+        let evidence = (self.readings.iter().zip(findings.clone()))
+            .map(|(reading, finding)| (reading.name, &finding.evidence));
+        html! {
+            tr {
+                td { (Escaped(statement.place)) }
+                td {
+                    (Escaped(statement.text))
+                    details {
+                        summary { "The numbers" }
+                        dl { (definitions(evidence)) }
+                    }
+                }
+                @for finding in findings.take(self.readings.len()) {
+                    td.verdict { (sign(finding.verdict)) " " (finding.verdict) }
+                }
+            }
+        }
+    }
+}
+
+fn sign(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "●",
+        Verdict::InPart => "◐",
+        Verdict::Fails => "○",
     }
 }
 
@@ -125,26 +121,29 @@ fn number(panel: &Panel) -> &str {
 }
 
 /// The panels of one figure beside each other.
-fn figure(panels: &[Panel]) -> String {
+fn figure(panels: &[Panel]) -> Markup {
     let Some(first) = panels.first() else {
-        return String::new();
+        return html! {};
     };
-    let mut drawings = String::new();
-    let mut tables = String::new();
-    for panel in panels {
-        let plot = panel
-            .plot()
-            .inline(Size::NARROW, &format!("plot-{}", panel.id), "");
-        let (id, title) = (panel.id, Escaped(&panel.title));
-        let _ = writeln!(drawings, "<div>\n<h3>{id}: {title}</h3>\n{plot}</div>");
-        tables += &panel.table().html();
-    }
     let number = number(first);
-    format!(
-        "<figure id=\"figure-{number}\">\n<figcaption><h2>Figure {number}: {}</h2>\n\
-         <p>Means over the seeds; the error bars are one standard deviation to each side.</p></figcaption>\n\
-         <div class=\"small\">\n{drawings}</div>\n\
-         <details><summary>The numbers</summary>\n{tables}</details>\n</figure>\n",
-        Escaped(first.parameter)
-    )
+    html! {
+        figure id={"figure-" (number)} {
+            figcaption {
+                h2 { "Figure " (number) ": " (Escaped(first.parameter)) }
+                p { "Means over the seeds; the error bars are one standard deviation to each side." }
+            }
+            div.small {
+                @for panel in panels {
+                    div {
+                        h3 { (panel.id) ": " (Escaped(&panel.title)) }
+                        (panel.plot().inline(Size::NARROW, &format!("plot-{}", panel.id), ""))
+                    }
+                }
+            }
+            details {
+                summary { "The numbers" }
+                @for panel in panels { (panel.table().html()) }
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use libra_plots::Size;
 use libra_plots::markup::{Anchor, Drawing, Px, width};
 use libra_plots::style::{self, FONT};
+use maud::Markup;
 use std::fmt::Write;
 
 /// One job.
@@ -52,7 +53,7 @@ impl Picture {
     }
 
     /// A part of a page that has the style sheet.
-    pub fn inline(&self, id: &str, class: &str) -> String {
+    pub fn inline(&self, id: &str, class: &str) -> Markup {
         let mut drawing = Drawing::new(self.size(0.0));
         self.draw_below(&mut drawing, 0.0);
         drawing.inline(id, class, &self.title, &self.description())
@@ -165,6 +166,6 @@ mod tests {
             rows: Vec::new(),
             ..picture
         };
-        assert!(empty.inline("p4", "wide").ends_with("</svg>\n"));
+        assert!(empty.inline("p4", "wide").0.ends_with("</svg>\n"));
     }
 }

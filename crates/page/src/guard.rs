@@ -347,7 +347,7 @@ pub fn redirect(to: &str) -> Response {
 }
 
 fn no(status: StatusCode, title: &str, text: &str) -> Box<Response> {
-    Box::new((status, Html(pages::alone(title, text))).into_response())
+    Box::new((status, Html(pages::alone(title, text).into_string())).into_response())
 }
 
 fn with_headers(mut answer: Response) -> Response {

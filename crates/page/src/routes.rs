@@ -19,6 +19,7 @@ use axum::{Router, middleware};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use libra_system::clock;
+use maud::Markup;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -212,7 +213,7 @@ async fn ask<T: Send + 'static>(
 
 async fn nowhere() -> Response {
     let page = pages::alone("Nothing here", "There is no page of this name.");
-    (StatusCode::NOT_FOUND, Html(page)).into_response()
+    (StatusCode::NOT_FOUND, html(page)).into_response()
 }
 
 async fn style() -> Response {
@@ -235,12 +236,12 @@ async fn script() -> Response {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let page = pages::alone("It did not work", &self.to_string());
-        (StatusCode::INTERNAL_SERVER_ERROR, Html(page)).into_response()
+        (StatusCode::INTERNAL_SERVER_ERROR, html(page)).into_response()
     }
 }
 
-fn html(text: String) -> Response {
-    Html(text).into_response()
+fn html(page: Markup) -> Response {
+    Html(page.into_string()).into_response()
 }
 
 // ---- the form
@@ -268,20 +269,20 @@ async fn show_form(
         },
         ..Submission::default()
     });
-    Ok(form_page(&site, &word, &typed, "", StatusCode::OK))
+    Ok(form_page(&site, &word, &typed, None, StatusCode::OK))
 }
 
 fn form_page(
     site: &Site,
     word: &Word,
     typed: &Submission,
-    said: &str,
+    said: Option<&Markup>,
     status: StatusCode,
 ) -> Response {
     let view = site.view(word);
     let body = pages::submit::body(&view, typed, &secret::word(), said, site.system.quotes());
     let page = pages::page(&view, Place::Submit, "Submit a job", None, &body);
-    (status, Html(page)).into_response()
+    (status, html(page)).into_response()
 }
 
 async fn send_form(
@@ -303,13 +304,13 @@ async fn send_form(
             &site,
             &word,
             &typed,
-            &said,
+            Some(&said),
             StatusCode::UNPROCESSABLE_ENTITY,
         ))
     };
     if fields.get("do").is_some_and(|what| what == "quote") {
         let said = quote_of(&site, &typed).await?;
-        return Ok(form_page(&site, &word, &typed, &said, StatusCode::OK));
+        return Ok(form_page(&site, &word, &typed, Some(&said), StatusCode::OK));
     }
     if let Some(offer) = fields.get("take") {
         if let Err(error) = form::take(&mut typed, offer) {
@@ -345,13 +346,13 @@ async fn send_form(
         Ok(Submitted::Accepted(key)) => Ok(redirect(&format!("job?id={key}"))),
         Ok(Submitted::Refused(quote)) => {
             let said = pages::verdict::part(&quote, &typed, true);
-            Ok(form_page(&site, &word, &typed, &said, StatusCode::OK))
+            Ok(form_page(&site, &word, &typed, Some(&said), StatusCode::OK))
         }
         Ok(Submitted::Unknown(said)) => {
             let view = site.view(&word);
             let body = pages::problem(&said);
             let page = pages::page(&view, Place::Jobs, "Perhaps submitted", None, &body);
-            Ok((StatusCode::GATEWAY_TIMEOUT, Html(page)).into_response())
+            Ok((StatusCode::GATEWAY_TIMEOUT, html(page)).into_response())
         }
         Err(error) => wrong(&typed, &error),
     }
@@ -393,7 +394,7 @@ async fn quote_part(State(site): State<Arc<Site>>, Extension(fields): Extension<
 }
 
 /// What is said of a form, as part of a page.
-async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<String, Problem> {
+async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<Markup, Problem> {
     let wanted = match form::checked_terms(typed, site.system.kind()) {
         Ok(wanted) => wanted,
         Err(error) => return Ok(pages::problem(&error.to_string())),
@@ -450,7 +451,7 @@ async fn job(
     let view = site.view(&word);
     let Some(detail) = detail else {
         let page = pages::page(&view, Place::Job, "No such job", None, &pages::job::gone());
-        return Ok((StatusCode::NOT_FOUND, Html(page)).into_response());
+        return Ok((StatusCode::NOT_FOUND, html(page)).into_response());
     };
     let name = match detail.job.name.as_str() {
         "" => "Job",
@@ -521,7 +522,7 @@ async fn cancel(
             let view = site.view(&word);
             let body = pages::problem(&error.to_string());
             let page = pages::page(&view, Place::Jobs, "Not cancelled", None, &body);
-            Ok((StatusCode::CONFLICT, Html(page)).into_response())
+            Ok((StatusCode::CONFLICT, html(page)).into_response())
         }
     }
 }
@@ -542,7 +543,7 @@ async fn account(
     let Some((earlier, later)) = neighbours(&month) else {
         let body = pages::problem("This is no month; expected is one such as 2026-11.");
         let page = pages::page(&view, Place::Account, "Account", None, &body);
-        return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
+        return Ok((StatusCode::BAD_REQUEST, html(page)).into_response());
     };
     let asked = month.clone();
     let read = ask(&site, move |site| account::read(site.system.site(), &asked)).await?;

@@ -5,6 +5,7 @@ use super::markup::{Anchor, Drawing, Px, width};
 use super::plot::{Area, Key, foot, legend};
 use super::scale::{Axis, Ends};
 use super::style::{self, FONT};
+use maud::Markup;
 
 /// What a part of each bar stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Bars {
 
     /// A part of a page that has the style sheet, as high as it needs. `id` must be unique in it
     /// and a plain word.
-    pub fn inline(&self, wide: f64, id: &str, class: &str) -> String {
+    pub fn inline(&self, wide: f64, id: &str, class: &str) -> Markup {
         let mut drawing = Drawing::new(self.size(wide, 0.0));
         self.draw_below(&mut drawing, 0.0);
         drawing.inline(id, class, &self.title, &self.description)

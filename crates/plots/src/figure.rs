@@ -2,7 +2,7 @@
 //! and the numbers behind it.
 
 use super::markup::Escaped;
-use std::fmt::Write;
+use maud::{Markup, html};
 
 /// A table; the first column names its rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,50 +17,58 @@ pub struct Table {
 
 impl Table {
     /// As HTML, in a box of its own that scrolls where the table is wider than the screen.
-    pub fn html(&self) -> String {
+    pub fn html(&self) -> Markup {
         self.html_named_by(1)
     }
 
     /// The same where so many of the first columns name a row.
-    pub fn html_named_by(&self, names: usize) -> String {
-        let mut html = String::from("<div class=\"scroll\" tabindex=\"0\"><table>\n");
-        // Writing to a String cannot fail.
-        let _ = writeln!(html, "<caption>{}</caption>", Escaped(&self.caption));
-        html += "<thead><tr>";
-        for (place, cell) in self.head.iter().enumerate() {
-            let class = if place < names { " class=\"name\"" } else { "" };
-            let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", Escaped(cell));
-        }
-        html += "</tr></thead>\n<tbody>\n";
-        for row in &self.rows {
-            html += "<tr>";
-            for (place, cell) in row.iter().enumerate() {
-                let _ = match place {
-                    place if place < names => write!(
-                        html,
-                        "<th scope=\"row\" class=\"name\">{}</th>",
-                        Escaped(cell)
-                    ),
-                    _ => match cell.split_once('\n') {
-                        Some((cell, below)) => write!(
-                            html,
-                            "<td>{}<small>{}</small></td>",
-                            Escaped(cell),
-                            Escaped(below)
-                        ),
-                        None => write!(html, "<td>{}</td>", Escaped(cell)),
-                    },
-                };
+    pub fn html_named_by(&self, names: usize) -> Markup {
+        html! {
+            div.scroll tabindex="0" {
+                table {
+                    caption { (Escaped(&self.caption)) }
+                    thead {
+                        tr {
+                            @for (place, cell) in self.head.iter().enumerate() {
+                                th scope="col" class=[(place < names).then_some("name")] { (Escaped(cell)) }
+                            }
+                        }
+                    }
+                    tbody {
+                        @for row in &self.rows {
+                            tr {
+                                @for (place, cell) in row.iter().enumerate() {
+                                    @if place < names {
+                                        th scope="row" class="name" { (Escaped(cell)) }
+                                    } @else {
+                                        td { (small_below(cell)) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
             }
-            html += "</tr>\n";
         }
-        html += "</tbody></table></div>\n";
-        html
+    }
+}
+
+/// What follows a line break stands small below the rest.
+fn small_below(cell: &str) -> Markup {
+    let (cell, below) = match cell.split_once('\n') {
+        Some((cell, below)) => (cell, Some(below)),
+        None => (cell, None),
+    };
+    html! {
+        (Escaped(cell))
+        @if let Some(below) = below {
+            small { (Escaped(below)) }
+        }
     }
 }
 
 /// One figure.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Figure {
     /// A plain word, unique in its page.
     pub id: &'static str,
@@ -68,8 +76,8 @@ pub struct Figure {
     pub heading: String,
     /// What is to be seen and how it was measured.
     pub caption: String,
-    /// One or more drawings, in SVG.
-    pub drawings: String,
+    /// One or more drawings.
+    pub drawings: Markup,
     /// They are small and stand beside each other.
     pub small: bool,
     /// The numbers behind it.
@@ -78,17 +86,20 @@ pub struct Figure {
 
 impl Figure {
     /// As HTML.
-    pub fn html(&self) -> String {
+    pub fn html(&self) -> Markup {
         let class = if self.small { "small" } else { "drawings" };
-        format!(
-            "<figure id=\"{}\">\n<figcaption><h2>{}</h2>\n<p>{}</p></figcaption>\n\
-             <div class=\"{class}\">\n{}</div>\n\
-             <details><summary>The numbers</summary>\n{}</details>\n</figure>\n",
-            self.id,
-            Escaped(&self.heading),
-            Escaped(&self.caption),
-            self.drawings,
-            self.table.html()
-        )
+        html! {
+            figure id=(self.id) {
+                figcaption {
+                    h2 { (Escaped(&self.heading)) }
+                    p { (Escaped(&self.caption)) }
+                }
+                div class=(class) { (self.drawings) }
+                details {
+                    summary { "The numbers" }
+                    (self.table.html())
+                }
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Markup and plots, which the live page and the reports share: it knows numbers and texts, nothing of jobs.
 //!
-//! Pure: numbers in, text out. Every text that comes from outside is escaped where it is written
-//! ([`markup`]); the same numbers give the same bytes. Nothing needs a script or the network, so a
+//! Pure: numbers in, text out. HTML is made by templates ([`maud`]), plots are SVG of our own. Every text that comes from outside is
+//! escaped where it is written ([`markup::Escaped`]); the same numbers give the same bytes. Nothing needs a script or the network, so a
 //! page can be mailed, printed and kept.
 //!
 //! A plot for a file of its own:
@@ -23,6 +23,7 @@
 
 pub mod bars;
 pub mod figure;
+pub mod html;
 mod marker;
 pub mod markup;
 pub mod plot;

@@ -1,17 +1,29 @@
-//! Writing SVG and HTML: escaping, numbers, and the elements that the plots are made of.
+//! What text and numbers are in markup, and writing SVG: the elements that the plots are made of.
 
 use super::Size;
 use super::style;
+use maud::{Markup, PreEscaped, Render};
 use std::fmt::{self, Display, Write};
 
-/// Text that comes from outside, as it may stand in an element or in a quoted attribute. Control
-/// characters, which no SVG may hold, become the replacement character.
+/// Text that comes from outside, as it may stand in an element or in a quoted attribute, of SVG or in a template of HTML.
+///
+/// A template escapes every string by itself, but lets control characters through. Names and outputs of jobs, the words of batch systems
+/// and what users type may hold them: an escape sequence in a page that is saved is obeyed by the terminal that shows it, a NUL is an
+/// error of parsing, and no SVG may hold either. So whatever is not of our own making goes through here, where they become the
+/// replacement character; line breaks and tabs stay.
 #[derive(Debug, Clone, Copy)]
-pub struct Escaped<'a>(pub &'a str);
+pub struct Escaped<T: AsRef<str>>(pub T);
 
-impl Display for Escaped<'_> {
+impl<T: AsRef<str>> Render for Escaped<T> {
+    fn render_to(&self, buffer: &mut String) {
+        // Writing to a String cannot fail.
+        let _ = write!(buffer, "{self}");
+    }
+}
+
+impl<T: AsRef<str>> Display for Escaped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
+        for c in self.0.as_ref().chars() {
             match c {
                 '&' => f.write_str("&amp;")?,
                 '<' => f.write_str("&lt;")?,
@@ -115,15 +127,15 @@ impl Drawing {
     }
 
     /// A part of a page: without style, which the page has. `id` must be unique there and a plain word.
-    pub fn inline(&self, id: &str, class: &str, title: &str, description: &str) -> String {
+    pub fn inline(&self, id: &str, class: &str, title: &str, description: &str) -> Markup {
         let (Size { width, height }, body) = (self.size, &self.body);
         let (width, height, class) = (Px(width), Px(height), format!("plot {class}"));
         let head = head(id, title, description);
         let class = class.trim_end();
-        format!(
+        PreEscaped(format!(
             "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
              aria-labelledby=\"{id}-t {id}-d\">\n{head}{body}</svg>\n"
-        )
+        ))
     }
 
     /// A file of its own.

@@ -5,6 +5,7 @@ use super::marker::marker;
 use super::markup::{Anchor, Drawing, Px, width};
 use super::scale::{Axis, Ends, Layout};
 use super::style::{self, FONT};
+use maud::Markup;
 use std::fmt::Write;
 
 /// One measured point. What is no number is a gap in the line.
@@ -133,7 +134,7 @@ impl Plot {
     }
 
     /// A part of a page that has the style sheet. `id` must be unique in it and a plain word.
-    pub fn inline(&self, size: Size, id: &str, class: &str) -> String {
+    pub fn inline(&self, size: Size, id: &str, class: &str) -> Markup {
         let mut drawing = Drawing::new(size);
         self.draw_below(&mut drawing, 0.0);
         drawing.inline(id, class, &self.title, &self.description)

@@ -1,10 +1,12 @@
 //! The account: what there is, and what became of it month by month.
 
-use super::{View, note, problem};
-use crate::account::{Account, Amount, Balance, Month};
+use super::{View, facts, note, or_dash, problem};
+use crate::account::{Account, Amount, Balance, Month, Movement};
 use crate::system::Problem;
+use libra_plots::html::headings;
 use libra_plots::markup::Escaped;
 use libra_units::credits;
+use maud::{Markup, html};
 
 /// The page. `month`: `2026-11`. `earlier`, `later`: the months beside it, where there are any to show.
 pub fn body(
@@ -13,28 +15,30 @@ pub fn body(
     month: &str,
     earlier: &str,
     later: Option<&str>,
-) -> String {
-    match account {
-        Err(error) => problem(&error.to_string()),
-        Ok(Account::Off) => note(
-            "Accounts are off here: prices are shown and compared with budgets, and nobody is charged.",
-        ),
-        Ok(Account::On(balances, months)) => {
-            let balances: String = balances.iter().map(balance).collect();
-            let later = later.map_or(String::new(), |to| {
-                format!(
-                    "<a class=\"button\" href=\"account?month={0}\">{0}</a>",
-                    Escaped(to)
-                )
-            });
-            let statements: String = months.iter().map(|one| statement(view, one)).collect();
-            format!(
-                "<div class=\"tiles\">\n{balances}</div>\n<section>\n<h2>Statement of {}</h2>\n\
-                 <nav class=\"actions\" aria-label=\"Months\"><a class=\"button\" href=\"account?month={1}\">{1}</a>{later}</nav>\n\
-                 {statements}</section>\n",
-                Escaped(month),
-                Escaped(earlier)
-            )
+) -> Markup {
+    let (balances, months) = match account {
+        Err(error) => return problem(&error.to_string()),
+        Ok(Account::Off) => {
+            return note(
+                "Accounts are off here: prices are shown and compared with budgets, and nobody is charged.",
+            );
+        }
+        Ok(Account::On(balances, months)) => (balances, months),
+    };
+    let to = |month: &str| {
+        html! { a.button href={ "account?month=" (Escaped(month)) } { (Escaped(month)) } }
+    };
+    html! {
+        div.tiles {
+            @for one in balances { (balance(one)) }
+        }
+        section {
+            h2 { "Statement of " (Escaped(month)) }
+            nav.actions aria-label="Months" {
+                (to(earlier))
+                @if let Some(later) = later { (to(later)) }
+            }
+            @for one in months { (statement(view, one)) }
         }
     }
 }
@@ -46,63 +50,49 @@ fn amount(amount: &Amount) -> String {
     }
 }
 
-fn balance(balance: &Balance) -> String {
-    let more = [
-        ("held for jobs", credits(balance.held)),
-        ("balance", credits(balance.balance)),
-    ];
-    let more: String = more
-        .iter()
-        .map(|(name, sum)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", Escaped(sum)))
-        .collect();
-    let closed = if balance.closed {
-        " <span class=\"badge bad\">closed</span>"
-    } else {
-        ""
-    };
-    format!(
-        "<section class=\"tile\"><h2>{}{closed}</h2>\n<p class=\"price\"><strong>{}</strong> credits available</p>\n\
-         <dl class=\"facts\">{more}</dl></section>\n",
-        Escaped(&balance.account),
-        Escaped(&amount(&balance.available))
-    )
+fn balance(balance: &Balance) -> Markup {
+    html! {
+        section.tile {
+            h2 {
+                (Escaped(&balance.account))
+                @if balance.closed { " " span.badge.bad { "closed" } }
+            }
+            p.price { strong { (amount(&balance.available)) } " credits available" }
+            (facts(&[
+                ("held for jobs", credits(balance.held)),
+                ("balance", credits(balance.balance)),
+            ]))
+        }
+    }
 }
 
-fn statement(view: &View<'_>, month: &Month) -> String {
-    if month.movements.is_empty() {
-        return format!(
-            "<h3>{}</h3>\n<p class=\"empty\">No movements. The balance is {}.</p>\n",
-            Escaped(&month.account),
-            Escaped(&credits(month.closing))
-        );
+fn statement(view: &View<'_>, month: &Month) -> Markup {
+    html! {
+        h3 { (Escaped(&month.account)) }
+        @if month.movements.is_empty() {
+            p.empty { "No movements. The balance is " (credits(month.closing)) "." }
+        } @else {
+            p { "From " (credits(month.opening)) " to " (credits(month.closing)) " credits." }
+            table.money {
+                thead { tr { (headings(["When", "What", "Job", "Credits", "Balance", "Note"])) } }
+                tbody {
+                    @for one in &month.movements { (movement(view, one)) }
+                }
+            }
+        }
     }
-    let rows: String = month
-        .movements
-        .iter()
-        .map(|one| {
-            let sign = if one.amount > 0.0 { "+" } else { "" };
-            format!(
-                "<tr><td data-label=\"When\">{}</td><th scope=\"row\">{}</th><td data-label=\"Job\">{}</td>\
-                 <td data-label=\"Credits\" class=\"number\">{sign}{}</td><td data-label=\"Balance\" class=\"number\">{}</td>\
-                 <td data-label=\"Note\">{}</td></tr>\n",
-                Escaped(&(view.time)(one.at)),
-                Escaped(&one.kind),
-                Escaped(match one.job.as_str() {
-                    "" => "–",
-                    job => job,
-                }),
-                Escaped(&credits(one.amount)),
-                Escaped(&credits(one.balance)),
-                Escaped(&one.note)
-            )
-        })
-        .collect();
-    format!(
-        "<h3>{}</h3>\n<p>From {} to {} credits.</p>\n<table class=\"money\">\n<thead><tr><th scope=\"col\">When</th>\
-         <th scope=\"col\">What</th><th scope=\"col\">Job</th><th scope=\"col\">Credits</th><th scope=\"col\">Balance</th>\
-         <th scope=\"col\">Note</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n",
-        Escaped(&month.account),
-        Escaped(&credits(month.opening)),
-        Escaped(&credits(month.closing))
-    )
+}
+
+fn movement(view: &View<'_>, movement: &Movement) -> Markup {
+    let sign = if movement.amount > 0.0 { "+" } else { "" };
+    html! {
+        tr {
+            td data-label="When" { ((view.time)(movement.at)) }
+            th scope="row" { (Escaped(&movement.kind)) }
+            td data-label="Job" { (Escaped(or_dash(&movement.job))) }
+            td.number data-label="Credits" { (sign) (credits(movement.amount)) }
+            td.number data-label="Balance" { (credits(movement.balance)) }
+            td data-label="Note" { (Escaped(&movement.note)) }
+        }
+    }
 }

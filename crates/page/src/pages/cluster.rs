@@ -1,80 +1,93 @@
 //! The cluster: what is sold of each node, and what became of jobs over time.
 
-use super::{View, note, problem};
+use super::{Stripe, View, bar, note, or_dash, problem};
 use crate::history::{History, Hour};
 use crate::system::{Cluster, Node, Problem};
 use libra_plots::Size;
-use libra_plots::markup::{Anchor, Drawing, Escaped, Px};
+use libra_plots::html::headings;
+use libra_plots::markup::{Anchor, Drawing, Escaped};
 use libra_units::{percent, processors};
+use maud::{Markup, html};
 
 /// The page. `history`: what the site keeps of it; none where nothing is kept.
 pub fn body(
     view: &View<'_>,
     cluster: &Result<Cluster, Problem>,
     history: Option<&History>,
-) -> String {
-    format!(
-        "<div id=\"part\" data-refresh=\"cluster-part\" data-seconds=\"10\">\n{}</div>\n{}",
-        part(cluster),
-        past(view, history)
-    )
+) -> Markup {
+    html! {
+        div #part data-refresh="cluster-part" data-seconds="10" { (part(cluster)) }
+        (past(view, history))
+    }
 }
 
 /// What is asked for again and again.
-pub fn part(cluster: &Result<Cluster, Problem>) -> String {
+pub fn part(cluster: &Result<Cluster, Problem>) -> Markup {
     let cluster = match cluster {
         Ok(cluster) => cluster,
         Err(error) => return problem(&error.to_string()),
     };
-    let problems: String = cluster.problems.iter().map(|text| note(text)).collect();
-    if cluster.nodes.is_empty() {
-        return format!("<p class=\"empty\">No node shares its processors here.</p>\n{problems}");
+    html! {
+        @if cluster.nodes.is_empty() {
+            p.empty { "No node shares its processors here." }
+        } @else {
+            (nodes(cluster))
+        }
+        @for text in &cluster.problems { (note(text)) }
     }
+}
+
+fn nodes(cluster: &Cluster) -> Markup {
     let sum = |of: fn(&Node) -> f64| cluster.nodes.iter().map(of).sum::<f64>();
     let (sold, all) = (sum(|n| n.committed), sum(|n| n.processors));
     let part = if all > 0.0 { sold / all } else { 0.0 };
-    let rows: String = cluster.nodes.iter().map(node).collect();
-    let how = match cluster.note.as_str() {
-        "" => String::new(),
-        how => format!(" {}", Escaped(how)),
-    };
-    format!(
-        "<section>\n<h2>Nodes</h2>\n<p>{} of {} processors are sold ({}).{how}</p>\n<table class=\"nodes\">\n\
-         <thead><tr><th scope=\"col\">Node</th><th scope=\"col\">Sold</th><th scope=\"col\">Processors</th>\
-         <th scope=\"col\">Jobs</th><th scope=\"col\">State</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</section>\n{problems}",
-        processors(sold),
-        processors(all),
-        percent(part)
-    )
+    html! {
+        section {
+            h2 { "Nodes" }
+            p {
+                (processors(sold)) " of " (processors(all)) " processors are sold (" (percent(part)) ")."
+                @if !cluster.note.is_empty() { " " (Escaped(&cluster.note)) }
+            }
+            table.nodes {
+                thead { tr { (headings(["Node", "Sold", "Processors", "Jobs", "State"])) } }
+                tbody {
+                    @for one in &cluster.nodes { (node(one)) }
+                }
+            }
+        }
+    }
 }
 
-fn node(node: &Node) -> String {
+fn node(node: &Node) -> Markup {
     let part = if node.processors > 0.0 {
         node.committed / node.processors
     } else {
         0.0
     };
-    let state = match node.state.as_str() {
-        "" => "–".to_string(),
-        state => Escaped(state).to_string(),
-    };
     let label = percent(part);
-    format!(
-        "<tr><th scope=\"row\">{}</th><td data-label=\"Sold\"><svg class=\"progress node\" viewBox=\"0 0 100 12\" preserveAspectRatio=\"none\" \
-         role=\"img\" aria-label=\"{label} sold\"><rect class=\"track\" x=\"0\" y=\"0\" width=\"100\" height=\"12\"/>\
-         <rect class=\"time\" x=\"0\" y=\"0\" width=\"{}\" height=\"12\"/></svg>\n<span class=\"under\"><span>{label}</span></span></td>\
-         <td data-label=\"Processors\" class=\"number\">{} of {}</td><td data-label=\"Jobs\" class=\"number\">{}</td>\
-         <td data-label=\"State\">{state}</td></tr>\n",
-        Escaped(&node.name),
-        Px(100.0 * part.clamp(0.0, 1.0)),
-        processors(node.committed),
-        processors(node.processors),
-        node.jobs
-    )
+    let stripe = |class, part| Stripe {
+        class,
+        part,
+        top: 0,
+        height: 12,
+    };
+    let stripes = [stripe("track", 1.0), stripe("time", part.clamp(0.0, 1.0))];
+    html! {
+        tr {
+            th scope="row" { (Escaped(&node.name)) }
+            td data-label="Sold" {
+                (bar("progress node", Some(&format!("{label} sold")), &stripes))
+                span.under { span { (label) } }
+            }
+            td.number data-label="Processors" { (processors(node.committed)) " of " (processors(node.processors)) }
+            td.number data-label="Jobs" { (node.jobs) }
+            td data-label="State" { (Escaped(or_dash(&node.state))) }
+        }
+    }
 }
 
 /// What became of jobs, and why others were refused.
-fn past(view: &View<'_>, history: Option<&History>) -> String {
+fn past(view: &View<'_>, history: Option<&History>) -> Markup {
     let Some(history) = history else {
         return note(
             "What became of jobs over time is not kept here: the site has set no directory for metrics.",
@@ -86,33 +99,33 @@ fn past(view: &View<'_>, history: Option<&History>) -> String {
     }
     let sum = |of: fn(&Hour) -> u64| hours.iter().map(of).sum::<u64>();
     let (met, missed, cancelled) = (sum(|h| h.met), sum(|h| h.late), sum(|h| h.cancelled));
-    let failed = sum(|h| h.failed);
+    let (accepted, failed) = (sum(|h| h.accepted), sum(|h| h.failed));
     let ended = met + missed;
-    let kept = match ended {
-        0 => String::new(),
-        ended => format!(
-            " {} of {ended} met their deadlines ({}).",
-            met,
-            percent(met as f64 / ended as f64)
-        ),
-    };
     let since = hours
         .first()
         .map_or(String::new(), |hour| (view.time)(hour.at));
-    format!(
-        "<section>\n<h2>What became of jobs</h2>\n<p>Since {}: {} accepted, {failed} failed, {cancelled} cancelled.{kept}</p>\n{}</section>\n\
-         <section>\n<h2>Refusals</h2>\n{}</section>\n",
-        Escaped(&since),
-        sum(|h| h.accepted),
-        chart(view, hours),
-        refusals(history)
-    )
+    html! {
+        section {
+            h2 { "What became of jobs" }
+            p {
+                "Since " (since) ": " (accepted) " accepted, " (failed) " failed, " (cancelled) " cancelled."
+                @if ended > 0 {
+                    " " (met) " of " (ended) " met their deadlines (" (percent(met as f64 / ended as f64)) ")."
+                }
+            }
+            (chart(view, hours))
+        }
+        section {
+            h2 { "Refusals" }
+            (refusals(history))
+        }
+    }
 }
 
 /// Bars of jobs that met their deadlines and that missed them: an hour each for two days, else six hours or a day.
-fn chart(view: &View<'_>, hours: &[Hour]) -> String {
+fn chart(view: &View<'_>, hours: &[Hour]) -> Markup {
     let (Some(first), Some(last)) = (hours.first(), hours.last()) else {
-        return String::new();
+        return html! {};
     };
     let span = (last.at - first.at).max(0.0) / 3600.0 + 1.0;
     let each = match span {
@@ -178,28 +191,37 @@ fn chart(view: &View<'_>, hours: &[Hour]) -> String {
         );
     }
     let words = "Green bars are jobs that met their deadlines, orange ones on top of them jobs that missed them.";
-    format!(
-        "<figure>\n{}<figcaption>{words}</figcaption>\n</figure>\n",
-        drawing.inline("ended", "", "Jobs that ended over time", words)
-    )
+    html! {
+        figure {
+            (drawing.inline("ended", "", "Jobs that ended over time", words))
+            figcaption { (words) }
+        }
+    }
 }
 
-fn refusals(history: &History) -> String {
+fn refusals(history: &History) -> Markup {
     let mut reasons = history.refusals();
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let Some((_, most)) = reasons.first().cloned() else {
-        return "<p class=\"empty\">Nobody was refused.</p>\n".to_string();
+    let Some(most) = reasons.first().map(|(_, count)| (*count as f64).max(1.0)) else {
+        return html! { p.empty { "Nobody was refused." } };
     };
-    let rows: String = reasons
-        .iter()
-        .map(|(reason, count)| {
-            format!(
-                "<tr><th scope=\"row\">{}</th><td><svg class=\"progress refused\" viewBox=\"0 0 100 12\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
-                 <rect class=\"time\" x=\"0\" y=\"0\" width=\"{}\" height=\"12\"/></svg></td><td class=\"number\">{count}</td></tr>\n",
-                Escaped(reason),
-                Px(100.0 * *count as f64 / (most as f64).max(1.0))
-            )
-        })
-        .collect();
-    format!("<table class=\"refusals\">\n<tbody>\n{rows}</tbody>\n</table>\n")
+    let stripe = |count: u64| Stripe {
+        class: "time",
+        part: count as f64 / most,
+        top: 0,
+        height: 12,
+    };
+    html! {
+        table.refusals {
+            tbody {
+                @for (reason, count) in &reasons {
+                    tr {
+                        th scope="row" { (Escaped(reason)) }
+                        td { (bar("progress refused", None, &[stripe(*count)])) }
+                        td.number { (count) }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -2,9 +2,10 @@
 
 use crate::system::quote::Point;
 use libra_plots::Size;
-use libra_plots::markup::{Anchor, Drawing, Escaped, Px, width};
+use libra_plots::markup::{Anchor, Drawing, Px, width};
 use libra_plots::style::FONT;
 use libra_units::{credits, duration};
+use maud::{Markup, html};
 use std::fmt::Write;
 
 /// What was asked for; none where it was not said, or cannot be drawn.
@@ -56,15 +57,13 @@ const MARKS: [f64; 26] = [
 ];
 
 /// The curve; nothing for fewer than two points.
-pub fn part(points: &[Point], asked: &Asked) -> String {
+pub fn part(points: &[Point], asked: &Asked) -> Option<Markup> {
     let mut points = points.to_vec();
     points.retain(|p| p.deadline > 0.0 && p.deadline.is_finite() && p.price.is_finite());
     points.sort_by(|a, b| a.deadline.total_cmp(&b.deadline));
-    let (Some(first), Some(last)) = (points.first(), points.last()) else {
-        return String::new();
-    };
+    let (first, last) = (points.first()?, points.last()?);
     if points.len() < 2 || last.deadline <= first.deadline {
-        return String::new();
+        return None;
     }
     let highest = points.iter().fold(0.0, |most: f64, p| p.price.max(most));
     // A budget far above all prices would flatten the curve; it is said in words then.
@@ -119,11 +118,12 @@ pub fn part(points: &[Point], asked: &Asked) -> String {
         ),
         None => format!("None of these deadlines would be accepted now.{scale_words}"),
     };
-    format!(
-        "<figure class=\"curve\">\n{}<figcaption>{}</figcaption>\n</figure>\n",
-        drawing.inline("curve", "", "Price against deadline", &words),
-        Escaped(&words)
-    )
+    Some(html! {
+        figure.curve {
+            (drawing.inline("curve", "", "Price against deadline", &words))
+            figcaption { (words) }
+        }
+    })
 }
 
 struct Scale {
@@ -284,7 +284,7 @@ mod tests {
             deadline: Some(7200.0),
             budget: Some(4000.0),
         };
-        let svg = part(&points(), &asked);
+        let svg = part(&points(), &asked).expect("a curve").into_string();
         for needed in [
             "2 h",
             "budget",
@@ -300,7 +300,7 @@ mod tests {
             deadline: Some(1.0),
             budget: Some(1e9),
         };
-        let svg = part(&points(), &far);
+        let svg = part(&points(), &far).expect("a curve").into_string();
         assert!(
             !svg.contains("marker") && !svg.contains(">budget<"),
             "{svg}"
@@ -309,25 +309,26 @@ mod tests {
 
     #[test]
     fn too_little_is_no_curve() {
-        assert_eq!(part(&[], &Asked::default()), "");
-        assert_eq!(part(&points()[..1], &Asked::default()), "");
+        assert!(part(&[], &Asked::default()).is_none());
+        assert!(part(&points()[..1], &Asked::default()).is_none());
         let same = Point {
             deadline: 5.0,
             price: 1.0,
             accepted: true,
         };
-        assert_eq!(part(&[same, same], &Asked::default()), "");
+        assert!(part(&[same, same], &Asked::default()).is_none());
         let odd = Point {
             deadline: f64::NAN,
             price: 1.0,
             accepted: true,
         };
-        assert_eq!(part(&[odd, same], &Asked::default()), "");
+        assert!(part(&[odd, same], &Asked::default()).is_none());
         let free = Point {
             deadline: 9.0,
             price: 0.0,
             accepted: true,
         };
-        assert!(part(&[Point { price: 0.0, ..same }, free], &Asked::default()).contains("<svg"));
+        let level = part(&[Point { price: 0.0, ..same }, free], &Asked::default());
+        assert!(level.expect("a curve").0.contains("<svg"));
     }
 }

@@ -6,37 +6,35 @@ use crate::system::output::Part;
 use crate::system::{Detail, Problem};
 use libra_plots::markup::Escaped;
 use libra_units::{credits, duration};
+use maud::{Markup, html};
 
 /// The page of a job. `output`: the end of it, or why it cannot be shown; none where there is none.
-pub fn body(view: &View<'_>, detail: &Detail, output: Option<&Result<Part, Problem>>) -> String {
+pub fn body(view: &View<'_>, detail: &Detail, output: Option<&Result<Part, Problem>>) -> Markup {
     let key = InAddress(&detail.job.key);
-    let again = match detail.ours {
-        true => format!("<a class=\"button\" href=\"submit?again={key}\">Submit again</a>\n"),
-        false => String::new(),
-    };
-    let said = match detail.said.as_str() {
-        "" => String::new(),
-        said => format!("<p class=\"said\">Accepted: {}</p>\n", Escaped(said)),
-    };
-    format!(
-        "<div id=\"part\" data-refresh=\"job-part?id={key}\" data-seconds=\"3\">\n{}</div>\n{said}{}\
-         <div class=\"actions\">{again}</div>\n<section>\n<h2>Output</h2>\n{}</section>\n",
-        part(view, detail),
-        facts(&detail.facts),
-        self::output(detail, output)
-    )
+    html! {
+        div #part data-refresh={ "job-part?id=" (key) } data-seconds="3" { (part(view, detail)) }
+        @if !detail.said.is_empty() {
+            p.said { "Accepted: " (Escaped(&detail.said)) }
+        }
+        (facts(&detail.facts))
+        div.actions {
+            @if detail.ours {
+                a.button href={ "submit?again=" (key) } { "Submit again" }
+            }
+        }
+        section {
+            h2 { "Output" }
+            (self::output(detail, output))
+        }
+    }
 }
 
 /// What is asked for again and again.
-pub fn part(view: &View<'_>, detail: &Detail) -> String {
+pub fn part(view: &View<'_>, detail: &Detail) -> Markup {
     let job = &detail.job;
     let mut some = vec![];
-    let mut fact = |name: &str, value: Option<String>| {
-        some.extend(
-            value
-                .filter(|v| !v.is_empty())
-                .map(|value| (name.to_string(), value)),
-        );
+    let mut fact = |name: &'static str, value: Option<String>| {
+        some.extend(value.filter(|v| !v.is_empty()).map(|value| (name, value)));
     };
     fact("Node", Some(job.node.clone()));
     fact(
@@ -60,48 +58,41 @@ pub fn part(view: &View<'_>, detail: &Detail) -> String {
         .map(|(at, deadline)| (view.time)(at + deadline));
     fact("Deadline", due);
     let state = if job.live { "live" } else { "ended" };
-    format!(
-        "<div class=\"standing\" data-state=\"{state}\"><div>{}</div>\n<div class=\"wide\">{}</div>\n<div>{}</div></div>\n{}",
-        jobs::state(job),
-        jobs::progress(job),
-        jobs::cancel(view, job),
-        facts(&some)
-    )
+    html! {
+        div.standing data-state=(state) {
+            div { (jobs::state(job)) }
+            div.wide { (jobs::progress(job)) }
+            div { (jobs::cancel(view, job)) }
+        }
+        (facts(&some))
+    }
 }
 
-fn output(detail: &Detail, output: Option<&Result<Part, Problem>>) -> String {
+fn output(detail: &Detail, output: Option<&Result<Part, Problem>>) -> Markup {
     let part = match output {
         None => return note(&detail.no_output),
         Some(Err(error)) => return problem(&error.to_string()),
         Some(Ok(part)) => part,
-    };
-    let before = match part.from {
-        0 => String::new(),
-        bytes => format!(
-            "<p class=\"soft\" id=\"before\">The first {bytes} bytes are not shown; the file has them.</p>\n"
-        ),
     };
     let empty = match (part.text.is_empty(), detail.job.live) {
         (false, _) => "",
         (true, true) => "Nothing yet.",
         (true, false) => "It has printed nothing.",
     };
-    format!(
-        "{before}<p class=\"soft\" id=\"nothing\"{}>{empty}</p>\n\
-         <pre id=\"output\" tabindex=\"0\" aria-label=\"Output\" data-id=\"{}\" data-next=\"{}\">{}</pre>\n",
-        if empty.is_empty() { " hidden" } else { "" },
-        Escaped(&detail.job.key),
-        part.next,
-        // A line break right behind the tag would be dropped.
-        if part.text.starts_with('\n') {
-            format!("\n{}", Escaped(&part.text))
-        } else {
-            Escaped(&part.text).to_string()
-        },
-    )
+    html! {
+        @if part.from > 0 {
+            p.soft #before { "The first " (part.from) " bytes are not shown; the file has them." }
+        }
+        p.soft #nothing hidden[empty.is_empty()] { (empty) }
+        pre #output tabindex="0" aria-label="Output" data-id=(Escaped(&detail.job.key)) data-next=(part.next) {
+            // A line break right behind the tag would be dropped.
+            @if part.text.starts_with('\n') { "\n" }
+            (Escaped(&part.text))
+        }
+    }
 }
 
 /// In place of a job that is not there.
-pub fn gone() -> String {
+pub fn gone() -> Markup {
     note("There is no such job of yours. Those there are, are under Jobs.")
 }

@@ -1,4 +1,4 @@
-//! The pages: data in, HTML out. Pure; whatever comes from outside is escaped where it is written.
+//! The pages: data in, HTML out. Pure; whatever comes from outside goes into a template as [`Escaped`].
 //!
 //! Addresses are relative and all pages stand beside each other, so a proxy may put any path in front. There are no
 //! styles in attributes and no scripts in pages: the policy of [`super::guard`] forbids them.
@@ -12,8 +12,10 @@ pub mod submit;
 pub mod verdict;
 
 use super::system::Kind;
-use libra_plots::markup::Escaped;
+use libra_plots::html::{definitions, document};
+use libra_plots::markup::{Escaped, Px};
 use libra_plots::style;
+use maud::{Markup, html};
 
 /// What our pages run.
 pub const SCRIPT: &str = include_str!("page.js");
@@ -71,75 +73,91 @@ pub fn page(
     place: Place,
     title: &str,
     reload: Option<(u32, &str)>,
-    body: &str,
-) -> String {
-    let (title, user, host) = (Escaped(title), Escaped(view.user), Escaped(view.host));
-    let menu: String = MENU
-        .iter()
-        .map(|(one, to, name)| {
-            let here = match (*one == place, *one == Place::Jobs && place == Place::Job) {
-                (true, _) => " aria-current=\"page\"",
-                (_, true) => " aria-current=\"true\"",
-                _ => "",
-            };
-            format!("<a href=\"{to}\"{here}>{name}</a>\n")
-        })
-        .collect();
-    // With an address: without one, a browser that is at a place in the page stays there and asks for nothing.
-    let reload = reload.map_or(String::new(), |(seconds, to)| {
-        let to = Escaped(to);
-        format!(
-            "<noscript><meta http-equiv=\"refresh\" content=\"{seconds};url={to}\"></noscript>\n"
-        )
-    });
+    body: &Markup,
+) -> Markup {
+    let here = |one: Place| match (one == place, one == Place::Jobs && place == Place::Job) {
+        (true, _) => Some("page"),
+        (_, true) => Some("true"),
+        _ => None,
+    };
     let system = match view.kind {
         Kind::Local => "jobs run on this host",
         Kind::Slurm => "jobs go to Slurm",
         Kind::Pbs => "jobs go to PBS",
     };
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n{reload}\
-         <title>{title} – Libra</title>\n<link rel=\"stylesheet\" href=\"style.css\">\n\
-         <link rel=\"icon\" href=\"icon.svg\">\n<script src=\"script.js\" defer></script>\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#main\">To the content</a>\n\
-         <header class=\"top\"><div class=\"bar-in\">\n<span class=\"brand\">Libra</span>\n<nav aria-label=\"Pages\">\n{menu}</nav>\n\
-         <span class=\"who\">{user} on {host}, {system}</span>\n</div></header>\n\
-         <p id=\"trouble\" class=\"notice bad\" role=\"alert\" hidden></p>\n\
-         <main id=\"main\" tabindex=\"-1\">\n<h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n"
-    )
+    let head = html! {
+        // With an address: without one, a browser that is at a place in the page stays there and asks for nothing.
+        @if let Some((seconds, to)) = reload {
+            noscript { meta http-equiv="refresh" content={ (seconds) ";url=" (Escaped(to)) }; }
+        }
+        (head(title))
+        script src="script.js" defer {}
+    };
+    let body = html! {
+        a.skip href="#main" { "To the content" }
+        header.top {
+            div.bar-in {
+                span.brand { "Libra" }
+                nav aria-label="Pages" {
+                    @for (one, to, name) in MENU {
+                        a href=(to) aria-current=[here(one)] { (name) }
+                    }
+                }
+                span.who { (Escaped(view.user)) " on " (Escaped(view.host)) ", " (system) }
+            }
+        }
+        p #trouble .notice.bad role="alert" hidden {}
+        main #main tabindex="-1" {
+            h1 { (Escaped(title)) }
+            (body)
+        }
+    };
+    document(&head, &body)
 }
 
 /// A page for who is not let in, or has lost the way: without a menu.
-pub fn alone(title: &str, text: &str) -> String {
-    let (title, text) = (Escaped(title), Escaped(text));
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title} – Libra</title>\n\
-         <link rel=\"stylesheet\" href=\"style.css\">\n<link rel=\"icon\" href=\"icon.svg\">\n</head>\n\
-         <body>\n<main class=\"alone\">\n<h1>{title}</h1>\n<p>{text}</p>\n</main>\n</body>\n</html>\n"
-    )
+pub fn alone(title: &str, text: &str) -> Markup {
+    let body = html! {
+        main.alone {
+            h1 { (Escaped(title)) }
+            p { (Escaped(text)) }
+        }
+    };
+    document(&head(title), &body)
+}
+
+/// What the heads of all our documents have.
+fn head(title: &str) -> Markup {
+    html! {
+        title { (Escaped(title)) " – Libra" }
+        link rel="stylesheet" href="style.css";
+        link rel="icon" href="icon.svg";
+    }
 }
 
 /// Something that went wrong, as part of a page.
-pub fn problem(text: &str) -> String {
-    format!(
-        "<p class=\"notice bad\" role=\"alert\">{}</p>\n",
-        lines(text)
-    )
+pub fn problem(text: &str) -> Markup {
+    html! { p.notice.bad role="alert" { (lines(text)) } }
 }
 
 /// A line for the user, as part of a page.
-pub fn note(text: &str) -> String {
-    format!("<p class=\"notice\">{}</p>\n", lines(text))
+pub fn note(text: &str) -> Markup {
+    html! { p.notice { (lines(text)) } }
 }
 
 /// Text of several lines.
-fn lines(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| Escaped(line).to_string()).collect();
-    lines.join("<br>\n")
+fn lines(text: &str) -> Markup {
+    html! {
+        @for (index, line) in text.lines().enumerate() {
+            @if index > 0 { br; }
+            (Escaped(line))
+        }
+    }
+}
+
+/// What stands for a text that is empty.
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "–" } else { text }
 }
 
 /// A key in an address: whatever is not a letter or a digit for certain as `%XX`. Needs no escaping in HTML.
@@ -159,35 +177,170 @@ impl std::fmt::Display for InAddress<'_> {
 }
 
 /// A field of a form that nobody sees.
-pub fn hidden(name: &str, value: &str) -> String {
-    format!(
-        "<input type=\"hidden\" name=\"{}\" value=\"{}\">\n",
-        Escaped(name),
-        Escaped(value)
-    )
+pub fn hidden(name: &str, value: &str) -> Markup {
+    html! { input type="hidden" name=(name) value=(Escaped(value)); }
 }
 
-/// Names and values.
-pub fn facts(facts: &[(String, String)]) -> String {
-    let facts = facts.iter();
-    let facts: String = facts
-        .map(|(name, value)| {
-            format!(
-                "<div><dt>{}</dt><dd>{}</dd></div>\n",
-                Escaped(name),
-                Escaped(value)
-            )
-        })
-        .collect();
-    match facts.is_empty() {
-        true => String::new(),
-        false => format!("<dl class=\"facts\">\n{facts}</dl>\n"),
+/// Names and values; nothing where there are none.
+pub fn facts<N: AsRef<str>, V: AsRef<str>>(facts: &[(N, V)]) -> Markup {
+    html! {
+        @if !facts.is_empty() {
+            dl.facts {
+                @for fact in facts {
+                    div { (definitions([(&fact.0, &fact.1)])) }
+                }
+            }
+        }
+    }
+}
+
+/// A rectangle of a [`bar`].
+struct Stripe {
+    /// Says its colour.
+    class: &'static str,
+    /// Its length, as a part of the whole, 0 to 1.
+    part: f64,
+    /// Where it begins below the top, in twelfths of the bar's height.
+    top: u32,
+    /// In twelfths.
+    height: u32,
+}
+
+/// Parts of a whole behind each other. Without a label it says nothing that is not beside it in words.
+fn bar(class: &str, label: Option<&str>, stripes: &[Stripe]) -> Markup {
+    html! {
+        svg class=(class) viewBox="0 0 100 12" preserveAspectRatio="none"
+            role=[label.map(|_| "img")] aria-label=[label] aria-hidden=[label.is_none().then_some("true")] {
+            @for stripe in stripes {
+                rect class=(stripe.class) x="0" y=(stripe.top) width=(Px(100.0 * stripe.part)) height=(stripe.height) {}
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::{Account, Amount, Balance, Month, Movement};
+    use crate::history::{History, Hour};
+    use crate::system::output::Part;
+    use crate::system::quote::{Offer, Quote};
+    use crate::system::{Cluster, Detail, Job, Node, Problem, Submission};
+
+    /// A text of somebody else in every place of every page. The script alone is sent back as it was.
+    #[test]
+    fn what_comes_from_outside_is_text_without_control_characters() {
+        let nasty = "<b>'\"&\u{1b}[1m\u{0}";
+        let text = || nasty.to_string();
+        let view = View {
+            kind: Kind::Pbs,
+            host: nasty,
+            user: nasty,
+            word: nasty,
+            now: 0.0,
+            time: |at| format!("{at}"),
+        };
+        let job = Job {
+            key: text(),
+            id: text(),
+            name: text(),
+            state: text(),
+            live: true,
+            node: text(),
+            ending: text(),
+            ..Job::default()
+        };
+        let detail = Detail {
+            job: job.clone(),
+            facts: vec![(text(), text())],
+            said: text(),
+            no_output: text(),
+            ..Detail::default()
+        };
+        let output = Part {
+            text: text(),
+            from: 1,
+            next: 2,
+            again: false,
+        };
+        let wrong = || Problem::new(nasty);
+        let balance = Balance {
+            account: text(),
+            balance: 1.0,
+            held: 0.0,
+            available: Amount::Unlimited,
+            closed: true,
+        };
+        let movement = Movement {
+            at: 0.0,
+            kind: text(),
+            amount: 1.0,
+            balance: 1.0,
+            job: text(),
+            note: text(),
+        };
+        let month = |movements| Month {
+            account: text(),
+            opening: 0.0,
+            closing: 1.0,
+            movements,
+        };
+        let account = Account::On(vec![balance], vec![month(vec![]), month(vec![movement])]);
+        let cluster = Cluster {
+            nodes: vec![Node {
+                name: text(),
+                state: text(),
+                ..Node::default()
+            }],
+            note: text(),
+            problems: vec![text()],
+        };
+        let history = History {
+            hours: vec![Hour {
+                refused: [(text(), 1)].into(),
+                ..Hour::default()
+            }],
+        };
+        let typed = Submission {
+            name: text(),
+            estimate: text(),
+            deadline: text(),
+            budget: text(),
+            penalty: text(),
+            processors: text(),
+            queue: text(),
+            directory: text(),
+            ..Submission::default()
+        };
+        let quote = Quote {
+            text: text(),
+            reason: text(),
+            warning: text(),
+            offers: vec![Offer {
+                words: text(),
+                ..Offer::default()
+            }],
+            ..Quote::default()
+        };
+        let parts = [
+            alone(nasty, nasty),
+            account::body(&view, &Ok(account), nasty, nasty, Some(nasty)),
+            cluster::body(&view, &Ok(cluster), Some(&history)),
+            cluster::body(&view, &Err(wrong()), None),
+            job::body(&view, &detail, None),
+            job::body(&view, &detail, Some(&Ok(output))),
+            job::body(&view, &detail, Some(&Err(wrong()))),
+            jobs::body(&view, &Ok(vec![job])),
+            submit::body(&view, &typed, nasty, None, true),
+            verdict::part(&quote, &typed, true),
+        ];
+        for part in parts {
+            let page = page(&view, Place::Job, nasty, Some((1, nasty)), &part).into_string();
+            assert!(!page.contains("<b>"), "{page}");
+            let control = |c: char| c.is_control() && c != '\n';
+            assert!(!page.contains(control), "{page:?}");
+        }
+    }
 
     #[test]
     fn any_key_is_one_value_of_an_address() {

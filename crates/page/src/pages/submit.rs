@@ -3,158 +3,196 @@
 use super::{View, hidden};
 use crate::system::{Kind, Submission};
 use libra_plots::markup::Escaped;
-use std::fmt::{self, Display, Write};
+use maud::{Markup, PreEscaped, Render, html};
 
 /// What goes on the page: the form as it was typed, and what was said of it. `live`: a price can be asked for.
-pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &str, live: bool) -> String {
+pub fn body(
+    view: &View<'_>,
+    typed: &Submission,
+    once: &str,
+    said: Option<&Markup>,
+    live: bool,
+) -> Markup {
     let needed = view.kind == Kind::Local;
-    let mark = if needed { " required" } else { "" };
-    let text = |name: &str, label: &str, value: &str, hint: &str, more: &str| {
-        format!(
-            "<div class=\"field\"><label for=\"{name}\">{label}</label>\n\
-             <input id=\"{name}\" name=\"{name}\" value=\"{}\" autocomplete=\"off\" autocapitalize=\"none\" \
-             spellcheck=\"false\" maxlength=\"64\" aria-describedby=\"{name}-hint\"{more}>\n\
-             <small id=\"{name}-hint\">{hint}</small></div>\n",
-            Escaped(value)
-        )
-    };
-    let in_script = match view.kind {
-        Kind::Local => "",
-        Kind::Slurm => " Empty: as in the script's <code>#SBATCH</code> lines.",
-        Kind::Pbs => " Empty: as in the script's <code>#PBS</code> lines.",
-    };
-    let queue = view.kind.queues().map_or(String::new(), |name| {
-        text(
-            "queue",
-            name,
-            &typed.queue,
-            "Empty: the site's own choice.",
-            "",
-        )
-    });
-    let home = match view.kind {
-        Kind::Pbs => {
-            "Output files come here. The script itself begins in your home directory; <code>cd $PBS_O_WORKDIR</code> leads here."
-        }
-        _ => "The script begins here.",
-    };
-    let checked = |is: bool| if is { " checked" } else { "" };
-    let estimate = text(
-        "estimate",
-        "Estimate",
-        &typed.estimate,
-        &format!("Run time on a processor of its own: 90, 1h30m, 00:01:30.{in_script}"),
-        mark,
-    );
-    let deadline = text(
-        "deadline",
-        "Deadline",
-        &typed.deadline,
-        &deadline_hint(view.kind, in_script),
-        mark,
-    );
-    let budget = text(
-        "budget",
-        "Budget",
-        &typed.budget,
-        &format!("The most it may cost: credits, or unlimited.{in_script}"),
-        mark,
-    );
-    let processors = text(
-        "processors",
-        "Processors",
-        &typed.processors,
-        &format!("On one node, each at the job's share.{in_script}"),
-        " inputmode=\"numeric\"",
-    );
-    let name = text(
-        "name",
-        "Name",
-        &typed.name,
-        "Letters, digits and . _ + -",
-        "",
-    );
-    let penalty = text(
-        "penalty",
-        "Paid back",
-        &typed.penalty,
-        "Credits per second of delay, for a soft deadline.",
-        " inputmode=\"decimal\"",
-    );
-    let focus = if said.is_empty() { " autofocus" } else { "" };
-    let ask = match live {
-        true => {
-            "<button type=\"submit\" name=\"do\" value=\"quote\" id=\"ask\" formnovalidate>Show the price</button>\n"
-        }
-        false => "",
-    };
-    let (word, once) = (hidden("word", view.word), hidden("once", once));
-    let (script, directory) = (Unaltered(&typed.script), Escaped(&typed.directory));
-    let (hard, soft) = (checked(!typed.soft), checked(typed.soft));
-    format!(
-        "<form id=\"submit\" class=\"two\" method=\"post\" action=\"submit#verdict\" enctype=\"multipart/form-data\"{live}{batch}>\n{word}{once}\
-         <div class=\"left\">\n\
-         <fieldset><legend>What to run</legend>\n\
-         <div class=\"field\"><label for=\"script\">Script</label>\n\
-         <textarea id=\"script\" name=\"script\" rows=\"9\" spellcheck=\"false\" autocapitalize=\"none\" autocomplete=\"off\" \
-         aria-describedby=\"script-hint\"{focus}>\n{script}</textarea>\n\
-         <small id=\"script-hint\">A first line such as <code>#!/bin/bash</code> says what reads it; without one that is <code>/bin/sh</code>.</small></div>\n\
-         <div class=\"field\"><label for=\"file\">or a file of yours</label>\n\
-         <input id=\"file\" name=\"file\" type=\"file\" aria-describedby=\"file-hint\">\n\
-         <small id=\"file-hint\">It takes the place of what is typed above. 1 MiB at the most.</small></div>\n\
-         <div class=\"row\">{name}{queue}</div>\n\
-         <div class=\"field\"><label for=\"directory\">Working directory</label>\n\
-         <input id=\"directory\" name=\"directory\" value=\"{directory}\" autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" \
-         required aria-describedby=\"directory-hint\">\n<small id=\"directory-hint\">{home}</small></div>\n\
-         </fieldset>\n</div>\n\
-         <div class=\"right\">\n<fieldset><legend>Terms</legend>\n\
-         <div class=\"row\">{estimate}{processors}</div>\n\
-         {deadline}\
-         <div class=\"field slider\" hidden><label for=\"slider\">Deadline, from hurry to patience</label>\n\
-         <input id=\"slider\" type=\"range\" min=\"0\" max=\"200\" value=\"100\">\n\
-         <span class=\"ends\"><span id=\"slider-least\"></span><span id=\"slider-most\"></span></span></div>\n\
-         {budget}\
-         <details{open}><summary>Kind of deadline</summary>\n\
-         <div class=\"field choice\"><label><input type=\"radio\" name=\"deadline-type\" value=\"hard\"{hard}> Hard: a late result is useless</label>\n\
-         <label><input type=\"radio\" name=\"deadline-type\" value=\"soft\"{soft}> Soft: it is worth less the later it is</label></div>\n\
-         {penalty}</details>\n</fieldset>\n\
-         <div class=\"actions\">\n{ask}\
-         <button type=\"submit\" name=\"do\" value=\"submit\" class=\"main\">Submit</button>\n</div>\n\
-         <div id=\"verdict\" aria-live=\"polite\">{said}</div>\n</div>\n</form>\n",
+    html! {
         // PBS judges nothing that is not submitted.
-        live = if live { "" } else { " data-live=\"no\"" },
-        batch = if needed { "" } else { " data-batch=\"yes\"" },
-        open = if typed.soft { " open" } else { "" },
-    )
-}
-
-/// Text of an element that is sent back as it is: control characters stay what they are.
-struct Unaltered<'a>(&'a str);
-
-impl Display for Unaltered<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                // As it stands, a parser of HTML makes a line feed of it.
-                '\r' => f.write_str("&#13;")?,
-                c => f.write_char(c)?,
+        form #submit .two method="post" action="submit#verdict" enctype="multipart/form-data"
+            data-live=[(!live).then_some("no")] data-batch=[(!needed).then_some("yes")] {
+            (hidden("word", view.word))
+            (hidden("once", once))
+            div.left { (what_to_run(view.kind, typed, said.is_none())) }
+            div.right {
+                (terms(view.kind, typed, needed))
+                div.actions {
+                    @if live {
+                        button #ask type="submit" name="do" value="quote" formnovalidate { "Show the price" }
+                    }
+                    button.main type="submit" name="do" value="submit" { "Submit" }
+                }
+                div #verdict aria-live="polite" {
+                    @if let Some(said) = said { (said) }
+                }
             }
         }
-        Ok(())
     }
 }
 
-fn deadline_hint(kind: Kind, in_script: &str) -> String {
-    let clock = match kind {
-        // Its options know durations only.
-        Kind::Slurm => "",
-        _ => ", or a clock time: @17:30",
+/// The script and what it is called. `focus`: whoever opens the page types there.
+fn what_to_run(kind: Kind, typed: &Submission, focus: bool) -> Markup {
+    html! {
+        fieldset {
+            legend { "What to run" }
+            div.field {
+                label for="script" { "Script" }
+                textarea #script name="script" rows="9" spellcheck="false" autocapitalize="none" autocomplete="off"
+                    aria-describedby="script-hint" autofocus[focus] {
+                    // A line break right behind the tag is dropped; the script may begin with one.
+                    "\n" (unaltered(&typed.script))
+                }
+                small #script-hint {
+                    "A first line such as " code { "#!/bin/bash" } " says what reads it; without one that is " code { "/bin/sh" } "."
+                }
+            }
+            div.field {
+                label for="file" { "or a file of yours" }
+                input #file name="file" type="file" aria-describedby="file-hint";
+                small #file-hint { "It takes the place of what is typed above. 1 MiB at the most." }
+            }
+            div.row {
+                (Field::new("name", "Name", &typed.name, html! { "Letters, digits and . _ + -" }))
+                @if let Some(label) = kind.queues() {
+                    (Field::new("queue", label, &typed.queue, html! { "Empty: the site's own choice." }))
+                }
+            }
+            div.field {
+                label for="directory" { "Working directory" }
+                input #directory name="directory" value=(Escaped(&typed.directory)) autocomplete="off" autocapitalize="none"
+                    spellcheck="false" required aria-describedby="directory-hint";
+                small #directory-hint {
+                    @if kind == Kind::Pbs {
+                        "Output files come here. The script itself begins in your home directory; "
+                        code { "cd $PBS_O_WORKDIR" } " leads here."
+                    } @else {
+                        "The script begins here."
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Estimate, deadline, budget and what belongs to them. `needed`: they cannot be said elsewhere.
+fn terms(kind: Kind, typed: &Submission, needed: bool) -> Markup {
+    let directive = match kind {
+        Kind::Local => None,
+        Kind::Slurm => Some("#SBATCH"),
+        Kind::Pbs => Some("#PBS"),
     };
-    format!("When it must be finished, from now: 2h, 1h30m{clock}.{in_script}")
+    let hint = |text: &str| {
+        html! {
+            (text)
+            @if let Some(directive) = directive {
+                " Empty: as in the script's " code { (directive) } " lines."
+            }
+        }
+    };
+    let deadline = match kind {
+        // Its options know durations only.
+        Kind::Slurm => "When it must be finished, from now: 2h, 1h30m.",
+        _ => "When it must be finished, from now: 2h, 1h30m, or a clock time: @17:30.",
+    };
+    let choice = |value: &str, checked: bool, text: &str| {
+        html! {
+            label { input type="radio" name="deadline-type" value=(value) checked[checked]; " " (text) }
+        }
+    };
+    html! {
+        fieldset {
+            legend { "Terms" }
+            div.row {
+                (Field::new("estimate", "Estimate", &typed.estimate, hint("Run time on a processor of its own: 90, 1h30m, 00:01:30."))
+                    .required(needed))
+                (Field::new("processors", "Processors", &typed.processors, hint("On one node, each at the job's share."))
+                    .keys("numeric"))
+            }
+            (Field::new("deadline", "Deadline", &typed.deadline, hint(deadline)).required(needed))
+            div.field.slider hidden {
+                label for="slider" { "Deadline, from hurry to patience" }
+                input #slider type="range" min="0" max="200" value="100";
+                span.ends { span #slider-least {} span #slider-most {} }
+            }
+            (Field::new("budget", "Budget", &typed.budget, hint("The most it may cost: credits, or unlimited.")).required(needed))
+            details open[typed.soft] {
+                summary { "Kind of deadline" }
+                div.field.choice {
+                    (choice("hard", !typed.soft, "Hard: a late result is useless"))
+                    (choice("soft", typed.soft, "Soft: it is worth less the later it is"))
+                }
+                (Field::new("penalty", "Paid back", &typed.penalty, html! { "Credits per second of delay, for a soft deadline." })
+                    .keys("decimal"))
+            }
+        }
+    }
+}
+
+/// A field for a line of text.
+struct Field<'a> {
+    /// Its name in the form, unique in the page.
+    name: &'static str,
+    label: &'a str,
+    /// What was typed.
+    value: &'a str,
+    hint: Markup,
+    required: bool,
+    /// The keys that a telephone shows; none for all.
+    keys: Option<&'static str>,
+}
+
+impl<'a> Field<'a> {
+    fn new(name: &'static str, label: &'a str, value: &'a str, hint: Markup) -> Field<'a> {
+        Field {
+            name,
+            label,
+            value,
+            hint,
+            required: false,
+            keys: None,
+        }
+    }
+
+    fn required(self, required: bool) -> Field<'a> {
+        Field { required, ..self }
+    }
+
+    fn keys(self, keys: &'static str) -> Field<'a> {
+        let keys = Some(keys);
+        Field { keys, ..self }
+    }
+}
+
+impl Render for Field<'_> {
+    fn render(&self) -> Markup {
+        html! {
+            div.field {
+                label for=(self.name) { (self.label) }
+                input id=(self.name) name=(self.name) value=(Escaped(self.value)) autocomplete="off" autocapitalize="none"
+                    spellcheck="false" maxlength="64" aria-describedby={ (self.name) "-hint" }
+                    required[self.required] inputmode=[self.keys];
+                small id={ (self.name) "-hint" } { (self.hint) }
+            }
+        }
+    }
+}
+
+/// Text that is sent back as it is: control characters stay what they are, unlike those in [`Escaped`].
+fn unaltered(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split('\r').enumerate() {
+            // As it stands, a parser of HTML makes a line feed of it.
+            @if index > 0 { (PreEscaped("&#13;")) }
+            (part)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -163,11 +201,11 @@ mod tests {
 
     #[test]
     fn a_script_comes_back_as_it_was() {
-        let script = "printf '\u{1b}[1m\u{7f}\u{c}\t</textarea>&amp;'\n";
-        let text = Unaltered(script).to_string();
+        let script = "printf '\u{1b}[1m\u{7f}\u{c}\t</textarea>&amp;'\r\n\rx";
+        let text = unaltered(script).into_string();
         assert_eq!(
             text,
-            "printf '\u{1b}[1m\u{7f}\u{c}\t&lt;/textarea&gt;&amp;amp;'\n"
+            "printf '\u{1b}[1m\u{7f}\u{c}\t&lt;/textarea&gt;&amp;amp;'&#13;\n&#13;x"
         );
     }
 }

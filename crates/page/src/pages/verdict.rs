@@ -6,40 +6,19 @@ use crate::system::Submission;
 use crate::system::quote::{Offer, Quote};
 use libra_plots::markup::Escaped;
 use libra_units::{credits, duration};
+use maud::{Markup, html};
 
 /// A part of a page. `real`: it was submitted, and is not only asked about.
-pub fn part(quote: &Quote, asked: &Submission, real: bool) -> String {
-    let mut part = String::new();
-    if quote.accepted {
-        let price = quote.price.map_or(String::new(), |price| {
-            format!(
-                "<p class=\"price\"><strong>{}</strong> credits</p>\n",
-                Escaped(&credits(price))
-            )
-        });
-        part += &format!(
-            "<section class=\"verdict good\"><h2>It would be accepted</h2>\n{price}<p>{}</p>\n",
-            Escaped(&sentence(&quote.text))
-        );
-    } else {
-        let (heading, nothing) = match real {
-            true => ("Refused", "Nothing was submitted and nothing is charged. "),
-            false => ("It would be refused", ""),
-        };
-        let reason = match quote.reason.as_str() {
-            "" => String::new(),
-            reason => format!(" <span class=\"badge bad\">{}</span>", Escaped(reason)),
-        };
-        part += &format!(
-            "<section class=\"verdict bad\"><h2>{heading}{reason}</h2>\n<p>{nothing}{}</p>\n{}",
-            Escaped(&sentence(&quote.text)),
-            offers(&quote.offers)
-        );
-    }
-    if !quote.warning.is_empty() {
-        part += &format!("<p class=\"small\">{}</p>\n", lines(&quote.warning));
-    }
-    part += "</section>\n";
+pub fn part(quote: &Quote, asked: &Submission, real: bool) -> Markup {
+    let (tone, heading, nothing) = match (quote.accepted, real) {
+        (true, _) => ("good", "It would be accepted", ""),
+        (false, true) => (
+            "bad",
+            "Refused",
+            "Nothing was submitted and nothing is charged. ",
+        ),
+        (false, false) => ("bad", "It would be refused", ""),
+    };
     let asked = Asked {
         deadline: duration::parse(&asked.deadline).ok(),
         budget: asked
@@ -48,30 +27,53 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> String {
             .ok()
             .filter(|budget: &f64| budget.is_finite()),
     };
-    part + &curve::part(&quote.curve, &asked)
+    html! {
+        section.verdict.(tone) {
+            h2 {
+                (heading)
+                @if !quote.accepted && !quote.reason.is_empty() {
+                    " " span.badge.bad { (Escaped(&quote.reason)) }
+                }
+            }
+            @if let Some(price) = quote.price.filter(|_| quote.accepted) {
+                p.price { strong { (credits(price)) } " credits" }
+            }
+            p { (nothing) (Escaped(sentence(&quote.text))) }
+            @if !quote.accepted { (offers(&quote.offers)) }
+            @if !quote.warning.is_empty() {
+                p.small { (lines(&quote.warning)) }
+            }
+        }
+        @if let Some(curve) = curve::part(&quote.curve, &asked) { (curve) }
+    }
 }
 
 /// Buttons that take an offer: the form with these values, submitted. What the form cannot say has none.
-fn offers(offers: &[Offer]) -> String {
+fn offers(offers: &[Offer]) -> Markup {
     if offers.is_empty() {
-        return "<p>No other deadline, budget or number of processors by itself would be accepted now.</p>\n".to_string();
+        return html! {
+            p { "No other deadline, budget or number of processors by itself would be accepted now." }
+        };
     }
-    let buttons: String = offers
-        .iter()
-        .map(|offer| match offer.words.as_str() {
-            "" => format!(
-                "<li><button type=\"submit\" name=\"take\" value=\"{}\">Submit with {}</button></li>\n",
-                Escaped(&value(offer)),
-                Escaped(&offer.text())
-            ),
-            words => format!("<li>{}</li>\n", Escaped(words)),
-        })
-        .collect();
-    let unsaid = match offers.iter().any(|offer| !offer.words.is_empty()) {
-        true => "<p class=\"small\">What has no button is for the script to say.</p>\n",
-        false => "",
-    };
-    format!("<p>Accepted now would be:</p>\n<ul class=\"offers\">\n{buttons}</ul>\n{unsaid}")
+    html! {
+        p { "Accepted now would be:" }
+        ul.offers {
+            @for offer in offers {
+                li {
+                    @if offer.words.is_empty() {
+                        button type="submit" name="take" value=(Escaped(value(offer))) {
+                            "Submit with " (Escaped(offer.text()))
+                        }
+                    } @else {
+                        (Escaped(&offer.words))
+                    }
+                }
+            }
+        }
+        @if offers.iter().any(|offer| !offer.words.is_empty()) {
+            p.small { "What has no button is for the script to say." }
+        }
+    }
 }
 
 /// An offer as [`crate::form::take`] reads it.
@@ -119,7 +121,7 @@ mod tests {
                     sbatch: error: libra:                   or: -N 2 -n 4 (costs 5)\n\
                     sbatch: error: libra:                   or: an array of 5 jobs (costs 6)\n";
         let quote = Quote::from_words(said).expect("a refusal");
-        let part = part(&quote, &Submission::default(), true);
+        let part = part(&quote, &Submission::default(), true).into_string();
         assert!(
             part.contains("value=\"processors=2 estimate=15\">Submit with 2 processors, estimate 15 s (costs 4)</button>"),
             "{part}"

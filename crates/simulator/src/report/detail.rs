@@ -9,6 +9,7 @@ use libra_plots::plot::Joined;
 use libra_plots::scale::count;
 use libra_plots::{Axis, Plot, Point, Series, Strip, Strips, style};
 use libra_units::duration;
+use maud::html;
 
 /// The distribution of slowdowns.
 pub(super) fn slowdowns(runs: &[PolicyRun]) -> Figure {
@@ -95,8 +96,6 @@ pub(super) fn promises(runs: &[PolicyRun]) -> Figure {
     for plot in &mut plots {
         plot.range = range.unwrap_or(plot.range);
     }
-    let drawings = plots.iter().enumerate();
-    let drawings = drawings.map(|(place, plot)| plot.inline(&format!("promise-{place}"), ""));
     let rows = runs.iter().flat_map(|run| {
         (0..series::DECADES).filter_map(|decade| {
             let cells = run.series.promises.cells();
@@ -122,7 +121,11 @@ pub(super) fn promises(runs: &[PolicyRun]) -> Figure {
                   (up), both from its submission. On the diagonal it ended at its deadline, below \
                   it in time, above it late. Refused jobs are not shown."
             .to_string(),
-        drawings: drawings.collect(),
+        drawings: html! {
+            @for (place, plot) in plots.iter().enumerate() {
+                (plot.inline(&format!("promise-{place}"), ""))
+            }
+        },
         small: true,
         table: Table {
             caption: "Accepted jobs by their deadline".to_string(),

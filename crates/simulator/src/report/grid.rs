@@ -5,6 +5,7 @@ use libra_plots::Size;
 use libra_plots::markup::{Anchor, Drawing, Px, width};
 use libra_plots::plot::{Area, frame};
 use libra_plots::scale::{Axis, Ends, Scale};
+use maud::Markup;
 use std::collections::BTreeMap;
 
 /// The jobs of one run over their deadlines, both axes alike.
@@ -51,7 +52,7 @@ impl Promises {
     }
 
     /// A part of a page that has the style sheet. `id` must be unique in it and a plain word.
-    pub fn inline(&self, id: &str, class: &str) -> String {
+    pub fn inline(&self, id: &str, class: &str) -> Markup {
         self.draw()
             .inline(id, class, &self.title, &self.description)
     }

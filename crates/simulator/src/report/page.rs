@@ -6,8 +6,10 @@ use super::run::{self, Columns, PolicyRun, words};
 use super::sweep::Sweep;
 use crate::summary::Measure;
 use libra_plots::figure::{Figure, Table};
+use libra_plots::html::{self, definitions};
 use libra_plots::markup::Escaped;
 use libra_plots::style;
+use maud::{Markup, PreEscaped, html};
 
 /// What came of a simulation.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,52 +40,37 @@ pub struct Report {
 impl Report {
     /// The page, complete: style, drawings and numbers, without scripts and without the network.
     pub fn html(&self) -> String {
-        let (title, subtitle) = (Escaped(&self.title), Escaped(&self.subtitle));
-        let (lead, table, figures) = match &self.results {
-            Results::Runs(runs) => (lead(runs), all_measures(runs), self.figures(runs)),
-            Results::Sweep(sweep) => (sweep.lead(), sweep.table(), sweep.figures()),
-        };
-        let lead = lead.map_or(String::new(), |lead| {
-            format!("<p class=\"lead\">{}</p>\n", Escaped(&lead))
-        });
-        let figures: String = figures.iter().map(Figure::html).collect();
-        let table = match &self.results {
-            Results::Runs(_) => table.html() + &figures,
-            // Its table is long: figures first.
-            Results::Sweep(_) => {
-                format!(
-                    "{figures}<section>\n<h2>All measures</h2>\n{}</section>\n",
-                    table.html_named_by(2)
-                )
+        let (lead, results) = match &self.results {
+            Results::Runs(runs) => {
+                let results = html! {
+                    (all_measures(runs).html())
+                    @for figure in self.figures(runs) { (figure.html()) }
+                };
+                (lead(runs), results)
+            }
+            Results::Sweep(sweep) => {
+                // Its table is long: figures first.
+                let results = html! {
+                    @for figure in sweep.figures() { (figure.html()) }
+                    (section("All measures", &sweep.table().html_named_by(2)))
+                };
+                (sweep.lead(), results)
             }
         };
-        let facts = self.facts.iter();
-        let facts: String = facts
-            .map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>\n", Escaped(name), Escaped(value)))
-            .collect();
         let notes = self.notes.iter().map(String::as_str).chain(NOTES);
-        let notes: String = notes
-            .map(|note| format!("<li>{}</li>\n", Escaped(note)))
-            .collect();
-        let meanings = MEANINGS.iter();
-        let meanings: String = meanings
-            .map(|(name, meaning)| {
-                format!("<dt>{}</dt><dd>{}</dd>\n", Escaped(name), Escaped(meaning))
-            })
-            .collect();
-        let (plots, css) = (style::CSS, CSS);
-        format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"color-scheme\" content=\"light dark\">\n\
-             <title>{title}</title>\n<style>\n{css}{plots}</style>\n</head>\n<body>\n<main>\n\
-             <header>\n<h1>{title}</h1>\n<p class=\"subtitle\">{subtitle}</p>\n{lead}</header>\n\
-             {table}\
-             <section>\n<h2>What the measures mean</h2>\n<dl>\n{meanings}</dl>\n</section>\n\
-             <section>\n<h2>What to keep in mind</h2>\n<ul>\n{notes}</ul>\n</section>\n\
-             <section>\n<h2>How it was run</h2>\n<dl class=\"facts\">\n{facts}</dl>\n</section>\n\
-             </main>\n</body>\n</html>\n"
-        )
+        let facts = self.facts.iter().map(|(name, value)| (name, value));
+        let body = html! {
+            (results)
+            (section("What the measures mean", &html! { dl { (definitions(MEANINGS)) } }))
+            (section("What to keep in mind", &bullets(notes)))
+            (section("How it was run", &html! { dl.facts { (definitions(facts)) } }))
+        };
+        let heading = Heading {
+            title: &self.title,
+            subtitle: &self.subtitle,
+            lead: lead.as_deref(),
+        };
+        document(&heading, "", &body)
     }
 
     fn figures(&self, runs: &[PolicyRun]) -> Vec<Figure> {
@@ -94,6 +81,59 @@ impl Report {
         figures.push(detail::utilisation(runs));
         figures.extend(detail::hours(runs, self.clock));
         figures
+    }
+}
+
+/// What stands at the top of a report.
+#[derive(Debug, Clone, Copy)]
+pub struct Heading<'a> {
+    /// Its heading, and the document's title.
+    pub title: &'a str,
+    /// One line below it.
+    pub subtitle: &'a str,
+    /// What came out, in a few words.
+    pub lead: Option<&'a str>,
+}
+
+/// A report, complete: style, drawings and numbers, without scripts and without the network. `css`: rules besides those of all reports.
+pub fn document(heading: &Heading<'_>, css: &str, body: &Markup) -> String {
+    let head = html! {
+        title { (Escaped(heading.title)) }
+        style { (PreEscaped(CSS)) (PreEscaped(style::CSS)) (PreEscaped(css)) }
+    };
+    let body = html! {
+        main {
+            header {
+                h1 { (Escaped(heading.title)) }
+                p.subtitle { (Escaped(heading.subtitle)) }
+                @if let Some(lead) = heading.lead {
+                    p.lead { (Escaped(lead)) }
+                }
+            }
+            (body)
+        }
+    };
+    html::document(&head, &body).into_string()
+}
+
+/// A part of a report.
+pub fn section(heading: &str, body: &Markup) -> Markup {
+    html! {
+        section {
+            h2 { (heading) }
+            (body)
+        }
+    }
+}
+
+/// One point for each text.
+pub fn bullets<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Markup {
+    html! {
+        ul {
+            @for text in texts {
+                li { (Escaped(text)) }
+            }
+        }
     }
 }
 
@@ -202,8 +242,8 @@ const NOTES: [&str; 2] = [
      other beyond sharing processors (memory, network, disks) is not simulated.",
 ];
 
-/// The style of all pages.
-pub const CSS: &str = "\
+/// The style of all reports.
+const CSS: &str = "\
 :root{--ground:#fff;--ink:#1f2328;--soft:#57606a;--rule:#d8dee4;--shade:#c4cad1;color-scheme:light}
 @media screen and (prefers-color-scheme:dark){:root{--ground:#14171b;--ink:#e6e9ed;--soft:#a5adb8;--rule:#2c323a;--shade:#333a43;color-scheme:dark}}
 *{box-sizing:border-box}

@@ -7,6 +7,7 @@ use libra_plots::figure::{Figure, Table};
 use libra_plots::scale::{count, number};
 use libra_plots::{Axis, Bars, Part, Plot, Row, Size};
 use libra_units::duration;
+use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One policy over the workload.
@@ -21,13 +22,15 @@ pub struct PolicyRun {
 }
 
 /// Drawn for both kinds of screens.
-pub(super) fn both(wide: impl Fn(f64, &str, &str) -> String, id: &str) -> String {
-    wide(Size::WIDE.width, &format!("{id}-wide"), "wide")
-        + &wide(Size::NARROW.width, &format!("{id}-narrow"), "narrow")
+pub(super) fn both(drawn: impl Fn(f64, &str, &str) -> Markup, id: &str) -> Markup {
+    html! {
+        (drawn(Size::WIDE.width, &format!("{id}-wide"), "wide"))
+        (drawn(Size::NARROW.width, &format!("{id}-narrow"), "narrow"))
+    }
 }
 
 /// A plot of lines, for both.
-pub(super) fn plot(plot: &Plot, id: &str) -> String {
+pub(super) fn plot(plot: &Plot, id: &str) -> Markup {
     let size = |wide| {
         if wide == Size::WIDE.width {
             Size::WIDE

@@ -251,7 +251,7 @@ proptest! {
             references: vec![Reference { y: reference, label: texts.2.clone() }],
         };
         prop_assert_eq!(check(&plot.svg()), Ok(()));
-        prop_assert_eq!(check(&plot.inline(Size::NARROW, "a", "narrow")), Ok(()));
+        prop_assert_eq!(check(&plot.inline(Size::NARROW, "a", "narrow").0), Ok(()));
     }
 
     #[test]
@@ -279,7 +279,7 @@ proptest! {
             unit: text.clone(),
         };
         prop_assert_eq!(check(&bars.svg()), Ok(()));
-        prop_assert_eq!(check(&bars.inline(360.0, "a", "")), Ok(()));
+        prop_assert_eq!(check(&bars.inline(360.0, "a", "").0), Ok(()));
         let strips = Strips {
             title: text.clone(),
             description: text.clone(),
