@@ -4,9 +4,9 @@
 use super::show::percent;
 use libra_core::book::{Book, Phase};
 use libra_core::decision::share::Standing;
+use libra_plots::columns::{self, Flush};
 use libra_units::{duration, processors};
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 /// Cells of the bar of a node.
 const BAR: usize = 20;
@@ -118,10 +118,10 @@ impl Report {
                 node.jobs.to_string(),
             ]);
         }
-        let mut text = aligned(&rows);
-        text.push('\n');
+        let mut lines = columns::lines(&rows, |_| Flush::Left);
+        lines.push(String::new());
         if self.jobs.is_empty() {
-            text.push_str("no jobs with terms\n");
+            lines.push("no jobs with terms".to_string());
         } else {
             let heading = [
                 "JOB", "USER", "NODE", "SHARE", "USED", "LEFT", "SLACK", "STATE",
@@ -143,13 +143,10 @@ impl Report {
                     job.state.to_string(),
                 ]);
             }
-            text.push_str(&aligned(&rows));
+            lines.extend(columns::lines(&rows, |_| Flush::Left));
         }
-        for problem in problems {
-            // Writing to a String does not fail.
-            let _ = writeln!(text, "{problem}");
-        }
-        text
+        lines.extend(problems.iter().map(|problem| problem.to_string()));
+        lines.into_iter().map(|line| line + "\n").collect()
     }
 
     /// The same for programs.
@@ -220,25 +217,4 @@ fn bar(part: f64) -> String {
         "-".repeat(BAR - filled),
         part * 100.0
     )
-}
-
-/// Columns as wide as their widest entry, two blanks between them.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells: Vec<String> = (row.iter().zip(&widths))
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
 }

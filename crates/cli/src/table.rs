@@ -3,6 +3,7 @@
 use super::show::percent;
 use libra_host::entry::Phase;
 use libra_host::report::{HostReport, JobReport};
+use libra_plots::columns::{Column, Flush, GAP};
 use libra_units::{duration, processors};
 use std::fmt::Write as _;
 
@@ -189,8 +190,9 @@ struct Layout {
 impl Layout {
     fn fitting(rows: &[Row], width: Option<usize>) -> Layout {
         let widest = |least: usize, cell: fn(&Row) -> &str| {
-            let widths = rows.iter().map(|row| cell(row).chars().count());
-            widths.max().unwrap_or(0).max(least)
+            Column::fitting(rows.iter().map(cell), Flush::Right)
+                .width
+                .max(least)
         };
         let mut layout = Layout {
             id: widest(2, |row| &row.id),
@@ -225,34 +227,32 @@ impl Layout {
         layout
     }
 
-    /// Characters before the command, the space before it included.
-    fn before_command(&self) -> usize {
-        let columns = [
-            self.id,
-            STATE,
-            self.share,
-            self.used,
-            self.deadline(),
-            self.left,
-        ];
-        let shown = columns.iter().filter(|&&width| width > 0);
-        shown.map(|width| width + 2).sum()
+    /// All before the command; of no width where it is left out.
+    fn columns(&self) -> [Column; 6] {
+        let deadline = match self.bar {
+            Some(0) => Column::right("DEADLINE".len()),
+            // A bar fills it; the heading stands where that begins.
+            Some(bar) => Column::left(bar + PERCENT),
+            None => Column::left(0),
+        };
+        [
+            Column::right(self.id),
+            Column::left(STATE),
+            Column::right(self.share),
+            Column::right(self.used),
+            deadline,
+            Column::right(self.left),
+        ]
     }
 
-    fn deadline(&self) -> usize {
-        match self.bar {
-            Some(0) => "DEADLINE".len(),
-            Some(bar) => bar + PERCENT,
-            None => 0,
-        }
+    /// Characters before the command, the space before it included.
+    fn before_command(&self) -> usize {
+        let shown = self.columns().into_iter().filter(|one| one.width > 0);
+        shown.map(|one| one.width + GAP.len()).sum()
     }
 
     fn heading(&self) -> String {
-        let deadline = match self.bar {
-            Some(0) => format!("{:>1$}", "DEADLINE", self.deadline()),
-            _ => format!("{:<1$}", "DEADLINE", self.deadline()),
-        };
-        self.cells("ID", "STATE", "SHARE", "USED/ESTIMATE", &deadline, "LEFT") + "COMMAND"
+        self.cells(["ID", "STATE", "SHARE", "USED/ESTIMATE", "DEADLINE", "LEFT"]) + "COMMAND"
     }
 
     fn line(&self, row: &Row, room: &Room) -> String {
@@ -260,40 +260,21 @@ impl Layout {
             Some(length) => bar(row.passed, length, room.utf8),
             None => String::new(),
         };
-        let deadline = format!("{:>1$}", deadline, self.deadline());
-        let cells = self.cells(
+        let cells = [
             &row.id, row.state, &row.share, &row.used, &deadline, &row.left,
-        );
+        ];
+        let cells = self.cells(cells);
         match self.command {
             Some(width) => cells + &room.cut(&row.command, width),
             None => cells + &row.command,
         }
     }
 
-    fn cells(
-        &self,
-        id: &str,
-        state: &str,
-        share: &str,
-        used: &str,
-        deadline: &str,
-        left: &str,
-    ) -> String {
-        // Writing to a String cannot fail.
-        let mut line = String::new();
-        let _ = write!(
-            line,
-            "{id:>0$}  {state:<STATE$}  {share:>1$}  ",
-            self.id, self.share
-        );
-        if self.used > 0 {
-            let _ = write!(line, "{used:>0$}  ", self.used);
-        }
-        if self.bar.is_some() {
-            let _ = write!(line, "{deadline}  ");
-        }
-        let _ = write!(line, "{left:>0$}  ", self.left);
-        line
+    fn cells(&self, cells: [&str; 6]) -> String {
+        let shown = (self.columns().into_iter().zip(cells)).filter(|(column, _)| column.width > 0);
+        shown
+            .map(|(column, cell)| column.cell(cell) + GAP)
+            .collect()
     }
 }
 

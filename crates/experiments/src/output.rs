@@ -4,6 +4,7 @@
 use super::Reproduction;
 use super::panel::Panel;
 use super::statement::Verdict;
+use libra_plots::columns::{self, Column, Flush};
 use libra_plots::figure::Table;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -15,31 +16,25 @@ pub fn markdown(table: &Table) -> String {
         .chain(&table.rows)
         .map(|row| row.iter().map(one_line).collect())
         .collect();
-    let widths: Vec<usize> = (0..table.head.len())
-        .map(|place| {
-            let cells = rows.iter().filter_map(|row| row.get(place));
-            cells
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-                .max(3)
-        })
-        .collect();
-    let numbers: Vec<bool> = (0..table.head.len())
-        .map(|place| {
-            table
-                .rows
-                .iter()
-                .all(|row| row.get(place).is_none_or(|cell| is_number(cell)))
+    let flush = |place: usize| {
+        let mut cells = table.rows.iter().filter_map(|row| row.get(place));
+        match cells.all(|cell| is_number(cell)) {
+            true => Flush::Right,
+            false => Flush::Left,
+        }
+    };
+    let columns: Vec<Column> = columns::fitting(&rows, flush)
+        .into_iter()
+        .map(|column| Column {
+            // The least that a rule below a heading may have.
+            width: column.width.max(3),
+            ..column
         })
         .collect();
     let line = |row: &Vec<String>| {
-        let cells = widths.iter().enumerate().map(|(place, width)| {
+        let cells = columns.iter().enumerate().map(|(place, column)| {
             let cell = row.get(place).map_or("", String::as_str);
-            match numbers[place] {
-                false => format!(" {cell:width$} "),
-                true => format!(" {cell:>width$} "),
-            }
+            format!(" {} ", column.cell(cell))
         });
         format!("|{}|\n", cells.collect::<Vec<_>>().join("|"))
     };
@@ -47,13 +42,10 @@ pub fn markdown(table: &Table) -> String {
     for (place, row) in rows.iter().enumerate() {
         text += &line(row);
         if place == 0 {
-            let rules = widths
-                .iter()
-                .zip(&numbers)
-                .map(|(width, number)| match number {
-                    false => "-".repeat(width + 2),
-                    true => format!("{}:", "-".repeat(width + 1)),
-                });
+            let rules = columns.iter().map(|column| match column.flush {
+                Flush::Left => "-".repeat(column.width + 2),
+                Flush::Right => format!("{}:", "-".repeat(column.width + 1)),
+            });
             text += &format!("|{}|\n", rules.collect::<Vec<_>>().join("|"));
         }
     }

@@ -1,4 +1,4 @@
-//! Markup and plots, which the live page and the reports share: it knows numbers and texts, nothing of jobs.
+//! Markup and plots, which the live page and the reports share, and columns of text: it knows numbers and texts, nothing of jobs.
 //!
 //! Pure: numbers in, text out. HTML is made by templates ([`maud`]), plots are SVG of our own. Every text that comes from outside is
 //! escaped where it is written ([`markup::Escaped`]); the same numbers give the same bytes. Nothing needs a script or the network, so a
@@ -22,6 +22,7 @@
 //! ```
 
 pub mod bars;
+pub mod columns;
 pub mod figure;
 pub mod html;
 mod marker;

@@ -4,6 +4,7 @@ use super::dates;
 use jiff::tz::TimeZone;
 use libra_accounts::request::{Balance, Deposit};
 use libra_accounts::statement::{Line, Statement};
+use libra_plots::columns::{self, Flush};
 use libra_units::money::{MICRO, Money};
 use serde_json::{Value, json};
 
@@ -106,7 +107,7 @@ pub fn balances(balances: &[Balance], zone: &TimeZone) -> String {
             },
         ]);
     }
-    columns(&rows, &[1, 2, 3, 4])
+    aligned(&rows, &[1, 2, 3, 4])
 }
 
 fn shown(money: Option<Money>) -> String {
@@ -153,7 +154,7 @@ pub fn list(balances: &[Balance]) -> String {
             balance.members.join(" "),
         ]);
     }
-    columns(&rows, &[2, 3])
+    aligned(&rows, &[2, 3])
 }
 
 /// A statement for people.
@@ -192,7 +193,7 @@ pub fn statement(statement: &Statement, holds: bool, zone: &TimeZone) -> String 
     }
     rows.push(total(String::new(), "closing balance", statement.closing));
     let right: &[usize] = if holds { &[2, 3, 4] } else { &[2, 3] };
-    text.push_str(&columns(&rows, right));
+    text.push_str(&aligned(&rows, right));
     if !statement.pending.is_empty() {
         let sum: i64 = statement
             .pending
@@ -213,7 +214,7 @@ pub fn statement(statement: &Statement, holds: bool, zone: &TimeZone) -> String 
                     .unwrap_or_else(|| "no id yet".to_string()),
             ]
         });
-        text.push_str(&columns(&pending.collect::<Vec<_>>(), &[1]));
+        text.push_str(&aligned(&pending.collect::<Vec<_>>(), &[1]));
     }
     text
 }
@@ -311,28 +312,13 @@ fn csv(cell: &str) -> String {
     }
 }
 
-/// Aligned columns. `right`: those that are flush right. The last is not padded.
-fn columns(rows: &[Vec<String>], right: &[usize]) -> String {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..count).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let cell = cell.replace(char::is_control, " ");
-            match right.contains(&column) {
-                true => line.push_str(&format!("{cell:>0$}  ", widths[column])),
-                false => line.push_str(&format!("{cell:<0$}  ", widths[column])),
-            }
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+/// Aligned columns. `right`: those that are flush right.
+fn aligned(rows: &[Vec<String>], right: &[usize]) -> String {
+    let lines = columns::lines(rows, |place| match right.contains(&place) {
+        true => Flush::Right,
+        false => Flush::Left,
+    });
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
 #[cfg(test)]

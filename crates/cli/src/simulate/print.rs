@@ -2,6 +2,7 @@
 
 use super::plan::{Part, Plan};
 use crate::status::utf8;
+use libra_plots::columns::{self, Flush};
 use libra_plots::scale::{count, number};
 use libra_simulator::setting::Setting;
 use libra_simulator::summary::{Measure, Summary};
@@ -156,7 +157,7 @@ impl Results<'_> {
         }
     }
 
-    fn lines(&self, columns: &[&Column], plus_minus: &str) -> Vec<String> {
+    fn lines(&self, shown: &[&Column], plus_minus: &str) -> Vec<String> {
         let swept = self.plan.sweep.as_ref();
         let mut rows: Vec<Vec<String>> = Vec::new();
         let mut heading = Vec::new();
@@ -164,7 +165,7 @@ impl Results<'_> {
             heading.push(range.parameter.name().to_uppercase());
         }
         heading.push("POLICY".to_string());
-        heading.extend(columns.iter().map(|column| column.heading.to_string()));
+        heading.extend(shown.iter().map(|column| column.heading.to_string()));
         rows.push(heading);
         for (place, summaries) in self.summaries.iter().enumerate() {
             for (policy, summary) in self.plan.policies.iter().zip(summaries) {
@@ -173,29 +174,15 @@ impl Results<'_> {
                     row.push(range.values[place].to_string());
                 }
                 row.push(policy.name.to_string());
-                row.extend(
-                    columns
-                        .iter()
-                        .map(|column| cell(column, summary, plus_minus)),
-                );
+                row.extend(shown.iter().map(|column| cell(column, summary, plus_minus)));
                 rows.push(row);
             }
         }
         let policy = usize::from(swept.is_some());
-        let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].chars().count());
-            cells.max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-        let line = |row: &Vec<String>| {
-            let cells = row.iter().zip(&widths).enumerate();
-            let cells = cells.map(|(column, (cell, &width))| match column == policy {
-                true => format!("{cell:<width$}"),
-                false => format!("{cell:>width$}"),
-            });
-            cells.collect::<Vec<String>>().join("  ")
-        };
-        rows.iter().map(line).collect()
+        columns::lines(&rows, |column| match column == policy {
+            true => Flush::Left,
+            false => Flush::Right,
+        })
     }
 
     /// One object for each policy, at each value of a range; each on a line of its own.
