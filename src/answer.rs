@@ -9,6 +9,7 @@ use libra_core::decision::node::NodeSpec;
 use libra_core::decision::placement::Placement;
 use libra_core::decision::refusal::{Reason, Refusal};
 use libra_core::decision::share::Standing;
+use libra_wording::refusal as wording;
 use std::ffi::c_int;
 use std::fmt::Write;
 
@@ -292,7 +293,7 @@ fn evidence(reason: &Reason) -> Result<(u32, f64, f64, usize), Fault> {
 
 /// Reason and counter-offers for the user.
 fn sentence(refusal: &Refusal, name: impl Fn(usize) -> String) -> String {
-    let mut text = refusal.reason.text(name);
+    let mut text = wording::reason(&refusal.reason.named(name));
     for (index, offer) in refusal.counter_offers.iter().enumerate() {
         let before = if index == 0 {
             "; would be accepted now: "
@@ -300,7 +301,7 @@ fn sentence(refusal: &Refusal, name: impl Fn(usize) -> String) -> String {
             "; or "
         };
         // Writing to a String does not fail.
-        let _ = write!(text, "{before}{offer}");
+        let _ = write!(text, "{before}{}", wording::offer(offer));
     }
     text
 }

@@ -15,6 +15,7 @@ use libra_config::Config;
 use libra_core::book::{Book, BookError, Snapshot};
 use libra_core::decision::admission::affordable;
 use libra_core::decision::job::OutOfRange;
+use libra_wording::errors;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, PoisonError};
 
@@ -535,8 +536,9 @@ pub unsafe extern "C" fn libra_book_rebuild(
             // SAFETY: the caller's promise.
             Some(unsafe { Out::open("problems", problems) }?)
         };
-        let snapshot: Snapshot = serde_json::from_slice(json.as_bytes())
-            .map_err(|error| BookError::Snapshot(error.to_string()))?;
+        let snapshot: Snapshot = serde_json::from_slice(json.as_bytes()).map_err(|error| {
+            Fault::new(c::LIBRA_E_SNAPSHOT, errors::no_snapshot(&error.to_string()))
+        })?;
         time(snapshot.now)?;
         // SAFETY: the caller's promise.
         let found = unsafe { with_book(book, |book| Ok(book.rebuild(&snapshot)?)) }?;
@@ -545,6 +547,7 @@ pub unsafe extern "C" fn libra_book_rebuild(
                 std::ptr::null_mut()
             } else {
                 // A record's name may be any text, even one with a NUL.
+                let found: Vec<String> = found.iter().map(errors::untaken).collect();
                 give(found.join("\n").replace('\0', "?"))?
             });
         }

@@ -3,6 +3,8 @@
 use super::header as c;
 use libra_core::book::BookError;
 use libra_core::decision::job::OutOfRange;
+use libra_wording::errors;
+use libra_wording::refusal::out_of_range;
 use libra_wording::terms::TermsError;
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -33,7 +35,7 @@ impl Fault {
 
 impl From<OutOfRange> for Fault {
     fn from(error: OutOfRange) -> Fault {
-        Fault::new(c::LIBRA_E_RANGE, error.to_string())
+        Fault::new(c::LIBRA_E_RANGE, out_of_range(&error))
     }
 }
 
@@ -50,16 +52,16 @@ impl From<TermsError> for Fault {
 impl From<BookError> for Fault {
     fn from(error: BookError) -> Fault {
         let code = match error {
-            BookError::UnknownJob(_) => c::LIBRA_E_UNKNOWN_JOB,
+            BookError::UnknownJob(_) | BookError::UnknownToken(_) => c::LIBRA_E_UNKNOWN_JOB,
             BookError::Unsound(_) => c::LIBRA_E_SNAPSHOT,
             BookError::NotOnNode { .. } | BookError::UnknownNode(_) => c::LIBRA_E_UNKNOWN_NODE,
-            BookError::IdTaken(_) => c::LIBRA_E_ID_TAKEN,
+            BookError::IdTaken(_) | BookError::TokenTaken(_) => c::LIBRA_E_ID_TAKEN,
             BookError::Name { .. } => c::LIBRA_E_NAME,
             BookError::OutOfRange(_) | BookError::Time { .. } => c::LIBRA_E_RANGE,
-            BookError::Snapshot(_) => c::LIBRA_E_SNAPSHOT,
+            BookError::SnapshotVersion(_) | BookError::TooOld(_) => c::LIBRA_E_SNAPSHOT,
             // Callers answer a refusal before they come here.
             BookError::Refused(_) => c::LIBRA_E_INTERNAL,
         };
-        Fault::new(code, error.to_string())
+        Fault::new(code, errors::book(&error))
     }
 }

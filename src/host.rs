@@ -16,9 +16,7 @@ impl From<HostError> for Fault {
         let code = match &error {
             HostError::Registry(_) | HostError::OtherSeller(_) => c::LIBRA_E_REGISTRY,
             HostError::Cgroup(_) | HostError::NoCap { .. } => c::LIBRA_E_CGROUP,
-            HostError::System { .. } | HostError::StillThere(_) | HostError::Account(_) => {
-                c::LIBRA_E_SYSTEM
-            }
+            HostError::System { .. } | HostError::StillThere(_) => c::LIBRA_E_SYSTEM,
             HostError::UnknownJob(_) => c::LIBRA_E_UNKNOWN_JOB,
             HostError::Id { .. } => c::LIBRA_E_NAME,
             HostError::OutOfRange(_) | HostError::NoRoom { .. } => c::LIBRA_E_RANGE,

@@ -5,11 +5,14 @@
 //! stands at an edge may have passed it before it is submitted, and is counted.
 
 use libra_accounts::desk::Desk;
-use libra_batch::quote::{Quote, plain};
+use libra_batch::quote::Quote;
+use libra_batch::verdict::Verdict;
+use libra_batch::words::{self, Manner, Written};
 use libra_config::{Config, OnFault};
 use libra_core::decision::job::{Request, Shape, Terms};
+use libra_core::decision::refusal::Category;
 use libra_core::sold::Sold;
-use libra_host::{Host, HostError};
+use libra_host::Host;
 use libra_pbs::server::Server;
 use libra_slurm::array::SoldJob;
 use libra_slurm::controller::{Answer, Controller};
@@ -27,6 +30,12 @@ fn cases(part: usize) -> usize {
     let all = std::env::var("LIBRA_TRUTH_CASES").ok();
     let all: usize = all.and_then(|text| text.parse().ok()).unwrap_or(10_000);
     (all * part / 10).max(1)
+}
+
+/// What a question is answered, as a submission is told of it.
+fn signed(quote: &Quote) -> String {
+    let lines: Vec<String> = quote.text.lines().map(str::to_string).collect();
+    words::signed(&lines)
 }
 
 /// A generator of Marsaglia's; the same numbers everywhere.
@@ -180,9 +189,9 @@ impl Seen {
     fn note(&mut self, quote: &Quote) {
         self.offers += quote.offers.len();
         self.unasked += usize::from(quote.needs.is_some());
-        match (quote.accepted, quote.category.as_deref()) {
+        match (quote.accepted, quote.category) {
             (true, _) => self.accepted += 1,
-            (false, Some("funds")) => self.funds += 1,
+            (false, Some(Category::Funds)) => self.funds += 1,
             (false, _) => self.nodes += 1,
         }
     }
@@ -299,7 +308,9 @@ fn inside_pbs() {
             );
             if !accepted {
                 let text = answer["text"].as_str().unwrap_or_default();
-                assert_eq!(quote.text, plain(text), "{round} {case}: {job}");
+                assert_eq!(signed(&quote), text, "{round} {case}: {job}");
+                let category = quote.category.map(Category::word);
+                assert_eq!(answer["category"].as_str(), category);
                 continue;
             }
             let line = answer["resources"]["libra_terms"].as_str();
@@ -352,7 +363,7 @@ fn slurm_asked(controller: &mut Controller, job: &Submission, now: f64) -> Quote
     let mut job = job.clone();
     (job.options).push(("sla-quote".to_string(), "ask".to_string()));
     match controller.submit(&job, now) {
-        Answer::Refuse(text) => Quote::find(&text).unwrap_or_else(|| panic!("no quote: {text}")),
+        Answer::Answered(line) => Quote::find(&line).unwrap_or_else(|| panic!("no quote: {line}")),
         other => panic!("{other:?}"),
     }
 }
@@ -422,7 +433,7 @@ fn inside_slurm() {
                 let taken = slurm_taken(&job, &offer.text).expect("our own words");
                 let asked = slurm_asked(&mut controller, &taken, now);
                 // A longest time of a partition is no matter of its nodes.
-                let known = asked.category.as_deref() == Some("partition");
+                let known = asked.category == Some(Category::Partition);
                 assert!(
                     asked.accepted || known,
                     "{round} {case}: {job:?} {}: {asked:?}",
@@ -446,9 +457,11 @@ fn inside_slurm() {
                         desk.never_began(&sold, now);
                     }
                 }
-                Answer::Refuse(text) => {
+                Answer::Refuse(not) => {
+                    let text = not.text(&job);
                     assert!(!quote.accepted, "{round} {case}: {job:?} {quote:?} {text}");
-                    assert_eq!(quote.text, plain(&text), "{round} {case}: {job:?}");
+                    assert_eq!(signed(&quote), text, "{round} {case}: {job:?}");
+                    assert_eq!(quote.category, not.verdict.category());
                 }
                 other => panic!("{other:?}"),
             }
@@ -509,22 +522,29 @@ fn on_one_host() {
         };
         let quoted = ask(&request, drawn.budget.is_some());
         let mut quote = Quote {
-            accepted: quoted.verdict.is_ok(),
+            accepted: quoted.verdict.is_accepted(),
             needs: quoted.needs,
             ..Quote::of(&request)
         };
-        if let Err(not) = &quoted.verdict {
-            quote.not_taken(not, &|_| String::new(), &|offer| Some(offer.to_string()));
-            if let libra_batch::admit::NotTaken::Refused(refusal) = not {
-                // This clock goes on meanwhile, and who waits needs more with every second: then an offer may be too late.
-                for offer in refusal.counter_offers.iter().filter(|_| !loaded) {
-                    let taken = ask(&offer.apply(&request), true);
-                    assert!(
-                        taken.verdict.is_ok(),
-                        "{case}: {request:?} {offer}: {taken:?}"
-                    );
-                }
-            }
+        if !quoted.verdict.is_accepted() {
+            let manner = Manner {
+                jobs: 1,
+                pieces: None,
+                write_offer: &|offer| Some(Written::as_list(offer)),
+            };
+            quote.not_taken(&quoted.verdict, &manner);
+        }
+        let offers = quoted
+            .verdict
+            .refusal()
+            .map(|r| r.counter_offers.as_slice());
+        // This clock goes on meanwhile, and who waits needs more with every second: then an offer may be too late.
+        for offer in offers.unwrap_or_default().iter().filter(|_| !loaded) {
+            let taken = ask(&offer.apply(&request), true);
+            assert!(
+                taken.verdict.is_accepted(),
+                "{case}: {request:?} {offer:?}: {taken:?}"
+            );
         }
         seen.note(&quote);
         let point = quoted
@@ -538,31 +558,24 @@ fn on_one_host() {
         );
         request.terms.budget = quoted.judged.terms.budget;
         match host.submit(&request, "true", None) {
-            Ok(Ok(accepted)) => {
+            Ok(Verdict::Accepted(accepted)) => {
                 loaded = true;
-                let terms = quoted
-                    .verdict
-                    .as_ref()
-                    .unwrap_or_else(|not| panic!("{case}: {request:?} {not:?}"));
+                let (Verdict::Accepted(terms) | Verdict::Conditional { offer: terms, .. }) =
+                    &quoted.verdict
+                else {
+                    panic!("{case}: {request:?} {:?}", quoted.verdict);
+                };
                 assert_eq!(accepted.terms.price, terms.price);
             }
-            Ok(Err(refusal)) if quote.accepted => {
+            Ok(not) if quote.accepted => {
                 let later = ask(&request, true);
                 assert!(
-                    loaded && later.verdict.is_err(),
-                    "{case}: {request:?} {refusal:?}"
+                    loaded && !later.verdict.is_accepted(),
+                    "{case}: {request:?} {not:?}"
                 );
                 drifted += 1;
             }
-            Ok(Err(refusal)) => {
-                assert_eq!(quote.category.as_deref(), Some(refusal.reason.category()));
-            }
-            Err(HostError::Account(text)) => {
-                assert!(
-                    quote.reason.is_some_and(|reason| text.ends_with(&reason)),
-                    "{case}: {text}"
-                );
-            }
+            Ok(not) => assert_eq!(quote.category, not.category(), "{case}"),
             Err(error) => panic!("{case}: {error}"),
         }
     }

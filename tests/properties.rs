@@ -15,6 +15,7 @@ use libra_core::decision::policy::{
 use libra_core::decision::pricing::{AnyPricing, Linear, Utilisation};
 use libra_core::decision::refusal::{Reason, Refusal};
 use libra_core::decision::share::{ShareRule, Standing};
+use libra_wording::refusal as wording;
 use libra_wording::terms;
 use proptest::prelude::*;
 
@@ -163,7 +164,7 @@ fn judge(
 /// The request changed by the words of an offer.
 fn typed(offer: &CounterOffer, request: &Request) -> Request {
     let mut again = *request;
-    let text = offer.to_string();
+    let text = wording::offer(offer);
     let values = text.split(" (").next().unwrap_or_default();
     for (key, value) in values.split(',').filter_map(|pair| pair.split_once('=')) {
         match key {
@@ -309,7 +310,7 @@ proptest! {
         request in request(),
     ) {
         if let Err(refusal) = judge(&admission, &cluster, &request) {
-            let text = refusal.reason.to_string();
+            let text = wording::reason(&refusal.reason.named(|node| format!("node {node}")));
             prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{}", text);
             match refusal.reason {
                 Reason::Budget { price, budget } => prop_assert!(price > budget, "{}", text),
@@ -378,7 +379,7 @@ proptest! {
                 if let CounterOffer::Jobs { jobs: left, .. } = *offer {
                     prop_assert!(left < jobs && changed.shape.chunks == left * request.shape.chunks);
                 } else {
-                    prop_assert!(judge(&admission, &cluster, &again).is_ok(), "{} of {:?}", offer, together);
+                    prop_assert!(judge(&admission, &cluster, &again).is_ok(), "{:?} of {:?}", offer, together);
                     if let Some(price) = offer.price() {
                         prop_assert!(price <= again.terms.budget * (1.0 + TOLERANCE));
                     }

@@ -3,6 +3,7 @@
 //! `cargo bench --bench slurm --no-default-features [-- NODES JOBS]`
 
 use libra_config::Config;
+use libra_core::decision::refusal::Category;
 use libra_metrics::{Counts, Reason};
 use libra_slurm::controller::{Answer, Controller};
 use libra_slurm::look::Prepared;
@@ -75,8 +76,6 @@ fn timed<T>(times: &mut Vec<f64>, work: impl FnOnce() -> T) -> T {
 /// What the plugin does beside it for the metrics, a thousand times in each measurement: one takes too little time to be measured.
 fn count() {
     let counts = Mutex::new(Counts::EMPTY);
-    let text =
-        "libra: refused (no-node): none of the nodes of partition main has room for another job";
     let (mut accepted, mut refused) = (Vec::new(), Vec::new());
     for number in 0..1000 {
         let took = Duration::from_micros(black_box(number));
@@ -87,7 +86,7 @@ fn count() {
         });
         timed(&mut refused, || {
             for _ in 0..1000 {
-                let reason = Reason::of_text(black_box(text)).expect("a reason");
+                let reason = Reason::from(black_box(Category::NoNode));
                 counts.lock().expect("ours").refuse(reason, took);
             }
         });

@@ -2,6 +2,7 @@
 
 use super::{NOW, amount, refused, text, words};
 use libra_batch::quote::MARK;
+use libra_batch::words::signed;
 use libra_config::Config;
 use libra_core::book::{Book, Snapshot};
 use libra_core::sold::Sold;
@@ -140,7 +141,7 @@ fn sound(book: &Book) {
     let again: Snapshot = serde_json::from_slice(&written).expect("reads");
     let mut other = Book::new(*book.admission(), f64::INFINITY);
     let problems = other.rebuild(&again).expect("rebuilds");
-    assert_eq!(problems, Vec::<String>::new());
+    assert_eq!(problems, []);
     assert_eq!(other.job_count(), book.job_count());
     assert_eq!(other.node_count(), book.node_count());
 }
@@ -187,7 +188,7 @@ pub fn slurm_submission(input: &[u8]) {
                 assert_eq!(sold.line(), accepted.sold);
                 let asked = submission.read(NOW).expect("it was taken").array;
                 assert_eq!(sold.sold.count as usize, asked.len().max(1));
-                said(&accepted.quote, 1000);
+                said(&signed(std::slice::from_ref(&accepted.quote)), 1000);
                 assert!(accepted.time_limit >= 1 && accepted.node_count >= 1);
                 assert!(
                     accepted
@@ -198,7 +199,8 @@ pub fn slurm_submission(input: &[u8]) {
                 let budget = sold.sold.request.terms.budget;
                 assert!(sold.sold.price <= budget * 1.000_001, "{accepted:?}");
             }
-            Answer::Refuse(text) => said(&text, if text.starts_with(MARK) { 8000 } else { 2100 }),
+            Answer::Refuse(not) => said(&not.text(&submission), 2100),
+            Answer::Answered(line) => said(&line, 8000),
             Answer::Pass | Answer::PassWithout(_) => assert!(!submission.has_terms()),
             Answer::NotReady => panic!("its records were read"),
         }

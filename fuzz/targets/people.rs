@@ -8,6 +8,7 @@ use libra_page::pages::{self, View};
 use libra_page::system::{Kind, Submission};
 use libra_units::money::Money;
 use libra_units::{duration, indices, memory};
+use libra_wording::errors::no_order;
 use libra_wording::terms::{self, PartialTerms, deadline_as_duration};
 
 /// The list that users give with `-W`.
@@ -98,7 +99,7 @@ pub fn values(input: &[u8]) {
             amount(kept::expiry(&number).expect("a number"))
         }
         Ok(Order::Ask) => {}
-        Err(error) => refused(&error),
+        Err(error) => refused(&no_order(&error)),
     }
 }
 

@@ -5,13 +5,14 @@ use libra_core::sold::Sold;
 use libra_host::entry::Entry;
 use libra_slurm::array::SoldJob;
 use libra_slurm::claim::Record;
+use libra_wording::errors::not_sold;
 
 /// The line that travels with a job, the admin comment that Slurm keeps it in, and what slurmctld says of a job.
 pub fn commitment(input: &[u8]) {
     let Some(text) = text(input) else { return };
     match Sold::parse(text) {
         Ok(sold) => whole(&sold),
-        Err(error) => refused(&error),
+        Err(error) => refused(&not_sold(&error)),
     }
     match SoldJob::parse(text) {
         Some(Ok(job)) => {

@@ -23,35 +23,19 @@ enum Accounts {
 /// Why nobody pays for a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Denied {
-    /// The budget is more than the account has.
+    /// The budget, or the price, is more than the account has.
     Funds {
-        /// For the user.
+        /// Which, and by how much.
         reason: Reason,
         /// What the account has, in credits.
         available: f64,
     },
-    /// There is no account, or not for this user. For the user, with what to do.
+    /// There is no account, or not for this user; what accounts say, with what to do.
     Account(String),
-    /// Accounts are out of order, and the site refuses jobs then.
+    /// Accounts are out of order, and the site refuses jobs then; what is wrong.
     Fault(String),
     /// Accounts are out of order, and the site admits jobs then: without a promise, as nobody pays for one.
     Unpromised(String),
-}
-
-impl Denied {
-    /// As the user is told.
-    pub fn text(&self) -> String {
-        match self {
-            Denied::Funds { reason, .. } => format!("refused ({}): {reason}", reason.category()),
-            Denied::Account(text) => format!("refused (funds): {text}"),
-            Denied::Fault(text) => {
-                format!("refused (fault): accounting unavailable: {text}; tell the administrators")
-            }
-            Denied::Unpromised(text) => format!(
-                "accounting unavailable, so nothing is promised and nobody pays: {text}; tell the administrators"
-            ),
-        }
-    }
 }
 
 impl Desk {

@@ -8,76 +8,36 @@
 //! - What a refusal offers is covered by the account: no budget above what it has, no price either.
 //! - An unlimited budget is what the account has.
 
+use super::verdict::{NotTaken, Refused, Verdict};
 use libra_accounts::desk::{Denied, coverable};
 use libra_accounts::payments::Payer;
-use libra_core::book::BookError;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::curve::{Judge, Judged, Point, with_deadline};
 use libra_core::decision::job::Request;
-use libra_core::decision::refusal::{Reason, Refusal};
-
-/// Why a job is not taken.
-#[derive(Debug, Clone, PartialEq)]
-pub enum NotTaken {
-    /// The nodes or the money do not suffice; with what would be accepted.
-    Refused(Box<Refusal>),
-    /// Nobody pays: no account, or accounts are out of order.
-    Denied(Denied),
-    /// There is nothing to judge: no such partition, no node that meets the conditions.
-    Other {
-        /// A word for machines, as [`Reason::category`].
-        category: &'static str,
-        /// For the user.
-        text: String,
-    },
-}
-
-impl NotTaken {
-    /// A word for machines.
-    pub fn category(&self) -> &'static str {
-        match self {
-            NotTaken::Refused(refusal) => refusal.reason.category(),
-            NotTaken::Denied(Denied::Fault(_) | Denied::Unpromised(_)) => "fault",
-            NotTaken::Denied(_) => "funds",
-            NotTaken::Other { category, .. } => category,
-        }
-    }
-
-    /// Was it for the nodes' sake? Then it may be another answer when somebody has left them.
-    pub fn is_for_nodes(&self) -> bool {
-        matches!(self, NotTaken::Refused(refusal) if refusal.reason.category() != "funds")
-    }
-}
-
-impl From<BookError> for NotTaken {
-    fn from(error: BookError) -> NotTaken {
-        match error {
-            BookError::Refused(refusal) => NotTaken::Refused(refusal),
-            error => NotTaken::Other {
-                category: "invalid",
-                text: error.to_string(),
-            },
-        }
-    }
-}
+use libra_core::decision::refusal::{Category, Reason, Refusal};
 
 /// The nodes of one admitting side.
 pub trait Nodes {
     /// What they give.
     type Taken;
+    /// What the batch system itself has against a job.
+    type Own;
 
     /// Would they take this? Changes nothing.
     ///
     /// # Errors
     /// Why not.
-    fn ask(&mut self, request: &Request) -> Result<(), NotTaken>;
+    fn ask(&mut self, request: &Request) -> Result<(), NotTaken<Self::Own>>;
 
     /// Takes what they offer; a question takes nothing and tells.
     ///
     /// # Errors
     /// Why there is none.
-    fn take(&mut self, request: &Request) -> Result<Self::Taken, NotTaken>;
+    fn take(&mut self, request: &Request) -> Result<Self::Taken, NotTaken<Self::Own>>;
 }
+
+/// What was taken, and who pays for it; none where the site has no accounts.
+pub type Paid<T> = (Option<Payer>, T);
 
 /// The answer to a request. `payer`: what accounts say, see [`libra_accounts::desk::Desk::payer`].
 ///
@@ -87,7 +47,7 @@ pub fn admit<N: Nodes>(
     payer: Result<Option<Payer>, Denied>,
     request: &Request,
     nodes: &mut N,
-) -> Result<(Option<Payer>, N::Taken), NotTaken> {
+) -> Result<Paid<N::Taken>, NotTaken<N::Own>> {
     let payer = match payer {
         Ok(payer) => payer,
         Err(Denied::Funds { reason, available }) => {
@@ -96,12 +56,14 @@ pub fn admit<N: Nodes>(
                 Ok(()) => vec![CounterOffer::Budget { budget }],
                 Err(_) => Vec::new(),
             };
-            return Err(NotTaken::Refused(Box::new(Refusal {
-                reason,
+            let refusal = Refusal {
+                // No node is in what accounts say.
+                reason: reason.named(|node| node.to_string()),
                 counter_offers,
-            })));
+            };
+            return Err(Verdict::Refused(Refused::Decided(Box::new(refusal))));
         }
-        Err(denied) => return Err(NotTaken::Denied(denied)),
+        Err(denied) => return Err(denied.into()),
     };
     let available = available(&payer);
     if let Some(covered) = covered(&payer, request) {
@@ -124,7 +86,7 @@ pub fn appraise(
 ) -> Judged {
     let unpaid = |judged: Judged| Judged {
         share: None,
-        refused: Some("funds"),
+        refused: Some(Category::Funds),
         ..judged
     };
     let Ok(payer) = payer else {
@@ -132,7 +94,7 @@ pub fn appraise(
     };
     match covered(payer, request).map(|covered| judge(&covered)) {
         None => judge(request),
-        Some(judged) if judged.refused == Some("budget") => unpaid(judged),
+        Some(judged) if judged.refused == Some(Category::Budget) => unpaid(judged),
         Some(judged) => judged,
     }
 }
@@ -173,8 +135,8 @@ fn with_budget(request: &Request, budget: f64) -> Request {
 }
 
 /// A refusal without the offers that the account does not cover.
-fn within(mut not: NotTaken, available: Option<f64>) -> NotTaken {
-    if let (NotTaken::Refused(refusal), Some(available)) = (&mut not, available) {
+fn within<P>(mut not: NotTaken<P>, available: Option<f64>) -> NotTaken<P> {
+    if let (Verdict::Refused(Refused::Decided(refusal)), Some(available)) = (&mut not, available) {
         let most = coverable(available);
         // Prices of others are never above the budget that was judged, which is covered.
         refusal
@@ -185,8 +147,8 @@ fn within(mut not: NotTaken, available: Option<f64>) -> NotTaken {
 }
 
 /// The same of a job whose budget was unlimited: what is missing is on the account.
-fn unlimited(mut not: NotTaken, available: Option<f64>) -> NotTaken {
-    if let (NotTaken::Refused(refusal), Some(available)) = (&mut not, available) {
+fn unlimited<P>(mut not: NotTaken<P>, available: Option<f64>) -> NotTaken<P> {
+    if let (Verdict::Refused(Refused::Decided(refusal)), Some(available)) = (&mut not, available) {
         if let Reason::Budget { price, .. } = refusal.reason {
             refusal.reason = Reason::Cover { price, available };
         }

@@ -4,3 +4,4 @@
 pub mod admit;
 pub mod quote;
 pub mod verdict;
+pub mod words;

@@ -4,12 +4,13 @@
 //! In a batch system the question is a submission that is never queued. Its refusal begins with [`MARK`] and has the answer as
 //! JSON: PBS cuts such a text at 3171 bytes and Slurm shows it line by line, so the line is short and is one.
 
-use crate::admit::NotTaken;
+use crate::verdict::{Problem, Verdict};
+use crate::words::{self, Manner, Written};
 use libra_core::book::kept::NotKept;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::curve::{Judged, Point};
 use libra_core::decision::job::Request;
-use libra_core::decision::refusal::Refusal;
+use libra_core::decision::refusal::Category;
 use libra_system::random;
 use libra_units::duration;
 use serde_json::{Map, Value, json};
@@ -37,15 +38,16 @@ pub fn secret() -> Result<u128, NotKept> {
 /// An offer that a refused one could take instead.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OtherOffer {
-    /// What changes, under its name in the answer: `deadline`, `budget`, `jobs`, or `processors`, `chunks` … and their `estimate`.
+    /// What changes, under its name in the answer: `deadline`, `budget`, `jobs`, or `processors`, `chunks` … and their
+    /// `estimate`; and `as_terms`, see [`Written::as_terms`].
     pub values: Map<String, Value>,
     /// As it is to be submitted.
     pub text: String,
 }
 
 impl OtherOffer {
-    /// With the words of whoever is asked.
-    pub fn new(offer: &CounterOffer, text: String) -> OtherOffer {
+    /// As whoever is asked has written it.
+    pub fn new(offer: &CounterOffer, written: Written) -> OtherOffer {
         // The names with units are those of the first version.
         let values = match *offer {
             CounterOffer::Deadline { deadline, price } => {
@@ -67,9 +69,11 @@ impl OtherOffer {
             }),
             CounterOffer::Jobs { jobs, price, .. } => json!({"jobs": jobs, "price": price}),
         };
+        let mut values = object(values);
+        values.insert("as_terms".to_string(), written.as_terms.into());
         OtherOffer {
-            values: object(values),
-            text,
+            values,
+            text: written.text,
         }
     }
 }
@@ -86,7 +90,9 @@ pub struct Quote {
     /// Where it would go; several are joined by `+`, and `+...` stands for more than there is room for.
     pub node: Option<String>,
     /// Category of a refusal.
-    pub category: Option<String>,
+    pub category: Option<Category>,
+    /// The numbers that it rests on, by their names; null where there are none.
+    pub evidence: Value,
     /// Why it would be refused.
     pub reason: Option<String>,
     /// What a person reads.
@@ -110,20 +116,6 @@ pub struct Quote {
 }
 
 impl Quote {
-    /// Takes a refusal's reason and offers. `write` gives an offer's words, none where it cannot be asked for.
-    pub fn refused(
-        &mut self,
-        refusal: &Refusal,
-        name: &dyn Fn(usize) -> String,
-        write: &dyn Fn(&CounterOffer) -> Option<String>,
-    ) {
-        self.category = Some(refusal.reason.category().to_string());
-        self.reason = Some(refusal.reason.text(name));
-        self.offers = (refusal.counter_offers.iter())
-            .filter_map(|offer| Some(OtherOffer::new(offer, write(offer)?)))
-            .collect();
-    }
-
     /// Of a request that is to be judged.
     pub fn of(request: &Request) -> Quote {
         let terms = &request.terms;
@@ -136,25 +128,16 @@ impl Quote {
         }
     }
 
-    /// Takes why it would not be taken; its text is the caller's to write.
-    pub fn not_taken(
-        &mut self,
-        not: &NotTaken,
-        name: &dyn Fn(usize) -> String,
-        write: &dyn Fn(&CounterOffer) -> Option<String>,
-    ) {
-        match not {
-            NotTaken::Refused(refusal) => self.refused(refusal, name, write),
-            NotTaken::Denied(denied) => {
-                let text = denied.text();
-                let reason = text.strip_prefix("refused (funds): ").unwrap_or(&text);
-                self.category = Some(not.category().to_string());
-                self.reason = Some(reason.to_string());
-            }
-            NotTaken::Other { text, .. } => {
-                self.category = Some(not.category().to_string());
-                self.reason = Some(text.clone());
-            }
+    /// Takes why it would not be taken.
+    pub fn not_taken<T, P: Problem>(&mut self, not: &Verdict<T, P>, manner: &Manner<'_>) {
+        self.category = not.category();
+        self.evidence = not.evidence();
+        self.reason = Some(words::reason(not));
+        self.text = words::not_taken(not, manner).join("\n");
+        if let Some(refusal) = not.refusal() {
+            self.offers = (refusal.counter_offers.iter())
+                .filter_map(|offer| Some(OtherOffer::new(offer, (manner.write_offer)(offer)?)))
+                .collect();
         }
     }
 
@@ -202,6 +185,7 @@ impl Quote {
             "deadline_seconds": self.deadline,
             "category": self.category,
             "reason": self.reason,
+            "evidence": self.evidence,
             "text": self.text,
             "counter_offers": offers,
             "curve": curve,
@@ -250,7 +234,7 @@ impl Quote {
         let curve: Vec<Value> = (self.curve.iter())
             .map(|point| {
                 let last = match (point.judged.refused, point.judged.share) {
-                    (Some(reason), _) => json!(reason),
+                    (Some(category), _) => json!(category),
                     (None, share) => json!(share.map(short)),
                 };
                 json!([point.deadline, short(point.judged.price), last])
@@ -264,6 +248,7 @@ impl Quote {
             "node": self.node,
             "category": self.category,
             "reason": self.reason,
+            "evidence": self.evidence,
             "text": self.text,
             "asked": [self.estimate, self.deadline, self.budget, self.slots, self.needs],
             "offers": offers,
@@ -311,23 +296,9 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Categories come back as the words that they were.
-fn category(word: &str) -> &'static str {
-    const KNOWN: [&str; 12] = [
-        "invalid",
-        "budget",
-        "funds",
-        "deadline",
-        "share",
-        "memory",
-        "time",
-        "risk",
-        "return",
-        "chunks",
-        "no-node",
-        "partition",
-    ];
-    (KNOWN.into_iter().find(|known| *known == word)).unwrap_or("refused")
+/// By its word; of a Libra that knows more of them, a request that is not taken.
+fn category(word: &str) -> Category {
+    Category::of_word(word).unwrap_or(Category::Request)
 }
 
 fn read(answer: &Value) -> Option<Quote> {
@@ -343,7 +314,8 @@ fn read(answer: &Value) -> Option<Quote> {
         price: answer["price"].as_f64()?,
         share: answer["share"].as_f64(),
         node: text("node"),
-        category: text("category"),
+        category: answer["category"].as_str().map(category),
+        evidence: answer["evidence"].clone(),
         reason: text("reason"),
         text: text("text")?,
         estimate: asked.first()?.as_f64()?,
@@ -382,15 +354,6 @@ fn read(answer: &Value) -> Option<Quote> {
     })
 }
 
-/// Without the word before each line: whoever shows it says who speaks.
-pub fn plain(text: &str) -> String {
-    let lines = text.lines();
-    let lines: Vec<&str> = lines
-        .map(|line| line.strip_prefix("libra: ").unwrap_or(line))
-        .collect();
-    lines.join("\n")
-}
-
 /// How a kept quote is told of, a line. `use_it`: how a job says that it comes with it.
 pub fn kept_text(kept: &KeptAs, now: f64, use_it: &str) -> String {
     format!(
@@ -412,7 +375,7 @@ mod tests {
                 refused,
             },
         };
-        let mut curve = vec![point(9.97, Some("deadline"), None)];
+        let mut curve = vec![point(9.97, Some(Category::Deadline), None)];
         curve.extend((0..32).map(|n| point(10.0 + f64::from(n) * 7.3, None, Some(0.512_345_678))));
         Quote {
             accepted: true,
@@ -426,7 +389,10 @@ mod tests {
             slots: 1,
             offers: vec![OtherOffer::new(
                 &CounterOffer::Budget { budget: 10.5 },
-                "budget=10.5".to_string(),
+                Written {
+                    text: "budget=10.5".to_string(),
+                    as_terms: true,
+                },
             )],
             curve,
             kept: Some(KeptAs {
@@ -445,7 +411,7 @@ mod tests {
         let found = Quote::find(&format!("qsub: {line}\nqsub: more {{")).expect("in it");
         assert_eq!(found.curve.len(), quote.curve.len());
         assert!((found.curve[1].judged.price - quote.curve[1].judged.price).abs() < 1e-4);
-        assert_eq!(found.curve[0].judged.refused, Some("deadline"));
+        assert_eq!(found.curve[0].judged.refused, Some(Category::Deadline));
         let without = |mut quote: Quote| {
             quote.curve.clear();
             quote

@@ -1,105 +1,202 @@
-//! What a batch system's users are told: accepted on these terms, refused and why, ended in time or not.
+//! The answer to a job that is submitted, or asked about, as data: what it gets, or why not, with the evidence.
 //!
-//! The same words everywhere; how something is asked for differs, so each batch system writes counter-offers in its
-//! own way.
+//! Everybody who is told takes it from here: metrics its category, hooks and programs its JSON, people the sentences that
+//! [`super::words`] makes of it where it leaves. Nobody reads a sentence back.
 
-use libra_core::decision::counter_offer::CounterOffer;
-use libra_core::decision::refusal::Refusal;
-use libra_core::sold::Sold;
-use libra_units::{credits, duration, percent};
-use std::fmt::Write;
+use libra_accounts::desk::Denied;
+use libra_core::book::BookError;
+use libra_core::book::kept::NotKept;
+use libra_core::decision::refusal::{Category, Reason, Refusal};
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::fmt::{Debug, Display};
 
-/// How a counter-offer is written to be submitted; none where it cannot be asked for.
-pub type WriteOffer<'a> = &'a dyn Fn(&CounterOffer) -> Option<String>;
-
-/// What was sold. `price`: for all jobs of an array. `pinned`: will it run on just these nodes?
-pub fn accepted(sold: &Sold, price: f64, pinned: bool) -> String {
-    let terms = &sold.request.terms;
-    let slots = sold.request.shape.slots();
-    let each = match slots {
-        1 => "a processor".to_string(),
-        slots => format!("each of {slots} processors"),
-    };
-    let jobs = match sold.count {
-        1 => String::new(),
-        count => format!("{count} jobs, each "),
-    };
-    let mut nodes: Vec<&str> = (sold.places.iter())
-        .map(|place| place.node.as_str())
-        .collect();
-    nodes.dedup();
-    let shown = match nodes.len() {
-        0..=4 => nodes.join(" and "),
-        more => format!("{} and {} other nodes", nodes[0], more - 1),
-    };
-    let on = if pinned { "on" } else { "on nodes such as" };
-    format!(
-        "accepted: {jobs}{} of {each} {on} {shown}, finished in {} at the latest, for {} of {} credits",
-        percent(sold.share_on("")),
-        duration::show(terms.deadline),
-        credits(price),
-        credits(terms.budget),
-    )
+/// An answer. `T`: what an accepted job gets. `P`: what a batch system itself has against a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict<T, P> {
+    /// It is taken.
+    Accepted(T),
+    /// A question without a budget: it would be taken with this one.
+    Conditional {
+        /// Credits.
+        budget: f64,
+        /// What it would get.
+        offer: T,
+    },
+    /// It is not taken.
+    Refused(Refused<P>),
+    /// Libra could not judge it.
+    NotJudged(Fault<P>),
 }
 
-/// Why a job was refused, and on a line each what would be accepted. `count`: jobs of an array.
-pub fn refused(
-    refusal: &Refusal,
-    count: u32,
-    node_name: &dyn Fn(usize) -> String,
-    write_offer: WriteOffer<'_>,
-) -> String {
-    let mut text = format!(
-        "libra: refused ({}): {}",
-        refusal.reason.category(),
-        refusal.reason.text(node_name)
-    );
-    if count > 1 {
-        let _ = write!(text, " (all {count} jobs of the array together)");
-    }
-    let offers: Vec<String> = (refusal.counter_offers.iter())
-        .filter_map(write_offer)
-        .collect();
-    if offers.is_empty() {
-        text.push_str(
-            "\nlibra: no other deadline, budget or number of processors by itself would be accepted now",
-        );
-    }
-    for (index, offer) in offers.iter().enumerate() {
-        let before = match index {
-            0 => "\nlibra: accepted now would be",
-            _ => "\nlibra:                   or",
-        };
-        let _ = write!(text, "{before}: {offer}");
-    }
-    text
+/// A verdict that is no acceptance.
+pub type NotTaken<P> = Verdict<Infallible, P>;
+
+/// Why a job is not taken.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Refused<P> {
+    /// By a decision: nodes or money do not suffice. With what would be accepted.
+    Decided(Box<Refusal<String>>),
+    /// Found when all else was decided: the account has less than it costs. Nothing is offered.
+    Uncovered(Reason<String>),
+    /// There is no account, or not for this user; what accounts say.
+    Account(String),
+    /// A quote cannot be had, or used for it.
+    Quote(NotKept),
+    /// The book cannot take it as it is.
+    Book(BookError),
+    /// The batch system's own reason.
+    Own(P),
 }
 
-/// Was the deadline met? `took`: seconds from submission to end.
-pub fn kept(sold: &Sold, took: f64) -> String {
-    let delay = took - sold.request.terms.deadline;
-    if delay <= 0.0 {
-        "met its deadline".to_string()
-    } else if delay < 1.0 {
-        format!("missed its deadline by {:.0} ms", (delay * 1000.0).max(1.0))
-    } else {
-        format!("missed its deadline by {}", duration::show(delay))
+/// Why a job cannot be judged.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fault<P> {
+    /// Accounts are out of order; what is wrong.
+    Accounts {
+        /// What they say.
+        problem: String,
+        /// The site lets jobs in then, without a promise.
+        let_in: bool,
+    },
+    /// The batch system's own fault.
+    Own(P),
+}
+
+/// What a batch system itself has against a job; shown, it is a sentence for the user.
+pub trait Problem: Debug + Display {
+    /// What kind of a reason it is.
+    fn category(&self) -> Category;
+}
+
+/// One host alone has nothing of its own against a job.
+impl Problem for Infallible {
+    fn category(&self) -> Category {
+        match *self {}
     }
 }
 
-/// The same of a job that failed by itself: in time, but no deadline was met by it.
-pub fn failed(sold: &Sold, took: f64) -> String {
-    match took <= sold.request.terms.deadline {
-        true => "failed, in time".to_string(),
-        false => format!("failed, and {}", kept(sold, took)),
+impl<T, P> Verdict<T, P> {
+    /// Is it taken, as far as it was said what it may cost?
+    pub fn is_accepted(&self) -> bool {
+        matches!(self, Verdict::Accepted(_) | Verdict::Conditional { .. })
+    }
+
+    /// Of a question: what it is where no budget was given, and it would need this one.
+    pub fn on_budget(self, budget: Option<f64>) -> Verdict<T, P> {
+        match (self, budget) {
+            (Verdict::Accepted(offer), Some(budget)) => Verdict::Conditional { budget, offer },
+            (verdict, _) => verdict,
+        }
+    }
+
+    /// The refusal of a decision, if it is one.
+    pub fn refusal(&self) -> Option<&Refusal<String>> {
+        match self {
+            Verdict::Refused(Refused::Decided(refusal)) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// Was it refused for the nodes' sake? Then it may be another answer when somebody has left them.
+    pub fn is_for_nodes(&self) -> bool {
+        (self.refusal()).is_some_and(|refusal| refusal.reason.category() != Category::Funds)
     }
 }
 
-/// What of the price is paid back for a delay, to be put behind it; empty where nothing is.
-pub fn paid_back(sold: &Sold, took: f64) -> String {
-    let terms = &sold.request.terms;
-    match (took - terms.deadline).max(0.0) * terms.penalty_rate {
-        paid if paid > 0.0 => format!(", of which {} are paid back", credits(paid)),
-        _ => String::new(),
+impl<T, P: Problem> Verdict<T, P> {
+    /// What kind of a reason it is not taken for; none where it is.
+    pub fn category(&self) -> Option<Category> {
+        match self {
+            Verdict::Accepted(_) | Verdict::Conditional { .. } => None,
+            Verdict::NotJudged(_) => Some(Category::Fault),
+            Verdict::Refused(refused) => Some(match refused {
+                Refused::Decided(refusal) => refusal.reason.category(),
+                Refused::Uncovered(reason) => reason.category(),
+                Refused::Account(_) => Category::Funds,
+                Refused::Quote(_) => Category::Request,
+                Refused::Book(_) => Category::Invalid,
+                Refused::Own(problem) => problem.category(),
+            }),
+        }
+    }
+
+    /// The numbers that a refusal rests on, by their names: `{"needed": 0.5, "free": 0.25, "node": "n1"}`; null where there are none.
+    pub fn evidence(&self) -> Value {
+        match self {
+            Verdict::Refused(Refused::Decided(refusal)) => json!(refusal.reason),
+            Verdict::Refused(Refused::Uncovered(reason)) => json!(reason),
+            _ => Value::Null,
+        }
+    }
+}
+
+impl<P> NotTaken<P> {
+    /// As any verdict.
+    pub fn widen<T>(self) -> Verdict<T, P> {
+        match self {
+            Verdict::Accepted(never) | Verdict::Conditional { offer: never, .. } => match never {},
+            Verdict::Refused(refused) => Verdict::Refused(refused),
+            Verdict::NotJudged(fault) => Verdict::NotJudged(fault),
+        }
+    }
+
+    /// What the book says. `name`: of a node, by its index.
+    pub fn of_book(error: BookError, name: impl Fn(usize) -> String) -> NotTaken<P> {
+        Verdict::Refused(match error {
+            BookError::Refused(refusal) => Refused::Decided(Box::new(refusal.named(name))),
+            error => Refused::Book(error),
+        })
+    }
+
+    /// Accounts are out of order, and the site lets jobs in then.
+    pub fn is_let_in(&self) -> bool {
+        matches!(
+            self,
+            Verdict::NotJudged(Fault::Accounts { let_in: true, .. })
+        )
+    }
+}
+
+impl<T, P> From<Result<T, NotTaken<P>>> for Verdict<T, P> {
+    fn from(answer: Result<T, NotTaken<P>>) -> Verdict<T, P> {
+        match answer {
+            Ok(taken) => Verdict::Accepted(taken),
+            Err(not) => not.widen(),
+        }
+    }
+}
+
+impl<P> From<P> for NotTaken<P>
+where
+    P: Problem,
+{
+    fn from(problem: P) -> NotTaken<P> {
+        match problem.category() {
+            Category::Fault => Verdict::NotJudged(Fault::Own(problem)),
+            _ => Verdict::Refused(Refused::Own(problem)),
+        }
+    }
+}
+
+/// What accounts say when all else was decided.
+impl<P> From<Denied> for NotTaken<P> {
+    fn from(denied: Denied) -> NotTaken<P> {
+        let fault = |problem, let_in| Verdict::NotJudged(Fault::Accounts { problem, let_in });
+        match denied {
+            // No node is in what accounts say.
+            Denied::Funds { reason, .. } => {
+                Verdict::Refused(Refused::Uncovered(reason.named(|node| node.to_string())))
+            }
+            Denied::Account(problem) => Verdict::Refused(Refused::Account(problem)),
+            Denied::Fault(problem) => fault(problem, false),
+            Denied::Unpromised(problem) => fault(problem, true),
+        }
+    }
+}
+
+impl<P> From<NotKept> for NotTaken<P> {
+    fn from(error: NotKept) -> NotTaken<P> {
+        Verdict::Refused(Refused::Quote(error))
     }
 }

@@ -109,7 +109,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
-            Failure::Host(HostError::Account(_) | HostError::Quote(_)) => exit::REFUSED,
+            Failure::Host(HostError::Quote(_)) => exit::REFUSED,
             Failure::Account(failure) => failure.code(),
             Failure::Host(_)
             | Failure::Pbs(_)

@@ -2,6 +2,7 @@
 
 use super::args::{Args, RunArgs};
 use super::{Done, exit, load_config, say, show, terms};
+use libra_batch::verdict::Verdict;
 use libra_host::Host;
 use libra_host::entry::Exit;
 use libra_host::entry::Process;
@@ -24,12 +25,15 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
         None => host.submit_for(&request, &words, myself, project)?,
     };
     let accepted = match submitted {
-        Ok(accepted) => accepted,
-        Err(refusal) => {
+        Verdict::Accepted(accepted)
+        | Verdict::Conditional {
+            offer: accepted, ..
+        } => accepted,
+        not => {
             if args.json {
-                say(show::refusal_json(&host, &refusal));
+                say(show::refusal_json(&not));
             } else {
-                for line in show::refusal(&host, &refusal) {
+                for line in show::refusal(&not) {
                     say(format_args!("libra: {line}"));
                 }
             }

@@ -2,13 +2,15 @@
 
 use jiff::{Span, Zoned};
 use libra_batch::quote::OtherOffer;
+use libra_batch::verdict::Verdict;
+use libra_batch::words::{self, Manner, Written};
 use libra_core::decision::job::Request;
-use libra_core::decision::refusal::Refusal;
 use libra_host::Host;
 use libra_host::entry::{Conclusion, Entry};
 use libra_host::submit::Terms;
 use libra_units::{credits, duration};
 use serde_json::{Value, json};
+use std::convert::Infallible;
 
 /// A share as percent of a processor: to a tenth, a tiny one to one figure.
 pub fn percent(share: f64) -> String {
@@ -55,25 +57,16 @@ fn by(deadline: f64) -> String {
     }
 }
 
+/// How `libra run` asks for things.
+pub const MANNER: Manner<'static> = Manner {
+    jobs: 1,
+    pieces: None,
+    write_offer: &|offer| Some(Written::as_list(offer)),
+};
+
 /// A refusal in words, a line for the reason and one for each counter-offer.
-pub fn refusal(host: &Host, refusal: &Refusal) -> Vec<String> {
-    let reason = refusal.reason.text(|_| host.machine().name.clone());
-    let mut lines = vec![format!("refused ({}): {reason}", refusal.reason.category())];
-    if refusal.counter_offers.is_empty() {
-        lines.push(
-            "no other deadline, budget or number of processors by itself would be accepted now"
-                .to_string(),
-        );
-    }
-    for (index, offer) in refusal.counter_offers.iter().enumerate() {
-        let lead = if index == 0 {
-            "accepted now would be"
-        } else {
-            "or"
-        };
-        lines.push(format!("{lead:>21}: {offer}"));
-    }
-    lines
+pub fn refusal<T>(not: &Verdict<T, Infallible>) -> Vec<String> {
+    words::not_taken(not, &MANNER)
 }
 
 /// What an accepted job gets, for machines. Seconds, processors, credits; null is unlimited.
@@ -92,10 +85,11 @@ pub fn terms_json(host: &Host, request: &Request, terms: &Terms) -> Value {
 }
 
 /// A refusal for machines.
-pub fn refusal_json(host: &Host, refusal: &Refusal) -> Value {
-    let offers: Vec<Value> = (refusal.counter_offers.iter())
+pub fn refusal_json<T>(not: &Verdict<T, Infallible>) -> Value {
+    let offers = not.refusal().map_or(&[][..], |r| &r.counter_offers);
+    let offers: Vec<Value> = (offers.iter())
         .map(|offer| {
-            let offer = OtherOffer::new(offer, offer.to_string());
+            let offer = OtherOffer::new(offer, Written::as_list(offer));
             let mut values = offer.values;
             values.insert("text".to_string(), offer.text.into());
             values.into()
@@ -103,8 +97,9 @@ pub fn refusal_json(host: &Host, refusal: &Refusal) -> Value {
         .collect();
     json!({
         "verdict": "refused",
-        "category": refusal.reason.category(),
-        "reason": refusal.reason.text(|_| host.machine().name.clone()),
+        "category": not.category(),
+        "reason": words::reason(not),
+        "evidence": not.evidence(),
         "counter_offers": offers,
     })
 }

@@ -6,6 +6,7 @@ use jiff::civil::{DateTime, Time};
 use jiff::{ToSpan, Zoned};
 use libra_core::decision::job::{Request, Shape};
 use libra_units::memory;
+use libra_wording::refusal::out_of_range;
 use libra_wording::terms::{self, PartialTerms};
 
 /// The request that these arguments make, submitted now.
@@ -33,7 +34,7 @@ pub fn request_beside(
             memory::parse(text).map_err(|e| usage(&format!("--memory: {e}")))?;
     }
     let request = Request { terms, shape };
-    request.check().map_err(|e| usage(&e))?;
+    request.check().map_err(|e| usage(&out_of_range(&e)))?;
     Ok(request)
 }
 

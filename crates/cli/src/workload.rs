@@ -2,6 +2,7 @@
 
 use super::args::{Args, Estimates, WorkloadArgs};
 use super::{Done, Failure, answer};
+use libra_wording::refusal::out_of_range;
 use libra_workload::synthetic::{Requests, Synthetic};
 use libra_workload::write::{Target, write};
 use serde_json::json;
@@ -21,7 +22,7 @@ pub fn workload(workload: &WorkloadArgs, args: &Args) -> Done {
     };
     let log = model
         .make()
-        .map_err(|error| Failure::Usage(format!("--{error}")))?;
+        .map_err(|error| Failure::Usage(format!("--{}", out_of_range(&error))))?;
     let header = log.header(&command(workload));
     let target = Target::named(workload.output.as_deref());
     write(&target, &header, log.records()).map_err(|error| Failure::log(&target, error))?;

@@ -8,12 +8,15 @@
 use super::entry::{Conclusion, Ending, Entry};
 use super::registry::Lock;
 use super::{Host, HostError};
+use libra_batch::verdict::NotTaken;
 use libra_metrics::files::read_record;
 use libra_metrics::{Counts, Outcome, Reason, Record, Rejection, System};
 use libra_system::clock;
+use std::convert::Infallible;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How a job of this host has ended.
 fn outcome(entry: &Entry, ending: &Ending) -> Outcome {
@@ -84,6 +87,13 @@ impl Host {
         record.add(&counts, now);
         if let Err(error) = self.write_counts(lock, &record, now) {
             log::error!("not counted: {error}");
+        }
+    }
+
+    /// Counts a submission that is not taken.
+    pub(super) fn count_refusal(&self, lock: &Lock, not: &NotTaken<Infallible>, took: Duration) {
+        if let Some(category) = not.category() {
+            self.count(lock, |counts| counts.refuse(category.into(), took));
         }
     }
 

@@ -279,7 +279,9 @@ impl Entry {
     /// Can it be what was written here? A number of a damaged file that is out of its range would get into the shares of all jobs.
     fn check(&self) -> Result<(), String> {
         let problem = |what: &str| Err(format!("its '{what}' is out of range"));
-        self.request.check().map_err(|error| error.to_string())?;
+        self.request
+            .check()
+            .map_err(|error| libra_wording::refusal::out_of_range(&error))?;
         if self.slots == 0 {
             return problem("slots");
         }

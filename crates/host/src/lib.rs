@@ -31,6 +31,8 @@ mod tests;
 use entry::Entry;
 use libra_cgroup::{Enforcement, Enforcer, Group};
 use libra_config::Config;
+use libra_core::book::kept::NotKept;
+use libra_core::decision::job::OutOfRange;
 use libra_core::decision::node::JobOnNode;
 use libra_system::clock;
 use machine::Machine;
@@ -108,15 +110,24 @@ pub enum HostError {
         "the processors of this host are promised by another installation of Libra, {0}, and two cannot keep their promises on the same ones: run it when that one has no jobs here any more, or through the batch system of this host if it has one; an administrator can set up one for everybody"
     )]
     OtherSeller(String),
-    /// Nobody can pay for it; as the user is told.
-    #[error("{0}")]
-    Account(String),
     /// A quote.
-    #[error(transparent)]
-    Quote(#[from] libra_core::book::kept::NotKept),
+    #[error("{}", libra_wording::errors::not_kept(.0))]
+    Quote(NotKept),
     /// A value is out of range.
-    #[error(transparent)]
-    OutOfRange(#[from] libra_core::decision::job::OutOfRange),
+    #[error("{}", libra_wording::refusal::out_of_range(.0))]
+    OutOfRange(OutOfRange),
+}
+
+impl From<NotKept> for HostError {
+    fn from(error: NotKept) -> HostError {
+        HostError::Quote(error)
+    }
+}
+
+impl From<OutOfRange> for HostError {
+    fn from(error: OutOfRange) -> HostError {
+        HostError::OutOfRange(error)
+    }
 }
 
 impl Host {

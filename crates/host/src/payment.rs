@@ -5,17 +5,19 @@
 //! tenths of a second. Jobs of batch systems are paid for where they were admitted.
 
 use super::entry::Entry;
-use super::submit::{Terms, Verdict};
+use super::submit::{Judged, Terms};
 use super::{Host, HostError};
 use libra_accounts::desk::{Denied, Desk};
 use libra_accounts::payments::{Payer, Payments};
 use libra_accounts::settlement::{End, HowEnded};
-use libra_batch::admit::{Nodes, NotTaken, admit, paid_curve};
+use libra_batch::admit::{Nodes, admit, paid_curve};
+use libra_batch::verdict::{NotTaken, Refused, Verdict};
 use libra_config::{AccountsMode, OnFault};
 use libra_core::decision::curve::{Judge, Point};
 use libra_core::decision::job::Request;
 use libra_core::sold::Sold;
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -35,21 +37,30 @@ pub(super) struct Till {
 /// What accounts say of a request.
 pub(super) struct Asked {
     desk: Desk,
+    /// Name of this host's node.
+    node: String,
     payer: Result<Option<Payer>, Denied>,
 }
 
 /// This host's only node, which takes nothing by itself.
-struct Judging<'a>(&'a dyn Fn(&Request) -> Verdict);
+struct Judging<'a> {
+    judge: &'a dyn Fn(&Request) -> Judged,
+    node: &'a str,
+}
 
 impl Nodes for Judging<'_> {
     type Taken = Terms;
+    type Own = Infallible;
 
-    fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
+    fn ask(&mut self, request: &Request) -> Result<(), NotTaken<Infallible>> {
         self.take(request).map(|_| ())
     }
 
-    fn take(&mut self, request: &Request) -> Result<Terms, NotTaken> {
-        (self.0)(request).map_err(NotTaken::Refused)
+    fn take(&mut self, request: &Request) -> Result<Terms, NotTaken<Infallible>> {
+        (self.judge)(request).map_err(|refusal| {
+            let refusal = refusal.named(|_| self.node.to_string());
+            Verdict::Refused(Refused::Decided(Box::new(refusal)))
+        })
     }
 }
 
@@ -58,16 +69,17 @@ impl Asked {
     pub fn admit(
         self,
         request: &Request,
-        judge: &dyn Fn(&Request) -> Verdict,
-    ) -> Result<(Till, Terms), NotTaken> {
-        let Asked { desk, payer } = self;
-        let (payer, terms) = admit(payer, request, &mut Judging(judge))?;
+        judge: &dyn Fn(&Request) -> Judged,
+    ) -> Result<(Till, Terms), NotTaken<Infallible>> {
+        let Asked { desk, node, payer } = self;
+        let mut judging = Judging { judge, node: &node };
+        let (payer, terms) = admit(payer, request, &mut judging)?;
         if let Some(payer) = &payer {
             let sold = Sold {
                 price: terms.price,
                 ..nothing_sold(request)
             };
-            (desk.covers(payer, &sold)).map_err(NotTaken::Denied)?;
+            desk.covers(payer, &sold)?;
         }
         Ok((Till { desk, payer }, terms))
     }
@@ -146,9 +158,10 @@ impl Host {
         entries: &[Entry],
         now: f64,
     ) -> Result<Asked, HostError> {
+        let node = self.machine.name.clone();
         if !desk.is_on() {
             let payer = Ok(None);
-            return Ok(Asked { desk, payer });
+            return Ok(Asked { desk, node, payer });
         }
         // Those that ended may have to be settled still.
         let mut known = self.registry.ended()?;
@@ -157,7 +170,7 @@ impl Host {
         let uid = nix::unistd::getuid().as_raw();
         let user = libra_accounts::names::user_name(uid).unwrap_or_else(|| uid.to_string());
         let payer = desk.payer(&user, project, request.terms.budget, now);
-        Ok(Asked { desk, payer })
+        Ok(Asked { desk, node, payer })
     }
 
     /// A job of this host has ended; it is settled once, whoever finds out.
@@ -188,13 +201,13 @@ impl Host {
 
 impl Till {
     /// Sets aside what the job can cost, and writes who pays into its entry.
-    pub(super) fn hold(&mut self, entry: &mut Entry, now: f64) -> Result<(), HostError> {
+    pub(super) fn hold(&mut self, entry: &mut Entry, now: f64) -> Result<(), NotTaken<Infallible>> {
         let Some(payer) = &self.payer else {
             return Ok(());
         };
         entry.payer = Some(payer.name.clone());
         let sold = sold(entry);
-        (self.desk.hold(payer, &sold, now)).map_err(|denied| HostError::Account(denied.text()))?;
+        self.desk.hold(payer, &sold, now)?;
         self.desk.named(&sold, &entry.id);
         Ok(())
     }

@@ -6,16 +6,17 @@
 
 use super::entry::{Entry, KeptQuote, Phase, Process};
 use super::registry::Lock;
-use super::submit::{Accepted, Terms, refused};
+use super::submit::{Accepted, Terms};
 use super::{Host, HostError};
-use libra_batch::admit::NotTaken;
 use libra_batch::quote::{KeptAs, secret};
+use libra_batch::verdict::Verdict;
 use libra_core::book::kept::{NotKept, differences, missing, new_number};
 use libra_core::decision::admission::affordable;
 use libra_core::decision::job::Request;
 use libra_core::decision::node::NodeView;
 use libra_core::decision::refusal::{Reason, Refusal};
 use libra_system::clock;
+use std::convert::Infallible;
 use std::time::Instant;
 
 /// What such an entry shows as its command.
@@ -50,7 +51,7 @@ impl Host {
         request: &Request,
         project: Option<&str>,
         seconds: f64,
-    ) -> Result<(Result<Terms, NotTaken>, Option<KeptAs>), HostError> {
+    ) -> Result<(Verdict<Terms, Infallible>, Option<KeptAs>), HostError> {
         self.be_the_only_seller()?;
         let desk = self.open_desk();
         let lock = self.registry.lock()?;
@@ -60,7 +61,7 @@ impl Host {
         let asked = self.ask_accounts(desk, request, project, &entries, clock::unix_time())?;
         let terms = match asked.admit(request, &|request| self.judge(request, &entries, now)) {
             Ok((_, terms)) => terms,
-            Err(not) => return Ok((Err(not), None)),
+            Err(not) => return Ok((not.widen(), None)),
         };
         let until = clock::unix_time() + seconds;
         let number = new_number(until, secret()?);
@@ -73,7 +74,7 @@ impl Host {
             self.accept_delays(&lock, &mut entry, &entries, now)?;
         }
         self.registry.write(&entry)?;
-        Ok((Ok(terms), Some(KeptAs { number, until })))
+        Ok((Verdict::Accepted(terms), Some(KeptAs { number, until })))
     }
 
     /// The entry of a quote of this user.
@@ -104,7 +105,7 @@ impl Host {
         command: &str,
         supervisor: Option<Process>,
         project: Option<&str>,
-    ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+    ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
         self.be_the_only_seller()?;
         let desk = self.open_desk();
         let lock = self.registry.lock()?;
@@ -146,20 +147,22 @@ impl Host {
         let asked = self.ask_accounts(desk, request, project, &entries, unix)?;
         let (mut till, terms) = match asked.admit(request, &judge) {
             Ok(admitted) => admitted,
-            Err(not) => return refused(not).map(Err),
+            Err(not) => return Ok(not.widen()),
         };
         entry.quote = None;
         entry.command = super::entry::shown_command(command);
         entry.supervisor = supervisor;
         entry.submitted = now;
         entry.submitted_unix = unix;
-        till.hold(&mut entry, unix)?;
+        if let Err(not) = till.hold(&mut entry, unix) {
+            return Ok(not.widen());
+        }
         match self.reserve(&lock, entry.clone(), terms) {
             Ok(accepted) => {
                 self.count(&lock, |counts| counts.accept(1, begun.elapsed()));
                 drop(lock);
                 till.write_down();
-                Ok(Ok(Box::new(accepted)))
+                Ok(Verdict::Accepted(Box::new(accepted)))
             }
             Err(error) => {
                 till.give_back(&entry, unix);

@@ -4,7 +4,7 @@ use super::ending::PATIENCE;
 use super::entry::{Entry, Phase, Process, VERSION, group_name, shown_command};
 use super::registry::Lock;
 use super::{Host, HostError, on_node, used};
-use libra_batch::admit::NotTaken;
+use libra_batch::verdict::Verdict;
 use libra_cgroup::{Group, Limits};
 use libra_core::decision::counter_offer::budget_needed;
 use libra_core::decision::curve::{Point, curve};
@@ -14,8 +14,8 @@ use libra_core::decision::placement::{self, Placement};
 use libra_core::decision::policy::Policy;
 use libra_core::decision::refusal::Refusal;
 use libra_core::decision::share::Need;
-use libra_metrics::Reason;
 use libra_system::clock;
+use std::convert::Infallible;
 use std::time::Instant;
 
 /// So many jobs after each other, one looks for ended ones to forget.
@@ -34,8 +34,8 @@ pub struct Terms {
     pub loadfree: f64,
 }
 
-/// What a job would get, or why it would get nothing.
-pub type Verdict = Result<Terms, Box<Refusal>>;
+/// What a job would get, or why the host has nothing for it.
+pub type Judged = Result<Terms, Box<Refusal>>;
 
 /// The answer to a question.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,22 +43,13 @@ pub struct Quoted {
     /// What was judged: the request, with the budget that it needs where it came without one.
     pub judged: Request,
     /// What a submission would be answered.
-    pub verdict: Result<Terms, NotTaken>,
+    pub verdict: Verdict<Terms, Infallible>,
     /// Credits, whatever the budget.
     pub price: f64,
     /// Credits: where none was given, the smallest budget that would do.
     pub needs: Option<f64>,
     /// What would become of it at other deadlines.
     pub curve: Vec<Point>,
-}
-
-/// A job that is not taken: a refusal, or an error where nobody pays.
-pub(super) fn refused(not: NotTaken) -> Result<Box<Refusal>, HostError> {
-    match not {
-        NotTaken::Refused(refusal) => Ok(refusal),
-        NotTaken::Denied(denied) => Err(HostError::Account(denied.text())),
-        NotTaken::Other { text, .. } => Err(HostError::Account(text)),
-    }
 }
 
 /// A job that was accepted and has its share reserved.
@@ -143,9 +134,10 @@ impl Host {
             None => asked,
         };
         let verdict = asked.admit(&judged, &|request| self.judge_on(&nodes, request));
+        let verdict: Verdict<_, _> = verdict.map(|(_, terms)| terms).into();
         Ok(Quoted {
             judged,
-            verdict: verdict.map(|(_, terms)| terms),
+            verdict: verdict.on_budget(needs),
             price,
             needs,
             curve,
@@ -164,21 +156,21 @@ impl Host {
         request: &Request,
         command: &str,
         supervisor: Option<Process>,
-    ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+    ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
         self.submit_for(request, command, supervisor, None)
     }
 
     /// As [`Host::submit`]; where the site has accounts, this project pays.
     ///
     /// # Errors
-    /// As [`Host::submit`], and [`HostError::Account`] where nobody can pay.
+    /// As [`Host::submit`].
     pub fn submit_for(
         &self,
         request: &Request,
         command: &str,
         supervisor: Option<Process>,
         project: Option<&str>,
-    ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+    ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
         let answer = self.try_submit(request, command, supervisor, project);
         if answer.is_err() {
             self.count_fault();
@@ -192,7 +184,7 @@ impl Host {
         command: &str,
         supervisor: Option<Process>,
         project: Option<&str>,
-    ) -> Result<Result<Box<Accepted>, Box<Refusal>>, HostError> {
+    ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
         self.be_the_only_seller()?;
         let desk = self.open_desk();
         let lock = self.registry.lock()?;
@@ -206,9 +198,8 @@ impl Host {
         let (mut till, terms) = match judged {
             Ok(admitted) => admitted,
             Err(not) => {
-                let reason = Reason::of_word(not.category()).unwrap_or(Reason::Request);
-                self.count(&lock, |counts| counts.refuse(reason, took));
-                return refused(not).map(Err);
+                self.count_refusal(&lock, &not, took);
+                return Ok(not.widen());
             }
         };
         let mut entry = self.new_entry(&lock, request, command, &terms, now)?;
@@ -216,13 +207,16 @@ impl Host {
         if self.accepts_delays() {
             self.accept_delays(&lock, &mut entry, &entries, now)?;
         }
-        till.hold(&mut entry, unix)?;
+        if let Err(not) = till.hold(&mut entry, unix) {
+            self.count_refusal(&lock, &not, begun.elapsed());
+            return Ok(not.widen());
+        }
         match self.reserve(&lock, entry.clone(), terms) {
             Ok(accepted) => {
                 self.count(&lock, |counts| counts.accept(1, took));
                 drop(lock);
                 till.write_down();
-                Ok(Ok(Box::new(accepted)))
+                Ok(Verdict::Accepted(Box::new(accepted)))
             }
             Err(error) => {
                 till.give_back(&entry, unix);

@@ -1,6 +1,7 @@
 //! What became of submissions and of jobs, counted.
 
 use super::Histogram;
+use libra_core::decision::refusal::Category;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -111,7 +112,7 @@ impl Reason {
         Reason::Fault,
     ];
 
-    /// Its word in metrics and history; that of [`libra_core::decision::refusal::Reason::category`] where it is one of those.
+    /// Its word in metrics and history; that of its [`Category`].
     pub fn word(self) -> &'static str {
         match self {
             Reason::Invalid => "invalid",
@@ -130,29 +131,27 @@ impl Reason {
             Reason::Fault => "fault",
         }
     }
+}
 
-    /// By its word.
-    pub fn of_word(word: &str) -> Option<Reason> {
-        match word {
-            // Slurm's users are told of nodes and jobs, not of chunks.
-            "nodes" | "jobs" => Some(Reason::Chunks),
-            _ => (Reason::ALL.into_iter()).find(|reason| reason.word() == word),
+impl From<Category> for Reason {
+    fn from(category: Category) -> Reason {
+        match category {
+            Category::Invalid => Reason::Invalid,
+            Category::Budget => Reason::Budget,
+            Category::Funds => Reason::Funds,
+            Category::Deadline => Reason::Deadline,
+            Category::Share => Reason::Share,
+            Category::Memory => Reason::Memory,
+            Category::Time => Reason::Time,
+            Category::Risk => Reason::Risk,
+            Category::Return => Reason::Return,
+            Category::Chunks => Reason::Chunks,
+            Category::NoNode => Reason::NoNode,
+            Category::NoTerms => Reason::NoTerms,
+            // Another partition may take it as it is.
+            Category::Partition | Category::Request => Reason::Request,
+            Category::Fault => Reason::Fault,
         }
-    }
-
-    /// From what a user is told: `libra: refused (share): …`; anything else is a request that was not taken. None for an
-    /// answer to a question, which is no refusal though it comes as one.
-    pub fn of_text(text: &str) -> Option<Reason> {
-        let said = text.strip_prefix("libra: ").unwrap_or(text);
-        if said.starts_with("libra-quote:") {
-            return None;
-        }
-        // Of the plugin that cannot judge now, and knows it.
-        if said.ends_with("the log of slurmctld says more") {
-            return Some(Reason::Fault);
-        }
-        let word = (said.strip_prefix("refused (")).and_then(|rest| rest.split(')').next());
-        Some(word.and_then(Reason::of_word).unwrap_or(Reason::Request))
     }
 }
 

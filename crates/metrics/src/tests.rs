@@ -5,7 +5,7 @@ use super::figures::{show_cluster, show_counts, show_host};
 use super::files::{Files, read};
 use super::*;
 use libra_core::book::figures::{ClusterFigures, MOST_NODES, NodeFigures};
-use libra_core::decision::refusal;
+use libra_core::decision::refusal::Category;
 use std::time::Duration;
 
 const NOON: f64 = 1_790_000_400.0;
@@ -65,39 +65,14 @@ fn whole_page() -> Page {
 }
 
 #[test]
-fn every_category_of_a_refusal_is_a_reason() {
-    let source = include_str!("../../core/src/decision/refusal.rs");
-    let body = source.split("pub fn category").nth(1).expect("it is there");
-    let body = body.split("\n    }\n").next().expect("its end");
-    let words: Vec<&str> = body.split('"').skip(1).step_by(2).collect();
-    assert!(words.len() >= 10, "{words:?}");
-    for word in words {
-        assert!(Reason::of_word(word).is_some(), "{word}");
-    }
-    let category = refusal::Reason::NoNode.category();
-    assert_eq!(Reason::of_word(category), Some(Reason::NoNode));
-}
-
-#[test]
-fn reasons_are_found_in_what_users_are_told() {
-    for (text, reason) in [
-        ("libra: refused (share): it needs 0.5", Some(Reason::Share)),
-        ("libra: refused (jobs): it asks", Some(Reason::Chunks)),
-        ("refused (funds): 3 credits", Some(Reason::Funds)),
-        ("libra: refused (colour): ?", Some(Reason::Request)),
-        (
-            "libra: --estimate: 'refused (share)' is not a duration",
-            Some(Reason::Request),
-        ),
-        ("", Some(Reason::Request)),
-        (
-            "libra: the queue could not be read for ten minutes; tell the administrators, the log of slurmctld says more",
-            Some(Reason::Fault),
-        ),
-        ("libra-quote: {\"price\":1}", None),
-        ("libra: libra-quote: {}", None),
-    ] {
-        assert_eq!(Reason::of_text(text), reason, "{text}");
+fn every_category_is_a_reason_by_the_same_word() {
+    for category in Category::ALL {
+        let word = match category {
+            Category::Partition => "request",
+            other => other.word(),
+        };
+        assert_eq!(Reason::from(category).word(), word);
+        assert_eq!(Category::of_word(category.word()), Some(category));
     }
 }
 

@@ -11,7 +11,7 @@ use super::server::{Server, accept, accept_and_log};
 use super::subjobs::subjob_of;
 use super::{BadEvent, exec_vnode, need, number, text};
 use libra_accounts::settlement::{End, HowEnded};
-use libra_batch::verdict;
+use libra_batch::words;
 use libra_core::sold::Sold;
 use libra_metrics::Outcome;
 use libra_units::{credits, duration};
@@ -65,8 +65,8 @@ impl Server {
             Some(-29) => "was ended after its walltime".to_string(),
             Some(-28..=-24) => "was ended by a limit of PBS".to_string(),
             Some(..0) => "was not run to its end by its host".to_string(),
-            Some(0) => verdict::kept(&sold, took),
-            Some(exit) => format!("{} (exit status {exit})", verdict::failed(&sold, took)),
+            Some(0) => words::kept(&sold, took),
+            Some(exit) => format!("{} (exit status {exit})", words::failed(&sold, took)),
         };
         let subjob = subjob_of(id, &sold, text(job, "array"))?;
         // PBS does not count what a job was suspended.
@@ -85,7 +85,7 @@ impl Server {
         }
         let paid = match settled {
             Some(settled) => format!("; {settled}"),
-            None => verdict::paid_back(&sold, took),
+            None => words::paid_back(&sold, took),
         };
         // What was measured while it ran is less than what it used.
         let least = match measured.iter().all(|one| one.last) {

@@ -20,6 +20,7 @@ use libra_host::entry::Exit;
 use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
 use libra_system::clock;
+use libra_wording::errors;
 use serde_json::{Map, Value, json};
 
 /// A job younger than this is not taken for a leftover, in seconds: PBS may just be starting it.
@@ -68,12 +69,14 @@ fn begin(
         Ok(sold) => sold,
         // Written by a Libra that this host does not understand: as good as a promise, and not to be kept here.
         Err(error) if Sold::is_of_another_version(line) => {
-            return Ok(refuse(format!("libra: job {id}: {error}")));
+            let problem = errors::not_sold(&error);
+            return Ok(refuse(format!("libra: job {id}: {problem}")));
         }
         Err(error) => {
             host.reject_claim(Rejection::Unrecorded)?;
+            let problem = errors::not_sold(&error);
             return Ok(accept_and_log(format!(
-                "job {id} claims what was not sold to it: {error}; it gets what a job without terms gets"
+                "job {id} claims what was not sold to it: {problem}; it gets what a job without terms gets"
             )));
         }
     };

@@ -17,6 +17,7 @@ mod ending;
 pub mod exec_vnode;
 pub mod hosts;
 mod life;
+pub mod problem;
 pub mod process;
 mod queue;
 mod quote;

@@ -9,6 +9,7 @@ use libra_core::decision::TOLERANCE;
 use libra_core::sold::Sold;
 use libra_metrics::Outcome;
 use libra_units::{in_one_line, processors};
+use libra_wording::errors;
 use serde_json::{Value, json};
 
 /// What may not be altered of a job that was sold something: its terms, and what was asked for.
@@ -206,7 +207,7 @@ impl Server {
 }
 
 pub(super) fn read(line: &str) -> Result<Sold, BadEvent> {
-    Sold::parse(line).map_err(|error| BadEvent(error.to_string()))
+    Sold::parse(line).map_err(|error| BadEvent(errors::not_sold(&error)))
 }
 
 fn names(places: &[(String, u32)]) -> String {

@@ -1,15 +1,14 @@
 //! What one process that PBS's hooks run in keeps between events, and the files it reads: the edge around
 //! [`super::server`].
 
-use super::server::{Server, has_terms};
+use super::server::{Judged, Server};
 use super::{BadEvent, hosts, need, number, text};
 use libra_accounts::desk::Desk;
 use libra_config::last;
 use libra_config::{Config, ConfigError};
-use libra_core::sold::Sold;
 use libra_host::{Host, HostError};
+use libra_metrics::System;
 use libra_metrics::files::Files;
-use libra_metrics::{Reason, System};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -86,7 +85,7 @@ impl Process {
                 .get_or_insert_with(|| Server::new(&Config::default()));
             let begun = Instant::now();
             let mut answer = server.answer(&event)?;
-            count(server, &event, &answer, begun);
+            count(server, begun);
             self.write_metrics(&event, &mut log);
             if !log.is_empty() {
                 if let Some(lines) = answer["log"].as_array() {
@@ -247,29 +246,12 @@ impl Process {
 }
 
 /// Counts a verdict on a submission; questions of the hook's that came in between are none.
-fn count(server: &mut Server, event: &Value, answer: &Value, begun: Instant) {
+fn count(server: &mut Server, begun: Instant) {
     let took = begun.elapsed();
-    if event["event"] != "queuejob" {
-        return;
-    }
-    let has_terms = has_terms(&event["job"]);
-    match answer["verdict"].as_str() {
-        Some("accept") if has_terms => {
-            let line = answer["resources"]["libra_terms"].as_str();
-            let sold = line.and_then(|line| Sold::parse(line).ok());
-            let jobs = sold.map_or(1, |sold| sold.count);
-            server.counts.accept(u64::from(jobs), took);
-        }
-        Some("refuse") => {
-            let reason = match has_terms {
-                true => Reason::of_text(answer["text"].as_str().unwrap_or_default()),
-                false => Some(Reason::NoTerms),
-            };
-            if let Some(reason) = reason {
-                server.counts.refuse(reason, took);
-            }
-        }
-        _ => {}
+    match server.take_judged() {
+        Some(Judged::Accepted(jobs)) => server.counts.accept(u64::from(jobs), took),
+        Some(Judged::NotTaken(category)) => server.counts.refuse(category.into(), took),
+        None => {}
     }
 }
 

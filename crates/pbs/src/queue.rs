@@ -1,47 +1,136 @@
 //! A job is submitted: budget first, then the nodes, by [`libra_batch::admit`].
 
+use super::problem::{NotTaken, Problem, Wait};
 use super::select::{self, Asked, Part, Plain};
-use super::server::{Server, accept, accept_with, has_terms, refuse};
-
-use super::{BadEvent, TERMS, number, text};
+use super::server::{Judged, Server, accept, accept_with, has_terms, refuse, refuse_as};
+use super::{TERMS, number, text};
 use libra_accounts::desk::Denied;
 use libra_accounts::payments::Payer;
-use libra_batch::admit::{Nodes, NotTaken, admit};
-use libra_batch::verdict;
+use libra_batch::admit::{Nodes, admit};
+use libra_batch::verdict::Verdict;
+use libra_batch::words::{self, Manner, Written};
 use libra_config::WithoutTerms;
+use libra_core::book::kept::NotKept;
 use libra_core::book::{Admitted, BookError, Offer};
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Terms};
+use libra_core::decision::refusal::Category;
 use libra_core::sold::Sold;
-use libra_units::{credits, duration, in_one_line, indices};
+use libra_units::{credits, duration, indices};
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 use serde_json::{Value, json};
 
 /// Most jobs that one refusal asks PBS about, see [`Server::queue`].
 pub(super) const MOST_CHECKED: usize = 100;
 
-/// The job as it came, as where the library cannot be asked at all and the site admits jobs then.
-fn unpromised(denied: &Denied) -> Value {
-    let mut answer = accept();
-    answer["log"] = json!([denied.text()]);
-    answer
+/// What becomes of a submission that is taken, or of a question.
+pub(super) enum Answer {
+    /// The job is accepted, with these resources.
+    Accepted {
+        /// For the hook.
+        answer: Value,
+        /// Jobs of an array.
+        jobs: u32,
+    },
+    /// It has no terms and goes on so.
+    Passed(Value),
+    /// The answer to a question, as one line: it is never queued.
+    Answered(String),
+    /// The hook is to look whether these jobs are still there, and to ask again.
+    Check(Vec<String>),
+}
+
+/// A job that is not taken.
+pub(super) struct NotAdmitted {
+    pub verdict: NotTaken,
+    /// What it asked for, and how many jobs, where a decision was asked.
+    pub of: Option<Box<(Asked, u32)>>,
+}
+
+impl From<NotTaken> for NotAdmitted {
+    fn from(verdict: NotTaken) -> NotAdmitted {
+        NotAdmitted { verdict, of: None }
+    }
+}
+
+impl From<Problem> for NotAdmitted {
+    fn from(problem: Problem) -> NotAdmitted {
+        NotTaken::from(problem).into()
+    }
+}
+
+impl From<Denied> for NotAdmitted {
+    fn from(denied: Denied) -> NotAdmitted {
+        NotTaken::from(denied).into()
+    }
+}
+
+impl From<NotKept> for NotAdmitted {
+    fn from(error: NotKept) -> NotAdmitted {
+        NotTaken::from(error).into()
+    }
+}
+
+impl NotAdmitted {
+    /// As the user is told.
+    fn text(&self) -> String {
+        let lines = match &self.of {
+            None => vec![words::headed_reason(&self.verdict)],
+            Some(of) => {
+                let (asked, jobs) = of.as_ref();
+                let write = |offer: &CounterOffer| write_offer(offer, asked);
+                words::not_taken(&self.verdict, &manner(*jobs, &write))
+            }
+        };
+        words::signed(&lines)
+    }
+}
+
+/// Chunks are PBS's own word.
+pub(super) fn manner<'a>(jobs: u32, write_offer: words::WriteOffer<'a>) -> Manner<'a> {
+    Manner {
+        jobs,
+        pieces: None,
+        write_offer,
+    }
 }
 
 impl Server {
     /// Judges a submission. A refusal first asks the hook whether jobs that hold shares and do not run
     /// are still there (`"check": [ids]`): PBS deletes a waiting job without an event, and nobody may be
     /// refused for the sake of one that is gone.
-    pub(super) fn queue(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
-        if let Some(answer) = self.answer_quote(job, now) {
-            return Ok(answer);
-        }
-        if !has_terms(job) {
-            return Ok(self.queue_without_terms(job));
-        }
-        let found = match self.look(job, false) {
-            Ok(found) => found,
-            Err(problem) => return Ok(refuse(format!("libra: {problem}"))),
+    pub(super) fn queue(&mut self, job: &Value, now: f64) -> Value {
+        let answer = match self.answer_quote(job, now) {
+            Some(answer) => answer,
+            None if !has_terms(job) => self.queue_without_terms(job),
+            None => match self.submit(job, now) {
+                // The job goes on as it came.
+                Err(not) if not.verdict.is_let_in() => {
+                    let mut answer = accept();
+                    answer["log"] = json!([words::reason(&not.verdict)]);
+                    Ok(Answer::Passed(answer))
+                }
+                answer => answer,
+            },
         };
+        self.judged = match &answer {
+            Ok(Answer::Accepted { jobs, .. }) => Some(Judged::Accepted(*jobs)),
+            Ok(Answer::Passed(_) | Answer::Answered(_) | Answer::Check(_)) => None,
+            Err(not) => not.verdict.category().map(Judged::NotTaken),
+        };
+        match answer {
+            Ok(Answer::Accepted { answer, .. } | Answer::Passed(answer)) => answer,
+            Ok(Answer::Answered(line)) => refuse(line),
+            Ok(Answer::Check(jobs)) => json!({"check": jobs}),
+            Err(not) => {
+                let category = not.verdict.category().unwrap_or(Category::Request);
+                refuse_as(category, not.text())
+            }
+        }
+    }
+
+    fn submit(&mut self, job: &Value, now: f64) -> Result<Answer, NotAdmitted> {
+        let found = self.look(job, false)?;
         let (request, count) = (&found.request, found.count);
         let payer = self.payer(job, request, now);
         let mut taking = Taking {
@@ -49,36 +138,38 @@ impl Server {
             found: &found,
             now,
         };
-        match admit(payer, request, &mut taking) {
-            Ok((payer, (admitted, pinned))) => {
-                let sold = match self.sell(request, count, &admitted, payer.as_ref(), now) {
-                    Ok(sold) => sold,
-                    Err(denied @ Denied::Unpromised(_)) => return Ok(unpromised(&denied)),
-                    Err(denied) => return Ok(refuse(format!("libra: {}", denied.text()))),
+        let (payer, (admitted, pinned)) = match admit(payer, request, &mut taking) {
+            Ok(taken) => taken,
+            Err(verdict) => {
+                return match self.to_be_checked(&verdict, job) {
+                    Some(check) => Ok(check),
+                    None => Err(NotAdmitted {
+                        verdict,
+                        of: Some(Box::new((found.asked, count))),
+                    }),
                 };
-                let mut answer = self.accepted(&sold, &found.asked, &admitted, pinned);
-                answer["resources"]["walltime"] = walltime(&request.terms, job);
-                Ok(answer)
             }
-            Err(NotTaken::Denied(denied @ Denied::Unpromised(_))) => Ok(unpromised(&denied)),
-            Err(not) => Ok(match self.to_be_checked(&not, job) {
-                Some(check) => check,
-                None => refuse(self.refusal_text(&not, &found.asked, count)),
-            }),
-        }
+        };
+        let sold = self.sell(request, count, &admitted, payer.as_ref(), now)?;
+        let mut answer = self.accepted(&sold, &found.asked, &admitted, pinned);
+        answer["resources"]["walltime"] = walltime(&request.terms, job);
+        Ok(Answer::Accepted {
+            answer,
+            jobs: sold.count,
+        })
     }
 
     /// What a job asks for, and which nodes it may have. `question`: it may be without a budget.
     ///
     /// # Errors
-    /// For the user.
-    pub(super) fn look(&self, job: &Value, question: bool) -> Result<Found, String> {
-        let mut terms = terms(job).map_err(|error| error.to_string())?;
+    /// What cannot be read, or cannot be had with a deadline.
+    pub(super) fn look(&self, job: &Value, question: bool) -> Result<Found, Problem> {
+        let mut terms = terms(job)?;
         let has_budget = terms.budget.is_some();
         if question {
             terms.budget.get_or_insert(f64::INFINITY);
         }
-        let terms = terms.complete().map_err(|error| error.to_string())?;
+        let terms = terms.complete()?;
         let (asked, count) = read(job)?;
         let allowed = self.meeting(&asked.conditions);
         Ok(Found {
@@ -94,10 +185,16 @@ impl Server {
     }
 
     /// What the hook is to do before a refusal for the nodes' sake; none where that is done.
-    pub(super) fn to_be_checked(&self, not: &NotTaken, job: &Value) -> Option<Value> {
-        let waiting: Vec<&str> = self.book.unstarted().take(MOST_CHECKED).collect();
-        let due = not.is_for_nodes() && !waiting.is_empty() && job.get("checked").is_none();
-        due.then(|| json!({"check": waiting}))
+    pub(super) fn to_be_checked<T>(
+        &self,
+        verdict: &Verdict<T, Problem>,
+        job: &Value,
+    ) -> Option<Answer> {
+        let waiting: Vec<String> = (self.book.unstarted().take(MOST_CHECKED))
+            .map(str::to_string)
+            .collect();
+        let due = verdict.is_for_nodes() && !waiting.is_empty() && job.get("checked").is_none();
+        due.then_some(Answer::Check(waiting))
     }
 
     /// Admits a job, or all subjobs of an array. Also returns whether PBS is told the nodes; where not, it
@@ -182,25 +279,14 @@ impl Server {
         let mut resources = asked.resources(&parts, self.shares_add_up);
         resources.insert("libra_terms".to_string(), sold.line().into());
         resources.insert("libra_price".to_string(), credits(admitted.price).into());
-        let info = verdict::accepted(sold, admitted.price, pinned);
+        let info = words::accepted(sold, admitted.price, pinned);
         resources.insert("libra_info".to_string(), info.clone().into());
         let mut answer = accept_with(resources);
         answer["log"] = json!([info]);
         answer
     }
 
-    pub(super) fn refusal_text(&self, not: &NotTaken, asked: &Asked, count: u32) -> String {
-        match not {
-            NotTaken::Refused(refusal) => {
-                let write = |offer: &CounterOffer| write_offer(offer, asked);
-                verdict::refused(refusal, count, &|index| self.node_name(index), &write)
-            }
-            NotTaken::Denied(denied) => format!("libra: {}", denied.text()),
-            NotTaken::Other { category, text } => format!("libra: refused ({category}): {text}"),
-        }
-    }
-
-    fn queue_without_terms(&self, job: &Value) -> Value {
+    fn queue_without_terms(&self, job: &Value) -> Result<Answer, NotAdmitted> {
         let plain = Plain {
             select: text(job, "select"),
             place: text(job, "place"),
@@ -209,21 +295,16 @@ impl Server {
             mem: text(job, "mem"),
         };
         let resources = match self.without_terms {
-            WithoutTerms::Refuse => {
-                return refuse(
-                    "libra: jobs on this cluster need a deadline, a budget and an estimate: \
-                     qsub -W deadline=1h,budget=5000,estimate=30m",
-                );
-            }
+            WithoutTerms::Refuse => return Err(Problem::NoTerms.into()),
             WithoutTerms::BestEffort => plain.best_effort(),
             WithoutTerms::OtherNodes => plain.kept_off(),
             WithoutTerms::LeaveAlone => plain.left_alone(),
         };
-        match resources {
-            Ok(resources) if resources.is_empty() => accept(),
-            Ok(resources) => accept_with(resources),
-            Err(problem) => refuse(format!("libra: {problem}")),
-        }
+        let resources = resources.map_err(Problem::Asked)?;
+        Ok(Answer::Passed(match resources.is_empty() {
+            true => accept(),
+            false => accept_with(resources),
+        }))
     }
 }
 
@@ -255,6 +336,7 @@ struct Taking<'a> {
 
 impl Nodes for Taking<'_> {
     type Taken = (Admitted, bool);
+    type Own = Problem;
 
     fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
         self.server.book.advance(self.now);
@@ -264,7 +346,8 @@ impl Nodes for Taking<'_> {
     fn take(&mut self, request: &Request) -> Result<(Admitted, bool), NotTaken> {
         self.server.has_node(self.found)?;
         let allowed = self.found.allowed.as_deref();
-        Ok((self.server).admit(request, self.found.count, allowed, self.now)?)
+        let admitted = (self.server).admit(request, self.found.count, allowed, self.now);
+        admitted.map_err(|error| self.server.not_taken(error))
     }
 }
 
@@ -273,60 +356,58 @@ impl Server {
     pub(super) fn offer(&self, found: &Found, request: &Request) -> Result<Offer, NotTaken> {
         self.has_node(found)?;
         let allowed = found.allowed.as_deref();
-        Ok(self.book.quote(request, found.array(), allowed)?)
+        (self.book.quote(request, found.array(), allowed)).map_err(|error| self.not_taken(error))
     }
 
-    pub(super) fn has_node(&self, found: &Found) -> Result<(), NotTaken> {
+    /// What the book says of a job.
+    pub(super) fn not_taken(&self, error: BookError) -> NotTaken {
+        NotTaken::of_book(error, |node| self.node_name(node))
+    }
+
+    pub(super) fn has_node(&self, found: &Found) -> Result<(), Problem> {
         let none = (found.allowed.as_ref()).is_some_and(|allowed| !allowed.contains(&true));
-        if !none {
-            return Ok(());
+        match none {
+            true => Err(Problem::NoNode(found.asked.conditions.clone())),
+            false => Ok(()),
         }
-        let conditions: Vec<String> = (found.asked.conditions.iter())
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        Err(NotTaken::Other {
-            category: "no-node",
-            text: format!(
-                "none of the nodes that jobs with a deadline run on has {}",
-                in_one_line(&conditions.join(" and "))
-            ),
-        })
     }
 }
 
 /// What a job asks for beside its terms: shape, and jobs of an array.
-fn read(job: &Value) -> Result<(Asked, u32), String> {
+fn read(job: &Value) -> Result<(Asked, u32), Problem> {
     let asked = select::parse(
         text(job, "select"),
         text(job, "place"),
         text(job, "ncpus"),
         text(job, "mem"),
         text(job, "nodes"),
-    )
-    .map_err(|error| error.to_string())?;
+    )?;
     waits(job)?;
     let count = match text(job, "array") {
-        Some(indices) => indices::parse(indices)?.len() as u32,
+        Some(indices) => indices::parse(indices).map_err(Problem::Array)?.len() as u32,
         None => 1,
     };
     Ok((asked, count))
 }
 
 /// A counter-offer as it is asked for; none where it cannot be.
-pub(super) fn write_offer(offer: &CounterOffer, asked: &Asked) -> Option<String> {
+pub(super) fn write_offer(offer: &CounterOffer, asked: &Asked) -> Option<Written> {
     match *offer {
         CounterOffer::Processors {
             chunks,
             processors_per_chunk,
             estimate,
             price,
-        } => Some(format!(
-            "{} -W estimate={} (costs {})",
-            asked.with_fewer(chunks, processors_per_chunk)?,
-            duration::exact(estimate),
-            credits(price)
-        )),
-        _ => Some(offer.to_string()),
+        } => Some(Written {
+            text: format!(
+                "{} -W estimate={} (costs {})",
+                asked.with_fewer(chunks, processors_per_chunk)?,
+                duration::exact(estimate),
+                credits(price)
+            ),
+            as_terms: chunks == 1 && asked.is_processors_alone(),
+        }),
+        _ => Some(Written::as_list(offer)),
     }
 }
 
@@ -356,16 +437,13 @@ fn longest(terms: &Terms, job: &Value) -> f64 {
 }
 
 /// A job with a deadline starts at once; one that may not would hold a share for nothing.
-fn waits(job: &Value) -> Result<(), String> {
-    let what = match job {
-        _ if text(job, "hold").is_some() => "is held (-h)",
-        _ if text(job, "start").is_some() => "is to start later (-a)",
-        _ if text(job, "depend").is_some() => "waits for others (-W depend)",
-        _ => return Ok(()),
-    };
-    Err(format!(
-        "a job with a deadline starts at once, this one {what}; submit it when it can start"
-    ))
+fn waits(job: &Value) -> Result<(), Problem> {
+    match job {
+        _ if text(job, "hold").is_some() => Err(Problem::Waits(Wait::Held)),
+        _ if text(job, "start").is_some() => Err(Problem::Waits(Wait::Later)),
+        _ if text(job, "depend").is_some() => Err(Problem::Waits(Wait::Others)),
+        _ => Ok(()),
+    }
 }
 
 /// The same as PBS is to have it.

@@ -3,12 +3,14 @@
 //! A question is never queued: its refusal is the answer, see [`libra_batch::quote`]. It looks at the same nodes as a submission, by the
 //! same code, and first has the hook look for waiting jobs that are gone. What is kept is in memory alone.
 
-use super::queue::{Found, walltime, write_offer};
-use super::server::{Server, refuse};
+use super::problem::{NotTaken, Problem};
+use super::queue::{Answer, Found, NotAdmitted, manner, walltime, write_offer};
+use super::server::Server;
 use super::text;
-use libra_accounts::desk::Denied;
-use libra_batch::admit::{Nodes, NotTaken, admit, paid_curve};
-use libra_batch::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
+use libra_batch::admit::{Nodes, admit, paid_curve};
+use libra_batch::quote::{KeptAs, Quote, dropped_line, kept_text, secret};
+use libra_batch::verdict::{Problem as _, Verdict};
+use libra_batch::words;
 use libra_core::book::kept::{Kept, Order, Wanted};
 use libra_core::book::{Admitted, Offer};
 use libra_core::decision::curve::{Judged, curve};
@@ -57,6 +59,7 @@ struct Asking<'a> {
 
 impl Nodes for Asking<'_> {
     type Taken = Offer;
+    type Own = Problem;
 
     fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
         self.take(request).map(|_| ())
@@ -69,10 +72,14 @@ impl Nodes for Asking<'_> {
 
 impl Server {
     /// The answer to a submission that says something about a quote; none where it does not.
-    pub(super) fn answer_quote(&mut self, job: &Value, now: f64) -> Option<Value> {
+    pub(super) fn answer_quote(
+        &mut self,
+        job: &Value,
+        now: f64,
+    ) -> Option<Result<Answer, NotAdmitted>> {
         let order = text(job, "quote")?;
-        let answer = match Order::parse(order) {
-            Err(problem) => Err(problem),
+        Some(match Order::parse(order) {
+            Err(error) => Err(Problem::Order(error).into()),
             Ok(Order::Ask) => self.question(job, None, now),
             Ok(Order::Hold(seconds)) => self.question(job, Some(seconds), now),
             Ok(Order::Use(number)) => self.with_quote(job, &number, now),
@@ -80,26 +87,30 @@ impl Server {
                 (self
                     .quotes
                     .give_back(&mut self.book, &number, &user(job), now))
-                .map(|()| refuse(dropped_line(&number)))
-                .map_err(|error| error.to_string())
+                .map(|()| Answer::Answered(dropped_line(&number)))
+                .map_err(NotAdmitted::from)
             }
-        };
-        Some(answer.unwrap_or_else(|problem| refuse(format!("libra: {problem}"))))
+        })
     }
 
-    fn question(&mut self, job: &Value, hold: Option<f64>, now: f64) -> Result<Value, String> {
+    fn question(
+        &mut self,
+        job: &Value,
+        hold: Option<f64>,
+        now: f64,
+    ) -> Result<Answer, NotAdmitted> {
         self.book.advance(now);
         // What is kept is kept for a budget, with which it comes.
         let mut found = self.look(job, hold.is_none())?;
         if let Some(seconds) = hold {
-            (self.quotes.check(&user(job), seconds, now)).map_err(|error| error.to_string())?;
+            self.quotes.check(&user(job), seconds, now)?;
         }
         let asked = found.request;
         let judge = |request: &Request| {
             let judged = (self.book).appraise(request, found.array(), found.allowed.as_deref());
             match self.has_node(&found) {
-                Err(not) => Judged {
-                    refused: Some(not.category()),
+                Err(problem) => Judged {
+                    refused: Some(problem.category()),
                     share: None,
                     ..judged
                 },
@@ -131,22 +142,23 @@ impl Server {
                 .book
                 .sold(&found.request, found.count, &offered(offer), None, now);
             if let Err(denied) = self.desk.covers(payer, &sold) {
-                answer = Err(NotTaken::Denied(denied));
+                answer = Err(denied.into());
             }
         }
-        match answer {
-            Ok((_, offer)) => self.offered(job, &found, offer, hold, now, &mut quote)?,
-            Err(not) => {
+        let verdict: Verdict<_, Problem> = answer.map(|(_, offer)| offer).into();
+        match verdict.on_budget(quote.needs) {
+            Verdict::Accepted(offer) | Verdict::Conditional { offer, .. } => {
+                self.offered(job, &found, offer, hold, now, &mut quote)?;
+            }
+            not => {
                 if let Some(check) = self.to_be_checked(&not, job) {
                     return Ok(check);
                 }
-                let name = |index: usize| self.node_name(index);
                 let write = |offer: &_| write_offer(offer, &found.asked);
-                quote.not_taken(&not, &name, &write);
-                quote.text = plain(&self.refusal_text(&not, &found.asked, found.count));
+                quote.not_taken(&not, &manner(found.count, &write));
             }
         }
-        Ok(refuse(quote.line_within(LONGEST_LINE)))
+        Ok(Answer::Answered(quote.line_within(LONGEST_LINE)))
     }
 
     /// What was offered goes into the quote, and is kept where that was asked for.
@@ -158,15 +170,13 @@ impl Server {
         hold: Option<f64>,
         now: f64,
         quote: &mut Quote,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotTaken> {
         let admitted = offered(&offer);
-        let (request, asked) = (&found.request, &found.asked);
+        let request = &found.request;
         let sold = self.book.sold(request, found.count, &admitted, None, now);
-        let answer = self.accepted(&sold, asked, &admitted, offer.pinned);
-        let info = &answer["resources"]["libra_info"];
         quote.accepted = true;
         quote.price = admitted.price;
-        quote.text = info.as_str().unwrap_or_default().to_string();
+        quote.text = words::accepted(&sold, admitted.price, offer.pinned);
         let shares = admitted.places.iter().map(|place| place.share);
         quote.share = Some(shares.fold(0.0, f64::max));
         let mut nodes: Vec<String> = (admitted.places.iter())
@@ -179,8 +189,8 @@ impl Server {
             return Ok(());
         };
         let allowed = found.allowed.as_deref();
-        let (admitted, pinned) =
-            (self.admit(request, found.count, allowed, now)).map_err(|error| error.to_string())?;
+        let (admitted, pinned) = (self.admit(request, found.count, allowed, now))
+            .map_err(|error| self.not_taken(error))?;
         let until = now + seconds;
         let kept = Kept {
             wanted: wanted(found, job),
@@ -193,9 +203,7 @@ impl Server {
             until,
             place: String::new(),
         };
-        let number = secret()
-            .and_then(|bits| self.quotes.keep(&mut self.book, kept, bits))
-            .map_err(|error| error.to_string())?;
+        let number = secret().and_then(|bits| self.quotes.keep(&mut self.book, kept, bits))?;
         let use_it = format!("qsub -W quote={number}");
         let kept = KeptAs { number, until };
         quote.text += &format!("\n{}", kept_text(&kept, now, &use_it));
@@ -204,14 +212,12 @@ impl Server {
     }
 
     /// A job that comes with a quote.
-    fn with_quote(&mut self, job: &Value, number: &str, now: f64) -> Result<Value, String> {
+    fn with_quote(&mut self, job: &Value, number: &str, now: f64) -> Result<Answer, NotAdmitted> {
         self.book.advance(now);
         let found = self.look(job, false)?;
         let wanted = wanted(&found, job);
-        let denied = |denied: Denied| denied.text();
-        let payer = self.payer(job, &found.request, now).map_err(denied)?;
-        let usable = (self.quotes.usable(&self.book, number, &wanted, now))
-            .map_err(|error| error.to_string())?;
+        let payer = self.payer(job, &found.request, now)?;
+        let usable = self.quotes.usable(&self.book, number, &wanted, now)?;
         if let Some(payer) = &payer {
             // It is not used up for a hold that fails.
             let sold = (self.book).sold(
@@ -221,10 +227,9 @@ impl Server {
                 None,
                 now,
             );
-            self.desk.covers(payer, &sold).map_err(denied)?;
+            self.desk.covers(payer, &sold)?;
         }
-        let kept = (self.quotes.redeem(&mut self.book, number, &wanted, now))
-            .map_err(|error| error.to_string())?;
+        let kept = (self.quotes).redeem(&mut self.book, number, &wanted, now)?;
         let admitted = Admitted {
             token: kept.token,
             price: kept.offer.price,
@@ -232,13 +237,14 @@ impl Server {
         };
         let (request, asked) = (&found.request, &found.asked);
         let pinned = kept.offer.pinned;
-        let sold = self
-            .sell(request, found.count, &admitted, payer.as_ref(), now)
-            .map_err(denied)?;
+        let sold = self.sell(request, found.count, &admitted, payer.as_ref(), now)?;
         let mut answer = self.accepted(&sold, asked, &admitted, pinned);
         answer["resources"]["walltime"] = walltime(&request.terms, job);
         // It is used up: nothing of it stays with the job.
         answer["resources"][super::QUOTE] = Value::Null;
-        Ok(answer)
+        Ok(Answer::Accepted {
+            answer,
+            jobs: sold.count,
+        })
     }
 }

@@ -1,6 +1,7 @@
 use super::server::Server;
 use libra_batch::quote::{Quote, find_dropped};
 use libra_config::Config;
+use libra_core::decision::refusal::Category;
 use libra_core::sold::Sold;
 use serde_json::{Value, json};
 
@@ -163,7 +164,7 @@ fn waiting_jobs_are_looked_for_before_a_question_is_refused() {
     );
     let answer = submit(&mut server, with(question, "checked", "yes"), NOW);
     let quote = Quote::find(answer["text"].as_str().expect("a text")).expect("a quote");
-    assert_eq!(quote.category.as_deref(), Some("share"));
+    assert_eq!(quote.category, Some(Category::Share));
     let unread = Server::new(&Config::default())
         .answer(&json!({"event": "queuejob", "now": NOW, "job": {"quote": "ask"}}));
     assert_eq!(unread.expect("an answer")["wants"], "records");

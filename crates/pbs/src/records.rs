@@ -9,12 +9,13 @@
 
 use super::life::{in_judged_chunks, record};
 use super::release::{Claim, claim, is_unpaid};
-use super::server::Server;
+use super::server::{Server, clean};
 use super::subjobs::{ids, subjob_of};
 use super::{BadEvent, exec_vnode, list, need, number, text};
 use libra_core::book::{BookError, JobRecord, NodeRecord, Phase, Snapshot};
 use libra_core::sold::Sold;
 use libra_units::{indices, memory};
+use libra_wording::errors;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -25,7 +26,7 @@ impl Server {
         let taken = number(event, "taken").unwrap_or(now);
         let (mut snapshot, mut problems) = snapshot(event, taken, self.shares_add_up);
         self.take_resources(list(event, "nodes"));
-        let bad = |error: BookError| BadEvent(error.to_string());
+        let bad = |error: BookError| BadEvent(errors::book(&error));
         let jobs = list(event, "jobs");
         let mut log = self.release(jobs, taken, now);
         self.forget_given_back(jobs, taken);
@@ -47,9 +48,10 @@ impl Server {
             if !differences.found.is_empty() {
                 log.push(format!("not known before: {}", differences.found.join(" ")));
             }
-            problems.extend(differences.problems);
+            problems.extend(differences.problems.iter().map(errors::untaken));
         } else {
-            problems.extend(self.book.rebuild(&snapshot).map_err(bad)?);
+            let untaken = self.book.rebuild(&snapshot).map_err(bad)?;
+            problems.extend(untaken.iter().map(errors::untaken));
             self.has_records = true;
             log.push(format!(
                 "{} nodes, {} jobs with terms",
@@ -57,11 +59,10 @@ impl Server {
                 self.book.job_count()
             ));
         }
-        log.extend(
-            problems
-                .into_iter()
-                .map(|problem| format!("not taken: {problem}")),
-        );
+        let not_taken: Vec<String> = (problems.iter())
+            .map(|problem| clean(&format!("not taken: {problem}")))
+            .collect();
+        log.extend(not_taken.iter().cloned());
         let accounts = self.desk.tried(|payments| {
             payments.refresh()?;
             // A held job has given its money back: that it is there is no reason to set it aside again.
@@ -74,7 +75,7 @@ impl Server {
             payments.reconcile(sold.iter(), HashSet::new(), taken, now)
         });
         log.extend(accounts.unwrap_or_default());
-        Ok(json!({"verdict": "accept", "log": log}))
+        Ok(json!({"verdict": "accept", "log": log, "not_taken": not_taken}))
     }
 
     /// Jobs that gave their share back before `taken` and are not in the records of then are gone.
@@ -103,7 +104,7 @@ impl Server {
                 Err(problem) => problems.push(problem),
             }
         }
-        problems.extend(self.book.set_nodes(&records));
+        problems.extend(self.book.set_nodes(&records).iter().map(errors::untaken));
         let log: Vec<String> = problems
             .iter()
             .map(|problem| format!("not taken: {problem}"))
@@ -171,7 +172,7 @@ fn job_records(
     if matches!(state, "F" | "M" | "X") {
         return Ok(());
     }
-    let sold = Sold::parse(line).map_err(|error| BadEvent(error.to_string()))?;
+    let sold = super::life::read(line)?;
     // It waits and holds nothing.
     if claim(job, &sold, taken) != Claim::Stands {
         return Ok(());

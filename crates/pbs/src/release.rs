@@ -11,14 +11,16 @@
 //! That a job was held is read from PBS's own record, so that it is known after a restart as well: a job becomes eligible to run (its `etime`)
 //! when it is submitted, and when it is released (but see [`Server::note_held`]).
 
+use super::problem::{NotTaken, Problem};
 use super::server::{Server, accept_with, internal, refuse};
 use super::subjobs::{ids, ids_among, is_subjob};
 use super::{BadEvent, list, number, text};
 use libra_accounts::desk::Denied;
 use libra_accounts::payments::Payer;
-use libra_batch::verdict;
+use libra_batch::words;
 use libra_core::book::{BookError, Phase};
 use libra_core::decision::TOLERANCE;
+use libra_core::decision::refusal::Category;
 use libra_core::sold::{Sold, SoldPlace};
 use libra_units::credits;
 use serde_json::{Map, Value, json};
@@ -169,7 +171,7 @@ impl Server {
                 Ok(Some(not_run(
                     id,
                     format!(
-                        "libra: its deadline passed while it waited, and its share of {node} is promised to others; \
+                        "its deadline passed while it waited, and its share of {node} is promised to others; \
                          it runs when there is room, or delete it and submit it anew"
                     ),
                 )))
@@ -189,15 +191,15 @@ impl Server {
         let mut request = sold.request;
         request.terms.deadline = sold.submitted + request.terms.deadline - now;
         if request.terms.deadline <= 0.0 {
-            let text = "libra: refused (deadline): it was held past its deadline; delete it and submit it anew";
-            return Ok(hopeless(not_run(id, text.to_string())));
+            let not = NotTaken::from(Problem::HeldTooLong);
+            return Ok(hopeless(not_run(id, words::headed_reason(&not))));
         }
         // An array is paid for by one hold; where that is still there it pays for this one too.
         let pays = sold.count > 1 && self.is_paid(sold);
         let payer = match self.payer_anew(job, sold, request.terms.budget, now) {
             _ if pays => None,
             Ok(payer) => payer,
-            Err(denied) => return Ok(refuse_anew(id, &format!("libra: {}", denied.text()))),
+            Err(denied) => return Ok(refuse_anew(id, &denied.into())),
         };
         let planned;
         let given = match given {
@@ -214,19 +216,18 @@ impl Server {
             .collect();
         let admitted = match self.book.admit_among(&request, Some(&allowed), now) {
             Ok(admitted) => admitted,
-            Err(BookError::Refused(refusal)) => {
-                // It cannot be changed any more, so nothing is offered.
-                let text = verdict::refused(&refusal, 1, &|index| self.node_name(index), &|_| None);
-                let answer = refuse_anew(id, text.lines().next().unwrap_or_default());
+            Err(error) => {
+                let not = self.not_taken(error);
+                let answer = refuse_anew(id, &not);
                 // The price rises with less time, and the time does not come back.
-                let for_ever = matches!(refusal.reason.category(), "budget" | "deadline");
+                let for_ever =
+                    matches!(not.category(), Some(Category::Budget | Category::Deadline));
                 return Ok(if for_ever { hopeless(answer) } else { answer });
             }
-            Err(error) => return Ok(refuse_anew(id, &format!("libra: {error}"))),
         };
         let mut anew = match self.sell(&request, 1, &admitted, payer.as_ref(), now) {
             Ok(anew) => anew,
-            Err(denied) => return Ok(refuse_anew(id, &format!("libra: {}", denied.text()))),
+            Err(denied) => return Ok(refuse_anew(id, &denied.into())),
         };
         self.book.bind(admitted.token, id, now).map_err(internal)?;
         let mut chosen: Vec<(String, u32)> = (anew.places.iter())
@@ -251,15 +252,12 @@ impl Server {
             if payer.is_some() {
                 self.desk.never_began(&anew, now);
             }
-            return Ok(refuse_anew(
-                id,
-                &format!("libra: refused (share): {node} has no room for its chunks"),
-            ));
+            return Ok(refuse_anew(id, &Problem::NoRoom(node).into()));
         }
         self.book.started(id, now).map_err(internal)?;
         self.given_back.remove(id);
         self.desk.named(&anew, id);
-        let info = verdict::accepted(&anew, admitted.price, true);
+        let info = words::accepted(&anew, admitted.price, true);
         let mut resources = Map::new();
         if !pays {
             resources.insert("libra_terms".to_string(), anew.line().into());
@@ -328,10 +326,11 @@ fn lapsed(id: &str) -> String {
     format!("job {id} waits past its deadline: its share is free, it runs when there is room")
 }
 
-/// PBS tries a job that was not let run again at every cycle of its scheduler.
-fn refuse_anew(id: &str, text: &str) -> Value {
+/// PBS tries a job that was not let run again at every cycle of its scheduler. It cannot be changed any more, so nothing is offered.
+fn refuse_anew(id: &str, not: &NotTaken) -> Value {
+    let text = words::headed_reason(not);
     let text = match is_subjob(id) {
-        true => text.to_string(),
+        true => text,
         false => format!(
             "{text} (asked anew after a hold, and again while it waits; or delete it and submit it anew)"
         ),
@@ -351,12 +350,9 @@ fn hopeless(mut answer: Value) -> Value {
 /// end, and nothing else is started meanwhile: so a subjob runs without a promise, like a job without terms, and costs nothing.
 fn not_run(id: &str, text: String) -> Value {
     if !is_subjob(id) {
-        return refuse(text);
+        return refuse(words::signed(&[text]));
     }
-    let info = format!(
-        "runs without a promise: {}",
-        text.trim_start_matches("libra: ")
-    );
+    let info = format!("runs without a promise: {text}");
     let mut answer = json!({"verdict": "accept", "log": [format!("job {id} {info}")]});
     answer["resources"] = json!({"libra_terms": NOTHING, "libra_price": "0", "libra_info": info});
     answer

@@ -151,7 +151,9 @@ fn a_restarted_server_takes_what_has_begun_of_a_held_array_for_sold() {
     let sold_anew = |server: &mut super::server::Server, id: &str| {
         let event = json!({"event": "runjob", "job": {"id": id, "sold": line, "state": "Q", "eligible": 1000.0,
             "array": "1-2", "exec_vnode": "(n1:libra_share=0.1)"}});
-        ask(server, event, 1060.0).to_string().contains("asked anew")
+        ask(server, event, 1060.0)
+            .to_string()
+            .contains("asked anew")
     };
     assert!(!sold_anew(&mut server, "1[1].s"));
     assert!(sold_anew(&mut server, "1[2].s"));

@@ -6,6 +6,7 @@
 
 use libra_core::decision::job::{OutOfRange, Shape};
 use libra_units::{cut, memory};
+use libra_wording::refusal::out_of_range;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
@@ -27,24 +28,19 @@ pub struct Asked {
 }
 
 /// Why it cannot be taken; a text for the user.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NotAsked {
     /// Something of the request.
     #[error("{0}")]
     Text(String),
     /// A count is out of range.
-    #[error(transparent)]
-    OutOfRange(#[from] OutOfRangeText),
+    #[error("{}", out_of_range(.0))]
+    OutOfRange(OutOfRange),
 }
-
-/// [`OutOfRange`] as text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct OutOfRangeText(String);
 
 impl From<OutOfRange> for NotAsked {
     fn from(error: OutOfRange) -> NotAsked {
-        NotAsked::OutOfRange(OutOfRangeText(error.to_string()))
+        NotAsked::OutOfRange(error)
     }
 }
 
@@ -364,6 +360,12 @@ impl Asked {
             let _ = write!(select, ":{key}={value}");
         }
         Some(select)
+    }
+
+    /// Does it ask for processors, and for nothing else?
+    pub fn is_processors_alone(&self) -> bool {
+        let plain = self.parts <= 1 && self.mpiprocs <= 1 && self.conditions.is_empty();
+        plain && self.by_select && self.shape.memory_per_chunk == 0
     }
 
     fn share(&self, part: &Part<'_>, count_share: bool) -> f64 {

@@ -11,8 +11,10 @@ use libra_accounts::desk::Desk;
 use libra_config::{Config, PolicyName, WithoutTerms};
 use libra_core::book::kept::KeptQuotes;
 use libra_core::book::{Book, BookError};
+use libra_core::decision::refusal::Category;
 use libra_metrics::Counts;
 use libra_units::printable;
+use libra_wording::errors;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
@@ -37,6 +39,17 @@ pub struct Server {
     pub(super) quotes: KeptQuotes,
     /// Jobs that gave their share back when they were held, and when that was noticed.
     pub(super) given_back: HashMap<String, f64>,
+    /// What became of the submission that was answered last.
+    pub(super) judged: Option<Judged>,
+}
+
+/// What became of a submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    /// So many jobs were accepted.
+    Accepted(u32),
+    /// It was not taken, for a reason of this kind.
+    NotTaken(Category),
 }
 
 impl Server {
@@ -52,6 +65,7 @@ impl Server {
             counts: Counts::EMPTY,
             quotes: KeptQuotes::new(libra_rules::quote_limits(config)),
             given_back: HashMap::new(),
+            judged: None,
         };
         server.configure(config);
         server
@@ -90,6 +104,11 @@ impl Server {
     /// As [`Book::take_withdrawn`].
     pub fn take_withdrawn(&mut self) -> u64 {
         self.book.take_withdrawn()
+    }
+
+    /// What became of the submission that was answered since this was asked last; none where there was none, or only a question.
+    pub fn take_judged(&mut self) -> Option<Judged> {
+        self.judged.take()
     }
 
     /// Answers one event of a server hook.
@@ -132,7 +151,7 @@ impl Server {
         }
         self.release_lapsed(now);
         match kind {
-            "queuejob" => self.queue(job, now),
+            "queuejob" => Ok(self.queue(job, now)),
             "postqueuejob" => self.name(job, now),
             "runjob" => self.run(job, now),
             "jobobit" => self.end(job, now),
@@ -178,7 +197,8 @@ fn meets(name: &str, resources: Option<&NodeResources>, key: &str, value: &str) 
     }
 }
 
-fn clean(line: &str) -> String {
+/// A line without what moves a cursor or ends it.
+pub(super) fn clean(line: &str) -> String {
     printable(line, usize::MAX)
 }
 
@@ -197,6 +217,11 @@ pub(super) fn refuse(text: impl Into<String>) -> Value {
     json!({"verdict": "refuse", "text": text.into()})
 }
 
+/// The same of a submission that is not taken.
+pub(super) fn refuse_as(category: Category, text: String) -> Value {
+    json!({"verdict": "refuse", "category": category, "text": text})
+}
+
 /// An answer that lets the job pass with these resources set; null unsets one.
 pub(super) fn accept_with(resources: Map<String, Value>) -> Value {
     json!({"verdict": "accept", "resources": resources})
@@ -213,5 +238,5 @@ pub(super) fn is_asked(job: &Value) -> bool {
 }
 
 pub(super) fn internal(error: BookError) -> BadEvent {
-    BadEvent(error.to_string())
+    BadEvent(errors::book(&error))
 }

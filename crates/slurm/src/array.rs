@@ -5,6 +5,7 @@
 
 use libra_core::sold::{NotSold, Sold};
 use libra_units::indices;
+use libra_wording::errors;
 
 /// What the admin comment of a job begins with that was sold something.
 pub const PREFIX: &str = "libra:";
@@ -29,6 +30,20 @@ pub struct ArrayTasks {
     pub array: u32,
     /// Indices, ascending: one, or all that wait.
     pub tasks: Vec<u32>,
+}
+
+/// Why a line does not say what was sold to a job.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum NotSoldJob {
+    /// What was sold.
+    #[error("{}", errors::not_sold(.0))]
+    Sold(NotSold),
+    /// The tasks of an array.
+    #[error("{}", errors::unreadable(.0))]
+    Tasks(String),
+    /// The tasks do not ascend.
+    #[error("{}", errors::unreadable("its tasks do not ascend"))]
+    Order,
 }
 
 /// What was sold, and to which tasks.
@@ -58,24 +73,24 @@ impl SoldJob {
     ///
     /// # Errors
     /// What is missing in it or cannot be read.
-    pub fn parse_line(line: &str) -> Result<SoldJob, NotSold> {
+    pub fn parse_line(line: &str) -> Result<SoldJob, NotSoldJob> {
         let tasks = line
             .rsplit(':')
             .next()
             .and_then(|last| last.strip_prefix("tasks="));
         let tasks = match tasks {
             None => Vec::new(),
-            Some(tasks) => indices::parse(tasks).map_err(NotSold)?,
+            Some(tasks) => indices::parse(tasks).map_err(NotSoldJob::Tasks)?,
         };
         if !tasks.windows(2).all(|pair| pair[0] < pair[1]) {
-            return Err(NotSold("its tasks do not ascend".to_string()));
+            return Err(NotSoldJob::Order);
         }
-        let sold = Sold::parse(line)?;
+        let sold = Sold::parse(line).map_err(NotSoldJob::Sold)?;
         Ok(SoldJob { sold, tasks })
     }
 
     /// Reads an admin comment; none where it is not about a sale.
-    pub fn parse(comment: &str) -> Option<Result<SoldJob, NotSold>> {
+    pub fn parse(comment: &str) -> Option<Result<SoldJob, NotSoldJob>> {
         comment.strip_prefix(PREFIX).map(SoldJob::parse_line)
     }
 

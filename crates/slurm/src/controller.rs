@@ -8,19 +8,19 @@
 //! - An acceptance holds its share until a later look at the queue either shows its job or does not.
 
 use super::array::SoldJob;
+use super::problem::{Lack, NotTaken, Problem};
 use super::records::{Partition, Rewrite};
-use super::submission::{Asked, NotJudged, Submission};
-use super::words::in_few_words;
+use super::refusal::NotAdmitted;
+use super::submission::{Asked, Submission};
 use libra_accounts::desk::{Denied, Desk};
 use libra_accounts::payments::Payer;
-use libra_batch::admit::{NotTaken, admit};
-use libra_batch::verdict;
+use libra_batch::admit::admit;
+use libra_batch::words;
 use libra_config::{Config, Reserve, WithoutTerms};
 use libra_core::book::kept::KeptQuotes;
 use libra_core::book::{Admitted, Book};
 use libra_core::decision::job::{Request, Shape};
 use libra_core::sold::Sold;
-use libra_units::{cut, in_one_line};
 use std::collections::{HashMap, HashSet};
 
 /// One slurmctld's book.
@@ -82,8 +82,10 @@ pub enum Answer {
     PassWithout(Vec<String>),
     /// It is accepted; the job is to be changed so.
     Accept(Box<Accepted>),
-    /// It is refused, for this reason.
-    Refuse(String),
+    /// It is not taken, for this reason.
+    Refuse(Box<NotAdmitted>),
+    /// It was a question, which is never queued; the answer, as one line for [`libra_batch::quote::Quote::find`].
+    Answered(String),
     /// Slurm's records were not read yet.
     NotReady,
 }
@@ -109,7 +111,7 @@ pub struct Accepted {
     pub sold: String,
     /// Minutes that Slurm lets it run.
     pub time_limit: u32,
-    /// For the user.
+    /// What was sold, in a sentence for the user.
     pub quote: String,
 }
 
@@ -160,6 +162,11 @@ impl Controller {
         // Every look does it, so that no submission has to wait for it.
         self.book
             .refresh_waiting_every(3.0 * config.slurm.interval.0);
+    }
+
+    /// Name of a node by the book's index.
+    pub(super) fn node_name(&self, index: usize) -> String {
+        self.book.node_name(index).to_string()
     }
 
     /// The book.
@@ -258,8 +265,7 @@ impl Controller {
         if let Some(answer) = self.answer_quote(submission, now) {
             return answer;
         }
-        let judged = self.judge(submission, now);
-        match judged {
+        match self.judge(submission, now) {
             Ok(accepted) => {
                 if submission.component.is_some() {
                     let taken = self.components.entry(submission.user).or_default();
@@ -267,33 +273,26 @@ impl Controller {
                 }
                 Answer::Accept(Box::new(accepted))
             }
-            Err(NotJudged::Unpromised(text)) => {
-                log::error!("a job of user {}: {text}", submission.user);
+            Err(not) if not.verdict.is_let_in() => {
+                let why = words::reason(&not.verdict);
+                log::error!("a job of user {}: {why}", submission.user);
                 Answer::Pass
             }
-            Err(problem) => {
-                let text = in_few_words(problem.to_string());
-                match text.starts_with("libra:") {
-                    true => Answer::Refuse(text),
-                    false => Answer::Refuse(format!("libra: {text}")),
-                }
-            }
+            Err(not) => Answer::Refuse(Box::new(not)),
         }
     }
 
-    fn judge(&mut self, submission: &Submission, now: f64) -> Result<Accepted, NotJudged> {
-        let found = self.look_where(submission, false, now)?;
-        let (request, count) = (&found.request, found.count());
+    fn judge(&mut self, submission: &Submission, now: f64) -> Result<Accepted, NotAdmitted> {
+        let found = (self.look_where(submission, false, now)).map_err(NotTaken::from)?;
+        let (request, jobs) = (&found.request, found.count());
         let payer = self.payer(submission, request, now);
         let mut taking = self.taking(&found, now);
         let (payer, (partition, admitted, pinned)) =
-            admit(payer, request, &mut taking).map_err(|not| match not {
-                NotTaken::Denied(denied @ Denied::Unpromised(_)) => denied.into(),
-                not => NotJudged::Other(self.refusal_text(&not, submission, count)),
-            })?;
-        let sold = self.sell(request, count, &admitted, payer.as_ref(), now)?;
+            admit(payer, request, &mut taking).map_err(|verdict| NotAdmitted { verdict, jobs })?;
+        let sold =
+            (self.sell(request, jobs, &admitted, payer.as_ref(), now)).map_err(NotTaken::from)?;
         if submission.without_session {
-            let tokens = admitted.token..admitted.token + u64::from(count);
+            let tokens = admitted.token..admitted.token + u64::from(jobs);
             self.tests.extend(tokens.map(|token| (token, now)));
         }
         Ok(self.accepted(submission, &found.asked, sold, partition, &admitted, pinned))
@@ -350,12 +349,9 @@ impl Controller {
     }
 
     /// Partitions to be tried, by their index, in the user's order.
-    pub(super) fn candidates(&self, submission: &Submission) -> Result<Vec<usize>, NotJudged> {
+    pub(super) fn candidates(&self, submission: &Submission) -> Result<Vec<usize>, Problem> {
         if self.shared.is_empty() {
-            return Err(NotJudged::Other(
-                "no partition of this cluster lets jobs share processors (OverSubscribe=FORCE), so none takes jobs with a deadline; tell the administrators"
-                    .to_string(),
-            ));
+            return Err(Problem::NoPartition);
         }
         let Some(named) = &submission.partition else {
             let default = self.shared.iter().position(|partition| partition.default);
@@ -368,12 +364,10 @@ impl Controller {
             found.extend(known.filter(|index| !found.contains(index)));
         }
         if found.is_empty() {
-            let names: Vec<&str> = self.shared.iter().map(|p| p.name.as_str()).collect();
-            return Err(NotJudged::Other(format!(
-                "partition {} takes no jobs with a deadline; submit to {}",
-                cut(named),
-                names.join(" or ")
-            )));
+            return Err(Problem::OtherPartition {
+                named: named.clone(),
+                others: self.shared.iter().map(|p| p.name.clone()).collect(),
+            });
         }
         Ok(found)
     }
@@ -385,42 +379,40 @@ impl Controller {
         submission: &Submission,
         asked: &Asked,
         shape: &Shape,
-    ) -> Result<Vec<bool>, NotJudged> {
+    ) -> Result<Vec<bool>, Problem> {
         let partition = &self.shared[partition];
         let mut allowed = partition.nodes.clone();
-        let mut keep = |keep: &dyn Fn(usize) -> bool, what: &dyn Fn() -> String| {
+        let mut keep = |keep: &dyn Fn(usize) -> bool, lacks: &dyn Fn() -> Lack| {
             for (index, allowed) in allowed.iter_mut().enumerate() {
                 *allowed = *allowed && keep(index);
             }
             match allowed.contains(&true) {
                 true => Ok(()),
-                false => Err(NotJudged::Other(format!(
-                    "refused (no-node): none of the nodes of partition {} {}",
-                    partition.name,
-                    what()
-                ))),
+                false => Err(Problem::NoNode {
+                    partition: partition.name.clone(),
+                    lacks: lacks(),
+                }),
             }
         };
         let name = |index: usize| self.book.node_name(index);
         let required = &submission.required_nodes;
         if !required.is_empty() {
             if required.len() > shape.chunks as usize && asked.array.is_empty() {
-                return Err(NotJudged::Other(format!(
-                    "--nodelist names {} nodes for a job of {}; name as many, or leave the choice to Libra",
-                    required.len(),
-                    shape.chunks
-                )));
+                return Err(Problem::NodeList {
+                    named: required.len(),
+                    asked: shape.chunks,
+                });
             }
             let names: HashSet<&str> = required.iter().map(String::as_str).collect();
             keep(&|index| names.contains(name(index)), &|| {
-                format!("is one of {}", in_one_line(&required.join(",")))
+                Lack::Listed(required.clone())
             })?;
         }
         let excluded = &submission.excluded_nodes;
         if !excluded.is_empty() {
             let names: HashSet<&str> = excluded.iter().map(String::as_str).collect();
             keep(&|index| !names.contains(name(index)), &|| {
-                format!("is left by --exclude={}", in_one_line(&excluded.join(",")))
+                Lack::Left(excluded.clone())
             })?;
         }
         if !asked.features.is_empty() {
@@ -429,7 +421,7 @@ impl Controller {
                     (self.features.get(name(index)))
                         .is_some_and(|has| asked.features.iter().all(|f| has.contains(f)))
                 },
-                &|| format!("has {}", in_one_line(&asked.features.join(" and "))),
+                &|| Lack::Features(asked.features.clone()),
             )?;
         }
         // Slurm never starts a job two components of which share a processor.
@@ -438,7 +430,7 @@ impl Controller {
         {
             keep(
                 &|index| !taken.iter().any(|node| node == name(index)),
-                &|| "is free of the other components of this job".to_string(),
+                &|| Lack::OtherComponents,
             )?;
         }
         // Slurm gives a job no processor of a node twice.
@@ -446,7 +438,7 @@ impl Controller {
         keep(
             // What is kept for the system is taken off all processors of a node, not one of them.
             &|index| wanted as f64 <= self.book.processors(index).ceil(),
-            &|| format!("has {wanted} processors"),
+            &|| Lack::Processors(wanted),
         )?;
         // Slurm itself lets only so many jobs on a processor; one more would wait.
         let most = f64::from(partition.jobs_per_processor);
@@ -455,12 +447,7 @@ impl Controller {
                 let processors = self.book.processors(index).ceil();
                 (self.book.slots_on(index) + wanted) as f64 <= most * processors
             },
-            &|| {
-                format!(
-                    "has room for another job: at most {} may share a processor (OverSubscribe=FORCE:{})",
-                    partition.jobs_per_processor, partition.jobs_per_processor
-                )
-            },
+            &|| Lack::Room(partition.jobs_per_processor),
         )?;
         Ok(allowed)
     }
@@ -483,7 +470,7 @@ impl Controller {
         let longest = (terms.deadline + terms.estimate)
             .max(asked_time)
             .min(partition.longest);
-        let quote = verdict::accepted(&sold, admitted.price, true);
+        let quote = words::accepted(&sold, admitted.price, true);
         let sold_job = SoldJob {
             sold,
             tasks: asked.array.clone(),
@@ -506,7 +493,7 @@ impl Controller {
             admin_comment: sold_job.comment(),
             sold: sold_job.line(),
             time_limit: (longest / 60.0).ceil().max(1.0) as u32,
-            quote: format!("libra: {quote}"),
+            quote,
         }
     }
 }

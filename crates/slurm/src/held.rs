@@ -12,11 +12,11 @@
 use super::array::{HELD, NOTHING, SoldJob};
 use super::controller::Controller;
 use super::look::Look;
+use super::problem::{NotTaken, Problem};
 use super::records::{Job, Rest, Rewrite, State};
 use libra_accounts::desk::Denied;
 use libra_accounts::payments::Payer;
-use libra_batch::verdict;
-use libra_core::book::BookError;
+use libra_batch::words;
 use libra_core::decision::job::Request;
 use libra_core::sold::Sold;
 use libra_units::{credits, duration, percent};
@@ -94,7 +94,7 @@ impl Controller {
             look.rewrites.push(match self.sell_anew(job, &name, sold, now) {
                 Ok(None) => continue,
                 Ok(Some(anew)) => {
-                    let info = verdict::accepted(&anew, anew.price, true);
+                    let info = words::accepted(&anew, anew.price, true);
                     look.log.push(format!(
                         "job {name}: {} of a processor for {} credits, due in {} (asked anew after a hold)",
                         percent(anew.share_on("")),
@@ -105,13 +105,15 @@ impl Controller {
                     let text = format!("{info} (asked anew after a hold)");
                     rewrite(super::array::PREFIX, line, &text, false)
                 }
-                Err(problem) if runs => {
-                    let text = format!("runs without a promise: {problem}");
+                Err(not) if runs => {
+                    let why = words::headed_reason(&not);
+                    let text = format!("runs without a promise: {why}");
                     look.log.push(format!("job {name} {text}"));
                     rewrite(NOTHING, sold.line(), &text, false)
                 }
-                Err(problem) => {
-                    let text = format!("{problem} (asked anew after a hold; held again: release it for another try, or cancel it and submit it anew)");
+                Err(not) => {
+                    let why = words::headed_reason(&not);
+                    let text = format!("{why} (asked anew after a hold; held again: release it for another try, or cancel it and submit it anew)");
                     look.log.push(format!("job {name}: {text}"));
                     rewrite(HELD, sold.line(), &text, true)
                 }
@@ -126,15 +128,15 @@ impl Controller {
         name: &str,
         sold: &Sold,
         now: f64,
-    ) -> Result<Option<Sold>, String> {
+    ) -> Result<Option<Sold>, NotTaken> {
         let mut request: Request = sold.request;
         request.terms.deadline = sold.submitted + request.terms.deadline - now;
         if request.terms.deadline <= 0.0 {
-            return Err("refused (deadline): it was held past its deadline".to_string());
+            return Err(Problem::HeldTooLong.into());
         }
         let payer = match self.payer_anew(job, sold, request.terms.budget, now) {
             None => return Ok(None),
-            Some(payer) => payer.map_err(|denied| denied.text())?,
+            Some(payer) => payer?,
         };
         let given: Vec<&str> = match job.state {
             State::Running => job.nodes.iter().map(String::as_str).collect(),
@@ -144,26 +146,16 @@ impl Controller {
         let allowed: Vec<bool> = (0..self.book.node_count())
             .map(|index| given.contains(&self.book.node_name(index)))
             .collect();
-        let admitted = match self.book.admit_among(&request, Some(&allowed), now) {
-            Ok(admitted) => admitted,
-            Err(BookError::Refused(refusal)) => {
-                // It cannot be changed any more, so nothing is offered.
-                let node = |index| self.book.node_name(index).to_string();
-                let text = verdict::refused(&refusal, 1, &node, &|_| None);
-                let text = text.lines().next().unwrap_or_default();
-                return Err(text.trim_start_matches("libra: ").to_string());
-            }
-            Err(error) => return Err(error.to_string()),
-        };
-        let anew = (self.sell(&request, 1, &admitted, payer.as_ref(), now))
-            .map_err(|denied| denied.text())?;
+        let admitted = (self.book.admit_among(&request, Some(&allowed), now))
+            .map_err(|error| NotTaken::of_book(error, |node| self.node_name(node)))?;
+        let anew = self.sell(&request, 1, &admitted, payer.as_ref(), now)?;
         self.unnamed.remove(&anew.token);
         // Its token was given just now, and its name is not in the book.
         let mut bound = self.book.bind(anew.token, name, now);
         if job.state == State::Running {
             bound = bound.and_then(|()| self.book.started(name, now));
         }
-        bound.map_err(|error| error.to_string())?;
+        bound.map_err(|error| NotTaken::of_book(error, |node| self.node_name(node)))?;
         Ok(Some(anew))
     }
 

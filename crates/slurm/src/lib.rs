@@ -18,11 +18,12 @@ pub mod node;
 mod nodes;
 pub mod options;
 pub mod payment;
+pub mod problem;
 mod quote;
 #[cfg(test)]
 mod quote_tests;
 pub mod records;
-mod refusal;
+pub mod refusal;
 mod rules;
 pub mod submission;
 #[cfg(test)]

@@ -5,11 +5,12 @@
 use super::array::{SoldJob, is_ours};
 use super::controller::Controller;
 use super::records::{Job, Partition, Records, Rest, Rewrite, State, rest, returned, snapshot};
-use libra_batch::verdict;
-use libra_core::book::{BookError, Phase, Snapshot};
+use libra_batch::words;
+use libra_core::book::{BookError, Phase, Snapshot, Untaken};
 use libra_core::sold::Sold;
 use libra_metrics::{Counts, Outcome};
 use libra_units::{credits, duration, indices};
+use libra_wording::errors;
 use std::collections::{HashMap, HashSet};
 
 /// An acceptance whose job is not in records that were taken so many seconds later has none: another plugin or Slurm itself
@@ -68,6 +69,10 @@ pub struct Prepared<'a> {
     resting: Vec<(&'a Job, SoldJob, Rest)>,
     /// Jobs that were held and are not any more, and what they were sold before.
     returned: Vec<(&'a Job, Sold)>,
+}
+
+fn told(records: &[Untaken]) -> Vec<String> {
+    records.iter().map(errors::untaken).collect()
 }
 
 /// A job that was sold something and has ended.
@@ -176,7 +181,7 @@ impl Controller {
         }
         self.let_rest(&prepared.resting, records.taken, now, &mut look);
         let problems = match first {
-            true => self.book.rebuild(&prepared.snapshot)?,
+            true => told(&self.book.rebuild(&prepared.snapshot)?),
             false => {
                 let snapshot = &mut prepared.snapshot;
                 self.name_accepted(snapshot, now, &mut look);
@@ -219,7 +224,7 @@ impl Controller {
                         .iter()
                         .map(|id| format!("job {id} was found")),
                 );
-                differences.problems
+                told(&differences.problems)
             }
         }
         .into_iter()
@@ -296,8 +301,8 @@ impl Controller {
             let kept = match (job.cut_short, job.failed) {
                 (true, _) => "was ended before it was done".to_string(),
                 // A task that its node refused looks the same as a program that did not succeed.
-                (false, true) => verdict::failed(sold, took),
-                (false, false) => verdict::kept(sold, took),
+                (false, true) => words::failed(sold, took),
+                (false, false) => words::kept(sold, took),
             };
             let outcome = Outcome::of(took, sold.request.terms.deadline, job.cut_short);
             (look.counts).end(outcome.but_failed(job.failed));
@@ -308,7 +313,7 @@ impl Controller {
                 duration::show(took),
                 duration::show(sold.request.terms.deadline),
                 credits(sold.price),
-                verdict::paid_back(sold, took),
+                words::paid_back(sold, took),
             ));
         }
     }
@@ -389,9 +394,10 @@ impl Controller {
                         .collect::<Vec<_>>())
                     .join(" and ")
                 )),
-                Err(error) => look
-                    .log
-                    .push(format!("job {id} runs elsewhere than planned: {error}")),
+                Err(error) => look.log.push(format!(
+                    "job {id} runs elsewhere than planned: {}",
+                    errors::book(&error)
+                )),
             }
         }
     }

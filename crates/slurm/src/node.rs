@@ -19,6 +19,7 @@ use libra_host::entry::Exit;
 use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
 use libra_system::clock;
+use libra_wording::errors;
 use std::path::PathBuf;
 
 /// Seconds beyond its longest time in Slurm after which a job without processes is taken for left over: for Slurm's
@@ -155,7 +156,7 @@ fn reject(host: &Host, name: &str, reason: &str) {
 }
 
 fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
-    let sold = Sold::parse(job.line).map_err(|error| error.to_string())?;
+    let sold = Sold::parse(job.line).map_err(|error| errors::not_sold(&error))?;
     let slots = u64::from(chunks_here(&sold, job))
         .saturating_mul(u64::from(sold.request.shape.processors_per_chunk));
     let batch = BatchJob {

@@ -1,11 +1,11 @@
 //! Where a submission may go, and who takes it: the partitions in their order, as [`libra_batch::admit`] asks them.
 
 use super::controller::Controller;
-use super::submission::{Asked, NotJudged, Submission};
-use libra_batch::admit::{Nodes, NotTaken};
+use super::problem::{NotTaken, Problem};
+use super::submission::{Asked, Submission};
+use libra_batch::admit::Nodes;
 use libra_core::book::{Admitted, BookError, Offer};
 use libra_core::decision::job::Request;
-use libra_units::duration;
 
 /// What a submission asks for, and where it may go: partition, and which nodes or why none.
 pub(super) struct Where {
@@ -14,7 +14,7 @@ pub(super) struct Where {
     /// Where not, it is a question without one, judged as unlimited.
     pub has_budget: bool,
     pub array: Option<u32>,
-    pub places: Vec<(usize, Result<Vec<bool>, NotJudged>)>,
+    pub places: Vec<(usize, Result<Vec<bool>, Problem>)>,
 }
 
 impl Where {
@@ -33,6 +33,7 @@ pub(super) struct Taking<'a> {
 
 impl Nodes for Taking<'_> {
     type Taken = (usize, Admitted, bool);
+    type Own = Problem;
 
     fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
         self.controller.book.advance(self.now);
@@ -68,7 +69,7 @@ impl Controller {
         submission: &Submission,
         question: bool,
         now: f64,
-    ) -> Result<Where, NotJudged> {
+    ) -> Result<Where, Problem> {
         let (asked, has_budget) = match question {
             true => submission.read_question(now)?,
             false => (submission.read(now)?, true),
@@ -98,27 +99,20 @@ impl Controller {
     /// Why a partition does not take a request, whatever runs on its nodes.
     pub(super) fn closed(
         &self,
-        (partition, allowed): &(usize, Result<Vec<bool>, NotJudged>),
+        (partition, allowed): &(usize, Result<Vec<bool>, Problem>),
         request: &Request,
-    ) -> Result<(), NotTaken> {
+    ) -> Result<(), Problem> {
         let partition = &self.shared[*partition];
         if request.terms.deadline > partition.longest {
-            return Err(NotTaken::Other {
-                category: "partition",
-                text: format!(
-                    "partition {} ends jobs after {} and the deadline is {}; give a deadline of at most that",
-                    partition.name,
-                    duration::show(partition.longest),
-                    duration::show(request.terms.deadline)
-                ),
+            return Err(Problem::ShortPartition {
+                partition: partition.name.clone(),
+                longest: partition.longest,
+                deadline: request.terms.deadline,
             });
         }
         match allowed {
             Ok(_) => Ok(()),
-            Err(problem) => Err(NotTaken::Other {
-                category: "no-node",
-                text: problem.to_string(),
-            }),
+            Err(problem) => Err(problem.clone()),
         }
     }
 
@@ -132,8 +126,9 @@ impl Controller {
         let mut first = None;
         for place in &found.places {
             let taken = match (self.closed(place, request), &place.1) {
-                (Ok(()), Ok(allowed)) => what(self, allowed).map_err(NotTaken::from),
-                (Err(not), _) => Err(not),
+                (Ok(()), Ok(allowed)) => what(self, allowed)
+                    .map_err(|error| NotTaken::of_book(error, |node| self.node_name(node))),
+                (Err(problem), _) => Err(problem.into()),
                 // What is not allowed is closed.
                 (Ok(()), Err(_)) => continue,
             };
@@ -142,10 +137,7 @@ impl Controller {
                 Err(not) => first = first.or(Some(not)),
             }
         }
-        Err(first.unwrap_or(NotTaken::Other {
-            category: "partition",
-            text: "there is no partition for it".to_string(),
-        }))
+        Err(first.unwrap_or_else(|| Problem::PartitionGone.into()))
     }
 
     /// What the nodes would give; nothing is reserved.

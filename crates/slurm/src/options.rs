@@ -6,6 +6,7 @@
 use super::{OPTIONS, QUOTE_OPTION};
 use libra_core::book::kept::Order;
 use libra_core::decision::job::{DeadlineType, Terms};
+use libra_wording::errors;
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 
 /// An option in `--help`.
@@ -72,7 +73,7 @@ pub fn check(number: usize, value: &str) -> Result<(), String> {
     let option = described.option;
     let mut given = PartialTerms::default();
     let problem = match OPTIONS.get(number) {
-        None => Order::parse(value).map(|_| ()),
+        None => (Order::parse(value).map(|_| ())).map_err(|error| errors::no_order(&error)),
         Some((_, key)) => match given.set(key, value, &deadline_as_duration) {
             Ok(()) => in_range(&given),
             Err(TermsError::Value { problem, .. }) => Err(problem),

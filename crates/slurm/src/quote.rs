@@ -6,26 +6,23 @@
 use super::QUOTE_OPTION;
 use super::controller::{Answer, Controller};
 use super::nodes::Where;
-use super::submission::{NotJudged, Submission};
-use super::words::{in_few_words, write_offer};
-use libra_accounts::desk::Denied;
-use libra_batch::admit::{Nodes, NotTaken, admit, paid_curve};
-use libra_batch::quote::{KeptAs, Quote, dropped_line, kept_text, plain, secret};
-use libra_core::book::kept::{Kept, NotKept, Order, Wanted};
+use super::problem::{NotTaken, Problem};
+use super::refusal::manner;
+use super::submission::Submission;
+use super::words::write_offer;
+use libra_batch::admit::{Nodes, admit, paid_curve};
+use libra_batch::quote::{KeptAs, Quote, dropped_line, kept_text, secret};
+use libra_batch::verdict::{Problem as _, Verdict};
+use libra_core::book::kept::{Kept, Order, Wanted};
 use libra_core::book::{Admitted, Offer};
 use libra_core::decision::curve::{Judged, curve};
 use libra_core::decision::job::Request;
+use libra_core::decision::refusal::Category;
 use libra_core::sold::Sold;
 use libra_units::{credits, indices};
 
 /// Longest answer, in bytes: Slurm's clients print a line of any length, logs are for people.
 const LONGEST_LINE: usize = 8000;
-
-impl From<NotKept> for NotJudged {
-    fn from(error: NotKept) -> NotJudged {
-        NotJudged::Other(error.to_string())
-    }
-}
 
 /// The nodes as a question finds them: it takes nothing.
 struct Asking<'a> {
@@ -35,6 +32,7 @@ struct Asking<'a> {
 
 impl Nodes for Asking<'_> {
     type Taken = (usize, Offer);
+    type Own = Problem;
 
     fn ask(&mut self, request: &Request) -> Result<(), NotTaken> {
         self.take(request).map(|_| ())
@@ -50,25 +48,19 @@ impl Controller {
     pub(super) fn answer_quote(&mut self, submission: &Submission, now: f64) -> Option<Answer> {
         let order = submission.quote()?;
         let answer = match Order::parse(order) {
-            Err(problem) => Err(NotJudged::Other(format!("--{QUOTE_OPTION}: {problem}"))),
-            Ok(_) if submission.component.is_some() => Err(NotJudged::Other(
-                "a heterogeneous job has a price for each component; ask for them one by one, without a quote".to_string(),
-            )),
+            Err(error) => Err(Problem::Order(error).into()),
+            Ok(_) if submission.component.is_some() => Err(Problem::Heterogeneous.into()),
             Ok(Order::Ask) => self.question(submission, None, now),
             Ok(Order::Hold(seconds)) => self.question(submission, Some(seconds), now),
             Ok(Order::Use(number)) => self.with_quote(submission, &number, now),
             Ok(Order::Drop(number)) => {
                 let user = submission.user.to_string();
                 (self.quotes.give_back(&mut self.book, &number, &user, now))
-                    .map(|()| Answer::Refuse(dropped_line(&number)))
-                    .map_err(NotJudged::from)
+                    .map(|()| Answer::Answered(dropped_line(&number)))
+                    .map_err(NotTaken::from)
             }
         };
-        Some(
-            answer.unwrap_or_else(|problem| {
-                Answer::Refuse(in_few_words(format!("libra: {problem}")))
-            }),
-        )
+        Some(answer.unwrap_or_else(|not| Answer::Refuse(Box::new(not.into()))))
     }
 
     fn question(
@@ -76,7 +68,7 @@ impl Controller {
         submission: &Submission,
         hold: Option<f64>,
         now: f64,
-    ) -> Result<Answer, NotJudged> {
+    ) -> Result<Answer, NotTaken> {
         self.book.advance(now);
         // What is kept is kept for a budget, with which it comes.
         let mut found = self.look_where(submission, hold.is_none(), now)?;
@@ -107,11 +99,16 @@ impl Controller {
         if let Ok((Some(payer), (_, offer))) = &answer {
             let sold = self.sold(&found, offer, now);
             if let Err(denied) = self.desk.covers(payer, &sold) {
-                answer = Err(NotTaken::Denied(denied));
+                answer = Err(denied.into());
             }
         }
-        match answer {
-            Ok((_, (partition, offer))) => {
+        let verdict: Verdict<_, Problem> = answer.map(|(_, offer)| offer).into();
+        match verdict.on_budget(quote.needs) {
+            Verdict::Accepted((partition, offer))
+            | Verdict::Conditional {
+                offer: (partition, offer),
+                ..
+            } => {
                 self.offered(submission, &found, (partition, &offer), now, &mut quote);
                 if let Some(seconds) = hold {
                     let kept = self.keep(submission, found, partition, now + seconds, now)?;
@@ -120,14 +117,12 @@ impl Controller {
                     quote.kept = Some(kept);
                 }
             }
-            Err(not) => {
-                let name = |index: usize| self.book.node_name(index).to_string();
+            not => {
                 let write = |offer: &_| write_offer(offer, submission);
-                quote.not_taken(&not, &name, &write);
-                quote.text = plain(&self.refusal_text(&not, submission, count));
+                quote.not_taken(&not, &manner(count, &write));
             }
         }
-        Ok(Answer::Refuse(quote.line_within(LONGEST_LINE)))
+        Ok(Answer::Answered(quote.line_within(LONGEST_LINE)))
     }
 
     fn sold(&self, found: &Where, offer: &Offer, now: f64) -> Sold {
@@ -162,7 +157,7 @@ impl Controller {
             .collect();
         nodes.dedup();
         quote.node = Some(nodes.join("+"));
-        quote.text = plain(&accepted.quote);
+        quote.text = accepted.quote;
         quote.say_needs(&|budget| format!("--budget={}", credits(budget)));
     }
 
@@ -181,8 +176,8 @@ impl Controller {
         for place in &found.places {
             let allowed = place.1.as_deref().ok();
             let mut judged = self.book.appraise(request, found.array, allowed);
-            if let Err(not) = self.closed(place, request) {
-                judged.refused = Some(not.category());
+            if let Err(problem) = self.closed(place, request) {
+                judged.refused = Some(problem.category());
             }
             if judged.refused.is_none() {
                 return judged;
@@ -193,7 +188,7 @@ impl Controller {
         first.unwrap_or(Judged {
             price: 0.0,
             share: None,
-            refused: Some("partition"),
+            refused: Some(Category::Partition),
         })
     }
 
@@ -205,7 +200,7 @@ impl Controller {
         partition: usize,
         until: f64,
         now: f64,
-    ) -> Result<KeptAs, NotJudged> {
+    ) -> Result<KeptAs, NotTaken> {
         let allowed = (found.places.iter())
             .find(|(known, _)| *known == partition)
             .and_then(|(_, allowed)| allowed.as_deref().ok());
@@ -213,7 +208,8 @@ impl Controller {
             None => (self.book.admit_among(&found.request, allowed, now)).map(|a| (a, true)),
             Some(count) => (self.book).admit_array(&found.request, count, allowed, now),
         };
-        let (admitted, pinned) = admitted.map_err(|error| NotJudged::Other(error.to_string()))?;
+        let (admitted, pinned) =
+            admitted.map_err(|error| NotTaken::of_book(error, |node| self.node_name(node)))?;
         let kept = Kept {
             wanted: wanted(submission, &found),
             offer: Offer {
@@ -235,32 +231,30 @@ impl Controller {
         submission: &Submission,
         number: &str,
         now: f64,
-    ) -> Result<Answer, NotJudged> {
+    ) -> Result<Answer, NotTaken> {
         self.book.advance(now);
         let found = self.look_where(submission, false, now)?;
         let wanted = wanted(submission, &found);
         let kept = (self.quotes.usable(&self.book, number, &wanted, now)?).clone();
         let partition = (self.shared.iter())
             .position(|partition| partition.name == kept.place)
-            .ok_or_else(|| {
-                NotJudged::Other(format!(
-                    "quote {number} is for partition {}, which takes no jobs now; ask for a new one",
-                    kept.place
-                ))
+            .ok_or_else(|| Problem::QuoteElsewhere {
+                number: number.to_string(),
+                partition: kept.place.clone(),
             })?;
-        let denied = |denied: Denied| NotJudged::Other(denied.text());
-        let payer = (self.payer(submission, &found.request, now)).map_err(denied)?;
+        let payer = self.payer(submission, &found.request, now)?;
         if let Some(payer) = &payer {
             // It is not used up for a hold that fails.
             let sold = self.sold(&found, &kept.offer, now);
-            self.desk.covers(payer, &sold).map_err(denied)?;
+            self.desk.covers(payer, &sold)?;
         }
         // It may be a test, which must not use it up, or may only say so, and then be queued.
         if submission.without_session {
-            return Err(NotJudged::Other(format!(
-                "quote {number} stands, for {} credits; a test and what comes without a session of the user's cannot use it: submit the job with sbatch, srun or salloc",
-                credits(kept.offer.price)
-            )));
+            return Err(Problem::QuoteInTest {
+                number: number.to_string(),
+                price: kept.offer.price,
+            }
+            .into());
         }
         self.quotes.redeem(&mut self.book, number, &wanted, now)?;
         let admitted = Admitted {
@@ -269,9 +263,7 @@ impl Controller {
             places: kept.offer.places,
         };
         let count = found.array.unwrap_or(1);
-        let sold = self
-            .sell(&found.request, count, &admitted, payer.as_ref(), now)
-            .map_err(denied)?;
+        let sold = self.sell(&found.request, count, &admitted, payer.as_ref(), now)?;
         let accepted = self.accepted(
             submission,
             &found.asked,

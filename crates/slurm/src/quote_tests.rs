@@ -61,7 +61,8 @@ fn job(deadline: &str, quote: &str) -> Submission {
 
 fn refused(controller: &mut Controller, job: &Submission, now: f64) -> String {
     match controller.submit(job, now) {
-        Answer::Refuse(text) => text,
+        Answer::Refuse(not) => not.text(job),
+        Answer::Answered(line) => line,
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -97,15 +98,17 @@ fn a_question_is_answered_as_a_submission_and_never_queued() {
         match controller.submit(&submission, NOW) {
             Answer::Accept(accepted) => {
                 assert!(quote.accepted, "{quote:?}");
-                assert_eq!(format!("libra: {}", quote.text), accepted.quote);
+                assert_eq!(quote.text, accepted.quote);
                 let sold = Sold::parse(&accepted.sold).expect("ours");
                 assert_eq!(quote.price, sold.price * f64::from(sold.count));
             }
-            Answer::Refuse(text) => {
+            Answer::Refuse(not) => {
                 assert!(!quote.accepted, "{quote:?}");
-                let reason = quote.reason.unwrap_or_default();
-                let known = array.is_some() || text.contains(&reason);
-                assert!(known, "{text}\n{reason}");
+                assert_eq!(quote.category, not.verdict.category());
+                let signed: Vec<String> = (quote.text.lines())
+                    .map(|line| format!("libra: {line}"))
+                    .collect();
+                assert_eq!(signed.join("\n"), not.text(&submission));
             }
             other => panic!("{other:?}"),
         }

@@ -1,45 +1,40 @@
-//! A refusal in the words of Slurm's users.
+//! A submission that is not taken, and the words of Slurm's users for it.
 
-use super::controller::Controller;
+use super::problem::NotTaken;
 use super::submission::Submission;
-use super::words::write_offer;
-use libra_batch::admit::NotTaken;
-use libra_batch::verdict;
+use super::words::{in_few_words, write_offer};
+use libra_batch::words::{self, Manner};
 use libra_core::decision::counter_offer::CounterOffer;
-use libra_core::decision::refusal::Reason;
 
-impl Controller {
-    pub(super) fn refusal_text(
-        &self,
-        not: &NotTaken,
-        submission: &Submission,
-        count: u32,
-    ) -> String {
-        let refusal = match not {
-            NotTaken::Refused(refusal) => refusal,
-            NotTaken::Denied(denied) => return denied.text(),
-            // It says itself what kind it is of.
-            NotTaken::Other { text, .. } if text.starts_with("refused (") => return text.clone(),
-            NotTaken::Other { category, text } => return format!("refused ({category}): {text}"),
-        };
+/// A submission that is not taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NotAdmitted {
+    /// Why.
+    pub verdict: NotTaken,
+    /// Jobs of the array that it is; 1 where it is none.
+    pub jobs: u32,
+}
+
+impl From<NotTaken> for NotAdmitted {
+    fn from(verdict: NotTaken) -> NotAdmitted {
+        NotAdmitted { verdict, jobs: 1 }
+    }
+}
+
+impl NotAdmitted {
+    /// As the user is told; `submission` is what was refused.
+    pub fn text(&self, submission: &Submission) -> String {
         let write = |offer: &CounterOffer| write_offer(offer, submission);
-        let name = |index: usize| self.book.node_name(index).to_string();
-        let text = verdict::refused(refusal, count, &name, &write);
-        // Slurm's users know nodes and jobs; chunks are PBS's word.
-        let Reason::Chunks { asked, fit } = refusal.reason else {
-            return text;
-        };
-        let what = if count > 1 { "jobs" } else { "nodes" };
-        text.replacen(
-            &format!(
-                "refused ({}): {}",
-                refusal.reason.category(),
-                refusal.reason.text(name)
-            ),
-            &format!(
-                "refused ({what}): it asks for {asked} {what} and there is room for {fit} now"
-            ),
-            1,
-        )
+        let lines = words::not_taken(&self.verdict, &manner(self.jobs, &write));
+        in_few_words(words::signed(&lines))
+    }
+}
+
+/// Slurm's users know nodes and jobs; chunks are PBS's word.
+pub(super) fn manner<'a>(jobs: u32, write_offer: words::WriteOffer<'a>) -> Manner<'a> {
+    Manner {
+        jobs,
+        pieces: Some(if jobs > 1 { "jobs" } else { "nodes" }),
+        write_offer,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::array::{self, PREFIX};
 use super::controller::{Answer, Controller};
+use super::problem::{NotTaken, Problem};
 use super::records::Partition;
 use super::records::Rewrite;
 use super::submission::Submission;
@@ -22,15 +23,15 @@ pub struct Change {
     pub comment: Option<String>,
 }
 
+fn refuse(problem: Problem) -> Answer {
+    Answer::Refuse(Box::new(NotTaken::from(problem).into()))
+}
+
 impl Controller {
     pub(super) fn submit_without_terms(&self, submission: &Submission) -> Answer {
         match self.without_terms {
             WithoutTerms::BestEffort | WithoutTerms::LeaveAlone => Answer::Pass,
-            WithoutTerms::Refuse => Answer::Refuse(
-                "libra: jobs on this cluster need a deadline, a budget and an estimate: \
-                 sbatch --sla-deadline=1h --budget=5000 --estimate=30m"
-                    .to_string(),
-            ),
+            WithoutTerms::Refuse => refuse(Problem::NoTerms),
             WithoutTerms::OtherNodes => self.keep_off(submission),
         }
     }
@@ -62,19 +63,13 @@ impl Controller {
             off.dedup();
             return Answer::PassWithout(off);
         }
-        let free: Vec<&str> = (self.partitions.iter())
-            .filter(|p| p.nodes.iter().any(|node| !self.libra_nodes.contains(node)))
-            .map(|p| p.name.as_str())
-            .collect();
-        let elsewhere = match free.is_empty() {
-            true => String::new(),
-            false => format!(", or submit to {}", free.join(" or ")),
-        };
-        Answer::Refuse(format!(
-            "libra: the nodes of partition {} are for jobs with a deadline: \
-             sbatch --sla-deadline=1h --budget=5000 --estimate=30m{elsewhere}",
-            goes_to[0].name
-        ))
+        refuse(Problem::NoTermsHere {
+            partition: goes_to[0].name.clone(),
+            others: (self.partitions.iter())
+                .filter(|p| p.nodes.iter().any(|node| !self.libra_nodes.contains(node)))
+                .map(|p| p.name.clone())
+                .collect(),
+        })
     }
 
     /// May this change be made?
@@ -104,19 +99,19 @@ impl Controller {
         }
         if sold && change.admin_comment.is_some() {
             return Err(format!(
-                "libra: the admin comment of job {} says what was sold to it; use its comment (Comment=…) instead",
+                "the admin comment of job {} says what was sold to it; use its comment (Comment=…) instead",
                 change.job
             ));
         }
         if unknown && change.admin_comment.is_some() {
             return Err(format!(
-                "libra: job {} was only just submitted; try again in some seconds",
+                "job {} was only just submitted; try again in some seconds",
                 change.job
             ));
         }
         if (change.admin_comment.as_ref()).is_some_and(|text| array::is_ours(text.trim())) {
             return Err(
-                "libra: an admin comment that begins with 'libra:', 'libra-held:' or 'libra-nothing:' is Libra's own".to_string(),
+                "an admin comment that begins with 'libra:', 'libra-held:' or 'libra-nothing:' is Libra's own".to_string(),
             );
         }
         if change.by_administrator {
@@ -124,7 +119,7 @@ impl Controller {
         }
         if begins(&change.comment) {
             return Err(
-                "libra: the terms are given when a job is submitted; cancel it and submit it anew"
+                "the terms are given when a job is submitted; cancel it and submit it anew"
                     .to_string(),
             );
         }
@@ -133,13 +128,13 @@ impl Controller {
         };
         if sold {
             return Err(format!(
-                "libra: {what} belongs to what was sold to job {}; cancel it and submit it anew",
+                "{what} belongs to what was sold to job {}; cancel it and submit it anew",
                 change.job
             ));
         }
         if unknown {
             return Err(format!(
-                "libra: job {} was only just submitted; try again in some seconds",
+                "job {} was only just submitted; try again in some seconds",
                 change.job
             ));
         }

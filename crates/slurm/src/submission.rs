@@ -1,11 +1,11 @@
 //! A submission as Slurm shows it to a plugin, and what it asks for in Libra's terms.
 
 use super::array::PREFIX;
+use super::problem::{MOST_FEATURES, Problem, Wait};
 use super::{OPTIONS, QUOTE_OPTION};
-use libra_accounts::desk::Denied;
 use libra_core::decision::job::{Shape, Terms};
-use libra_units::{cut, duration, indices};
-use libra_wording::terms::{self, KEYS, PartialTerms, TermsError, deadline_as_duration};
+use libra_units::indices;
+use libra_wording::terms::{self, KEYS, PartialTerms, deadline_as_duration};
 
 /// What was asked for; none where the user said nothing about it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -65,29 +65,6 @@ pub enum Memory {
     PerProcessor(u64),
 }
 
-/// Why a submission cannot be judged.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum NotJudged {
-    /// The terms.
-    #[error("{0}")]
-    Terms(String),
-    /// Nobody can pay for it now, and the site admits jobs then, without a promise.
-    #[error("{0}")]
-    Unpromised(String),
-    /// Anything else: what, and what to do.
-    #[error("{0}")]
-    Other(String),
-}
-
-impl From<Denied> for NotJudged {
-    fn from(denied: Denied) -> NotJudged {
-        match denied {
-            Denied::Unpromised(_) => NotJudged::Unpromised(denied.text()),
-            _ => NotJudged::Other(denied.text()),
-        }
-    }
-}
-
 /// What is to be judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
@@ -123,9 +100,8 @@ impl Submission {
     ///
     /// # Errors
     /// What is missing, cannot be read, or cannot be judged; with what to do.
-    pub fn read(&self, now: f64) -> Result<Asked, NotJudged> {
-        let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
-        let terms = self.given(now)?.complete().map_err(problem)?;
+    pub fn read(&self, now: f64) -> Result<Asked, Problem> {
+        let terms = self.given(now)?.complete().map_err(Problem::Terms)?;
         self.read_beside(terms, now)
     }
 
@@ -133,21 +109,18 @@ impl Submission {
     ///
     /// # Errors
     /// As [`Submission::read`].
-    pub fn read_question(&self, now: f64) -> Result<(Asked, bool), NotJudged> {
-        let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
+    pub fn read_question(&self, now: f64) -> Result<(Asked, bool), Problem> {
         let mut given = self.given(now)?;
         let has_budget = given.budget.is_some();
         given.budget.get_or_insert(f64::INFINITY);
-        let terms = given.complete().map_err(problem)?;
+        let terms = given.complete().map_err(Problem::Terms)?;
         Ok((self.read_beside(terms, now)?, has_budget))
     }
 
-    fn read_beside(&self, terms: Terms, now: f64) -> Result<Asked, NotJudged> {
+    fn read_beside(&self, terms: Terms, now: f64) -> Result<Asked, Problem> {
         self.starts_at_once(now)?;
         if let Some(option) = self.not_judged.first() {
-            return Err(NotJudged::Other(format!(
-                "a job with a deadline cannot ask for {option}: Libra does not know when it will be free; leave it out, or submit the job without terms"
-            )));
+            return Err(Problem::Unjudged(option));
         }
         let array = match &self.array {
             None => Vec::new(),
@@ -168,30 +141,25 @@ impl Submission {
     ///
     /// # Errors
     /// What cannot be read.
-    pub fn given(&self, now: f64) -> Result<PartialTerms, NotJudged> {
-        let problem = |error: TermsError| NotJudged::Terms(in_options(&error));
+    pub fn given(&self, now: f64) -> Result<PartialTerms, Problem> {
         let mut given = PartialTerms::default();
         if let Some(list) = self.terms_in_comment() {
             let pairs = list.split(',').filter(|pair| quote_of(pair).is_none());
             let list = pairs.collect::<Vec<_>>().join(",");
             // A quote alone is all that it may say.
             if !list.is_empty() || self.quote().is_none() {
-                given = terms::parse(&list, &deadline_as_duration)
-                    .map_err(|error| NotJudged::Terms(format!("--comment: {error}")))?;
+                given = terms::parse(&list, &deadline_as_duration).map_err(Problem::Comment)?;
             }
         }
         for (option, value) in (self.options.iter()).filter(|(name, _)| !is_quote(name)) {
             let key = key_of(option).unwrap_or(option);
             given
                 .set(key, value, &deadline_as_duration)
-                .map_err(problem)?;
+                .map_err(Problem::Terms)?;
         }
         if let (None, Some(at)) = (given.deadline, self.deadline) {
             if at <= now {
-                return Err(NotJudged::Terms(format!(
-                    "--deadline was {} ago",
-                    duration::show(now - at)
-                )));
+                return Err(Problem::Past(now - at));
             }
             given.deadline = Some(at - now);
         }
@@ -202,16 +170,13 @@ impl Submission {
     }
 
     /// A job that may not start would hold a share for nothing.
-    fn starts_at_once(&self, now: f64) -> Result<(), NotJudged> {
-        let what = match self {
-            _ if self.held => "is held (--hold)",
-            _ if self.begin.is_some_and(|begin| begin > now) => "is to start later (--begin)",
-            _ if self.dependency.is_some() => "waits for others (--dependency)",
-            _ => return Ok(()),
-        };
-        Err(NotJudged::Other(format!(
-            "a job with a deadline starts at once, this one {what}; submit it when it can start"
-        )))
+    fn starts_at_once(&self, now: f64) -> Result<(), Problem> {
+        match self {
+            _ if self.held => Err(Problem::Waits(Wait::Held)),
+            _ if self.begin.is_some_and(|begin| begin > now) => Err(Problem::Waits(Wait::Later)),
+            _ if self.dependency.is_some() => Err(Problem::Waits(Wait::Others)),
+            _ => Ok(()),
+        }
     }
 
     /// How its processors lie on nodes. `largest`: processors of the largest node that there is.
@@ -221,7 +186,7 @@ impl Submission {
     ///
     /// # Errors
     /// When tasks and nodes do not go into one another, or are too many.
-    pub fn shape(&self, largest: u32) -> Result<Shape, NotJudged> {
+    pub fn shape(&self, largest: u32) -> Result<Shape, Problem> {
         let each = self.processors_per_task.unwrap_or(1).max(1);
         let asked_nodes = self.least_nodes.unwrap_or(1).max(1);
         let tasks = match (self.tasks, self.tasks_per_node) {
@@ -241,14 +206,10 @@ impl Submission {
                 .unwrap_or(1),
         };
         if tasks % nodes != 0 {
-            return Err(NotJudged::Other(format!(
-                "{tasks} tasks cannot be spread evenly over {nodes} nodes; ask for a multiple of {nodes} tasks (-n), or for other nodes (-N)"
-            )));
+            return Err(Problem::Uneven { tasks, nodes });
         }
         let Some(processors) = (tasks / nodes).checked_mul(each) else {
-            return Err(NotJudged::Other(
-                "it asks for too many processors".to_string(),
-            ));
+            return Err(Problem::TooManyProcessors);
         };
         let mebibytes = match self.memory {
             None => 0,
@@ -283,49 +244,18 @@ fn key_of(option: &str) -> Option<&'static str> {
         .map(|(_, key)| *key)
 }
 
-/// The words of an error about terms, with the options' names.
-pub fn in_options(error: &TermsError) -> String {
-    let option = |key: &str| {
-        (OPTIONS.iter())
-            .find(|(_, known)| *known == key)
-            .map_or(key, |(option, _)| *option)
-            .to_string()
-    };
-    match error {
-        TermsError::Missing("estimate") => {
-            "the estimate is missing; give it as --estimate=…, or as --time in minutes".to_string()
-        }
-        TermsError::Missing(key) => {
-            let option = option(key);
-            format!("the {key} is missing; give it as --{option}=…")
-        }
-        TermsError::Twice(key) => format!(
-            "{key} is given twice, as --{} and in --comment",
-            option(key)
-        ),
-        TermsError::Value { key, problem } => format!("--{}: {problem}", option(key)),
-        other => other.to_string(),
-    }
-}
-
-fn array_tasks(text: &str) -> Result<Vec<u32>, NotJudged> {
+fn array_tasks(text: &str) -> Result<Vec<u32>, Problem> {
     if text.contains('%') {
-        return Err(NotJudged::Other(format!(
-            "an array with a deadline starts all its jobs at once; leave out the limit of --array={}",
-            cut(text)
-        )));
+        return Err(Problem::LimitedArray(text.to_string()));
     }
-    let mut tasks = indices::parse(text).map_err(NotJudged::Other)?;
+    let mut tasks = indices::parse(text).map_err(Problem::Array)?;
     tasks.sort_unstable();
     tasks.dedup();
     Ok(tasks)
 }
 
-/// Most features that a job names.
-const MOST_FEATURES: usize = 64;
-
 /// Features that are all needed: `a`, `a&b`.
-fn features(text: &str) -> Result<Vec<String>, NotJudged> {
+fn features(text: &str) -> Result<Vec<String>, Problem> {
     let plain = |one: &str| {
         !one.is_empty() && (one.bytes()).all(|b| b.is_ascii_alphanumeric() || b"_-.=:".contains(&b))
     };
@@ -334,10 +264,7 @@ fn features(text: &str) -> Result<Vec<String>, NotJudged> {
     if all.len() <= MOST_FEATURES && all.iter().all(|one| plain(one)) {
         return Ok(all.into_iter().map(str::to_string).collect());
     }
-    Err(NotJudged::Other(format!(
-        "--constraint={}: a job with a deadline can only name features that all its nodes have, at most {MOST_FEATURES}: a&b",
-        cut(text)
-    )))
+    Err(Problem::Features(text.to_string()))
 }
 
 /// Is this an option of Libra's, as its name comes in a job's SPANK environment?

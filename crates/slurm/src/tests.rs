@@ -9,6 +9,7 @@ use super::submission::Submission;
 use super::words::write_offer;
 use libra_config::Config;
 use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::refusal::Category;
 use libra_metrics::Outcome;
 use std::collections::HashMap;
 
@@ -84,7 +85,7 @@ impl Queue {
 
     fn refuse(&mut self, submission: &Submission, now: f64) -> String {
         match self.controller.submit(submission, now) {
-            Answer::Refuse(reason) => reason,
+            Answer::Refuse(not) => not.text(submission),
             other => panic!("not refused: {other:?}"),
         }
     }
@@ -204,7 +205,7 @@ fn an_accepted_job_is_pinned_and_told() {
     assert!(
         accepted
             .quote
-            .starts_with("libra: accepted: 50 % of a processor on n1, finished in 20 s")
+            .starts_with("accepted: 50 % of a processor on n1, finished in 20 s")
     );
     assert_eq!(accepted.admin_comment, format!("libra:{}", accepted.sold));
     // Best fit: the fullest node that takes it.
@@ -502,19 +503,18 @@ fn only_so_many_jobs_share_a_processor() {
 #[test]
 fn jobs_without_terms() {
     let plain = Submission::default();
-    for (rule, expected) in [
-        ("best-effort", Answer::Pass),
-        ("leave-alone", Answer::Pass),
-        ("refuse", Answer::Refuse(String::new())),
-        ("other-nodes", Answer::Refuse(String::new())),
-    ] {
+    for (rule, expected) in [("best-effort", Answer::Pass), ("leave-alone", Answer::Pass)] {
         let mut queue = Queue::new(&format!("[slurm]\nwithout-terms = '{rule}'"));
-        match (queue.controller.submit(&plain, START), expected) {
-            (Answer::Refuse(reason), Answer::Refuse(_)) => {
-                assert!(reason.contains("sbatch --sla-deadline"), "{reason}")
-            }
-            (answer, expected) => assert_eq!(answer, expected, "{rule}"),
-        }
+        assert_eq!(queue.controller.submit(&plain, START), expected, "{rule}");
+    }
+    for rule in ["refuse", "other-nodes"] {
+        let mut queue = Queue::new(&format!("[slurm]\nwithout-terms = '{rule}'"));
+        let Answer::Refuse(not) = queue.controller.submit(&plain, START) else {
+            panic!("{rule}: not refused");
+        };
+        assert_eq!(not.verdict.category(), Some(Category::NoTerms));
+        let reason = not.text(&plain);
+        assert!(reason.contains("sbatch --sla-deadline"), "{reason}");
     }
     let mut queue = Queue::new("[slurm]\nwithout-terms = 'other-nodes'\npartitions = ['main']");
     queue.records.nodes.push(node("x1", 1));
@@ -532,9 +532,7 @@ fn jobs_without_terms() {
         queue.controller.submit(&everywhere, START),
         Answer::PassWithout(off)
     );
-    let Answer::Refuse(reason) = queue.controller.submit(&plain, START) else {
-        panic!("not refused");
-    };
+    let reason = queue.refuse(&plain, START);
     assert!(reason.ends_with("or submit to all"), "{reason}");
 }
 
@@ -695,7 +693,9 @@ fn fewer_processors_of_one_task_are_offered_with_their_estimate() {
     };
     let mut task = asks("10", "20", "1000");
     task.processors_per_task = Some(4);
-    let written = |offer: CounterOffer, task: &Submission| write_offer(&offer, task);
+    let written = |offer: CounterOffer, task: &Submission| {
+        write_offer(&offer, task).map(|written| written.text)
+    };
     assert_eq!(
         written(offer(1, 3), &task).as_deref(),
         Some("-c 3 --estimate=13.34 (costs 4)")

@@ -1,8 +1,10 @@
 //! Words for Slurm's users: short texts, and offers as options of sbatch.
 
 use super::submission::Submission;
+use libra_batch::words::Written;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_units::{credits, duration};
+use libra_wording::refusal;
 
 /// Longest text that a user is told, in bytes: what was asked for may be in it.
 const LONGEST_TEXT: usize = 2000;
@@ -17,15 +19,19 @@ pub(super) fn in_few_words(mut text: String) -> String {
 }
 
 /// A counter-offer as options of sbatch.
-pub(super) fn write_offer(offer: &CounterOffer, submission: &Submission) -> Option<String> {
+pub(super) fn write_offer(offer: &CounterOffer, submission: &Submission) -> Option<Written> {
+    let written = |text, as_terms| Some(Written { text, as_terms });
     match *offer {
-        CounterOffer::Deadline { deadline, price } => Some(format!(
-            "--sla-deadline={} (costs {})",
-            duration::exact(deadline),
-            credits(price)
-        )),
-        CounterOffer::Budget { budget } => Some(format!("--budget={}", credits(budget))),
-        CounterOffer::Jobs { .. } => Some(offer.to_string()),
+        CounterOffer::Deadline { deadline, price } => written(
+            format!(
+                "--sla-deadline={} (costs {})",
+                duration::exact(deadline),
+                credits(price)
+            ),
+            true,
+        ),
+        CounterOffer::Budget { budget } => written(format!("--budget={}", credits(budget)), true),
+        CounterOffer::Jobs { .. } => written(refusal::offer(offer), false),
         CounterOffer::Processors {
             chunks,
             processors_per_chunk,
@@ -42,19 +48,20 @@ pub(super) fn write_offer(offer: &CounterOffer, submission: &Submission) -> Opti
                 true => String::new(),
                 false => format!("-N {chunks} "),
             };
-            let what = if processors_per_chunk % each == 0 {
-                format!("-n {}", chunks.checked_mul(processors_per_chunk / each)?)
-            } else if on_one && submission.tasks.unwrap_or(1) <= 1 {
-                // A task that is smaller.
-                format!("-c {processors_per_chunk}")
-            } else {
-                return None;
+            // A task that is smaller.
+            let one_task = on_one && submission.tasks.unwrap_or(1) <= 1;
+            let by_tasks = processors_per_chunk % each == 0;
+            let what = match (by_tasks, one_task) {
+                (true, _) => format!("-n {}", chunks.checked_mul(processors_per_chunk / each)?),
+                (false, true) => format!("-c {processors_per_chunk}"),
+                (false, false) => return None,
             };
-            Some(format!(
+            let text = format!(
                 "{nodes}{what} --estimate={} (costs {})",
                 duration::exact(estimate),
                 credits(price)
-            ))
+            );
+            written(text, one_task && !by_tasks)
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The same list on qsub's and on Libra's own command line, so it is read in one place.
 
-use libra_core::decision::job::{DeadlineType, Terms};
+use libra_core::decision::job::{DeadlineType, OutOfRange, Terms};
 use libra_units::{cut, duration};
 
 /// The keys, as users write them.
@@ -63,8 +63,14 @@ pub enum TermsError {
     #[error("{0} is missing; give it as {0}=…")]
     Missing(&'static str),
     /// A value is out of range.
-    #[error(transparent)]
-    OutOfRange(#[from] libra_core::decision::job::OutOfRange),
+    #[error("{}", super::refusal::out_of_range(.0))]
+    OutOfRange(OutOfRange),
+}
+
+impl From<OutOfRange> for TermsError {
+    fn from(error: OutOfRange) -> TermsError {
+        TermsError::OutOfRange(error)
+    }
 }
 
 /// Reads the part of a value that only the caller can: a deadline given as a clock time.

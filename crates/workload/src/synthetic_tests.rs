@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::swf;
+use libra_wording::refusal::out_of_range;
 use std::collections::BTreeMap;
 
 fn records(model: &Synthetic) -> Vec<Record> {
@@ -115,7 +116,7 @@ fn round_estimates() {
 
 #[test]
 fn options_out_of_range_are_named() {
-    let error = |model: Synthetic| model.make().expect_err("out of range").to_string();
+    let error = |model: Synthetic| out_of_range(&model.make().expect_err("out of range"));
     let base = Synthetic::default();
     assert_eq!(
         error(Synthetic { jobs: 0, ..base }),

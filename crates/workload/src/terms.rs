@@ -16,6 +16,7 @@ use super::random;
 use super::read::Leniency;
 use super::swf::Record;
 use libra_core::decision::job::{DeadlineType, LONGEST, OutOfRange, SHORTEST, Terms};
+use libra_wording::refusal::out_of_range;
 use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64Mcg;
@@ -233,8 +234,8 @@ fn stream(seed: u64, number: u32, property: Property) -> Pcg64Mcg {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Unfit {
     /// The model.
-    #[error(transparent)]
-    Model(#[from] OutOfRange),
+    #[error("{}", out_of_range(.0))]
+    Model(OutOfRange),
     /// A job that cannot ever run here.
     #[error(
         "job {number} asks for {processors} processors and the machine has {machine}; simulate a larger machine, or leave such jobs out with --lenient"
@@ -282,7 +283,7 @@ pub fn jobs(
     machine: Option<u32>,
     leniency: Leniency,
 ) -> Result<Made, Unfit> {
-    model.check()?;
+    model.check().map_err(Unfit::Model)?;
     let mut made = Made::default();
     let mut first = None;
     for record in records {

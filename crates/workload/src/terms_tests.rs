@@ -267,7 +267,7 @@ fn a_model_out_of_range_is_named() {
     let error = |change: fn(&mut TermsModel)| {
         let mut model = TermsModel::libra_sla();
         change(&mut model);
-        model.check().expect_err("out of range").to_string()
+        out_of_range(&model.check().expect_err("out of range"))
     };
     assert_eq!(
         error(|m| m.high_urgency = 1.5),

@@ -15,11 +15,13 @@ use libra_core::sold::Sold;
 use libra_slurm::controller::{Answer, Controller};
 use libra_slurm::look::{Pin, Prepared};
 use libra_slurm::payment::Settler;
+use libra_slurm::problem::{NotTaken, Problem};
 use libra_slurm::records::Records;
 use libra_slurm::records::Rewrite;
 use libra_slurm::submission::Submission;
 use libra_slurm_sys::job::{Job, version};
 use libra_slurm_sys::{log, queue};
+use libra_wording::errors;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -85,6 +87,10 @@ fn figures() -> Option<ClusterFigures> {
     let controller = state.controller.as_ref()?;
     controller.read_at()?;
     Some(controller.book().figures(now()))
+}
+
+fn refuse(problem: Problem) -> Answer {
+    Answer::Refuse(Box::new(NotTaken::from(problem).into()))
 }
 
 impl Keeper {
@@ -153,9 +159,7 @@ impl Keeper {
             return match (submission.has_terms(), state.no_rules) {
                 (false, _) => Answer::Pass,
                 (true, false) => Answer::NotReady,
-                (true, true) => Answer::Refuse(
-                    "libra: its configuration cannot be read, so nothing is judged; tell the administrators, the log of slurmctld says more".to_string(),
-                ),
+                (true, true) => refuse(Problem::NoRules),
             };
         };
         let old = controller
@@ -163,9 +167,9 @@ impl Keeper {
             .is_some_and(|read| now - read > OLDEST_RECORDS);
         let answer = match (old && submission.has_terms(), state.on_fault) {
             // A question is never queued.
-            (true, on_fault) if on_fault == OnFault::Refuse || submission.quote().is_some() => Answer::Refuse(
-                "libra: the queue could not be read for ten minutes, so nothing can be promised; tell the administrators, the log of slurmctld says more".to_string(),
-            ),
+            (true, on_fault) if on_fault == OnFault::Refuse || submission.quote().is_some() => {
+                refuse(Problem::OldRecords)
+            }
             (true, _) => Answer::Pass,
             (false, _) => controller.submit(submission, now),
         };
@@ -180,7 +184,9 @@ impl Keeper {
             state.looks_wanted = true;
             WAKE.notify_all();
         }
-        if matches!(answer, Answer::Refuse(_)) && controller.book().job_count() > 0 {
+        if matches!(answer, Answer::Refuse(_) | Answer::Answered(_))
+            && controller.book().job_count() > 0
+        {
             // What has ended since the last look is to be noticed before the next try.
             state.looks_wanted = true;
             WAKE.notify_all();
@@ -204,7 +210,6 @@ impl Keeper {
             WAKE.notify_all();
         }
         if let Err(reason) = &answer {
-            let reason = reason.trim_start_matches("libra: ");
             ::log::info!("user {user}: {reason}");
         }
         answer
@@ -327,7 +332,7 @@ impl Rounds {
             times::look(begun);
             looked
         };
-        let look = looked.map_err(|error| error.to_string())?;
+        let look = looked.map_err(|error| errors::book(&error))?;
         self.settle(&records, &look.dropped);
         tally::add(&look.counts);
         for line in &look.log {

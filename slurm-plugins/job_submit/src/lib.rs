@@ -11,8 +11,10 @@ mod tally;
 mod times;
 
 use keeper::Keeper;
+use libra_batch::words;
 use libra_config::OnFault;
 use libra_slurm::controller::Answer;
+use libra_slurm::problem::{NotTaken, Problem};
 use libra_slurm_sys::job::{self, Job};
 use libra_slurm_sys::log;
 use libra_slurm_sys::slurm::{ESLURM_ACCESS_DENIED, SLURM_VERSION_NUMBER, job_desc_msg_t};
@@ -97,26 +99,26 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c
         match &answer {
             Answer::Accept(accepted) => job.accept(accepted),
             Answer::PassWithout(nodes) => job.exclude(nodes),
-            Answer::Pass | Answer::Refuse(_) | Answer::NotReady => {}
+            _ => {}
         }
-        tally::submission(&answer, submission.has_terms(), begun.elapsed());
-        answer
+        tally::submission(&answer, begun.elapsed());
+        match answer {
+            Answer::Pass | Answer::PassWithout(_) => (SUCCESS, None),
+            Answer::Accept(accepted) => (SUCCESS, Some(words::signed(&[accepted.quote]))),
+            Answer::Refuse(not) => (DENIED, Some(not.text(&submission))),
+            Answer::Answered(line) => (DENIED, Some(line)),
+            Answer::NotReady => (TRY_AGAIN, None),
+        }
     });
     let (code, words) = match answered {
-        Ok(Answer::Pass | Answer::PassWithout(_)) => return SUCCESS,
-        Ok(Answer::Accept(accepted)) => (SUCCESS, accepted.quote),
-        Ok(Answer::Refuse(reason)) => (DENIED, reason),
-        Ok(Answer::NotReady) => return TRY_AGAIN,
+        Ok((code, Some(words))) => (code, words),
+        Ok((code, None)) => return code,
         Err(fault) => match Keeper::on_fault() {
             // A question is never queued.
             on_fault if on_fault == OnFault::Refuse || asks(&job) => {
                 tally::fault(begun.elapsed());
-                (
-                    DENIED,
-                    format!(
-                        "libra: could not judge this job ({fault}); tell the administrators, the log of slurmctld says more"
-                    ),
-                )
+                let not = NotTaken::from(Problem::Own(fault));
+                (DENIED, words::signed(&[words::headed_reason(&not)]))
             }
             _ => (
                 SUCCESS,
@@ -184,19 +186,19 @@ pub unsafe extern "C" fn job_modify(
         Ok(()) => SUCCESS,
         Err(reason) => {
             // SAFETY: Slurm's.
-            unsafe { job::tell_user(error, &reason) };
+            unsafe { job::tell_user(error, &words::signed(&[reason])) };
             DENIED
         }
     }
 }
 
 /// Runs `call` so that no panic leaves it.
-fn guard<T>(what: &str, call: impl FnOnce() -> T) -> Result<T, String> {
+fn guard<T>(what: &str, call: impl FnOnce() -> T) -> Result<T, &'static str> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let said = (panic.downcast_ref::<&str>().map(ToString::to_string))
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "a panic".to_string());
         log::write(::log::Level::Error, &format!("fault in {what}: {said}"));
-        "a fault of its own".to_string()
+        "a fault of its own"
     })
 }

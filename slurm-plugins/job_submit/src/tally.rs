@@ -22,19 +22,15 @@ fn counts() -> MutexGuard<'static, Counts> {
 }
 
 /// A submission was answered.
-pub fn submission(answer: &Answer, has_terms: bool, took: Duration) {
+pub fn submission(answer: &Answer, took: Duration) {
     match answer {
         Answer::Accept(accepted) => counts().accept(u64::from(accepted.count), took),
-        Answer::Refuse(text) => {
-            let reason = match has_terms {
-                true => Reason::of_text(text),
-                false => Some(Reason::NoTerms),
-            };
-            if let Some(reason) = reason {
-                counts().refuse(reason, took);
+        Answer::Refuse(not) => {
+            if let Some(category) = not.verdict.category() {
+                counts().refuse(category.into(), took);
             }
         }
-        Answer::Pass | Answer::PassWithout(_) | Answer::NotReady => {}
+        Answer::Pass | Answer::PassWithout(_) | Answer::Answered(_) | Answer::NotReady => {}
     }
 }
 

@@ -28,9 +28,8 @@ pub fn status(args: &Args) -> Done {
         command: "qstat -f -t -F json".to_string(),
         answer: error.to_string(),
     })?;
-    let problems: Vec<&str> = (read["log"].as_array().into_iter().flatten())
+    let problems: Vec<&str> = (read["not_taken"].as_array().into_iter().flatten())
         .filter_map(Value::as_str)
-        .filter(|line| line.starts_with("not taken"))
         .collect();
     let report = report(server.book(), &nodes, &jobs);
     let text = match args.json {

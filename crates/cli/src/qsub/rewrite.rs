@@ -10,6 +10,7 @@ use super::options::{Group, Line, Rest};
 use libra_core::book::kept::Order;
 use libra_core::decision::job::{DeadlineType, Terms};
 use libra_units::duration;
+use libra_wording::errors::no_order;
 use libra_wording::terms::{self, PartialTerms, ReadDeadline, TermsError};
 use libra_wording::words::nearest;
 use std::collections::BTreeSet;
@@ -174,8 +175,9 @@ pub fn rewrite(
                 Ok(_) => read.push((place, key, value)),
                 Err(error) => {
                     return Err(format!(
-                        "{}: quote: {error}",
-                        at(submission, place.directive)
+                        "{}: quote: {}",
+                        at(submission, place.directive),
+                        no_order(&error)
                     ));
                 }
             }

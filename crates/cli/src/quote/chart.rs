@@ -207,7 +207,7 @@ fn legend(quote: &Quote, marks: &Marks, budget: Option<f64>) -> Vec<String> {
         words.push(format!("{} accepted", marks.accepted));
     }
     let mut reasons: Vec<&str> = Vec::new();
-    for reason in quote.curve.iter().filter_map(|p| p.judged.refused) {
+    for reason in (quote.curve.iter()).filter_map(|p| Some(p.judged.refused?.word())) {
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }

@@ -3,11 +3,10 @@
 use super::{Answered, Question, hold};
 use crate::args::{Args, System};
 use crate::{Failure, load_config, show, terms};
-use libra_accounts::desk::Denied;
-use libra_batch::admit::NotTaken;
 use libra_batch::quote::{Quote, kept_text};
-use libra_core::decision::counter_offer::CounterOffer;
+use libra_batch::verdict::{Fault, Verdict};
 use libra_core::decision::job::{Request, Shape};
+use libra_core::decision::refusal::Category;
 use libra_host::Host;
 use libra_system::clock;
 use libra_units::credits;
@@ -65,7 +64,7 @@ pub fn ask(
     let mut more = vec![("unenforced", host.unenforced().into())];
     let mut warnings = Vec::new();
     match quoted.verdict {
-        Ok(offer) => {
+        Verdict::Accepted(offer) | Verdict::Conditional { offer, .. } => {
             quote.accepted = true;
             quote.price = offer.price;
             quote.share = Some(offer.share);
@@ -86,22 +85,15 @@ pub fn ask(
                 ));
             }
         }
-        Err(not) => {
-            let name = |_| host.machine().name.clone();
-            let write = |offer: &CounterOffer| Some(offer.to_string());
-            quote.not_taken(&not, &name, &write);
-            quote.text = match &not {
-                NotTaken::Refused(refusal) => show::refusal(&host, refusal).join("\n"),
-                NotTaken::Denied(denied) => denied.text(),
-                NotTaken::Other { text, .. } => text.clone(),
-            };
-            if let NotTaken::Denied(Denied::Fault(problem)) = &not {
+        not => {
+            quote.not_taken(&not, &show::MANNER);
+            if let Verdict::NotJudged(Fault::Accounts { problem, .. }) = &not {
                 // Whose accounts these are need not let everybody read them.
                 let reason = format!(
                     "it costs {} credits; whether your account covers it is not known here, so 'libra run' refuses it ({problem})",
                     credits(quoted.price)
                 );
-                quote.text = format!("refused ({}): {reason}", not.category());
+                quote.text = format!("refused ({}): {reason}", Category::Fault.word());
                 quote.reason = Some(reason);
             }
         }

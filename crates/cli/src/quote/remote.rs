@@ -10,6 +10,7 @@ use libra_core::decision::job::DeadlineType;
 use libra_slurm::array::PREFIX;
 use libra_system::clock;
 use libra_units::{duration, memory};
+use libra_wording::errors::no_order;
 use libra_wording::terms::PartialTerms;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -157,7 +158,7 @@ fn drop_order(number: &str) -> Result<String, Failure> {
     let order = format!("drop:{number}");
     match Order::parse(&order) {
         Ok(_) => Ok(order),
-        Err(problem) => Err(Failure::Usage(format!("--drop: {problem}"))),
+        Err(error) => Err(Failure::Usage(format!("--drop: {}", no_order(&error)))),
     }
 }
 

@@ -13,6 +13,7 @@ use libra_config::Config;
 use libra_core::book::Book;
 use libra_slurm::records::{Records, snapshot};
 use libra_system::clock;
+use libra_wording::errors;
 use std::collections::BTreeMap;
 
 const NOTHING: &str = "no partition of this cluster shares its processors (OverSubscribe=FORCE:20), or none that [slurm] partitions \
@@ -106,13 +107,11 @@ pub fn report(
     };
     let (snapshot, mut problems) = snapshot(records, &is_libra);
     let mut book = Book::new(libra_rules::admission(config), config.provisional_seconds());
-    problems.extend(
-        book.rebuild(&snapshot)
-            .map_err(|error| SlurmError::Command {
-                command: "squeue --json".to_string(),
-                answer: error.to_string(),
-            })?,
-    );
+    let untaken = (book.rebuild(&snapshot)).map_err(|error| SlurmError::Command {
+        command: "squeue --json".to_string(),
+        answer: errors::book(&error),
+    })?;
+    problems.extend(untaken.iter().map(errors::untaken));
     let state = |name: &str| {
         let found = states.iter().find(|(node, _)| node.name == name);
         found.map_or_else(|| "gone".to_string(), |(_, state)| state.clone())

@@ -1,7 +1,7 @@
 //! A job is judged and enters the book: one, one on some nodes only, or all jobs of an array.
 
 use super::judge::Nodes;
-use super::{Admitted, Alarm, Book, BookError, Job, Phase, Place, check_seconds};
+use super::{Admitted, Alarm, Book, BookError, Job, Phase, Place, Unsound, check_seconds};
 use crate::decision::job::Request;
 use crate::decision::node::JobOnNode;
 use crate::decision::placement::{self, Placement};
@@ -10,9 +10,7 @@ use crate::decision::share::Standing;
 use std::cmp::Reverse;
 
 /// Why an array cannot be spread over nodes.
-pub(super) const SCATTERED: BookError = BookError::Unsound(
-    "an array whose jobs are scattered over nodes cannot have a deadline; submit its jobs one by one",
-);
+pub(super) const SCATTERED: BookError = BookError::Unsound(Unsound::ScatteredArray);
 
 /// What is judged of an array: all its jobs as one chunk, on one node, and then all their chunks; none where it cannot be so.
 pub(super) fn array_requests(
@@ -21,7 +19,7 @@ pub(super) fn array_requests(
 ) -> Result<[Option<Request>; 2], BookError> {
     let shape = &each.shape;
     let Some(chunks) = shape.chunks.checked_mul(count) else {
-        return Err(BookError::Unsound("the array has too many processors"));
+        return Err(BookError::Unsound(Unsound::LargeArray));
     };
     let mut all = *each;
     all.shape.chunks = chunks;

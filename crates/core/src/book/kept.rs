@@ -9,8 +9,9 @@
 //! They are in memory alone, as the book is: a restart of the server loses them.
 
 use super::{Book, BookError, Offer};
-use crate::decision::job::{DeadlineType, Request};
-use libra_units::{credits, cut, duration, memory};
+use crate::decision::job::{DeadlineType, Request, Shape};
+use libra_units::cut;
+use libra_units::duration::{self, NotADuration};
 use std::collections::HashMap;
 
 /// Letters and digits that nobody takes for one another.
@@ -37,14 +38,14 @@ impl Order {
     /// Reads `ask` or `1`, `hold:5m`, `drop:NUMBER` or a number.
     ///
     /// # Errors
-    /// What was expected.
-    pub fn parse(text: &str) -> Result<Order, String> {
+    /// What was given instead.
+    pub fn parse(text: &str) -> Result<Order, NoOrder> {
         let text = text.trim();
         if let Some(time) = text.strip_prefix("hold:") {
-            let seconds = duration::parse(time).map_err(|error| error.to_string())?;
+            let seconds = duration::parse(time).map_err(NoOrder::Time)?;
             return match seconds > 0.0 {
                 true => Ok(Order::Hold(seconds)),
-                false => Err("a quote is kept for more than 0 s".to_string()),
+                false => Err(NoOrder::NoTime),
             };
         }
         if let Some(number) = text.strip_prefix("drop:") {
@@ -57,14 +58,22 @@ impl Order {
     }
 }
 
-fn checked(number: &str) -> Result<String, String> {
+/// Not an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoOrder {
+    /// It is to be kept for what is no time.
+    Time(NotADuration),
+    /// It is to be kept for no time at all.
+    NoTime,
+    /// Not the number of a quote; shortened.
+    Number(String),
+}
+
+fn checked(number: &str) -> Result<String, NoOrder> {
     let number = number.trim().to_ascii_lowercase();
     match expiry(&number) {
         Some(_) => Ok(number),
-        None => Err(format!(
-            "'{}' is not the number of a quote; 'libra quote --hold 5m' gives one",
-            cut(&number)
-        )),
+        None => Err(NoOrder::Number(cut(&number))),
     }
 }
 
@@ -72,17 +81,15 @@ fn checked(number: &str) -> Result<String, String> {
 pub fn new_number(until: f64, bits: u128) -> String {
     // Rounded down: what is not kept any more has expired by its number as well.
     let seconds = until.max(0.0).floor() as u64;
-    let digits = |value: u128, count: usize| -> String {
+    let digits = |value: u128, count: usize| {
         (0..count)
             .rev()
-            .map(|place| char::from(DIGITS[(value >> (5 * place) & 31) as usize]))
-            .collect()
+            .map(move |place| char::from(DIGITS[(value >> (5 * place) & 31) as usize]))
     };
-    format!(
-        "{}-{}",
-        digits(u128::from(seconds), TIME_DIGITS),
-        digits(bits, SECRET_DIGITS)
-    )
+    digits(u128::from(seconds), TIME_DIGITS)
+        .chain(['-'])
+        .chain(digits(bits, SECRET_DIGITS))
+        .collect()
 }
 
 /// When the time of a number is over, Unix time; none where it is no number.
@@ -128,59 +135,48 @@ pub struct Kept {
     pub place: String,
 }
 
-/// Why a quote cannot be had or used; for the user.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+/// Why a quote cannot be had or used.
+#[derive(Debug, Clone, PartialEq)]
 pub enum NotKept {
     /// Not of this user, or not any more.
-    #[error(
-        "there is no quote {0} of yours: it was used or given back, or the server was restarted; ask for a new one"
-    )]
     Unknown(String),
     /// Its time is over.
-    #[error("quote {number} expired {} ago; ask for a new one", duration::show(*.ago))]
     Expired {
         /// Its number.
         number: String,
         /// Seconds.
         ago: f64,
     },
-    /// It was for something else.
-    #[error("quote {number} is for another job: {}; it is still kept", .differences.join(", "))]
+    /// It was for something else, and is still kept.
     Differs {
         /// Its number.
         number: String,
         /// What is not the same.
-        differences: Vec<String>,
+        differences: Vec<Difference>,
     },
     /// A node of its does not take jobs any more.
-    #[error(
-        "quote {number} is for node {node}, which takes no jobs now; try again, or ask for a new one"
-    )]
     NodeGone {
         /// Its number.
         number: String,
         /// The node.
         node: String,
     },
-    /// Longer than the site allows.
-    #[error("a quote is kept for at most {} here; ask for that or less", duration::show(*.0))]
+    /// Longer than the site allows: at most so many seconds.
     TooLong(f64),
-    /// The system has no random bits for its number.
-    #[error(
-        "the quote cannot be kept: no random number from /dev/urandom ({0}); tell the administrators"
-    )]
+    /// The system has no random bits for its number; what it said.
     NoSecret(String),
     /// The site keeps none.
-    #[error("no quotes are kept here (admission.longest-quote is 0)")]
     Never,
-    /// More than the site allows.
-    #[error(
-        "{0} quotes of yours are kept already, the most that one user may have; use one, or give one back"
-    )]
+    /// More than the site allows: so many are kept already.
     TooMany(usize),
     /// The book cannot.
-    #[error(transparent)]
-    Book(#[from] BookError),
+    Book(BookError),
+}
+
+impl From<BookError> for NotKept {
+    fn from(error: BookError) -> NotKept {
+        NotKept::Book(error)
+    }
 }
 
 /// What a site allows.
@@ -343,102 +339,114 @@ pub fn missing(number: &str, now: f64) -> NotKept {
     }
 }
 
+/// Something that is not the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// As it is asked for.
+    pub asked: Value,
+    /// As it was quoted, of the same kind.
+    pub quoted: Value,
+}
+
+/// A value that a quote has.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Seconds.
+    Estimate(f64),
+    /// Seconds from submission.
+    Deadline(f64),
+    /// Credits; infinite for no limit.
+    Budget(f64),
+    /// Credits a second.
+    PenaltyRate(f64),
+    /// Chunks, or nodes.
+    Chunks(u32),
+    /// Processors in each.
+    Processors(u32),
+    /// Bytes.
+    Memory(u64),
+    /// Hard or soft.
+    DeadlineType(DeadlineType),
+    /// Each chunk on a node of its own?
+    Scatter(bool),
+    /// Jobs of an array; none for a job that is none.
+    Array(Option<u32>),
+    /// Of [`Wanted::others`]: what it is, and its value.
+    Other(&'static str, String),
+}
+
 impl Wanted {
-    /// In what another job differs, in words.
-    pub fn differences(&self, other: &Wanted) -> Vec<String> {
+    /// In what another job differs.
+    pub fn differences(&self, other: &Wanted) -> Vec<Difference> {
         let mut found = differences(&self.request, &other.request);
         if self.array != other.array {
-            let jobs = |array: Option<u32>| match array {
-                None => "no array".to_string(),
-                Some(count) => format!("an array of {count}"),
-            };
-            found.push(format!(
-                "it is {} and the quote is for {}",
-                jobs(other.array),
-                jobs(self.array)
-            ));
+            found.push(Difference {
+                asked: Value::Array(other.array),
+                quoted: Value::Array(self.array),
+            });
         }
         for (name, quoted) in &self.others {
             let asked = (other.others.iter())
                 .find(|(known, _)| known == name)
                 .map_or("", |(_, value)| value.as_str());
             if asked != quoted {
-                let shown = |value: &str| match value {
-                    "" => "none".to_string(),
-                    value => cut(value),
-                };
-                found.push(difference(name, &shown(asked), &shown(quoted)));
+                found.push(Difference {
+                    asked: Value::Other(name, asked.to_string()),
+                    quoted: Value::Other(name, quoted.clone()),
+                });
             }
         }
         found
     }
 }
 
-fn difference(what: &str, asked: &str, quoted: &str) -> String {
-    format!("its {what} is {asked} and the quote's {quoted}")
+/// In what a request differs from a quoted one.
+pub fn differences(quoted: &Request, asked: &Request) -> Vec<Difference> {
+    values(quoted)
+        .into_iter()
+        .zip(values(asked))
+        .filter(|(quoted, asked)| !quoted.is_like(asked))
+        .map(|(quoted, asked)| Difference { asked, quoted })
+        .collect()
 }
 
-/// In what a request differs from a quoted one, in words.
-pub fn differences(quoted: &Request, asked: &Request) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut compare = |what: &str, old: f64, new: f64, show: &dyn Fn(f64) -> String| {
-        // A value may have been written down in milliseconds on its way.
-        let same = old == new || (old - new).abs() <= 1e-9 * old.abs().max(1.0);
-        if !same {
-            found.push(difference(what, &show(new), &show(old)));
+/// What a request has, in the order in which it is told.
+fn values(request: &Request) -> [Value; 9] {
+    let Request { terms, shape } = request;
+    let Shape {
+        chunks,
+        processors_per_chunk,
+        memory_per_chunk,
+        scatter,
+    } = *shape;
+    [
+        Value::Estimate(terms.estimate),
+        Value::Deadline(terms.deadline),
+        Value::Budget(terms.budget),
+        Value::PenaltyRate(terms.penalty_rate),
+        Value::Chunks(chunks),
+        Value::Processors(processors_per_chunk),
+        Value::Memory(memory_per_chunk),
+        Value::DeadlineType(terms.deadline_type),
+        Value::Scatter(scatter),
+    ]
+}
+
+impl Value {
+    /// A value may have been written down in milliseconds on its way.
+    fn is_like(&self, other: &Value) -> bool {
+        let near =
+            |old: f64, new: f64| old == new || (old - new).abs() <= 1e-9 * old.abs().max(1.0);
+        match (self, other) {
+            (Value::Estimate(old), Value::Estimate(new))
+            | (Value::Deadline(old), Value::Deadline(new))
+            | (Value::Budget(old), Value::Budget(new))
+            | (Value::PenaltyRate(old), Value::PenaltyRate(new)) => near(*old, *new),
+            // Counted in floating point on their way, as bytes of gigabytes are.
+            (Value::Memory(old), Value::Memory(new)) => near(*old as f64, *new as f64),
+            (old, new) => old == new,
         }
-    };
-    let (old, new) = (&quoted.terms, &asked.terms);
-    compare("estimate", old.estimate, new.estimate, &duration::exact);
-    compare(
-        "deadline from submission",
-        old.deadline,
-        new.deadline,
-        &duration::exact,
-    );
-    compare("budget", old.budget, new.budget, &credits);
-    compare("penalty rate", old.penalty_rate, new.penalty_rate, &credits);
-    let (old, new) = (&quoted.shape, &asked.shape);
-    let count = |count: f64| count.to_string();
-    let chunks = |shape: &crate::decision::job::Shape| f64::from(shape.chunks);
-    compare(
-        "number of chunks or nodes",
-        chunks(old),
-        chunks(new),
-        &count,
-    );
-    compare(
-        "number of processors in each",
-        f64::from(old.processors_per_chunk),
-        f64::from(new.processors_per_chunk),
-        &count,
-    );
-    compare(
-        "memory",
-        old.memory_per_chunk as f64,
-        new.memory_per_chunk as f64,
-        &|bytes| memory::show(bytes as u64),
-    );
-    if quoted.terms.deadline_type != asked.terms.deadline_type {
-        let word = |kind| match kind {
-            DeadlineType::Hard => "hard",
-            DeadlineType::Soft => "soft",
-        };
-        found.push(difference(
-            "deadline type",
-            word(asked.terms.deadline_type),
-            word(quoted.terms.deadline_type),
-        ));
     }
-    if old.scatter != new.scatter {
-        let word = |scatter| if scatter { "scattered" } else { "free" };
-        found.push(difference(
-            "placement",
-            word(new.scatter),
-            word(old.scatter),
-        ));
-    }
-    found
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The life of an accepted job: bound to an id, started, progressing, ended; or expired.
 
-use super::{Alarm, Book, BookError, Job, Phase, Place, check_name, check_seconds};
+use super::{Alarm, Book, BookError, Job, Named, Phase, Place, Unsound, check_name, check_seconds};
 use crate::decision::policy::Policy;
 use std::cmp::Reverse;
 
@@ -28,7 +28,7 @@ impl Book {
     /// When the token is unknown (its reservation may have expired) or the id is taken.
     pub fn bind(&mut self, token: u64, id: &str, now: f64) -> Result<(), BookError> {
         self.advance(check_seconds("now", now)?);
-        check_name("job id", id)?;
+        check_name(Named::Job, id)?;
         let key = self.key_of_token(token)?;
         match self.by_id.get(id) {
             Some(&holder) if holder == key => return Ok(()),
@@ -113,9 +113,7 @@ impl Book {
         let job = self.job(key);
         let chunks: u64 = nodes.iter().map(|(_, chunks)| u64::from(*chunks)).sum();
         if chunks != u64::from(job.request.shape.chunks) {
-            return Err(BookError::Unsound(
-                "the chunks of its places are not as many as it asked for",
-            ));
+            return Err(BookError::Unsound(Unsound::Chunks));
         }
         let like = job.places[0];
         let mut places = Vec::with_capacity(nodes.len());

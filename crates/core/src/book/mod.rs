@@ -17,6 +17,7 @@
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
 mod admit;
+mod error;
 pub mod figures;
 mod judge;
 pub mod kept;
@@ -33,19 +34,19 @@ mod snapshot;
 mod tests;
 
 use crate::decision::admission::Admission;
-use crate::decision::job::{OutOfRange, Request};
+use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
 use crate::decision::placement::Placement;
-use crate::decision::refusal::Refusal;
 use crate::decision::share::Standing;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
+pub use error::{BookError, Named, Unsound, Untaken};
 pub use life::Ending;
 pub use quote::Offer;
 pub use reconcile::{Differences, OLDEST_RECORDS};
-pub use snapshot::{JobRecord, NodeRecord, PlaceRecord, Snapshot};
+pub use snapshot::{JobRecord, NodeRecord, PlaceRecord, SNAPSHOT_VERSION, Snapshot};
 
 /// Longest name of a node and longest id of a job, in bytes.
 pub const LONGEST_NAME: usize = 255;
@@ -189,56 +190,6 @@ pub struct PlaceView<'a> {
     pub standing: Standing,
 }
 
-/// Why the book cannot do what it was asked. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum BookError {
-    /// The job was refused.
-    #[error("refused: {}", .0.reason)]
-    Refused(Box<Refusal>),
-    /// No job of that token or id.
-    #[error("there is no job {0}; it has ended, was cancelled, or its reservation expired")]
-    UnknownJob(String),
-    /// No node of that name.
-    #[error("there is no node '{0}'")]
-    UnknownNode(String),
-    /// The job is not on that node.
-    #[error("job '{id}' has no part on node '{node}'")]
-    NotOnNode {
-        /// The job.
-        id: String,
-        /// The node.
-        node: String,
-    },
-    /// A record that contradicts itself.
-    #[error("{0}")]
-    Unsound(&'static str),
-    /// The id belongs to another job already.
-    #[error("the id '{0}' is taken by another job")]
-    IdTaken(String),
-    /// A name that cannot be one.
-    #[error("a {what} has 1 to 255 bytes and no control characters, this one has {bytes} bytes")]
-    Name {
-        /// Node name or job id.
-        what: &'static str,
-        /// Its length.
-        bytes: usize,
-    },
-    /// A value is out of range.
-    #[error(transparent)]
-    OutOfRange(#[from] OutOfRange),
-    /// A time or a processor time that is none.
-    #[error("{what} is {value}, expected seconds, 0 or more")]
-    Time {
-        /// Which.
-        what: &'static str,
-        /// What was given.
-        value: f64,
-    },
-    /// A snapshot that cannot be read.
-    #[error("the snapshot cannot be read: {0}")]
-    Snapshot(String),
-}
-
 impl Book {
     /// An empty book. `provisional`: seconds for which an acceptance holds without an id.
     pub fn new(admission: Admission, provisional: f64) -> Book {
@@ -277,7 +228,7 @@ impl Book {
         spec: NodeSpec,
         available: bool,
     ) -> Result<(), BookError> {
-        check_name("node name", name)?;
+        check_name(Named::Node, name)?;
         spec.check()?;
         match self.by_name.get(name) {
             Some(&index) => {
@@ -458,7 +409,7 @@ impl Book {
         self.by_token
             .get(&token)
             .copied()
-            .ok_or_else(|| BookError::UnknownJob(format!("with token {token}")))
+            .ok_or(BookError::UnknownToken(token))
     }
 
     /// A key from `by_id` or `by_token` always names a job.
@@ -471,7 +422,7 @@ impl Book {
     }
 }
 
-fn check_name(what: &'static str, name: &str) -> Result<(), BookError> {
+fn check_name(what: Named, name: &str) -> Result<(), BookError> {
     if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
         return Err(BookError::Name {
             what,

@@ -13,6 +13,7 @@ use crate::decision::curve::Judged;
 use crate::decision::job::Request;
 use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
+use crate::decision::refusal::Category;
 use std::cmp::Reverse;
 
 /// What a request would be sold for.
@@ -92,7 +93,7 @@ impl Book {
         let refused = Judged {
             price: 0.0,
             share: None,
-            refused: Some("invalid"),
+            refused: Some(Category::Invalid),
         };
         let Some(count) = array else {
             return judge(each);
@@ -187,7 +188,7 @@ impl Book {
                 let key = self.key_of_token(token)?;
                 match self.job(key).phase {
                     Phase::Provisional => Ok(key),
-                    _ => Err(BookError::UnknownJob(format!("with token {token}"))),
+                    _ => Err(BookError::UnknownToken(token)),
                 }
             })
             .collect()

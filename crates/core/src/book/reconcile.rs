@@ -8,7 +8,7 @@
 //! - a job that left the book after they were taken does not come back,
 //! - a node keeps what it holds, whatever the records say of its size.
 
-use super::{Book, BookError, JobRecord, NodeRecord, Phase, Snapshot, check_seconds};
+use super::{Book, BookError, JobRecord, NodeRecord, Phase, Snapshot, Untaken, check_seconds};
 use crate::decision::node::NodeSpec;
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 pub const OLDEST_RECORDS: f64 = 600.0;
 
 /// What reconciling changed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Differences {
     /// Jobs that the batch system does not have any more; their shares are free.
     pub vanished: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Differences {
     /// Jobs that the book did not know.
     pub found: Vec<String>,
     /// Records that could not be taken, with the reason.
-    pub problems: Vec<String>,
+    pub problems: Vec<Untaken>,
 }
 
 impl Book {
@@ -38,10 +38,7 @@ impl Book {
         self.advance(check_seconds("now", now)?);
         let taken = check_seconds("now", records.now)?;
         if self.now - taken > OLDEST_RECORDS {
-            return Err(BookError::Snapshot(format!(
-                "it is {:.0} s old, expected at most {OLDEST_RECORDS:.0} s",
-                self.now - taken
-            )));
+            return Err(BookError::TooOld(self.now - taken));
         }
         let mut differences = Differences {
             problems: self.set_nodes(&records.nodes),
@@ -75,7 +72,7 @@ impl Book {
             let id = record.id.clone().unwrap_or_default();
             match self.restore(record) {
                 Ok(()) => differences.found.push(id),
-                Err(error) => differences.problems.push(format!("job {id}: {error}")),
+                Err(error) => (differences.problems).push(Untaken::job(Some(&id), error)),
             }
         }
         for record in &records.jobs {
@@ -86,7 +83,7 @@ impl Book {
 
     /// Declares nodes or changes them, as [`Book::set_node`]; those that are not among them are closed. No
     /// nodes at all change nothing. Returns what could not be taken, with the reason.
-    pub fn set_nodes(&mut self, records: &[NodeRecord]) -> Vec<String> {
+    pub fn set_nodes(&mut self, records: &[NodeRecord]) -> Vec<Untaken> {
         let mut problems = Vec::new();
         for node in records {
             let spec = NodeSpec {
@@ -95,7 +92,7 @@ impl Book {
                 memory: node.memory.unwrap_or(NodeSpec::MEMORY_UNLIMITED),
             };
             if let Err(error) = self.set_node(&node.name, spec, node.available) {
-                problems.push(format!("node '{}': {error}", node.name));
+                problems.push(Untaken::node(&node.name, error));
             }
         }
         if records.is_empty() {

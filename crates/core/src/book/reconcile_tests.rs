@@ -59,7 +59,7 @@ fn what_happened_since_the_records_were_taken_stands() {
     assert_eq!(differences, Differences::default());
     assert!(!book.contains("1") && book.contains("2"));
     let old = book.reconcile(&records, 5.0 + OLDEST_RECORDS + 1.0);
-    assert!(matches!(old, Err(BookError::Snapshot(_))));
+    assert!(matches!(old, Err(BookError::TooOld(_))));
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! The book as text, and the book from text: after a restart of the server the batch system's own
 //! job records say what was sold, and the book is built from them again.
 
-use super::{Book, BookError, Job, Phase, Place, check_name, check_seconds};
+use super::{
+    Book, BookError, Job, Named, Phase, Place, Unsound, Untaken, check_name, check_seconds,
+};
 use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
 use crate::decision::share::Standing;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// The only version so far.
-const VERSION: u32 = 1;
+/// The only version of a snapshot so far.
+pub const SNAPSHOT_VERSION: u32 = 1;
 
 /// Largest token that is read: 2^53, which every reader of JSON keeps exact. Tokens count up from
 /// the largest, and must not run out.
@@ -112,7 +114,7 @@ impl Book {
         let mut jobs: Vec<&Job> = self.jobs.iter().flatten().collect();
         jobs.sort_by_key(|job| job.token);
         Snapshot {
-            version: VERSION,
+            version: SNAPSHOT_VERSION,
             now: self.now,
             nodes: self
                 .nodes
@@ -161,12 +163,9 @@ impl Book {
     ///
     /// # Errors
     /// When the snapshot as a whole cannot be taken; the book is as it was then.
-    pub fn rebuild(&mut self, snapshot: &Snapshot) -> Result<Vec<String>, BookError> {
-        if snapshot.version != VERSION {
-            return Err(BookError::Snapshot(format!(
-                "it has version {}, expected {VERSION}",
-                snapshot.version
-            )));
+    pub fn rebuild(&mut self, snapshot: &Snapshot) -> Result<Vec<Untaken>, BookError> {
+        if snapshot.version != SNAPSHOT_VERSION {
+            return Err(BookError::SnapshotVersion(snapshot.version));
         }
         let mut book = Book::new(self.admission, self.provisional);
         book.count_sold = self.count_sold;
@@ -186,13 +185,12 @@ impl Book {
                 memory: node.memory.unwrap_or(NodeSpec::MEMORY_UNLIMITED),
             };
             if let Err(error) = book.set_node(&node.name, spec, node.available) {
-                problems.push(format!("node '{}': {error}", node.name));
+                problems.push(Untaken::node(&node.name, error));
             }
         }
         for job in &snapshot.jobs {
             if let Err(error) = book.restore(job) {
-                let id = job.id.as_deref().unwrap_or("without id");
-                problems.push(format!("job {id}: {error}"));
+                problems.push(Untaken::job(job.id.as_deref(), error));
             }
         }
         *self = book;
@@ -209,15 +207,13 @@ impl Book {
         check_seconds("submitted", record.submitted)?;
         check_seconds("price", record.price)?;
         if record.places.is_empty() {
-            return Err(BookError::Unsound("it is on no node"));
+            return Err(BookError::Unsound(Unsound::OnNoNode));
         }
         if record.id.is_none() && record.phase != Phase::Provisional {
-            return Err(BookError::Unsound(
-                "it has no id, and only a reservation has none",
-            ));
+            return Err(BookError::Unsound(Unsound::NoId));
         }
         if let Some(id) = &record.id {
-            check_name("job id", id)?;
+            check_name(Named::Job, id)?;
             if self.by_id.contains_key(id) {
                 return Err(BookError::IdTaken(id.clone()));
             }
@@ -231,11 +227,11 @@ impl Book {
             .into());
         }
         if self.by_token.contains_key(&record.token) {
-            return Err(BookError::IdTaken(format!("token {}", record.token)));
+            return Err(BookError::TokenTaken(record.token));
         }
         let mut chunks_on: HashMap<&str, u32> = HashMap::new();
         for place in &record.places {
-            check_name("node name", &place.node)?;
+            check_name(Named::Node, &place.node)?;
             check_seconds("cput", place.cput)?;
             check_seconds("delay", place.delay)?;
             if !(0.0..=1.0).contains(&place.share) || !(0.0..=1.0).contains(&place.sold) {
@@ -259,9 +255,7 @@ impl Book {
         if chunks_on.values().map(|c| u64::from(*c)).sum::<u64>()
             != u64::from(record.request.shape.chunks)
         {
-            return Err(BookError::Unsound(
-                "the chunks of its places are not as many as it asked for",
-            ));
+            return Err(BookError::Unsound(Unsound::Chunks));
         }
         let token = match record.token {
             0 => {

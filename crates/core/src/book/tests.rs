@@ -2,6 +2,7 @@ use super::*;
 use crate::decision::allotment::{Claim, Shortage, Spare, allot};
 use crate::decision::job::{DeadlineType, Terms};
 use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
+use crate::decision::refusal::Category;
 use proptest::prelude::*;
 
 fn book(nodes: usize) -> Book {
@@ -28,7 +29,7 @@ fn two_submissions_in_a_row_do_not_both_get_the_last_share() {
     book.admit(&half(), 0.0).expect("first half");
     book.admit(&half(), 0.0).expect("second half");
     let refused = book.admit(&half(), 0.0).expect_err("a third half");
-    assert!(matches!(refused, BookError::Refused(_)), "{refused}");
+    assert!(matches!(refused, BookError::Refused(_)), "{refused:?}");
     assert_eq!(book.job_count(), 2);
 }
 
@@ -43,7 +44,7 @@ fn a_reservation_without_an_id_expires_and_one_with_an_id_stays() {
     assert_eq!(book.job_count(), 1);
     assert_eq!(book.places("1.server").expect("still there").len(), 1);
     let late = book.bind(bound.token + 1, "2.server", 32.0);
-    assert!(matches!(late, Err(BookError::UnknownJob(_))));
+    assert!(matches!(late, Err(BookError::UnknownToken(_))));
 }
 
 #[test]
@@ -84,7 +85,7 @@ fn new_terms_are_taken_only_where_they_fit() {
     }
     let hurry = Terms::hard(10.0, 15.0, 100.0);
     let refused = book.modify("1", &hurry, 0.0).expect_err("node is full");
-    assert!(matches!(&refused, BookError::Refused(r) if r.reason.category() == "share"));
+    assert!(matches!(&refused, BookError::Refused(r) if r.reason.category() == Category::Share));
     assert_eq!(book.committed("n0").expect("node"), 1.0);
     book.ended("2", 1.0).expect("known");
     book.modify("1", &hurry, 1.0).expect("room now");
@@ -276,7 +277,7 @@ fn a_delay_that_was_accepted_buys_no_room_for_new_terms() {
     // The soft one runs towards 16 s at 0.5. With a hard deadline at 10 s it needs 0.8.
     let refused = book.modify("soft", &Terms::hard(8.0, 10.0, 80.0), 0.0);
     assert!(
-        matches!(&refused, Err(BookError::Refused(r)) if r.reason.category() == "share"),
+        matches!(&refused, Err(BookError::Refused(r)) if r.reason.category() == Category::Share),
         "{refused:?}"
     );
     // At 11 s a deadline of 10 s has passed, whatever was accepted.
@@ -297,7 +298,7 @@ fn a_job_that_was_taken_in_spite_of_its_estimate_may_be_given_more_time() {
     start(&mut book, "1", Terms::hard(40.0, 50.0, 1000.0), 0.0);
     let refused = book.modify("1", &Terms::hard(40.0, 20.0, 1000.0), 1.0);
     assert!(
-        matches!(&refused, Err(BookError::Refused(r)) if r.reason.category() == "deadline"),
+        matches!(&refused, Err(BookError::Refused(r)) if r.reason.category() == Category::Deadline),
         "{refused:?}"
     );
 }
@@ -454,7 +455,7 @@ proptest! {
                 }
                 _ => {
                     let snapshot = book.snapshot();
-                    prop_assert_eq!(book.rebuild(&snapshot).expect("sound"), Vec::<String>::new());
+                    prop_assert_eq!(book.rebuild(&snapshot).expect("sound"), Vec::<Untaken>::new());
                 }
             }
             for node in 0..book.nodes.len() {

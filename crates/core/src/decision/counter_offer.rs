@@ -13,8 +13,6 @@
 use super::TOLERANCE;
 use super::job::{LARGEST_AMOUNT, LONGEST, Request};
 use super::node::{Cluster, NodeView};
-use libra_units::{credits, duration};
-use std::fmt;
 
 /// One change that makes the request acceptable.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,40 +83,6 @@ impl CounterOffer {
             CounterOffer::Jobs { chunks, .. } => changed.shape.chunks = chunks,
         }
         changed
-    }
-}
-
-impl fmt::Display for CounterOffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            CounterOffer::Deadline { deadline, price } => write!(
-                f,
-                "deadline={} (costs {})",
-                duration::exact(deadline),
-                credits(price)
-            ),
-            CounterOffer::Budget { budget } => write!(f, "budget={}", credits(budget)),
-            CounterOffer::Processors {
-                chunks,
-                processors_per_chunk,
-                estimate,
-                price,
-            } => {
-                if chunks > 1 {
-                    write!(f, "chunks={chunks},")?;
-                }
-                write!(
-                    f,
-                    "processors={processors_per_chunk},estimate={} (costs {})",
-                    duration::exact(estimate),
-                    credits(price)
-                )
-            }
-            CounterOffer::Jobs { jobs, price, .. } => {
-                let what = if jobs == 1 { "job" } else { "jobs" };
-                write!(f, "an array of {jobs} {what} (costs {})", credits(price))
-            }
-        }
     }
 }
 
@@ -460,7 +424,7 @@ mod tests {
     use crate::decision::node::{JobOnNode, NodeSpec, PlainNode};
     use crate::decision::placement::{self, Placement};
     use crate::decision::policy::{AnyPolicy, LibraSla};
-    use crate::decision::refusal::Refusal;
+    use crate::decision::refusal::{Category, Refusal};
     use crate::decision::share::ShareRule;
 
     fn node(processors: f64, memory: u64) -> PlainNode {
@@ -484,9 +448,23 @@ mod tests {
         *judged.expect_err("it is refused")
     }
 
-    fn texts(refusal: &Refusal) -> Vec<String> {
-        let offers = refusal.counter_offers.iter();
-        offers.map(CounterOffer::to_string).collect()
+    /// What is offered, with prices to hundredths of a credit.
+    fn offers(refusal: &Refusal) -> Vec<CounterOffer> {
+        let cents = |price: f64| (price * 100.0).round() / 100.0;
+        let mut offers = refusal.counter_offers.clone();
+        for offer in &mut offers {
+            match offer {
+                CounterOffer::Budget { .. } => {}
+                CounterOffer::Deadline { price, .. }
+                | CounterOffer::Processors { price, .. }
+                | CounterOffer::Jobs { price, .. } => *price = cents(*price),
+            }
+        }
+        offers
+    }
+
+    fn later(deadline: f64, price: f64) -> CounterOffer {
+        CounterOffer::Deadline { deadline, price }
     }
 
     /// Two processes of 4 s are 8 s of work, which no processor does in 5 s.
@@ -494,14 +472,14 @@ mod tests {
     fn where_the_work_does_not_fit_on_fewer_processors_none_are_offered() {
         let nodes = [node(1.0, NodeSpec::MEMORY_UNLIMITED)];
         let refusal = refused(&Admission::default(), &nodes, &processors(4.0, 5.0, 2));
-        assert_eq!(texts(&refusal), ["deadline=8 (costs 9)"]);
+        assert_eq!(offers(&refusal), [later(8.0, 9.0)]);
     }
 
     #[test]
     fn more_processors_than_there_are_are_never_offered() {
         let nodes = [node(2.0, NodeSpec::MEMORY_UNLIMITED)];
         let refusal = refused(&Admission::default(), &nodes, &processors(2.0, 20.0, 64));
-        assert_eq!(texts(&refusal), ["deadline=64 (costs 130)"]);
+        assert_eq!(offers(&refusal), [later(64.0, 130.0)]);
     }
 
     #[test]
@@ -515,13 +493,16 @@ mod tests {
         };
         // Three chunks have memory: 140 s of work on six processors.
         let refusal = refused(&Admission::default(), &memory, &request);
-        assert_eq!(
-            texts(&refusal),
-            ["chunks=3,processors=2,estimate=23.34 (costs 142.84)"]
-        );
+        let fewer = CounterOffer::Processors {
+            chunks: 3,
+            processors_per_chunk: 2,
+            estimate: 23.34,
+            price: 142.84,
+        };
+        assert_eq!(offers(&refusal), [fewer]);
         request.terms.deadline = 20.0;
         let refusal = refused(&Admission::default(), &memory, &request);
-        assert_eq!(texts(&refusal), [""; 0], "23.34 s are not done in 20 s");
+        assert_eq!(offers(&refusal), [], "23.34 s are not done in 20 s");
     }
 
     #[test]
@@ -532,10 +513,12 @@ mod tests {
         let mut scratch = vec![Placement::EMPTY; placement::room(&all, 1)];
         let judged = <Admission>::default().judge_jobs(&nodes[..], &all, 6, &mut scratch);
         let refusal = judged.expect_err("four halves fit");
-        assert_eq!(
-            texts(&refusal),
-            ["deadline=30 (costs 62)", "an array of 4 jobs (costs 42)"]
-        );
+        let fewer = CounterOffer::Jobs {
+            jobs: 4,
+            chunks: 4,
+            price: 42.0,
+        };
+        assert_eq!(offers(&refusal), [later(30.0, 62.0), fewer]);
     }
 
     #[test]
@@ -564,7 +547,7 @@ mod tests {
         let nodes = [node];
         let request = Request::single(Terms::hard(10.0, 20.0, 11.0));
         let refusal = refused(&admission, &nodes, &request);
-        assert_eq!(refusal.reason.category(), "return");
+        assert_eq!(refusal.reason.category(), Category::Return);
         let budget = (refusal.counter_offers.iter()).find_map(|offer| match offer {
             CounterOffer::Budget { budget } => Some(*budget),
             _ => None,

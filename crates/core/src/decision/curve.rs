@@ -9,6 +9,7 @@ use super::node::Cluster;
 use super::placement::{self, Placement};
 use super::policy::Policy;
 use super::pricing::Pricing;
+use super::refusal::Category;
 
 /// So many deadlines are judged, about: two that round to the same are one.
 pub const POINTS: usize = 32;
@@ -26,8 +27,8 @@ pub struct Judged {
     pub price: f64,
     /// The largest share of a processor that a slot of it gets; none where it is refused.
     pub share: Option<f64>,
-    /// Category of the refusal, see [`super::refusal::Reason::category`]; none where it is accepted.
-    pub refused: Option<&'static str>,
+    /// Category of the refusal; none where it is accepted.
+    pub refused: Option<Category>,
 }
 
 /// A deadline, judged.
@@ -184,10 +185,10 @@ mod tests {
             &[node(1.0)],
             &Request::single(Terms::hard(10.0, 20.0, 11.1)),
         );
-        assert_eq!(dear[0].judged.refused, Some("deadline"));
+        assert_eq!(dear[0].judged.refused, Some(Category::Deadline));
         assert!((9.8..10.0).contains(&first.deadline), "{first:?}");
         // Feasible, and too dear: 10 + 10 / 10.1 is more than 10.7.
-        assert_eq!(points[1].judged.refused, Some("budget"));
+        assert_eq!(points[1].judged.refused, Some(Category::Budget));
         assert!((10.0..10.2).contains(&points[1].deadline), "{points:?}");
         let asked = points.iter().find(|point| point.deadline == 20.0);
         let judged = asked.expect("the asked one").judged;
@@ -205,7 +206,7 @@ mod tests {
         let points = of(&[node(1.0)], &request);
         assert!((24..=40).contains(&points.len()), "{}", points.len());
         assert!(points.iter().all(|point| point.judged.refused.is_some()));
-        assert!(of(&[], &request)[0].judged.refused == Some("no-node"));
+        assert!(of(&[], &request)[0].judged.refused == Some(Category::NoNode));
         request.terms.deadline = -1.0;
         assert_eq!(of(&[node(1.0)], &request), []);
     }
@@ -218,7 +219,7 @@ mod tests {
             true => Judged {
                 price: 0.0,
                 share: None,
-                refused: Some("partition"),
+                refused: Some(Category::Partition),
             },
             false => admission.appraise(&[node(1.0)][..], request),
         });

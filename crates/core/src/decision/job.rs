@@ -199,8 +199,7 @@ impl Request {
 }
 
 /// A value outside its range.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{field} is {value}, expected {expected}")]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct OutOfRange {
     /// The field, as users write it.
     pub field: &'static str,
@@ -212,7 +211,7 @@ pub struct OutOfRange {
 
 /// JSON has no infinity, and a number that stands for 'no limit' is misread sooner or later.
 mod budget_or_unlimited {
-    use serde::de::{Deserializer, Error, Visitor};
+    use serde::de::{Deserializer, Error, Unexpected, Visitor};
     use serde::ser::Serializer;
     use std::fmt;
 
@@ -243,9 +242,7 @@ mod budget_or_unlimited {
             fn visit_str<E: Error>(self, word: &str) -> Result<f64, E> {
                 match word {
                     "unlimited" => Ok(f64::INFINITY),
-                    _ => Err(E::custom(format!(
-                        "budget is '{word}', expected credits or 'unlimited'"
-                    ))),
+                    _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
                 }
             }
         }

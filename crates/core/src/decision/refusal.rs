@@ -1,21 +1,28 @@
-//! Why a job was refused: a category, the evidence in numbers, and a text for the user.
+//! Why a job was refused: a category, and the evidence in numbers. Sentences are made of it elsewhere (`libra_wording::refusal`).
 
 use super::counter_offer::CounterOffer;
 use super::job::OutOfRange;
 use super::policy::Obstacle;
-use libra_units::{credits, duration, memory, processors_apart};
-use std::fmt;
+use serde::{Serialize, Serializer};
 
-/// A refusal and what would be accepted instead.
+/// A refusal and what would be accepted instead. `N` names nodes, as in [`Reason`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
+pub struct Refusal<N = usize> {
     /// Why not.
-    pub reason: Reason,
+    pub reason: Reason<N>,
     /// What would be accepted now, submitted as is; may be empty.
     pub counter_offers: Vec<CounterOffer>,
 }
 
-impl Refusal {
+impl<N> Refusal<N> {
+    /// The same with other names of its nodes.
+    pub fn named<M>(self, name: impl FnOnce(N) -> M) -> Refusal<M> {
+        Refusal {
+            reason: self.reason.named(name),
+            counter_offers: self.counter_offers,
+        }
+    }
+
     /// Counts the times in it from so many seconds earlier: what was judged was what is left then of a deadline of
     /// `asked` seconds.
     pub fn later_by(&mut self, seconds: f64, asked: f64) {
@@ -32,9 +39,99 @@ impl Refusal {
     }
 }
 
-/// Category and evidence.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Reason {
+/// What kind of a reason it is, for programs: each has a word that stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Category {
+    /// A value is not one that can be judged.
+    Invalid,
+    /// It costs more than its budget.
+    Budget,
+    /// Its account has not enough, or there is none.
+    Funds,
+    /// Even whole processors would end it too late.
+    Deadline,
+    /// No node has enough processors left.
+    Share,
+    /// No node has enough memory left.
+    Memory,
+    /// No node has enough time left before a deadline.
+    Time,
+    /// Somebody would be late on every node.
+    Risk,
+    /// Penalties would outweigh what it brings.
+    Return,
+    /// Not all of its chunks, nodes or jobs fit.
+    Chunks,
+    /// No node takes such jobs.
+    NoNode,
+    /// The partition does not take such jobs. This one and those below are never said by a decision, but by who asks it.
+    Partition,
+    /// It came without terms, and the site wants them.
+    NoTerms,
+    /// What it asks for is not understood, or cannot be had with a deadline.
+    Request,
+    /// Libra itself could not judge it.
+    Fault,
+}
+
+impl Category {
+    /// All of them, in their order.
+    pub const ALL: [Category; 15] = [
+        Category::Invalid,
+        Category::Budget,
+        Category::Funds,
+        Category::Deadline,
+        Category::Share,
+        Category::Memory,
+        Category::Time,
+        Category::Risk,
+        Category::Return,
+        Category::Chunks,
+        Category::NoNode,
+        Category::Partition,
+        Category::NoTerms,
+        Category::Request,
+        Category::Fault,
+    ];
+
+    /// Its word, which stays the same.
+    pub fn word(self) -> &'static str {
+        match self {
+            Category::Invalid => "invalid",
+            Category::Budget => "budget",
+            Category::Funds => "funds",
+            Category::Deadline => "deadline",
+            Category::Share => "share",
+            Category::Memory => "memory",
+            Category::Time => "time",
+            Category::Risk => "risk",
+            Category::Return => "return",
+            Category::Chunks => "chunks",
+            Category::NoNode => "no-node",
+            Category::Partition => "partition",
+            Category::NoTerms => "no-terms",
+            Category::Request => "request",
+            Category::Fault => "fault",
+        }
+    }
+
+    /// By its word.
+    pub fn of_word(word: &str) -> Option<Category> {
+        Category::ALL.into_iter().find(|known| known.word() == word)
+    }
+}
+
+impl Serialize for Category {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.word())
+    }
+}
+
+/// Why, with the evidence in numbers; serialized, the evidence alone. `N` names a node: its index in the cluster that was judged, or
+/// whatever tells it apart outside of that.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Reason<N = usize> {
     /// A value is not one that can be judged.
     Invalid(OutOfRange),
     /// The job costs more than its budget.
@@ -72,7 +169,7 @@ pub enum Reason {
         /// Processors that are free on it.
         free: f64,
         /// That node.
-        node: usize,
+        node: N,
     },
     /// No node has enough memory left for one chunk.
     Memory {
@@ -81,7 +178,7 @@ pub enum Reason {
         /// Bytes free on the node with most.
         free: u64,
         /// That node.
-        node: usize,
+        node: N,
     },
     /// Before some deadline no node has enough time left for one chunk and all that was promised.
     Time {
@@ -90,14 +187,14 @@ pub enum Reason {
         /// Processor seconds that are free before it.
         free: f64,
         /// That node.
-        node: usize,
+        node: N,
     },
     /// On every node somebody is late or would be.
     Risk {
         /// Seconds of delay on the node with the least.
         delay: f64,
         /// That node.
-        node: usize,
+        node: N,
     },
     /// On every node the penalties to others would outweigh what the job brings.
     Return {
@@ -106,7 +203,7 @@ pub enum Reason {
         /// Its return without.
         without: f64,
         /// That node.
-        node: usize,
+        node: N,
     },
     /// Some chunks fit, but not all of them.
     Chunks {
@@ -119,25 +216,67 @@ pub enum Reason {
     NoNode,
 }
 
-impl Reason {
-    /// A word for machines, stable: `invalid`, `budget`, `funds`, `deadline`, `share`, `memory`, `time`,
-    /// `risk`, `return`, `chunks`, `no-node`.
-    pub fn category(&self) -> &'static str {
+impl<N> Reason<N> {
+    /// What kind of a reason it is.
+    pub fn category(&self) -> Category {
         match self {
-            Reason::Invalid(_) => "invalid",
-            Reason::Budget { .. } => "budget",
-            Reason::Funds { .. } | Reason::Cover { .. } => "funds",
-            Reason::Deadline { .. } => "deadline",
-            Reason::Share { .. } => "share",
-            Reason::Memory { .. } => "memory",
-            Reason::Time { .. } => "time",
-            Reason::Risk { .. } => "risk",
-            Reason::Return { .. } => "return",
-            Reason::Chunks { .. } => "chunks",
-            Reason::NoNode => "no-node",
+            Reason::Invalid(_) => Category::Invalid,
+            Reason::Budget { .. } => Category::Budget,
+            Reason::Funds { .. } | Reason::Cover { .. } => Category::Funds,
+            Reason::Deadline { .. } => Category::Deadline,
+            Reason::Share { .. } => Category::Share,
+            Reason::Memory { .. } => Category::Memory,
+            Reason::Time { .. } => Category::Time,
+            Reason::Risk { .. } => Category::Risk,
+            Reason::Return { .. } => Category::Return,
+            Reason::Chunks { .. } => Category::Chunks,
+            Reason::NoNode => Category::NoNode,
         }
     }
 
+    /// The same with another name of its node.
+    pub fn named<M>(self, name: impl FnOnce(N) -> M) -> Reason<M> {
+        match self {
+            Reason::Invalid(error) => Reason::Invalid(error),
+            Reason::Budget { price, budget } => Reason::Budget { price, budget },
+            Reason::Funds { budget, available } => Reason::Funds { budget, available },
+            Reason::Cover { price, available } => Reason::Cover { price, available },
+            Reason::Deadline { fastest, deadline } => Reason::Deadline { fastest, deadline },
+            Reason::Share { needed, free, node } => Reason::Share {
+                needed,
+                free,
+                node: name(node),
+            },
+            Reason::Memory { needed, free, node } => Reason::Memory {
+                needed,
+                free,
+                node: name(node),
+            },
+            Reason::Time { needed, free, node } => Reason::Time {
+                needed,
+                free,
+                node: name(node),
+            },
+            Reason::Risk { delay, node } => Reason::Risk {
+                delay,
+                node: name(node),
+            },
+            Reason::Return {
+                with,
+                without,
+                node,
+            } => Reason::Return {
+                with,
+                without,
+                node: name(node),
+            },
+            Reason::Chunks { asked, fit } => Reason::Chunks { asked, fit },
+            Reason::NoNode => Reason::NoNode,
+        }
+    }
+}
+
+impl Reason {
     /// The reason that one node gave. `deadline`: what was asked for, seconds.
     pub(crate) fn from_obstacle(obstacle: Obstacle, node: usize, deadline: f64) -> Reason {
         match obstacle {
@@ -155,70 +294,5 @@ impl Reason {
                 node,
             },
         }
-    }
-
-    /// The text for the user; `name` gives the name of a node.
-    pub fn text(&self, name: impl Fn(usize) -> String) -> String {
-        match *self {
-            Reason::Invalid(error) => error.to_string(),
-            Reason::Budget { price, budget } => format!(
-                "the job costs {} credits and the budget is {}",
-                credits(price),
-                credits(budget)
-            ),
-            Reason::Funds { budget, available } => format!(
-                "the budget is {} credits and the account has {} available",
-                credits(budget),
-                credits(available)
-            ),
-            Reason::Cover { price, available } => format!(
-                "the job costs {} credits and the account has {} available",
-                credits(price),
-                credits(available)
-            ),
-            Reason::Deadline { fastest, deadline } => format!(
-                "a processor of its own would need {} and the deadline is {}",
-                duration::show(fastest),
-                duration::show(deadline)
-            ),
-            Reason::Share { needed, free, node } => {
-                let (needed, free) = processors_apart(needed, free);
-                format!(
-                    "it needs {needed} processors until its deadline and {}, the node that comes nearest, has {free} left",
-                    name(node)
-                )
-            }
-            Reason::Memory { needed, free, node } => format!(
-                "it needs {} of memory and {}, the node that comes nearest, has {} left",
-                memory::show(needed),
-                name(node),
-                memory::show(free)
-            ),
-            Reason::Time { needed, free, node } => format!(
-                "beside what was promised to others it needs {} of processor time and {}, the node that comes nearest, has {} left before its deadline",
-                duration::show(needed),
-                name(node),
-                duration::show(free)
-            ),
-            Reason::Risk { delay, node } => format!(
-                "somebody would be late on every node; on {}, the one that comes nearest, by {} or more",
-                name(node),
-                duration::show(delay)
-            ),
-            Reason::Return { node, .. } => format!(
-                "on every node the penalties to others would outweigh its budget; {} comes nearest",
-                name(node)
-            ),
-            Reason::Chunks { asked, fit } => {
-                format!("it asks for {asked} chunks and {fit} of them would fit now")
-            }
-            Reason::NoNode => "no node takes new jobs now".to_string(),
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text(|node| format!("node {node}")))
     }
 }

@@ -248,8 +248,8 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         let acceptance = match verdict {
             Ok(acceptance) => acceptance,
             Err(reason) => {
-                let reason =
-                    reason.unwrap_or_else(|| admission.reason(&cluster, &request).category());
+                let reason = reason
+                    .unwrap_or_else(|| admission.reason(&cluster, &request).category().word());
                 self.observer.outcome(&Outcome {
                     index,
                     job,

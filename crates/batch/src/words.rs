@@ -1,0 +1,269 @@
+//! What a batch system's users are told: accepted on these terms, refused and why, ended in time or not. Sentences are made here, of
+//! [`super::verdict`], and never read.
+//!
+//! The same words everywhere; how something is asked for differs, so each batch system writes counter-offers in its
+//! own way.
+
+use super::verdict::{Fault, Problem, Refused, Verdict};
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::refusal::{Category, Reason};
+use libra_core::sold::Sold;
+use libra_units::{credits, duration, percent};
+use libra_wording::{errors, refusal as wording};
+use std::fmt::Write;
+
+/// A counter-offer as it is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Written {
+    /// To be typed, with what it costs.
+    pub text: String,
+    /// It changes nothing that a list of terms has no word for: a deadline, a budget, or processors of one process on one node and their
+    /// estimate. Whoever knows no more of jobs than that can take it.
+    pub as_terms: bool,
+}
+
+impl Written {
+    /// As [`wording::offer`] has it, for who asks for jobs by a list of terms.
+    pub fn as_list(offer: &CounterOffer) -> Written {
+        Written {
+            text: wording::offer(offer),
+            as_terms: match offer {
+                CounterOffer::Deadline { .. } | CounterOffer::Budget { .. } => true,
+                CounterOffer::Processors { chunks, .. } => *chunks == 1,
+                CounterOffer::Jobs { .. } => false,
+            },
+        }
+    }
+}
+
+/// How a counter-offer is written to be submitted; none where it cannot be asked for.
+pub type WriteOffer<'a> = &'a dyn Fn(&CounterOffer) -> Option<Written>;
+
+/// What was sold. `price`: for all jobs of an array. `pinned`: will it run on just these nodes?
+pub fn accepted(sold: &Sold, price: f64, pinned: bool) -> String {
+    let terms = &sold.request.terms;
+    let slots = sold.request.shape.slots();
+    let each = match slots {
+        1 => "a processor".to_string(),
+        slots => format!("each of {slots} processors"),
+    };
+    let jobs = match sold.count {
+        1 => String::new(),
+        count => format!("{count} jobs, each "),
+    };
+    let mut nodes: Vec<&str> = (sold.places.iter())
+        .map(|place| place.node.as_str())
+        .collect();
+    nodes.dedup();
+    let shown = match nodes.len() {
+        0..=4 => nodes.join(" and "),
+        more => format!("{} and {} other nodes", nodes[0], more - 1),
+    };
+    let on = if pinned { "on" } else { "on nodes such as" };
+    format!(
+        "accepted: {jobs}{} of {each} {on} {shown}, finished in {} at the latest, for {} of {} credits",
+        percent(sold.share_on("")),
+        duration::show(terms.deadline),
+        credits(price),
+        credits(terms.budget),
+    )
+}
+
+/// How a batch system speaks of what is asked of it.
+#[derive(Clone, Copy)]
+pub struct Manner<'a> {
+    /// Jobs of the array that it is about; 1 where it is none.
+    pub jobs: u32,
+    /// What its users call what does not fit in whole, where that is no chunk.
+    pub pieces: Option<&'a str>,
+    /// How an offer is asked for.
+    pub write_offer: WriteOffer<'a>,
+}
+
+/// Why it is not taken, in a sentence; empty where it is taken.
+pub fn reason<T, P: Problem>(verdict: &Verdict<T, P>) -> String {
+    match verdict {
+        Verdict::Accepted(_) | Verdict::Conditional { .. } => String::new(),
+        Verdict::Refused(refused) => match refused {
+            Refused::Decided(refusal) => wording::reason(&refusal.reason),
+            Refused::Uncovered(reason) => wording::reason(reason),
+            Refused::Account(problem) => problem.clone(),
+            Refused::Quote(error) => errors::not_kept(error),
+            Refused::Book(error) => errors::book(error),
+            Refused::Own(problem) => problem.to_string(),
+        },
+        Verdict::NotJudged(fault) => match fault {
+            Fault::Accounts {
+                problem,
+                let_in: false,
+            } => format!("accounting unavailable: {problem}; tell the administrators"),
+            Fault::Accounts {
+                problem,
+                let_in: true,
+            } => format!(
+                "accounting unavailable, so nothing is promised and nobody pays: {problem}; tell the administrators"
+            ),
+            Fault::Own(problem) => problem.to_string(),
+        },
+    }
+}
+
+/// The same with its category in front, where that says more than the sentence.
+pub fn headed_reason<T, P: Problem>(verdict: &Verdict<T, P>) -> String {
+    let reason = reason(verdict);
+    let speaks_for_itself = match verdict {
+        Verdict::NotJudged(fault) => !matches!(fault, Fault::Accounts { let_in: false, .. }),
+        _ => matches!(
+            verdict.category(),
+            None | Some(Category::Request | Category::NoTerms)
+        ),
+    };
+    match verdict.category().filter(|_| !speaks_for_itself) {
+        Some(category) => format!("refused ({}): {reason}", category.word()),
+        None => reason,
+    }
+}
+
+/// Why it is not taken, and where a decision has refused it on a line each what would be accepted.
+pub fn not_taken<T, P: Problem>(verdict: &Verdict<T, P>, manner: &Manner<'_>) -> Vec<String> {
+    let Some(refusal) = verdict.refusal() else {
+        return vec![headed_reason(verdict)];
+    };
+    let mut first = match (refusal.reason.clone(), manner.pieces) {
+        (Reason::Chunks { asked, fit }, Some(pieces)) => format!(
+            "refused ({pieces}): it asks for {asked} {pieces} and there is room for {fit} now"
+        ),
+        _ => headed_reason(verdict),
+    };
+    if manner.jobs > 1 {
+        let _ = write!(first, " (all {} jobs of the array together)", manner.jobs);
+    }
+    let offers: Vec<Written> = (refusal.counter_offers.iter())
+        .filter_map(manner.write_offer)
+        .collect();
+    let mut lines = vec![first];
+    if offers.is_empty() {
+        lines.push(
+            "no other deadline, budget or number of processors by itself would be accepted now"
+                .to_string(),
+        );
+    }
+    lines.extend(offers.iter().enumerate().map(|(index, offer)| {
+        let before = match index {
+            0 => "accepted now would be",
+            _ => "                   or",
+        };
+        format!("{before}: {}", offer.text)
+    }));
+    lines
+}
+
+/// As a batch system shows it, where others speak as well: with the name of who says it before each line.
+pub fn signed(lines: &[String]) -> String {
+    let lines: Vec<String> = (lines.iter())
+        .map(|line| format!("libra: {line}"))
+        .collect();
+    lines.join("\n")
+}
+
+/// Was the deadline met? `took`: seconds from submission to end.
+pub fn kept(sold: &Sold, took: f64) -> String {
+    let delay = took - sold.request.terms.deadline;
+    if delay <= 0.0 {
+        "met its deadline".to_string()
+    } else if delay < 1.0 {
+        format!("missed its deadline by {:.0} ms", (delay * 1000.0).max(1.0))
+    } else {
+        format!("missed its deadline by {}", duration::show(delay))
+    }
+}
+
+/// The same of a job that failed by itself: in time, but no deadline was met by it.
+pub fn failed(sold: &Sold, took: f64) -> String {
+    match took <= sold.request.terms.deadline {
+        true => "failed, in time".to_string(),
+        false => format!("failed, and {}", kept(sold, took)),
+    }
+}
+
+/// What of the price is paid back for a delay, to be put behind it; empty where nothing is.
+pub fn paid_back(sold: &Sold, took: f64) -> String {
+    let terms = &sold.request.terms;
+    match (took - terms.deadline).max(0.0) * terms.penalty_rate {
+        paid if paid > 0.0 => format!(", of which {} are paid back", credits(paid)),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::NotTaken;
+    use libra_core::decision::refusal::Refusal;
+    use std::convert::Infallible;
+
+    fn decided(counter_offers: Vec<CounterOffer>) -> NotTaken<Infallible> {
+        let reason = Reason::Chunks { asked: 4, fit: 3 };
+        Verdict::Refused(Refused::Decided(Box::new(Refusal {
+            reason,
+            counter_offers,
+        })))
+    }
+
+    #[test]
+    fn each_line_of_a_refusal_is_signed_where_others_speak_as_well() {
+        let offers = vec![
+            CounterOffer::Budget { budget: 10.5 },
+            CounterOffer::Deadline {
+                deadline: 30.0,
+                price: 9.0,
+            },
+        ];
+        let manner = Manner {
+            jobs: 2,
+            pieces: None,
+            write_offer: &|offer| Some(Written::as_list(offer)),
+        };
+        assert_eq!(
+            signed(&not_taken(&decided(offers), &manner)),
+            "libra: refused (chunks): it asks for 4 chunks and 3 of them would fit now (all 2 jobs of the array together)\n\
+             libra: accepted now would be: budget=10.5\n\
+             libra:                    or: deadline=30 (costs 9)"
+        );
+        let in_nodes = Manner {
+            jobs: 1,
+            pieces: Some("nodes"),
+            write_offer: &|_| None,
+        };
+        assert_eq!(
+            not_taken(&decided(Vec::new()), &in_nodes),
+            [
+                "refused (nodes): it asks for 4 nodes and there is room for 3 now",
+                "no other deadline, budget or number of processors by itself would be accepted now"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_fault_is_no_refusal() {
+        let fault = |let_in| -> NotTaken<Infallible> {
+            let problem = "no disk".to_string();
+            Verdict::NotJudged(Fault::Accounts { problem, let_in })
+        };
+        assert_eq!(fault(true).category(), Some(Category::Fault));
+        assert_eq!(
+            headed_reason(&fault(false)),
+            "refused (fault): accounting unavailable: no disk; tell the administrators"
+        );
+        let without_promise = headed_reason(&fault(true));
+        assert_eq!(without_promise, reason(&fault(true)));
+        let uncovered: NotTaken<Infallible> = Verdict::Refused(Refused::Uncovered(Reason::Cover {
+            price: 5.0,
+            available: 3.0,
+        }));
+        assert_eq!(
+            headed_reason(&uncovered),
+            "refused (funds): the job costs 5 credits and the account has 3 available"
+        );
+    }
+}

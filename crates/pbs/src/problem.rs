@@ -1,0 +1,91 @@
+//! What PBS's side itself has against a job, as data; shown, each is a sentence for the user, with what to do.
+
+use super::select::NotAsked;
+use libra_batch::verdict;
+use libra_core::book::kept::NoOrder;
+use libra_core::decision::refusal::Category;
+use libra_units::in_one_line;
+use libra_wording::errors::no_order;
+use libra_wording::terms::TermsError;
+use std::fmt;
+
+/// A verdict that is no acceptance, in PBS.
+pub type NotTaken = verdict::NotTaken<Problem>;
+
+/// Why a job is not taken.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// The terms.
+    #[error(transparent)]
+    Terms(#[from] TermsError),
+    /// What it asks for beside them.
+    #[error(transparent)]
+    Asked(#[from] NotAsked),
+    /// The indices of an array; what is wrong with them.
+    #[error("{0}")]
+    Array(String),
+    /// It may not start at once: it would hold a share for nothing.
+    #[error("a job with a deadline starts at once, this one {0}; submit it when it can start")]
+    Waits(Wait),
+    /// No node meets its conditions: resource and value.
+    #[error("none of the nodes that jobs with a deadline run on has {}", conditions(.0))]
+    NoNode(Vec<(String, String)>),
+    /// It was held until its deadline was over.
+    #[error("it was held past its deadline; delete it and submit it anew")]
+    HeldTooLong,
+    /// The places that PBS has found for it have no room; this node.
+    #[error("{0} has no room for its chunks")]
+    NoRoom(String),
+    /// What it says about a quote is no order.
+    #[error("{}", no_order(.0))]
+    Order(NoOrder),
+    /// It has no terms, and the site wants them.
+    #[error(
+        "jobs on this cluster need a deadline, a budget and an estimate: qsub -W deadline=1h,budget=5000,estimate=30m"
+    )]
+    NoTerms,
+}
+
+/// Why a job does not start at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// `-h`
+    Held,
+    /// `-a`
+    Later,
+    /// `-W depend`
+    Others,
+}
+
+impl verdict::Problem for Problem {
+    fn category(&self) -> Category {
+        match self {
+            Problem::NoNode(_) => Category::NoNode,
+            Problem::HeldTooLong => Category::Deadline,
+            Problem::NoRoom(_) => Category::Share,
+            Problem::NoTerms => Category::NoTerms,
+            Problem::Terms(_)
+            | Problem::Asked(_)
+            | Problem::Array(_)
+            | Problem::Waits(_)
+            | Problem::Order(_) => Category::Request,
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Wait::Held => "is held (-h)",
+            Wait::Later => "is to start later (-a)",
+            Wait::Others => "waits for others (-W depend)",
+        })
+    }
+}
+
+fn conditions(all: &[(String, String)]) -> String {
+    let all: Vec<String> = (all.iter())
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    in_one_line(&all.join(" and "))
+}

@@ -1,0 +1,281 @@
+//! What Slurm's side itself has against a submission, as data; shown, each is a sentence for the user, with what to do.
+
+use super::{OPTIONS, QUOTE_OPTION};
+use libra_batch::verdict;
+use libra_core::book::kept::NoOrder;
+use libra_core::decision::refusal::Category;
+use libra_units::{credits, cut, duration, in_one_line};
+use libra_wording::errors::no_order;
+use libra_wording::terms::TermsError;
+use std::fmt;
+
+/// A verdict that is no acceptance, in Slurm.
+pub type NotTaken = verdict::NotTaken<Problem>;
+
+/// Why a submission is not taken, or cannot be judged.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// The terms, as options.
+    #[error("{}", in_options(.0))]
+    Terms(TermsError),
+    /// The terms in the comment.
+    #[error("--comment: {0}")]
+    Comment(TermsError),
+    /// Slurm's own deadline was so many seconds ago.
+    #[error("--deadline was {} ago", duration::show(*.0))]
+    Past(f64),
+    /// It asks for what is not judged here: this option.
+    #[error(
+        "a job with a deadline cannot ask for {0}: Libra does not know when it will be free; leave it out, or submit the job without terms"
+    )]
+    Unjudged(&'static str),
+    /// It may not start at once: it would hold a share for nothing.
+    #[error("a job with a deadline starts at once, this one {0}; submit it when it can start")]
+    Waits(Wait),
+    /// So many tasks do not go on so many nodes.
+    #[error(
+        "{tasks} tasks cannot be spread evenly over {nodes} nodes; ask for a multiple of {nodes} tasks (-n), or for other nodes (-N)"
+    )]
+    Uneven {
+        /// Tasks.
+        tasks: u32,
+        /// Nodes.
+        nodes: u32,
+    },
+    /// More processors than can be counted.
+    #[error("it asks for too many processors")]
+    TooManyProcessors,
+    /// An array that runs only so many tasks at once; what was given.
+    #[error(
+        "an array with a deadline starts all its jobs at once; leave out the limit of --array={}",
+        cut(.0)
+    )]
+    LimitedArray(String),
+    /// No list of tasks; what is wrong with it.
+    #[error("{0}")]
+    Array(String),
+    /// Features that are not simply all needed; what was given.
+    #[error(
+        "--constraint={}: a job with a deadline can only name features that all its nodes have, at most {MOST_FEATURES}: a&b",
+        cut(.0)
+    )]
+    Features(String),
+    /// No partition shares processors.
+    #[error(
+        "no partition of this cluster lets jobs share processors (OverSubscribe=FORCE), so none takes jobs with a deadline; tell the administrators"
+    )]
+    NoPartition,
+    /// The partitions that it names take no jobs with terms, these do.
+    #[error(
+        "partition {} takes no jobs with a deadline; submit to {}",
+        cut(.named),
+        .others.join(" or ")
+    )]
+    OtherPartition {
+        /// What it names.
+        named: String,
+        /// Those that take such jobs.
+        others: Vec<String>,
+    },
+    /// None of its partitions is there any more.
+    #[error("there is no partition for it")]
+    PartitionGone,
+    /// The partition ends jobs before its deadline.
+    #[error(
+        "partition {partition} ends jobs after {} and the deadline is {}; give a deadline of at most that",
+        duration::show(*.longest),
+        duration::show(*.deadline)
+    )]
+    ShortPartition {
+        /// Its name.
+        partition: String,
+        /// Seconds.
+        longest: f64,
+        /// Seconds.
+        deadline: f64,
+    },
+    /// It lists more nodes than it asks for.
+    #[error(
+        "--nodelist names {named} nodes for a job of {asked}; name as many, or leave the choice to Libra"
+    )]
+    NodeList {
+        /// Nodes that it lists.
+        named: usize,
+        /// Nodes that it asks for.
+        asked: u32,
+    },
+    /// No node of a partition is one for it.
+    #[error("none of the nodes of partition {partition} {lacks}")]
+    NoNode {
+        /// The partition.
+        partition: String,
+        /// What all of them lack.
+        lacks: Lack,
+    },
+    /// It was held until its deadline was over.
+    #[error("it was held past its deadline")]
+    HeldTooLong,
+    /// What it says about a quote is no order.
+    #[error("--{QUOTE_OPTION}: {}", no_order(.0))]
+    Order(NoOrder),
+    /// A quote for a component of a heterogeneous job.
+    #[error(
+        "a heterogeneous job has a price for each component; ask for them one by one, without a quote"
+    )]
+    Heterogeneous,
+    /// The partition of its quote takes no jobs now.
+    #[error(
+        "quote {number} is for partition {partition}, which takes no jobs now; ask for a new one"
+    )]
+    QuoteElsewhere {
+        /// Its number.
+        number: String,
+        /// The partition.
+        partition: String,
+    },
+    /// A test must not use up a quote.
+    #[error(
+        "quote {number} stands, for {} credits; a test and what comes without a session of the user's cannot use it: submit the job with sbatch, srun or salloc",
+        credits(*.price)
+    )]
+    QuoteInTest {
+        /// Its number.
+        number: String,
+        /// Credits.
+        price: f64,
+    },
+    /// It has no terms, and the site wants them.
+    #[error(
+        "jobs on this cluster need a deadline, a budget and an estimate: sbatch --sla-deadline=1h --budget=5000 --estimate=30m"
+    )]
+    NoTerms,
+    /// It has no terms, and the nodes of its partition are for jobs that have; others are in these.
+    #[error(
+        "the nodes of partition {partition} are for jobs with a deadline: sbatch --sla-deadline=1h --budget=5000 --estimate=30m{}",
+        or_submit_to(.others)
+    )]
+    NoTermsHere {
+        /// The partition.
+        partition: String,
+        /// Partitions with other nodes.
+        others: Vec<String>,
+    },
+    /// There is a configuration, and nobody can read it.
+    #[error(
+        "its configuration cannot be read, so nothing is judged; tell the administrators, the log of slurmctld says more"
+    )]
+    NoRules,
+    /// Slurm's own records could not be read for too long.
+    #[error(
+        "the queue could not be read for ten minutes, so nothing can be promised; tell the administrators, the log of slurmctld says more"
+    )]
+    OldRecords,
+    /// A fault of the plugin's own.
+    #[error(
+        "could not judge this job ({0}); tell the administrators, the log of slurmctld says more"
+    )]
+    Own(&'static str),
+}
+
+/// Most features that a job names: each is looked for on every node.
+pub const MOST_FEATURES: usize = 64;
+
+/// Why a job does not start at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// `--hold`
+    Held,
+    /// `--begin`
+    Later,
+    /// `--dependency`
+    Others,
+}
+
+/// What all nodes of a partition lack.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Lack {
+    /// To be one of those that are listed.
+    Listed(Vec<String>),
+    /// To be left by `--exclude`.
+    Left(Vec<String>),
+    /// These features.
+    Features(Vec<String>),
+    /// To be without the other components of the job.
+    OtherComponents,
+    /// So many processors.
+    Processors(u64),
+    /// Room: so many jobs may share a processor.
+    Room(u32),
+}
+
+impl verdict::Problem for Problem {
+    fn category(&self) -> Category {
+        match self {
+            Problem::NoNode { .. } | Problem::NodeList { .. } => Category::NoNode,
+            Problem::ShortPartition { .. } | Problem::PartitionGone => Category::Partition,
+            Problem::HeldTooLong => Category::Deadline,
+            Problem::NoTerms | Problem::NoTermsHere { .. } => Category::NoTerms,
+            Problem::NoRules | Problem::OldRecords | Problem::Own(_) => Category::Fault,
+            _ => Category::Request,
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Wait::Held => "is held (--hold)",
+            Wait::Later => "is to start later (--begin)",
+            Wait::Others => "waits for others (--dependency)",
+        })
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |all: &[String], between: &str| in_one_line(&all.join(between));
+        match self {
+            Lack::Listed(nodes) => write!(f, "is one of {}", list(nodes, ",")),
+            Lack::Left(nodes) => write!(f, "is left by --exclude={}", list(nodes, ",")),
+            Lack::Features(features) => write!(f, "has {}", list(features, " and ")),
+            Lack::OtherComponents => f.write_str("is free of the other components of this job"),
+            Lack::Processors(count) => write!(f, "has {count} processors"),
+            Lack::Room(most) => write!(
+                f,
+                "has room for another job: at most {most} may share a processor (OverSubscribe=FORCE:{most})"
+            ),
+        }
+    }
+}
+
+fn or_submit_to(partitions: &[String]) -> String {
+    match partitions.is_empty() {
+        true => String::new(),
+        false => format!(", or submit to {}", partitions.join(" or ")),
+    }
+}
+
+/// The words of an error about terms, with the options' names.
+fn in_options(error: &TermsError) -> String {
+    let option = |key: &str| {
+        (OPTIONS.iter())
+            .find(|(_, known)| *known == key)
+            .map_or(key, |(option, _)| *option)
+            .to_string()
+    };
+    match error {
+        TermsError::Missing("estimate") => {
+            "the estimate is missing; give it as --estimate=…, or as --time in minutes".to_string()
+        }
+        TermsError::Missing(key) => {
+            let option = option(key);
+            format!("the {key} is missing; give it as --{option}=…")
+        }
+        TermsError::Twice(key) => format!(
+            "{key} is given twice, as --{} and in --comment",
+            option(key)
+        ),
+        TermsError::Value { key, problem } => format!("--{}: {problem}", option(key)),
+        other => other.to_string(),
+    }
+}

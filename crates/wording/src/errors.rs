@@ -1,0 +1,239 @@
+//! What the book, its quotes and the line of what was sold could not do, in sentences.
+
+use super::refusal::{out_of_range, reason};
+use libra_core::book::kept::{Difference, NoOrder, NotKept, Value};
+use libra_core::book::{BookError, Named, OLDEST_RECORDS, SNAPSHOT_VERSION, Unsound, Untaken};
+use libra_core::decision::job::DeadlineType;
+use libra_core::sold::NotSold;
+use libra_units::{credits, cut, duration, memory};
+
+/// Why the book cannot do it. A node is named by its index.
+pub fn book(error: &BookError) -> String {
+    match error {
+        BookError::Refused(refusal) => {
+            let why = refusal.reason.named(|node| format!("node {node}"));
+            format!("refused: {}", reason(&why))
+        }
+        BookError::UnknownJob(id) => no_job(id),
+        BookError::UnknownToken(token) => no_job(&format!("with token {token}")),
+        BookError::UnknownNode(node) => format!("there is no node '{node}'"),
+        BookError::NotOnNode { id, node } => format!("job '{id}' has no part on node '{node}'"),
+        BookError::Unsound(unsound) => match unsound {
+            Unsound::OnNoNode => "it is on no node",
+            Unsound::NoId => "it has no id, and only a reservation has none",
+            Unsound::Chunks => "the chunks of its places are not as many as it asked for",
+            Unsound::LargeArray => "the array has too many processors",
+            Unsound::ScatteredArray => {
+                "an array whose jobs are scattered over nodes cannot have a deadline; submit its jobs one by one"
+            }
+        }
+        .to_string(),
+        BookError::IdTaken(id) => taken(id),
+        BookError::TokenTaken(token) => taken(&format!("token {token}")),
+        BookError::Name { what, bytes } => {
+            let what = match what {
+                Named::Node => "node name",
+                Named::Job => "job id",
+            };
+            format!(
+                "a {what} has 1 to 255 bytes and no control characters, this one has {bytes} bytes"
+            )
+        }
+        BookError::OutOfRange(error) => out_of_range(error),
+        BookError::Time { what, value } => {
+            format!("{what} is {value}, expected seconds, 0 or more")
+        }
+        BookError::SnapshotVersion(version) => {
+            no_snapshot(&format!("it has version {version}, expected {SNAPSHOT_VERSION}"))
+        }
+        BookError::TooOld(age) => no_snapshot(&format!(
+            "it is {age:.0} s old, expected at most {OLDEST_RECORDS:.0} s"
+        )),
+    }
+}
+
+fn no_job(what: &str) -> String {
+    format!("there is no job {what}; it has ended, was cancelled, or its reservation expired")
+}
+
+fn taken(what: &str) -> String {
+    format!("the id '{what}' is taken by another job")
+}
+
+/// Why a snapshot of a book cannot be read.
+pub fn no_snapshot(problem: &str) -> String {
+    format!("the snapshot cannot be read: {problem}")
+}
+
+/// A record that was not taken, and why.
+pub fn untaken(record: &Untaken) -> String {
+    let error = book(&record.error);
+    match (record.of, &record.name) {
+        (Named::Node, name) => format!("node '{}': {error}", name.as_deref().unwrap_or_default()),
+        (Named::Job, Some(id)) => format!("job {id}: {error}"),
+        (Named::Job, None) => format!("job without id: {error}"),
+    }
+}
+
+/// Why a quote cannot be had or used.
+pub fn not_kept(error: &NotKept) -> String {
+    match error {
+        NotKept::Unknown(number) => format!(
+            "there is no quote {number} of yours: it was used or given back, or the server was restarted; ask for a new one"
+        ),
+        NotKept::Expired { number, ago } => format!(
+            "quote {number} expired {} ago; ask for a new one",
+            duration::show(*ago)
+        ),
+        NotKept::Differs {
+            number,
+            differences,
+        } => {
+            let differences: Vec<String> = differences.iter().map(difference).collect();
+            format!(
+                "quote {number} is for another job: {}; it is still kept",
+                differences.join(", ")
+            )
+        }
+        NotKept::NodeGone { number, node } => format!(
+            "quote {number} is for node {node}, which takes no jobs now; try again, or ask for a new one"
+        ),
+        NotKept::TooLong(longest) => format!(
+            "a quote is kept for at most {} here; ask for that or less",
+            duration::show(*longest)
+        ),
+        NotKept::NoSecret(problem) => format!(
+            "the quote cannot be kept: no random number from /dev/urandom ({problem}); tell the administrators"
+        ),
+        NotKept::Never => "no quotes are kept here (admission.longest-quote is 0)".to_string(),
+        NotKept::TooMany(most) => format!(
+            "{most} quotes of yours are kept already, the most that one user may have; use one, or give one back"
+        ),
+        NotKept::Book(error) => book(error),
+    }
+}
+
+fn difference(Difference { asked, quoted }: &Difference) -> String {
+    if let (Value::Array(asked), Value::Array(quoted)) = (asked, quoted) {
+        let jobs = |array: &Option<u32>| match array {
+            None => "no array".to_string(),
+            Some(count) => format!("an array of {count}"),
+        };
+        return format!(
+            "it is {} and the quote is for {}",
+            jobs(asked),
+            jobs(quoted)
+        );
+    }
+    format!(
+        "its {} is {} and the quote's {}",
+        name(asked),
+        shown(asked),
+        shown(quoted)
+    )
+}
+
+fn name(value: &Value) -> &'static str {
+    match value {
+        Value::Estimate(_) => "estimate",
+        Value::Deadline(_) => "deadline from submission",
+        Value::Budget(_) => "budget",
+        Value::PenaltyRate(_) => "penalty rate",
+        Value::Chunks(_) => "number of chunks or nodes",
+        Value::Processors(_) => "number of processors in each",
+        Value::Memory(_) => "memory",
+        Value::DeadlineType(_) => "deadline type",
+        Value::Scatter(_) => "placement",
+        Value::Array(_) => "number of jobs",
+        Value::Other(name, _) => name,
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Estimate(seconds) | Value::Deadline(seconds) => duration::exact(*seconds),
+        Value::Budget(amount) | Value::PenaltyRate(amount) => credits(*amount),
+        Value::Chunks(count) | Value::Processors(count) => count.to_string(),
+        Value::Memory(bytes) => memory::show(*bytes),
+        Value::DeadlineType(DeadlineType::Hard) => "hard".to_string(),
+        Value::DeadlineType(DeadlineType::Soft) => "soft".to_string(),
+        Value::Scatter(true) => "scattered".to_string(),
+        Value::Scatter(false) => "free".to_string(),
+        Value::Array(count) => count.map_or_else(|| "none".to_string(), |count| count.to_string()),
+        Value::Other(_, value) if value.is_empty() => "none".to_string(),
+        Value::Other(_, value) => cut(value),
+    }
+}
+
+/// What is no order about a quote, and what would be one.
+pub fn no_order(error: &NoOrder) -> String {
+    match error {
+        NoOrder::Time(error) => error.to_string(),
+        NoOrder::NoTime => "a quote is kept for more than 0 s".to_string(),
+        NoOrder::Number(given) => {
+            format!("'{given}' is not the number of a quote; 'libra quote --hold 5m' gives one")
+        }
+    }
+}
+
+/// Why a line does not say what was sold.
+pub fn not_sold(error: &NotSold) -> String {
+    let problem = match error {
+        NotSold::Missing(key) => format!("it has no '{key}'"),
+        NotSold::OtherVersion => "it is of another version of Libra".to_string(),
+        NotSold::NoType(given) => format!("there is no type '{given}'"),
+        NotSold::OutOfRange(error) => out_of_range(error),
+        NotSold::Token(token) => format!("its token is {token}"),
+        NotSold::NoJob => "it is for no job".to_string(),
+        NotSold::NoPayer => "its payer is no account".to_string(),
+        NotSold::Value { key, value } => format!("its '{key}' is {value}"),
+        NotSold::Chunks { planned, asked } => format!("it places {planned} chunks of {asked}"),
+        NotSold::NoPlace(given) => format!("'{given}' is no place"),
+        NotSold::NoNumber(given) => format!("'{given}' is no number"),
+    };
+    unreadable(&problem)
+}
+
+/// The same of what a batch system's own part of the line has wrong.
+pub fn unreadable(problem: &str) -> String {
+    format!("what was sold to it cannot be read: {problem}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_from_a_quote_is_told() {
+        let other = |name: &str| Value::Other("partition", name.to_string());
+        let differences = [
+            (Value::Deadline(25.0), Value::Deadline(20.0)),
+            (Value::Chunks(2), Value::Chunks(1)),
+            (other("other"), other("")),
+            (Value::Array(None), Value::Array(Some(3))),
+        ];
+        let error = NotKept::Differs {
+            number: "a-b".to_string(),
+            differences: (differences.into_iter())
+                .map(|(asked, quoted)| Difference { asked, quoted })
+                .collect(),
+        };
+        assert_eq!(
+            not_kept(&error),
+            "quote a-b is for another job: its deadline from submission is 25 and the quote's 20, \
+             its number of chunks or nodes is 2 and the quote's 1, its partition is other and the quote's none, \
+             it is no array and the quote is for an array of 3; it is still kept"
+        );
+    }
+
+    #[test]
+    fn a_record_is_named_with_what_is_wrong_with_it() {
+        let record = Untaken::job(Some("1.s"), BookError::Unsound(Unsound::OnNoNode));
+        assert_eq!(untaken(&record), "job 1.s: it is on no node");
+        let record = Untaken::job(None, BookError::TokenTaken(7));
+        assert_eq!(
+            untaken(&record),
+            "job without id: the id 'token 7' is taken by another job"
+        );
+    }
+}

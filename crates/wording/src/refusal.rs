@@ -1,0 +1,155 @@
+//! Why a job was refused and what would be accepted instead, in sentences.
+
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::job::OutOfRange;
+use libra_core::decision::refusal::Reason;
+use libra_units::{credits, duration, memory, processors_apart};
+use std::fmt::Display;
+
+/// A value that is out of range.
+pub fn out_of_range(error: &OutOfRange) -> String {
+    let OutOfRange {
+        field,
+        value,
+        expected,
+    } = error;
+    format!("{field} is {value}, expected {expected}")
+}
+
+/// A reason, for the user. Its node is shown as it names itself.
+pub fn reason<N: Display>(reason: &Reason<N>) -> String {
+    match reason {
+        Reason::Invalid(error) => out_of_range(error),
+        Reason::Budget { price, budget } => format!(
+            "the job costs {} credits and the budget is {}",
+            credits(*price),
+            credits(*budget)
+        ),
+        Reason::Funds { budget, available } => format!(
+            "the budget is {} credits and the account has {} available",
+            credits(*budget),
+            credits(*available)
+        ),
+        Reason::Cover { price, available } => format!(
+            "the job costs {} credits and the account has {} available",
+            credits(*price),
+            credits(*available)
+        ),
+        Reason::Deadline { fastest, deadline } => format!(
+            "a processor of its own would need {} and the deadline is {}",
+            duration::show(*fastest),
+            duration::show(*deadline)
+        ),
+        Reason::Share { needed, free, node } => {
+            let (needed, free) = processors_apart(*needed, *free);
+            format!(
+                "it needs {needed} processors until its deadline and {node}, the node that comes nearest, has {free} left"
+            )
+        }
+        Reason::Memory { needed, free, node } => format!(
+            "it needs {} of memory and {node}, the node that comes nearest, has {} left",
+            memory::show(*needed),
+            memory::show(*free)
+        ),
+        Reason::Time { needed, free, node } => format!(
+            "beside what was promised to others it needs {} of processor time and {node}, the node that comes nearest, has {} left before its deadline",
+            duration::show(*needed),
+            duration::show(*free)
+        ),
+        Reason::Risk { delay, node } => format!(
+            "somebody would be late on every node; on {node}, the one that comes nearest, by {} or more",
+            duration::show(*delay)
+        ),
+        Reason::Return { node, .. } => format!(
+            "on every node the penalties to others would outweigh its budget; {node} comes nearest"
+        ),
+        Reason::Chunks { asked, fit } => {
+            format!("it asks for {asked} chunks and {fit} of them would fit now")
+        }
+        Reason::NoNode => "no node takes new jobs now".to_string(),
+    }
+}
+
+/// A counter-offer as the list of terms that asks for it, and what the job costs then.
+pub fn offer(offer: &CounterOffer) -> String {
+    match *offer {
+        CounterOffer::Deadline { deadline, price } => format!(
+            "deadline={} (costs {})",
+            duration::exact(deadline),
+            credits(price)
+        ),
+        CounterOffer::Budget { budget } => format!("budget={}", credits(budget)),
+        CounterOffer::Processors {
+            chunks,
+            processors_per_chunk,
+            estimate,
+            price,
+        } => {
+            let chunks = match chunks {
+                0 | 1 => String::new(),
+                chunks => format!("chunks={chunks},"),
+            };
+            format!(
+                "{chunks}processors={processors_per_chunk},estimate={} (costs {})",
+                duration::exact(estimate),
+                credits(price)
+            )
+        }
+        CounterOffer::Jobs { jobs, price, .. } => {
+            let what = if jobs == 1 { "job" } else { "jobs" };
+            format!("an array of {jobs} {what} (costs {})", credits(price))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offers_are_written_as_they_are_asked_for() {
+        for (made, text) in [
+            (
+                CounterOffer::Deadline {
+                    deadline: 8.0,
+                    price: 9.0,
+                },
+                "deadline=8 (costs 9)",
+            ),
+            (CounterOffer::Budget { budget: 10.5 }, "budget=10.5"),
+            (
+                CounterOffer::Processors {
+                    chunks: 3,
+                    processors_per_chunk: 2,
+                    estimate: 23.34,
+                    price: 142.84,
+                },
+                "chunks=3,processors=2,estimate=23.34 (costs 142.84)",
+            ),
+            (
+                CounterOffer::Jobs {
+                    jobs: 4,
+                    chunks: 4,
+                    price: 42.0,
+                },
+                "an array of 4 jobs (costs 42)",
+            ),
+        ] {
+            assert_eq!(offer(&made), text);
+        }
+    }
+
+    #[test]
+    fn a_reason_names_its_node() {
+        let why = Reason::Share {
+            needed: 0.5,
+            free: 0.25,
+            node: 7,
+        };
+        let text = reason(&why.named(|node| format!("n{node}")));
+        assert_eq!(
+            text,
+            "it needs 0.5 processors until its deadline and n7, the node that comes nearest, has 0.25 left"
+        );
+    }
+}
