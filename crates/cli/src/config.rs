@@ -60,11 +60,11 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
             processors(machine.spec.processors)
         ));
     }
-    let enforcement = match libra_cgroup::open(&machine.cgroup_settings(&config)) {
-        Enforcement::Active(enforcer) => enforcer.describe(),
-        Enforcement::None { reason } => format!("NOT enforced: {}", why(&config, &reason)),
+    let (enforced, enforcement) = match libra_cgroup::open(&machine.cgroup_settings(&config)) {
+        Enforcement::Active(enforcer) => (true, enforcer.describe()),
+        Enforcement::None { reason } => (false, format!("NOT enforced: {}", why(&config, &reason))),
     };
-    if enforcement.starts_with("NOT") && config.cgroup.version != VersionChoice::Off {
+    if !enforced && config.cgroup.version != VersionChoice::Off {
         warnings.push(format!("shares are {enforcement}"));
     }
     let rest = (online as f64 - machine.spec.processors).max(0.0);

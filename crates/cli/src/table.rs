@@ -342,6 +342,7 @@ mod tests {
             node: "a-node-with-a-long-name.example.org".to_string(),
             processors: 2.0,
             committed: 1.05,
+            enforced: true,
             enforcement: "cgroup v2 below /sys/fs/cgroup/libra; caps".to_string(),
             jobs,
         };

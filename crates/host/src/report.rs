@@ -97,7 +97,9 @@ pub struct HostReport {
     pub processors: f64,
     /// Processors committed.
     pub committed: f64,
-    /// How shares are enforced.
+    /// Are shares enforced?
+    pub enforced: bool,
+    /// How, or why not, in words.
     pub enforcement: String,
     /// Jobs, in order of submission.
     pub jobs: Vec<JobReport>,
@@ -178,6 +180,7 @@ impl Host {
             node: self.machine.name.clone(),
             processors: self.machine.spec.processors,
             committed,
+            enforced: self.unenforced().is_none(),
             enforcement: self.enforcement(),
             jobs,
         })

@@ -73,12 +73,10 @@ pub struct Movement {
 pub fn read(site: &Site, month: &str) -> Result<Account, Problem> {
     let done = site.libra(&["account", "balance", "--json"]).run()?;
     if !done.is_success() {
-        let said = plain(&done);
-        // Also a libra that knows nothing of accounts yet.
-        let off = said.contains("accounts are off") || said.contains("unrecognized subcommand");
-        return match off {
+        let json: Value = serde_json::from_str(&done.out).unwrap_or_default();
+        return match json["accounts"] == "off" {
             true => Ok(Account::Off),
-            false => Err(Problem::new(said)),
+            false => Err(Problem::new(plain(&done))),
         };
     }
     let balances = done.out.lines().filter_map(balance).collect();

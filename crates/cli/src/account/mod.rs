@@ -21,6 +21,7 @@ use libra_accounts::check::Findings;
 use libra_accounts::live;
 use libra_accounts::request::{Balance, Reply, Request};
 use libra_config::{AccountsConfig, AccountsMode};
+use serde_json::json;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -79,6 +80,10 @@ pub fn account(account: &AccountArgs, args: &Args) -> Done {
         return init::init(&config.accounts, owner.as_deref(), args);
     }
     if config.accounts.mode == AccountsMode::Off {
+        if args.json {
+            // For programs, which do not read sentences.
+            answer(&format!("{}\n", json!({"accounts": "off"})), exit::USAGE)?;
+        }
         return Err(Failure::Usage(off(args)));
     }
     if let AccountCommand::Serve = account.command {

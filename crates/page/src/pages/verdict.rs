@@ -113,14 +113,15 @@ fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_button_submits_what_it_says_and_the_rest_is_for_reading() {
-        let said = "sbatch: error: libra: refused (share): no node has room\n\
-                    sbatch: error: libra: accepted now would be: -c 2 --estimate=15 (costs 4)\n\
-                    sbatch: error: libra:                   or: -N 2 -n 4 (costs 5)\n\
-                    sbatch: error: libra:                   or: an array of 5 jobs (costs 6)\n";
-        let quote = Quote::from_words(said).expect("a refusal");
+        let said = json!({"verdict": "refused", "category": "share", "reason": "no node has room", "counter_offers": [
+            {"processors": 2, "estimate": 15.0, "price": 4.0, "as_terms": true, "text": "-c 2 --estimate=15 (costs 4)"},
+            {"processors": 4, "estimate": 15.0, "price": 5.0, "as_terms": false, "text": "-N 2 -n 4 (costs 5)"},
+            {"jobs": 5, "price": 6.0, "as_terms": false, "text": "an array of 5 jobs (costs 6)"}]});
+        let quote = Quote::from_json(&said).expect("a refusal");
         let part = part(&quote, &Submission::default(), true).into_string();
         assert!(
             part.contains("value=\"processors=2 estimate=15\">Submit with 2 processors, estimate 15 s (costs 4)</button>"),

@@ -175,13 +175,21 @@ impl Sent {
         if id.starts_with(|c: char| c.is_ascii_digit()) && !id.contains(' ') {
             return Sent::Job(id.to_string());
         }
-        let refused = Quote::from_words(&done.err).is_some_and(|quote| !quote.accepted);
+        // The words of Slurm's own clients.
         let said = done.err.to_lowercase();
         let lost = done.late || done.code.is_none() || said.contains("timed out");
-        match lost && !refused {
+        match lost {
             true => Sent::Perhaps,
             false => Sent::No,
         }
+    }
+}
+
+/// A submission that is not there: what Libra says of it when it is asked, if that is why. `said`: what the client said.
+fn not_sent(asked: Option<Result<Quote, Problem>>, said: Problem) -> Result<Submitted, Problem> {
+    match asked {
+        Some(Ok(quote)) if !quote.accepted => Ok(Submitted::Refused(Box::new(quote))),
+        _ => Err(said),
     }
 }
 
@@ -560,8 +568,6 @@ mod tests {
         let lost =
             "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation";
         assert_eq!(Sent::of(&done("", lost, Some(1), false)), Sent::Perhaps);
-        let refused = "sbatch: error: libra: refused (budget): it costs 10";
-        assert_eq!(Sent::of(&done("", refused, None, true)), Sent::No);
         assert_eq!(
             Sent::of(&done("", "invalid partition", Some(1), false)),
             Sent::No

@@ -45,10 +45,10 @@ pub fn cluster_of_host(json: &Value) -> Cluster {
             processors: json["processors"].as_f64().unwrap_or(0.0),
             jobs: live as u64,
         }],
-        note: match enforcement.as_str() {
-            "" => String::new(),
-            how if how.starts_with("not enforced") => format!("Shares are {how}."),
-            how => format!("Shares are held by {how}."),
+        note: match (enforcement.as_str(), json["enforced"] == true) {
+            ("", _) => String::new(),
+            (how, false) => format!("Shares are {how}."),
+            (how, true) => format!("Shares are held by {how}."),
         },
         problems: Vec::new(),
     }

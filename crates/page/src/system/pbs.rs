@@ -3,10 +3,11 @@
 use super::ask::{ask, asks_batch_systems};
 use super::command::{Call, Output};
 use super::own::{newest_first, settle, standings};
-use super::quote::Quote;
+use super::quote::{Promise, Quote};
 use super::records::{Record, Records};
 use super::{
-    Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, perhaps, plain,
+    Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, not_sent,
+    perhaps, plain,
 };
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -115,10 +116,9 @@ impl Pbs {
             Sent::Job(id) => record.id = id,
             Sent::No => {
                 self.records.drop(&record);
-                return match Quote::from_words(&done.err) {
-                    Some(quote) if !quote.accepted => Ok(Submitted::Refused(Box::new(quote))),
-                    _ => Err(said(&done)),
-                };
+                // A client says why in words; asked, Libra says it in values.
+                let asks = self.quotes && wanted.says_terms();
+                return not_sent(asks.then(|| self.quote(wanted)), said(&done));
             }
             Sent::Perhaps => {
                 if let Err(error) = self.records.write(&record) {
@@ -127,11 +127,11 @@ impl Pbs {
                 return Ok(Submitted::Unknown(perhaps("qsub", &done)));
             }
         }
-        record.said = Quote::from_words(&done.err)
-            .map(|quote| quote.text)
-            .unwrap_or_default();
         if let Ok(jobs) = self.ask(Some(&record.id)) {
-            record.output = jobs.get(&record.id).and_then(output_of).unwrap_or_default();
+            let job = jobs.get(&record.id);
+            record.output = job.and_then(output_of).unwrap_or_default();
+            let sold = job.and_then(sold);
+            record.said = sold.map_or_else(String::new, |sold| Promise::of_sold(&sold).text());
         }
         if let Err(error) = self.records.write(&record) {
             log::warn!("job {}: {error}", record.id);
@@ -225,10 +225,7 @@ impl Pbs {
         let mut listed = Vec::new();
         for (id, attributes) in jobs {
             let mut job = job_of(&id, &attributes);
-            let sold = &attributes["Resource_List"]["libra_terms"];
-            let sold = sold
-                .as_str()
-                .and_then(|line| Sold::parse(line.trim_matches('\'')).ok());
+            let sold = sold(&attributes);
             let ended = ["obittime", "mtime"]
                 .iter()
                 .find_map(|key| time(&attributes[key]));
@@ -310,6 +307,12 @@ impl Pbs {
             false => Err(said(&done)),
         }
     }
+}
+
+/// What was sold to a job, by its attributes.
+fn sold(attributes: &Value) -> Option<Sold> {
+    let line = attributes["Resource_List"]["libra_terms"].as_str()?;
+    Sold::parse(line.trim_matches('\'')).ok()
 }
 
 /// What qstat printed.

@@ -3,10 +3,11 @@
 use super::ask::{ask, asks_batch_systems};
 use super::command::{Call, Output};
 use super::own::{Standing, settle, standings};
-use super::quote::Quote;
+use super::quote::{Promise, Quote};
 use super::records::{Record, Records};
 use super::{
-    Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, perhaps,
+    Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, not_sent,
+    perhaps,
 };
 use libra_core::sold::Sold;
 use libra_system::clock;
@@ -116,14 +117,14 @@ impl Slurm {
             wanted.script.insert_str(0, "#!/bin/sh\n");
         }
         let done = self.sbatch(&wanted)?.arg("--test-only").run()?;
-        match Quote::from_words(&done.err) {
-            Some(quote) => Ok(quote),
-            None if done.is_success() => Ok(Quote {
+        match done.is_success() {
+            // Of one with a deadline an older Libra has said something else.
+            true if !wanted.says_terms() => Ok(Quote {
                 accepted: true,
                 text: "without a deadline: nothing is promised and nothing is charged".to_string(),
                 ..Quote::default()
             }),
-            None => Err(said(&done)),
+            _ => Err(said(&done)),
         }
     }
 
@@ -143,10 +144,9 @@ impl Slurm {
             Sent::Job(id) => id,
             Sent::No => {
                 self.records.drop(&record);
-                return match Quote::from_words(&done.err) {
-                    Some(quote) if !quote.accepted => Ok(Submitted::Refused(Box::new(quote))),
-                    _ => Err(said(&done)),
-                };
+                // A client says why in words; asked, Libra says it in values.
+                let asks = self.quotes && wanted.says_terms();
+                return not_sent(asks.then(|| self.quote(wanted)), said(&done));
             }
             Sent::Perhaps => {
                 if let Err(error) = self.records.write(&record) {
@@ -156,10 +156,9 @@ impl Slurm {
             }
         };
         record.id.clone_from(&id);
-        record.said = Quote::from_words(&done.err)
-            .map(|quote| quote.text)
-            .unwrap_or_default();
         if let Ok(fields) = self.fields(&id) {
+            let sold = fields.get("AdminComment").and_then(|text| sold(text));
+            record.said = sold.map_or_else(String::new, |sold| Promise::of_sold(&sold).text());
             record.output = fields.get("StdOut").map(PathBuf::from).unwrap_or_default();
         }
         // It is there, with a record or without.
@@ -402,6 +401,11 @@ fn find(key: &str, jobs: Vec<(Job, Option<Record>)>) -> Option<(Job, Option<Reco
     Some((job, record))
 }
 
+/// What was sold to a job, by its admin comment.
+fn sold(comment: &str) -> Option<Sold> {
+    Sold::parse(comment.strip_prefix("libra:")?).ok()
+}
+
 fn job_of_line(line: &str, standing: &BTreeMap<String, Standing>, now: f64) -> Job {
     let mut rest: Vec<char> = line.chars().collect();
     let mut values = Vec::new();
@@ -422,9 +426,7 @@ fn job_of_line(line: &str, standing: &BTreeMap<String, Standing>, now: f64) -> J
         submitted: submitted.parse().ok(),
         ..Job::default()
     };
-    let sold = comment
-        .strip_prefix("libra:")
-        .and_then(|line| Sold::parse(line).ok());
+    let sold = sold(&comment);
     let ended = ended.parse().ok().filter(|_| !live);
     settle(&mut job, sold.as_ref(), standing.get(&id), ended, now);
     job.id = id;
