@@ -73,13 +73,17 @@ fn manifest(directory: &Path) -> toml::Table {
 
 /// Crates of ours that a Cargo.toml names; those of its tests are not counted.
 fn known_by(directory: &Path) -> BTreeSet<String> {
+    let mut known = known_by_name(directory);
+    known.retain(|name| name.starts_with("libra"));
+    known
+}
+
+/// All crates that a Cargo.toml names, others' as well.
+fn known_by_name(directory: &Path) -> BTreeSet<String> {
     let manifest = manifest(directory);
-    let Some(dependencies) = manifest.get("dependencies").and_then(|d| d.as_table()) else {
-        return BTreeSet::new();
-    };
-    (dependencies.keys())
-        .filter(|name| name.starts_with("libra"))
-        .cloned()
+    let dependencies = manifest.get("dependencies").and_then(|d| d.as_table());
+    (dependencies.into_iter())
+        .flat_map(|dependencies| dependencies.keys().cloned())
         .collect()
 }
 
@@ -214,6 +218,26 @@ fn what_is_pure_reads_nothing_but_its_arguments() {
             }
         }
     }
+}
+
+/// What the core decides is data; who tells people makes sentences of it.
+#[test]
+fn the_core_has_no_words_for_people() {
+    // Words for people are made by these. The line of what was sold is for programs.
+    const WORDS: [&str; 5] = ["fmt::", "Display", "thiserror", "format!(", "format_args!("];
+    const FOR_PROGRAMS: [&str; 2] = ["crates/core/src/sold.rs", "crates/core/src/decision/job.rs"];
+    for path in sources(&top().join("crates/core/src")) {
+        let shown = below_top(&path);
+        if FOR_PROGRAMS.contains(&shown.as_str()) {
+            continue;
+        }
+        for (number, line) in code(&path) {
+            let words = WORDS.iter().find(|words| line.contains(**words));
+            assert_eq!(words, None, "{shown}:{number} makes a sentence");
+        }
+    }
+    let core = known_by_name(&top().join("crates/core"));
+    assert!(!core.contains("thiserror"), "{core:?}");
 }
 
 #[test]
