@@ -9,7 +9,7 @@ In a test:
 
 By hand: `cluster.py up DIR`, `cluster.py shell DIR`, `cluster.py down DIR`. `cluster.py down` alone removes what killed runs have left.
 
-Everything is in one directory. What it must borrow from the machine (addresses 10.77.<subnet>.x on `lo`, lines in
+Everything is in one directory. What it must take from the machine (addresses 10.77.<subnet>.x on `lo`, lines in
 /etc/hosts, ordinary users) is given back at the end; `machine` knows how. Several clusters can run at a time: their
 subnets, ports and names differ. All hosts share this machine's processors and kernel. Needs root, PostgreSQL with its
 user `postgres`, and OpenPBS in PBS_EXEC (/opt/pbs if the environment does not say); needs and makes no /etc/pbs.conf.
@@ -149,7 +149,7 @@ class Cluster(client.Commands):
         self.wait_free()
 
     def down(self):
-        """End everything and give back what was borrowed; may be called at any time, and again."""
+        """End everything and give back what was taken from the machine; may be called at any time, and again."""
         atexit.unregister(self.down)
         if self.directory is None or not self.directory.exists():
             return

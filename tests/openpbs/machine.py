@@ -1,4 +1,4 @@
-"""What a throw-away cluster borrows from the machine, and gives back.
+"""What a throw-away cluster takes from the machine, and gives back.
 
 Addresses on `lo`, lines in /etc/hosts, ordinary users and processes. Everything a cluster takes carries its number
 (`subnet`, the third byte of its addresses) or its directory, so it can be found and given back after a crash, and

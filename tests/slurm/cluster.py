@@ -135,7 +135,7 @@ class Cluster(client.Commands):
         """For those who build on this: directories and users are there, settings are not written yet."""
 
     def down(self):
-        """End everything and give back what was borrowed; may be called at any time, and again."""
+        """End everything and give back what was taken from the machine; may be called at any time, and again."""
         atexit.unregister(self.down)
         if self.directory is None or not self.directory.exists():
             return

@@ -1,4 +1,4 @@
-"""What a throw-away Slurm borrows from the machine, and gives back.
+"""What a throw-away Slurm takes from the machine, and gives back.
 
 A number, which is in its directory (`/srv/libra-slurm-NUMBER`), its ports, its users and its nodes' names, so that clusters do not
 meet and what a killed run has left can be found. Everything listens on 127.0.0.1 only. Processes and users: tests/batch/processes.py.

@@ -315,7 +315,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it cannot be noted.
-    pub fn adopt(&self) -> Result<bool, AccountsError> {
+    pub fn note_as_own(&self) -> Result<bool, AccountsError> {
         if identity::noted(&self.path)?.is_some() {
             return Ok(false);
         }

@@ -469,8 +469,8 @@ fn a_ledger_that_was_made_before_ledgers_were_noted_is_taken_for_this_hosts_once
         .try_(|c| c.execute("DELETE FROM meta WHERE key = 'created'", []))
         .expect("as it was");
     assert_eq!(ledger.which().expect("reads").created, None);
-    assert!(ledger.adopt().expect("noted"));
-    assert!(!ledger.adopt().expect("is noted"));
+    assert!(ledger.note_as_own().expect("noted"));
+    assert!(!ledger.note_as_own().expect("is noted"));
     drop(place.open());
     // Another one in its place, after a boot.
     std::fs::remove_dir_all(&place.live).expect("a boot");

@@ -185,7 +185,7 @@ impl Enforcer {
                     version: self.version,
                     capacity: limits.capacity,
                     directories,
-                    borrowed: None,
+                    adopted: None,
                 };
                 let mut group = Group::open(record, self.policy)?;
                 group.set(limits)?;
@@ -353,9 +353,9 @@ impl Enforcer {
                 return Ok(None);
             }
         }
-        if record.borrowed.is_some() {
+        if record.adopted.is_some() {
             for directory in &record.directories {
-                self.furnish_borrowed(directory)?;
+                self.furnish_adopted(directory)?;
             }
         } else {
             for hierarchy in &self.hierarchies {
@@ -374,7 +374,7 @@ impl Enforcer {
 
     /// The group of this name where it was made since `since` and its maker was killed before it could
     /// write the record down. `None` where there is none, or only an older one: that is not ours.
-    pub fn adopt(&self, name: &str, since: SystemTime) -> Result<Option<GroupRecord>, Error> {
+    pub fn recover(&self, name: &str, since: SystemTime) -> Result<Option<GroupRecord>, Error> {
         check_name(name)?;
         let mut directories = Vec::new();
         for hierarchy in &self.hierarchies {
@@ -395,13 +395,13 @@ impl Enforcer {
             version: self.version,
             capacity: 1.0,
             directories,
-            borrowed: None,
+            adopted: None,
         }))
     }
 
     /// Removes the directories of a group that nothing was ever placed in; kills nothing.
     pub fn remove_unused(&self, record: &GroupRecord) -> Result<bool, Error> {
-        if record.borrowed.is_some() {
+        if record.adopted.is_some() {
             return Ok(false);
         }
         let mut all_gone = true;
@@ -411,7 +411,7 @@ impl Enforcer {
         Ok(all_gone)
     }
 
-    /// Kills and removes whatever of a recorded group is still there and ours, within `patience`. A borrowed one is given back.
+    /// Kills and removes whatever of a recorded group is still there and ours, within `patience`. Limits are taken off an adopted one, which stays.
     pub fn discard(&self, record: &GroupRecord, patience: Duration) -> Result<(), Error> {
         group::discard(record, patience)
     }

@@ -60,7 +60,7 @@ fn orphans_are_reported_and_left() {
         version: Version::V1,
         capacity: 2.0,
         directories: vec![ours],
-        borrowed: None,
+        adopted: None,
     };
     let orphans = enforcer.orphans(&[record]).unwrap();
     assert_eq!(orphans.len(), 1);

@@ -13,8 +13,8 @@ use nix::sys::signal::Signal;
 
 use super::detect::Role;
 use super::error::Error;
+use super::external;
 use super::file::{ControlFile, write_once};
-use super::foreign;
 use super::limits::{Held, Limits, Policy, format_cpus, parse_cpus};
 use super::processes::{self, PROCS};
 use super::record::{self, DirectoryRecord, GroupRecord};
@@ -132,8 +132,8 @@ impl Group {
         self.record.capacity = limits.capacity;
         let burst = each!(&self.controls, c => c.has_burst());
         let mut wanted = self.policy.held(limits, burst);
-        if self.record.borrowed.is_some() {
-            let least = foreign::with_room(limits);
+        if self.record.adopted.is_some() {
+            let least = external::with_room(limits);
             wanted.bandwidth = self.policy.held(&least, burst).bandwidth;
         }
         let mut written = match each!(&self.controls, c => c.write(&mut self.held, &wanted)) {
@@ -216,10 +216,10 @@ impl Group {
     /// [`Group::usage`] where somebody has moved processes to another accounting group.
     pub fn counted(&self) -> Result<Option<f64>, Error> {
         let counted = each!(&self.controls, c => c.usage());
-        match (self.record.borrowed, counted) {
-            (Some(borrowed), Ok(Some(seconds))) => Ok(Some(seconds + borrowed.offset)),
+        match (self.record.adopted, counted) {
+            (Some(adopted), Ok(Some(seconds))) => Ok(Some(seconds + adopted.offset)),
             // Its maker has removed it; the job may go on in another one.
-            (Some(borrowed), Err(e)) if e.is_gone() => Ok(Some(borrowed.seen)),
+            (Some(adopted), Err(e)) if e.is_gone() => Ok(Some(adopted.seen)),
             (_, counted) => counted,
         }
     }
@@ -286,7 +286,7 @@ impl Group {
         let (Some(held), Some(counted)) = (of(Role::Cpu), of(Role::Accounting)) else {
             return Ok(Vec::new());
         };
-        if held == counted || self.record.borrowed.is_some() {
+        if held == counted || self.record.adopted.is_some() {
             return Ok(Vec::new());
         }
         // In this order: whoever is placed enters the one that holds it first.
@@ -327,14 +327,14 @@ impl Group {
         self.record.directories.iter().map(open).collect()
     }
 
-    /// Processes inside, in any hierarchy and in groups the job made below; of a borrowed group without its maker's own.
+    /// Processes inside, in any hierarchy and in groups the job made below; of an adopted group without its maker's own.
     pub fn pids(&self) -> Result<Vec<i32>, Error> {
-        if self.record.borrowed.is_none() {
+        if self.record.adopted.is_none() {
             return processes::listed_below(self.paths());
         }
         let mut pids = BTreeSet::new();
         for nested in self.paths().flat_map(processes::with_nested) {
-            if !foreign::is_its_makers(&nested) {
+            if !external::is_its_makers(&nested) {
                 pids.extend(processes::listed(&nested)?);
             }
         }
@@ -358,10 +358,10 @@ impl Group {
         processes::send(|| self.pids(), signal)
     }
 
-    /// Kills everything inside and waits, at most `patience`, until it is dead. Kills nothing in a borrowed group.
+    /// Kills everything inside and waits, at most `patience`, until it is dead. Kills nothing in an adopted group.
     pub fn kill(&self, patience: Duration) -> Result<Killed, Error> {
         let start = Instant::now();
-        if self.record.borrowed.is_some() {
+        if self.record.adopted.is_some() {
             return Ok(Killed {
                 left: self.pids()?,
                 took: start.elapsed(),
@@ -377,7 +377,7 @@ impl Group {
     }
 
     /// Kills what is left and removes the directories, nested ones first, within `patience`. On
-    /// [`Error::Busy`] the record serves for another try with `Enforcer::discard`. A borrowed group is given back instead.
+    /// [`Error::Busy`] the record serves for another try with `Enforcer::discard`. Limits are taken off an adopted group instead.
     pub fn remove(self, patience: Duration) -> Result<(), Error> {
         discard(&self.record, patience)
     }
@@ -394,10 +394,10 @@ impl Group {
     }
 }
 
-/// Kills what is left of a group that was made here and removes it; gives a borrowed one back.
+/// Kills what is left of a group that was made here and removes it; takes the limits off an adopted one.
 pub(crate) fn discard(record: &GroupRecord, patience: Duration) -> Result<(), Error> {
-    if record.borrowed.is_some() {
-        return foreign::give_back(record);
+    if record.adopted.is_some() {
+        return external::take_limits_off(record);
     }
     kill_at_once(record)?;
     record::discard(&record.directories, patience)
@@ -450,7 +450,7 @@ mod tests {
             version,
             capacity: 2.0,
             directories: vec![made],
-            borrowed: None,
+            adopted: None,
         };
         (dir, Group::open(record, policy).unwrap())
     }

@@ -8,16 +8,16 @@
 //!
 //! Rooms: `settings` what an administrator may choose; `detect` what the host offers; `limits` processors
 //! to numbers (pure); `v1`, `v2` the files of each version; `enforcer` the directory above jobs; `group` a
-//! job; `borrowed` and `foreign` one that a batch system made; `best_effort` what was promised nothing; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
+//! job; `adopted` and `external` one that a batch system made (an external group, adopted); `best_effort` what was promised nothing; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
 
+mod adopted;
 mod best_effort;
-mod borrowed;
 mod ceiling;
 mod detect;
 mod enforcer;
 mod error;
+mod external;
 mod file;
-mod foreign;
 mod group;
 mod limits;
 mod processes;
@@ -33,7 +33,7 @@ pub use error::Error;
 pub use group::{Drift, Group, Killed};
 pub use limits::{Limits, Spare};
 pub use nix::sys::signal::Signal;
-pub use record::{Borrowed, DirectoryRecord, GroupRecord, RootRecord};
+pub use record::{Adopted, DirectoryRecord, GroupRecord, RootRecord};
 pub use settings::{Pin, Settings, Version, VersionChoice};
 pub use usage::Usage;
 

@@ -17,18 +17,18 @@ use super::error::Error;
 use super::processes;
 use super::settings::Version;
 
-/// What is remembered of a group that another made. Its count may have begun before it was borrowed, and ends before
+/// What is remembered of a group that another made. Its count may have begun before it was adopted, and ends before
 /// the job does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Borrowed {
+pub struct Adopted {
     /// To be added to the kernel's count for what the job has used in all, processor seconds.
     pub offset: f64,
     /// What the job had used in all when somebody last looked, processor seconds.
     pub seen: f64,
 }
 
-/// A directory made here, or found in place of one ([`Borrowed`]).
+/// A directory made here, or found in place of one ([`Adopted`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct DirectoryRecord {
@@ -53,8 +53,8 @@ pub struct GroupRecord {
     /// The cpu directory first.
     pub directories: Vec<DirectoryRecord>,
     /// Another made them, and removes them: none where they were made here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub borrowed: Option<Borrowed>,
+    #[serde(rename = "borrowed", default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<Adopted>,
 }
 
 /// The directories above all jobs that were made here, outermost first; empty where they were there before.
@@ -212,9 +212,9 @@ mod tests {
         let text = r#"{"name":"1.h","version":"v2","capacity":2.0,"directories":[{"path":"/x/1.h","inode":7,"roles":["cpu","accounting"]}]}"#;
         let record: GroupRecord = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&record).unwrap(), text);
-        let borrowed = text.replace("]}]}", r#"]}],"borrowed":{"offset":-0.5,"seen":2.0}}"#);
-        let record: GroupRecord = serde_json::from_str(&borrowed).unwrap();
-        assert_eq!(record.borrowed.unwrap().seen, 2.0);
-        assert_eq!(serde_json::to_string(&record).unwrap(), borrowed);
+        let adopted = text.replace("]}]}", r#"]}],"borrowed":{"offset":-0.5,"seen":2.0}}"#);
+        let record: GroupRecord = serde_json::from_str(&adopted).unwrap();
+        assert_eq!(record.adopted.unwrap().seen, 2.0);
+        assert_eq!(serde_json::to_string(&record).unwrap(), adopted);
     }
 }

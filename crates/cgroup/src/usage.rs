@@ -75,7 +75,7 @@ mod tests {
             version: Version::V1,
             capacity: 2.0,
             directories,
-            borrowed: None,
+            adopted: None,
         }
     }
 

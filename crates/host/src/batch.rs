@@ -177,15 +177,15 @@ impl Host {
     }
 
     /// Puts one process that is about to become a task of the job into the job's cgroup, and nothing else with it; or
-    /// holds the group to the job's share that the batch system has put it into ([`Enforcer::lent`]). Returns the job.
+    /// holds the group to the job's share that the batch system has put it into ([`Enforcer::external_group`]). Returns the job.
     ///
     /// # Errors
     /// When there is no such job here, it has no cgroup although shares are to be enforced, or the cgroup fails.
     pub fn join(&self, id: &str, pid: i32) -> Result<Entry, HostError> {
         let entry = self.live(id)?;
         if let Some(enforcer) = self.enforcer() {
-            if let Some(directory) = enforcer.lent(id, pid)? {
-                return self.borrow(enforcer, entry, directory, pid);
+            if let Some(directory) = enforcer.external_group(id, pid)? {
+                return self.adopt(enforcer, entry, directory, pid);
             }
         }
         match self.group_of(&entry)? {
@@ -205,7 +205,7 @@ impl Host {
 
     /// The group that the batch system made becomes the job's, in place of the one made here, which holds nothing yet, or of
     /// one that went with an earlier step.
-    fn borrow(
+    fn adopt(
         &self,
         enforcer: &Enforcer,
         entry: Entry,
@@ -217,21 +217,21 @@ impl Host {
             id: id.clone(),
             reason: error.to_string(),
         };
-        let is_borrowed = |entry: &Entry| {
-            let record = entry.group.as_ref().filter(|r| r.borrowed.is_some());
+        let is_adopted = |entry: &Entry| {
+            let record = entry.group.as_ref().filter(|r| r.adopted.is_some());
             record.is_some_and(|record| record.directories.contains(&directory))
         };
         let mut entry = entry;
-        if !is_borrowed(&entry) {
+        if !is_adopted(&entry) {
             let lock = self.registry.lock()?;
             entry = self.live(&id)?;
             // Several tasks come at once, and one of them does it.
-            if !is_borrowed(&entry) {
+            if !is_adopted(&entry) {
                 let before = self.group_of(&entry)?;
                 let limits = (before.as_ref())
                     .and_then(|group| group.limits().ok())
                     .unwrap_or_else(|| self.limits(entry.share * f64::from(entry.slots)));
-                let taken = enforcer.borrow(directory, used(&entry, before.as_ref()));
+                let taken = enforcer.adopt(directory, used(&entry, before.as_ref()));
                 let old = entry.group.take();
                 entry.group = taken.as_ref().ok().map(Group::record);
                 self.registry.write(&entry)?;
@@ -246,10 +246,10 @@ impl Host {
         self.note_start(entry, pid)
     }
 
-    /// The group that a job had before it borrowed another one.
+    /// The group that a job had before it adopted another one.
     fn part_with(&self, enforcer: &Enforcer, id: &str, old: Option<&GroupRecord>) {
         let Some(old) = old else { return };
-        let parted = match old.borrowed {
+        let parted = match old.adopted {
             Some(_) => enforcer.discard(old, Duration::ZERO).map(|()| true),
             None => enforcer.remove_unused(old),
         };
@@ -260,22 +260,21 @@ impl Host {
         }
     }
 
-    /// Writes down what a job has used so far, where its group may go before its end: a borrowed one.
+    /// Writes down what a job has used so far, where its group may go before its end: an adopted one.
     ///
     /// # Errors
     /// When there is no such job here, or the registry fails.
     pub fn note_usage(&self, id: &str) -> Result<(), HostError> {
-        let is_borrowed =
-            |entry: &Entry| entry.group.as_ref().is_some_and(|g| g.borrowed.is_some());
-        if !is_borrowed(&self.live(id)?) {
+        let is_adopted = |entry: &Entry| entry.group.as_ref().is_some_and(|g| g.adopted.is_some());
+        if !is_adopted(&self.live(id)?) {
             return Ok(());
         }
         let _lock = self.registry.lock()?;
         let mut entry = self.live(id)?;
         let group = self.group_of(&entry)?;
         let seen = used(&entry, group.as_ref());
-        if let Some(borrowed) = entry.group.as_mut().and_then(|g| g.borrowed.as_mut()) {
-            borrowed.seen = seen;
+        if let Some(adopted) = entry.group.as_mut().and_then(|g| g.adopted.as_mut()) {
+            adopted.seen = seen;
             self.registry.write(&entry)?;
         }
         Ok(())
@@ -305,7 +304,7 @@ impl Host {
         let Some(enforcer) = self.enforcer() else {
             return Ok(false);
         };
-        if let Some(directory) = enforcer.lent(id, pid)? {
+        if let Some(directory) = enforcer.external_group(id, pid)? {
             enforcer.weigh_least(&directory)?;
             return Ok(true);
         }
@@ -423,7 +422,7 @@ impl Host {
         let (Some(enforcer), Ok(None)) = (self.enforcer(), self.registry.read(id)) else {
             return;
         };
-        let removed = match enforcer.adopt(&group_name(id), UNIX_EPOCH) {
+        let removed = match enforcer.recover(&group_name(id), UNIX_EPOCH) {
             Ok(None) => return,
             Ok(Some(record)) => enforcer.remove_unused(&record),
             Err(error) => Err(error),

@@ -66,7 +66,7 @@ impl Host {
         let Some(supervisor) = entry.supervisor else {
             // A batch system's: it may have no process between two tasks, nor a group where that is the batch system's own, and
             // it is ended by name.
-            let ours = (entry.group.as_ref()).is_some_and(|record| record.borrowed.is_none());
+            let ours = (entry.group.as_ref()).is_some_and(|record| record.adopted.is_none());
             return group.is_none() && ours;
         };
         let leader_ended = entry.leader.is_some_and(|process| !process.is_alive());
@@ -185,7 +185,7 @@ impl Host {
         if let Some(enforcer) = self.enforcer() {
             // A second of doubt for clocks of different grain.
             let since = UNIX_EPOCH + Duration::from_secs_f64((entry.submitted_unix - 1.0).max(0.0));
-            if let Some(record) = enforcer.adopt(&group_name(&entry.id), since)? {
+            if let Some(record) = enforcer.recover(&group_name(&entry.id), since)? {
                 enforcer.remove_unused(&record)?;
             }
         }
@@ -231,10 +231,10 @@ impl Host {
         Ok(())
     }
 
-    /// Kills what is left of a job and removes its cgroup; gives a borrowed one back. Returns whether nothing of ours is left.
+    /// Kills what is left of a job and removes its cgroup; takes the limits off an adopted one. Returns whether nothing of ours is left.
     pub(super) fn release(&self, entry: &Entry, group: Option<Group>, patience: Duration) -> bool {
-        if entry.group.as_ref().is_some_and(|g| g.borrowed.is_some()) {
-            // Whoever borrowed may have been killed before it parted with the job's own.
+        if entry.group.as_ref().is_some_and(|g| g.adopted.is_some()) {
+            // Whoever adopted it may have been killed before it parted with the job's own.
             if let Err(error) = self.remove_unused_group(entry) {
                 log::warn!("job {}: {error}", entry.id);
             }

@@ -244,7 +244,7 @@ pub struct Entry {
     pub supervisor: Option<Process>,
     /// Its first process.
     pub leader: Option<Process>,
-    /// Its cgroup, made here or borrowed from its batch system; none where nothing is enforced.
+    /// Its cgroup, made here, or adopted from its batch system; none where nothing is enforced.
     pub group: Option<GroupRecord>,
     /// Its cgroup is about to be made; whoever finds the entry so looks whether it was.
     #[serde(default)]

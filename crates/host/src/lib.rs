@@ -220,8 +220,8 @@ fn used(entry: &Entry, group: Option<&Group>) -> f64 {
             0.0
         }
         // Between two steps a batch system's own group is gone; what was used by then is on record.
-        None => match entry.group.as_ref().and_then(|record| record.borrowed) {
-            Some(borrowed) => borrowed.seen,
+        None => match entry.group.as_ref().and_then(|record| record.adopted) {
+            Some(adopted) => adopted.seen,
             None => entry
                 .leader
                 .filter(entry::Process::is_alive)

@@ -382,8 +382,8 @@ impl Host {
     fn has_group(&self, id: &str) -> bool {
         self.enforcer().is_some_and(|enforcer| {
             let name = group_name(id);
-            let adopted = enforcer.adopt(&name, std::time::SystemTime::UNIX_EPOCH);
-            matches!(adopted, Ok(Some(_)))
+            let recovered = enforcer.recover(&name, std::time::SystemTime::UNIX_EPOCH);
+            matches!(recovered, Ok(Some(_)))
         })
     }
 

@@ -286,7 +286,7 @@ fn a_process_that_cannot_look_at_cgroups_ends_no_job_that_has_one() {
         version: libra_cgroup::Version::V1,
         capacity: 1.0,
         directories: Vec::new(),
-        borrowed: None,
+        adopted: None,
     });
     {
         let _lock = host.registry().lock().expect("free");

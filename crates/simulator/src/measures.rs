@@ -182,7 +182,7 @@ impl<A: Observer> Observer for Option<A> {
     }
 }
 
-/// Tells a borrowed observer.
+/// Tells an observer by reference.
 impl<A: Observer + ?Sized> Observer for &mut A {
     fn outcome(&mut self, outcome: &Outcome<'_>) {
         (**self).outcome(outcome);

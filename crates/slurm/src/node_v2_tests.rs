@@ -116,7 +116,7 @@ fn is_in(pid: i32, group: &Path) -> bool {
 
 fn seen(host: &Host) -> Option<f64> {
     let entry = host.registry().read("12").expect("read").expect("there");
-    entry.group?.borrowed.map(|borrowed| borrowed.seen)
+    entry.group?.adopted.map(|adopted| adopted.seen)
 }
 
 /// A host, its directory, and Slurm's groups; none but on version 2.
@@ -177,7 +177,7 @@ fn a_job_is_held_where_slurm_keeps_it() {
     assert!((80_000.0..=100_000.0).contains(&quota), "{quota}");
 
     left(&host, "12", None).expect("noted");
-    assert!(seen(&host).expect("borrowed") > 0.9);
+    assert!(seen(&host).expect("adopted") > 0.9);
     let used = epilog(&host, "12").expect("ended").expect("it was here");
     assert!((0.9..4.0).contains(&used), "{used}");
     // Slurm's it is: nobody was killed, nothing is removed, no limit stays.
@@ -213,7 +213,7 @@ fn between_two_steps_slurms_group_is_gone_and_the_job_is_not() {
     control.round().expect("a round");
     std::thread::sleep(Duration::from_millis(500));
     left(&host, "12", None).expect("noted");
-    let before = seen(&host).expect("borrowed");
+    let before = seen(&host).expect("adopted");
     assert!(before > 0.1, "{before}");
     slurm.end_steps();
     // The loop has its files open still, then finds nothing to open.
@@ -240,7 +240,7 @@ fn between_two_steps_slurms_group_is_gone_and_the_job_is_not() {
 }
 
 #[test]
-fn a_requeued_job_borrows_anew() {
+fn a_requeued_job_adopts_anew() {
     let Some((_directory, host, mut slurm, root)) = node("", true) else {
         return;
     };

@@ -388,7 +388,7 @@ pub fn rewrite(rewrite: &Rewrite) -> Result<(), CallFailed> {
 /// What slurmctld answers.
 pub fn pin(pin: &Pin) -> Result<(), CallFailed> {
     let (tasks, node) = (text::c_string(&pin.tasks), text::c_string(&pin.node));
-    // SAFETY: zeroes are a valid structure, which Slurm's own initialisation then fills; it borrows the texts only for
+    // SAFETY: zeroes are a valid structure, which Slurm's own initialisation then fills; it refers to the texts only for
     // the call, and what it answers is freed.
     unsafe {
         let mut message: c::job_desc_msg_t = std::mem::zeroed();

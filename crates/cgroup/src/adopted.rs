@@ -2,10 +2,10 @@
 //!
 //! On version 2 a process is in one group for everything. A batch system that keeps its jobs' processes in groups of its
 //! own finds, signals and counts them there, so taking them away would leave it unable to end a job. Such a group
-//! is borrowed: its limits are written and nothing else; no process is put in, killed or moved, and whoever made it
+//! is adopted: its limits are written and nothing else; no process is put in, killed or moved, and whoever made it
 //! removes it.
 //!
-//! Slurm's (its plugin cgroup/v2) are `…/slurmstepd.scope/job_12/step_0/user/task_0`, and the one borrowed is `job_12`; from 26.05 on it
+//! Slurm's (its plugin cgroup/v2) are `…/slurmstepd.scope/job_12/step_0/user/task_0`, and the one adopted is `job_12`; from 26.05 on it
 //! has the job's SLUID in place of that name, unless cgroup.conf says `CgroupJobIdPaths=yes`. It goes
 //! with the job's last step, before the epilog, and another of the same name may come with the next: what was
 //! used in it is noted while it is there.
@@ -22,7 +22,7 @@ use super::enforcer::Enforcer;
 use super::error::Error;
 use super::file::write_once;
 use super::group::Group;
-use super::record::{Borrowed, DirectoryRecord, GroupRecord};
+use super::record::{Adopted, DirectoryRecord, GroupRecord};
 use super::settings::Version;
 use super::v2;
 
@@ -30,13 +30,13 @@ use super::v2;
 const SCOPE: &str = "slurmstepd.scope";
 
 impl Enforcer {
-    /// The group that Slurm made for this job, where this process is in one; none on version 1, where a process may be
+    /// The external group, one that Slurm made for this job, that this process is in. None on version 1, where a process may be
     /// in a group of ours beside.
     ///
     /// # Errors
     /// When the process says that it is in one, and it is not there; or is in a group of Slurm's that cannot be told to be this
     /// job's ([`Error::NotItsJobs`]): it must stay there, or Slurm would wait for the job's end for ever.
-    pub fn lent(&self, job: &str, pid: i32) -> Result<Option<DirectoryRecord>, Error> {
+    pub fn external_group(&self, job: &str, pid: i32) -> Result<Option<DirectoryRecord>, Error> {
         if self.version() != Version::V2 {
             return Ok(None);
         }
@@ -67,11 +67,11 @@ impl Enforcer {
         DirectoryRecord::find(&mount.join(below), &[Role::Cpu, Role::Accounting]).map(Some)
     }
 
-    /// Borrows a group for a job that has used so many processor seconds elsewhere. Nothing is written into it yet.
+    /// Adopts an external group for a job that has used so many processor seconds elsewhere. Nothing is written into it yet.
     ///
     /// # Errors
     /// When it is gone, or has no cpu controller and its parents cannot safely be given it.
-    pub fn borrow(&self, directory: DirectoryRecord, used: f64) -> Result<Group, Error> {
+    pub fn adopt(&self, directory: DirectoryRecord, used: f64) -> Result<Group, Error> {
         let path = directory.path.clone();
         let name = path.file_name().unwrap_or_default();
         let mut record = GroupRecord {
@@ -79,7 +79,7 @@ impl Enforcer {
             version: Version::V2,
             capacity: 1.0,
             directories: vec![directory],
-            borrowed: Some(Borrowed {
+            adopted: Some(Adopted {
                 offset: 0.0,
                 seen: used,
             }),
@@ -89,7 +89,7 @@ impl Enforcer {
             group.ok_or_else(|| Error::Gone { path: path.clone() })
         };
         let counted = open(&record)?.counted()?.unwrap_or(0.0);
-        record.borrowed = Some(Borrowed {
+        record.adopted = Some(Adopted {
             offset: used - counted,
             seen: used,
         });
@@ -99,15 +99,15 @@ impl Enforcer {
     /// Gives a group the least weight there is, for a job that was promised nothing.
     ///
     /// # Errors
-    /// As for [`Enforcer::borrow`].
+    /// As for [`Enforcer::adopt`].
     pub fn weigh_least(&self, directory: &DirectoryRecord) -> Result<(), Error> {
-        self.furnish_borrowed(directory)?;
+        self.furnish_adopted(directory)?;
         let least = super::limits::V2_WEIGHT.0;
         write_once(&directory.path.join(v2::WEIGHT), &least.to_string())
     }
 
     /// Gives it the files of the cpu controller where they are missing, from the top down.
-    pub(super) fn furnish_borrowed(&self, directory: &DirectoryRecord) -> Result<(), Error> {
+    pub(super) fn furnish_adopted(&self, directory: &DirectoryRecord) -> Result<(), Error> {
         if directory.path.join(v2::WEIGHT).exists() {
             return Ok(());
         }
@@ -205,7 +205,7 @@ impl DirectoryRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::foreign::{UNSET, give_back};
+    use crate::external::{UNSET, take_limits_off};
     use crate::limits::{Bandwidth, Held};
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
             version: Version::V2,
             capacity: 2.0,
             directories: vec![DirectoryRecord::find(dir.path(), &[Role::Cpu]).unwrap()],
-            borrowed: Some(Borrowed {
+            adopted: Some(Adopted {
                 offset: 0.0,
                 seen: 0.0,
             }),
@@ -318,16 +318,16 @@ mod tests {
             weight: 2_500,
         };
         controls.write(&mut held, &sold).unwrap();
-        give_back(&record).unwrap();
+        take_limits_off(&record).unwrap();
         assert_eq!(controls.read().unwrap(), UNSET);
         // Another one has taken its place, or none.
         let mut held = controls.read().unwrap();
         controls.write(&mut held, &sold).unwrap();
         let mut other = record.clone();
         other.directories[0].inode += 1;
-        give_back(&other).unwrap();
+        take_limits_off(&other).unwrap();
         assert_eq!(controls.read().unwrap(), sold);
         drop(dir);
-        give_back(&record).unwrap();
+        take_limits_off(&record).unwrap();
     }
 }

@@ -17,15 +17,15 @@ pub(crate) const UNSET: Held = Held {
     weight: 100,
 };
 
-/// The least cap of a borrowed group, in processors: its maker's own processes live of it too. Slurmstepd needs some 20 ms to begin
+/// The least cap of an adopted group, in processors: its maker's own processes live of it too. Slurmstepd needs some 20 ms to begin
 /// and to end a step, ten times that on a slow machine; held to a thousandth, it ends no job in time.
 const ROOM: f64 = 0.05;
 
 /// Where Slurm keeps its own processes of a step, beside those of its user.
 const SLURMS_OWN: &str = "slurm";
 
-/// Takes all limits off a borrowed group, if it is still there and the same one.
-pub(crate) fn give_back(record: &GroupRecord) -> Result<(), Error> {
+/// Takes all limits off an adopted group, if it is still there and the same one.
+pub(crate) fn take_limits_off(record: &GroupRecord) -> Result<(), Error> {
     for directory in &record.directories {
         if !directory.matches()? {
             continue;
@@ -42,7 +42,7 @@ pub(crate) fn give_back(record: &GroupRecord) -> Result<(), Error> {
     Ok(())
 }
 
-/// The limits that a borrowed group is capped by, so that its maker has room.
+/// The limits that an adopted group is capped by, so that its maker has room.
 pub(crate) fn with_room(limits: &Limits) -> Limits {
     Limits::new(
         limits.processors.max(ROOM.min(limits.capacity)),
