@@ -4,7 +4,7 @@
 //! LIBRA_TRUTH_CASES sets the number of cases of all three together; the seeds are fixed. On the host the clock is the real one: what
 //! stands at an edge may have passed it before it is submitted, and is counted.
 
-use libra_accounts::desk::Desk;
+use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::quote::Quote;
 use libra_batch::verdict::Verdict;
 use libra_batch::words::{self, Manner, Written};
@@ -140,12 +140,12 @@ struct Drawn {
     budget: Option<f64>,
 }
 
-fn draw(dice: &mut Dice, desk: &mut Desk, slots: f64, now: f64) -> Drawn {
+fn draw(dice: &mut Dice, gate: &mut BudgetGate, slots: f64, now: f64) -> Drawn {
     let user = dice.below(USERS + 1);
     let estimate = dice.between(1.0, 1000.0);
     let deadline = (estimate * dice.between(0.8, 20.0) * 100.0).round() / 100.0;
     let price = (estimate + estimate / deadline) * slots;
-    let available = (desk
+    let available = (gate
         .payer(&format!("u{user}"), None, 0.0, now)
         .ok()
         .flatten())
@@ -225,7 +225,7 @@ fn pbs_server(config: &Config) -> Server {
     ];
     let records = json!({"event": "records", "now": NOW, "nodes": nodes, "jobs": []});
     server.answer(&records).expect("records");
-    server.take_accounts(Desk::open(config, "pbs", OnFault::Refuse, false));
+    server.take_accounts(BudgetGate::open(config, "pbs", OnFault::Refuse, false));
     server
 }
 
@@ -271,7 +271,7 @@ fn inside_pbs() {
             let (chunks, each) = (dice.of(&[1, 1, 1, 2, 5]), dice.of(&[1, 1, 2, 3, 64]));
             let array = dice.of(&[1, 1, 1, 3]);
             let slots = f64::from(chunks * each * array);
-            let drawn = draw(&mut dice, server.desk(), slots, now);
+            let drawn = draw(&mut dice, server.gate(), slots, now);
             let mut job = json!({"user": format!("u{}", drawn.user), "checked": [], "terms": {
                 "estimate": drawn.estimate.to_string(), "deadline": drawn.deadline.to_string()}});
             let more = dice.of(&["", ":mem=300mb", ":mem=2gb", ":arch=linux", ":arch=mips"]);
@@ -317,7 +317,7 @@ fn inside_pbs() {
             let sold = Sold::parse(line.expect("a line")).expect("ours");
             assert_same(quote.price, &sold);
             if dice.below(4) > 0 {
-                server.desk().never_began(&sold, now);
+                server.gate().never_began(&sold, now);
             }
         }
     }
@@ -353,7 +353,7 @@ fn slurm_controller(config: &Config) -> Controller {
     };
     let mut controller = Controller::new(config, NOW);
     controller.look(&records, NOW).expect("a look");
-    controller.take_accounts(Desk::open(config, "slurm", OnFault::Refuse, false));
+    controller.take_accounts(BudgetGate::open(config, "slurm", OnFault::Refuse, false));
     let users = (0..=USERS).map(|user| (user as u32, Some(format!("u{user}"))));
     controller.take_users(users);
     controller
@@ -403,14 +403,14 @@ fn inside_slurm() {
     for (round, rules) in RULES.iter().enumerate() {
         let config = site.config(rules);
         let mut controller = slurm_controller(&config);
-        let mut desk = Desk::open(&config, "slurm", OnFault::Refuse, false);
+        let mut gate = BudgetGate::open(&config, "slurm", OnFault::Refuse, false);
         let mut now = NOW;
         for case in 0..cases / RULES.len() {
             now += dice.of(&[0.0, 1.0, 10.0, 40.0]);
             let (tasks, each) = (dice.of(&[1, 1, 2, 4, 64]), dice.of(&[1, 1, 2, 3]));
             let array = dice.of(&[1, 1, 1, 3]);
             let slots = f64::from(tasks * each * array);
-            let drawn = draw(&mut dice, &mut desk, slots, now);
+            let drawn = draw(&mut dice, &mut gate, slots, now);
             let text = |text: &str| Some(text.to_string());
             let mut job = Submission {
                 user: drawn.user as u32,
@@ -454,7 +454,7 @@ fn inside_slurm() {
                     let sold = sold.expect("ours").sold;
                     assert_same(quote.price, &sold);
                     if dice.below(4) > 0 {
-                        desk.never_began(&sold, now);
+                        gate.never_began(&sold, now);
                     }
                 }
                 Answer::Refuse(not) => {
@@ -476,7 +476,7 @@ fn on_one_host() {
     let mut dice = Dice(0x2545_f491_4f6c_dd1d);
     let (mut seen, cases) = (Seen::default(), cases(2));
     let mut sites = Vec::new();
-    let mut desk = Desk::off();
+    let mut gate = BudgetGate::off();
     let (mut host, mut drifted) = (None, 0);
     let mut loaded = false;
     for case in 0..cases {
@@ -493,14 +493,14 @@ fn on_one_host() {
             host = Some(Host::open(site.config(&more)).expect("a registry"));
             loaded = false;
             site.account(&["deposit", &me, &format!("{}", dice.between(1.0, 10_000.0))]);
-            desk = Desk::open(&site.config(""), "run", OnFault::Refuse, false);
+            gate = BudgetGate::open(&site.config(""), "run", OnFault::Refuse, false);
         }
         let host = host.as_ref().expect("opened");
         let processors = dice.of(&[1, 1, 2, 3, 64]);
-        let mut drawn = draw(&mut dice, &mut desk, f64::from(processors), NOW);
+        let mut drawn = draw(&mut dice, &mut gate, f64::from(processors), NOW);
         if drawn.user % 3 == 0 {
             // Of the user who runs this test.
-            let payer = desk.payer(&me[5..], None, 0.0, NOW).expect("an account");
+            let payer = gate.payer(&me[5..], None, 0.0, NOW).expect("an account");
             let available = payer.and_then(|payer| payer.available).expect("a limit");
             drawn.budget =
                 Some((available.credits() * dice.of(&[0.9, 1.0, 1.1]) * 100.0).floor() / 100.0);

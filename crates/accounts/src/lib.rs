@@ -16,9 +16,9 @@
 //!   had not been written down ([`payments`]).
 
 pub mod backup;
+pub mod budget_gate;
 pub mod check;
 mod crash;
-pub mod desk;
 pub mod flush;
 #[cfg(test)]
 mod histories;

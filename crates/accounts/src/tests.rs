@@ -656,7 +656,7 @@ fn a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new() {
 
 #[test]
 fn nobody_gets_a_promise_without_a_payer_where_accounts_are_out_of_order() {
-    use super::desk::{Denied, Desk};
+    use super::budget_gate::{BudgetGate, Denied};
     use libra_config::OnFault;
     let place = Place::new();
     std::fs::remove_file(&place.ledger).expect("gone");
@@ -667,9 +667,9 @@ fn nobody_gets_a_promise_without_a_payer_where_accounts_are_out_of_order() {
     );
     let config = libra_config::Config::from_toml(&text).expect("valid");
     let denied = |rule| {
-        let desk = Desk::open(&config, "pbs", rule, false);
-        assert!(desk.is_on() && desk.is_broken());
-        desk.payer("alice", None, 5.0, 0.0)
+        let gate = BudgetGate::open(&config, "pbs", rule, false);
+        assert!(gate.is_on() && gate.is_broken());
+        gate.payer("alice", None, 5.0, 0.0)
             .expect_err("nobody pays")
     };
     let refused = denied(OnFault::Refuse);

@@ -9,7 +9,7 @@
 //! - An unlimited budget is what the account has.
 
 use super::verdict::{NotTaken, Refused, Verdict};
-use libra_accounts::desk::{Denied, coverable};
+use libra_accounts::budget_gate::{Denied, coverable};
 use libra_accounts::payments::Payer;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::curve::{Judge, Judged, Point, with_deadline};
@@ -39,7 +39,7 @@ pub trait Nodes {
 /// What was taken, and who pays for it; none where the site has no accounts.
 pub type Paid<T> = (Option<Payer>, T);
 
-/// The answer to a request. `payer`: what accounts say, see [`libra_accounts::desk::Desk::payer`].
+/// The answer to a request. `payer`: what accounts say, see [`libra_accounts::budget_gate::BudgetGate::payer`].
 ///
 /// # Errors
 /// Why it is refused.

@@ -3,7 +3,7 @@
 //! Everybody who is told takes it from here: metrics its category, hooks and programs its JSON, people the sentences that
 //! [`super::words`] makes of it where it leaves. Nobody reads a sentence back.
 
-use libra_accounts::desk::Denied;
+use libra_accounts::budget_gate::Denied;
 use libra_core::book::BookError;
 use libra_core::book::kept::NotKept;
 use libra_core::decision::refusal::{Category, Reason, Refusal};

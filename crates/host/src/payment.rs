@@ -7,7 +7,7 @@
 use super::entry::Entry;
 use super::submit::{Judged, Terms};
 use super::{Host, HostError};
-use libra_accounts::desk::{Denied, Desk};
+use libra_accounts::budget_gate::{BudgetGate, Denied};
 use libra_accounts::payments::{Payer, Payments};
 use libra_accounts::settlement::{End, HowEnded};
 use libra_batch::admit::{Nodes, admit, paid_curve};
@@ -29,14 +29,14 @@ const SYSTEM: &str = "run";
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// The accounts while one job is submitted.
-pub(super) struct Till {
-    desk: Desk,
+pub(super) struct Charge {
+    gate: BudgetGate,
     payer: Option<Payer>,
 }
 
 /// What accounts say of a request.
 pub(super) struct Asked {
-    desk: Desk,
+    gate: BudgetGate,
     /// Name of this host's node.
     node: String,
     payer: Result<Option<Payer>, Denied>,
@@ -70,8 +70,8 @@ impl Asked {
         self,
         request: &Request,
         judge: &dyn Fn(&Request) -> Judged,
-    ) -> Result<(Till, Terms), NotTaken<Infallible>> {
-        let Asked { desk, node, payer } = self;
+    ) -> Result<(Charge, Terms), NotTaken<Infallible>> {
+        let Asked { gate, node, payer } = self;
         let mut judging = Judging { judge, node: &node };
         let (payer, terms) = admit(payer, request, &mut judging)?;
         if let Some(payer) = &payer {
@@ -79,14 +79,14 @@ impl Asked {
                 price: terms.price,
                 ..nothing_sold(request)
             };
-            desk.covers(payer, &sold)?;
+            gate.covers(payer, &sold)?;
         }
-        Ok((Till { desk, payer }, terms))
+        Ok((Charge { gate, payer }, terms))
     }
 
     /// The accounts, for another question.
-    pub fn into_desk(self) -> Desk {
-        self.desk
+    pub fn into_gate(self) -> BudgetGate {
+        self.gate
     }
 
     /// What accounts say of a curve of the host alone.
@@ -107,17 +107,17 @@ impl Host {
     }
 
     /// Opens the accounts, which may take a while: not to be done under the registry's lock.
-    pub(super) fn open_desk(&self) -> Desk {
-        let mut desk = Desk::open(&self.config, SYSTEM, OnFault::Refuse, false);
-        if let (Some(name), Some(payments)) = (self.registry_name(), desk.payments()) {
+    pub(super) fn open_gate(&self) -> BudgetGate {
+        let mut gate = BudgetGate::open(&self.config, SYSTEM, OnFault::Refuse, false);
+        if let (Some(name), Some(payments)) = (self.registry_name(), gate.payments()) {
             payments.tell_apart(&name);
         }
         let mut failed = self
             .accounts_failed
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        *failed = desk.is_broken().then(Instant::now);
-        desk
+        *failed = gate.is_broken().then(Instant::now);
+        gate
     }
 
     /// Two registries may have the same accounts, and neither knows the other's jobs. Another one than the host's own has a name, of its
@@ -136,13 +136,13 @@ impl Host {
         })
     }
 
-    /// As [`Host::open_desk`], under the registry's lock: none where it has just failed. What is not settled then is found again by the
+    /// As [`Host::open_gate`], under the registry's lock: none where it has just failed. What is not settled then is found again by the
     /// next comparison ([`compare`]).
-    fn open_desk_at_once(&self) -> Option<Desk> {
+    fn open_gate_at_once(&self) -> Option<BudgetGate> {
         let failed = *(self.accounts_failed.lock()).unwrap_or_else(PoisonError::into_inner);
         match failed.is_some_and(|failed| failed.elapsed() < TRY_AGAIN) {
             true => None,
-            false => Some(self.open_desk()),
+            false => Some(self.open_gate()),
         }
     }
 
@@ -152,25 +152,25 @@ impl Host {
     /// When the registry cannot be read.
     pub(super) fn ask_accounts(
         &self,
-        mut desk: Desk,
+        mut gate: BudgetGate,
         request: &Request,
         project: Option<&str>,
         entries: &[Entry],
         now: f64,
     ) -> Result<Asked, HostError> {
         let node = self.machine.name.clone();
-        if !desk.is_on() {
+        if !gate.is_on() {
             let payer = Ok(None);
-            return Ok(Asked { desk, node, payer });
+            return Ok(Asked { gate, node, payer });
         }
         // Those that ended may have to be settled still.
         let mut known = self.registry.ended()?;
         known.extend_from_slice(entries);
-        desk.tried(|payments| compare(payments, &known, now));
+        gate.tried(|payments| compare(payments, &known, now));
         let uid = nix::unistd::getuid().as_raw();
         let user = libra_accounts::names::user_name(uid).unwrap_or_else(|| uid.to_string());
-        let payer = desk.payer(&user, project, request.terms.budget, now);
-        Ok(Asked { desk, node, payer })
+        let payer = gate.payer(&user, project, request.terms.budget, now);
+        Ok(Asked { gate, node, payer })
     }
 
     /// A job of this host has ended; it is settled once, whoever finds out.
@@ -178,14 +178,14 @@ impl Host {
         if entry.payer.is_none() || entry.ending.is_none() {
             return;
         }
-        let Some(mut desk) = self.open_desk_at_once() else {
+        let Some(mut gate) = self.open_gate_at_once() else {
             return;
         };
-        let settled = desk.ended(&sold(entry), 0, &end(entry), now);
+        let settled = gate.ended(&sold(entry), 0, &end(entry), now);
         if let Some(settled) = settled {
             log::info!("job {}: {settled}", entry.id);
         }
-        desk.tried(|payments| payments.flush());
+        gate.tried(|payments| payments.flush());
     }
 
     /// A job that was accepted does not run after all.
@@ -193,13 +193,13 @@ impl Host {
         if entry.payer.is_none() {
             return;
         }
-        if let Some(desk) = self.open_desk_at_once() {
-            Till { desk, payer: None }.give_back(entry, now);
+        if let Some(gate) = self.open_gate_at_once() {
+            Charge { gate, payer: None }.give_back(entry, now);
         }
     }
 }
 
-impl Till {
+impl Charge {
     /// Sets aside what the job can cost, and writes who pays into its entry.
     pub(super) fn hold(&mut self, entry: &mut Entry, now: f64) -> Result<(), NotTaken<Infallible>> {
         let Some(payer) = &self.payer else {
@@ -207,20 +207,20 @@ impl Till {
         };
         entry.payer = Some(payer.name.clone());
         let sold = sold(entry);
-        self.desk.hold(payer, &sold, now)?;
-        self.desk.named(&sold, &entry.id);
+        self.gate.hold(payer, &sold, now)?;
+        self.gate.named(&sold, &entry.id);
         Ok(())
     }
 
     /// What was held is written down: it waits for the disk.
     pub(super) fn write_down(&mut self) {
-        self.desk.tried(|payments| payments.flush());
+        self.gate.tried(|payments| payments.flush());
     }
 
     /// The job does not run after all.
     pub(super) fn give_back(&mut self, entry: &Entry, now: f64) {
-        self.desk.never_began(&sold(entry), now);
-        self.desk.tried(|payments| payments.flush());
+        self.gate.never_began(&sold(entry), now);
+        self.gate.tried(|payments| payments.flush());
     }
 }
 

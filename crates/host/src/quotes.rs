@@ -53,12 +53,12 @@ impl Host {
         seconds: f64,
     ) -> Result<(Verdict<Terms, Infallible>, Option<KeptAs>), HostError> {
         self.be_the_only_seller()?;
-        let desk = self.open_desk();
+        let gate = self.open_gate();
         let lock = self.registry.lock()?;
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         self.may_keep(&entries, seconds, now)?;
-        let asked = self.ask_accounts(desk, request, project, &entries, clock::unix_time())?;
+        let asked = self.ask_accounts(gate, request, project, &entries, clock::unix_time())?;
         let terms = match asked.admit(request, &|request| self.judge(request, &entries, now)) {
             Ok((_, terms)) => terms,
             Err(not) => return Ok((not.widen(), None)),
@@ -107,7 +107,7 @@ impl Host {
         project: Option<&str>,
     ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
         self.be_the_only_seller()?;
-        let desk = self.open_desk();
+        let gate = self.open_gate();
         let lock = self.registry.lock()?;
         let begun = Instant::now();
         let now = clock::since_boot();
@@ -144,7 +144,7 @@ impl Host {
                 counter_offers: Vec::new(),
             })),
         };
-        let asked = self.ask_accounts(desk, request, project, &entries, unix)?;
+        let asked = self.ask_accounts(gate, request, project, &entries, unix)?;
         let (mut till, terms) = match asked.admit(request, &judge) {
             Ok(admitted) => admitted,
             Err(not) => return Ok(not.widen()),

@@ -100,7 +100,7 @@ impl Host {
         project: Option<&str>,
         has_budget: bool,
     ) -> Result<Quoted, HostError> {
-        let desk = self.open_desk();
+        let gate = self.open_gate();
         // With accounts, jobs that have ended are to be settled first, as at a submission.
         let lock = match self.has_accounts() {
             true => Some(self.registry.lock()?),
@@ -115,7 +115,7 @@ impl Host {
         let admission = libra_rules::admission(&self.config);
         let appraise = |request: &Request| admission.appraise(&nodes[..], request);
         let unix = clock::unix_time();
-        let asked = self.ask_accounts(desk, request, project, &entries, unix)?;
+        let asked = self.ask_accounts(gate, request, project, &entries, unix)?;
         let curve = asked.paid_curve(request, curve(request, &appraise), &appraise);
         let price = appraise(request).price;
         let mut judged = *request;
@@ -130,7 +130,7 @@ impl Host {
             judged.terms.budget = needs.unwrap_or(f64::INFINITY);
         }
         let asked = match needs {
-            Some(_) => self.ask_accounts(asked.into_desk(), &judged, project, &entries, unix)?,
+            Some(_) => self.ask_accounts(asked.into_gate(), &judged, project, &entries, unix)?,
             None => asked,
         };
         let verdict = asked.admit(&judged, &|request| self.judge_on(&nodes, request));
@@ -186,13 +186,13 @@ impl Host {
         project: Option<&str>,
     ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
         self.be_the_only_seller()?;
-        let desk = self.open_desk();
+        let gate = self.open_gate();
         let lock = self.registry.lock()?;
         let begun = Instant::now();
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         let unix = clock::unix_time();
-        let asked = self.ask_accounts(desk, request, project, &entries, unix)?;
+        let asked = self.ask_accounts(gate, request, project, &entries, unix)?;
         let judged = asked.admit(request, &|request| self.judge(request, &entries, now));
         let took = begun.elapsed();
         let (mut till, terms) = match judged {

@@ -79,7 +79,7 @@ impl Server {
             restarted: false,
         };
         let part = u32::try_from(subjob).unwrap_or(0);
-        let settled = self.desk.ended(&sold, part, &end, now);
+        let settled = self.gate.ended(&sold, part, &end, now);
         if !known && settled.is_none() {
             return Ok(accept());
         }

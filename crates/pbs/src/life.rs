@@ -40,7 +40,7 @@ impl Server {
                 self.take_back(&id, subjob, &sold, Phase::Bound)?;
             }
         }
-        self.desk.named(&sold, id);
+        self.gate.named(&sold, id);
         Ok(accept())
     }
 

@@ -3,7 +3,7 @@
 
 use super::server::{Judged, Server};
 use super::{BadEvent, hosts, need, number, text};
-use libra_accounts::desk::Desk;
+use libra_accounts::budget_gate::BudgetGate;
 use libra_config::last;
 use libra_config::{Config, ConfigError};
 use libra_host::{Host, HostError};
@@ -134,7 +134,7 @@ impl Process {
                     .map(|text| (text, said.unwrap_or_else(Instant::now)));
                 match server {
                     Some(server) => {
-                        changed = Desk::is_changed(&self.rules, &config);
+                        changed = BudgetGate::is_changed(&self.rules, &config);
                         server.configure(&config);
                         if !is_gone {
                             log.push(format!("{} was read anew", path.display()).into());
@@ -168,9 +168,9 @@ impl Process {
 
     fn open_accounts(&mut self) {
         self.accounts_tried = Some(Instant::now());
-        let desk = Desk::open(&self.rules, "pbs", self.rules.pbs.on_fault, true);
+        let gate = BudgetGate::open(&self.rules, "pbs", self.rules.pbs.on_fault, true);
         if let Some(server) = &mut self.server {
-            server.take_accounts(desk);
+            server.take_accounts(gate);
         }
     }
 
@@ -179,7 +179,7 @@ impl Process {
         let broken = self
             .server
             .as_mut()
-            .is_some_and(|server| server.desk().is_broken());
+            .is_some_and(|server| server.gate().is_broken());
         if broken
             && self
                 .accounts_tried
@@ -203,7 +203,7 @@ impl Process {
             counts.withdrawn += server.take_withdrawn();
             files.add(&counts, now);
             let mut figures = server.book().figures(now);
-            figures.held = server.desk().tried(|payments| payments.held());
+            figures.held = server.gate().tried(|payments| payments.held());
             say(files.write(&figures, now));
         }
     }

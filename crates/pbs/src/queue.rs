@@ -4,7 +4,7 @@ use super::problem::{NotTaken, Problem, Wait};
 use super::select::{self, Asked, Part, Plain};
 use super::server::{Judged, Server, accept, accept_with, has_terms, refuse, refuse_as};
 use super::{TERMS, number, text};
-use libra_accounts::desk::Denied;
+use libra_accounts::budget_gate::Denied;
 use libra_accounts::payments::Payer;
 use libra_batch::admit::{Nodes, admit};
 use libra_batch::verdict::Verdict;
@@ -219,12 +219,12 @@ impl Server {
         request: &Request,
         now: f64,
     ) -> Result<Option<Payer>, Denied> {
-        if !self.desk.is_on() {
+        if !self.gate.is_on() {
             return Ok(None);
         }
         let user = text(job, "user").unwrap_or_default();
         let project = text(job, "account").or_else(|| text(job, "project"));
-        self.desk.payer(user, project, request.terms.budget, now)
+        self.gate.payer(user, project, request.terms.budget, now)
     }
 
     /// What was admitted is sold, and held for on the payer's account; where that fails it is out of the book again.
@@ -244,7 +244,7 @@ impl Server {
             now,
         );
         if let Some(payer) = payer {
-            if let Err(denied) = self.desk.hold(payer, &sold, now) {
+            if let Err(denied) = self.gate.hold(payer, &sold, now) {
                 self.book.take_off(admitted, count, now);
                 return Err(denied);
             }

@@ -141,7 +141,7 @@ impl Server {
             let sold = self
                 .book
                 .sold(&found.request, found.count, &offered(offer), None, now);
-            if let Err(denied) = self.desk.covers(payer, &sold) {
+            if let Err(denied) = self.gate.covers(payer, &sold) {
                 answer = Err(denied.into());
             }
         }
@@ -227,7 +227,7 @@ impl Server {
                 None,
                 now,
             );
-            self.desk.covers(payer, &sold)?;
+            self.gate.covers(payer, &sold)?;
         }
         let kept = (self.quotes).redeem(&mut self.book, number, &wanted, now)?;
         let admitted = Admitted {

@@ -63,7 +63,7 @@ impl Server {
             .map(|problem| clean(&format!("not taken: {problem}")))
             .collect();
         log.extend(not_taken.iter().cloned());
-        let accounts = self.desk.tried(|payments| {
+        let accounts = self.gate.tried(|payments| {
             payments.refresh()?;
             // A held job has given its money back: that it is there is no reason to set it aside again.
             let sold: Vec<Sold> = (jobs.iter())

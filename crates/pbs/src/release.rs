@@ -15,7 +15,7 @@ use super::problem::{NotTaken, Problem};
 use super::server::{Server, accept_with, internal, refuse};
 use super::subjobs::{ids, ids_among, is_subjob};
 use super::{BadEvent, list, number, text};
-use libra_accounts::desk::Denied;
+use libra_accounts::budget_gate::Denied;
 use libra_accounts::payments::Payer;
 use libra_batch::words;
 use libra_core::book::{BookError, Phase};
@@ -105,7 +105,7 @@ impl Server {
                 continue;
             }
             if is_unpaid(job, &sold, taken) {
-                self.desk.never_began(&sold, now);
+                self.gate.never_began(&sold, now);
             }
             log.push(match claim {
                 Claim::Held => format!(
@@ -250,13 +250,13 @@ impl Server {
         if let Some(node) = self.overfull(id).map_err(internal)? {
             self.book.cancel(id, now).map_err(internal)?;
             if payer.is_some() {
-                self.desk.never_began(&anew, now);
+                self.gate.never_began(&anew, now);
             }
             return Ok(refuse_anew(id, &Problem::NoRoom(node).into()));
         }
         self.book.started(id, now).map_err(internal)?;
         self.given_back.remove(id);
-        self.desk.named(&anew, id);
+        self.gate.named(&anew, id);
         let info = words::accepted(&anew, admitted.price, true);
         let mut resources = Map::new();
         if !pays {
@@ -297,7 +297,7 @@ impl Server {
         budget: f64,
         now: f64,
     ) -> Result<Option<Payer>, Denied> {
-        if !self.desk.is_on() {
+        if !self.gate.is_on() {
             return Ok(None);
         }
         let (user, project) = match sold.payer.as_deref().and_then(|name| name.split_once(':')) {
@@ -305,7 +305,7 @@ impl Server {
             Some((_, user)) => (Some(user), None),
             None => (text(job, "owner"), None),
         };
-        self.desk
+        self.gate
             .payer(user.unwrap_or_default(), project, budget, now)
     }
 
@@ -314,7 +314,7 @@ impl Server {
         if sold.payer.is_none() {
             return true;
         }
-        let held = self.desk.tried(|payments| {
+        let held = self.gate.tried(|payments| {
             let key = payments.key(sold);
             Ok(payments.open_holds()?.iter().any(|hold| hold.key == key))
         });

@@ -7,7 +7,7 @@
 //! - A job that is in PBS with a line of what was sold is in the book, or will be after the next records.
 
 use super::{BadEvent, TERMS, need, number, text};
-use libra_accounts::desk::Desk;
+use libra_accounts::budget_gate::BudgetGate;
 use libra_config::{Config, PolicyName, WithoutTerms};
 use libra_core::book::kept::KeptQuotes;
 use libra_core::book::{Book, BookError};
@@ -33,7 +33,7 @@ pub struct Server {
     pub(super) shares_add_up: bool,
     pub(super) has_records: bool,
     pub(super) resources: HashMap<String, NodeResources>,
-    pub(super) desk: Desk,
+    pub(super) gate: BudgetGate,
     /// What happened since it was taken last; who asks counts submissions.
     pub counts: Counts,
     pub(super) quotes: KeptQuotes,
@@ -61,7 +61,7 @@ impl Server {
             shares_add_up: true,
             has_records: false,
             resources: HashMap::new(),
-            desk: Desk::off(),
+            gate: BudgetGate::off(),
             counts: Counts::EMPTY,
             quotes: KeptQuotes::new(libra_rules::quote_limits(config)),
             given_back: HashMap::new(),
@@ -76,19 +76,19 @@ impl Server {
         self.book.set_admission(libra_rules::admission(config));
         self.without_terms = config.pbs.without_terms;
         self.quotes.configure(libra_rules::quote_limits(config));
-        self.desk.configure(config.pbs.on_fault);
+        self.gate.configure(config.pbs.on_fault);
         self.shares_add_up = config.admission.policy == PolicyName::Libra;
         self.book.count_sold(self.shares_add_up);
     }
 
     /// Budgets are taken from these accounts from now on.
-    pub fn take_accounts(&mut self, desk: Desk) {
-        self.desk = desk;
+    pub fn take_accounts(&mut self, gate: BudgetGate) {
+        self.gate = gate;
     }
 
     /// Its accounts.
-    pub fn desk(&mut self) -> &mut Desk {
-        &mut self.desk
+    pub fn gate(&mut self) -> &mut BudgetGate {
+        &mut self.gate
     }
 
     /// Has it read PBS's records?

@@ -47,7 +47,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// For a page on a desk or on paper.
+    /// For a wide screen or for paper.
     pub const WIDE: Size = Size {
         width: 840.0,
         height: 380.0,

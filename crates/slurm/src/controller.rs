@@ -12,7 +12,7 @@ use super::problem::{Lack, NotTaken, Problem};
 use super::records::{Partition, Rewrite};
 use super::refusal::NotAdmitted;
 use super::submission::{Asked, Submission};
-use libra_accounts::desk::{Denied, Desk};
+use libra_accounts::budget_gate::{BudgetGate, Denied};
 use libra_accounts::payments::Payer;
 use libra_batch::admit::admit;
 use libra_batch::words;
@@ -51,7 +51,7 @@ pub struct Controller {
     pub(super) begun: f64,
     /// Nodes that were taken by the components so far of each user's last heterogeneous job.
     components: HashMap<u32, Vec<String>>,
-    pub(super) desk: Desk,
+    pub(super) gate: BudgetGate,
     /// Names of users, where the site has accounts; none for a number without a name.
     pub(super) users: HashMap<u32, Option<String>>,
     /// Numbers of users whose names somebody has to look up.
@@ -135,7 +135,7 @@ impl Controller {
             read: None,
             begun: now,
             components: HashMap::new(),
-            desk: Desk::off(),
+            gate: BudgetGate::off(),
             users: HashMap::new(),
             unknown_users: Vec::new(),
             unnamed: HashMap::new(),
@@ -158,7 +158,7 @@ impl Controller {
         self.wanted = config.slurm.partitions.clone();
         self.reserve = config.node.reserve;
         self.quotes.configure(libra_rules::quote_limits(config));
-        self.desk.configure(config.slurm.on_fault);
+        self.gate.configure(config.slurm.on_fault);
         // Every look does it, so that no submission has to wait for it.
         self.book
             .refresh_waiting_every(3.0 * config.slurm.interval.0);
@@ -224,13 +224,13 @@ impl Controller {
     }
 
     /// Budgets are taken from these accounts from now on.
-    pub fn take_accounts(&mut self, desk: Desk) {
-        self.desk = desk;
+    pub fn take_accounts(&mut self, gate: BudgetGate) {
+        self.gate = gate;
     }
 
     /// Its accounts.
-    pub fn desk(&self) -> &Desk {
-        &self.desk
+    pub fn gate(&self) -> &BudgetGate {
+        &self.gate
     }
 
     /// Users whose names are wanted: looking one up may take long, so the caller does it and says so by [`Controller::take_users`].
@@ -258,7 +258,7 @@ impl Controller {
         if !submission.has_terms() {
             return self.submit_without_terms(submission);
         }
-        if self.desk.is_on() && !self.users.contains_key(&submission.user) {
+        if self.gate.is_on() && !self.users.contains_key(&submission.user) {
             self.unknown_users.push(submission.user);
             return Answer::NotReady;
         }
@@ -315,7 +315,7 @@ impl Controller {
             now,
         );
         if let Some(payer) = payer {
-            if let Err(denied) = self.desk.hold(payer, &sold, now) {
+            if let Err(denied) = self.gate.hold(payer, &sold, now) {
                 self.book.take_off(admitted, count, now);
                 return Err(denied);
             }
@@ -331,11 +331,11 @@ impl Controller {
         request: &Request,
         now: f64,
     ) -> Result<Option<Payer>, Denied> {
-        if !self.desk.is_on() {
+        if !self.gate.is_on() {
             return Ok(None);
         }
         match self.users.get(&submission.user) {
-            Some(Some(user)) => (self.desk).payer(
+            Some(Some(user)) => (self.gate).payer(
                 user,
                 submission.account.as_deref(),
                 request.terms.budget,

@@ -14,7 +14,7 @@ use super::controller::Controller;
 use super::look::Look;
 use super::problem::{NotTaken, Problem};
 use super::records::{Job, Rest, Rewrite, State};
-use libra_accounts::desk::Denied;
+use libra_accounts::budget_gate::Denied;
 use libra_accounts::payments::Payer;
 use libra_batch::words;
 use libra_core::decision::job::Request;
@@ -167,12 +167,12 @@ impl Controller {
         budget: f64,
         now: f64,
     ) -> Option<Result<Option<Payer>, Denied>> {
-        if !self.desk.is_on() {
+        if !self.gate.is_on() {
             return Some(Ok(None));
         }
         let known = sold.payer.as_deref().and_then(|name| name.split_once(':'));
         if let Some(("user", user)) = known {
-            return Some(self.desk.payer(user, None, budget, now));
+            return Some(self.gate.payer(user, None, budget, now));
         }
         let Some(user) = self.users.get(&job.user) else {
             self.unknown_users.push(job.user);
@@ -180,6 +180,6 @@ impl Controller {
         };
         let project = known.map(|(_, project)| project);
         let user = user.as_deref().unwrap_or_default();
-        Some(self.desk.payer(user, project, budget, now))
+        Some(self.gate.payer(user, project, budget, now))
     }
 }

@@ -98,7 +98,7 @@ impl Controller {
         let mut answer = admit(payer, &found.request, &mut asking);
         if let Ok((Some(payer), (_, offer))) = &answer {
             let sold = self.sold(&found, offer, now);
-            if let Err(denied) = self.desk.covers(payer, &sold) {
+            if let Err(denied) = self.gate.covers(payer, &sold) {
                 answer = Err(denied.into());
             }
         }
@@ -246,7 +246,7 @@ impl Controller {
         if let Some(payer) = &payer {
             // It is not used up for a hold that fails.
             let sold = self.sold(&found, &kept.offer, now);
-            self.desk.covers(payer, &sold)?;
+            self.gate.covers(payer, &sold)?;
         }
         // It may be a test, which must not use it up, or may only say so, and then be queued.
         if submission.without_session {

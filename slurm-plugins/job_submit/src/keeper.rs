@@ -5,7 +5,7 @@
 
 use crate::{tally, times};
 use ::log::Level;
-use libra_accounts::desk::Desk;
+use libra_accounts::budget_gate::BudgetGate;
 use libra_accounts::names::{AccountName, user_name, user_number};
 use libra_accounts::payments::Payments;
 use libra_config::{Config, MetricsConfig, OnFault, last};
@@ -370,8 +370,8 @@ impl Rounds {
             let Some(controller) = &mut state.controller else {
                 return;
             };
-            let desk = controller.desk();
-            (desk.is_on(), desk.is_broken(), controller.unknown_users())
+            let gate = controller.gate();
+            (gate.is_on(), gate.is_broken(), controller.unknown_users())
         };
         let looked = self.opened.map(|opened| opened.elapsed());
         if on && looked.is_none_or(|ago| ago >= OPEN_AGAIN) {
@@ -395,7 +395,7 @@ impl Rounds {
 
     fn open_accounts(&mut self) {
         self.opened = Some(Instant::now());
-        let desk = Desk::open(&self.rules, "slurm", self.rules.slurm.on_fault, true);
+        let gate = BudgetGate::open(&self.rules, "slurm", self.rules.slurm.on_fault, true);
         let mut payments = Payments::open(&self.rules, "slurm", false).ok().flatten();
         // Those who will most likely ask: nobody waits for a name meanwhile.
         let accounts = payments
@@ -410,7 +410,7 @@ impl Rounds {
         self.accounts = payments.map(Settler::new);
         if let Some(controller) = &mut state().controller {
             controller.take_users(known);
-            controller.take_accounts(desk);
+            controller.take_accounts(gate);
         }
     }
 
@@ -476,7 +476,7 @@ impl Rounds {
             state.on_fault = config.slurm.on_fault;
             state.no_rules = false;
         }
-        if first || Desk::is_changed(&self.rules, &config) || self.opened.is_none() {
+        if first || BudgetGate::is_changed(&self.rules, &config) || self.opened.is_none() {
             self.rules = config;
             self.open_accounts();
         } else {

@@ -1,7 +1,7 @@
 //! `libra account backup` and `restore`: copies of the ledger.
 
 use super::AccountFailure;
-use super::desk::{self, AsOwner, PATIENCE, user_name};
+use super::backend::{self, AsOwner, PATIENCE, user_name};
 use crate::args::Args;
 use crate::{Done, answer, note, say};
 use libra_accounts::flush::flush;
@@ -13,7 +13,7 @@ use nix::unistd::{Gid, Uid, geteuid, getuid};
 use std::path::Path;
 
 fn owner(config: &AccountsConfig, what: &str) -> Result<(Uid, Gid), AccountFailure> {
-    desk::owner(&config.ledger)?.ok_or_else(|| {
+    backend::owner(&config.ledger)?.ok_or_else(|| {
         AccountFailure::Refused(format!(
             "only root and the owner of {} may {what} it",
             config.ledger.display()
@@ -23,7 +23,7 @@ fn owner(config: &AccountsConfig, what: &str) -> Result<(Uid, Gid), AccountFailu
 
 pub fn backup(config: &AccountsConfig, file: &Path, args: &Args) -> Done {
     let owner = owner(config, "copy")?;
-    desk::ready(config, owner)?;
+    backend::ready(config, owner)?;
     let (live, ledger, waits) = {
         let _owner = AsOwner::begin(owner)?;
         let live =

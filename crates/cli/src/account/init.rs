@@ -1,6 +1,6 @@
 //! `libra account init`: the directory of the ledger, for who admits.
 
-use super::desk::{AsOwner, PATIENCE, ready, user_name};
+use super::backend::{AsOwner, PATIENCE, ready, user_name};
 use super::{AccountFailure, off};
 use crate::args::Args;
 use crate::slurm::slurm_user;

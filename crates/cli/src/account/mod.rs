@@ -1,11 +1,11 @@
 //! `libra account`: money that jobs are paid with.
 //!
-//! [`desk`] finds out who answers: the files, where this user may open them, or the [service](serve). What is asked and what
+//! [`backend`] finds out who answers: the files, where this user may open them, or the [service](serve). What is asked and what
 //! comes back is the same ([`libra_accounts::request`]); [`show`] prints it.
 
+mod backend;
 mod copies;
 mod dates;
-mod desk;
 mod init;
 mod ood;
 mod serve;
@@ -13,7 +13,7 @@ mod show;
 
 use super::args::{AccountArgs, AccountCommand, Args, CreateArgs, DepositArgs, StatementArgs};
 use super::{CONFIG_FILE, Done, Failure, answer, exit, load_config, named_config, note, say};
-use desk::Desk;
+use backend::Backend;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use libra_accounts::AccountsError;
@@ -98,8 +98,8 @@ pub fn account(account: &AccountArgs, args: &Args) -> Done {
     }
     let zone = TimeZone::system();
     let request = request(&account.command, &zone)?;
-    let asked =
-        Desk::open(&config.accounts).and_then(|mut desk| desk.ask(&config.accounts, &request));
+    let asked = Backend::open(&config.accounts)
+        .and_then(|mut backend| backend.ask(&config.accounts, &request));
     let reply = match (asked, &account.command) {
         // It is what was asked for.
         (
@@ -248,7 +248,7 @@ fn print(
                 answer(&text, 0)
             }
             _ if balances.is_empty() => {
-                let us = desk::user_name(nix::unistd::getuid())?;
+                let us = backend::user_name(nix::unistd::getuid())?;
                 answer(
                     &format!("there is no account of {us}, and no project with this member\n"),
                     0,

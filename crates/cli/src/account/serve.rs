@@ -9,7 +9,7 @@
 //! - Root's rights are given up for those of the ledger's owner before anybody is answered.
 
 use super::AccountFailure;
-use super::desk::{self, PATIENCE};
+use super::backend::{self, PATIENCE};
 use crate::Done;
 use libra_accounts::flush::is_outdated;
 use libra_accounts::ledger::Ledger;
@@ -46,14 +46,14 @@ const OF_ONE_USER: usize = THREADS / 2;
 const OF_ALL: usize = 128;
 
 pub fn serve(config: &AccountsConfig) -> Done {
-    let Some(owner) = desk::owner(&config.ledger)? else {
+    let Some(owner) = backend::owner(&config.ledger)? else {
         return Err(AccountFailure::Refused(format!(
             "only root and the owner of {} may serve accounts",
             config.ledger.display()
         ))
         .into());
     };
-    desk::ready(config, owner)?;
+    backend::ready(config, owner)?;
     let (lock, listener) = listen(config, owner)?;
     let files = Files {
         config: config.clone(),
@@ -94,7 +94,7 @@ fn listen(
         AccountFailure::Setup(format!("{}: {error}", path.display()))
     };
     let lock = {
-        let _owner = desk::AsOwner::begin(owner)?;
+        let _owner = backend::AsOwner::begin(owner)?;
         let path = config.ledger.with_extension("serving");
         let file = fs::OpenOptions::new()
             .create(true)
@@ -117,7 +117,7 @@ fn listen(
         Err(error) => return Err(failed(socket, error)),
         // What one that was killed left behind.
         Ok(found) if found.file_type().is_socket() => {
-            if desk::connect(socket).is_ok() {
+            if backend::connect(socket).is_ok() {
                 return Err(AccountFailure::Setup(format!(
                     "{}: another program listens there; name another socket with accounts.socket in the configuration",
                     socket.display()

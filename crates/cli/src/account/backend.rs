@@ -27,7 +27,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const LONGEST: u64 = 1 << 30;
 
 /// Who answers.
-pub enum Desk {
+pub enum Backend {
     /// We do, with the files.
     Files {
         live: Box<Live>,
@@ -38,15 +38,15 @@ pub enum Desk {
     Service(PathBuf),
 }
 
-impl Desk {
+impl Backend {
     /// Finds out who answers this user.
-    pub fn open(config: &AccountsConfig) -> Result<Desk, AccountFailure> {
+    pub fn open(config: &AccountsConfig) -> Result<Backend, AccountFailure> {
         let Some(owner) = owner(&config.ledger)? else {
-            return Ok(Desk::Service(config.socket.clone()));
+            return Ok(Backend::Service(config.socket.clone()));
         };
         ready(config, owner)?;
         let _owner = AsOwner::begin(owner)?;
-        Ok(Desk::Files {
+        Ok(Backend::Files {
             live: Box::new(Live::open(&config.live, &config.ledger, PATIENCE)?),
             ledger: Box::new(Ledger::open(&config.ledger)?),
             caller: Caller {
@@ -64,7 +64,7 @@ impl Desk {
         request: &Request,
     ) -> Result<Reply, AccountFailure> {
         match self {
-            Desk::Files {
+            Backend::Files {
                 live,
                 ledger,
                 caller,
@@ -73,7 +73,7 @@ impl Desk {
                 let _owner = owner.map(AsOwner::begin).transpose()?;
                 Ok(perform(live, ledger, caller, request, unix_millis())?)
             }
-            Desk::Service(socket) => match over(socket, request)? {
+            Backend::Service(socket) => match over(socket, request)? {
                 Reply::Refused(text) => Err(AccountFailure::Refused(text)),
                 Reply::Failed(text) => Err(AccountFailure::Service(text)),
                 reply => Ok(reply),

@@ -8,8 +8,8 @@ use libra_core::decision::refusal::Reason;
 use libra_core::sold::Sold;
 use libra_units::money::Money;
 
-/// The accounts, for one admitting side.
-pub struct Desk {
+/// The budget gate of one admitting side: who pays for a job, and whether the account covers its budget.
+pub struct BudgetGate {
     accounts: Accounts,
     on_fault: OnFault,
 }
@@ -38,17 +38,22 @@ pub enum Denied {
     Unpromised(String),
 }
 
-impl Desk {
+impl BudgetGate {
     /// Where the site has no accounts.
-    pub fn off() -> Desk {
-        Desk {
+    pub fn off() -> BudgetGate {
+        BudgetGate {
             accounts: Accounts::Off,
             on_fault: OnFault::Refuse,
         }
     }
 
     /// As the configuration says. `system`, `writes`: see [`Payments::open`]. What goes wrong stands in the log, and in the answers to users.
-    pub fn open(config: &Config, system: &'static str, on_fault: OnFault, writes: bool) -> Desk {
+    pub fn open(
+        config: &Config,
+        system: &'static str,
+        on_fault: OnFault,
+        writes: bool,
+    ) -> BudgetGate {
         let accounts = match Payments::open(config, system, writes) {
             Ok(None) => Accounts::Off,
             Ok(Some(open)) => Accounts::Open(Box::new(open)),
@@ -57,7 +62,7 @@ impl Desk {
                 Accounts::Broken(error.to_string())
             }
         };
-        Desk { accounts, on_fault }
+        BudgetGate { accounts, on_fault }
     }
 
     /// The site's rule for faults from now on.
@@ -121,7 +126,7 @@ impl Desk {
     /// Would a hold for this be refused? For questions, which hold nothing.
     ///
     /// # Errors
-    /// As [`Desk::hold`] would.
+    /// As [`BudgetGate::hold`] would.
     pub fn covers(&self, payer: &Payer, sold: &Sold) -> Result<(), Denied> {
         match payer.lacks(sold) {
             Some((wanted, available)) => Err(not_covered(wanted, available)),
