@@ -1,16 +1,15 @@
 //! Slurm's job_submit plugin: slurmctld asks it about every submission and every change of a job.
 //!
-//! Entry points only: [`keeper`] has the book and the thread that keeps it true, `libra_slurm` decides. Nothing of ours
+//! Entry points only: [`sync_thread`] has the book and the thread that keeps it true, `libra_slurm` decides. Nothing of ours
 //! may end slurmctld: no panic leaves an entry point, and nothing here waits for anything but the book's lock.
 //!
 //! The version of Slurm is part of a plugin: slurmctld does not start with one that was built for another.
 #![allow(unsafe_code)]
 
-mod keeper;
+mod sync_thread;
 mod tally;
 mod times;
 
-use keeper::Keeper;
 use libra_batch::words;
 use libra_config::OnFault;
 use libra_slurm::controller::Answer;
@@ -21,6 +20,7 @@ use libra_slurm_sys::slurm::{ESLURM_ACCESS_DENIED, SLURM_VERSION_NUMBER, job_des
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
+use sync_thread::SyncThread;
 
 /// sbatch, srun and salloc try again by themselves after it, one second later each time.
 const TRY_AGAIN: c_int = 11;
@@ -50,7 +50,7 @@ pub static plugin_version: u32 = SLURM_VERSION_NUMBER;
 pub extern "C" fn init() -> c_int {
     let begun = guard("init", || {
         log::install();
-        Keeper::start();
+        SyncThread::start();
     });
     match begun {
         Ok(()) => SUCCESS,
@@ -62,7 +62,7 @@ pub extern "C" fn init() -> c_int {
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn fini() -> c_int {
-    let _ = guard("fini", Keeper::stop);
+    let _ = guard("fini", SyncThread::stop);
     SUCCESS
 }
 
@@ -95,7 +95,7 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c
         // Whatever a client sent with it is not what was sold.
         job.strip();
         let submission = job.submission();
-        let answer = Keeper::submit(&submission);
+        let answer = SyncThread::submit(&submission);
         match &answer {
             Answer::Accept(accepted) => job.accept(accepted),
             Answer::PassWithout(nodes) => job.exclude(nodes),
@@ -113,7 +113,7 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c
     let (code, words) = match answered {
         Ok((code, Some(words))) => (code, words),
         Ok((code, None)) => return code,
-        Err(fault) => match Keeper::on_fault() {
+        Err(fault) => match SyncThread::on_fault() {
             // A question is never queued.
             on_fault if on_fault == OnFault::Refuse || asks(&job) => {
                 tally::fault(begun.elapsed());
@@ -143,7 +143,7 @@ fn modify(description: *mut job_desc_msg_t, user: u32) -> Result<(), String> {
     };
     match guard("job_modify", || {
         job.strip();
-        Keeper::change(&job, user)
+        SyncThread::change(&job, user)
     }) {
         Ok(done) => done,
         // A change that nobody looked at does no harm to what was sold: the book follows the queue.

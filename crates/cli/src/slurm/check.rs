@@ -332,7 +332,7 @@ fn node(findings: &mut Findings, config: &Config) {
 }
 
 fn clock(findings: &mut Findings) {
-    let keepers = [
+    let clock_daemons = [
         "chronyd",
         "ntpd",
         "ntpsec",
@@ -340,7 +340,7 @@ fn clock(findings: &mut Findings) {
         "ptp4l",
         "phc2sys",
     ];
-    if Path::new("/run/systemd/timesync/synchronized").exists() || runs(&keepers, None) {
+    if Path::new("/run/systemd/timesync/synchronized").exists() || runs(&clock_daemons, None) {
         findings.ok("clock: something keeps it right");
     } else {
         findings.warning(

@@ -68,7 +68,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 static WAKE: Condvar = Condvar::new();
 
 /// What there is of it is behind [`STATE`].
-pub struct Keeper;
+pub struct SyncThread;
 
 fn state() -> MutexGuard<'static, State> {
     // A panic under the lock left whole values: the book is changed by single steps that each hold.
@@ -93,7 +93,7 @@ fn refuse(problem: Problem) -> Answer {
     Answer::Refuse(Box::new(NotTaken::from(problem).into()))
 }
 
-impl Keeper {
+impl SyncThread {
     /// Starts the thread. A book of before is not taken over: between two starts nobody told it anything.
     pub fn start() {
         let generation = {
