@@ -10,7 +10,7 @@ use libra_core::decision::allotment::Spare;
 use libra_core::decision::job::DeadlineType;
 use libra_core::decision::policy::Policy;
 use libra_core::decision::pricing::{AnyPricing, Linear};
-use libra_simulator::measures::{Measures, Tally};
+use libra_simulator::measures::{MeasureObserver, Measures};
 use libra_simulator::shares::Shares;
 use libra_simulator::sums::Spread;
 use libra_simulator::{Fate, Machine, Observer, Outcome, Scheduler};
@@ -56,7 +56,7 @@ pub struct Run {
 
 /// Runs a scheduler.
 pub fn run(scheduler: &mut dyn Scheduler, jobs: &[libra_workload::Job], machine: &Machine) -> Run {
-    let mut counts = (Tally::new(machine), Completed(0));
+    let mut counts = (MeasureObserver::new(machine), Completed(0));
     scheduler.run(jobs, machine, &mut counts);
     Run {
         measures: counts.0.measures(),

@@ -3,7 +3,7 @@
 //! Invariant: what comes out depends on what is asked for and not on the number of threads. Each
 //! run is on its own, and results stand in the order settings, seeds, policies.
 
-use super::measures::{Measures, Tally};
+use super::measures::{MeasureObserver, Measures};
 use super::outcomes::Outcomes;
 use super::schedulers::Known;
 use super::series::Series;
@@ -159,16 +159,16 @@ impl Experiment<'_> {
         let setting = &self.settings[task / self.policies.len() / self.seeds.len()];
         let jobs: Vec<Job> = self.jobs(setting, self.seeds[seed])?.jobs;
         let machine = setting.machine();
-        let mut tally = Tally::new(&machine);
+        let mut measured = MeasureObserver::new(&machine);
         let plotted = self.settings.len() == 1 && seed == 0;
         let mut series = plotted.then(|| Series::new(&machine, self.time_of_day));
         let outcomes = outcomes.map(|outcomes| outcomes.of(policy.name));
-        let mut observer = ((&mut tally, &mut series), (outcomes, progress));
+        let mut observer = ((&mut measured, &mut series), (outcomes, progress));
         policy
             .scheduler(&setting.options)
             .run(&jobs, &machine, &mut observer);
         Ok(Run {
-            measures: tally.measures(),
+            measures: measured.measures(),
             series,
         })
     }

@@ -69,7 +69,7 @@ pub fn utility(outcome: &Outcome<'_>) -> Option<f64> {
 
 /// Sums up the outcomes of one run.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct MeasureObserver {
     /// Reference processors.
     capacity: f64,
     so_far: Measures,
@@ -83,10 +83,10 @@ pub struct Tally {
     last: f64,
 }
 
-impl Tally {
+impl MeasureObserver {
     /// Of a run on this machine, with no outcome yet.
-    pub fn new(machine: &Machine) -> Tally {
-        Tally {
+    pub fn new(machine: &Machine) -> MeasureObserver {
+        MeasureObserver {
             capacity: capacity(machine),
             so_far: Measures::default(),
             slowdown: Sum::default(),
@@ -119,7 +119,7 @@ impl Tally {
     }
 }
 
-impl Observer for Tally {
+impl Observer for MeasureObserver {
     fn outcome(&mut self, outcome: &Outcome<'_>) {
         let job = outcome.job;
         let counts = &mut self.so_far;
@@ -196,9 +196,11 @@ mod tests {
     use libra_workload::Job;
 
     fn of(outcomes: &[Outcome<'_>]) -> Measures {
-        let mut tally = Tally::new(&Machine::uniform(2, 2));
-        outcomes.iter().for_each(|outcome| tally.outcome(outcome));
-        tally.measures()
+        let mut measured = MeasureObserver::new(&Machine::uniform(2, 2));
+        outcomes
+            .iter()
+            .for_each(|outcome| measured.outcome(outcome));
+        measured.measures()
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! The version of Slurm is part of a plugin: slurmctld does not start with one that was built for another.
 #![allow(unsafe_code)]
 
+mod submission_metrics;
 mod sync_thread;
-mod tally;
 mod times;
 
 use libra_batch::words;
@@ -101,7 +101,7 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c
             Answer::PassWithout(nodes) => job.exclude(nodes),
             _ => {}
         }
-        tally::submission(&answer, begun.elapsed());
+        submission_metrics::submission(&answer, begun.elapsed());
         match answer {
             Answer::Pass | Answer::PassWithout(_) => (SUCCESS, None),
             Answer::Accept(accepted) => (SUCCESS, Some(words::signed(&[accepted.quote]))),
@@ -116,7 +116,7 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c
         Err(fault) => match SyncThread::on_fault() {
             // A question is never queued.
             on_fault if on_fault == OnFault::Refuse || asks(&job) => {
-                tally::fault(begun.elapsed());
+                submission_metrics::fault(begun.elapsed());
                 let not = NotTaken::from(Problem::Own(fault));
                 (DENIED, words::signed(&[words::headed_reason(&not)]))
             }

@@ -3,7 +3,7 @@
 //! The thread asks slurmctld for its jobs, nodes and partitions, as squeue does, and never holds the book's lock while it
 //! asks: slurmctld may be waiting for that lock in a submission.
 
-use crate::{tally, times};
+use crate::{submission_metrics, times};
 use ::log::Level;
 use libra_accounts::budget_gate::BudgetGate;
 use libra_accounts::names::{AccountName, user_name, user_number};
@@ -142,7 +142,7 @@ impl SyncThread {
         WAKE.notify_all();
         drop(state);
         times::report();
-        tally::end(now(), figures);
+        submission_metrics::end(now(), figures);
     }
 
     /// Answers a submission.
@@ -308,7 +308,7 @@ impl Rounds {
             figures.held = accounts.as_ref().and_then(Settler::held);
             Some(figures)
         };
-        for line in tally::write(&self.metrics, now(), figures) {
+        for line in submission_metrics::write(&self.metrics, now(), figures) {
             log::write(Level::Info, &line);
         }
         if !ready {
@@ -334,7 +334,7 @@ impl Rounds {
         };
         let look = looked.map_err(|error| errors::book(&error))?;
         self.settle(&records, &look.dropped);
-        tally::add(&look.counts);
+        submission_metrics::add(&look.counts);
         for line in &look.log {
             log::write(Level::Info, line);
         }

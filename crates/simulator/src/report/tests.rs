@@ -1,7 +1,7 @@
 //! What holds for every plot and page, whatever is in it.
 
 use super::*;
-use crate::measures::{Measures, Tally};
+use crate::measures::{MeasureObserver, Measures};
 use crate::series;
 use crate::summary::Summary;
 use crate::testing::{ended, job, refused};
@@ -99,7 +99,10 @@ fn the_check_itself_finds_what_is_wrong() {
 /// A run in which something of everything happens.
 fn run(name: &str, seeds: usize) -> PolicyRun {
     let machine = Machine::uniform(2, 1);
-    let (mut tally, mut series) = (Tally::new(&machine), series::Series::new(&machine, 0.0));
+    let (mut measured, mut series) = (
+        MeasureObserver::new(&machine),
+        series::Series::new(&machine, 0.0),
+    );
     let jobs: Vec<_> = (0..50)
         .map(|n| job(n as f64 * 900.0, 1000.0, 2000.0 + n as f64 * 100.0))
         .collect();
@@ -109,11 +112,11 @@ fn run(name: &str, seeds: usize) -> PolicyRun {
             1 => refused(job, "<reason>"),
             n => ended(job, job.submit, job.submit + 1000.0 + 600.0 * n as f64),
         };
-        (&mut tally, &mut series).outcome(&outcome);
+        (&mut measured, &mut series).outcome(&outcome);
     }
     PolicyRun {
         name: name.to_string(),
-        summary: Summary::new(vec![tally.measures(); seeds]),
+        summary: Summary::new(vec![measured.measures(); seeds]),
         series,
     }
 }
