@@ -8,7 +8,7 @@ use libra_core::decision::job::{DeadlineType, OutOfRange, Request, Shape, Terms}
 use libra_core::decision::node::NodeSpec;
 use libra_core::decision::placement::Placement;
 use libra_core::decision::refusal::{Reason, Refusal};
-use libra_core::decision::share::Standing;
+use libra_core::decision::share::DeadlineStatus;
 use libra_wording::refusal as wording;
 use std::ffi::c_int;
 use std::fmt::Write;
@@ -78,12 +78,12 @@ pub(super) fn request(job: &c::libra_job) -> Result<Request, Fault> {
 }
 
 /// `LIBRA_STANDING_*`.
-pub(super) fn standing(standing: Standing) -> i32 {
-    let code = match standing {
-        Standing::OnTrack => c::LIBRA_STANDING_ON_TRACK,
-        Standing::AtRisk => c::LIBRA_STANDING_AT_RISK,
-        Standing::Overrun => c::LIBRA_STANDING_OVERRUN,
-        Standing::Late => c::LIBRA_STANDING_LATE,
+pub(super) fn deadline_status(status: DeadlineStatus) -> i32 {
+    let code = match status {
+        DeadlineStatus::OnTrack => c::LIBRA_STANDING_ON_TRACK,
+        DeadlineStatus::AtRisk => c::LIBRA_STANDING_AT_RISK,
+        DeadlineStatus::Overrun => c::LIBRA_STANDING_OVERRUN,
+        DeadlineStatus::Late => c::LIBRA_STANDING_LATE,
     };
     code as i32
 }

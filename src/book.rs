@@ -418,7 +418,7 @@ pub unsafe extern "C" fn libra_book_places(
                         size: out.stride(),
                         share: place.share,
                         chunks: place.chunks,
-                        standing: answer::standing(place.standing),
+                        standing: answer::deadline_status(place.deadline_status),
                         node: name_field(place.node),
                     },
                 );

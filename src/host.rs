@@ -165,7 +165,7 @@ pub unsafe extern "C" fn libra_host_usage(
             cput: found.cput,
             share: found.share,
             needed_share: found.need.share,
-            standing: answer::standing(found.need.standing),
+            standing: answer::deadline_status(found.need.deadline_status),
             processes: u32::try_from(found.processes).unwrap_or(u32::MAX),
             ..given
         });

@@ -14,7 +14,7 @@ use libra_core::decision::policy::{
 };
 use libra_core::decision::pricing::{AnyPricing, Linear, Utilisation};
 use libra_core::decision::refusal::{Reason, Refusal};
-use libra_core::decision::share::{ShareRule, Standing};
+use libra_core::decision::share::{DeadlineStatus, ShareRule};
 use libra_wording::refusal as wording;
 use libra_wording::terms;
 use proptest::prelude::*;
@@ -520,7 +520,12 @@ fn run_to_next_end(
             let tolerance = 1e-6 * job.terms.deadline;
             prop_assert!(job.walltime <= job.terms.deadline + tolerance, "{:?}", job);
         } else {
-            prop_assert_ne!(job.need(1.0).standing, Standing::Late, "{:?}", job);
+            prop_assert_ne!(
+                job.need(1.0).deadline_status,
+                DeadlineStatus::Late,
+                "{:?}",
+                job
+            );
         }
     }
     running.retain(|(job, _)| job.cput < job.terms.estimate * (1.0 - 1e-9));

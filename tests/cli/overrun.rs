@@ -12,7 +12,7 @@ fn overrun(rule: &str) -> (Site, Child) {
         "while :; do :; done",
     );
     wait_for("the deadline to pass", || {
-        site.job("1")["standing"] == "late" || site.job("1")["phase"] == "ended"
+        site.job("1")["deadline_status"] == "late" || site.job("1")["phase"] == "ended"
     });
     (site, child)
 }

@@ -308,10 +308,10 @@ class Audit:
         files = self.site.metrics_now()
         now = time.time()
         jobs = files.gauges("libra_jobs")
-        standing = sum(task.count for task in tasks if task.sold and task.state != "rests" and not task.lapsed(now))
+        expected = sum(task.count for task in tasks if task.sold and task.state != "rests" and not task.lapsed(now))
         broken = []
-        if sum(jobs.values()) != standing:
-            broken.append(Broken("book", "jobs", f"{jobs} in the book, {standing} jobs that {self.site.name} has"))
+        if sum(jobs.values()) != expected:
+            broken.append(Broken("book", "jobs", f"{jobs} in the book, {expected} jobs that {self.site.name} has"))
         return broken
 
     def nodes(self, tasks):

@@ -7,6 +7,7 @@
 mod account;
 mod agent;
 mod args;
+mod book_status;
 mod cancel;
 mod command;
 mod config;
@@ -23,7 +24,6 @@ mod run;
 mod show;
 mod simulate;
 mod slurm;
-mod standing;
 mod status;
 mod table;
 mod terms;

@@ -292,7 +292,7 @@ fn bar(part: f64, length: usize, utf8: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libra_core::decision::share::Standing;
+    use libra_core::decision::share::DeadlineStatus;
     use libra_host::entry::{Conclusion, Ending};
 
     fn job(id: usize, command: &str, ended_at: Option<f64>) -> JobReport {
@@ -301,7 +301,7 @@ mod tests {
             command: command.to_string(),
             user: 0,
             phase: ended_at.map_or(Phase::Running, |_| Phase::Ended),
-            standing: ended_at.is_none().then_some(Standing::OnTrack),
+            deadline_status: ended_at.is_none().then_some(DeadlineStatus::OnTrack),
             slots: 1,
             share: 0.525,
             needed_share: 0.525,

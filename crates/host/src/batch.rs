@@ -347,15 +347,15 @@ impl Host {
     /// When there is no such job here.
     pub fn usage(&self, id: &str) -> Result<Usage, HostError> {
         let entry = self.live(id)?;
-        let standing = self.standing(&entry, clock::since_boot());
+        let progress = self.progress(&entry, clock::since_boot());
         let processes = match self.group_of(&entry)? {
             Some(group) => group.pids()?.len(),
             None => 0,
         };
         Ok(Usage {
-            cput: standing.used / f64::from(entry.slots.max(1)),
-            share: standing.held_share,
-            need: standing.need,
+            cput: progress.used / f64::from(entry.slots.max(1)),
+            share: progress.held_share,
+            need: progress.need,
             processes,
         })
     }

@@ -15,7 +15,7 @@ use libra_cgroup::{Group, Signal};
 use libra_core::decision::allotment::{Claim, allot};
 use libra_core::decision::node::JobOnNode;
 use libra_core::decision::policy::Policy;
-use libra_core::decision::share::{Need, Standing};
+use libra_core::decision::share::{DeadlineStatus, Need};
 use libra_system::clock;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
@@ -55,7 +55,7 @@ pub(super) struct Watched {
     group: Option<Group>,
     /// Processors over all slots, as last written.
     given: f64,
-    pub(super) standing: Standing,
+    pub(super) deadline_status: DeadlineStatus,
     /// Share per slot that it needs from now on.
     pub(super) needed: f64,
     /// Seconds that its group was throttled by the last round; none before it was asked.
@@ -149,7 +149,7 @@ impl<'a> ControlLoop<'a> {
             }
             let close = (self.rounds + index as u64) % CLOSE_LOOK == 0;
             let (job, need) = self.host.need_of(watched, close, now);
-            watched.notice(need.standing);
+            watched.notice(need.deadline_status);
             let (rule, rating) = (
                 libra_rules::past_deadline(&self.host.config),
                 self.host.machine.spec.rating,
@@ -258,7 +258,7 @@ impl<'a> ControlLoop<'a> {
                     let watched = Watched {
                         group,
                         given,
-                        standing: Standing::OnTrack,
+                        deadline_status: DeadlineStatus::OnTrack,
                         needed: entry.share,
                         throttled: None,
                         whole: false,
@@ -409,19 +409,19 @@ impl Watched {
         self.yields = yields;
     }
 
-    fn notice(&mut self, standing: Standing) {
-        if standing == self.standing {
+    fn notice(&mut self, deadline_status: DeadlineStatus) {
+        if deadline_status == self.deadline_status {
             return;
         }
-        self.standing = standing;
+        self.deadline_status = deadline_status;
         let id = &self.entry.id;
-        match standing {
-            Standing::OnTrack => log::info!("job {id} is on track again"),
-            Standing::AtRisk => log::warn!(
+        match deadline_status {
+            DeadlineStatus::OnTrack => log::info!("job {id} is on track again"),
+            DeadlineStatus::AtRisk => log::warn!(
                 "job {id} is at risk: even a whole processor per slot ends it after its deadline"
             ),
-            Standing::Overrun => log::warn!("job {id} has used its estimate and runs on"),
-            Standing::Late => log::warn!("job {id} is late: its deadline has passed"),
+            DeadlineStatus::Overrun => log::warn!("job {id} has used its estimate and runs on"),
+            DeadlineStatus::Late => log::warn!("job {id} is late: its deadline has passed"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::control::ControlLoop;
 use super::entry::Phase;
-use libra_core::decision::share::Standing;
+use libra_core::decision::share::DeadlineStatus;
 use libra_metrics::figures::HostJobs;
 
 impl ControlLoop<'_> {
@@ -18,11 +18,11 @@ impl ControlLoop<'_> {
                 Phase::Ending => jobs.ending.add(local),
                 Phase::Ended => continue,
             }
-            match watched.standing {
-                Standing::OnTrack => jobs.on_track += 1,
-                Standing::AtRisk => jobs.at_risk += 1,
-                Standing::Overrun => jobs.overrun += 1,
-                Standing::Late => jobs.late.add(local),
+            match watched.deadline_status {
+                DeadlineStatus::OnTrack => jobs.on_track += 1,
+                DeadlineStatus::AtRisk => jobs.at_risk += 1,
+                DeadlineStatus::Overrun => jobs.overrun += 1,
+                DeadlineStatus::Late => jobs.late.add(local),
             }
             jobs.committed += watched.needed * f64::from(entry.slots);
         }

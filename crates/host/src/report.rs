@@ -2,7 +2,7 @@
 
 use super::entry::{Conclusion, Ending, Phase, Stopped};
 use super::{Host, HostError};
-use libra_core::decision::share::Standing;
+use libra_core::decision::share::DeadlineStatus;
 use libra_system::clock;
 use serde::Serialize;
 
@@ -20,8 +20,8 @@ pub struct JobReport {
     pub phase: Phase,
     /// How it stands, or how it ended, in a word or two.
     pub state: &'static str,
-    /// How it stands; none when it has ended.
-    pub standing: Option<Standing>,
+    /// How it stands against its deadline. None when it has ended.
+    pub deadline_status: Option<DeadlineStatus>,
     /// Slots.
     pub slots: u32,
     /// Share per slot now held, in processors.
@@ -76,10 +76,10 @@ impl JobReport {
             (Some(_), _) => "missed",
             (None, _) if self.kept_seconds.is_some() => "quoted",
             (None, _) if self.phase == Phase::Reserved => "starting",
-            (None, _) => match self.standing {
-                Some(Standing::AtRisk) => "at risk",
-                Some(Standing::Overrun) => "overrun",
-                Some(Standing::Late) => "late",
+            (None, _) => match self.deadline_status {
+                Some(DeadlineStatus::AtRisk) => "at risk",
+                Some(DeadlineStatus::Overrun) => "overrun",
+                Some(DeadlineStatus::Late) => "late",
                 _ if self.orphaned => "orphaned",
                 _ => "on track",
             },
@@ -126,7 +126,7 @@ impl Host {
                 user: entry.user,
                 phase: entry.phase,
                 state: "",
-                standing: None,
+                deadline_status: None,
                 slots: entry.slots,
                 share: 0.0,
                 needed_share: 0.0,
@@ -152,17 +152,17 @@ impl Host {
                     job.used_seconds = ending.used / slots;
                     if entry.is_live() {
                         // It could not be ended; admission counts it as well.
-                        committed += slots * self.standing(&entry, now).need.share;
+                        committed += slots * self.progress(&entry, now).need.share;
                     }
                     ending.at
                 }
                 None => {
-                    let standing = self.standing(&entry, now);
-                    let share = standing.need.share;
+                    let progress = self.progress(&entry, now);
+                    let share = progress.need.share;
                     committed += slots * share;
-                    job.standing = Some(standing.need.standing);
-                    job.used_seconds = standing.used / slots;
-                    job.share = standing.held_share;
+                    job.deadline_status = Some(progress.need.deadline_status);
+                    job.used_seconds = progress.used / slots;
+                    job.share = progress.held_share;
                     job.needed_share = share;
                     job.orphaned = entry.supervisor.is_some_and(|process| !process.is_alive());
                     match entry.quote {

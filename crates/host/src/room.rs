@@ -18,7 +18,7 @@ use super::{Host, HostError};
 use libra_core::decision::TOLERANCE;
 use libra_core::decision::allotment::Shortage;
 use libra_core::decision::policy::Policy;
-use libra_core::decision::share::Standing;
+use libra_core::decision::share::DeadlineStatus;
 use libra_system::clock;
 
 /// The admitting side rounds shares and sums them up in its own order, so a host that is exactly full may be over it by this part.
@@ -60,10 +60,10 @@ impl Host {
 
     /// Processors that a job is promised from now on.
     fn promised(&self, entry: &Entry, now: f64) -> f64 {
-        let need = self.standing(entry, now).need;
-        match need.standing {
-            Standing::Late | Standing::Overrun => 0.0,
-            Standing::OnTrack | Standing::AtRisk => {
+        let need = self.progress(entry, now).need;
+        match need.deadline_status {
+            DeadlineStatus::Late | DeadlineStatus::Overrun => 0.0,
+            DeadlineStatus::OnTrack | DeadlineStatus::AtRisk => {
                 need.share.min(entry.share) * f64::from(entry.slots)
             }
         }

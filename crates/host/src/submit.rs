@@ -66,7 +66,7 @@ pub struct Accepted {
 }
 
 /// The job of a live entry as it stands now.
-pub(super) struct Standing {
+pub(super) struct Progress {
     pub used: f64,
     pub held_share: f64,
     /// The share is 0 where it yields.
@@ -295,14 +295,14 @@ impl Host {
         now: f64,
     ) -> Result<(), HostError> {
         let mut others: Vec<Entry> = (self.holding(entries))
-            .filter(|entry| !self.standing(entry, now).yields)
+            .filter(|entry| !self.progress(entry, now).yields)
             .cloned()
             .collect();
         let mut jobs: Vec<JobOnNode> = others
             .iter()
             .map(|entry| {
-                let standing = self.standing(entry, now);
-                on_node(entry, standing.used, standing.held_share, now)
+                let progress = self.progress(entry, now);
+                on_node(entry, progress.used, progress.held_share, now)
             })
             .collect();
         jobs.push(on_node(new, 0.0, new.share, now));
@@ -412,10 +412,10 @@ impl Host {
         // What yields holds memory, and no share that others could not have.
         let (mut jobs, mut memory) = (Vec::new(), 0u64);
         for entry in self.holding(entries) {
-            let standing = self.standing(entry, now);
-            match standing.yields {
+            let progress = self.progress(entry, now);
+            match progress.yields {
                 true => memory = memory.saturating_add(entry.memory()),
-                false => jobs.push(on_node(entry, standing.used, standing.held_share, now)),
+                false => jobs.push(on_node(entry, progress.used, progress.held_share, now)),
             }
         }
         let rule = libra_rules::admission(&self.config).policy.share_rule();
@@ -437,7 +437,7 @@ impl Host {
     }
 
     /// How a live job stands now.
-    pub(super) fn standing(&self, entry: &Entry, now: f64) -> Standing {
+    pub(super) fn progress(&self, entry: &Entry, now: f64) -> Progress {
         let group = self.group_of(entry).unwrap_or_else(|error| {
             log::warn!("job {}: {error}", entry.id);
             None
@@ -458,7 +458,7 @@ impl Host {
         if yields {
             need.share = 0.0;
         }
-        Standing {
+        Progress {
             used,
             held_share,
             need,

@@ -67,7 +67,7 @@ families! {
     HELD = Gauge "libra_held_credits" "credits": "Credits that are held back on accounts.";
     WRITTEN = Gauge "libra_written_timestamp_seconds" "seconds": "When these values were written, Unix time.";
     HOST_JOBS = Gauge "libra_host_jobs" "": "Jobs on this host, whoever accepted them, by how far they have come.";
-    HOST_STANDING = Gauge "libra_host_jobs_standing" "": "Jobs on this host, by how they stand against their deadlines.";
+    HOST_DEADLINE_STATUS = Gauge "libra_host_jobs_deadline_status" "": "Jobs on this host, by their status against their deadlines.";
     HOST_PROCESSORS = Gauge "libra_host_processors" "processors": "Processors of this host that jobs may share.";
     HOST_COMMITTED = Gauge "libra_host_committed_processors" "processors": "Processors that the jobs on this host need from now on.";
     HOST_THROTTLED = Counter "libra_host_throttled_seconds" "seconds": "Time in which jobs on this host could have run and had used up their shares, summed over processors.";

@@ -155,13 +155,13 @@ pub fn show_host(page: &mut Page, figures: &HostFigures) {
             page.count(HOST_JOBS, &[("state", state)], part.all);
         }
         page.count(JOBS_LATE, &[local], jobs.late.local);
-        for (standing, count) in [
+        for (status, count) in [
             ("on-track", jobs.on_track),
             ("at-risk", jobs.at_risk),
             ("overrun", jobs.overrun),
             ("late", jobs.late.all),
         ] {
-            page.count(HOST_STANDING, &[("standing", standing)], count);
+            page.count(HOST_DEADLINE_STATUS, &[("deadline_status", status)], count);
         }
         page.put(HOST_COMMITTED, &[], jobs.committed);
     }

@@ -7,7 +7,7 @@ use super::PbsError;
 use super::found::shown;
 use super::server::Pbs;
 use crate::args::Args;
-use crate::standing::Report;
+use crate::book_status::Report;
 use crate::{Done, answer, load_config};
 use libra_core::book::Book;
 use libra_pbs::server::Server;

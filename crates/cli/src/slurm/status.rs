@@ -7,7 +7,7 @@ use super::SlurmError;
 use super::found::{PATIENCE, run};
 use super::jobs::{self, Named, Owned};
 use crate::args::Args;
-use crate::standing::Report;
+use crate::book_status::Report;
 use crate::{Done, answer, load_config};
 use libra_config::Config;
 use libra_core::book::Book;

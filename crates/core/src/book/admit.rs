@@ -6,7 +6,7 @@ use crate::decision::job::Request;
 use crate::decision::node::JobOnNode;
 use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
-use crate::decision::share::Standing;
+use crate::decision::share::DeadlineStatus;
 use std::cmp::Reverse;
 
 /// Why an array cannot be spread over nodes.
@@ -190,7 +190,7 @@ impl Book {
                     chunks: place.chunks,
                     share: place.share,
                     sold: if self.count_sold { place.share } else { 0.0 },
-                    standing: Standing::OnTrack,
+                    deadline_status: DeadlineStatus::OnTrack,
                     cput: 0.0,
                     reported: now,
                     delay: 0.0,

@@ -8,7 +8,7 @@ use crate::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
 use crate::decision::policy::{Obstacle, Policy};
 use crate::decision::pricing::{self, Pricing};
 use crate::decision::refusal::{Reason, Refusal};
-use crate::decision::share::Standing;
+use crate::decision::share::DeadlineStatus;
 use std::cmp::Reverse;
 
 /// The book as a decision sees it; with a list, only the nodes that it says yes to.
@@ -282,14 +282,14 @@ impl Book {
                 fastest: on_node.walltime + work,
                 deadline: terms.deadline,
             };
-            if need.standing == Standing::Late || left <= 0.0 {
+            if need.deadline_status == DeadlineStatus::Late || left <= 0.0 {
                 return refuse(too_late);
             }
             let mut rest = job.request;
             rest.terms.deadline = left.max(SHORTEST);
-            let work = match need.standing {
+            let work = match need.deadline_status {
                 // More than a processor can do: the policy says whether it takes such jobs.
-                Standing::AtRisk => work,
+                DeadlineStatus::AtRisk => work,
                 _ => need.share * left,
             };
             rest.terms.estimate = (work * node.spec.rating).max(SHORTEST);
@@ -326,7 +326,7 @@ impl Book {
             }
             place.share = need.share;
             place.sold = if self.count_sold { need.share } else { 0.0 };
-            place.standing = need.standing;
+            place.deadline_status = need.deadline_status;
             place.cput = on_node.cput;
             place.reported = self.now;
         }

@@ -375,7 +375,7 @@ impl Book {
         place.cput = on_node.cput;
         place.reported = now;
         place.share = need.share;
-        place.standing = need.standing;
+        place.deadline_status = need.deadline_status;
     }
 
     pub(super) fn refresh_tenants(&mut self, node: usize) {

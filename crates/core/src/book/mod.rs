@@ -37,7 +37,7 @@ use crate::decision::admission::Admission;
 use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
 use crate::decision::placement::Placement;
-use crate::decision::share::Standing;
+use crate::decision::share::DeadlineStatus;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
@@ -137,7 +137,7 @@ struct Place {
     share: f64,
     /// Share that counts at the least; 0 where the need alone counts.
     sold: f64,
-    standing: Standing,
+    deadline_status: DeadlineStatus,
     /// Processor seconds per slot, as last reported.
     cput: f64,
     reported: f64,
@@ -187,7 +187,7 @@ pub struct PlaceView<'a> {
     /// Share of each slot, in processors.
     pub share: f64,
     /// How it stands.
-    pub standing: Standing,
+    pub deadline_status: DeadlineStatus,
 }
 
 impl Book {
@@ -386,7 +386,7 @@ impl Book {
                 node: self.node_name(place.node),
                 chunks: place.chunks,
                 share: place.share,
-                standing: place.standing,
+                deadline_status: place.deadline_status,
             })
             .collect())
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::decision::job::Terms;
-use crate::decision::share::Standing;
+use crate::decision::share::DeadlineStatus;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +80,7 @@ fn progress_is_taken_as_of_when_it_was_measured() {
     records.now = 12.5;
     book.reconcile(&records, 14.0).expect("recent");
     let place = &book.places("1").expect("known")[0];
-    assert_eq!(place.standing, Standing::AtRisk);
+    assert_eq!(place.deadline_status, DeadlineStatus::AtRisk);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
-use crate::decision::share::Standing;
+use crate::decision::share::DeadlineStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -279,7 +279,7 @@ impl Book {
                 chunks: place.chunks,
                 share: place.share,
                 sold: place.sold,
-                standing: Standing::OnTrack,
+                deadline_status: DeadlineStatus::OnTrack,
                 cput: place.cput,
                 reported: self.now,
                 delay: place.delay,

@@ -73,7 +73,10 @@ fn a_job_that_outlives_its_estimate_keeps_the_share_it_held() {
     book.progress("1", None, 8.0, 10.0).expect("known");
     book.progress("1", None, 10.5, 12.0).expect("known");
     let place = &book.places("1").expect("known")[0];
-    assert_eq!((place.standing, place.share), (Standing::Overrun, 0.2));
+    assert_eq!(
+        (place.deadline_status, place.share),
+        (DeadlineStatus::Overrun, 0.2)
+    );
 }
 
 #[test]
@@ -462,7 +465,7 @@ proptest! {
                 let (sum, spec) = (book.nodes[node].committed, book.nodes[node].spec);
                 // A part that is done waits for one on another node that was given longer.
                 let late = book.details[node].tenants.iter().any(|&(key, place)| {
-                    book.job(key).places[place].standing == Standing::Late
+                    book.job(key).places[place].deadline_status == DeadlineStatus::Late
                 });
                 if policy.shortage() != Shortage::DeadlineOrder && !late {
                     prop_assert!(sum <= spec.processors * (1.0 + 1e-6), "{} of {:?}", sum, spec);

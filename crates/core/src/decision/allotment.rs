@@ -13,7 +13,7 @@ mod deadline_order;
 
 use super::job::DeadlineType;
 use super::node::JobOnNode;
-use super::share::{Need, Standing};
+use super::share::{DeadlineStatus, Need};
 
 /// One job's claim on a node, in processors over all its slots there.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +45,7 @@ impl Claim {
             sold: slots * sold,
             limit: slots,
             // The policy says who is late; rounding does not.
-            remaining_deadline: if need.standing == Standing::Late {
+            remaining_deadline: if need.deadline_status == DeadlineStatus::Late {
                 left.min(0.0)
             } else {
                 left.max(1e-9)

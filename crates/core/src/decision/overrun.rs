@@ -3,7 +3,7 @@
 //! A job that is late and has not used its estimate is none of these: what it lacks it did not get.
 
 use super::node::JobOnNode;
-use super::share::{Need, Standing};
+use super::share::{DeadlineStatus, Need};
 
 /// What becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -35,7 +35,7 @@ impl PastDeadline {
 }
 
 fn is_past(job: &JobOnNode, need: Need, rating: f64) -> bool {
-    need.standing == Standing::Late && job.cput >= job.terms.estimate / rating
+    need.deadline_status == DeadlineStatus::Late && job.cput >= job.terms.estimate / rating
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub struct Work {
 /// Where a job stands against its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum DeadlineStatus {
     /// The share it needs is one it can have.
     OnTrack,
     /// Even a whole processor per slot would end it after its deadline, if the estimate holds.
@@ -49,17 +49,17 @@ pub struct Need {
     /// Processors, 0 < share ≤ 1.
     pub share: f64,
     /// How it stands.
-    pub standing: Standing,
+    pub deadline_status: DeadlineStatus,
 }
 
 /// The share that a slot needs from now on.
 ///
 /// Example of the 2004 paper, section 4.1: 20 of 30 CPU seconds done after 20 s, deadline 50 s:
 /// ```
-/// use libra_core::decision::share::{need, Standing, Work};
+/// use libra_core::decision::share::{need, DeadlineStatus, Work};
 /// let need = need(&Work { estimate: 30.0, deadline: 50.0, cput: 20.0, walltime: 20.0, held_share: 0.0 });
 /// assert!((need.share - 1.0 / 3.0).abs() < 1e-12);
-/// assert_eq!(need.standing, Standing::OnTrack);
+/// assert_eq!(need.deadline_status, DeadlineStatus::OnTrack);
 /// ```
 #[inline(always)]
 pub fn need(work: &Work) -> Need {
@@ -68,7 +68,7 @@ pub fn need(work: &Work) -> Need {
     if remaining_deadline <= work.deadline * 1e-12 {
         return Need {
             share: 1.0,
-            standing: Standing::Late,
+            deadline_status: DeadlineStatus::Late,
         };
     }
     let remaining_estimate = work.estimate - work.cput;
@@ -80,7 +80,7 @@ pub fn need(work: &Work) -> Need {
         };
         return Need {
             share: held.min(1.0),
-            standing: Standing::Overrun,
+            deadline_status: DeadlineStatus::Overrun,
         };
     }
     let share = remaining_estimate / remaining_deadline;
@@ -88,12 +88,12 @@ pub fn need(work: &Work) -> Need {
         // A single-threaded slot can never use more than one processor.
         return Need {
             share: 1.0,
-            standing: Standing::AtRisk,
+            deadline_status: DeadlineStatus::AtRisk,
         };
     }
     Need {
         share: share.min(1.0),
-        standing: Standing::OnTrack,
+        deadline_status: DeadlineStatus::OnTrack,
     }
 }
 
@@ -147,21 +147,30 @@ mod tests {
     #[test]
     fn a_job_past_its_estimate_keeps_the_share_it_held() {
         let need = need(&work(10.0, 50.0, 10.5, 20.0));
-        assert_eq!((need.share, need.standing), (0.25, Standing::Overrun));
+        assert_eq!(
+            (need.share, need.deadline_status),
+            (0.25, DeadlineStatus::Overrun)
+        );
     }
 
     #[test]
     fn a_job_past_its_deadline_counts_a_whole_processor() {
         for cput in [1.0, 11.0] {
             let need = need(&work(10.0, 50.0, cput, 50.0));
-            assert_eq!((need.share, need.standing), (1.0, Standing::Late));
+            assert_eq!(
+                (need.share, need.deadline_status),
+                (1.0, DeadlineStatus::Late)
+            );
         }
     }
 
     #[test]
     fn a_slot_never_counts_more_than_one_processor() {
         let need = need(&work(10.0, 20.0, 1.0, 15.0));
-        assert_eq!((need.share, need.standing), (1.0, Standing::AtRisk));
+        assert_eq!(
+            (need.share, need.deadline_status),
+            (1.0, DeadlineStatus::AtRisk)
+        );
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub fn part(view: &View<'_>, detail: &Detail) -> Markup {
     fact("Deadline", due);
     let state = if job.live { "live" } else { "ended" };
     html! {
-        div.standing data-state=(state) {
+        div.deadline-status data-state=(state) {
             div { (jobs::state(job)) }
             div.wide { (jobs::progress(job)) }
             div { (jobs::cancel(view, job)) }

@@ -95,7 +95,7 @@ pub fn exit_in_words(code: &Value, signal: &Value) -> String {
 
 /// How a job of a batch system stands, as the book has it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Standing {
+pub struct JobStatus {
     /// In words.
     pub state: String,
     /// Share per slot, in processors.
@@ -110,19 +110,19 @@ pub struct Standing {
 ///
 /// # Errors
 /// It failed.
-pub fn standings(site: &Site, system: &str) -> Result<BTreeMap<String, Standing>, Problem> {
+pub fn job_statuses(site: &Site, system: &str) -> Result<BTreeMap<String, JobStatus>, Problem> {
     let json = site.json(&[system, "status"])?;
     let jobs = json["jobs"].as_array().into_iter().flatten();
     let jobs = jobs.map(|job| {
         let nodes = job["nodes"].as_array().into_iter().flatten();
         let nodes: Vec<&str> = nodes.filter_map(Value::as_str).collect();
-        let standing = Standing {
+        let status = JobStatus {
             state: text(job, "state"),
             share: job["share"].as_f64(),
             used: job["used_seconds"].as_f64(),
             nodes: nodes.join(" "),
         };
-        (text(job, "job"), standing)
+        (text(job, "job"), status)
     });
     Ok(jobs.collect())
 }
@@ -131,7 +131,7 @@ pub fn standings(site: &Site, system: &str) -> Result<BTreeMap<String, Standing>
 pub fn settle(
     job: &mut Job,
     sold: Option<&Sold>,
-    standing: Option<&Standing>,
+    status: Option<&JobStatus>,
     ended: Option<f64>,
     now: f64,
 ) {
@@ -160,12 +160,12 @@ pub fn settle(
     } else if job.live {
         job.elapsed = job.submitted.map(|at| (now - at).max(0.0));
     }
-    if let Some(standing) = standing.filter(|_| job.live) {
-        job.state.clone_from(&standing.state);
-        job.share = standing.share;
-        job.used = standing.used;
+    if let Some(status) = status.filter(|_| job.live) {
+        job.state.clone_from(&status.state);
+        job.share = status.share;
+        job.used = status.used;
         if job.node.is_empty() {
-            job.node.clone_from(&standing.nodes);
+            job.node.clone_from(&status.nodes);
         }
     }
 }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_job_of_this_host() {
-        let json = json!({"id": "3", "command": "/bin/x", "user": 7, "phase": "running", "standing": "at-risk", "slots": 2,
+        let json = json!({"id": "3", "command": "/bin/x", "user": 7, "phase": "running", "deadline_status": "at-risk", "slots": 2,
             "share": 0.5, "price": 10.5, "elapsed_seconds": 4.0, "deadline_seconds": 20.0, "used_seconds": 1.0,
             "estimate_seconds": 10.0, "started": true, "orphaned": false, "state": "at risk"});
         let (user, command, job) = job_of_host(&json, "n1");

@@ -2,7 +2,7 @@
 
 use super::ask::{ask, asks_batch_systems};
 use super::command::{Call, Output};
-use super::own::{newest_first, settle, standings};
+use super::own::{job_statuses, newest_first, settle};
 use super::quote::{Promise, Quote};
 use super::records::{Record, Records};
 use super::{
@@ -204,11 +204,11 @@ impl Pbs {
         let known = self.records.all();
         let now = clock::unix_time();
         let mut jobs = BTreeMap::new();
-        let mut standing = BTreeMap::new();
+        let mut status = BTreeMap::new();
         if !live.is_empty() {
             jobs = self.ask(None)?;
             jobs.retain(|id, _| live.contains(id));
-            standing = standings(&self.site, "pbs")?;
+            status = job_statuses(&self.site, "pbs")?;
         }
         // What has ended meanwhile is among them, and what this page has submitted.
         let mut ended = select(&["-x"])?;
@@ -230,7 +230,7 @@ impl Pbs {
                 .iter()
                 .find_map(|key| time(&attributes[key]));
             let ended = ended.filter(|_| !job.live);
-            settle(&mut job, sold.as_ref(), standing.get(&id), ended, now);
+            settle(&mut job, sold.as_ref(), status.get(&id), ended, now);
             let record = known.iter().find(|record| record.id == id).cloned();
             if let Some(record) = &record {
                 job.key.clone_from(&record.key);

@@ -2,7 +2,7 @@
 
 use super::ask::{ask, asks_batch_systems};
 use super::command::{Call, Output};
-use super::own::{Standing, settle, standings};
+use super::own::{JobStatus, job_statuses, settle};
 use super::quote::{Promise, Quote};
 use super::records::{Record, Records};
 use super::{
@@ -249,9 +249,9 @@ impl Slurm {
 
     fn all(&self) -> Result<Vec<(Job, Option<Record>)>, Problem> {
         let done = self.squeue()?;
-        let standing = match done.out.trim().is_empty() {
+        let status = match done.out.trim().is_empty() {
             true => BTreeMap::new(),
-            false => standings(&self.site, "slurm")?,
+            false => job_statuses(&self.site, "slurm")?,
         };
         let cluster = self.cluster()?;
         let mut known = self.records.all();
@@ -259,7 +259,7 @@ impl Slurm {
         let now = clock::unix_time();
         let mut listed = Vec::new();
         for line in done.out.lines() {
-            let mut job = job_of_line(line, &standing, now);
+            let mut job = job_of_line(line, &status, now);
             let record = known
                 .iter()
                 .find(|record| record.id == job.id || record.id == array_of(&job.id));
@@ -406,7 +406,7 @@ fn sold(comment: &str) -> Option<Sold> {
     Sold::parse(comment.strip_prefix("libra:")?).ok()
 }
 
-fn job_of_line(line: &str, standing: &BTreeMap<String, Standing>, now: f64) -> Job {
+fn job_of_line(line: &str, status: &BTreeMap<String, JobStatus>, now: f64) -> Job {
     let mut rest: Vec<char> = line.chars().collect();
     let mut values = Vec::new();
     for (_, width) in COLUMNS {
@@ -428,7 +428,7 @@ fn job_of_line(line: &str, standing: &BTreeMap<String, Standing>, now: f64) -> J
     };
     let sold = sold(&comment);
     let ended = ended.parse().ok().filter(|_| !live);
-    settle(&mut job, sold.as_ref(), standing.get(&id), ended, now);
+    settle(&mut job, sold.as_ref(), status.get(&id), ended, now);
     job.id = id;
     job
 }

@@ -24,7 +24,7 @@ use crate::decision::allotment::Shortage;
 use crate::decision::few::Few;
 use crate::decision::job::{Request, Terms};
 use crate::decision::node::{JobOnNode, NodeView};
-use crate::decision::share::{Need, ShareRule, Standing, grace};
+use crate::decision::share::{DeadlineStatus, Need, ShareRule, grace};
 
 /// A job that has used what was planned is taken to need this part of it again.
 const OVERRUN: f64 = 0.1;
@@ -158,21 +158,21 @@ impl Policy for LibraAdaptive {
         if lateness(job).is_some() {
             return Need {
                 share: 1.0,
-                standing: Standing::Late,
+                deadline_status: DeadlineStatus::Late,
             };
         }
         let left = job.terms.deadline - job.walltime;
         let share = remaining(job, rating) / left.max(1e-9);
-        let standing = if job.cput >= planned(&job.terms, rating) {
-            Standing::Overrun
+        let deadline_status = if job.cput >= planned(&job.terms, rating) {
+            DeadlineStatus::Overrun
         } else if share > 1.0 + 1e-6 {
-            Standing::AtRisk
+            DeadlineStatus::AtRisk
         } else {
-            Standing::OnTrack
+            DeadlineStatus::OnTrack
         };
         Need {
             share: share.min(1.0),
-            standing,
+            deadline_status,
         }
     }
 

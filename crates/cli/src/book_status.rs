@@ -3,7 +3,7 @@
 
 use super::show::percent;
 use libra_core::book::{Book, Phase};
-use libra_core::decision::share::Standing;
+use libra_core::decision::share::DeadlineStatus;
 use libra_plots::columns::{self, Flush};
 use libra_units::{duration, processors};
 use serde_json::{Value, json};
@@ -64,11 +64,11 @@ impl Report {
         let mut lines: Vec<JobLine> = (snapshot.jobs.iter())
             .filter_map(|job| {
                 let id = job.id.clone()?;
-                let standing = book
+                let deadline_status = book
                     .places(&id)
                     .ok()?
                     .iter()
-                    .map(|p| p.standing)
+                    .map(|p| p.deadline_status)
                     .max_by_key(worse);
                 let terms = &job.request.terms;
                 let used = job
@@ -85,7 +85,7 @@ impl Report {
                     estimate: terms.estimate,
                     left,
                     slack: left - (terms.estimate - used).max(0.0),
-                    state: how(job.phase, standing),
+                    state: how(job.phase, deadline_status),
                     id,
                 })
             })
@@ -182,22 +182,22 @@ impl Report {
 }
 
 /// A job on several nodes is as bad as its worst part.
-fn worse(standing: &Standing) -> u8 {
-    match standing {
-        Standing::OnTrack => 0,
-        Standing::AtRisk => 1,
-        Standing::Overrun => 2,
-        Standing::Late => 3,
+fn worse(deadline_status: &DeadlineStatus) -> u8 {
+    match deadline_status {
+        DeadlineStatus::OnTrack => 0,
+        DeadlineStatus::AtRisk => 1,
+        DeadlineStatus::Overrun => 2,
+        DeadlineStatus::Late => 3,
     }
 }
 
-fn how(phase: Phase, standing: Option<Standing>) -> &'static str {
-    match (phase, standing) {
-        (_, Some(Standing::Late)) => "late",
-        (Phase::Provisional | Phase::Bound, Some(Standing::AtRisk)) => "waits, at risk",
+fn how(phase: Phase, deadline_status: Option<DeadlineStatus>) -> &'static str {
+    match (phase, deadline_status) {
+        (_, Some(DeadlineStatus::Late)) => "late",
+        (Phase::Provisional | Phase::Bound, Some(DeadlineStatus::AtRisk)) => "waits, at risk",
         (Phase::Provisional | Phase::Bound, _) => "waits",
-        (Phase::Running, Some(Standing::AtRisk)) => "at risk",
-        (Phase::Running, Some(Standing::Overrun)) => "overrun",
+        (Phase::Running, Some(DeadlineStatus::AtRisk)) => "at risk",
+        (Phase::Running, Some(DeadlineStatus::Overrun)) => "overrun",
         (Phase::Running, _) => "on track",
     }
 }
