@@ -122,7 +122,7 @@ fn stateless(node_count: usize, jobs_per_node: usize) {
         })
         .collect();
     let mut decision = blank();
-    let looked_at = (node_count * jobs_per_node) as f64;
+    let examined = (node_count * jobs_per_node) as f64;
     for (what, asked, expected) in [
         ("accept", job(10.0, 40.0, 1), 1),
         ("accept, 64 chunks", job(10.0, 40.0, 64), 1),
@@ -150,7 +150,7 @@ fn stateless(node_count: usize, jobs_per_node: usize) {
             "{:<16} {what:<24} {:>10.1} us {:>8.2} ns/job {allocations:>4} allocations",
             format!("{node_count} x {jobs_per_node}"),
             nanoseconds / 1e3,
-            nanoseconds / looked_at,
+            nanoseconds / examined,
         );
     }
 }

@@ -2,11 +2,11 @@
 # server is told how far the jobs are.
 
 
-def look_after(event):
+def readjust(event):
     answer = Libra().ask("exechost_periodic", "host-config", host=pbs.get_local_nodename(),
                          jobs=list(event.job_list.keys()))
     for job_id, progress in answer.get("progress", {}).items():
         event.job_list[job_id].resources_used["libra_progress"] = progress
 
 
-run(look_after)
+run(readjust)

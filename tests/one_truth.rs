@@ -352,7 +352,7 @@ fn slurm_controller(config: &Config) -> Controller {
         ],
     };
     let mut controller = Controller::new(config, NOW);
-    controller.look(&records, NOW).expect("a look");
+    controller.poll(&records, NOW).expect("a poll");
     controller.take_accounts(BudgetGate::open(config, "slurm", OnFault::Refuse, false));
     let users = (0..=USERS).map(|user| (user as u32, Some(format!("u{user}"))));
     controller.take_users(users);

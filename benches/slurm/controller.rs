@@ -1,4 +1,4 @@
-//! What a submission and a look at the queue cost inside slurmctld, without Slurm.
+//! What a submission and a poll of the queue cost inside slurmctld, without Slurm.
 //!
 //! `cargo bench --bench slurm --no-default-features [-- NODES JOBS]`
 
@@ -6,7 +6,7 @@ use libra_config::Config;
 use libra_core::decision::refusal::Category;
 use libra_metrics::{Counts, Reason};
 use libra_slurm::controller::{Answer, Controller};
-use libra_slurm::look::Prepared;
+use libra_slurm::poll::Prepared;
 use libra_slurm::records::{Job, Node, Partition, Records, State};
 use libra_slurm::submission::Submission;
 use std::hint::black_box;
@@ -103,10 +103,10 @@ fn main() {
     );
     let mut controller = Controller::new(&Config::default(), START);
     let mut records = records(nodes, START);
-    controller.look(&records, START).expect("nodes");
+    controller.poll(&records, START).expect("nodes");
     let mut now = START;
     let (mut submits, mut plain) = (Vec::new(), Vec::new());
-    let (mut prepares, mut looks) = (Vec::new(), Vec::new());
+    let (mut prepares, mut polls) = (Vec::new(), Vec::new());
     let asked = submission();
     for number in 0..jobs + 1000 {
         now += 0.01;
@@ -153,8 +153,8 @@ fn main() {
             now += 3.0;
             records.taken = now;
             let mut prepared = timed(&mut prepares, || Prepared::new(&records, &[]));
-            timed(&mut looks, || {
-                controller.take(&mut prepared, now).expect("a look")
+            timed(&mut polls, || {
+                controller.take(&mut prepared, now).expect("a poll")
             });
         }
         timed(&mut plain, || {
@@ -170,6 +170,6 @@ fn main() {
     count();
     // With all jobs in it.
     let from = jobs as usize / 50;
-    show("a look at the queue, prepared", prepares.split_off(from));
-    show("a look at the queue, taken", looks.split_off(from));
+    show("a poll of the queue, prepared", prepares.split_off(from));
+    show("a poll of the queue, taken", polls.split_off(from));
 }

@@ -177,7 +177,7 @@ pub fn slurm_submission(input: &[u8]) {
             up: true,
         }],
     };
-    controller.look(&records, NOW - 1.0).expect("a look");
+    controller.poll(&records, NOW - 1.0).expect("a poll");
     for text in text.split('\u{1}').take(16) {
         let submission = submission(text);
         each_part(&submission);

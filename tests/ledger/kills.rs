@@ -215,7 +215,7 @@ fn a_live_state_that_was_half_made_is_made_anew() {
         name += 2;
         let new = place.live.join("live.new");
         let begun = Instant::now();
-        // Until it is being made; it may have been made between two looks.
+        // Until it is being made; it may have been made between two polls.
         let logged = || (0..2).any(|more| worker::log(directory, name - 2 + more).exists());
         while !new.exists() && !logged() && begun.elapsed() < Duration::from_secs(120) {
             std::thread::yield_now();

@@ -124,7 +124,7 @@ class Web(SiteCase):
         for host in pbs.host_names:
             self.assertIn(host, user.page.text())
         self.assertIn("of 2 processors are sold", user.page.text())
-        user.looks("cluster")
+        user.check_view("cluster")
         user.go("jobs")
         self.assertNotIn(other, user.page.evaluate("document.body.innerHTML"))
         user.go(f"job?id={other}")

@@ -18,7 +18,7 @@ function colour(text) {
 }
 const shown = (element) => element.getClientRects().length > 0;
 
-function look(frame, problems) {
+function inspect(frame, problems) {
   const page = frame.contentDocument;
   const view = frame.contentWindow;
   const width = Number(frame.getAttribute('width'));
@@ -87,7 +87,7 @@ window.addEventListener('load', () => {
   let dark = false;
   try {
     const frames = [...document.querySelectorAll('iframe')];
-    for (const frame of frames) texts += look(frame, problems);
+    for (const frame of frames) texts += inspect(frame, problems);
     dark = frames[0].contentWindow.matchMedia('(prefers-color-scheme: dark)').matches;
   } catch (error) {
     problems.push(String(error.stack).replaceAll('\n', ' '));

@@ -82,8 +82,8 @@ class SiteCase(unittest.TestCase):
         slurm.wait("all jobs gone", lambda: not slurm.must("squeue", "-h", "-t", "all", "-t", "PD,R,CG,S,CF,SO,ST"))
         self.nothing_left()
 
-    def look(self):
-        """Have slurmctld's plugin look at the queue: it does so after a refusal."""
+    def poll(self):
+        """Have slurmctld's plugin poll the queue: it does so after a refusal."""
         self.slurm.sbatch("--budget=1", "--estimate=1")
 
     def unjudged(self):
@@ -96,7 +96,7 @@ class SiteCase(unittest.TestCase):
             if (job["admin_comment"] or "").startswith("libra:") and not re.search(rf"job {name} (met|missed|was ended|is gone)\b", self.slurm.log()):
                 unknown.append(name)
         if unknown:
-            self.look()
+            self.poll()
         return unknown
 
     def nothing_left(self):

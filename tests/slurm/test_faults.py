@@ -95,7 +95,7 @@ class ControllerKilled(SiteCase):
             now = tokens(slurm)  # what slurmd has sent back has come back since
             self.assertGreaterEqual(len(now), len(kept))
             self.assertEqual(len(set(now)), len(now), "none twice")
-            # What has just been tried out is free again with the next look.
+            # What has just been tried out is free again with the next poll.
             # On nodes with room: what took all that was free, and was cancelled, may be among those that slurmctld has brought back.
             taken = sold_on(slurm)
             room = [node for node in slurm.nodes if taken[node] < 0.9]
@@ -123,7 +123,7 @@ class ControllerKilled(SiteCase):
                 # Slurm's own, after it has given lost numbers again.
                 self.assertIn("Duplicate jobid", slurm.node(node).get("Reason"))
                 slurm.must("scontrol", "update", f"nodename={node}", "state=resume")
-                # The book knows of it with its next look at the nodes.
+                # The book knows of it with its next poll of the nodes.
                 slurm.wait(f"{node} takes jobs", lambda node=node: "no node takes new jobs" not in slurm.sbatch("--test-only", *terms(0.01, node)).err)
 
     def test_submissions_meanwhile(self):

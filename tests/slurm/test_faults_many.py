@@ -60,7 +60,7 @@ class Many(SiteCase):
         self.assertEqual([line for line in slurm.said() if "fault" in line or "not taken" in line or "taken back" in line], [])
         print(f"{len(accepted)} of 500 accepted; sold: {' '.join(f'{total:.4f}' for total in taken.values())}", file=sys.stderr)
 
-    def test_memory_of_looks(self):
+    def test_memory_of_polls(self):
         """The plugin reads the queue each second, which leaves nothing behind, however many jobs were sold something."""
         slurm = self.slurm
         accepted = [answer.out for answer in self.submit([(0.002, 1, 0)] * 300) if answer.rc == 0]
@@ -72,7 +72,7 @@ class Many(SiteCase):
         time.sleep(40)
         grown = resident(controller) - before
         print(f"{grown} kB in 40 s, with {len(accepted)} jobs", file=sys.stderr)
-        # The texts of what was sold are 80 kB: Slurm's own function to free them forgot them, with each look.
+        # The texts of what was sold are 80 kB: Slurm's own function to free them forgot them, with each poll.
         self.assertLess(grown, 1000)
 
     def test_memory(self):

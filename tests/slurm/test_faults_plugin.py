@@ -240,8 +240,8 @@ class Changes(SiteCase):
             slurm.scontrol("update", f"jobid={job}", *pairs, user=user)
             if dice.random() < 0.1:
                 slurm.scontrol(dice.choice(["hold", "uhold", "release"]), job, user=user)
-            looked_at = before if job == array else [job]
-            for one in looked_at:
+            examined = before if job == array else [job]
+            for one in examined:
                 now = self.fixed(one)
                 if now != before[one]:
                     changed[" ".join(pairs)] = {key: (before[one][key], now[key]) for key in now if now[key] != before[one][key]}
@@ -312,7 +312,7 @@ class OddJobs(SiteCase):
         self.assertEqual([line for line in slurm.said() if "fault" in line], [])
         print(f"slowest: {slowest[0]:.1f} s for {slowest[1]}; accepted: {len(accepted)}", *accepted, sep="\n  ", file=sys.stderr)
         slurm.wait("nothing is left in the book", lambda: not slurm.booked())
-        # What Slurm itself refused after Libra keeps its share for two seconds and a look.
+        # What Slurm itself refused after Libra keeps its share for two seconds and a poll.
         time.sleep(5)
         expect_free(self, slurm, dict.fromkeys(slurm.nodes, 1))
 

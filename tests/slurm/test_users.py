@@ -74,7 +74,7 @@ class Submitting(SiteCase):
             self.running(job)
             self.booked(job)
         # A job needs more the longer it waits, until the plugin has seen that it runs: an offer made before is soon too little.
-        self.look()
+        self.poll()
         time.sleep(0.5)
         text = self.refused(self.ask(100, 200), "libra: refused (share): it needs 0.525 processors", " left")
         offer = self.take(text, "--sla-deadline", *self.terms_of(100, 200))
@@ -245,9 +245,9 @@ class Placing(SiteCase):
         self.assertNotIn("-n 1", text)
 
     def eventually(self, *options, accepted=True):
-        """A change of the nodes is known with the next look. sbatch's answer."""
+        """A change of the nodes is known with the next poll. sbatch's answer."""
         def asked():
-            self.look()
+            self.poll()
             time.sleep(0.3)
             answer = self.ask(1, 100, *options)
             return answer if (answer.rc == 0) == accepted else None

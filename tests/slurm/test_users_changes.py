@@ -113,7 +113,7 @@ class Changing(SiteCase):
         self.started(job)
         slurm.must("scontrol", "suspend", job)
         slurm.wait_state(job, "SUSPENDED")
-        self.look()
+        self.poll()
         time.sleep(0.5)
         self.refused(self.ask(60, 100, "-w", node), "refused (share)")
         self.resumed(job)
@@ -161,7 +161,7 @@ class Arrays(SiteCase):
             self.assertEqual(record["ReqNodeList"], record["NodeList"])
             slurm.wait("its cgroup", lambda record=record: self.processes(record["JobId"], record["NodeList"]))
             self.assertLess(self.quota(record["JobId"], record["NodeList"]), 0.75)
-        self.look()
+        self.poll()
         self.refused(self.ask(60, 100), "refused (share)")
         freed = slurm.job(jobs[1])["NodeList"]
         self.assertEqual(slurm.scancel(jobs[1], user=slurm.users[0]).rc, 0)

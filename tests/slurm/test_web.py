@@ -86,7 +86,7 @@ class Web(SiteCase):
         user.go(f"submit?again={key}")
         user.fields(estimate="20", deadline="1h")
         self.assertIn("It would be accepted", user.verdict())
-        user.looks("submit")
+        user.check_view("submit")
         self.clear()
         self.assertEqual(self.slurm.booked(), [])
 
@@ -183,7 +183,7 @@ class Web(SiteCase):
         for node in slurm.nodes:
             self.assertIn(node, user.page.text())
         self.assertIn("of 2 processors are sold", user.page.text())
-        user.looks("cluster")
+        user.check_view("cluster")
         user.go("jobs")
         self.assertNotIn(f"job-{other}", user.page.evaluate("document.body.innerHTML"))
         user.go(f"job?id={other}")

@@ -163,11 +163,11 @@ class Audit:
         self.tasks = []
 
     def converge(self, known=(), patience=PATIENCE):
-        """Look until nothing is broken; (what is broken after that, seconds that it took). `known`: (rule, subject) of what was broken before, for
+        """Audit until nothing is broken; (what is broken after that, seconds that it took). `known`: (rule, subject) of what was broken before, for
         which nobody waits for long."""
         began, since = time.monotonic(), {}
         while True:
-            found = self.look()
+            found = self.one_pass()
             took = time.monotonic() - began
             since = {(one.rule, one.subject): since.get((one.rule, one.subject), took) for one in found}
             lasting = [one for one in found if (one.rule, one.subject) in known or took - since[one.rule, one.subject] >= SAME]
@@ -176,7 +176,7 @@ class Audit:
             self.truth.note("not-yet", f"{took:.0f} s", "; ".join(map(str, found))[:600])
             time.sleep(3)
 
-    def look(self):
+    def one_pass(self):
         """One pass: everything that does not hold."""
         site, truth = self.site, self.truth
         site.repair(site.tasks())

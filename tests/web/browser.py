@@ -164,7 +164,7 @@ class Browser:
 
     # ---- how it looks
 
-    def look(self, width=1280, height=900, dark=False, scripts=True):
+    def view(self, width=1280, height=900, dark=False, scripts=True):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)

@@ -1,7 +1,7 @@
 """What a user does on the page of `libra web`, in a real browser. The same for every system: this host, Slurm, PBS.
 
 `Web` starts `libra web` and ends it; `User` does things on the page and asserts what comes of them. Pictures of all pages (light, dark, 380 px wide) go to
-a directory, for people to look at; look.js looks at them meanwhile.
+a directory, for people to look at; view.js looks at them meanwhile.
 """
 
 import json
@@ -16,7 +16,7 @@ import time
 import browser
 
 HERE = pathlib.Path(__file__).resolve().parent
-LOOKS = {"light": {}, "dark": {"dark": True}, "narrow": {"width": 380, "height": 800}, "narrow-dark": {"width": 380, "height": 800, "dark": True}}
+VIEWS = {"light": {}, "dark": {"dark": True}, "narrow": {"width": 380, "height": 800}, "narrow-dark": {"width": 380, "height": 800, "dark": True}}
 
 
 def chromium():
@@ -64,7 +64,7 @@ class User:
 
     def enter(self):
         page = self.page
-        page.look()
+        page.view()
         page.open(self.web.url)
         page.wait("location.pathname.endsWith('/submit')")
         assert "token" not in page.evaluate("location.href + document.referrer"), "the token must not stay in the address"
@@ -84,15 +84,15 @@ class User:
                 return text
             time.sleep(0.2)
 
-    def looks(self, name):
+    def check_view(self, name):
         """Look at the page as it is, in all ways; pictures of it."""
-        for how, look in LOOKS.items():
-            self.page.look(**look)
+        for how, view in VIEWS.items():
+            self.page.view(**view)
             time.sleep(0.2)
-            found = self.page.evaluate((HERE / "look.js").read_text())
+            found = self.page.evaluate((HERE / "view.js").read_text())
             self.problems += [f"{name}, {how}: {problem}" for problem in found]
             self.page.picture(f"{name}-{how}")
-        self.page.look()
+        self.page.view()
 
     # ---- the form
 
@@ -141,7 +141,7 @@ class User:
     # ---- together
 
     def complaints(self):
-        """What was wrong with looks, and what the browser complained of. All requests went to this page alone."""
+        """What was wrong with how the page looked, and what the browser complained of. All requests went to this page alone."""
         elsewhere = [url for url in self.page.requested if not url.startswith((self.base, "data:", "about:")) and url not in self.asked]
         return [*self.problems, *(f"console: {line}" for line in self.page.said if "422" not in line), *(f"asked for {url}" for url in elsewhere)]
 
@@ -160,13 +160,13 @@ def watched(user, directory, terms, count=20):
     user.submit(script=steps(count), name="watched", directory=str(directory), **terms)
     user.wait_output("step 1\n", 90)
     first, early = user.output(), user.part("time")
-    user.looks("job-running")
+    user.check_view("job-running")
     user.wait_output("all done", 120)
     assert len(user.output()) > len(first) and user.output().startswith("step 1\n"), user.output()
     assert re.findall(r"step \d+", user.output()) == [f"step {i}" for i in range(1, count + 1)], "each line once, in order"
     user.wait_state("met", "completed", patience=180)
     assert user.part("time") > early, (early, user.part("time"))
-    user.looks("job-ended")
+    user.check_view("job-ended")
     user.go("jobs")
     assert "watched" in user.page.text("#part"), user.page.text()
 
@@ -177,7 +177,7 @@ def cancelled(user, directory, terms):
     user.wait_output("begun", 90)
     user.go("jobs")
     user.page.wait("document.querySelector('table.jobs .progress')")
-    user.looks("jobs")
+    user.check_view("jobs")
     user.page.click(f"#cancel-{key}")
     user.page.wait("!document.querySelector('[id^=cancel-]')")
     user.go(f"job?id={key}")
@@ -192,7 +192,7 @@ def refused(user, directory, terms, offer):
     text = user.page.text("#verdict")
     assert "Nothing was submitted" in text and offer in text, text
     assert user.page.evaluate("document.getElementById('script').value").endswith("echo taken\n"), "nothing that was typed may be lost"
-    user.looks("refused")
+    user.check_view("refused")
     user.page.click(".offers button")
     user.at_job()
     user.wait_output("taken", 90)
@@ -213,7 +213,7 @@ def hostile(user, directory, terms):
 def without_scripts(user, directory, terms):
     """The forms work, the list shows what was submitted."""
     page = user.page
-    page.look(scripts=False)
+    page.view(scripts=False)
     page.open(user.base + "submit")
     user.fields(script=lines("sleep 4; echo plain\n"), name="plain", directory=str(directory), **{**terms, "estimate": "--help"})
     page.click("button[value=submit]")
@@ -227,7 +227,7 @@ def without_scripts(user, directory, terms):
     page.wait("location.pathname.endsWith('/job')")
     assert "plain" not in user.output()
     user.wait_output("plain", 90)  # by pages that reload themselves
-    page.look()
+    page.view()
 
 
 def keyboard(user, directory, terms):

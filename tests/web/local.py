@@ -68,7 +68,7 @@ def price_moves(user, local):
     text = user.verdict()
     assert "It would be accepted" in text and "credits" in text, text
     page.wait("!document.querySelector('.slider').hidden")
-    user.looks("submit")
+    user.check_view("submit")
     price = "document.querySelector('#verdict .price strong').innerText"
     before = float(page.evaluate(price))
     page.evaluate("document.getElementById('slider').focus()")
@@ -100,7 +100,7 @@ def a_file(user, local):
     script = local.directory / "from file.sh"
     script.write_text(drive.lines("echo from a file\n"))
     for scripts in (True, False):
-        user.page.look(scripts=scripts)
+        user.page.view(scripts=scripts)
         user.go("submit")
         user.page.files("#file", script)
         user.fields(directory=str(local.work), **TERMS)
@@ -110,7 +110,7 @@ def a_file(user, local):
         user.page.click("button[value=submit]")
         user.page.wait("location.pathname.endsWith('/job')")
         user.page.wait("document.getElementById('output')?.textContent.includes('from a file')")
-        user.page.look()
+        user.page.view()
 
 
 def scripts_stay_as_they_are(user, local):
@@ -151,12 +151,12 @@ def in_the_background(local):
 def other_pages(user, local):
     user.go("account")
     assert "Accounts are off here" in user.page.text(), user.page.text()
-    user.looks("account")
+    user.check_view("account")
     user.go("cluster")
     text = user.page.text()
     for part in ("processors are sold", "met their deadlines", "funds"):
         assert part in text, text
-    user.looks("cluster")
+    user.check_view("cluster")
     user.go("nowhere")
     assert "no page of this name" in user.page.text()
     user.go("job?id=..%2f..%2fetc")
@@ -165,7 +165,7 @@ def other_pages(user, local):
     user.asked = [root, root + "style.css", root + "icon.svg"]
     user.page.open(root)
     assert "Enter in the terminal" in user.page.text(), user.page.text()
-    user.looks("no-session")
+    user.check_view("no-session")
     user.page.said.clear()  # a page that is not there is an error on the console: these were
 
 
@@ -187,14 +187,14 @@ def an_account_pays(page, local, pictures):
         page.wait("document.querySelector('.verdict.bad') && document.body.innerText.includes('funds')")
         text = page.text()
         assert "the account has 20 available" in text and "Submit with budget 20" in text, text
-        user.looks("refused-funds")
+        user.check_view("refused-funds")
         page.evaluate("[...document.querySelectorAll('button')].find(b => b.innerText.includes('Submit with budget 20')).click()")
         page.wait("location.pathname.endsWith('/job')")
         user.wait_state("met")
         # It is paid for in the moment after its end.
         text = user.until("account", "met its deadline")
         assert "9.75" in text, text
-        user.looks("account-on")
+        user.check_view("account-on")
 
 
 def main(libra, pictures):
@@ -223,7 +223,7 @@ def main(libra, pictures):
                     }
                     for name, test in tests.items():
                         try:
-                            user.page.look()
+                            user.page.view()
                             test()
                             complaints, user.problems = user.complaints(), []
                             page.said.clear()

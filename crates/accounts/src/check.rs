@@ -72,7 +72,7 @@ pub fn check(live: &Live, ledger: &Ledger, now: i64) -> Result<Findings, Account
                 .push(format!("{} is damaged ({said}); {help}", path.display()));
         }
     }
-    let seen = look(live, &mut found)?;
+    let seen = snapshot(live, &mut found)?;
     // Looked at after the journal: what is not in one is in the other.
     let (mut expected, known) = of_ledger(ledger, seen.last, &mut found)?;
     for (id, event) in &seen.journal {
@@ -132,7 +132,7 @@ struct Seen {
     last: i64,
 }
 
-fn look(live: &Live, found: &mut Findings) -> Result<Seen, AccountsError> {
+fn snapshot(live: &Live, found: &mut Findings) -> Result<Seen, AccountsError> {
     let store = |error| AccountsError::Store {
         path: live.path.clone(),
         error,

@@ -196,7 +196,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// What was opened, without a look at what it is.
+    /// What was opened, whatever it is.
     pub(super) fn of(
         path: &Path,
         opened: rusqlite::Result<Connection>,

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Time between two tries.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL: Duration = Duration::from_millis(2);
 
 /// Takes the lock in this file, which is made where it is not there. Waits for it no longer than `patience`.
 ///
@@ -51,7 +51,7 @@ pub(super) fn take(path: &Path, patience: Duration) -> Result<Flock<File>, Accou
                 holder: holder(path),
             });
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
 }
 

@@ -238,7 +238,7 @@ impl Caller {
             AccountName::Project(_) => "its members, ".to_string(),
             _ => String::new(),
         };
-        Err(self.refused(&format!("a look at {name}"), &others))
+        Err(self.refused(&format!("reading {name}"), &others))
     }
 }
 

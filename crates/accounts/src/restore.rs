@@ -125,7 +125,7 @@ pub fn install(
     place::give_to_owner(&directory.join(place::LOCK), ledger)?;
     let copy = Ledger::open_any(staged, PATIENCE)?;
     let found = place::all(directory)?;
-    let restored = look(&copy, ledger, &found, replace)?;
+    let restored = inspect(&copy, ledger, &found, replace)?;
     let (ours, others): (Vec<Found>, Vec<Found>) =
         (found.into_iter()).partition(|found| found.identity == restored.identity.number);
     if let (Some(other), false) = (others.first(), replace) {
@@ -177,7 +177,7 @@ fn another(staged: &Path, restored: &Restored, than: &str) -> AccountsError {
 }
 
 /// Is it a sound copy of this host's ledger, and is the ledger gone?
-fn look(
+fn inspect(
     copy: &Ledger,
     ledger: &Path,
     found: &[Found],

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at the journal.
+/// Time between two polls of the journal.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Time between two looks for what has expired.
+/// Time between two searches for what has expired.
 const SWEEPS: Duration = Duration::from_secs(60);
 
 /// The running thread; it ends with this.

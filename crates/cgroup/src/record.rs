@@ -24,7 +24,7 @@ use super::settings::Version;
 pub struct Adopted {
     /// To be added to the kernel's count for what the job has used in all, processor seconds.
     pub offset: f64,
-    /// What the job had used in all when somebody last looked, processor seconds.
+    /// What the job had used in all when it was last read, processor seconds.
     pub seen: f64,
 }
 

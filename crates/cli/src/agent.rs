@@ -53,7 +53,7 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
     let mut rules = Rules::of(args);
     loop {
         let start = Instant::now();
-        rules.look();
+        rules.poll();
         let led = control.is_some();
         let round = host.lead_a_round(&mut control);
         if let Some(watch) = &mut watch {
@@ -123,7 +123,7 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
 /// The file that the rules are of: whether it is still there. The agent goes on by what it has read.
 struct Rules {
     file: Option<PathBuf>,
-    looked: Instant,
+    polled: Instant,
 }
 
 impl Rules {
@@ -135,15 +135,15 @@ impl Rules {
         let file = named.unwrap_or_else(|| CONFIG_FILE.into());
         Rules {
             file: file.exists().then_some(file),
-            looked: Instant::now(),
+            polled: Instant::now(),
         }
     }
 
-    fn look(&mut self) {
-        if self.looked.elapsed() < Rules::EVERY {
+    fn poll(&mut self) {
+        if self.polled.elapsed() < Rules::EVERY {
             return;
         }
-        self.looked = Instant::now();
+        self.polled = Instant::now();
         if let Some(file) = self.file.as_ref().filter(|file| !file.exists()) {
             log::error!(
                 "{} is gone; the agent goes on by the rules that it has read of it. Put it back",

@@ -338,7 +338,7 @@ pub struct StatusArgs {
     #[arg(short, long)]
     pub watch: bool,
 
-    /// Time between two looks with --watch
+    /// Time between two refreshes with --watch
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     pub interval: String,
 

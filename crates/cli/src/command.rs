@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// The time between two looks whether a command has ended.
-const LOOK: Duration = Duration::from_millis(2);
+/// The time between two polls of a command: has it ended?
+const POLL: Duration = Duration::from_millis(2);
 
 /// How a command ended, and what it printed.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub fn run(command: &mut Command, input: &str, patience: Duration) -> Result<Out
                     let _ = child.wait();
                     break Err(NoOutput::Late);
                 }
-                Ok(None) => std::thread::sleep(LOOK),
+                Ok(None) => std::thread::sleep(POLL),
             }
         };
         let out = out.join().unwrap_or_default();

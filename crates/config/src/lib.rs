@@ -269,7 +269,7 @@ pub struct SlurmConfig {
     pub without_terms: WithoutTerms,
     /// Partitions whose processors jobs with terms share; none: all with `OverSubscribe=FORCE`.
     pub partitions: Vec<String>,
-    /// Time between two looks at Slurm's own records.
+    /// Time between two polls of Slurm's own records.
     pub interval: Duration,
     /// Time that Slurm may take to start an accepted job.
     pub start_delay: Duration,

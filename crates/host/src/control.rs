@@ -22,10 +22,10 @@ use std::time::{Duration, SystemTime};
 
 /// Rounds after which a process that answers to its number is looked at more closely: the number
 /// may have been given to another one.
-const CLOSE_LOOK: u64 = 64;
-/// Rounds between two looks for processes of a job that have left its group.
-const LOOK_OUTSIDE: u64 = 16;
-/// Rounds between two looks for ended jobs to forget.
+const CLOSE_CHECK: u64 = 64;
+/// Rounds between two searches for processes of a job that have left its group.
+const OUTSIDE_CHECK: u64 = 16;
+/// Rounds between two searches for ended jobs to forget.
 const FORGET: u64 = 32;
 /// A directory changed less than this before it was read may change again under the same time stamp.
 const SETTLED: Duration = Duration::from_millis(50);
@@ -144,10 +144,10 @@ impl<'a> ControlLoop<'a> {
                     Err(error) => log::debug!("job {id}: {error}"),
                 }
             }
-            if (self.rounds + index as u64) % LOOK_OUTSIDE == 0 {
+            if (self.rounds + index as u64) % OUTSIDE_CHECK == 0 {
                 watched.put_back();
             }
-            let close = (self.rounds + index as u64) % CLOSE_LOOK == 0;
+            let close = (self.rounds + index as u64) % CLOSE_CHECK == 0;
             let (job, need) = self.host.need_of(watched, close, now);
             watched.notice(need.deadline_status);
             let (rule, rating) = (
@@ -316,7 +316,7 @@ impl<'a> ControlLoop<'a> {
         Ok(())
     }
 
-    /// Ends a job that is over, if a look under the lock agrees.
+    /// Ends a job that is over, if a check under the lock agrees.
     fn end(&mut self, id: &str) -> Result<bool, HostError> {
         let lock = self.host.registry.lock()?;
         let Some(mut entry) = self.host.registry.read(id)? else {
@@ -360,7 +360,7 @@ impl Watched {
     }
 
     /// Processor seconds used so far. Whether processes were moved to other accounting groups costs a
-    /// look at all of them, so it is asked only now and then where it was not so before.
+    /// read all of them, so it is asked only now and then where it was not so before.
     fn used(&mut self, close: bool) -> f64 {
         if let Some(group) = &self.group {
             if self.whole && !close {
@@ -440,9 +440,9 @@ impl Host {
         (job, policy.need(&job, self.machine.spec.rating))
     }
 
-    /// A cheap look at whether a job may be over; [`Host::is_abandoned`] has the last word.
+    /// A cheap check whether a job may be over; [`Host::is_abandoned`] has the last word.
     fn seems_over(&self, watched: &Watched, turn: u64) -> bool {
-        let close = turn % CLOSE_LOOK == 0;
+        let close = turn % CLOSE_CHECK == 0;
         let alive = |process: Process| {
             if close {
                 process.is_alive()

@@ -2,7 +2,7 @@
 //! ones alone, however many have come and gone.
 //!
 //! Invariants: a job is first written as ended in its place, then moved; killed in between, it is an ended job among the live
-//! ones, which everybody knows how to read, and the next look for jobs to forget moves it.
+//! ones, which everybody knows how to read, and the next search for jobs to forget moves it.
 
 use super::entry::Entry;
 use super::registry::{Registry, RegistryError, failed};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 const ENDED: &str = "ended";
-/// Most files that one look removes: the lock is held meanwhile.
+/// Most files that one search removes: the lock is held meanwhile.
 const AT_ONCE: usize = 2_000;
 
 impl Registry {

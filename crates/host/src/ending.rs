@@ -115,7 +115,7 @@ impl Host {
         Ok(entries)
     }
 
-    /// A cheap look that spares the others: whoever watches over it is there, and nobody asked for its end.
+    /// A cheap check that spares the others: whoever watches over it is there, and nobody asked for its end.
     fn is_watched_over(&self, entry: &Entry) -> bool {
         entry.boot == self.boot
             && matches!(entry.phase, Phase::Reserved | Phase::Running)

@@ -65,11 +65,11 @@ pub struct Process {
 impl Process {
     /// The process of this number, if there is one now and it can be looked at.
     pub fn find(pid: i32) -> Option<Process> {
-        Process::look(pid).ok().flatten()
+        Process::read(pid).ok().flatten()
     }
 
     /// None: there is no such process. An error: it could not be found out.
-    fn look(pid: i32) -> std::io::Result<Option<Process>> {
+    fn read(pid: i32) -> std::io::Result<Option<Process>> {
         let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
             // It ends while it is read: ESRCH.
             Err(error)
@@ -110,7 +110,7 @@ impl Process {
     /// Does it run still? Where that cannot be found out (too many open files), it is taken to: a
     /// job that runs must not be ended for our own troubles.
     pub fn is_alive(&self) -> bool {
-        Process::look(self.pid).map_or(true, |found| found == Some(*self))
+        Process::read(self.pid).map_or(true, |found| found == Some(*self))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a job that begins may take beside what others here were promised.
 //!
-//! The admitting side has seen to it that all promises fit. This is the second look, at the host itself, for whatever a line of
+//! The admitting side has seen to it that all promises fit. This is the second check, on the host itself, for whatever a line of
 //! what was sold says: a record that somebody has changed, a replay, a host with fewer processors than the batch system
 //! believes, a job whose end the host has not heard of yet.
 //!

@@ -46,7 +46,7 @@ impl Host {
                 Err(error) => log::debug!("others do not see that jobs run here: {error}"),
             }
         }
-        // Said before it is looked: of two who begin at once at least one sees the other.
+        // Said before it is checked: of two who begin at once at least one sees the other.
         let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
         match others(&sockets, user.as_raw()).first() {
             Some(&other) => {

@@ -18,7 +18,7 @@ use libra_system::clock;
 use std::convert::Infallible;
 use std::time::Instant;
 
-/// So many jobs after each other, one looks for ended ones to forget.
+/// So many jobs after each other, one searches for ended ones to forget.
 const FORGET_EVERY: u64 = 32;
 /// Numbers that are tried for a new job.
 const MOST_IDS: usize = 1000;
@@ -275,7 +275,7 @@ impl Host {
                 break;
             }
         }
-        // Where there is no agent to do it: now and then, since it takes a look at each of them.
+        // Where there is no agent to do it: now and then, since it reads each of them.
         if entry
             .id
             .parse::<u64>()

@@ -35,7 +35,7 @@ pub fn answer(host: &Host, event: &Value) -> Result<Value, BadEvent> {
     let kind = need(event, "event")?;
     let job = &event["job"];
     if kind == "exechost_periodic" {
-        return Ok(look_after(host, event, now));
+        return Ok(readjust(host, event, now));
     }
     let id = need(job, "id")?;
     let Some(line) = text(job, "sold") else {
@@ -178,7 +178,7 @@ fn end(host: &Host, id: &str, job: &Value, name: &str, now: f64) -> Result<Value
 }
 
 /// Shares taken anew where no agent does it, leftovers ended, and how far each job is, for the server.
-fn look_after(host: &Host, event: &Value, now: f64) -> Value {
+fn readjust(host: &Host, event: &Value, now: f64) -> Value {
     let mut log = Vec::new();
     let name = text(event, "host").unwrap_or_default();
     let here: Vec<&str> = list(event, "jobs")

@@ -130,7 +130,7 @@ impl Server {
     }
 
     fn submit(&mut self, job: &Value, now: f64) -> Result<Answer, NotAdmitted> {
-        let found = self.look(job, false)?;
+        let found = self.find_nodes(job, false)?;
         let (request, count) = (&found.request, found.count);
         let payer = self.payer(job, request, now);
         let mut taking = Taking {
@@ -163,7 +163,7 @@ impl Server {
     ///
     /// # Errors
     /// What cannot be read, or cannot be had with a deadline.
-    pub(super) fn look(&self, job: &Value, question: bool) -> Result<Found, Problem> {
+    pub(super) fn find_nodes(&self, job: &Value, question: bool) -> Result<Found, Problem> {
         let mut terms = terms(job)?;
         let has_budget = terms.budget.is_some();
         if question {

@@ -101,7 +101,7 @@ impl Server {
     ) -> Result<Answer, NotAdmitted> {
         self.book.advance(now);
         // What is kept is kept for a budget, with which it comes.
-        let mut found = self.look(job, hold.is_none())?;
+        let mut found = self.find_nodes(job, hold.is_none())?;
         if let Some(seconds) = hold {
             self.quotes.check(&user(job), seconds, now)?;
         }
@@ -214,7 +214,7 @@ impl Server {
     /// A job that comes with a quote.
     fn with_quote(&mut self, job: &Value, number: &str, now: f64) -> Result<Answer, NotAdmitted> {
         self.book.advance(now);
-        let found = self.look(job, false)?;
+        let found = self.find_nodes(job, false)?;
         let wanted = wanted(&found, job);
         let payer = self.payer(job, &found.request, now)?;
         let usable = self.quotes.usable(&self.book, number, &wanted, now)?;

@@ -5,7 +5,7 @@
 //!   Slurm itself belong to the caller.
 //! - Until Slurm's records have been read once nothing is judged, and the answer is [`Answer::NotReady`]: clients try again
 //!   by themselves.
-//! - An acceptance holds its share until a later look at the queue either shows its job or does not.
+//! - An acceptance holds its share until a later poll of the queue either shows its job or does not.
 
 use super::array::SoldJob;
 use super::problem::{Lack, NotTaken, Problem};
@@ -59,7 +59,7 @@ pub struct Controller {
     /// Acceptances that are paid for and have no job yet, by their first tokens.
     pub(super) unnamed: HashMap<u64, Sold>,
     pub(super) quotes: KeptQuotes,
-    /// What the caller is to write into slurmctld's records since the last look.
+    /// What the caller is to write into slurmctld's records since the last poll.
     pub(super) rewrites: Vec<Rewrite>,
 }
 
@@ -159,7 +159,7 @@ impl Controller {
         self.reserve = config.node.reserve;
         self.quotes.configure(libra_rules::quote_limits(config));
         self.gate.configure(config.slurm.on_fault);
-        // Every look does it, so that no submission has to wait for it.
+        // Every poll does it, so that no submission has to wait for it.
         self.book
             .refresh_waiting_every(3.0 * config.slurm.interval.0);
     }
@@ -248,8 +248,8 @@ impl Controller {
     /// Judges a submission. `now`: Unix time.
     pub fn submit(&mut self, submission: &Submission, now: f64) -> Answer {
         // Only the rule that looks at nodes has to wait for them.
-        let looks = submission.has_terms() || self.without_terms == WithoutTerms::OtherNodes;
-        if self.read.is_none() && looks {
+        let judges = submission.has_terms() || self.without_terms == WithoutTerms::OtherNodes;
+        if self.read.is_none() && judges {
             return Answer::NotReady;
         }
         if matches!(submission.component, None | Some(0)) {
@@ -283,7 +283,7 @@ impl Controller {
     }
 
     fn judge(&mut self, submission: &Submission, now: f64) -> Result<Accepted, NotAdmitted> {
-        let found = (self.look_where(submission, false, now)).map_err(NotTaken::from)?;
+        let found = (self.find_nodes(submission, false, now)).map_err(NotTaken::from)?;
         let (request, jobs) = (&found.request, found.count());
         let payer = self.payer(submission, request, now);
         let mut taking = self.taking(&found, now);

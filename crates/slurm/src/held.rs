@@ -11,7 +11,7 @@
 
 use super::array::{HELD, NOTHING, SoldJob};
 use super::controller::Controller;
-use super::look::Look;
+use super::poll::Poll;
 use super::problem::{NotTaken, Problem};
 use super::records::{Job, Rest, Rewrite, State};
 use libra_accounts::budget_gate::Denied;
@@ -40,7 +40,7 @@ impl Controller {
         resting: &[(&Job, SoldJob, Rest)],
         taken: f64,
         now: f64,
-        look: &mut Look,
+        poll: &mut Poll,
     ) {
         for (job, sold_job, rest) in resting {
             let (sold, name) = (&sold_job.sold, job.name());
@@ -49,7 +49,7 @@ impl Controller {
                 released += usize::from(self.book.release_waiting(&part, taken, now));
             }
             match rest {
-                Rest::Lapsed if released > 0 => look.log.push(format!(
+                Rest::Lapsed if released > 0 => poll.log.push(format!(
                     "job {name} waits past its deadline: its share is free until it runs"
                 )),
                 Rest::Lapsed => {}
@@ -62,11 +62,11 @@ impl Controller {
                     }
                     let text =
                         "held: its share is given back, and is asked for anew when it is released";
-                    look.log.push(format!(
+                    poll.log.push(format!(
                         "job {name} is held: its share is free, and is asked for anew when it is released"
                     ));
-                    look.dropped.push(sold.clone());
-                    look.rewrites.push(Rewrite {
+                    poll.dropped.push(sold.clone());
+                    poll.rewrites.push(Rewrite {
                         job: job.id,
                         admin_comment: format!("{HELD}{}", sold.line()),
                         comment: told(&job.comment, text),
@@ -78,7 +78,7 @@ impl Controller {
     }
 
     /// Jobs that were held are released, or run: judged as if they were submitted now.
-    pub(super) fn ask_anew(&mut self, returned: &[(&Job, Sold)], now: f64, look: &mut Look) {
+    pub(super) fn ask_anew(&mut self, returned: &[(&Job, Sold)], now: f64, poll: &mut Poll) {
         for (job, sold) in returned {
             let name = job.name();
             if self.book.contains(&name) {
@@ -91,11 +91,11 @@ impl Controller {
                 comment: told(&job.comment, text),
                 hold,
             };
-            look.rewrites.push(match self.sell_anew(job, &name, sold, now) {
+            poll.rewrites.push(match self.sell_anew(job, &name, sold, now) {
                 Ok(None) => continue,
                 Ok(Some(anew)) => {
                     let info = words::accepted(&anew, anew.price, true);
-                    look.log.push(format!(
+                    poll.log.push(format!(
                         "job {name}: {} of a processor for {} credits, due in {} (asked anew after a hold)",
                         percent(anew.share_on("")),
                         credits(anew.price),
@@ -108,13 +108,13 @@ impl Controller {
                 Err(not) if runs => {
                     let why = words::headed_reason(&not);
                     let text = format!("runs without a promise: {why}");
-                    look.log.push(format!("job {name} {text}"));
+                    poll.log.push(format!("job {name} {text}"));
                     rewrite(NOTHING, sold.line(), &text, false)
                 }
                 Err(not) => {
                     let why = words::headed_reason(&not);
                     let text = format!("{why} (asked anew after a hold; held again: release it for another try, or cancel it and submit it anew)");
-                    look.log.push(format!("job {name}: {text}"));
+                    poll.log.push(format!("job {name}: {text}"));
                     rewrite(HELD, sold.line(), &text, true)
                 }
             });

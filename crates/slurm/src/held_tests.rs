@@ -20,10 +20,10 @@ fn written(queue: &mut Queue, rewrites: &[Rewrite]) {
     }
 }
 
-fn look(queue: &mut Queue, now: f64) -> super::super::look::Look {
-    let look = queue.look(now);
-    written(queue, &look.rewrites);
-    look
+fn poll(queue: &mut Queue, now: f64) -> super::super::poll::Poll {
+    let poll = queue.poll(now);
+    written(queue, &poll.rewrites);
+    poll
 }
 
 /// A job of half a processor on n1 that waits, a second after its submission.
@@ -34,7 +34,7 @@ fn waiting(queue: &mut Queue, node: &str) -> u32 {
     };
     let accepted = queue.accept(&on, START);
     let id = queue.enqueue(&accepted);
-    queue.look(START + 1.0);
+    queue.poll(START + 1.0);
     id
 }
 
@@ -45,7 +45,7 @@ fn a_held_job_gives_its_share_back_and_is_asked_anew() {
     assert_eq!(queue.committed()["n1"], 0.505);
     queue.job(id).waits = true;
     queue.job(id).comment = "mine".to_string();
-    let held = look(&mut queue, START + 2.0);
+    let held = poll(&mut queue, START + 2.0);
     assert_eq!((held.dropped.len(), held.rewrites.len()), (1, 1));
     assert!(
         held.log[0].contains("is held: its share is free"),
@@ -55,7 +55,7 @@ fn a_held_job_gives_its_share_back_and_is_asked_anew() {
     assert!(queue.job(id).comment.starts_with("mine | libra: held: "));
     assert_eq!(queue.committed()["n1"], 0.0);
     // Nothing is said twice, and nothing is gone.
-    let again = look(&mut queue, START + 3.0);
+    let again = poll(&mut queue, START + 3.0);
     assert!(again.log.is_empty() && again.rewrites.is_empty() && again.dropped.is_empty());
     // Somebody else's now.
     let other = Submission {
@@ -65,10 +65,10 @@ fn a_held_job_gives_its_share_back_and_is_asked_anew() {
     let other = queue.accept(&other, START + 4.0);
     let other = queue.enqueue(&other);
     queue.run(other, &["n1"], START + 4.0);
-    queue.look(START + 5.0);
+    queue.poll(START + 5.0);
     // Released: there is no room, so it is held again and told so.
     queue.job(id).waits = false;
-    let no_room = look(&mut queue, START + 6.0);
+    let no_room = poll(&mut queue, START + 6.0);
     assert!(
         no_room.rewrites[0].hold && queue.job(id).waits,
         "{no_room:?}"
@@ -83,9 +83,9 @@ fn a_held_job_gives_its_share_back_and_is_asked_anew() {
     // There is room: less time is left, so the share is larger, and it is a sale of its own.
     queue.job(other).state = State::Ended;
     queue.job(other).ended = START + 20.0;
-    queue.look(START + 20.0);
+    queue.poll(START + 20.0);
     queue.job(id).waits = false;
-    let sold = look(&mut queue, START + 20.0);
+    let sold = poll(&mut queue, START + 20.0);
     assert!(!sold.rewrites[0].hold, "{sold:?}");
     let line = queue.job(id).admin_comment.clone();
     assert!(
@@ -93,16 +93,16 @@ fn a_held_job_gives_its_share_back_and_is_asked_anew() {
         "{line}"
     );
     assert_eq!(queue.committed()["n1"], 0.625);
-    let quiet = look(&mut queue, START + 21.0);
+    let quiet = poll(&mut queue, START + 21.0);
     assert!(
         quiet.log.is_empty() && quiet.rewrites.is_empty(),
         "{quiet:?}"
     );
     // Past its deadline there is nothing to ask for.
     queue.job(id).waits = true;
-    look(&mut queue, START + 22.0);
+    poll(&mut queue, START + 22.0);
     queue.job(id).waits = false;
-    look(&mut queue, START + 100.0);
+    poll(&mut queue, START + 100.0);
     let comment = &queue.job(id).comment;
     assert!(
         comment.contains("refused (deadline): it was held past"),
@@ -117,7 +117,7 @@ fn one_that_runs_before_it_was_asked_gets_what_there_is() {
     for id in [first, second] {
         queue.job(id).waits = true;
     }
-    look(&mut queue, START + 2.0);
+    poll(&mut queue, START + 2.0);
     let other = Submission {
         required_nodes: vec!["n2".to_string()],
         ..asks("80", "100", "1000")
@@ -126,7 +126,7 @@ fn one_that_runs_before_it_was_asked_gets_what_there_is() {
     queue.enqueue(&other);
     queue.run(first, &["n1"], START + 3.0);
     queue.run(second, &["n2"], START + 3.0);
-    look(&mut queue, START + 4.0);
+    poll(&mut queue, START + 4.0);
     assert!(queue.job(first).admin_comment.starts_with("libra:v=1:"));
     let committed = queue.committed();
     assert!(
@@ -141,7 +141,7 @@ fn one_that_runs_before_it_was_asked_gets_what_there_is() {
             .contains("runs without a promise: refused (share)")
     );
     // It stays so, and its record is still nobody's to change.
-    assert!(look(&mut queue, START + 5.0).rewrites.is_empty());
+    assert!(poll(&mut queue, START + 5.0).rewrites.is_empty());
     let wiped = Change {
         job: "2".to_string(),
         by_administrator: true,
@@ -156,13 +156,13 @@ fn a_restart_knows_who_gave_his_share_back() {
     let mut queue = Queue::new(EXACT);
     let id = waiting(&mut queue, "n1");
     queue.job(id).waits = true;
-    look(&mut queue, START + 2.0);
+    poll(&mut queue, START + 2.0);
     let config = Config::from_toml(&whole_processors(EXACT)).expect("ours");
     queue.controller = Controller::new(&config, START + 3.0);
-    look(&mut queue, START + 3.0);
+    poll(&mut queue, START + 3.0);
     assert_eq!(queue.committed()["n1"], 0.0);
     queue.job(id).waits = false;
-    look(&mut queue, START + 4.0);
+    poll(&mut queue, START + 4.0);
     assert!(queue.committed()["n1"] > 0.5);
 }
 
@@ -170,7 +170,7 @@ fn a_restart_knows_who_gave_his_share_back() {
 fn past_its_deadline_a_waiting_job_holds_nothing_until_it_runs() {
     let mut queue = Queue::new(EXACT);
     let id = waiting(&mut queue, "n1");
-    let late = look(&mut queue, START + 100.0);
+    let late = poll(&mut queue, START + 100.0);
     assert!(
         late.log[0].contains("waits past its deadline"),
         "{:?}",
@@ -178,9 +178,9 @@ fn past_its_deadline_a_waiting_job_holds_nothing_until_it_runs() {
     );
     assert!(late.rewrites.is_empty() && late.dropped.is_empty());
     assert_eq!(queue.committed()["n1"], 0.0);
-    assert!(look(&mut queue, START + 101.0).log.is_empty());
+    assert!(poll(&mut queue, START + 101.0).log.is_empty());
     queue.run(id, &["n1"], START + 102.0);
-    look(&mut queue, START + 103.0);
+    poll(&mut queue, START + 103.0);
     assert!(queue.committed()["n1"] > 0.0);
 }
 
@@ -196,12 +196,12 @@ fn arrays_and_requeued_jobs_keep_theirs() {
     let array = queue.accept(&array, START + 1.0);
     let array = queue.enqueue(&array);
     queue.job(id).restarts = 1;
-    queue.look(START + 2.0);
+    queue.poll(START + 2.0);
     let before = queue.committed()["n2"];
     for id in [id, array] {
         queue.job(id).waits = true;
     }
-    let held = look(&mut queue, START + 3.0);
+    let held = poll(&mut queue, START + 3.0);
     assert!(
         held.rewrites.is_empty() && held.dropped.is_empty(),
         "{held:?}"

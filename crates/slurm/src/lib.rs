@@ -7,17 +7,17 @@
 //!
 //! Slurm's own records are the truth: every accepted job carries what was sold to it in its admin comment
 //! ([`array`]), which users cannot change. The book is built from the records after a restart of slurmctld, and
-//! compared with them every second or so ([`records`], [`look`]): Slurm tells a plugin neither a job's number nor its end.
+//! compared with them every second or so ([`records`], [`poll`]): Slurm tells a plugin neither a job's number nor its end.
 
 pub mod array;
 pub mod claim;
 pub mod controller;
 pub mod held;
-pub mod look;
 pub mod node;
 mod nodes;
 pub mod options;
 pub mod payment;
+pub mod poll;
 pub mod problem;
 mod quote;
 #[cfg(test)]

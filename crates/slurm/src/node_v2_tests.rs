@@ -220,7 +220,7 @@ fn between_two_steps_slurms_group_is_gone_and_the_job_is_not() {
     for _ in 0..3 {
         assert_eq!(control.round().expect("a round").ended, 0);
     }
-    host.clean().expect("looked");
+    host.clean().expect("cleaned");
     let usage = host.usage("12").expect("it is here");
     assert_eq!((usage.cput, usage.processes), (before, 0));
     // The next step's directory has the same name and counts from nothing.

@@ -64,7 +64,7 @@ impl Controller {
     }
 
     /// Partitions and nodes that a submission may have. `question`: it may be without a budget.
-    pub(super) fn look_where(
+    pub(super) fn find_nodes(
         &self,
         submission: &Submission,
         question: bool,

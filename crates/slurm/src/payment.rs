@@ -17,7 +17,7 @@ use std::collections::HashSet;
 /// Time between two comparisons of all holds with all jobs, in seconds.
 const COMPARISONS: f64 = 30.0;
 
-/// What is remembered from look to look.
+/// What is remembered from poll to poll.
 pub struct Settler {
     payments: Payments,
     /// Holds whose jobs were named.
@@ -48,7 +48,7 @@ impl Settler {
         self.payments.held().ok()
     }
 
-    /// One look's records. `dropped`: what was sold and has no job. Returns lines for the log.
+    /// One poll's records. `dropped`: what was sold and has no job. Returns lines for the log.
     ///
     /// # Errors
     /// When the accounts cannot be read or written; the next round does it again.
@@ -139,7 +139,7 @@ impl Settler {
             self.compared = now;
             log.extend(payments.reconcile(present.iter(), running_again, records.taken, now)?);
         }
-        // Said once, not with every look.
+        // Said once, not with every poll.
         let unsound = unsound.map(|error| format!("accounts: {error}"));
         if unsound != self.unsound {
             log.extend(unsound.clone());

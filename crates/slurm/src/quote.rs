@@ -71,7 +71,7 @@ impl Controller {
     ) -> Result<Answer, NotTaken> {
         self.book.advance(now);
         // What is kept is kept for a budget, with which it comes.
-        let mut found = self.look_where(submission, hold.is_none(), now)?;
+        let mut found = self.find_nodes(submission, hold.is_none(), now)?;
         let user = submission.user.to_string();
         if let Some(seconds) = hold {
             self.quotes.check(&user, seconds, now)?;
@@ -233,7 +233,7 @@ impl Controller {
         now: f64,
     ) -> Result<Answer, NotTaken> {
         self.book.advance(now);
-        let found = self.look_where(submission, false, now)?;
+        let found = self.find_nodes(submission, false, now)?;
         let wanted = wanted(submission, &found);
         let kept = (self.quotes.usable(&self.book, number, &wanted, now)?).clone();
         let partition = (self.shared.iter())

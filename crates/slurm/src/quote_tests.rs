@@ -39,7 +39,7 @@ fn controller() -> Controller {
     let config = format!("{config}\n[node]\nreserve = '0%'\n");
     let config = Config::from_toml(&config).expect("our own text");
     let mut controller = Controller::new(&config, NOW);
-    controller.look(&records(NOW), NOW).expect("a look");
+    controller.poll(&records(NOW), NOW).expect("a poll");
     controller
 }
 
@@ -146,10 +146,10 @@ fn a_kept_quote_is_used_once_by_its_user_for_its_job() {
         assert!(matches!(answer, Answer::Accept(_)), "{answer:?}");
     }
     assert!(refused(&mut controller, &job("20", ""), NOW).contains("share"));
-    // Looks at the queue take back acceptances without a job, and not what is kept.
+    // Polls of the queue take back acceptances without a job, and not what is kept.
     controller
-        .look(&records(NOW + 20.0), NOW + 20.0)
-        .expect("a look");
+        .poll(&records(NOW + 20.0), NOW + 20.0)
+        .expect("a poll");
     assert_eq!(controller.book().job_count(), 1);
     let now = NOW + 25.0;
     let mut other = job("20", &number);
@@ -181,8 +181,8 @@ fn a_kept_quote_is_used_once_by_its_user_for_its_job() {
     assert!(text.contains("was used or given back"), "{text}");
     // Accepted and never queued, it is taken back as any other is.
     controller
-        .look(&records(now + 5.0), now + 5.0)
-        .expect("a look");
+        .poll(&records(now + 5.0), now + 5.0)
+        .expect("a poll");
     assert_eq!(controller.book().job_count(), 0);
 }
 

@@ -3,7 +3,7 @@
 use super::Change;
 use super::array::{ArrayTasks, SoldJob};
 use super::controller::{Accepted, Answer, Controller};
-use super::look::Prepared;
+use super::poll::Prepared;
 use super::records::{Job, Node, Partition, Records, State};
 use super::submission::Submission;
 use super::words::write_offer;
@@ -67,13 +67,13 @@ impl Queue {
             },
             next: 1,
         };
-        queue.look(START);
+        queue.poll(START);
         queue
     }
 
-    fn look(&mut self, now: f64) -> super::look::Look {
+    fn poll(&mut self, now: f64) -> super::poll::Poll {
         self.records.taken = now;
-        self.controller.look(&self.records, now).expect("a look")
+        self.controller.poll(&self.records, now).expect("a poll")
     }
 
     fn accept(&mut self, submission: &Submission, now: f64) -> Accepted {
@@ -183,10 +183,10 @@ fn nothing_is_judged_before_the_queue_was_read() {
         partitions: vec![partition("main", &["n1"])],
         ..Records::default()
     };
-    controller.look(&records, START + 1.0).expect("a look");
+    controller.poll(&records, START + 1.0).expect("a poll");
     assert_eq!(controller.submit(&job, START + 1.0), Answer::NotReady);
     records.taken = START + 11.0;
-    controller.look(&records, START + 11.0).expect("a look");
+    controller.poll(&records, START + 11.0).expect("a poll");
     assert!(matches!(
         controller.submit(&job, START + 11.0),
         Answer::Refuse(_)
@@ -229,33 +229,33 @@ fn the_life_of_a_job() {
     let accepted = queue.accept(&asks("10", "20", "100"), START);
     assert_eq!(queue.committed()["n1"], 0.5);
     let id = queue.enqueue(&accepted);
-    let look = queue.look(START + 1.0);
+    let poll = queue.poll(START + 1.0);
     assert!(
-        look.log[0].starts_with("job 1: 50 % of a processor"),
+        poll.log[0].starts_with("job 1: 50 % of a processor"),
         "{:?}",
-        look.log
+        poll.log
     );
     queue.run(id, &["n1"], START + 1.0);
-    queue.look(START + 2.0);
+    queue.poll(START + 2.0);
     // It began a second late.
     assert!((queue.committed()["n1"] - 10.0 / 19.0).abs() < 0.03);
     // Requeued: it begins anew, with less time.
     let job = queue.job(id);
     (job.state, job.nodes) = (State::Pending, Vec::new());
-    queue.look(START + 6.0);
+    queue.poll(START + 6.0);
     assert!((queue.committed()["n1"] - 10.0 / 14.0).abs() < 0.06);
     queue.run(id, &["n1"], START + 7.0);
-    queue.look(START + 8.0);
+    queue.poll(START + 8.0);
     let job = queue.job(id);
     (job.state, job.ended) = (State::Ended, START + 19.0);
-    let look = queue.look(START + 19.5);
+    let poll = queue.poll(START + 19.5);
     assert_eq!(
-        look.log,
+        poll.log,
         ["job 1 met its deadline: ended after 19 s of 20 s, price 10.5"]
     );
     assert_eq!(queue.committed()["n1"], 0.0);
     // Slurm shows it for some minutes more.
-    assert!(queue.look(START + 21.0).log.is_empty());
+    assert!(queue.poll(START + 21.0).log.is_empty());
 }
 
 #[test]
@@ -272,10 +272,10 @@ fn a_job_may_start_late() {
         accepted.quote
     );
     let id = queue.enqueue(&accepted);
-    queue.look(START + 3.0);
+    queue.poll(START + 3.0);
     assert_eq!(queue.committed()["n1"], 0.5);
     queue.run(id, &["n1"], START + 3.5);
-    queue.look(START + 3.6);
+    queue.poll(START + 3.6);
     assert!(queue.committed()["n1"] < 0.49);
     let reason = queue.refuse(&asks("8", "11", "100"), START + 4.0);
     assert!(
@@ -292,10 +292,10 @@ fn a_job_may_start_late() {
 fn an_acceptance_without_a_job_is_taken_back() {
     let mut queue = Queue::new(EXACT);
     queue.accept(&asks("10", "20", "100"), START);
-    queue.look(START + 1.9);
+    queue.poll(START + 1.9);
     assert!(queue.committed()["n1"] >= 0.5);
-    let look = queue.look(START + 2.1);
-    assert_eq!(look.log, ["1 acceptances have no job, taken back"]);
+    let poll = queue.poll(START + 2.1);
+    assert_eq!(poll.log, ["1 acceptances have no job, taken back"]);
     assert_eq!(queue.committed()["n1"], 0.0);
 }
 
@@ -308,8 +308,8 @@ fn a_test_holds_its_share_for_a_moment_only() {
     let from_elsewhere = queue.accept(&test, START);
     queue.enqueue(&from_elsewhere);
     assert_eq!(queue.committed()["n1"], 1.0);
-    let look = queue.look(START + 0.2);
-    assert_eq!(look.log.len(), 1, "{:?}", look.log);
+    let poll = queue.poll(START + 0.2);
+    assert_eq!(poll.log.len(), 1, "{:?}", poll.log);
     // The one that has a job after all keeps its share.
     assert_eq!(queue.controller.book().job_count(), 1);
 }
@@ -324,8 +324,8 @@ fn an_array_over_several_nodes_is_pinned_task_by_task() {
     assert!(accepted.hold && accepted.nodes.is_empty());
     assert!(accepted.admin_comment.ends_with(":tasks=1,3,5,7,9"));
     let id = queue.enqueue(&accepted);
-    let look = queue.look(START + 0.5);
-    let pins: Vec<(&str, &str)> = (look.pins.iter())
+    let poll = queue.poll(START + 0.5);
+    let pins: Vec<(&str, &str)> = (poll.pins.iter())
         .map(|pin| (pin.tasks.as_str(), pin.node.as_str()))
         .collect();
     assert_eq!(
@@ -349,21 +349,21 @@ fn an_array_over_several_nodes_is_pinned_task_by_task() {
         array: id,
         tasks: vec![5, 7, 9],
     });
-    let look = queue.look(START + 1.5);
-    assert_eq!(look.pins.len(), 2);
+    let poll = queue.poll(START + 1.5);
+    assert_eq!(poll.pins.len(), 2);
     let committed = queue.committed();
     assert!(committed["n1"] > 0.8 && committed["n2"] > 0.8 && committed["n3"] > 0.4);
     assert_eq!(queue.controller.book().job_count(), 5);
     // One task is cancelled.
     queue.job(2).state = State::Ended;
-    queue.look(START + 2.0);
+    queue.poll(START + 2.0);
     assert_eq!(queue.controller.book().job_count(), 4);
     // A restart: the same from the records alone.
     let mut anew = Controller::new(
         &Config::from_toml(&whole_processors(EXACT)).expect("valid"),
         START + 2.0,
     );
-    let log = anew.look(&queue.records, START + 2.0).expect("a look").log;
+    let log = anew.poll(&queue.records, START + 2.0).expect("a poll").log;
     assert_eq!(log, ["4 nodes, 4 jobs with terms"]);
     for (name, committed) in queue.committed() {
         let after = anew.book().committed(name).expect("a node");
@@ -391,10 +391,10 @@ fn a_job_that_slurm_runs_elsewhere_counts_there() {
     let mut queue = Queue::new(EXACT);
     let accepted = queue.accept(&asks("10", "20", "100"), START);
     let id = queue.enqueue(&accepted);
-    queue.look(START + 0.1);
+    queue.poll(START + 0.1);
     queue.run(id, &["n3"], START + 0.1);
-    let look = queue.look(START + 0.2);
-    assert_eq!(look.log, ["job 1 runs on n3, not where it was planned"]);
+    let poll = queue.poll(START + 0.2);
+    assert_eq!(poll.log, ["job 1 runs on n3, not where it was planned"]);
     let committed = queue.committed();
     assert_eq!(committed["n1"], 0.0);
     assert!(committed["n3"] > 0.49);
@@ -422,7 +422,7 @@ fn partitions_and_nodes_that_are_asked_for() {
         ..partition("short", &["n2", "n3"])
     });
     queue.records.nodes[2].features = vec!["fast".to_string()];
-    queue.look(START);
+    queue.poll(START);
     let with = |change: &dyn Fn(&mut Submission)| {
         let mut job = asks("10", "20", "100");
         change(&mut job);
@@ -476,7 +476,7 @@ fn partitions_and_nodes_that_are_asked_for() {
     // One that is closed takes nothing.
     queue.records.partitions[0].up = false;
     queue.records.partitions[2].up = false;
-    queue.look(START + 0.1);
+    queue.poll(START + 0.1);
     assert!(
         queue
             .refuse(&asks("1", "20", "100"), START + 0.1)
@@ -488,7 +488,7 @@ fn partitions_and_nodes_that_are_asked_for() {
 fn only_so_many_jobs_share_a_processor() {
     let mut queue = Queue::new(EXACT);
     queue.records.partitions[0].jobs_per_processor = 2;
-    queue.look(START);
+    queue.poll(START);
     let small = asks("1", "100", "100");
     for node in ["n1", "n1", "n2", "n2", "n3", "n3", "n4", "n4"] {
         assert_eq!(queue.accept(&small, START).nodes, [node]);
@@ -522,7 +522,7 @@ fn jobs_without_terms() {
         .records
         .partitions
         .push(partition("all", &["n1", "n2", "n3", "n4", "x1"]));
-    queue.look(START);
+    queue.poll(START);
     let everywhere = Submission {
         partition: Some("all".into()),
         ..Submission::default()
@@ -560,7 +560,7 @@ fn what_was_sold_stays() {
         user: 1,
     });
     queue.next = 2;
-    queue.look(START + 0.1);
+    queue.poll(START + 0.1);
     let ask = |queue: &Queue, job: &str, what: &[&'static str]| {
         queue.controller.change(&Change {
             job: job.to_string(),
@@ -584,7 +584,7 @@ fn what_was_sold_stays() {
     assert_eq!(root_wipes(&queue, "1"), Ok(()));
     let id = queue.enqueue(&accepted);
     assert_eq!(id, 2);
-    queue.look(START + 0.2);
+    queue.poll(START + 0.2);
     for job in ["2", "2_1-3", "2+0"] {
         let answer = ask(&queue, job, &["TimeLimit"]);
         assert!(answer.is_err_and(|reason| reason.contains("TimeLimit belongs to what was sold")));
@@ -669,7 +669,7 @@ fn fewer_nodes_are_offered_as_slurm_takes_them() {
 fn fewer_processors_are_not_offered_where_their_work_does_not_fit() {
     let mut queue = Queue::new(EXACT);
     queue.records.nodes[0] = node("n1", 3);
-    queue.look(START);
+    queue.poll(START);
     let mut there = asks("16", "20", "100");
     there.required_nodes = vec!["n1".to_string()];
     queue.accept(&there, START);
@@ -710,19 +710,19 @@ fn fewer_processors_of_one_task_are_offered_with_their_estimate() {
 }
 
 #[test]
-fn a_job_that_comes_and_goes_between_two_looks() {
+fn a_job_that_comes_and_goes_between_two_polls() {
     let mut queue = Queue::new(EXACT);
     let accepted = queue.accept(&asks("16", "20", "100"), START);
     let id = queue.enqueue(&accepted);
     let job = queue.job(id);
     (job.state, job.cut_short, job.ended) = (State::Ended, true, START + 0.5);
-    let look = queue.look(START + 1.0);
+    let poll = queue.poll(START + 1.0);
     assert_eq!(queue.controller.book().job_count(), 0);
     assert!(
-        look.log.iter().any(|line| line
+        poll.log.iter().any(|line| line
             .starts_with("job 1 was ended before it was done: ended after 0.5 s of 20 s")),
         "{:?}",
-        look.log
+        poll.log
     );
     // An array that was cancelled as a whole; one task of it had begun.
     let mut array = asks("5", "20", "100");
@@ -744,7 +744,7 @@ fn a_job_that_comes_and_goes_between_two_looks() {
     task.nodes = vec!["n1".to_string()];
     task.started = START + 1.0;
     queue.records.jobs.push(task);
-    queue.look(START + 2.0);
+    queue.poll(START + 2.0);
     assert_eq!(queue.controller.book().job_count(), 1);
     assert!(queue.controller.book().contains(&format!("{id}_2")));
 }
@@ -797,18 +797,18 @@ fn what_is_said_stays_short() {
 }
 
 #[test]
-fn a_look_can_be_prepared_apart() {
+fn a_poll_can_be_prepared_apart() {
     let mut queue = Queue::new(EXACT);
     let accepted = queue.accept(&asks("10", "20", "100"), START);
     queue.enqueue(&accepted);
     queue.records.taken = START + 1.0;
-    // Other partitions were wanted when it was prepared: the next look puts it right.
+    // Other partitions were wanted when it was prepared: the next poll puts it right.
     let mut prepared = Prepared::new(&queue.records, &["other".to_string()]);
     queue
         .controller
         .take(&mut prepared, START + 1.0)
-        .expect("a look");
-    queue.look(START + 2.0);
+        .expect("a poll");
+    queue.poll(START + 2.0);
     assert_eq!(queue.controller.book().job_count(), 1);
     assert!(queue.committed()["n1"] > 0.49);
     queue.accept(&asks("10", "20", "100"), START + 2.0);
@@ -827,8 +827,8 @@ fn ends_are_counted_and_acceptances_that_came_to_nothing() {
     assert!(accepted.iter().all(|accepted| accepted.count == 1));
     // This one has no job.
     queue.accept(&asked, START + 1.0);
-    let look = queue.look(START + 1.5);
-    assert!(look.counts.is_empty(), "{:?}", look.counts);
+    let poll = queue.poll(START + 1.5);
+    assert!(poll.counts.is_empty(), "{:?}", poll.counts);
     for (id, cut_short, ended) in [
         (jobs[0], false, 30.0),
         (jobs[1], true, 30.0),
@@ -837,7 +837,7 @@ fn ends_are_counted_and_acceptances_that_came_to_nothing() {
         let job = queue.job(id);
         (job.state, job.cut_short, job.ended) = (State::Ended, cut_short, START + ended);
     }
-    let counts = queue.look(START + 31.0).counts;
+    let counts = queue.poll(START + 31.0).counts;
     let mut expected = libra_metrics::Counts::EMPTY;
     for outcome in [Outcome::Met, Outcome::Cancelled, Outcome::Late] {
         expected.end(outcome);
@@ -845,7 +845,7 @@ fn ends_are_counted_and_acceptances_that_came_to_nothing() {
     expected.withdrawn = 1;
     assert_eq!(counts, expected);
     // Slurm shows them for a while.
-    assert!(queue.look(START + 32.0).counts.is_empty());
+    assert!(queue.poll(START + 32.0).counts.is_empty());
     let figures = queue.controller.book().figures(START + 32.0);
     assert_eq!((figures.waiting, figures.running, figures.late), (0, 0, 0));
     assert!(figures.nodes.iter().all(|node| node.committed == 0.0));

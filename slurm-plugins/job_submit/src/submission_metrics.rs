@@ -39,7 +39,7 @@ pub fn fault(took: Duration) {
     counts().refuse(Reason::Fault, took);
 }
 
-/// Adds what a look at the queue has found.
+/// Adds what a poll of the queue has found.
 pub fn add(found: &Counts) {
     counts().add(found);
 }

@@ -13,8 +13,8 @@ use libra_core::book::OLDEST_RECORDS;
 use libra_core::book::figures::ClusterFigures;
 use libra_core::sold::Sold;
 use libra_slurm::controller::{Answer, Controller};
-use libra_slurm::look::{Pin, Prepared};
 use libra_slurm::payment::Settler;
+use libra_slurm::poll::{Pin, Prepared};
 use libra_slurm::problem::{NotTaken, Problem};
 use libra_slurm::records::Records;
 use libra_slurm::records::Rewrite;
@@ -32,14 +32,14 @@ const CONFIG: &str = "/etc/libra/libra.toml";
 /// Until the queue was read for the first time, it is asked so often.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// After a look that was asked for the next one is at the earliest so much later.
+/// After a poll that was asked for the next one is at the earliest so much later.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
-/// A look takes at most this part of the time: where it takes long, it is done more rarely.
+/// A poll takes at most this part of the time: where it takes long, it is done more rarely.
 const SHARE_OF_TIME: u32 = 20;
 
-/// A look that took longer counts as this long.
-const LONGEST_LOOK: Duration = Duration::from_millis(100);
+/// A poll that took longer counts as this long.
+const LONGEST_POLL: Duration = Duration::from_millis(100);
 
 /// Accounts that are out of order, or others than those on the disk, are opened again after so long.
 const OPEN_AGAIN: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ struct State {
     on_fault: OnFault,
     /// There is a configuration, and it cannot be taken: nobody knows the site's rules, not even the one for faults.
     no_rules: bool,
-    looks_wanted: bool,
+    poll_wanted: bool,
     /// Which thread is the one to go on: counts up whenever one starts or is to stop.
     generation: u64,
 }
@@ -62,7 +62,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     controller: None,
     on_fault: OnFault::Refuse,
     no_rules: false,
-    looks_wanted: false,
+    poll_wanted: false,
     generation: 0,
 });
 static WAKE: Condvar = Condvar::new();
@@ -174,21 +174,21 @@ impl SyncThread {
             (false, _) => controller.submit(submission, now),
         };
         if matches!(answer, Answer::NotReady) {
-            // Somebody's name is to be looked up.
-            state.looks_wanted = true;
+            // Somebody's name is to be polled up.
+            state.poll_wanted = true;
             WAKE.notify_all();
         }
         // An array waits for its nodes, and what a test holds is missed by others.
         if matches!(&answer, Answer::Accept(accepted) if accepted.hold || submission.without_session)
         {
-            state.looks_wanted = true;
+            state.poll_wanted = true;
             WAKE.notify_all();
         }
         if matches!(answer, Answer::Refuse(_) | Answer::Answered(_))
             && controller.book().job_count() > 0
         {
-            // What has ended since the last look is to be noticed before the next try.
-            state.looks_wanted = true;
+            // What has ended since the last poll is to be noticed before the next try.
+            state.poll_wanted = true;
             WAKE.notify_all();
         }
         answer
@@ -206,7 +206,7 @@ impl SyncThread {
         let answer = controller.change(&change);
         if answer.is_ok() && change.sold_with_it.contains(&"Priority") {
             // What was held may be released: it is asked anew, at best before it starts.
-            state.looks_wanted = true;
+            state.poll_wanted = true;
             WAKE.notify_all();
         }
         if let Err(reason) = &answer {
@@ -246,10 +246,10 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Waits, unless somebody asks for a look or the end comes.
+    /// Waits, unless somebody asks for a poll or the end comes.
     fn wait(&self, time: Duration) {
         let awaited = WAKE.wait_timeout_while(state(), time, |state| {
-            !state.looks_wanted && state.generation == self.generation
+            !state.poll_wanted && state.generation == self.generation
         });
         drop(awaited);
     }
@@ -259,7 +259,7 @@ impl Rounds {
         self.say_config_gone();
         self.follow_accounts();
         let begun = Instant::now();
-        let (pins, rewrites) = match self.look() {
+        let (pins, rewrites) = match self.poll() {
             Ok(found) => {
                 if self.problem.take().is_some() {
                     log::write(Level::Info, "the queue is read again");
@@ -278,7 +278,7 @@ impl Rounds {
             }
         };
         // The first answer of a slurmctld that is just starting takes a second, which says nothing of its cost.
-        let took = begun.elapsed().min(LONGEST_LOOK);
+        let took = begun.elapsed().min(LONGEST_POLL);
         let moved = !pins.is_empty();
         for rewrite in &rewrites {
             if let Err(error) = queue::rewrite(rewrite) {
@@ -292,7 +292,7 @@ impl Rounds {
         }
         let ready = {
             let mut state = state();
-            state.looks_wanted = moved;
+            state.poll_wanted = moved;
             state
                 .controller
                 .as_ref()
@@ -314,31 +314,31 @@ impl Rounds {
         if !ready {
             return self.wait(FIRST);
         }
-        // Not at once again, whoever asks: a look costs slurmctld something.
+        // Not at once again, whoever asks: a poll costs slurmctld something.
         std::thread::sleep(AT_ONCE.max(took * SHARE_OF_TIME / 10));
         self.wait(self.interval.max(took * SHARE_OF_TIME));
     }
 
-    fn look(&mut self) -> Result<(Vec<Pin>, Vec<Rewrite>), String> {
+    fn poll(&mut self) -> Result<(Vec<Pin>, Vec<Rewrite>), String> {
         let records = queue::read(now()).map_err(|error| error.to_string())?;
         let mut prepared = Prepared::new(&records, &self.partitions);
-        let looked = {
+        let polled = {
             let mut state = state();
             let Some(controller) = &mut state.controller else {
                 return Ok(Default::default());
             };
             let begun = Instant::now();
-            let looked = controller.take(&mut prepared, now());
-            times::look(begun);
-            looked
+            let polled = controller.take(&mut prepared, now());
+            times::poll(begun);
+            polled
         };
-        let look = looked.map_err(|error| errors::book(&error))?;
-        self.settle(&records, &look.dropped);
-        submission_metrics::add(&look.counts);
-        for line in &look.log {
+        let poll = polled.map_err(|error| errors::book(&error))?;
+        self.settle(&records, &poll.dropped);
+        submission_metrics::add(&poll.counts);
+        for line in &poll.log {
             log::write(Level::Info, line);
         }
-        Ok((look.pins, look.rewrites))
+        Ok((poll.pins, poll.rewrites))
     }
 
     /// Charges what has ended. The book is not kept meanwhile.
@@ -373,8 +373,8 @@ impl Rounds {
             let gate = controller.gate();
             (gate.is_on(), gate.is_broken(), controller.unknown_users())
         };
-        let looked = self.opened.map(|opened| opened.elapsed());
-        if on && looked.is_none_or(|ago| ago >= OPEN_AGAIN) {
+        let polled = self.opened.map(|opened| opened.elapsed());
+        if on && polled.is_none_or(|ago| ago >= OPEN_AGAIN) {
             // Submissions have accounts of their own, which were opened with these.
             let stale = self.accounts.as_ref().is_none_or(Settler::is_stale);
             match broken || stale {

@@ -13,12 +13,12 @@ struct Times {
     /// Tenths of a microsecond that each submission took in all, whatever became of it.
     submissions: Vec<u32>,
     /// The longest that the thread has kept the book to itself.
-    look: Duration,
+    poll: Duration,
 }
 
 static TIMES: Mutex<Times> = Mutex::new(Times {
     submissions: Vec::new(),
-    look: Duration::ZERO,
+    poll: Duration::ZERO,
 });
 
 fn times() -> MutexGuard<'static, Times> {
@@ -35,17 +35,17 @@ pub fn submission(begun: Instant) {
 }
 
 /// The thread has kept the book to itself, from this moment to now.
-pub fn look(begun: Instant) {
+pub fn poll(begun: Instant) {
     let mut times = times();
-    times.look = times.look.max(begun.elapsed());
+    times.poll = times.poll.max(begun.elapsed());
 }
 
 /// Writes a line, if there was a submission, and begins anew.
 pub fn report() {
-    let (mut submissions, look) = {
+    let (mut submissions, poll) = {
         let mut times = times();
-        let look = std::mem::take(&mut times.look);
-        (std::mem::take(&mut times.submissions), look)
+        let poll = std::mem::take(&mut times.poll);
+        (std::mem::take(&mut times.submissions), poll)
     };
     if submissions.is_empty() {
         return;
@@ -57,12 +57,12 @@ pub fn report() {
     log::write(
         Level::Info,
         &format!(
-            "{} submissions, median {:.1} us, 99 of 100 within {:.1} us, longest {:.1} us; a look at the queue kept the book for at most {:.1} us",
+            "{} submissions, median {:.1} us, 99 of 100 within {:.1} us, longest {:.1} us; a poll of the queue kept the book for at most {:.1} us",
             submissions.len(),
             at(50),
             at(99),
             at(100),
-            look.as_secs_f64() * 1e6,
+            poll.as_secs_f64() * 1e6,
         ),
     );
 }

@@ -23,7 +23,7 @@ pub const PATIENCE: Duration = Duration::from_secs(3);
 /// slurmctld that did not answer (it is just being restarted) is asked again so much later.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// A job that was held and has just been let go is asked anew by slurmctld's plugin, with its next look at the queue. So long it is waited for.
+/// A job that was held and has just been let go is asked anew by slurmctld's plugin, with its next poll of the queue. So long it is waited for.
 const UNDECIDED: Duration = Duration::from_secs(2);
 
 /// Time that a killed child has to go; one that waits for a device is left behind.

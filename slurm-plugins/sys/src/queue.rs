@@ -5,7 +5,7 @@ use crate::text;
 use libra_accounts::settlement::HowEnded;
 use libra_slurm::array::ArrayTasks;
 use libra_slurm::claim::{JobRecord, Record};
-use libra_slurm::look::Pin;
+use libra_slurm::poll::Pin;
 use libra_slurm::records::Rewrite;
 use libra_slurm::records::{Job, Node, Partition, Records, State};
 use std::ffi::{CStr, c_int};
@@ -91,7 +91,7 @@ pub(crate) fn record(number: u32, here: &str) -> Option<Record> {
     }
 }
 
-/// Gives jobs back. Slurm's own function forgets their admin comments (22.05), and each look at the queue would leave those of all jobs behind in
+/// Gives jobs back. Slurm's own function forgets their admin comments (22.05), and each poll of the queue would leave those of all jobs behind in
 /// slurmctld. A Slurm that does not finds none.
 ///
 /// # Safety

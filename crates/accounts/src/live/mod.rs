@@ -46,7 +46,7 @@ const MOST_PAGES: i64 = 65_536;
 const LARGEST_LOG: u64 = 256 << 20;
 
 /// Time between two tries to begin a step.
-const LOOK: Duration = Duration::from_micros(200);
+const POLL: Duration = Duration::from_micros(200);
 
 /// Rows that one step removes at most where many are to go: a submission waits for its end.
 const AT_ONCE: i64 = 1000;
@@ -271,7 +271,7 @@ impl Live {
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                         && began.elapsed() < self.patience =>
                 {
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(POLL);
                 }
                 other => break other,
             }

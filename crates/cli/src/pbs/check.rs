@@ -64,7 +64,7 @@ pub fn examine(
     this_host(&mut findings, &pbs);
     let asked = pbs
         .server()
-        .and_then(|server| Ok((server, pbs.queues()?, pbs.look()?)));
+        .and_then(|server| Ok((server, pbs.queues()?, pbs.read_installed()?)));
     let ((server, attributes), queues, found) = match asked {
         Ok(asked) => asked,
         Err(error) => {

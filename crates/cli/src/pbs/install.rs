@@ -29,13 +29,13 @@ pub fn install(install: &PbsInstallArgs, args: &Args) -> Done {
         ))?;
         return Ok(ExitCode::from(NOT_DONE));
     };
-    // A look from before the lock may be out of date; for --dry-run it does.
+    // What was read before the lock may be out of date; for --dry-run it does.
     let (_lock, found, last) = if install.dry_run {
         (None, site.found, site.record)
     } else {
         let lock = site.records.lock()?;
         site.records.tidy();
-        (Some(lock), site.pbs.look()?, site.records.read()?)
+        (Some(lock), site.pbs.read_installed()?, site.records.read()?)
     };
     let last = last.unwrap_or_default();
     let plan = plan::install(&found, &site.wanted, &last, &site.records.hooks());
@@ -96,7 +96,7 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
         );
         return answer(&note(args, &text), 0);
     };
-    let found = pbs.look()?;
+    let found = pbs.read_installed()?;
     let holders = pbs.holders(&found)?;
     let active = holders.active();
     if !active.is_empty() && !uninstall.force {

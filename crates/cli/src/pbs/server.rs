@@ -170,7 +170,7 @@ impl Pbs {
     }
 
     /// Reads all that an installation touches.
-    pub fn look(&self) -> Result<Found, PbsError> {
+    pub fn read_installed(&self) -> Result<Found, PbsError> {
         let (server, _) = self.server()?;
         let nodes = found::nodes(&Value::Object(self.nodes()?));
         let listed = ["list resource", "list hook", "list sched"].map(str::to_string);

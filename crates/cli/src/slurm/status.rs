@@ -21,7 +21,7 @@ const NOTHING: &str = "no partition of this cluster shares its processors (OverS
 
 pub fn status(args: &Args) -> Done {
     let config = load_config(args)?;
-    let (records, owners, states) = look()?;
+    let (records, owners, states) = poll()?;
     let (report, problems) = report(&config, &records, &owners, &states)?;
     let problems: Vec<&str> = problems.iter().map(String::as_str).collect();
     let text = match args.json {
@@ -73,7 +73,7 @@ pub fn owners(jobs: &[Owned]) -> Owners {
     owners
 }
 
-fn look() -> Result<(Records, Owners, Vec<Named>), SlurmError> {
+fn poll() -> Result<(Records, Owners, Vec<Named>), SlurmError> {
     let taken = clock::unix_time();
     let jobs = queue()?;
     let states = jobs::nodes(&asked("scontrol -o show node")?);

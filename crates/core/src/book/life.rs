@@ -4,7 +4,7 @@ use super::{Alarm, Book, BookError, Job, Named, Phase, Place, Unsound, check_nam
 use crate::decision::policy::Policy;
 use std::cmp::Reverse;
 
-/// Seconds between two looks at the jobs that wait to be started, unless set otherwise.
+/// Seconds between two checks of the jobs that wait to be started, unless set otherwise.
 pub(super) const WAITING_REFRESH: f64 = 1.0;
 
 /// How a job ended.

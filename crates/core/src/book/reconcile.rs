@@ -1,7 +1,7 @@
 //! Bringing the book into line with the batch system's own records.
 //!
 //! Events keep the book exact, but some never come: a batch system may delete a waiting job without
-//! telling anybody, and a node may change between two looks. So the records are read every now and
+//! telling anybody, and a node may change between two comparisons. So the records are read every now and
 //! then. They are older than the book by the time they arrive; what happened since then stands:
 //!
 //! - a job that got its id or was started after the records were taken is not missed,

@@ -110,7 +110,7 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
     }
 
     /// Budget, then nodes, of a request that passed [`Request::check`]: yes or no, without the
-    /// reasons that [`Admission::judge`] finds at the cost of many more looks at the cluster.
+    /// reasons that [`Admission::judge`] finds at the cost of judging many more placements.
     pub fn accepts<C: Cluster + ?Sized>(
         &self,
         cluster: &C,

@@ -54,7 +54,7 @@ impl Registry {
                 Err((_, errno)) => return Err(failed("lock", &path)(errno.into())),
             }
             let now = Instant::now();
-            match queue.look(now, turn(&file)) {
+            match queue.poll(now, turn(&file)) {
                 Wait::On => {}
                 Wait::Stuck => {
                     let seconds = if self.until.is_some() {
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    fn look(&mut self, now: Instant, turn: u64) -> Wait {
+    fn poll(&mut self, now: Instant, turn: u64) -> Wait {
         if turn != self.turn {
             (self.turn, self.moved) = (turn, now);
         }
@@ -161,19 +161,19 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut queue = Queue::new(start, 7, PATIENCE);
-        assert_eq!(queue.look(at(20), 7), Wait::On);
-        assert_eq!(queue.look(at(21), 7), Wait::Stuck);
+        assert_eq!(queue.poll(at(20), 7), Wait::On);
+        assert_eq!(queue.poll(at(21), 7), Wait::Stuck);
         let mut queue = Queue::new(start, 7, PATIENCE);
         for minute in 1..=10 {
             for second in 0..6 {
                 assert_eq!(
-                    queue.look(at(minute * 60 - 60 + second * 10), minute * 6 + second),
+                    queue.poll(at(minute * 60 - 60 + second * 10), minute * 6 + second),
                     Wait::On
                 );
             }
         }
-        assert_eq!(queue.look(at(601), 1000), Wait::TooLong);
-        assert_eq!(queue.look(at(611), 1000), Wait::TooLong);
-        assert_eq!(queue.look(at(630), 1000), Wait::Stuck);
+        assert_eq!(queue.poll(at(601), 1000), Wait::TooLong);
+        assert_eq!(queue.poll(at(611), 1000), Wait::TooLong);
+        assert_eq!(queue.poll(at(630), 1000), Wait::Stuck);
     }
 }

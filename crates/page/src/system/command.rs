@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// The longest that a program may take: a batch system's clients try for minutes while their server is gone.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The time between two looks whether a program has ended.
-const LOOK: Duration = Duration::from_millis(3);
+/// The time between two polls of a program: has it ended?
+const POLL: Duration = Duration::from_millis(3);
 
 /// What has printed a job's id and goes on, since its script says that it is to wait for the job's end, is waited for so long.
 const AFTER_ID: Duration = Duration::from_secs(2);
@@ -202,7 +202,7 @@ impl Call {
                     let _ = child.wait();
                     break (None, true);
                 }
-                Ok(None) => std::thread::sleep(LOOK),
+                Ok(None) => std::thread::sleep(POLL),
                 Err(error) => {
                     return Err(Problem::new(format!(
                         "{name} cannot be waited for: {error}"

@@ -37,8 +37,8 @@ struct Backfilling {
     /// The head's reservation as of the last pass, if nothing has ended since: then it is still the
     /// same head, as only an end makes room for it.
     reservation: Option<Reservation>,
-    /// The jobs up to this index, exclusive, have been looked at under that reservation.
-    looked: usize,
+    /// The jobs up to this index, exclusive, have been examined under that reservation.
+    examined: usize,
     /// The jobs up to this index, exclusive, have been submitted.
     submitted: usize,
 }
@@ -74,7 +74,7 @@ impl Discipline for Backfilling {
             .take()
             .filter(|reservation| reservation.lasts() && site.now() <= reservation.at);
         let (mut reservation, from) = match kept {
-            Some(reservation) => (reservation, self.waiting.position(self.looked)),
+            Some(reservation) => (reservation, self.waiting.position(self.examined)),
             None => match Reservation::new(site.job(head), &self.expected, site) {
                 Some(reservation) => (reservation, 0),
                 None => return,
@@ -82,7 +82,7 @@ impl Discipline for Backfilling {
         };
         self.backfill(from.max(position + 1), &mut reservation, site);
         self.reservation = Some(reservation);
-        self.looked = self.submitted;
+        self.examined = self.submitted;
     }
 }
 

@@ -1,4 +1,4 @@
-//! A look at Slurm's own records: acceptances find their jobs, and what started, moved, was requeued or ended is noticed.
+//! A poll of Slurm's own records: acceptances find their jobs, and what started, moved, was requeued or ended is noticed.
 //!
 //! The records are taken as the truth about everything but acceptances that are younger than they are.
 
@@ -35,9 +35,9 @@ pub struct Pin {
     pub node: String,
 }
 
-/// What a look has brought.
+/// The result of a poll.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Look {
+pub struct Poll {
     /// Lines for the log.
     pub log: Vec<String>,
     /// Tasks to be told their nodes.
@@ -158,44 +158,44 @@ impl Controller {
     ///
     /// # Errors
     /// When the records are too old or contradict themselves; the book is as it was then.
-    pub fn look(&mut self, records: &Records, now: f64) -> Result<Look, BookError> {
+    pub fn poll(&mut self, records: &Records, now: f64) -> Result<Poll, BookError> {
         let mut prepared = Prepared::new(records, self.wanted());
         self.take(&mut prepared, now)
     }
 
-    /// As [`Controller::look`]. What was taken before is in `prepared` then, to be dropped by the caller when it likes.
+    /// As [`Controller::poll`]. What was taken before is in `prepared` then, to be dropped by the caller when it likes.
     ///
     /// # Errors
-    /// As [`Controller::look`].
-    pub fn take(&mut self, prepared: &mut Prepared<'_>, now: f64) -> Result<Look, BookError> {
+    /// As [`Controller::poll`].
+    pub fn take(&mut self, prepared: &mut Prepared<'_>, now: f64) -> Result<Poll, BookError> {
         let records = prepared.records;
-        let mut look = Look::default();
+        let mut poll = Poll::default();
         std::mem::swap(&mut self.libra_nodes, &mut prepared.libra_nodes);
         let first = self.read.is_none();
         // Before the nodes have answered after a start of slurmctld every job would be refused.
         if first && now - self.begun < NODES_ANSWER && prepared.unknown {
-            return Ok(look);
+            return Ok(poll);
         }
         for node in &mut prepared.snapshot.nodes {
             node.processors = self.reserve.leaves(node.processors);
         }
-        self.let_rest(&prepared.resting, records.taken, now, &mut look);
+        self.let_rest(&prepared.resting, records.taken, now, &mut poll);
         let problems = match first {
             true => told(&self.book.rebuild(&prepared.snapshot)?),
             false => {
                 let snapshot = &mut prepared.snapshot;
-                self.name_accepted(snapshot, now, &mut look);
-                self.end(&prepared.ended, records, now, &mut look);
-                self.follow(snapshot, now, &mut look);
+                self.name_accepted(snapshot, now, &mut poll);
+                self.end(&prepared.ended, records, now, &mut poll);
+                self.follow(snapshot, now, &mut poll);
                 let differences = self.book.reconcile(snapshot, now)?;
                 let mut dropped = Vec::new();
                 let mut tests = std::mem::take(&mut self.tests);
                 tests.retain(|&(token, submitted)| {
-                    let looked_for = submitted < records.taken - UNNAMED_TEST;
-                    if looked_for && self.book.drop_token(token) {
+                    let searched_for = submitted < records.taken - UNNAMED_TEST;
+                    if searched_for && self.book.drop_token(token) {
                         dropped.push(token);
                     }
-                    !looked_for
+                    !searched_for
                 });
                 self.tests = tests;
                 let of_tests = dropped.len();
@@ -204,21 +204,21 @@ impl Controller {
                     .filter_map(|token| self.unnamed.remove(token))
                     .collect();
                 // Of an array the first token stands for all: the task whose token it was may have gone without a record.
-                look.dropped.extend(
+                poll.dropped.extend(
                     sold.into_iter()
                         .filter(|sold| !has_job(sold, snapshot, &prepared.ended)),
                 );
                 dropped.drain(..of_tests);
                 if !dropped.is_empty() {
                     let dropped = dropped.len();
-                    look.log
+                    poll.log
                         .push(format!("{dropped} acceptances have no job, taken back"));
                 }
-                look.counts
+                poll.counts
                     .vanish(differences.vanished.len(), differences.waited);
-                look.log
+                poll.log
                     .extend((differences.vanished.iter()).map(|id| format!("job {id} is gone")));
-                look.log.extend(
+                poll.log.extend(
                     differences
                         .found
                         .iter()
@@ -229,7 +229,7 @@ impl Controller {
         }
         .into_iter()
         .chain(std::mem::take(&mut prepared.problems));
-        look.log
+        poll.log
             .extend(problems.map(|problem| format!("not taken: {problem}")));
         self.set_partitions(
             &mut prepared.partitions,
@@ -239,23 +239,23 @@ impl Controller {
         std::mem::swap(&mut self.sold_jobs, &mut prepared.sold_jobs);
         self.newest_job = self.newest_job.max(prepared.newest_job);
         self.book.refresh_waiting(now);
-        self.ask_anew(&prepared.returned, now, &mut look);
-        self.rewrites.clone_from(&look.rewrites);
-        look.pins = std::mem::take(&mut prepared.pins);
-        look.counts.withdrawn += self.book.take_withdrawn();
+        self.ask_anew(&prepared.returned, now, &mut poll);
+        self.rewrites.clone_from(&poll.rewrites);
+        poll.pins = std::mem::take(&mut prepared.pins);
+        poll.counts.withdrawn += self.book.take_withdrawn();
         if first {
-            look.log.push(format!(
+            poll.log.push(format!(
                 "{} nodes, {} jobs with terms",
                 self.book.node_count(),
                 self.book.job_count()
             ));
         }
         self.read = Some(records.taken);
-        Ok(look)
+        Ok(poll)
     }
 
     /// Acceptances get the numbers of their jobs.
-    fn name_accepted(&mut self, snapshot: &Snapshot, now: f64, look: &mut Look) {
+    fn name_accepted(&mut self, snapshot: &Snapshot, now: f64, poll: &mut Poll) {
         for job in &snapshot.jobs {
             let Some(id) = &job.id else { continue };
             if job.token != 0
@@ -263,7 +263,7 @@ impl Controller {
                 && self.book.bind(job.token, id, now).is_ok()
             {
                 self.unnamed.remove(&job.token);
-                look.log.push(format!(
+                poll.log.push(format!(
                     "job {id}: {} of a processor for {} credits, due in {}",
                     libra_units::percent(job.places.first().map_or(0.0, |place| place.share)),
                     credits(job.price),
@@ -274,16 +274,16 @@ impl Controller {
     }
 
     /// Jobs that have ended leave the book, and their deadlines are judged.
-    fn end(&mut self, all: &[Ended<'_>], records: &Records, now: f64, look: &mut Look) {
-        // Slurm shows them for minutes, and the look before has seen to those that had ended then.
+    fn end(&mut self, all: &[Ended<'_>], records: &Records, now: f64, poll: &mut Poll) {
+        // Slurm shows them for minutes, and the poll before has seen to those that had ended then.
         let seen = self.read.unwrap_or(0.0) - SECONDS_CUT;
         let is_new = |ended: &&Ended<'_>| !(0.0 < ended.job.ended && ended.job.ended < seen);
         for ended in all.iter().filter(is_new) {
             let never_began = self.name_ended(ended, records, now);
             let Ended { job, name, .. } = ended;
-            look.counts.end_many(Outcome::Cancelled, never_began as u64);
+            poll.counts.end_many(Outcome::Cancelled, never_began as u64);
             if never_began > 0 {
-                look.log.push(format!(
+                poll.log.push(format!(
                     "job {name} was ended before it was done: {never_began} of its tasks never began"
                 ));
             }
@@ -305,10 +305,10 @@ impl Controller {
                 (false, false) => words::kept(sold, took),
             };
             let outcome = Outcome::of(took, sold.request.terms.deadline, job.cut_short);
-            (look.counts).end(outcome.but_failed(job.failed));
+            (poll.counts).end(outcome.but_failed(job.failed));
             // It is in the book, so this cannot fail.
             let _ = self.book.ended(name, now);
-            look.log.push(format!(
+            poll.log.push(format!(
                 "job {name} {kept}: ended after {} of {}, price {}{}",
                 duration::show(took),
                 duration::show(sold.request.terms.deadline),
@@ -318,7 +318,7 @@ impl Controller {
         }
     }
 
-    /// A job that came and went between two looks has its share still under the token alone. Returns how many tasks of an
+    /// A job that came and went between two polls has its share still under the token alone. Returns how many tasks of an
     /// array were taken back that never began.
     fn name_ended(&mut self, ended: &Ended<'_>, records: &Records, now: f64) -> usize {
         let Ended { job, sold, .. } = ended;
@@ -360,7 +360,7 @@ impl Controller {
 
     /// Jobs that Slurm runs elsewhere than planned count there. What the book knows of their progress is as good as what
     /// the records would say, so that is taken out of them.
-    fn follow(&mut self, snapshot: &mut Snapshot, now: f64, look: &mut Look) {
+    fn follow(&mut self, snapshot: &mut Snapshot, now: f64, poll: &mut Poll) {
         for job in &mut snapshot.jobs {
             let Some(id) = job.id.as_ref().filter(|id| self.book.contains(id)) else {
                 continue;
@@ -386,7 +386,7 @@ impl Controller {
                 .map(|place| (place.node.clone(), place.chunks))
                 .collect();
             match self.book.moved(id, &given, now) {
-                Ok(()) => look.log.push(format!(
+                Ok(()) => poll.log.push(format!(
                     "job {id} runs on {}, not where it was planned",
                     (given
                         .iter()
@@ -394,7 +394,7 @@ impl Controller {
                         .collect::<Vec<_>>())
                     .join(" and ")
                 )),
-                Err(error) => look.log.push(format!(
+                Err(error) => poll.log.push(format!(
                     "job {id} runs elsewhere than planned: {}",
                     errors::book(&error)
                 )),
