@@ -2,7 +2,7 @@
 
 use super::{amount, refused, taken, text, words};
 use libra_accounts::names::AccountName;
-use libra_core::book::kept::{self, Order};
+use libra_core::book::held_quote::{self, Order};
 use libra_page::form::{self, Fields};
 use libra_page::pages::{self, View};
 use libra_page::system::{Kind, Submission};
@@ -96,7 +96,7 @@ pub fn values(input: &[u8]) {
     match Order::parse(text) {
         Ok(Order::Hold(seconds)) => assert!(seconds > 0.0 && seconds.is_finite()),
         Ok(Order::Use(number) | Order::Drop(number)) => {
-            amount(kept::expiry(&number).expect("a number"))
+            amount(held_quote::expiry(&number).expect("a number"))
         }
         Ok(Order::Ask) => {}
         Err(error) => refused(&no_order(&error)),

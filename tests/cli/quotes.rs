@@ -1,4 +1,4 @@
-//! Quotes on this host: scripts, drawings, and those that are kept.
+//! Quotes on this host: scripts, drawings, and held ones.
 
 use crate::support::{Site, quiet, stderr, wait_for};
 use serde_json::Value;
@@ -112,7 +112,7 @@ fn the_price_is_drawn_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_kept_quote_outlives_its_program_and_is_used_once_for_what_it_was() {
+fn a_held_quote_outlives_its_program_and_is_used_once_for_what_it_was() {
     let _quiet = quiet();
     let site = Site::new("[node]\nprocessors = 1");
     let number = hold(&site, "5m", TERMS);
@@ -190,7 +190,7 @@ fn it_expires_is_given_back_and_has_limits() {
     let first = hold(&site, "1m", small);
     let second = hold(&site, "1m", small);
     for (time, part) in [
-        ("10s", "2 quotes of yours are kept already"),
+        ("10s", "2 quotes of yours are held already"),
         ("1h", "at most 60 s"),
         ("0", "more than 0 s"),
         ("soon", "--hold: 'soon'"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Questions about price on a PBS with Libra: asked with qsub itself and with `libra quote`, and quotes that are kept.
+"""Questions about price on a PBS with Libra: asked with qsub itself and with `libra quote`, and held quotes.
 
 Run as root: `python3 tests/openpbs/test_quotes.py`.
 """
@@ -92,7 +92,7 @@ class Quotes(SiteCase):
         self.assertIn("not the number of a quote", said("--drop", "1", "--system", "pbs"))
         self.assertIn("is written by Libra", self.pbs.qsub("-l", "libra_price=1").err)
 
-    def test_a_kept_quote_is_used_once(self):
+    def test_a_held_quote_is_used_once(self):
         pbs = self.pbs
         code, found = self.quote("--hold", "5m", self.script)
         self.assertEqual(code, 0)
@@ -120,11 +120,11 @@ class Quotes(SiteCase):
         # Both nodes are taken for more than a half.
         self.refused(self.ask(60, 100), "refused (share)")
         third = self.pbs.run(self.front / "libra", "quote", "--hold", "5m", "--deadline", "1h", self.script, user=self.pbs.users[0])
-        self.assertIn("2 quotes of yours are kept already", third.err)
+        self.assertIn("2 quotes of yours are held already", third.err)
         for one in (first, second):
             said = self.pbs.must(self.front / "libra", "quote", "--drop", one, "--system", "pbs", user=self.pbs.users[0])
             self.assertIn(f"quote {one} was given back", said)
-        # Alone: the limits above must not have to be tried while it is kept.
+        # Alone: the limits above must not have to be tried while it is held.
         first = self.quote("--hold", "2s", self.script)[1]["quote"]
         time.sleep(2.1)
         self.refused(self.pbs.qsub("-l", f"deadline=100,budget=99,estimate=60,libra_quote={first}"), "expired")

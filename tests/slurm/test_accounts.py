@@ -82,8 +82,8 @@ class Accounts(SiteCase):
         self.assertRegex(self.slurm.log(), rf"job {job}: user:{self.user} is charged {price} \(met its deadline\)")
         self.account("check")
 
-    def test_a_quote_that_is_kept_and_used(self):
-        """A kept quote holds no money; the job that comes with it does, and is charged the price of the quote."""
+    def test_a_held_quote_that_is_used(self):
+        """A held quote reserves no money; the job that comes with it does, and is charged the price of the quote."""
         said = self.refused(self.ask(2, 20, "--sla-quote=hold:5m", budget=50), "libra-quote: ")
         quote = json.loads(said[said.index("{"):].splitlines()[0])
         self.assertEqual(self.balance()["held"], 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Questions about price on a Slurm with Libra: asked with sbatch itself and with `libra quote`, and quotes that are kept.
+"""Questions about price on a Slurm with Libra: asked with sbatch itself and with `libra quote`, and held quotes.
 
 Run as root: `python3 tests/slurm/test_quotes.py`.
 """
@@ -96,7 +96,7 @@ class Quotes(SiteCase):
         self.assertIn("not the number of a quote", said("--drop", "1", "--system", "slurm"))
         self.refused(self.ask(60, 100, "--sla-quote=maybe"), "not the number of a quote", status=BAD_OPTION)
 
-    def test_a_kept_quote_is_used_once(self):
+    def test_a_held_quote_is_used_once(self):
         slurm = self.slurm
         code, found = self.quote("--hold", "5m", self.script)
         self.assertEqual(code, 0)
@@ -124,11 +124,11 @@ class Quotes(SiteCase):
         # Both nodes are taken for more than a half.
         self.refused(self.ask(60, 100), "refused (share)")
         third = slurm.run(self.libra, "quote", "--hold", "5m", "--deadline", "1h", self.script, user=slurm.users[0])
-        self.assertIn("2 quotes of yours are kept already", third.err)
+        self.assertIn("2 quotes of yours are held already", third.err)
         for one in (first, second):
             said = slurm.must(self.libra, "quote", "--drop", one, "--system", "slurm", user=slurm.users[0])
             self.assertIn(f"quote {one} was given back", said)
-        # Alone: the limits above must not have to be tried while it is kept.
+        # Alone: the limits above must not have to be tried while it is held.
         first = self.quote("--hold", "2s", self.script)[1]["quote"]
         time.sleep(2.1)
         self.refused(self.ask(60, 100, f"--sla-quote={first}"), "expired")

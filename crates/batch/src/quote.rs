@@ -6,7 +6,7 @@
 
 use crate::verdict::{Problem, Verdict};
 use crate::words::{self, Manner, Written};
-use libra_core::book::kept::NotKept;
+use libra_core::book::held_quote::QuoteError;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::curve::{Judged, Point};
 use libra_core::decision::job::Request;
@@ -18,21 +18,21 @@ use serde_json::{Map, Value, json};
 /// What the refusal of a question begins with.
 pub const MARK: &str = "libra-quote: ";
 
-/// What it is kept by, where it is kept.
+/// By what a held quote is used.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KeptAs {
+pub struct QuoteHandle {
     /// Its number.
     pub number: String,
     /// Unix time.
     pub until: f64,
 }
 
-/// Random bits for the number of a quote that is kept.
+/// Random bits for the number of a quote that is held.
 ///
 /// # Errors
 /// When the system has none: a number that can be guessed is none.
-pub fn secret() -> Result<u128, NotKept> {
-    random::bits().map_err(|error| NotKept::NoSecret(error.to_string()))
+pub fn secret() -> Result<u128, QuoteError> {
+    random::bits().map_err(|error| QuoteError::NoSecret(error.to_string()))
 }
 
 /// An offer that a refused one could take instead.
@@ -111,8 +111,8 @@ pub struct Quote {
     pub offers: Vec<OtherOffer>,
     /// The price over deadlines.
     pub curve: Vec<Point>,
-    /// Where it is kept.
-    pub kept: Option<KeptAs>,
+    /// Set if it is held.
+    pub held: Option<QuoteHandle>,
 }
 
 impl Quote {
@@ -189,8 +189,8 @@ impl Quote {
             "text": self.text,
             "counter_offers": offers,
             "curve": curve,
-            "quote": self.kept.as_ref().map(|kept| &kept.number),
-            "held_until": self.kept.as_ref().map(|kept| kept.until),
+            "quote": self.held.as_ref().map(|held| &held.number),
+            "held_until": self.held.as_ref().map(|held| held.until),
         })
     }
 
@@ -253,7 +253,7 @@ impl Quote {
             "asked": [self.estimate, self.deadline, self.budget, self.slots, self.needs],
             "offers": offers,
             "curve": curve,
-            "kept": self.kept.as_ref().map(|kept| json!([kept.number, kept.until])),
+            "kept": self.held.as_ref().map(|held| json!([held.number, held.until])),
         });
         format!("{MARK}{answer}")
     }
@@ -308,7 +308,7 @@ fn read(answer: &Value) -> Option<Quote> {
         return None;
     }
     let asked = list("asked");
-    let kept = list("kept");
+    let held = list("kept");
     Some(Quote {
         accepted: answer["accepted"].as_bool()?,
         price: answer["price"].as_f64()?,
@@ -344,8 +344,8 @@ fn read(answer: &Value) -> Option<Quote> {
                 })
             })
             .collect(),
-        kept: match kept {
-            [number, until] => Some(KeptAs {
+        held: match held {
+            [number, until] => Some(QuoteHandle {
                 number: number.as_str()?.to_string(),
                 until: until.as_f64()?,
             }),
@@ -354,11 +354,11 @@ fn read(answer: &Value) -> Option<Quote> {
     })
 }
 
-/// How a kept quote is told of, a line. `use_it`: how a job says that it comes with it.
-pub fn kept_text(kept: &KeptAs, now: f64, use_it: &str) -> String {
+/// How a held quote is told of, a line. `use_it`: how a job says that it comes with it.
+pub fn held_text(held: &QuoteHandle, now: f64, use_it: &str) -> String {
     format!(
-        "kept for {}: submit with {use_it}; the deadline counts from then",
-        duration::show((kept.until - now).max(0.0))
+        "held for {}: submit with {use_it}; the deadline counts from then",
+        duration::show((held.until - now).max(0.0))
     )
 }
 
@@ -395,7 +395,7 @@ mod tests {
                 },
             )],
             curve,
-            kept: Some(KeptAs {
+            held: Some(QuoteHandle {
                 number: "a-b".to_string(),
                 until: 1.7e9,
             }),

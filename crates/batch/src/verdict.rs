@@ -5,7 +5,7 @@
 
 use libra_accounts::budget_gate::Denied;
 use libra_core::book::BookError;
-use libra_core::book::kept::NotKept;
+use libra_core::book::held_quote::QuoteError;
 use libra_core::decision::refusal::{Category, Reason, Refusal};
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -42,7 +42,7 @@ pub enum Refused<P> {
     /// There is no account, or not for this user; what accounts say.
     Account(String),
     /// A quote cannot be had, or used for it.
-    Quote(NotKept),
+    Quote(QuoteError),
     /// The book cannot take it as it is.
     Book(BookError),
     /// The batch system's own reason.
@@ -195,8 +195,8 @@ impl<P> From<Denied> for NotTaken<P> {
     }
 }
 
-impl<P> From<NotKept> for NotTaken<P> {
-    fn from(error: NotKept) -> NotTaken<P> {
+impl<P> From<QuoteError> for NotTaken<P> {
+    fn from(error: QuoteError) -> NotTaken<P> {
         Verdict::Refused(Refused::Quote(error))
     }
 }

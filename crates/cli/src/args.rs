@@ -94,7 +94,7 @@ Files:
 
 const AFTER_STATUS: &str = "\
 States:
-  quoted     no job: a quote that is kept for one ('libra quote --hold')
+  quoted     no job: a quote that is held for one ('libra quote --hold')
   starting   accepted; it has not started yet
   on track   the share that it needs is one that it can have
   at risk    even a whole processor per slot would end it late

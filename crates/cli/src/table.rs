@@ -314,7 +314,7 @@ mod tests {
             enforced: true,
             orphaned: false,
             started: true,
-            kept_seconds: None,
+            held_seconds: None,
             state: if ended_at.is_some() {
                 "met"
             } else {

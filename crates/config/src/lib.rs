@@ -60,9 +60,9 @@ pub struct AdmissionConfig {
     pub estimate_margin: Margin,
     /// How long an acceptance holds without a job id.
     pub provisional: Duration,
-    /// How long a quote is kept at most; 0: none is.
+    /// How long a quote is held at most; 0: none is.
     pub longest_quote: Duration,
-    /// How many quotes one user may have kept at a time.
+    /// How many held quotes one user may have at a time.
     pub most_quotes: u32,
 }
 

@@ -334,7 +334,7 @@ impl<'a> ControlLoop<'a> {
             return Ok(false);
         }
         if entry.quote.is_some() {
-            log::info!("quote {id} is kept no longer");
+            log::info!("quote {id} is held no longer");
         } else {
             let met = entry.ending.is_some_and(|ending| ending.met);
             log::info!(

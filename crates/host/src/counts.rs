@@ -109,7 +109,7 @@ impl Host {
 
     /// Counts the end of a job, if it was accepted here.
     pub(super) fn count_ending(&self, lock: &Lock, entry: &Entry, ending: &Ending) {
-        // A batch system counts its own, and a kept quote was never a job.
+        // A batch system counts its own, and a held quote was never a job.
         if entry.begun.is_none() && entry.quote.is_none() {
             self.count(lock, |counts| counts.end(outcome(entry, ending)));
         }

@@ -45,7 +45,7 @@ impl Exit {
 /// What makes an entry a quote.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct KeptQuote {
+pub struct EntryQuote {
     /// By which a job comes with it.
     pub number: String,
     /// Until when, seconds since boot.
@@ -249,9 +249,9 @@ pub struct Entry {
     /// Its cgroup is about to be made; whoever finds the entry so looks whether it was.
     #[serde(default)]
     pub making_group: bool,
-    /// It is no job, but a quote that is kept for one.
+    /// It is no job, but a held quote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quote: Option<KeptQuote>,
+    pub quote: Option<EntryQuote>,
     /// Somebody asked for its end.
     pub cancelled: bool,
     /// The control loop asked for its end, and why.

@@ -31,7 +31,7 @@ mod tests;
 use entry::Entry;
 use libra_cgroup::{Enforcement, Enforcer, Group};
 use libra_config::Config;
-use libra_core::book::kept::NotKept;
+use libra_core::book::held_quote::QuoteError;
 use libra_core::decision::job::OutOfRange;
 use libra_core::decision::node::JobOnNode;
 use libra_system::clock;
@@ -112,14 +112,14 @@ pub enum HostError {
     OtherSeller(String),
     /// A quote.
     #[error("{}", libra_wording::errors::not_kept(.0))]
-    Quote(NotKept),
+    Quote(QuoteError),
     /// A value is out of range.
     #[error("{}", libra_wording::refusal::out_of_range(.0))]
     OutOfRange(OutOfRange),
 }
 
-impl From<NotKept> for HostError {
-    fn from(error: NotKept) -> HostError {
+impl From<QuoteError> for HostError {
+    fn from(error: QuoteError) -> HostError {
         HostError::Quote(error)
     }
 }

@@ -4,13 +4,13 @@
 //! - A quote is used under the registry's lock, and is a job from then on: never twice.
 //! - Like everything in the registry it outlives the program that made it. Its time over, whoever looks next removes it.
 
-use super::entry::{Entry, KeptQuote, Phase, Process};
+use super::entry::{Entry, EntryQuote, Phase, Process};
 use super::registry::Lock;
 use super::submit::{Accepted, Terms};
 use super::{Host, HostError};
-use libra_batch::quote::{KeptAs, secret};
+use libra_batch::quote::{QuoteHandle, secret};
 use libra_batch::verdict::Verdict;
-use libra_core::book::kept::{NotKept, differences, missing, new_number};
+use libra_core::book::held_quote::{QuoteError, differences, missing, new_number};
 use libra_core::decision::admission::affordable;
 use libra_core::decision::job::Request;
 use libra_core::decision::node::NodeView;
@@ -29,14 +29,14 @@ impl Entry {
     }
 
     fn is_quote_of(&self, user: u32, now: f64) -> bool {
-        let kept = self.phase == Phase::Reserved && self.quote.is_some() && !self.cancelled;
-        kept && self.user == user && !self.is_expired_quote(now)
+        let held = self.phase == Phase::Reserved && self.quote.is_some() && !self.cancelled;
+        held && self.user == user && !self.is_expired_quote(now)
     }
 }
 
 impl Host {
-    /// May this user keep one more quote for so many seconds?
-    fn may_keep(&self, entries: &[Entry], seconds: f64, now: f64) -> Result<(), NotKept> {
+    /// May this user hold one more quote for so many seconds?
+    fn may_hold(&self, entries: &[Entry], seconds: f64, now: f64) -> Result<(), QuoteError> {
         let user = nix::unistd::getuid().as_raw();
         let has = (entries.iter().filter(|entry| entry.is_quote_of(user, now))).count();
         libra_rules::quote_limits(&self.config).check(seconds, has)
@@ -45,19 +45,19 @@ impl Host {
     /// Judges a request and, where it is accepted, keeps its share, price and place for so many seconds.
     ///
     /// # Errors
-    /// When the registry fails, or the site keeps no such quote; nothing is kept then.
-    pub fn keep_quote(
+    /// When the registry fails, or the site holds no such quote; nothing is held then.
+    pub fn hold_quote(
         &self,
         request: &Request,
         project: Option<&str>,
         seconds: f64,
-    ) -> Result<(Verdict<Terms, Infallible>, Option<KeptAs>), HostError> {
+    ) -> Result<(Verdict<Terms, Infallible>, Option<QuoteHandle>), HostError> {
         self.be_the_only_seller()?;
         let gate = self.open_gate();
         let lock = self.registry.lock()?;
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
-        self.may_keep(&entries, seconds, now)?;
+        self.may_hold(&entries, seconds, now)?;
         let asked = self.ask_accounts(gate, request, project, &entries, clock::unix_time())?;
         let terms = match asked.admit(request, &|request| self.judge(request, &entries, now)) {
             Ok((_, terms)) => terms,
@@ -66,7 +66,7 @@ impl Host {
         let until = clock::unix_time() + seconds;
         let number = new_number(until, secret()?);
         let mut entry = self.new_entry(&lock, request, COMMAND, &terms, now)?;
-        entry.quote = Some(KeptQuote {
+        entry.quote = Some(EntryQuote {
             number: number.clone(),
             until: now + seconds,
         });
@@ -74,7 +74,10 @@ impl Host {
             self.accept_delays(&lock, &mut entry, &entries, now)?;
         }
         self.registry.write(&entry)?;
-        Ok((Verdict::Accepted(terms), Some(KeptAs { number, until })))
+        Ok((
+            Verdict::Accepted(terms),
+            Some(QuoteHandle { number, until }),
+        ))
     }
 
     /// The entry of a quote of this user.
@@ -84,7 +87,7 @@ impl Host {
         entries: &[Entry],
         number: &str,
         now: f64,
-    ) -> Result<Entry, NotKept> {
+    ) -> Result<Entry, QuoteError> {
         let user = nix::unistd::getuid().as_raw();
         let number = number.trim().to_ascii_lowercase();
         let is_it = |entry: &&Entry| {
@@ -97,7 +100,7 @@ impl Host {
     /// Accepts a job as its quote has it, and makes its cgroup. Its deadline counts from now.
     ///
     /// # Errors
-    /// When there is no such quote of this user's, when it was for another request, or the registry fails; it is still kept then.
+    /// When there is no such quote of this user's, when it was for another request, or the registry fails; it is still held then.
     pub fn submit_quoted(
         &self,
         number: &str,
@@ -115,7 +118,7 @@ impl Host {
         let mut entry = self.quote_of_mine(&lock, &entries, number, now)?;
         let differences = differences(&entry.request, request);
         if !differences.is_empty() {
-            return Err(NotKept::Differs {
+            return Err(QuoteError::Differs {
                 number: number.to_string(),
                 differences,
             }
@@ -128,17 +131,17 @@ impl Host {
         let unix = clock::unix_time();
         let node = self.node(&others, now);
         let slots = f64::from(entry.slots);
-        let kept = Terms {
+        let held = Terms {
             price: entry.price,
             share: entry.share,
             loadfree: (node.spec.processors - (&node).committed() - slots * entry.share).max(0.0),
         };
-        // Its place is kept, so what is covered is accepted.
-        let judge = |request: &Request| match affordable(kept.price, request.terms.budget) {
-            true => Ok(kept.clone()),
+        // Its place is held, so what is covered is accepted.
+        let judge = |request: &Request| match affordable(held.price, request.terms.budget) {
+            true => Ok(held.clone()),
             false => Err(Box::new(Refusal {
                 reason: Reason::Budget {
-                    price: kept.price,
+                    price: held.price,
                     budget: request.terms.budget,
                 },
                 counter_offers: Vec::new(),

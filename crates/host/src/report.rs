@@ -46,9 +46,9 @@ pub struct JobReport {
     pub orphaned: bool,
     /// It was started.
     pub started: bool,
-    /// Seconds for which it is kept still, where it is a quote; its deadline counts from its submission.
+    /// Seconds for which it is still held, if it is a quote; its deadline counts from its submission.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kept_seconds: Option<f64>,
+    pub held_seconds: Option<f64>,
     /// How it ended, whenever that was; this and what follows is none while it has not ended.
     pub conclusion: Option<Conclusion>,
     /// It ended by its deadline, however it ended.
@@ -74,7 +74,7 @@ impl JobReport {
             (Some(Conclusion::Finished), Some(true)) => "met",
             (Some(Conclusion::Unknown), Some(true)) => "ended",
             (Some(_), _) => "missed",
-            (None, _) if self.kept_seconds.is_some() => "quoted",
+            (None, _) if self.held_seconds.is_some() => "quoted",
             (None, _) if self.phase == Phase::Reserved => "starting",
             (None, _) => match self.deadline_status {
                 Some(DeadlineStatus::AtRisk) => "at risk",
@@ -139,7 +139,7 @@ impl Host {
                 enforced: entry.group.is_some(),
                 orphaned: false,
                 started: entry.started.is_some(),
-                kept_seconds: (entry.quote.as_ref()).map(|quote| (quote.until - now).max(0.0)),
+                held_seconds: (entry.quote.as_ref()).map(|quote| (quote.until - now).max(0.0)),
                 conclusion: entry.conclusion(),
                 in_time: entry.in_time(),
                 reason: entry.stopped.filter(|_| entry.ending.is_some()),

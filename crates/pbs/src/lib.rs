@@ -40,7 +40,7 @@ use serde_json::Value;
 /// Resources that users set, in the order in which they are described.
 pub const TERMS: [&str; 5] = libra_wording::terms::KEYS;
 
-/// Resource of a job that is a question, or comes with a kept quote: see [`libra_batch::quote`].
+/// Resource of a job that is a question, or comes with a held quote: see [`libra_batch::quote`].
 pub const QUOTE: &str = "libra_quote";
 
 /// An event that cannot be understood: a fault of a hook, not of a user.

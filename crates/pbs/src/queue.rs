@@ -10,7 +10,7 @@ use libra_batch::admit::{Nodes, admit};
 use libra_batch::verdict::Verdict;
 use libra_batch::words::{self, Manner, Written};
 use libra_config::WithoutTerms;
-use libra_core::book::kept::NotKept;
+use libra_core::book::held_quote::QuoteError;
 use libra_core::book::{Admitted, BookError, Offer};
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Terms};
@@ -65,8 +65,8 @@ impl From<Denied> for NotAdmitted {
     }
 }
 
-impl From<NotKept> for NotAdmitted {
-    fn from(error: NotKept) -> NotAdmitted {
+impl From<QuoteError> for NotAdmitted {
+    fn from(error: QuoteError) -> NotAdmitted {
         NotTaken::from(error).into()
     }
 }

@@ -1,17 +1,17 @@
-//! A submission that is a question about price, or comes with a kept quote: resource `libra_quote`.
+//! A submission that is a question about price, or comes with a held quote: resource `libra_quote`.
 //!
 //! A question is never queued: its refusal is the answer, see [`libra_batch::quote`]. It looks at the same nodes as a submission, by the
-//! same code, and first has the hook look for waiting jobs that are gone. What is kept is in memory alone.
+//! same code, and first has the hook look for waiting jobs that are gone. What is held is in memory alone.
 
 use super::problem::{NotTaken, Problem};
 use super::queue::{Answer, Found, NotAdmitted, manner, walltime, write_offer};
 use super::server::Server;
 use super::text;
 use libra_batch::admit::{Nodes, admit, paid_curve};
-use libra_batch::quote::{KeptAs, Quote, dropped_line, kept_text, secret};
+use libra_batch::quote::{Quote, QuoteHandle, dropped_line, held_text, secret};
 use libra_batch::verdict::{Problem as _, Verdict};
 use libra_batch::words;
-use libra_core::book::kept::{Kept, Order, Wanted};
+use libra_core::book::held_quote::{HeldQuote, Order, Wanted};
 use libra_core::book::{Admitted, Offer};
 use libra_core::decision::curve::{Judged, curve};
 use libra_core::decision::job::Request;
@@ -100,7 +100,7 @@ impl Server {
         now: f64,
     ) -> Result<Answer, NotAdmitted> {
         self.book.advance(now);
-        // What is kept is kept for a budget, with which it comes.
+        // What is held is held for a budget, with which it comes.
         let mut found = self.find_nodes(job, hold.is_none())?;
         if let Some(seconds) = hold {
             self.quotes.check(&user(job), seconds, now)?;
@@ -161,7 +161,7 @@ impl Server {
         Ok(Answer::Answered(quote.line_within(LONGEST_LINE)))
     }
 
-    /// What was offered goes into the quote, and is kept where that was asked for.
+    /// What was offered goes into the quote, and is held where that was asked for.
     fn offered(
         &mut self,
         job: &Value,
@@ -192,7 +192,7 @@ impl Server {
         let (admitted, pinned) = (self.admit(request, found.count, allowed, now))
             .map_err(|error| self.not_taken(error))?;
         let until = now + seconds;
-        let kept = Kept {
+        let held = HeldQuote {
             wanted: wanted(found, job),
             offer: Offer {
                 price: admitted.price,
@@ -203,11 +203,11 @@ impl Server {
             until,
             place: String::new(),
         };
-        let number = secret().and_then(|bits| self.quotes.keep(&mut self.book, kept, bits))?;
+        let number = secret().and_then(|bits| self.quotes.hold(&mut self.book, held, bits))?;
         let use_it = format!("qsub -W quote={number}");
-        let kept = KeptAs { number, until };
-        quote.text += &format!("\n{}", kept_text(&kept, now, &use_it));
-        quote.kept = Some(kept);
+        let held = QuoteHandle { number, until };
+        quote.text += &format!("\n{}", held_text(&held, now, &use_it));
+        quote.held = Some(held);
         Ok(())
     }
 
@@ -229,14 +229,14 @@ impl Server {
             );
             self.gate.covers(payer, &sold)?;
         }
-        let kept = (self.quotes).redeem(&mut self.book, number, &wanted, now)?;
+        let held = (self.quotes).redeem(&mut self.book, number, &wanted, now)?;
         let admitted = Admitted {
-            token: kept.token,
-            price: kept.offer.price,
-            places: kept.offer.places,
+            token: held.token,
+            price: held.offer.price,
+            places: held.offer.places,
         };
         let (request, asked) = (&found.request, &found.asked);
-        let pinned = kept.offer.pinned;
+        let pinned = held.offer.pinned;
         let sold = self.sell(request, found.count, &admitted, payer.as_ref(), now)?;
         let mut answer = self.accepted(&sold, asked, &admitted, pinned);
         answer["resources"]["walltime"] = walltime(&request.terms, job);

@@ -92,24 +92,24 @@ fn what_is_wrong_with_a_question_is_said() {
 }
 
 #[test]
-fn a_kept_quote_is_used_once_by_its_user_for_its_job() {
+fn a_held_quote_is_used_once_by_its_user_for_its_job() {
     let mut server = server();
     let quote = quoted(&mut server, job("20"), "hold:5m", NOW);
-    let kept = quote.kept.expect("it is kept");
+    let held = quote.held.expect("it is held");
     assert!(
         quote
             .text
-            .contains(&format!("qsub -W quote={}", kept.number)),
+            .contains(&format!("qsub -W quote={}", held.number)),
         "{}",
         quote.text
     );
-    assert_eq!(kept.until, NOW + 300.0);
+    assert_eq!(held.until, NOW + 300.0);
     // Its half is taken, and three more halves are all that there is.
     for _ in 0..3 {
         assert_eq!(submit(&mut server, job("20"), NOW)["verdict"], "accept");
     }
     let now = NOW + 25.0;
-    let mut use_it = |job: Value| submit(&mut server, with(job, "quote", &kept.number), now);
+    let mut use_it = |job: Value| submit(&mut server, with(job, "quote", &held.number), now);
     refused(&use_it(with(job("20"), "user", "bob")), "no quote");
     refused(
         &use_it(job("25")),
@@ -128,7 +128,7 @@ fn a_kept_quote_is_used_once_by_its_user_for_its_job() {
 #[test]
 fn it_expires_and_can_be_given_back() {
     let mut server = server();
-    let number = |quote: Quote| quote.kept.expect("it is kept").number;
+    let number = |quote: Quote| quote.held.expect("it is held").number;
     let first = number(quoted(&mut server, job("20"), "hold:1m", NOW));
     let second = number(quoted(&mut server, job("20"), "hold:5m", NOW));
     let third = submit(&mut server, with(job("20"), "quote", "hold:5m"), NOW);

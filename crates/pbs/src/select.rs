@@ -426,7 +426,7 @@ pub struct Plain<'a> {
 }
 
 impl Plain<'_> {
-    /// Kept off Libra's nodes.
+    /// HeldQuote off Libra's nodes.
     ///
     /// # Errors
     /// A text for the user.

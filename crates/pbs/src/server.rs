@@ -9,7 +9,7 @@
 use super::{BadEvent, TERMS, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_config::{Config, PolicyName, WithoutTerms};
-use libra_core::book::kept::KeptQuotes;
+use libra_core::book::held_quote::HeldQuotes;
 use libra_core::book::{Book, BookError};
 use libra_core::decision::refusal::Category;
 use libra_metrics::Counts;
@@ -36,7 +36,7 @@ pub struct Server {
     pub(super) gate: BudgetGate,
     /// What happened since it was taken last; who asks counts submissions.
     pub counts: Counts,
-    pub(super) quotes: KeptQuotes,
+    pub(super) quotes: HeldQuotes,
     /// Jobs that gave their share back when they were held, and when that was noticed.
     pub(super) given_back: HashMap<String, f64>,
     /// What became of the submission that was answered last.
@@ -63,7 +63,7 @@ impl Server {
             resources: HashMap::new(),
             gate: BudgetGate::off(),
             counts: Counts::EMPTY,
-            quotes: KeptQuotes::new(libra_rules::quote_limits(config)),
+            quotes: HeldQuotes::new(libra_rules::quote_limits(config)),
             given_back: HashMap::new(),
             judged: None,
         };

@@ -1,7 +1,7 @@
 //! The rules of a site: what the configuration says, as the engines that decide and enforce take it. It knows both, and no batch system.
 
 use libra_config::{Config, PolicyName, PricingName};
-use libra_core::book::kept::Limits;
+use libra_core::book::held_quote::Limits;
 use libra_core::decision::admission::Admission;
 use libra_core::decision::allotment::Spare;
 use libra_core::decision::overrun::PastDeadline;
@@ -68,7 +68,7 @@ pub fn past_deadline(config: &Config) -> PastDeadline {
     }
 }
 
-/// How long and how many quotes are kept.
+/// How long and how many quotes are held.
 pub fn quote_limits(config: &Config) -> Limits {
     Limits {
         longest: config.admission.longest_quote.0,

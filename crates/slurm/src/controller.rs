@@ -17,7 +17,7 @@ use libra_accounts::payments::Payer;
 use libra_batch::admit::admit;
 use libra_batch::words;
 use libra_config::{Config, Reserve, WithoutTerms};
-use libra_core::book::kept::KeptQuotes;
+use libra_core::book::held_quote::HeldQuotes;
 use libra_core::book::{Admitted, Book};
 use libra_core::decision::job::{Request, Shape};
 use libra_core::sold::Sold;
@@ -58,7 +58,7 @@ pub struct Controller {
     pub(super) unknown_users: Vec<u32>,
     /// Acceptances that are paid for and have no job yet, by their first tokens.
     pub(super) unnamed: HashMap<u64, Sold>,
-    pub(super) quotes: KeptQuotes,
+    pub(super) quotes: HeldQuotes,
     /// What the caller is to write into slurmctld's records since the last poll.
     pub(super) rewrites: Vec<Rewrite>,
 }
@@ -139,7 +139,7 @@ impl Controller {
             users: HashMap::new(),
             unknown_users: Vec::new(),
             unnamed: HashMap::new(),
-            quotes: KeptQuotes::new(libra_rules::quote_limits(config)),
+            quotes: HeldQuotes::new(libra_rules::quote_limits(config)),
             rewrites: Vec::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.

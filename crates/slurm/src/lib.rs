@@ -36,7 +36,7 @@ pub use rules::Change;
 /// only tells that there is something to ask slurmctld for ([`claim`]).
 pub const SOLD_VARIABLE: &str = "LIBRA_SOLD";
 
-/// Option of a job that is a question, or comes with a kept quote: see [`libra_batch::quote`].
+/// Option of a job that is a question, or comes with a held quote: see [`libra_batch::quote`].
 pub const QUOTE_OPTION: &str = "sla-quote";
 
 /// Users' options, in the order in which they are described: the option, and the key of [`libra_wording::terms`].

@@ -4,7 +4,7 @@
 //! not believed.
 
 use super::{OPTIONS, QUOTE_OPTION};
-use libra_core::book::kept::Order;
+use libra_core::book::held_quote::Order;
 use libra_core::decision::job::{DeadlineType, Terms};
 use libra_wording::errors;
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
@@ -57,7 +57,7 @@ pub const DESCRIBED: [Described; 6] = [
     Described {
         option: QUOTE_OPTION,
         value: "quote",
-        usage: "number of a quote that 'libra quote --hold' gave: the job is accepted at its price and place; with 'ask' the job is only a question, refused with the answer, and with 'hold:5m' that is kept",
+        usage: "number of a quote that 'libra quote --hold' gave: the job is accepted at its price and place; with 'ask' the job is only a question, refused with the answer, and with 'hold:5m' it is held",
         example: "--sla-quote=ask",
     },
 ];

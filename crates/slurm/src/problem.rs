@@ -2,7 +2,7 @@
 
 use super::{OPTIONS, QUOTE_OPTION};
 use libra_batch::verdict;
-use libra_core::book::kept::NoOrder;
+use libra_core::book::held_quote::NoOrder;
 use libra_core::decision::refusal::Category;
 use libra_units::{credits, cut, duration, in_one_line};
 use libra_wording::errors::no_order;

@@ -1,7 +1,7 @@
-//! A submission that is a question about price, or comes with a kept quote.
+//! A submission that is a question about price, or comes with a held quote.
 //!
 //! A question is never queued: its refusal is the answer, see [`libra_batch::quote`]. It looks at the same partitions and nodes as a
-//! submission, by the same code. What is kept is in memory alone.
+//! submission, by the same code. What is held is in memory alone.
 
 use super::QUOTE_OPTION;
 use super::controller::{Answer, Controller};
@@ -11,9 +11,9 @@ use super::refusal::manner;
 use super::submission::Submission;
 use super::words::write_offer;
 use libra_batch::admit::{Nodes, admit, paid_curve};
-use libra_batch::quote::{KeptAs, Quote, dropped_line, kept_text, secret};
+use libra_batch::quote::{Quote, QuoteHandle, dropped_line, held_text, secret};
 use libra_batch::verdict::{Problem as _, Verdict};
-use libra_core::book::kept::{Kept, Order, Wanted};
+use libra_core::book::held_quote::{HeldQuote, Order, Wanted};
 use libra_core::book::{Admitted, Offer};
 use libra_core::decision::curve::{Judged, curve};
 use libra_core::decision::job::Request;
@@ -70,7 +70,7 @@ impl Controller {
         now: f64,
     ) -> Result<Answer, NotTaken> {
         self.book.advance(now);
-        // What is kept is kept for a budget, with which it comes.
+        // What is held is held for a budget, with which it comes.
         let mut found = self.find_nodes(submission, hold.is_none(), now)?;
         let user = submission.user.to_string();
         if let Some(seconds) = hold {
@@ -111,10 +111,10 @@ impl Controller {
             } => {
                 self.offered(submission, &found, (partition, &offer), now, &mut quote);
                 if let Some(seconds) = hold {
-                    let kept = self.keep(submission, found, partition, now + seconds, now)?;
-                    let use_it = format!("sbatch --{QUOTE_OPTION}={}", kept.number);
-                    quote.text += &format!("\n{}", kept_text(&kept, now, &use_it));
-                    quote.kept = Some(kept);
+                    let held = self.hold(submission, found, partition, now + seconds, now)?;
+                    let use_it = format!("sbatch --{QUOTE_OPTION}={}", held.number);
+                    quote.text += &format!("\n{}", held_text(&held, now, &use_it));
+                    quote.held = Some(held);
                 }
             }
             not => {
@@ -193,14 +193,14 @@ impl Controller {
     }
 
     /// Admits what was just judged, and keeps it.
-    fn keep(
+    fn hold(
         &mut self,
         submission: &Submission,
         found: Where,
         partition: usize,
         until: f64,
         now: f64,
-    ) -> Result<KeptAs, NotTaken> {
+    ) -> Result<QuoteHandle, NotTaken> {
         let allowed = (found.places.iter())
             .find(|(known, _)| *known == partition)
             .and_then(|(_, allowed)| allowed.as_deref().ok());
@@ -210,7 +210,7 @@ impl Controller {
         };
         let (admitted, pinned) =
             admitted.map_err(|error| NotTaken::of_book(error, |node| self.node_name(node)))?;
-        let kept = Kept {
+        let held = HeldQuote {
             wanted: wanted(submission, &found),
             offer: Offer {
                 price: admitted.price,
@@ -221,8 +221,8 @@ impl Controller {
             until,
             place: self.shared[partition].name.clone(),
         };
-        let number = self.quotes.keep(&mut self.book, kept, secret()?)?;
-        Ok(KeptAs { number, until })
+        let number = self.quotes.hold(&mut self.book, held, secret()?)?;
+        Ok(QuoteHandle { number, until })
     }
 
     /// A job that comes with a quote.
@@ -235,32 +235,32 @@ impl Controller {
         self.book.advance(now);
         let found = self.find_nodes(submission, false, now)?;
         let wanted = wanted(submission, &found);
-        let kept = (self.quotes.usable(&self.book, number, &wanted, now)?).clone();
+        let held = (self.quotes.usable(&self.book, number, &wanted, now)?).clone();
         let partition = (self.shared.iter())
-            .position(|partition| partition.name == kept.place)
+            .position(|partition| partition.name == held.place)
             .ok_or_else(|| Problem::QuoteElsewhere {
                 number: number.to_string(),
-                partition: kept.place.clone(),
+                partition: held.place.clone(),
             })?;
         let payer = self.payer(submission, &found.request, now)?;
         if let Some(payer) = &payer {
             // It is not used up for a hold that fails.
-            let sold = self.sold(&found, &kept.offer, now);
+            let sold = self.sold(&found, &held.offer, now);
             self.gate.covers(payer, &sold)?;
         }
         // It may be a test, which must not use it up, or may only say so, and then be queued.
         if submission.without_session {
             return Err(Problem::QuoteInTest {
                 number: number.to_string(),
-                price: kept.offer.price,
+                price: held.offer.price,
             }
             .into());
         }
         self.quotes.redeem(&mut self.book, number, &wanted, now)?;
         let admitted = Admitted {
-            token: kept.token,
-            price: kept.offer.price,
-            places: kept.offer.places,
+            token: held.token,
+            price: held.offer.price,
+            places: held.offer.places,
         };
         let count = found.array.unwrap_or(1);
         let sold = self.sell(&found.request, count, &admitted, payer.as_ref(), now)?;
@@ -270,7 +270,7 @@ impl Controller {
             sold,
             partition,
             &admitted,
-            kept.offer.pinned,
+            held.offer.pinned,
         );
         Ok(Answer::Accept(Box::new(accepted)))
     }

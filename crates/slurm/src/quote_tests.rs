@@ -132,10 +132,10 @@ fn what_is_wrong_with_a_question_is_said() {
 }
 
 #[test]
-fn a_kept_quote_is_used_once_by_its_user_for_its_job() {
+fn a_held_quote_is_used_once_by_its_user_for_its_job() {
     let mut controller = controller();
     let quote = quoted(&mut controller, &job("20", "hold:5m"), NOW);
-    let number = quote.kept.expect("it is kept").number;
+    let number = quote.held.expect("it is held").number;
     assert!(
         quote.text.contains(&format!("sbatch --sla-quote={number}")),
         "{}",
@@ -146,7 +146,7 @@ fn a_kept_quote_is_used_once_by_its_user_for_its_job() {
         assert!(matches!(answer, Answer::Accept(_)), "{answer:?}");
     }
     assert!(refused(&mut controller, &job("20", ""), NOW).contains("share"));
-    // Polls of the queue take back acceptances without a job, and not what is kept.
+    // Polls of the queue take back acceptances without a job, and not what is held.
     controller
         .poll(&records(NOW + 20.0), NOW + 20.0)
         .expect("a poll");
@@ -189,11 +189,11 @@ fn a_kept_quote_is_used_once_by_its_user_for_its_job() {
 #[test]
 fn it_expires_and_can_be_given_back() {
     let mut controller = controller();
-    let mut keep = |order: &str| {
+    let mut hold = |order: &str| {
         let quote = quoted(&mut controller, &job("20", order), NOW);
-        quote.kept.expect("it is kept").number
+        quote.held.expect("it is held").number
     };
-    let (first, second) = (keep("hold:1m"), keep("hold:5m"));
+    let (first, second) = (hold("hold:1m"), hold("hold:5m"));
     assert!(refused(&mut controller, &job("20", "hold:5m"), NOW).contains("2 quotes of yours"));
     let drop = Submission {
         user: 7,
@@ -209,14 +209,14 @@ fn it_expires_and_can_be_given_back() {
 }
 
 #[test]
-fn an_array_is_kept_whole() {
+fn an_array_is_held_whole() {
     let mut controller = controller();
     let mut question = job("40", "hold:5m");
     question.array = Some("1-4".to_string());
     question.options[2].1 = "100".to_string();
     let number = quoted(&mut controller, &question, NOW)
-        .kept
-        .expect("kept")
+        .held
+        .expect("held")
         .number;
     assert_eq!(controller.book().job_count(), 4);
     let mut with_it = question.clone();

@@ -1,7 +1,7 @@
 //! What the book, its quotes and the line of what was sold could not do, in sentences.
 
 use super::refusal::{out_of_range, reason};
-use libra_core::book::kept::{Difference, NoOrder, NotKept, Value};
+use libra_core::book::held_quote::{Difference, NoOrder, QuoteError, Value};
 use libra_core::book::{BookError, Named, OLDEST_RECORDS, SNAPSHOT_VERSION, Unsound, Untaken};
 use libra_core::decision::job::DeadlineType;
 use libra_core::sold::NotSold;
@@ -76,16 +76,16 @@ pub fn untaken(record: &Untaken) -> String {
 }
 
 /// Why a quote cannot be had or used.
-pub fn not_kept(error: &NotKept) -> String {
+pub fn not_kept(error: &QuoteError) -> String {
     match error {
-        NotKept::Unknown(number) => format!(
+        QuoteError::Unknown(number) => format!(
             "there is no quote {number} of yours: it was used or given back, or the server was restarted; ask for a new one"
         ),
-        NotKept::Expired { number, ago } => format!(
+        QuoteError::Expired { number, ago } => format!(
             "quote {number} expired {} ago; ask for a new one",
             duration::show(*ago)
         ),
-        NotKept::Differs {
+        QuoteError::Differs {
             number,
             differences,
         } => {
@@ -95,21 +95,21 @@ pub fn not_kept(error: &NotKept) -> String {
                 differences.join(", ")
             )
         }
-        NotKept::NodeGone { number, node } => format!(
+        QuoteError::NodeGone { number, node } => format!(
             "quote {number} is for node {node}, which takes no jobs now; try again, or ask for a new one"
         ),
-        NotKept::TooLong(longest) => format!(
+        QuoteError::TooLong(longest) => format!(
             "a quote is kept for at most {} here; ask for that or less",
             duration::show(*longest)
         ),
-        NotKept::NoSecret(problem) => format!(
+        QuoteError::NoSecret(problem) => format!(
             "the quote cannot be kept: no random number from /dev/urandom ({problem}); tell the administrators"
         ),
-        NotKept::Never => "no quotes are kept here (admission.longest-quote is 0)".to_string(),
-        NotKept::TooMany(most) => format!(
+        QuoteError::Never => "no quotes are kept here (admission.longest-quote is 0)".to_string(),
+        QuoteError::TooMany(most) => format!(
             "{most} quotes of yours are kept already, the most that one user may have; use one, or give one back"
         ),
-        NotKept::Book(error) => book(error),
+        QuoteError::Book(error) => book(error),
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
             (other("other"), other("")),
             (Value::Array(None), Value::Array(Some(3))),
         ];
-        let error = NotKept::Differs {
+        let error = QuoteError::Differs {
             number: "a-b".to_string(),
             differences: (differences.into_iter())
                 .map(|(asked, quoted)| Difference { asked, quoted })

@@ -43,7 +43,7 @@ pub struct QuoteArgs {
     #[arg(long, value_name = "DURATION", conflicts_with = "drop")]
     pub hold: Option<String>,
 
-    /// Give a quote back that is kept
+    /// Give a held quote back
     #[arg(long, value_name = "NUMBER")]
     pub drop: Option<String>,
 

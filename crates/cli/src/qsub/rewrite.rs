@@ -7,7 +7,7 @@
 use super::directives::{Directive, lines, quoted};
 use super::lists::{self, Entry};
 use super::options::{Group, Line, Rest};
-use libra_core::book::kept::Order;
+use libra_core::book::held_quote::Order;
 use libra_core::decision::job::{DeadlineType, Terms};
 use libra_units::duration;
 use libra_wording::errors::no_order;
@@ -62,7 +62,7 @@ fn at(submission: &Submission<'_>, place: Option<usize>) -> String {
     }
 }
 
-/// Key of a kept quote, which is no term.
+/// Key of a held quote, which is no term.
 const QUOTE: &str = "quote";
 
 /// What PBS's own qsub knows behind `-W` (23.06): never taken for a slip of one of ours.

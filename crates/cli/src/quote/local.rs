@@ -3,7 +3,7 @@
 use super::{Answered, Question, hold};
 use crate::args::{Args, System};
 use crate::{Failure, load_config, show, terms};
-use libra_batch::quote::{Quote, kept_text};
+use libra_batch::quote::{Quote, held_text};
 use libra_batch::verdict::{Fault, Verdict};
 use libra_core::decision::job::{Request, Shape};
 use libra_core::decision::refusal::Category;
@@ -29,7 +29,7 @@ fn request(
     }
     let args = &question.quote.terms;
     let has_budget = terms::given(args)?.or(beside).budget.is_some();
-    // What is kept is kept for a budget, with which its job comes.
+    // A quote is held for a budget, with which its job comes.
     if question.quote.hold.is_none() {
         beside.budget.get_or_insert(f64::INFINITY);
     }
@@ -51,9 +51,9 @@ pub fn ask(
     let (request, has_budget) = request(question, &host, notes)?;
     let project = question.quote.project.as_deref();
     let mut quoted = host.quote_over_deadlines(&request, project, has_budget)?;
-    let mut kept = None;
+    let mut held = None;
     if let Some(seconds) = hold(question)? {
-        (quoted.verdict, kept) = host.keep_quote(&request, project, seconds)?;
+        (quoted.verdict, held) = host.hold_quote(&request, project, seconds)?;
     }
     let mut quote = Quote {
         price: quoted.price,
@@ -72,12 +72,12 @@ pub fn ask(
             let words = show::terms(&host, &quoted.judged, &offer);
             quote.text = format!("accepted: {words}");
             quote.say_needs(&|budget| format!("budget={}", credits(budget)));
-            if let Some(kept) = &kept {
-                let use_it = format!("libra run --quote {}", kept.number);
-                let line = kept_text(kept, clock::unix_time(), &use_it);
+            if let Some(held) = &held {
+                let use_it = format!("libra run --quote {}", held.number);
+                let line = held_text(held, clock::unix_time(), &use_it);
                 quote.text += &format!("\n{line}");
             }
-            quote.kept = kept;
+            quote.held = held;
             more.push(("loadfree", offer.loadfree.into()));
             if let Some(reason) = host.unenforced() {
                 warnings.push(format!(

@@ -36,14 +36,14 @@ struct Question<'a> {
     kind: System,
 }
 
-/// For how many seconds it is to be kept, where it is.
+/// For how many seconds it is to be held, if it is.
 fn hold(question: &Question<'_>) -> Result<Option<f64>, Failure> {
     let text = question.quote.hold.as_deref();
     let seconds = text.map(duration::parse).transpose();
     let seconds = seconds.map_err(|error| Failure::Usage(format!("--hold: {error}")))?;
     match seconds {
         Some(seconds) if seconds <= 0.0 => Err(Failure::Usage(
-            "--hold: a quote is kept for more than 0 s".to_string(),
+            "--hold: a quote is held for more than 0 s".to_string(),
         )),
         seconds => Ok(seconds),
     }

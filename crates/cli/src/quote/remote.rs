@@ -5,7 +5,7 @@ use super::{Answered, Question, hold};
 use crate::qsub::find;
 use crate::{Failure, terms};
 use libra_batch::quote::{MARK, Quote, find_dropped};
-use libra_core::book::kept::Order;
+use libra_core::book::held_quote::Order;
 use libra_core::decision::job::DeadlineType;
 use libra_slurm::array::PREFIX;
 use libra_system::clock;

@@ -182,7 +182,7 @@ impl Book {
             submitted: now,
             phase: Phase::Provisional,
             changed: f64::INFINITY,
-            kept_until: None,
+            held_until: None,
             places: places
                 .iter()
                 .map(|place| Place {

@@ -357,7 +357,7 @@ impl Book {
             cput: job.cput(place, self.now),
             walltime: match job.phase {
                 // Its deadline begins when it is submitted.
-                _ if job.kept_until.is_some() => self.start_delay,
+                _ if job.held_until.is_some() => self.start_delay,
                 Phase::Running => self.now - job.submitted,
                 Phase::Provisional | Phase::Bound => {
                     (self.now - job.submitted).max(self.start_delay)

@@ -249,7 +249,7 @@ impl Book {
     pub fn drop_unnamed(&mut self, submitted: f64) -> Vec<u64> {
         let keys: Vec<usize> = (self.jobs.iter().enumerate())
             .filter_map(|(key, job)| Some((key, job.as_ref()?)))
-            .filter(|(_, job)| job.phase == Phase::Provisional && job.kept_until.is_none())
+            .filter(|(_, job)| job.phase == Phase::Provisional && job.held_until.is_none())
             .filter(|(_, job)| job.submitted < submitted)
             .map(|(key, _)| key)
             .collect();
@@ -272,10 +272,10 @@ impl Book {
                 continue;
             };
             let job = self.job(key);
-            let expires = job.kept_until.unwrap_or(job.submitted + self.provisional);
+            let expires = job.held_until.unwrap_or(job.submitted + self.provisional);
             if job.phase == Phase::Provisional && expires <= self.now {
-                match job.kept_until {
-                    Some(_) => log::info!("what was kept under {token} expired"),
+                match job.held_until {
+                    Some(_) => log::info!("the quote held under {token} expired"),
                     None => log::info!("reservation {token} expired without a job id"),
                 }
                 self.remove(key);

@@ -19,8 +19,8 @@
 mod admit;
 mod error;
 pub mod figures;
+pub mod held_quote;
 mod judge;
-pub mod kept;
 mod life;
 mod quote;
 #[cfg(test)]
@@ -125,8 +125,8 @@ struct Job {
     phase: Phase,
     /// When it last got its id, was started or was requeued: older records know nothing of that.
     changed: f64,
-    /// Until when it is kept for a job that is to come; none for a job that was submitted.
-    kept_until: Option<f64>,
+    /// Until when it is held for a job that is to come; none for a job that was submitted.
+    held_until: Option<f64>,
     places: Vec<Place>,
 }
 
@@ -308,9 +308,9 @@ impl Book {
             .map_or(0.0, |node| node.spec.processors)
     }
 
-    /// Are there acceptances that have no id yet, and are not kept for a job to come?
+    /// Are there acceptances that have no id yet, and are not held for a job to come?
     pub fn has_provisional(&self) -> bool {
-        let waits = |job: &Job| job.phase == Phase::Provisional && job.kept_until.is_none();
+        let waits = |job: &Job| job.phase == Phase::Provisional && job.held_until.is_none();
         self.by_token.len() > self.by_id.len()
             && self.waiting.iter().any(|&key| waits(self.job(key)))
     }

@@ -1,8 +1,8 @@
-//! What would become of a request now, with nothing reserved; and shares that are kept for a while for whoever asked.
+//! What would become of a request now, with nothing reserved; and shares that are held for a while for whoever asked.
 //!
 //! Invariants:
 //! - A quote is judged as [`Book::admit_among`] and [`Book::admit_array`] judge, against the book as it stands.
-//! - What is kept counts like a job that has not begun, its deadline counted from whenever it will be submitted: it needs the same
+//! - What is held counts like a job that has not begun, its deadline counted from whenever it will be submitted: it needs the same
 //!   share all the time. Its time over, it is free by itself.
 
 use super::admit::{SCATTERED, array_requests};
@@ -137,22 +137,22 @@ impl Book {
         self.nodes.get(index).is_some_and(|node| node.available)
     }
 
-    /// Acceptances without an id, `count` of them from this token on, are kept until then, whatever
+    /// Acceptances without an id, `count` of them from this token on, are held until then, whatever
     /// [`super::DEFAULT_PROVISIONAL`] or its setting say.
     ///
     /// # Errors
     /// When one of the tokens is unknown.
-    pub fn keep(&mut self, token: u64, count: u32, until: f64) -> Result<(), BookError> {
+    pub fn hold(&mut self, token: u64, count: u32, until: f64) -> Result<(), BookError> {
         let until = check_seconds("until", until)?;
         let keys = self.keys_of_tokens(token, count)?;
         for (key, token) in keys.into_iter().zip(token..) {
-            self.job_mut(key).kept_until = Some(until);
+            self.job_mut(key).held_until = Some(until);
             self.alarms.push(Reverse(Alarm { at: until, token }));
         }
         Ok(())
     }
 
-    /// What was kept is accepted as if it were submitted now, at its price and its places; it waits for its id like any other.
+    /// What was held is accepted as if it were submitted now, at its price and its places; it waits for its id like any other.
     ///
     /// # Errors
     /// When one of the tokens is unknown: its time is over, or it was taken back.
@@ -162,7 +162,7 @@ impl Book {
         let keys = self.keys_of_tokens(token, count)?;
         for (key, token) in keys.into_iter().zip(token..) {
             let job = self.job_mut(key);
-            job.kept_until = None;
+            job.held_until = None;
             job.submitted = now;
             let due = now + job.request.terms.deadline;
             let mut alarms = vec![due];

@@ -24,10 +24,10 @@ fn book(nodes: usize, admission: Admission) -> Book {
 }
 
 #[test]
-fn what_is_kept_needs_the_same_share_all_the_time_and_then_is_free() {
+fn what_is_held_needs_the_same_share_all_the_time_and_then_is_free() {
     let mut book = book(1, Admission::default());
-    let kept = book.admit(&half(), 0.0).expect("fits");
-    book.keep(kept.token, 1, 300.0).expect("known");
+    let held = book.admit(&half(), 0.0).expect("fits");
+    book.hold(held.token, 1, 300.0).expect("known");
     assert!(!book.has_provisional());
     for now in [10.0, 31.0, 100.0, 299.0] {
         book.advance(now);
@@ -37,27 +37,27 @@ fn what_is_kept_needs_the_same_share_all_the_time_and_then_is_free() {
     assert!(book.admit(&half(), 299.0).is_ok());
     assert!(book.admit(&half(), 299.0).is_err());
     book.advance(300.0);
-    assert!(!book.has_token(kept.token));
-    assert!(book.redeem(kept.token, 1, 301.0).is_err());
+    assert!(!book.has_token(held.token));
+    assert!(book.redeem(held.token, 1, 301.0).is_err());
 }
 
 #[test]
 fn what_is_redeemed_is_a_job_that_was_submitted_then() {
     let mut book = book(1, Admission::default());
-    let kept = book.admit(&half(), 0.0).expect("fits");
-    book.keep(kept.token, 1, 300.0).expect("known");
-    book.redeem(kept.token, 1, 250.0).expect("kept");
+    let held = book.admit(&half(), 0.0).expect("fits");
+    book.hold(held.token, 1, 300.0).expect("known");
+    book.redeem(held.token, 1, 250.0).expect("held");
     assert!(book.has_provisional());
-    book.bind(kept.token, "1", 260.0).expect("known");
+    book.bind(held.token, "1", 260.0).expect("known");
     book.started("1", 260.0).expect("known");
     book.advance(400.0);
     let ending = book.ended("1", 400.0).expect("it does not expire");
     assert_eq!(ending.delay, 130.0, "its deadline was at 270");
-    let kept = book.admit(&half(), 400.0).expect("fits");
-    book.keep(kept.token, 1, 700.0).expect("known");
-    book.redeem(kept.token, 1, 450.0).expect("kept");
+    let held = book.admit(&half(), 400.0).expect("fits");
+    book.hold(held.token, 1, 700.0).expect("known");
+    book.redeem(held.token, 1, 450.0).expect("held");
     book.advance(480.0);
-    assert!(!book.has_token(kept.token), "nobody named it");
+    assert!(!book.has_token(held.token), "nobody named it");
 }
 
 fn admission() -> impl Strategy<Value = Admission> {
@@ -194,9 +194,9 @@ proptest! {
         prop_assert_eq!(book.job_count(), jobs);
     }
 
-    /// What is kept and what is sold never need more than a node has, whenever it is used, given back or forgotten.
+    /// What is held and what is sold never need more than a node has, whenever it is used, given back or forgotten.
     #[test]
-    fn what_is_kept_keeps_its_room(
+    fn what_is_held_keeps_its_room(
         steps in prop::collection::vec(
             (request(), 0u8..4, prop_oneof![3 => 0.0..2.0, 1 => 0.0..40.0]),
             1..40,
@@ -204,13 +204,13 @@ proptest! {
         nodes in 1usize..4,
     ) {
         let mut book = book(nodes, Admission::default());
-        let mut quotes = kept::KeptQuotes::new(kept::Limits { longest: 60.0, most: 50 });
-        let mut open: Vec<(String, kept::Wanted)> = Vec::new();
+        let mut quotes = held_quote::HeldQuotes::new(held_quote::Limits { longest: 60.0, most: 50 });
+        let mut open: Vec<(String, held_quote::Wanted)> = Vec::new();
         let mut now = 1e9;
         for (index, (request, what, later)) in steps.into_iter().enumerate() {
             now += later;
             book.advance(now);
-            let wanted = kept::Wanted {
+            let wanted = held_quote::Wanted {
                 user: "ann".to_string(),
                 request,
                 array: None,
@@ -220,9 +220,9 @@ proptest! {
             match (what, open.pop()) {
                 (0, Some((number, wanted))) => {
                     // Expired or not, it is never used twice.
-                    if let Ok(kept) = quotes.redeem(&mut book, &number, &wanted, now) {
+                    if let Ok(held) = quotes.redeem(&mut book, &number, &wanted, now) {
                         prop_assert!(quotes.redeem(&mut book, &number, &wanted, now).is_err());
-                        started = Some(kept.token);
+                        started = Some(held.token);
                     }
                 }
                 (1, Some((number, _))) => {
@@ -236,7 +236,7 @@ proptest! {
                     open.extend(before);
                     if let Ok(admitted) = book.admit(&request, now) {
                         let bits = u128::from(admitted.token);
-                        let kept = kept::Kept {
+                        let held = held_quote::HeldQuote {
                             wanted: wanted.clone(),
                             offer: Offer {
                                 price: admitted.price,
@@ -247,7 +247,7 @@ proptest! {
                             until: now + 60.0,
                             place: String::new(),
                         };
-                        open.push((quotes.keep(&mut book, kept, bits).expect("just admitted"), wanted));
+                        open.push((quotes.hold(&mut book, held, bits).expect("just admitted"), wanted));
                     }
                 }
             }

@@ -299,7 +299,7 @@ impl Book {
                 Some(_) => self.now,
                 None => f64::INFINITY,
             },
-            kept_until: None,
+            held_until: None,
             places,
         });
         self.alarms.push(std::cmp::Reverse(super::Alarm {

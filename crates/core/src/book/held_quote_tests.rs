@@ -17,8 +17,8 @@ fn book() -> Book {
     book
 }
 
-fn quotes() -> KeptQuotes {
-    KeptQuotes::new(Limits {
+fn quotes() -> HeldQuotes {
+    HeldQuotes::new(Limits {
         longest: 600.0,
         most: 2,
     })
@@ -33,10 +33,10 @@ fn wanted(user: &str, deadline: f64) -> Wanted {
     }
 }
 
-fn keep(quotes: &mut KeptQuotes, book: &mut Book, wanted: Wanted, until: f64) -> String {
+fn hold(quotes: &mut HeldQuotes, book: &mut Book, wanted: Wanted, until: f64) -> String {
     let admitted = book.admit(&wanted.request, NOW).expect("room");
     let bits = u128::from(admitted.token);
-    let kept = Kept {
+    let held = HeldQuote {
         offer: Offer {
             price: admitted.price,
             places: admitted.places,
@@ -47,7 +47,7 @@ fn keep(quotes: &mut KeptQuotes, book: &mut Book, wanted: Wanted, until: f64) ->
         until,
         place: String::new(),
     };
-    quotes.keep(book, kept, bits).expect("just accepted")
+    quotes.hold(book, held, bits).expect("just accepted")
 }
 
 #[test]
@@ -78,10 +78,10 @@ fn what_is_asked_is_read() {
 #[test]
 fn it_is_used_exactly_once_by_whom_it_belongs_to_for_what_it_was() {
     let (mut book, mut quotes) = (book(), quotes());
-    let number = keep(&mut quotes, &mut book, wanted("ann", 20.0), NOW + 300.0);
+    let number = hold(&mut quotes, &mut book, wanted("ann", 20.0), NOW + 300.0);
     let mut redeem = |wanted: &Wanted, now: f64| quotes.redeem(&mut book, &number, wanted, now);
     let error = redeem(&wanted("bob", 20.0), NOW).expect_err("not his");
-    assert!(matches!(error, NotKept::Unknown(_)), "{error:?}");
+    assert!(matches!(error, QuoteError::Unknown(_)), "{error:?}");
     let mut other = wanted("ann", 25.0);
     other.request.shape.chunks = 2;
     other.others[0].1 = "other".to_string();
@@ -91,17 +91,17 @@ fn it_is_used_exactly_once_by_whom_it_belongs_to_for_what_it_was() {
         (Value::Chunks(2), Value::Chunks(1)),
         (other_partition("other"), other_partition("shared")),
     ];
-    let differs = NotKept::Differs {
+    let differs = QuoteError::Differs {
         number: number.clone(),
         differences: (differences.into_iter())
             .map(|(asked, quoted)| Difference { asked, quoted })
             .collect(),
     };
     assert_eq!(redeem(&other, NOW), Err(differs));
-    let kept = redeem(&wanted("ann", 20.0), NOW + 299.0).expect("hers");
-    assert_eq!(kept.offer.price, 10.5);
+    let held = redeem(&wanted("ann", 20.0), NOW + 299.0).expect("hers");
+    assert_eq!(held.offer.price, 10.5);
     let error = redeem(&wanted("ann", 20.0), NOW + 299.0).expect_err("used");
-    assert!(matches!(error, NotKept::Unknown(_)), "{error:?}");
+    assert!(matches!(error, QuoteError::Unknown(_)), "{error:?}");
     assert!(book.has_provisional());
     assert_eq!(book.job_count(), 1);
 }
@@ -109,10 +109,10 @@ fn it_is_used_exactly_once_by_whom_it_belongs_to_for_what_it_was() {
 #[test]
 fn expiry_is_told_and_frees_its_share() {
     let (mut book, mut quotes) = (book(), quotes());
-    let number = keep(&mut quotes, &mut book, wanted("ann", 20.0), NOW + 300.0);
+    let number = hold(&mut quotes, &mut book, wanted("ann", 20.0), NOW + 300.0);
     let now = NOW + 360.0;
     let error = quotes.redeem(&mut book, &number, &wanted("ann", 20.0), now);
-    assert_eq!(error, Err(NotKept::Expired { number, ago: 60.0 }));
+    assert_eq!(error, Err(QuoteError::Expired { number, ago: 60.0 }));
     book.advance(now);
     assert_eq!(book.job_count(), 0);
 }
@@ -122,30 +122,30 @@ fn nobody_keeps_more_or_longer_than_the_site_allows() {
     let (mut book, mut quotes) = (book(), quotes());
     assert_eq!(
         quotes.check("ann", 601.0, NOW),
-        Err(NotKept::TooLong(600.0))
+        Err(QuoteError::TooLong(600.0))
     );
     for until in [100.0, 300.0] {
         assert_eq!(quotes.check("ann", until, NOW), Ok(()));
-        keep(&mut quotes, &mut book, wanted("ann", 40.0), NOW + until);
+        hold(&mut quotes, &mut book, wanted("ann", 40.0), NOW + until);
     }
-    assert_eq!(quotes.check("ann", 10.0, NOW), Err(NotKept::TooMany(2)));
+    assert_eq!(quotes.check("ann", 10.0, NOW), Err(QuoteError::TooMany(2)));
     assert_eq!(quotes.check("bob", 10.0, NOW), Ok(()));
     assert_eq!(quotes.check("ann", 10.0, NOW + 101.0), Ok(()));
     quotes.configure(Limits {
         longest: 0.0,
         most: 2,
     });
-    assert_eq!(quotes.check("bob", 10.0, NOW), Err(NotKept::Never));
+    assert_eq!(quotes.check("bob", 10.0, NOW), Err(QuoteError::Never));
 }
 
 #[test]
 fn what_is_given_back_is_free_and_a_closed_node_keeps_it() {
     let (mut book, mut quotes) = (book(), quotes());
-    let number = keep(&mut quotes, &mut book, wanted("ann", 20.0), NOW + 300.0);
+    let number = hold(&mut quotes, &mut book, wanted("ann", 20.0), NOW + 300.0);
     book.set_available("n1", false).expect("a node");
     let closed = quotes.redeem(&mut book, &number, &wanted("ann", 20.0), NOW);
     assert!(
-        matches!(closed, Err(NotKept::NodeGone { .. })),
+        matches!(closed, Err(QuoteError::NodeGone { .. })),
         "{closed:?}"
     );
     assert!(quotes.give_back(&mut book, &number, "bob", NOW).is_err());

@@ -1,4 +1,4 @@
-//! Quotes that are kept for some minutes: what they were for, by their numbers.
+//! Quotes that are held for some minutes: what they were for, by their numbers.
 //!
 //! Invariants:
 //! - A quote belongs to a user, and nobody else can use it or see whether it is there.
@@ -26,7 +26,7 @@ const SECRET_DIGITS: usize = 16;
 pub enum Order {
     /// What would it cost? The job is not queued.
     Ask,
-    /// The same, and keep it for so many seconds.
+    /// The same, and hold it for so many seconds.
     Hold(f64),
     /// Submit it as this quote has it.
     Use(String),
@@ -61,9 +61,9 @@ impl Order {
 /// Not an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoOrder {
-    /// It is to be kept for what is no time.
+    /// It is to be held for what is no time.
     Time(NotADuration),
-    /// It is to be kept for no time at all.
+    /// It is to be held for no time at all.
     NoTime,
     /// Not the number of a quote; shortened.
     Number(String),
@@ -79,7 +79,7 @@ fn checked(number: &str) -> Result<String, NoOrder> {
 
 /// A new number. `until`: Unix time. `bits`: random ones that nobody can guess.
 pub fn new_number(until: f64, bits: u128) -> String {
-    // Rounded down: what is not kept any more has expired by its number as well.
+    // Rounded down: what is not held any more has expired by its number as well.
     let seconds = until.max(0.0).floor() as u64;
     let digits = |value: u128, count: usize| {
         (0..count)
@@ -120,9 +120,9 @@ pub struct Wanted {
     pub others: Vec<(&'static str, String)>,
 }
 
-/// A quote that is kept.
+/// A held quote.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct HeldQuote {
     /// What for.
     pub wanted: Wanted,
     /// What was offered.
@@ -137,7 +137,7 @@ pub struct Kept {
 
 /// Why a quote cannot be had or used.
 #[derive(Debug, Clone, PartialEq)]
-pub enum NotKept {
+pub enum QuoteError {
     /// Not of this user, or not any more.
     Unknown(String),
     /// Its time is over.
@@ -147,7 +147,7 @@ pub enum NotKept {
         /// Seconds.
         ago: f64,
     },
-    /// It was for something else, and is still kept.
+    /// It was for something else, and is still held.
     Differs {
         /// Its number.
         number: String,
@@ -165,57 +165,57 @@ pub enum NotKept {
     TooLong(f64),
     /// The system has no random bits for its number; what it said.
     NoSecret(String),
-    /// The site keeps none.
+    /// The site holds none.
     Never,
-    /// More than the site allows: so many are kept already.
+    /// More than the site allows: so many are held already.
     TooMany(usize),
     /// The book cannot.
     Book(BookError),
 }
 
-impl From<BookError> for NotKept {
-    fn from(error: BookError) -> NotKept {
-        NotKept::Book(error)
+impl From<BookError> for QuoteError {
+    fn from(error: BookError) -> QuoteError {
+        QuoteError::Book(error)
     }
 }
 
 /// What a site allows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Seconds that a quote is kept for at most; 0: none is kept.
+    /// Seconds that a quote is held for at most; 0: none is held.
     pub longest: f64,
     /// Quotes that one user may have at a time.
     pub most: usize,
 }
 
 impl Limits {
-    /// May a user who has so many keep one more for so long?
+    /// May a user who has so many hold one more for so long?
     ///
     /// # Errors
     /// Which limit it is.
-    pub fn check(&self, seconds: f64, has: usize) -> Result<(), NotKept> {
+    pub fn check(&self, seconds: f64, has: usize) -> Result<(), QuoteError> {
         match () {
-            () if self.longest <= 0.0 || self.most == 0 => Err(NotKept::Never),
-            () if seconds > self.longest => Err(NotKept::TooLong(self.longest)),
-            () if has >= self.most => Err(NotKept::TooMany(self.most)),
+            () if self.longest <= 0.0 || self.most == 0 => Err(QuoteError::Never),
+            () if seconds > self.longest => Err(QuoteError::TooLong(self.longest)),
+            () if has >= self.most => Err(QuoteError::TooMany(self.most)),
             () => Ok(()),
         }
     }
 }
 
-/// All that are kept.
+/// All held quotes.
 #[derive(Debug)]
-pub struct KeptQuotes {
+pub struct HeldQuotes {
     limits: Limits,
-    kept: HashMap<String, Kept>,
+    held: HashMap<String, HeldQuote>,
 }
 
-impl KeptQuotes {
+impl HeldQuotes {
     /// None yet.
-    pub fn new(limits: Limits) -> KeptQuotes {
-        KeptQuotes {
+    pub fn new(limits: Limits) -> HeldQuotes {
+        HeldQuotes {
             limits,
-            kept: HashMap::new(),
+            held: HashMap::new(),
         }
     }
 
@@ -225,27 +225,32 @@ impl KeptQuotes {
     }
 
     fn forget_expired(&mut self, now: f64) {
-        self.kept.retain(|_, kept| now < kept.until);
+        self.held.retain(|_, held| now < held.until);
     }
 
-    /// May this user keep one more for so long?
+    /// May this user hold one more for so long?
     ///
     /// # Errors
     /// Why not.
-    pub fn check(&mut self, user: &str, seconds: f64, now: f64) -> Result<(), NotKept> {
+    pub fn check(&mut self, user: &str, seconds: f64, now: f64) -> Result<(), QuoteError> {
         self.forget_expired(now);
-        let has = self.kept.values().filter(|k| k.wanted.user == user).count();
+        let has = self.held.values().filter(|k| k.wanted.user == user).count();
         self.limits.check(seconds, has)
     }
 
     /// Keeps what the book has just accepted under these tokens. Its number, made of these random bits.
     ///
     /// # Errors
-    /// When the book does not have it; nothing is kept then.
-    pub fn keep(&mut self, book: &mut Book, kept: Kept, bits: u128) -> Result<String, NotKept> {
-        let number = new_number(kept.until, bits);
-        book.keep(kept.token, kept.wanted.array.unwrap_or(1), kept.until)?;
-        self.kept.insert(number.clone(), kept);
+    /// When the book does not have it; nothing is held then.
+    pub fn hold(
+        &mut self,
+        book: &mut Book,
+        held: HeldQuote,
+        bits: u128,
+    ) -> Result<String, QuoteError> {
+        let number = new_number(held.until, bits);
+        book.hold(held.token, held.wanted.array.unwrap_or(1), held.until)?;
+        self.held.insert(number.clone(), held);
         Ok(number)
     }
 
@@ -253,10 +258,10 @@ impl KeptQuotes {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn find(&mut self, number: &str, user: &str, now: f64) -> Result<&Kept, NotKept> {
+    pub fn find(&mut self, number: &str, user: &str, now: f64) -> Result<&HeldQuote, QuoteError> {
         self.forget_expired(now);
-        (self.kept.get(number))
-            .filter(|kept| kept.wanted.user == user)
+        (self.held.get(number))
+            .filter(|held| held.wanted.user == user)
             .ok_or_else(|| missing(number, now))
     }
 
@@ -270,40 +275,40 @@ impl KeptQuotes {
         number: &str,
         wanted: &Wanted,
         now: f64,
-    ) -> Result<&Kept, NotKept> {
-        let kept = self.find(number, &wanted.user, now)?;
-        let differences = kept.wanted.differences(wanted);
+    ) -> Result<&HeldQuote, QuoteError> {
+        let held = self.find(number, &wanted.user, now)?;
+        let differences = held.wanted.differences(wanted);
         if !differences.is_empty() {
-            return Err(NotKept::Differs {
+            return Err(QuoteError::Differs {
                 number: number.to_string(),
                 differences,
             });
         }
-        let gone = (kept.offer.places.iter()).find(|place| !book.is_available(place.node));
+        let gone = (held.offer.places.iter()).find(|place| !book.is_available(place.node));
         match gone {
-            Some(place) => Err(NotKept::NodeGone {
+            Some(place) => Err(QuoteError::NodeGone {
                 number: number.to_string(),
                 node: book.node_name(place.node).to_string(),
             }),
-            None => Ok(kept),
+            None => Ok(held),
         }
     }
 
     /// Uses it: its shares are those of a job that is submitted now.
     ///
     /// # Errors
-    /// As [`KeptQuotes::usable`]; it is still kept then.
+    /// As [`HeldQuotes::usable`]; it is still held then.
     pub fn redeem(
         &mut self,
         book: &mut Book,
         number: &str,
         wanted: &Wanted,
         now: f64,
-    ) -> Result<Kept, NotKept> {
-        let kept = self.usable(book, number, wanted, now)?.clone();
-        book.redeem(kept.token, kept.wanted.array.unwrap_or(1), now)?;
-        self.kept.remove(number);
-        Ok(kept)
+    ) -> Result<HeldQuote, QuoteError> {
+        let held = self.usable(book, number, wanted, now)?.clone();
+        book.redeem(held.token, held.wanted.array.unwrap_or(1), now)?;
+        self.held.remove(number);
+        Ok(held)
     }
 
     /// Gives it back.
@@ -316,26 +321,26 @@ impl KeptQuotes {
         number: &str,
         user: &str,
         now: f64,
-    ) -> Result<(), NotKept> {
-        let kept = self.find(number, user, now)?;
-        let (first, count) = (kept.token, kept.wanted.array.unwrap_or(1));
+    ) -> Result<(), QuoteError> {
+        let held = self.find(number, user, now)?;
+        let (first, count) = (held.token, held.wanted.array.unwrap_or(1));
         for token in first..first.saturating_add(u64::from(count)) {
             // One that the book has let go is gone as well.
             let _ = book.cancel_token(token, now);
         }
-        self.kept.remove(number);
+        self.held.remove(number);
         Ok(())
     }
 }
 
 /// Why there is no quote of this number.
-pub fn missing(number: &str, now: f64) -> NotKept {
+pub fn missing(number: &str, now: f64) -> QuoteError {
     match expiry(number) {
-        Some(until) if until <= now => NotKept::Expired {
+        Some(until) if until <= now => QuoteError::Expired {
             number: number.to_string(),
             ago: now - until,
         },
-        _ => NotKept::Unknown(number.to_string()),
+        _ => QuoteError::Unknown(number.to_string()),
     }
 }
 
@@ -450,5 +455,5 @@ impl Value {
 }
 
 #[cfg(test)]
-#[path = "kept_tests.rs"]
+#[path = "held_quote_tests.rs"]
 mod tests;
