@@ -16,7 +16,7 @@ const PATIENCE: f64 = 60.0;
 /// What an input of a megabyte may take beside itself, in MiB.
 const MOST_MEMORY: u64 = 128;
 
-/// The kept inputs of a target with their names, in the order of these.
+/// The corpus of a target with their names, in the order of these.
 fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
     let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus")).join(name);
     let files = std::fs::read_dir(&directory)

@@ -3,7 +3,7 @@
 //! One function per border. It may return when the input is refused, in words that [`refused`] would let a user see; it panics
 //! when an input is taken that does not mean the same once it is written down again, that leaves a value out of its range, that
 //! sells more than there is, or that costs more than [`MOST_SECONDS`]. `fuzz/run` drives them with AFL++; `tests/fuzz.rs`
-//! replays what is kept in `fuzz/corpus`, in every `make test`.
+//! replays `fuzz/corpus`, in every `make test`.
 
 mod admission;
 mod files;

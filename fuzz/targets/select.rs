@@ -33,7 +33,7 @@ pub fn pbs_select(input: &[u8]) {
         nodes,
     };
     for (resources, expected) in [
-        (plain.kept_off(), ("libra_node", "False")),
+        (plain.outside_libra_nodes(), ("libra_node", "False")),
         (plain.best_effort(), ("ncpus", "0")),
         (plain.left_alone(), ("", "")),
     ] {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The C interface as programs see it, against the kept list tests/capi/abi.txt: what is exported, how structures are laid out,
+"""The C interface as programs see it, against the baseline tests/capi/abi.txt: what is exported, how structures are laid out,
 what constants are.
 
 tests/capi/abi.py LIBRARY [PLUGINS]            prints 'ok …' or 'FAILED …', a line each, and exits 1 where something changed
 tests/capi/abi.py --renew LIBRARY [PLUGINS]    writes the list anew
 
-LIBRARY is liblibra.so, PLUGINS the directory that scripts/slurm-plugins makes. Without it the plugins' part is taken as kept. Layouts
+LIBRARY is liblibra.so, PLUGINS the directory that scripts/slurm-plugins makes. Without it the plugins' part is taken from the baseline. Layouts
 are asked of the C compiler; they are those of 64-bit Linux.
 """
 
@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-KEPT = ROOT / "tests/capi/abi.txt"
+BASELINE = ROOT / "tests/capi/abi.txt"
 HEAD = "# What programs that use Libra's C interface rely on; made by tests/capi/abi.py --renew, compared in the step 'capi'."
 MEANT = """If that is meant: what was there and is gone or different breaks programs that were built before, and needs a new soname (SONAME in
 build.rs, soname in scripts/stage and tests/capi/run) and a new minor version; what was added needs neither. Both need a line in
@@ -90,7 +90,7 @@ def main(arguments):
     arguments = arguments[renew:]
     if len(arguments) not in (1, 2):
         raise Problem("usage: tests/capi/abi.py [--renew] LIBRARY [PLUGINS]")
-    kept = [line for line in KEPT.read_text().splitlines() if not line.startswith("#")] if KEPT.exists() else []
+    baseline = [line for line in BASELINE.read_text().splitlines() if not line.startswith("#")] if BASELINE.exists() else []
     functions, structures, constants, initialisers = declarations()
     now = [f"function {function}" for function in sorted(functions)]
     now += measured(structures, constants)
@@ -101,18 +101,18 @@ def main(arguments):
         for name in plugins:
             now += exported(f"{arguments[1]}/{name}", name)
     else:
-        now += [line for line in kept if line.startswith(plugins)]
+        now += [line for line in baseline if line.startswith(plugins)]
     if renew:
-        KEPT.write_text("\n".join([HEAD, *now]) + "\n")
-        print(f"{KEPT.relative_to(ROOT)} has {len(now)} lines now")
+        BASELINE.write_text("\n".join([HEAD, *now]) + "\n")
+        print(f"{BASELINE.relative_to(ROOT)} has {len(now)} lines now")
         return 0
     if now == kept:
-        print(f"ok the C interface is the kept one ({len(now)} lines of tests/capi/abi.txt)")
+        print(f"ok the C interface is the baseline ({len(now)} lines of tests/capi/abi.txt)")
         return 0
-    changes = [line for line in difflib.unified_diff(kept, now, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]
+    changes = [line for line in difflib.unified_diff(baseline, now, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]
     print("\n".join(changes or ["the order of include/libra.h changed, nothing else"]))
     print(MEANT)
-    print("FAILED the C interface is not the kept one (-: tests/capi/abi.txt, +: now)")
+    print("FAILED the C interface is not the baseline (-: tests/capi/abi.txt, +: now)")
     return 1
 
 

@@ -1,4 +1,4 @@
-//! What comes out: compared with what is kept in `tests/data/simulate`, with itself, and by reason.
+//! What comes out: compared with the references in `tests/data/simulate`, with itself, and by reason.
 
 use super::{printed, simulate, text};
 use serde_json::Value;
@@ -7,18 +7,18 @@ use std::io::Read;
 use std::path::Path;
 
 /// Compares with the file of this name. `LIBRA_KEEP=1` writes it anew: look at what changed.
-fn as_kept(name: &str, found: &str) {
+fn as_reference(name: &str, found: &str) {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("tests/data/simulate")
         .join(name);
     if std::env::var_os("LIBRA_KEEP").is_some() {
         fs::write(&path, found).expect("the file");
     }
-    let kept = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
-    for (line, (kept, found)) in kept.lines().zip(found.lines()).enumerate() {
-        assert_eq!(found, kept, "{name}: line {}", line + 1);
+    let reference = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    for (line, (reference, found)) in reference.lines().zip(found.lines()).enumerate() {
+        assert_eq!(found, reference, "{name}: line {}", line + 1);
     }
-    assert_eq!(found.lines().count(), kept.lines().count(), "{name}");
+    assert_eq!(found.lines().count(), reference.lines().count(), "{name}");
 }
 
 fn lines_of_json(text: &str) -> Vec<Value> {
@@ -31,13 +31,13 @@ fn lines_of_json(text: &str) -> Vec<Value> {
 const QUEUES: &str = "fifo,easy,edf";
 const SHARES: &str = "libra,libra-sla,libra-risk,libra-adaptive";
 
-fn measures_and_outcomes_are_as_kept(name: &str, policies: &str) {
+fn measures_and_outcomes_are_as_the_reference(name: &str, policies: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let all = printed(
         directory.path(),
         &["LOG", "--policy", policies, "--format", "json"],
     );
-    as_kept(&format!("{name}.json"), &all);
+    as_reference(&format!("{name}.json"), &all);
     let outcomes = [
         "LOG",
         "--policy",
@@ -52,22 +52,22 @@ fn measures_and_outcomes_are_as_kept(name: &str, policies: &str) {
     ];
     printed(directory.path(), &outcomes);
     let outcomes = fs::read_to_string(directory.path().join("o.csv")).expect("written");
-    as_kept(&format!("{name}.csv"), &outcomes);
+    as_reference(&format!("{name}.csv"), &outcomes);
 }
 
 #[test]
-fn the_queues_are_as_kept() {
-    measures_and_outcomes_are_as_kept("queues", QUEUES);
+fn the_queues_are_as_the_reference() {
+    measures_and_outcomes_are_as_the_reference("queues", QUEUES);
 }
 
 #[test]
-fn the_shares_are_as_kept() {
-    measures_and_outcomes_are_as_kept("shares", SHARES);
+fn the_shares_are_as_the_reference() {
+    measures_and_outcomes_are_as_the_reference("shares", SHARES);
 }
 
 #[test]
-fn aroma_is_as_kept() {
-    measures_and_outcomes_are_as_kept("aroma", "aroma");
+fn aroma_is_as_the_reference() {
+    measures_and_outcomes_are_as_the_reference("aroma", "aroma");
 }
 
 /// The measures can be counted from the outcomes.

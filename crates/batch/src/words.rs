@@ -167,7 +167,7 @@ pub fn signed(lines: &[String]) -> String {
 }
 
 /// Was the deadline met? `took`: seconds from submission to end.
-pub fn kept(sold: &Sold, took: f64) -> String {
+pub fn met_or_missed(sold: &Sold, took: f64) -> String {
     let delay = took - sold.request.terms.deadline;
     if delay <= 0.0 {
         "met its deadline".to_string()
@@ -182,7 +182,7 @@ pub fn kept(sold: &Sold, took: f64) -> String {
 pub fn failed(sold: &Sold, took: f64) -> String {
     match took <= sold.request.terms.deadline {
         true => "failed, in time".to_string(),
-        false => format!("failed, and {}", kept(sold, took)),
+        false => format!("failed, and {}", met_or_missed(sold, took)),
     }
 }
 

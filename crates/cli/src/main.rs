@@ -13,7 +13,7 @@ mod command;
 mod config;
 mod findings;
 mod generate;
-mod kept;
+mod install_state;
 mod metrics;
 mod pbs;
 mod qsub;

@@ -43,11 +43,11 @@ impl Options {
         1..=self.seeds.max(1)
     }
 
-    /// All of these values, or with `quick` the first, the last and those that are `kept`.
-    pub(crate) fn values(&self, all: &[f64], kept: &[f64]) -> Vec<f64> {
+    /// All of these values, or with `quick` the first, the last and the `quick` ones.
+    pub(crate) fn values(&self, all: &[f64], quick: &[f64]) -> Vec<f64> {
         let ends = [all.first(), all.last()];
         let wanted =
-            |value: &f64| !self.quick || ends.contains(&Some(value)) || kept.contains(value);
+            |value: &f64| !self.quick || ends.contains(&Some(value)) || quick.contains(value);
         all.iter().copied().filter(wanted).collect()
     }
 }

@@ -79,8 +79,8 @@ struct Figure {
     parameter: &'static str,
     /// In the unit of the parameter.
     values: &'static [f64],
-    /// Kept in a quick run, besides first and last.
-    kept: &'static [f64],
+    /// Values of a quick run, besides first and last.
+    quick: &'static [f64],
     sides: [(&'static str, Model); 2],
 }
 
@@ -110,7 +110,7 @@ const FIGURES: [Figure; 4] = [
         ids: ["1a", "1b", "1c", "1d"],
         parameter: "arrival delay factor",
         values: &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
-        kept: &[0.2, 0.5],
+        quick: &[0.2, 0.5],
         sides: [
             (EXACT, |arrival_delay_factor| TermsModel {
                 arrival_delay_factor,
@@ -126,7 +126,7 @@ const FIGURES: [Figure; 4] = [
         ids: ["2a", "2b", "2c", "2d"],
         parameter: "deadline high:low ratio",
         values: &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0],
-        kept: &[4.0],
+        quick: &[4.0],
         sides: [
             (EXACT, |deadline_ratio| TermsModel {
                 deadline_ratio,
@@ -142,7 +142,7 @@ const FIGURES: [Figure; 4] = [
         ids: ["3a", "3b", "3c", "3d"],
         parameter: "high-urgency jobs, %",
         values: &TENTHS,
-        kept: &[50.0],
+        quick: &[50.0],
         sides: [
             (EXACT, |percent| TermsModel {
                 high_urgency: percent / 100.0,
@@ -158,7 +158,7 @@ const FIGURES: [Figure; 4] = [
         ids: ["4a", "4b", "4c", "4d"],
         parameter: "inaccuracy of estimates, %",
         values: &TENTHS,
-        kept: &[50.0],
+        quick: &[50.0],
         sides: [
             ("20 % of high urgency", |percent| inaccurate(percent, 0.2)),
             ("80 % of high urgency", |percent| inaccurate(percent, 0.8)),
@@ -187,7 +187,7 @@ pub fn reproduce(
     progress: Progress<'_>,
 ) -> Result<Reproduction, Unfit> {
     let part = Part::last(log, JOBS);
-    let values = FIGURES.map(|figure| options.values(figure.values, figure.kept));
+    let values = FIGURES.map(|figure| options.values(figure.values, figure.quick));
     let settings: Vec<TermsModel> = (FIGURES.iter().zip(&values))
         .flat_map(|(figure, values)| {
             let side =

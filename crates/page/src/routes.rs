@@ -39,7 +39,7 @@ const OLD: Duration = Duration::from_secs(5);
 const MOST_SENT: usize = 200;
 
 /// Something that was asked for, when, and the answer.
-type Kept<T> = Mutex<Option<(Instant, Result<T, Problem>)>>;
+type Cached<T> = Mutex<Option<(Instant, Result<T, Problem>)>>;
 
 /// What handlers share.
 pub struct Site {
@@ -48,9 +48,9 @@ pub struct Site {
     host: String,
     history: Option<PathBuf>,
     programs: Arc<Semaphore>,
-    jobs: Kept<Vec<Job>>,
+    jobs: Cached<Vec<Job>>,
     details: Mutex<BTreeMap<String, (Instant, Detail)>>,
-    cluster: Kept<Cluster>,
+    cluster: Cached<Cluster>,
     /// Forms by their own word, with the job they made; none while that is not known.
     sent: Mutex<VecDeque<(String, Option<String>)>>,
 }
@@ -92,7 +92,7 @@ impl Site {
 
     /// The jobs, at most [`FRESH`] old.
     fn jobs(&self) -> Result<Vec<Job>, Problem> {
-        kept(&self.jobs, || self.system.jobs())
+        cached(&self.jobs, || self.system.jobs())
     }
 
     /// One of the user's jobs, as it was so long ago at most.
@@ -113,7 +113,7 @@ impl Site {
     }
 
     fn cluster(&self) -> Result<Cluster, Problem> {
-        kept(&self.cluster, || self.system.cluster())
+        cached(&self.cluster, || self.system.cluster())
     }
 
     /// Submits it; a refusal comes with the prices of other deadlines, where somebody knows them.
@@ -140,7 +140,10 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn kept<T: Clone>(place: &Kept<T>, ask: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
+fn cached<T: Clone>(
+    place: &Cached<T>,
+    ask: impl FnOnce() -> Result<T, Problem>,
+) -> Result<T, Problem> {
     // Held while it is asked: others wait for the same answer.
     let mut place = locked(place);
     if let Some((at, answer)) = &*place {

@@ -297,7 +297,7 @@ impl Server {
         let resources = match self.without_terms {
             WithoutTerms::Refuse => return Err(Problem::NoTerms.into()),
             WithoutTerms::BestEffort => plain.best_effort(),
-            WithoutTerms::OtherNodes => plain.kept_off(),
+            WithoutTerms::OtherNodes => plain.outside_libra_nodes(),
             WithoutTerms::LeaveAlone => plain.left_alone(),
         };
         let resources = resources.map_err(Problem::Asked)?;

@@ -430,7 +430,7 @@ impl Plain<'_> {
     ///
     /// # Errors
     /// A text for the user.
-    pub fn kept_off(&self) -> Result<Map<String, Value>, NotAsked> {
+    pub fn outside_libra_nodes(&self) -> Result<Map<String, Value>, NotAsked> {
         let mut resources = Map::new();
         match self.select(&mut resources) {
             None => resources.insert("libra_node".to_string(), false.into()),

@@ -18,7 +18,7 @@ fn written(plain: &Plain<'_>) -> String {
 fn refused(select: &str) {
     let all = [
         parse(Some(select), None, None, None, None).err(),
-        plain(select).kept_off().err(),
+        plain(select).outside_libra_nodes().err(),
         plain(select).best_effort().err(),
         plain(select).left_alone().err(),
     ];
@@ -76,7 +76,9 @@ fn parentheses_end_no_chunk() {
     ] {
         refused(select);
     }
-    let kept = plain("1:arch='a)b'+2").kept_off().expect("readable");
+    let kept = plain("1:arch='a)b'+2")
+        .outside_libra_nodes()
+        .expect("readable");
     assert_eq!(
         kept["select"],
         "1:arch='a)b':libra_node=False+2:libra_node=False"

@@ -298,7 +298,7 @@ impl Controller {
             };
             let took = ended - sold.submitted;
             // Slurm's times are whole seconds, cut off.
-            let kept = match (job.cut_short, job.failed) {
+            let result = match (job.cut_short, job.failed) {
                 (true, _) => "was ended before it was done".to_string(),
                 // A task that its node refused looks the same as a program that did not succeed.
                 (false, true) => words::failed(sold, took),
@@ -309,7 +309,7 @@ impl Controller {
             // It is in the book, so this cannot fail.
             let _ = self.book.ended(name, now);
             poll.log.push(format!(
-                "job {name} {kept}: ended after {} of {}, price {}{}",
+                "job {name} {result}: ended after {} of {}, price {}{}",
                 duration::show(took),
                 duration::show(sold.request.terms.deadline),
                 credits(sold.price),

@@ -26,7 +26,7 @@ use libra_system::sqlite;
 use libra_units::money::Money;
 use make::make;
 use place::{Present, give_to_owner, own_directory, own_file, present};
-pub use place::{kept, make_directory};
+pub use place::{make_directory, surviving};
 pub use restore::Brought;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use std::fs;

@@ -94,7 +94,7 @@ pub fn make_directory(directory: &Path, ledger: &Path) -> Result<(), AccountsErr
 }
 
 /// Live states that are there, and how much of each is in no ledger yet: for people, when the ledger is lost.
-pub fn kept(directory: &Path, ledger: &Path) -> Vec<(PathBuf, usize)> {
+pub fn surviving(directory: &Path, ledger: &Path) -> Vec<(PathBuf, usize)> {
     let found = all(directory).unwrap_or_default().into_iter();
     let waiting = |found: Found| {
         let live = Live::connect(&found.path, ledger, Duration::from_secs(1)).ok()?;

@@ -81,12 +81,12 @@ fn never_had(config: &AccountsConfig) -> Result<(), AccountFailure> {
             config.live.display()
         )));
     }
-    match live::kept(&config.live, &config.ledger).first() {
+    match live::surviving(&config.live, &config.ledger).first() {
         None => Ok(()),
-        Some((kept, _)) => Err(AccountFailure::Setup(format!(
+        Some((surviving, _)) => Err(AccountFailure::Setup(format!(
             "{path}: is not there, and there is a live state of a ledger ({}): mount its disk, or bring back a copy with: libra account restore \
              FILE. To begin without it, stop what admits and remove {} first",
-            kept.display(),
+            surviving.display(),
             config.live.display()
         ))),
     }

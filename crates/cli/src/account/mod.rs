@@ -113,10 +113,10 @@ pub fn account(account: &AccountArgs, args: &Args) -> Done {
 
 /// The ledger is not there, or another one.
 fn lost(error: &AccountsError, config: &AccountsConfig) -> Findings {
-    let kept = live::kept(&config.live, &config.ledger);
+    let surviving = live::surviving(&config.live, &config.ledger);
     Findings {
         problems: vec![error.to_string()],
-        notes: (kept.iter())
+        notes: (surviving.iter())
             .map(|(path, waiting)| {
                 format!(
                     "the live state {} is there and knows what accounts have; {waiting} of its entries are in no ledger yet",

@@ -140,12 +140,12 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    tell(&note(args, &kept(&left, &holders, uninstall)))?;
+    tell(&note(args, &remaining_text(&left, &holders, uninstall)))?;
     Ok(ExitCode::from(NOT_DONE))
 }
 
 /// What stays, why, and what to do.
-fn kept(left: &Record, holders: &Holders, uninstall: &PbsUninstallArgs) -> String {
+fn remaining_text(left: &Record, holders: &Holders, uninstall: &PbsUninstallArgs) -> String {
     let mut text = format!("resources that stay: {}", left.resources.join(", "));
     let (active, finished) = (holders.active(), holders.finished());
     if active.is_empty() && finished.is_empty() {

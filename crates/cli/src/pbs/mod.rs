@@ -18,7 +18,7 @@ mod step;
 mod wanted;
 
 use super::args::{Args, PbsCommand, PbsSettings};
-use super::kept::KeptError;
+use super::install_state::InstallStateError;
 use super::{Done, answer};
 use record::Records;
 use server::Pbs;
@@ -48,7 +48,7 @@ pub enum PbsError {
         error: std::io::Error,
     },
     #[error(transparent)]
-    Kept(#[from] KeptError),
+    InstallState(#[from] InstallStateError),
     #[error("{error}\nWhat was done before this stays. {next}")]
     Step {
         error: Box<PbsError>,

@@ -4,7 +4,7 @@
 //! can be continued and undone.
 
 use super::PbsError;
-use crate::kept::Kept;
+use crate::install_state::InstallState;
 use nix::fcntl::Flock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -133,12 +133,12 @@ fn insert(names: &mut Vec<String>, name: &str) {
 }
 
 /// The directory with the records.
-pub struct Records(Kept);
+pub struct Records(InstallState);
 
 impl Records {
     /// The record of a server; nothing is made yet.
     pub fn of(directory: &Path, server: &str) -> Records {
-        Records(Kept::of(directory, server, "pbs"))
+        Records(InstallState::of(directory, server, "pbs"))
     }
 
     /// Where the record is.
@@ -163,8 +163,8 @@ impl Records {
 
     /// Writes the record; an empty one is removed, and the directory with it where that is empty.
     pub fn write(&self, record: &Record) -> Result<(), PbsError> {
-        let kept = !record.is_empty() || record.complete;
-        Ok(self.0.write(kept.then_some(record))?)
+        let written = !record.is_empty() || record.complete;
+        Ok(self.0.write(written.then_some(record))?)
     }
 
     /// Takes away what a run that was killed may have left half made. Needs the lock.
@@ -182,7 +182,7 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kept::KeptError;
+    use crate::install_state::InstallStateError;
 
     fn value(before: Option<&str>, set: &str) -> Entry {
         Entry::Node {
@@ -200,9 +200,9 @@ mod tests {
         let mut record = Record::default();
         record.add(&value(Some("7"), "2"));
         record.add(&value(Some("2"), "1.5"));
-        let kept = &record.nodes["n1"]["libra_share"];
+        let written = &record.nodes["n1"]["libra_share"];
         assert_eq!(
-            (kept.before.as_deref(), kept.set.as_str()),
+            (written.before.as_deref(), written.set.as_str()),
             (Some("7"), "1.5")
         );
         record.add(&Entry::Hook("h".to_string()));
@@ -220,7 +220,7 @@ mod tests {
         let lock = records.lock().expect("free");
         assert!(matches!(
             records.lock(),
-            Err(PbsError::Kept(KeptError::Busy { .. }))
+            Err(PbsError::InstallState(InstallStateError::Busy { .. }))
         ));
         assert_eq!(records.read().expect("nothing there"), None);
         let mut record = Record {

@@ -9,7 +9,7 @@ use super::record::{Changed, Record};
 use super::{NOT_DONE, SlurmError, judge, sources};
 use crate::args::{Args, SlurmInstallArgs};
 use crate::findings::Level;
-use crate::kept::Kept;
+use crate::install_state::InstallState;
 use crate::replace::{replace, rewrite};
 use crate::{Done, Failure, answer, note, tell};
 use serde_json::json;
@@ -110,10 +110,10 @@ pub fn install(install: &SlurmInstallArgs, args: &Args) -> Done {
         return answer(&note(args, "nothing to do"), 0);
     }
     if !install.dry_run {
-        let kept = Kept::of(&settings.state, &site.slurm.cluster(), "slurm");
-        let _lock = kept.lock().map_err(SlurmError::from)?;
-        kept.tidy();
-        carry_out(args, &copies, &edits, &kept)?;
+        let state = InstallState::of(&settings.state, &site.slurm.cluster(), "slurm");
+        let _lock = state.lock().map_err(SlurmError::from)?;
+        state.tidy();
+        carry_out(args, &copies, &edits, &state)?;
     } else {
         for copy in &copies {
             tell(&step(args, &copy.to_string()))?;
@@ -275,8 +275,13 @@ pub fn difference(file: &Path, before: &str, after: &str) -> String {
 }
 
 /// Copies, then writes lines: never a line for a plugin that is not there yet.
-fn carry_out(args: &Args, copies: &[Copy], edits: &[Changed], kept: &Kept) -> Result<(), Failure> {
-    let mut record: Record = kept.read().map_err(SlurmError::from)?.unwrap_or_default();
+fn carry_out(
+    args: &Args,
+    copies: &[Copy],
+    edits: &[Changed],
+    state: &InstallState,
+) -> Result<(), Failure> {
+    let mut record: Record = state.read().map_err(SlurmError::from)?.unwrap_or_default();
     record.version = VERSION.to_string();
     let failed = |file: &Path| {
         let file = file.to_path_buf();
@@ -285,7 +290,7 @@ fn carry_out(args: &Args, copies: &[Copy], edits: &[Changed], kept: &Kept) -> Re
     for copy in copies {
         tell(&step(args, &copy.to_string()))?;
         record.add_plugin(&copy.to);
-        kept.write(Some(&record)).map_err(SlurmError::from)?;
+        state.write(Some(&record)).map_err(SlurmError::from)?;
         let bytes = fs::read(&copy.from).map_err(failed(&copy.from))?;
         replace(&copy.to, &bytes, 0o644).map_err(failed(&copy.to))?;
     }
@@ -300,7 +305,7 @@ fn carry_out(args: &Args, copies: &[Copy], edits: &[Changed], kept: &Kept) -> Re
             replace(copy, before.as_bytes(), mode).map_err(failed(copy))?;
         }
         record.add_change(edit.clone());
-        kept.write(Some(&record)).map_err(SlurmError::from)?;
+        state.write(Some(&record)).map_err(SlurmError::from)?;
         let written = match edit.before {
             Some(_) => rewrite(&edit.file, edit.after.as_bytes()),
             None => replace(&edit.file, edit.after.as_bytes(), 0o644),

@@ -23,7 +23,7 @@ mod uninstall;
 
 use super::Done;
 use super::args::{Args, SlurmCommand};
-use super::kept::KeptError;
+use super::install_state::InstallStateError;
 use std::path::PathBuf;
 
 /// Exit code of a check that found a problem, and of what was not done for a reason that was said.
@@ -42,7 +42,7 @@ pub enum SlurmError {
     #[error("{file}: {why}; write the line by hand, 'libra slurm install --dry-run' shows it")]
     Edit { file: PathBuf, why: String },
     #[error(transparent)]
-    Kept(#[from] KeptError),
+    InstallState(#[from] InstallStateError),
     #[error("{program}: {why}")]
     Build { program: PathBuf, why: String },
 }

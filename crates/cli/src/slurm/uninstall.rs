@@ -9,7 +9,7 @@ use super::record::Record;
 use super::status::queue;
 use super::{NOT_DONE, SlurmError, edit};
 use crate::args::{Args, SlurmUninstallArgs};
-use crate::kept::Kept;
+use crate::install_state::InstallState;
 use crate::replace::rewrite;
 use crate::{Done, Failure, answer, note, tell};
 use libra_slurm::array::PREFIX;
@@ -22,12 +22,12 @@ use std::process::ExitCode;
 
 pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
     let slurm = Slurm::find(&uninstall.settings);
-    let kept = Kept::of(&uninstall.settings.state, &slurm.cluster(), "slurm");
-    let lock = match kept.file().exists() && !uninstall.dry_run {
-        true => Some(kept.lock().map_err(SlurmError::from)?),
+    let state = InstallState::of(&uninstall.settings.state, &slurm.cluster(), "slurm");
+    let lock = match state.file().exists() && !uninstall.dry_run {
+        true => Some(state.lock().map_err(SlurmError::from)?),
         false => None,
     };
-    let record: Record = kept.read().map_err(SlurmError::from)?.unwrap_or_default();
+    let record: Record = state.read().map_err(SlurmError::from)?.unwrap_or_default();
     let plugins = plugins(&slurm, &record);
     let lines = lines(&slurm);
     if plugins.is_empty() && lines.is_empty() && record.is_empty() {
@@ -93,9 +93,9 @@ pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
             remove(copy)?;
         }
     }
-    kept.write::<Record>(None).map_err(SlurmError::from)?;
+    state.write::<Record>(None).map_err(SlurmError::from)?;
     if lock.is_some() {
-        kept.clear();
+        state.clear();
     }
     let text = "uninstalled\nThen:\n    systemctl restart slurmctld     on the controller: it has the plugin loaded until then; jobs run on\n    \
                 systemctl restart slurmd        on every node, when it suits; jobs run on";

@@ -179,10 +179,10 @@ fn soft_yields(claims: &[Claim], capacity: f64, needs: f64, given: &mut [f64]) {
         // Not even all soft shares cover it: some job is late or the node has shrunk.
         return scale(given, capacity / needs);
     }
-    let kept = 1.0 - shortfall / soft;
+    let scale = 1.0 - shortfall / soft;
     for (index, (claim, given)) in claims.iter().zip(given).enumerate() {
         if yields(index, claim) {
-            *given *= kept;
+            *given *= scale;
         }
     }
 }

@@ -81,26 +81,26 @@ fn yielding(parts: &[Part], capacity: f64) -> Option<(f64, usize)> {
     (soft > shortfall).then(|| (1.0 - shortfall / soft, first))
 }
 
-fn yields(index: usize, part: &Part, (kept, first): (f64, usize)) -> bool {
-    kept < 1.0 && !part.is_hard() && index != first
+fn yields(index: usize, part: &Part, (scale, first): (f64, usize)) -> bool {
+    scale < 1.0 && !part.is_hard() && index != first
 }
 
 /// The delay of each part once those that must have yielded.
-fn delay(index: usize, part: &Part, (kept, first): (f64, usize)) -> f64 {
-    if !yields(index, part, (kept, first)) {
+fn delay(index: usize, part: &Part, (scale, first): (f64, usize)) -> f64 {
+    if !yields(index, part, (scale, first)) {
         return part.delay;
     }
-    let share = part.share * kept / part.slots;
+    let share = part.share * scale / part.slots;
     (part.remaining_estimate / share - part.remaining_deadline).max(part.delay)
 }
 
 /// Return of the node with these jobs; none where the soft ones cannot yield enough.
 fn node_return(parts: &[Part], capacity: f64) -> Option<f64> {
-    let kept = yielding(parts, capacity)?;
+    let scale = yielding(parts, capacity)?;
     let returns = parts
         .iter()
         .enumerate()
-        .map(|(index, part)| part.terms.return_with_delay(delay(index, part, kept)));
+        .map(|(index, part)| part.terms.return_with_delay(delay(index, part, scale)));
     Some(returns.sum())
 }
 
@@ -137,11 +137,11 @@ impl Policy for LibraSla {
                 remaining_deadline: terms.deadline,
                 delay: 0.0,
             };
-            let kept = yielding(parts, spec.processors)?;
-            let share_there = if parts[last].is_hard() || kept.1 == last {
+            let scale = yielding(parts, spec.processors)?;
+            let share_there = if parts[last].is_hard() || scale.1 == last {
                 share
             } else {
-                share * kept.0
+                share * scale.0
             };
             Some((node_return(parts, spec.processors)?, share_there))
         };
@@ -197,12 +197,12 @@ impl Policy for LibraSla {
 
     fn accept_delays(&self, spec: &NodeSpec, jobs: &mut [JobOnNode]) {
         let parts: Vec<Part> = jobs.iter().map(|job| Part::of(job, spec.rating)).collect();
-        if let Some(kept) = yielding(&parts, spec.processors) {
+        if let Some(scale) = yielding(&parts, spec.processors) {
             for (index, (job, part)) in jobs.iter_mut().zip(&parts).enumerate() {
-                job.delay = delay(index, part, kept);
-                if yields(index, part, kept) && part.remaining_estimate <= 0.0 {
+                job.delay = delay(index, part, scale);
+                if yields(index, part, scale) && part.remaining_estimate <= 0.0 {
                     // It has outlived its estimate: no delay says what it keeps.
-                    job.held_share = part.share * kept.0 / part.slots;
+                    job.held_share = part.share * scale.0 / part.slots;
                 }
             }
         }

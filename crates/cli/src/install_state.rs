@@ -14,7 +14,7 @@ const LOCK: &str = "lock";
 
 /// Why it cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum KeptError {
+pub enum InstallStateError {
     #[error("{file}: {error}; 'libra {command} install' keeps there what was before, see --state")]
     File {
         file: PathBuf,
@@ -31,16 +31,16 @@ pub enum KeptError {
 }
 
 /// One file and its directory.
-pub struct Kept {
+pub struct InstallState {
     directory: PathBuf,
     file: PathBuf,
     command: &'static str,
 }
 
-impl Kept {
+impl InstallState {
     /// What `libra COMMAND install` keeps of a server or cluster; nothing is made yet.
-    pub fn of(directory: &Path, name: &str, command: &'static str) -> Kept {
-        Kept {
+    pub fn of(directory: &Path, name: &str, command: &'static str) -> InstallState {
+        InstallState {
             directory: directory.to_path_buf(),
             file: directory.join(format!("{name}.json")),
             command,
@@ -52,9 +52,9 @@ impl Kept {
         &self.file
     }
 
-    fn failed(&self, file: &Path) -> impl Fn(std::io::Error) -> KeptError {
+    fn failed(&self, file: &Path) -> impl Fn(std::io::Error) -> InstallStateError {
         let (file, command) = (file.to_path_buf(), self.command);
-        move |error| KeptError::File {
+        move |error| InstallStateError::File {
             file: file.clone(),
             error,
             command,
@@ -62,7 +62,7 @@ impl Kept {
     }
 
     /// Makes the directory and keeps other installations out while the value lives.
-    pub fn lock(&self) -> Result<Flock<File>, KeptError> {
+    pub fn lock(&self) -> Result<Flock<File>, InstallStateError> {
         let failed = self.failed(&self.directory);
         fs::DirBuilder::new()
             .recursive(true)
@@ -75,14 +75,14 @@ impl Kept {
             .mode(0o600)
             .open(self.directory.join(LOCK))
             .map_err(failed)?;
-        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| KeptError::Busy {
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| InstallStateError::Busy {
             directory: self.directory.clone(),
             command: self.command,
         })
     }
 
     /// Reads it; none where nothing is installed.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, KeptError> {
+    pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, InstallStateError> {
         let failed = self.failed(&self.file);
         match fs::read(&self.file) {
             Ok(bytes) => serde_json::from_slice(&bytes)
@@ -94,13 +94,13 @@ impl Kept {
     }
 
     /// Writes it, or removes it where there is nothing to keep.
-    pub fn write<T: Serialize>(&self, kept: Option<&T>) -> Result<(), KeptError> {
-        let written = match kept {
+    pub fn write<T: Serialize>(&self, state: Option<&T>) -> Result<(), InstallStateError> {
+        let written = match state {
             None => match fs::remove_file(&self.file) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
             },
-            Some(kept) => serde_json::to_string_pretty(kept)
+            Some(state) => serde_json::to_string_pretty(state)
                 .map_err(std::io::Error::other)
                 .and_then(|text| replace(&self.file, format!("{text}\n").as_bytes(), 0o600)),
         };
