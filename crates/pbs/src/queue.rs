@@ -245,7 +245,7 @@ impl Server {
         );
         if let Some(payer) = payer {
             if let Err(denied) = self.gate.hold(payer, &sold, now) {
-                self.book.take_off(admitted, count, now);
+                self.book.release(admitted, count, now);
                 return Err(denied);
             }
         }

@@ -78,7 +78,7 @@ impl Server {
         self.quotes.configure(libra_rules::quote_limits(config));
         self.gate.configure(config.pbs.on_fault);
         self.shares_add_up = config.admission.policy == PolicyName::Libra;
-        self.book.count_sold(self.shares_add_up);
+        self.book.reserve_committed_share(self.shares_add_up);
     }
 
     /// Budgets are taken from these accounts from now on.

@@ -153,7 +153,7 @@ impl Controller {
     /// Decides by these rules from now on; other partitions count from the next records on.
     pub fn configure(&mut self, config: &Config) {
         self.book.set_admission(libra_rules::admission(config));
-        self.book.starts_within(config.slurm.start_delay.0);
+        self.book.set_start_latency(config.slurm.start_delay.0);
         self.without_terms = config.slurm.without_terms;
         self.wanted = config.slurm.partitions.clone();
         self.reserve = config.node.reserve;
@@ -316,7 +316,7 @@ impl Controller {
         );
         if let Some(payer) = payer {
             if let Err(denied) = self.gate.hold(payer, &sold, now) {
-                self.book.take_off(admitted, count, now);
+                self.book.release(admitted, count, now);
                 return Err(denied);
             }
             self.unnamed.insert(sold.token, sold.clone());

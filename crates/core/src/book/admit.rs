@@ -95,7 +95,7 @@ impl Book {
         self.scratch = scratch;
         admitted.map_err(|mut refusal| {
             if judged != *request {
-                refusal.later_by(self.start_delay, request.terms.deadline);
+                refusal.later_by(self.start_latency, request.terms.deadline);
             }
             BookError::Refused(refusal)
         })
@@ -189,7 +189,11 @@ impl Book {
                     node: place.node,
                     chunks: place.chunks,
                     share: place.share,
-                    sold: if self.count_sold { place.share } else { 0.0 },
+                    sold: if self.reserve_committed_share {
+                        place.share
+                    } else {
+                        0.0
+                    },
                     deadline_status: DeadlineStatus::OnTrack,
                     cput: 0.0,
                     reported: now,

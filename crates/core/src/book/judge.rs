@@ -207,10 +207,10 @@ impl Book {
     /// A request as it is judged: with the time that passes before it starts taken off its deadline.
     pub(super) fn begun_late(&self, request: &Request) -> Request {
         let mut judged = *request;
-        if self.start_delay > 0.0 && request.terms.check().is_ok() {
+        if self.start_latency > 0.0 && request.terms.check().is_ok() {
             // A deadline below this cannot be met anyway, and prices divide by it.
             let least = (request.terms.estimate / 10.0).clamp(SHORTEST, request.terms.deadline);
-            judged.terms.deadline = (request.terms.deadline - self.start_delay).max(least);
+            judged.terms.deadline = (request.terms.deadline - self.start_latency).max(least);
         }
         judged
     }
@@ -325,7 +325,11 @@ impl Book {
                 return refuse(full);
             }
             place.share = need.share;
-            place.sold = if self.count_sold { need.share } else { 0.0 };
+            place.sold = if self.reserve_committed_share {
+                need.share
+            } else {
+                0.0
+            };
             place.deadline_status = need.deadline_status;
             place.cput = on_node.cput;
             place.reported = self.now;
@@ -357,10 +361,10 @@ impl Book {
             cput: job.cput(place, self.now),
             walltime: match job.phase {
                 // Its deadline begins when it is submitted.
-                _ if job.held_until.is_some() => self.start_delay,
+                _ if job.held_until.is_some() => self.start_latency,
                 Phase::Running => self.now - job.submitted,
                 Phase::Provisional | Phase::Bound => {
-                    (self.now - job.submitted).max(self.start_delay)
+                    (self.now - job.submitted).max(self.start_latency)
                 }
             },
             held_share: place.share,

@@ -12,7 +12,7 @@
 //!   and a reservation that expires change them by themselves, and both wait in `alarms`. A job that
 //!   does not run yet needs more with every second; those in `waiting` are refreshed once a second (see
 //!   [`Book::refresh_waiting_every`]).
-//! - Where the batch system itself counts what was sold (see [`Book::count_sold`]), a job's part in the sum
+//! - Where the batch system itself counts what was sold (see [`Book::reserve_committed_share`]), a job's part in the sum
 //!   never falls below that: what this book accepts, the batch system has room for as well.
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
@@ -76,8 +76,8 @@ pub struct Book {
     /// Seconds after which that is done anew.
     waiting_every: f64,
     scratch: Vec<Placement>,
-    count_sold: bool,
-    start_delay: f64,
+    reserve_committed_share: bool,
+    start_latency: f64,
     /// Ids of jobs that left the book and when, oldest first: older records may still show them.
     left: VecDeque<(String, f64)>,
     /// Acceptances that came to nothing, see [`Book::take_withdrawn`].
@@ -209,8 +209,8 @@ impl Book {
             waiting_refreshed: 0.0,
             waiting_every: life::WAITING_REFRESH,
             scratch: Vec::new(),
-            count_sold: false,
-            start_delay: 0.0,
+            reserve_committed_share: false,
+            start_latency: 0.0,
             left: VecDeque::new(),
             withdrawn: 0,
             now: 0.0,
@@ -270,14 +270,14 @@ impl Book {
     /// From now on the share that a job was sold counts at the least, even when it needs less later: for
     /// a batch system that keeps its own sum of what was sold on each node and would not start a job
     /// that this book takes by its better knowledge.
-    pub fn count_sold(&mut self, count: bool) {
-        self.count_sold = count;
+    pub fn reserve_committed_share(&mut self, count: bool) {
+        self.reserve_committed_share = count;
     }
 
     /// So many seconds the batch system may take to start what was accepted. A job is judged, and holds what it needs, as if
     /// it did nothing for so long; once it runs it needs what is left of it.
-    pub fn starts_within(&mut self, seconds: f64) {
-        self.start_delay = seconds.max(0.0);
+    pub fn set_start_latency(&mut self, seconds: f64) {
+        self.start_latency = seconds.max(0.0);
     }
 
     /// Has it a job of this id?
@@ -353,7 +353,7 @@ impl Book {
     }
 
     /// Processors that were sold on a node, and those it has. Sold is what its jobs were given at their
-    /// acceptance, see [`Book::count_sold`], whatever they need now.
+    /// acceptance, see [`Book::reserve_committed_share`], whatever they need now.
     pub fn sold_on(&self, name: &str) -> Option<(f64, f64)> {
         let index = *self.by_name.get(name)?;
         let sold = (self.details[index].tenants.iter())

@@ -77,7 +77,7 @@ impl Book {
             }
             Err(mut refusal) => {
                 if judged != *request {
-                    refusal.later_by(self.start_delay, request.terms.deadline);
+                    refusal.later_by(self.start_latency, request.terms.deadline);
                 }
                 Err(BookError::Refused(refusal))
             }

@@ -121,10 +121,10 @@ fn filled(
     settings: (usize, bool, f64),
     before: &[(Request, f64, bool)],
 ) -> (Book, f64) {
-    let (nodes, count_sold, delay) = settings;
+    let (nodes, reserve_committed_share, delay) = settings;
     let mut book = book(nodes, admission);
-    book.count_sold(count_sold);
-    book.starts_within(delay);
+    book.reserve_committed_share(reserve_committed_share);
+    book.set_start_latency(delay);
     let mut now = 0.0;
     for (index, (request, later, starts)) in before.iter().enumerate() {
         now += later;

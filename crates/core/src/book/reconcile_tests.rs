@@ -98,7 +98,7 @@ fn a_node_that_is_gone_takes_no_jobs_and_keeps_what_it_has() {
 #[test]
 fn what_was_sold_counts_where_the_batch_system_counts_it() {
     let mut book = book();
-    book.count_sold(true);
+    book.reserve_committed_share(true);
     enter(&mut book, "1", 0.0);
     book.started("1", 0.0).expect("known");
     book.progress("1", None, 9.0, 10.0).expect("known");
@@ -106,7 +106,7 @@ fn what_was_sold_counts_where_the_batch_system_counts_it() {
     assert_eq!(book.committed("n1"), Ok(0.5));
     assert_eq!(book.sold_on("n1"), Some((0.5, 1.0)));
     let mut rebuilt = Book::new(Admission::default(), 30.0);
-    rebuilt.count_sold(true);
+    rebuilt.reserve_committed_share(true);
     assert!(
         rebuilt
             .rebuild(&book.snapshot())

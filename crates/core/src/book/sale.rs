@@ -32,7 +32,7 @@ impl Book {
     }
 
     /// Takes out what was admitted just now and is not sold after all.
-    pub fn take_off(&mut self, admitted: &Admitted, count: u32, now: f64) {
+    pub fn release(&mut self, admitted: &Admitted, count: u32, now: f64) {
         for token in admitted.token..admitted.token + u64::from(count) {
             // None is unknown: all of them were given just now.
             let _ = self.cancel_token(token, now);

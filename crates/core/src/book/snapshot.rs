@@ -88,7 +88,7 @@ pub struct PlaceRecord {
     /// Processor seconds per slot so far.
     #[serde(default)]
     pub cput: f64,
-    /// Share that counts at the least, per slot, see [`Book::count_sold`].
+    /// Share that counts at the least, per slot, see [`Book::reserve_committed_share`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sold: f64,
     /// Seconds after its deadline that were accepted for it there (LibraSLA).
@@ -168,8 +168,8 @@ impl Book {
             return Err(BookError::SnapshotVersion(snapshot.version));
         }
         let mut book = Book::new(self.admission, self.provisional);
-        book.count_sold = self.count_sold;
-        book.start_delay = self.start_delay;
+        book.reserve_committed_share = self.reserve_committed_share;
+        book.start_latency = self.start_latency;
         book.waiting_every = self.waiting_every;
         book.left = self.left.clone();
         book.now = check_seconds("now", snapshot.now)?;
