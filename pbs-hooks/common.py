@@ -99,7 +99,7 @@ def string(value):
 
 
 def resource(resources, name):
-    """None where it is not set, and where PBS does not know it."""
+    """None if it is not set, and where PBS does not know it."""
     try:
         return resources[name]
     except Exception:
@@ -107,7 +107,7 @@ def resource(resources, name):
 
 
 def seconds(duration):
-    """Of what PBS calls a duration; None where there is none."""
+    """Of what PBS calls a duration; None if there is none."""
     return None if duration is None else int(duration)
 
 
@@ -211,6 +211,6 @@ def log_fault(event, fault):
 
 
 def sold_to(job):
-    """The line of what was sold to a job; None where nothing was, or nothing any more."""
+    """The line of what was sold to a job; None if nothing was, or nothing any more."""
     line = string(resource(job.Resource_List, "libra_terms"))
     return None if line == "-" else line

@@ -149,7 +149,7 @@ impl Answer {
         })
     }
 
-    /// Is there room for so many placements? The count is written where there is not.
+    /// Checks that there is room for so many placements. The count is written where there is not.
     pub fn room_for(&self, count: usize) -> Result<(), Fault> {
         if !self.placements.too_small_for(count) {
             return Ok(());

@@ -33,7 +33,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Is this thread inside the callback?
+/// Returns true if this thread is inside the callback.
 pub(super) fn inside_callback() -> bool {
     INSIDE.get()
 }

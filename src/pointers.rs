@@ -265,7 +265,7 @@ impl<T: Structure> OutArray<T> {
         self.stride
     }
 
-    /// Is it wanted, and too small for so many?
+    /// Returns true if it is wanted, and too small for so many.
     pub fn too_small_for(&self, count: usize) -> bool {
         self.capacity > 0 && count > self.capacity
     }

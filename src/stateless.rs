@@ -239,7 +239,7 @@ fn on_node(job: &c::libra_running_job) -> JobOnNode {
 /// Longest processor time or time since submission that is taken, in seconds.
 const LONGEST_USED: f64 = 1e12;
 
-/// Can the job be counted? One expression without branches: this runs for every job of a cluster.
+/// Returns true if the job can be counted. One expression without branches: this runs for every job of a cluster.
 #[inline(always)]
 fn sound(job: &c::libra_running_job) -> bool {
     let within = |value: f64, low: f64, high: f64| (value >= low) & (value <= high);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The papers' log, or none where it is not there.
+/// The papers' log, or None if it is not there.
 fn sdsc() -> Option<Log> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("../shared/traces/SDSC-SP2-1998-4.2-cln.swf.gz");

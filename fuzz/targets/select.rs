@@ -138,7 +138,7 @@ fn once(items: &[(String, String)], select: &str) {
 /// A chunk as PBS reads it: how many, and its resources with their values.
 type ReadChunk = (u32, Vec<(String, String)>);
 
-/// Chunks with their counts and resources, as PBS itself takes a select apart; none where it refuses it. Names of
+/// Chunks with their counts and resources, as PBS itself takes a select apart; None if it refuses it. Names of
 /// resources are in small letters: PBS does not tell large ones from them.
 ///
 /// What PBS does: a plus, or a closing parenthesis and whatever stands behind it, ends a chunk unless it is between quotes, which may

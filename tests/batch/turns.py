@@ -20,7 +20,7 @@ PATIENCE = 7200
 
 
 def attempt(name, how):
-    """The locked file, None where somebody else has it."""
+    """The locked file, None if somebody else has it."""
     DIRECTORY.mkdir(mode=0o755, exist_ok=True)
     file = open(DIRECTORY / name, "a", encoding="ascii")  # pylint: disable=consider-using-with
     try:

@@ -228,13 +228,13 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Does this process run? One that has ended and that its parent has not asked about does not.
+/// Returns true if this process runs. One that has ended and that its parent has not asked about does not.
 pub fn runs(pid: &str) -> bool {
     fs::read_to_string(Path::new("/proc").join(pid).join("stat"))
         .is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// Is every thread of this process stopped by a signal?
+/// Returns true if every thread of this process is stopped by a signal.
 fn is_stopped(pid: u32) -> bool {
     fs::read_dir(format!("/proc/{pid}/task"))
         .expect("a process of ours")

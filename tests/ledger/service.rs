@@ -178,7 +178,7 @@ fn what_is_no_request_is_refused_and_the_service_goes_on() {
     assert_eq!(site.service().try_wait().expect("waits"), None);
 }
 
-/// Has the service closed this connection (POLLHUP, which is told unasked)? What it has sent stays unread.
+/// Returns true if the service has closed this connection (POLLHUP, which is told unasked). What it has sent stays unread.
 fn is_closed(stream: &UnixStream) -> bool {
     let mut asked = [PollFd::new(stream.as_fd(), PollFlags::empty())];
     poll(&mut asked, PollTimeout::ZERO).expect("polled") > 0

@@ -47,7 +47,7 @@ class V2Site(NodeSite):
         (self.directory / "etc/cgroup.conf").write_text("CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\n")
 
     def slurms(self, job):
-        """Slurm's directory of a job; none where there is none."""
+        """Slurm's directory of a job; None if there is none."""
         found = list(TOP.glob(f"system.slice/*slurmstepd.scope/job_{job}"))
         return found[0] if found else None
 

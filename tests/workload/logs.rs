@@ -6,7 +6,7 @@ use libra_workload::swf::Record;
 use libra_workload::terms::{TermsModel, jobs};
 use std::path::Path;
 
-/// A log of the archive, or none where it is not there.
+/// A log of the archive, or None if it is not there.
 fn log(name: &str) -> Option<Log> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("../shared/traces")

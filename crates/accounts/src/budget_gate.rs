@@ -70,18 +70,18 @@ impl BudgetGate {
         self.on_fault = on_fault;
     }
 
-    /// Does the configuration mean other accounts than those that are open?
+    /// Returns true if the configuration means other accounts than those that are open.
     pub fn is_changed(before: &Config, now: &Config) -> bool {
         before.accounts != now.accounts
             || before.admission.estimate_margin != now.admission.estimate_margin
     }
 
-    /// Has the site accounts?
+    /// Returns true if the site has accounts.
     pub fn is_on(&self) -> bool {
         !matches!(self.accounts, Accounts::Off)
     }
 
-    /// Are they out of order? Then opening them again may help.
+    /// Returns true if they are out of order. Then opening them again may help.
     pub fn is_broken(&self) -> bool {
         matches!(self.accounts, Accounts::Broken(_))
     }
@@ -94,7 +94,7 @@ impl BudgetGate {
         }
     }
 
-    /// Who pays, if the budget is covered; none where the site has no accounts. `budget`: credits, may be infinite, then it is what the
+    /// Who pays, if the budget is covered; None if the site has no accounts. `budget`: credits, may be infinite, then it is what the
     /// account has.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl BudgetGate {
         }
     }
 
-    /// Would a hold for this be refused? For questions, which hold nothing.
+    /// Checks that a hold for this would be refused. For questions, which hold nothing.
     ///
     /// # Errors
     /// As [`BudgetGate::hold`] would.

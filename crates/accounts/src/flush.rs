@@ -52,7 +52,7 @@ pub fn flush(live: &Live, ledger: &Ledger) -> Result<usize, AccountsError> {
     Ok(written)
 }
 
-/// Was another live state made of this ledger since, or the ledger replaced by another one?
+/// Returns true if another live state was made of this ledger since, or the ledger was replaced by another one.
 ///
 /// # Errors
 /// When the ledger cannot be read.

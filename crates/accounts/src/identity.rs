@@ -77,7 +77,7 @@ pub fn note_path(ledger: &Path) -> Option<PathBuf> {
     Some(home.with_file_name(name))
 }
 
-/// Which ledger is this host's own; none where nobody noted it yet.
+/// Which ledger is this host's own; None if nobody noted it yet.
 ///
 /// # Errors
 /// When the note is there and cannot be read.

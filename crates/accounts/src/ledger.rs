@@ -253,7 +253,7 @@ impl Ledger {
         }
     }
 
-    /// Is the file that was opened still the one of this name? What is written into a file that was removed is written nowhere.
+    /// Checks that the file that was opened is still the one of this name. What is written into a file that was removed is written nowhere.
     ///
     /// # Errors
     /// [`AccountsError::Ledger`] where it was removed or replaced.
@@ -323,7 +323,7 @@ impl Ledger {
         Ok(true)
     }
 
-    /// When the last movement was, Unix milliseconds; none where there is none.
+    /// When the last movement was, Unix milliseconds; None if there is none.
     ///
     /// # Errors
     /// When the file cannot be read.

@@ -132,7 +132,7 @@ pub enum AccountsError {
 }
 
 impl AccountsError {
-    /// Is it about the account rather than about files: something to tell the user?
+    /// Returns true if it is about the account rather than about files: something to tell the user.
     pub fn is_refusal(&self) -> bool {
         !matches!(
             self,

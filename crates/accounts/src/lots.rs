@@ -28,7 +28,7 @@ pub enum Overdraft {
     Unlimited,
 }
 
-/// What an account can still spend; none where that is unlimited.
+/// What an account can still spend; None if that is unlimited.
 pub fn available(free: &[Free], overdraft: Overdraft) -> Option<Money> {
     let sum: i128 = free.iter().map(|part| i128::from(part.amount.0)).sum();
     match overdraft {
@@ -37,7 +37,7 @@ pub fn available(free: &[Free], overdraft: Overdraft) -> Option<Money> {
     }
 }
 
-/// Takes an amount out of the free money: how much of which lot. None where it is not there.
+/// Takes an amount out of the free money: how much of which lot. None if it is not there.
 ///
 /// `free`: what is valid now, each lot once.
 pub fn spend(free: &[Free], overdraft: Overdraft, amount: Money) -> Option<Vec<(i64, Money)>> {

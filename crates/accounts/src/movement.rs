@@ -105,7 +105,7 @@ fn is_zero(part: &u32) -> bool {
 pub enum Event {
     /// Money moves.
     Movement(Movement),
-    /// An account is made, changed or closed. `overdraft`: micro-credits, none for unlimited.
+    /// An account is made, changed or closed. `overdraft`: micro-credits, None for unlimited.
     Account {
         /// Its number.
         id: i64,
@@ -126,7 +126,7 @@ pub enum Event {
         account: i64,
         /// Who.
         user: String,
-        /// May?
+        /// Whether it may.
         may: bool,
         /// When, Unix milliseconds.
         at: i64,

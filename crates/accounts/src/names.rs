@@ -42,7 +42,7 @@ impl AccountName {
         }
     }
 
-    /// Is it one of the site's two?
+    /// Returns true if it is one of the site's two.
     pub fn is_site(&self) -> bool {
         matches!(self, AccountName::Bank | AccountName::Income)
     }

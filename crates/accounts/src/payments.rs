@@ -43,7 +43,7 @@ pub struct Payments {
     keys: String,
     overrun: Overrun,
     margin: f64,
-    /// Does the policy give every job its share all the time?
+    /// Whether the policy gives every job its share all the time.
     steady: bool,
     /// Holds without a job that are a little later than now, and since when they are known.
     later: HashMap<String, Instant>,
@@ -138,7 +138,7 @@ impl Payments {
         super::flush::flush(&self.live, &self.ledger).map(|_| ())
     }
 
-    /// Was the live state removed or made anew since this was opened? Looks at the disk. Where the ledger cannot be read just now,
+    /// Returns true if the live state was removed or made anew since this was opened. Looks at the disk. Where the ledger cannot be read just now,
     /// the live state is gone on with.
     pub fn is_stale(&self) -> bool {
         !self.live.path.exists() || is_outdated(&self.live, &self.ledger).unwrap_or(false)
@@ -484,7 +484,7 @@ fn amount(sold: &Sold) -> Money {
 }
 
 impl Payer {
-    /// What it lacks for a hold, as [`Payments::hold`] would find; none where it has enough.
+    /// What it lacks for a hold, as [`Payments::hold`] would find; None if it has enough.
     pub fn lacks(&self, sold: &Sold) -> Option<(Money, Money)> {
         let available = self.available?;
         let wanted = amount(sold);
@@ -493,7 +493,7 @@ impl Payer {
 }
 
 impl Payments {
-    /// Is a hold so old that records of `taken` would have its job? One of a clock that was ahead is not kept until that time comes: it is
+    /// Returns true if a hold is so old that records of `taken` would have its job. One of a clock that was ahead is not kept until that time comes: it is
     /// old when it was seen here for as long, or where it is far ahead.
     fn is_old(&mut self, hold: &super::live::OpenHold, taken: f64, now: f64) -> bool {
         let at = hold.at as f64 / 1000.0;

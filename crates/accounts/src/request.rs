@@ -93,7 +93,7 @@ pub enum Request {
         /// Which.
         account: String,
     },
-    /// Is all of it sound?
+    /// Whether all of it is sound.
     Check {},
 }
 
@@ -197,7 +197,7 @@ impl Caller {
         }
     }
 
-    /// May this be asked at all? What is seen of projects is for [`Caller::may_see`].
+    /// Checks that this may be asked at all. What is seen of projects is for [`Caller::may_see`].
     ///
     /// # Errors
     /// When not: who may.
@@ -224,7 +224,7 @@ impl Caller {
         }
     }
 
-    /// May this account be seen? `member`: the caller is a member of it.
+    /// Checks that this account may be seen. `member`: the caller is a member of it.
     ///
     /// # Errors
     /// When not: who may.

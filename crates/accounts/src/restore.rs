@@ -30,7 +30,7 @@ pub struct Restored {
     pub newest: Option<i64>,
     /// Where what was there is now.
     pub aside: Vec<PathBuf>,
-    /// What the live state knew beside it; none where there was no live state.
+    /// What the live state knew beside it; None if there was no live state.
     pub brought: Option<Brought>,
 }
 
@@ -176,7 +176,7 @@ fn another(staged: &Path, restored: &Restored, than: &str) -> AccountsError {
     }
 }
 
-/// Is it a sound copy of this host's ledger, and is the ledger gone?
+/// Tells whether it is a sound copy of this host's ledger, and the ledger is gone.
 fn inspect(
     copy: &Ledger,
     ledger: &Path,

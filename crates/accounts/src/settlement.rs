@@ -45,9 +45,9 @@ pub struct End {
     pub how: HowEnded,
     /// Seconds from submission to end, ≥ 0.
     pub took: f64,
-    /// Processor seconds that each slot used; none where nobody counted.
+    /// Processor seconds that each slot used; None if nobody counted.
     pub used: Option<f64>,
-    /// Seconds of `took` in which it had no processor: before it began, and suspended. None where nobody knows, and where no
+    /// Seconds of `took` in which it had no processor: before it began, and suspended. None if nobody knows, and where no
     /// share is given all the time.
     pub waited: Option<f64>,
     /// It was begun more than once, and nobody knows on whose account: nothing is paid out.

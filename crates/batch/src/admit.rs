@@ -23,7 +23,7 @@ pub trait Nodes {
     /// What the batch system itself has against a job.
     type Own;
 
-    /// Would they take this? Changes nothing.
+    /// Checks that they would take this. Changes nothing.
     ///
     /// # Errors
     /// Why not.
@@ -36,7 +36,7 @@ pub trait Nodes {
     fn take(&mut self, request: &Request) -> Result<Self::Taken, NotTaken<Self::Own>>;
 }
 
-/// What was taken, and who pays for it; none where the site has no accounts.
+/// What was taken, and who pays for it; None if the site has no accounts.
 pub type Paid<T> = (Option<Payer>, T);
 
 /// The answer to a request. `payer`: what accounts say, see [`libra_accounts::budget_gate::BudgetGate::payer`].
@@ -122,7 +122,7 @@ fn available(payer: &Option<Payer>) -> Option<f64> {
     Some(payer.as_ref()?.available?.credits())
 }
 
-/// A request of an unlimited budget with what its account has; none where that is the same.
+/// A request of an unlimited budget with what its account has; None if that is the same.
 fn covered(payer: &Option<Payer>, request: &Request) -> Option<Request> {
     let available = available(payer).filter(|_| request.terms.budget == f64::INFINITY)?;
     Some(with_budget(request, coverable(available)))

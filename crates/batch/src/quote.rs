@@ -81,7 +81,7 @@ impl OtherOffer {
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Quote {
-    /// Would it be accepted?
+    /// Whether it would be accepted.
     pub accepted: bool,
     /// Credits; of a refused one, what it would cost if the budget were no matter.
     pub price: f64,
@@ -101,7 +101,7 @@ pub struct Quote {
     pub estimate: f64,
     /// See there.
     pub deadline: f64,
-    /// Credits; none for no limit, or where none was given.
+    /// Credits; None for no limit, or where none was given.
     pub budget: Option<f64>,
     /// Credits: where no budget was given, the smallest one that would do.
     pub needs: Option<f64>,
@@ -258,7 +258,7 @@ impl Quote {
         format!("{MARK}{answer}")
     }
 
-    /// The answer in what a batch system's command has printed; none where there is none in it.
+    /// The answer in what a batch system's command has printed; None if there is none in it.
     pub fn find(said: &str) -> Option<Quote> {
         read(&marked(said)?)
     }

@@ -105,7 +105,7 @@ impl<T, P> Verdict<T, P> {
 }
 
 impl<T, P: Problem> Verdict<T, P> {
-    /// What kind of a reason it is not taken for; none where it is.
+    /// What kind of a reason it is not taken for; None if it is.
     pub fn category(&self) -> Option<Category> {
         match self {
             Verdict::Accepted(_) | Verdict::Conditional { .. } => None,

@@ -36,7 +36,7 @@ impl Written {
     }
 }
 
-/// How a counter-offer is written to be submitted; none where it cannot be asked for.
+/// How a counter-offer is written to be submitted; None if it cannot be asked for.
 pub type WriteOffer<'a> = &'a dyn Fn(&CounterOffer) -> Option<Written>;
 
 /// What was sold. `price`: for all jobs of an array. `pinned`: will it run on just these nodes?
@@ -166,7 +166,7 @@ pub fn signed(lines: &[String]) -> String {
     lines.join("\n")
 }
 
-/// Was the deadline met? `took`: seconds from submission to end.
+/// Tells whether the deadline was met. `took`: seconds from submission to end.
 pub fn met_or_missed(sold: &Sold, took: f64) -> String {
     let delay = took - sold.request.terms.deadline;
     if delay <= 0.0 {

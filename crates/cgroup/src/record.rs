@@ -52,7 +52,7 @@ pub struct GroupRecord {
     pub capacity: f64,
     /// The cpu directory first.
     pub directories: Vec<DirectoryRecord>,
-    /// Another made them, and removes them: none where they were made here.
+    /// Another made them, and removes them: None if they were made here.
     #[serde(rename = "borrowed", default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<Adopted>,
 }

@@ -40,7 +40,7 @@ pub fn cancel(cancel: &CancelArgs, args: &Args) -> Done {
     }
 }
 
-/// Is the unknown job one that 'libra status' still shows?
+/// Returns true if the unknown job is one that 'libra status' still shows.
 fn has_ended(host: &Host, error: &HostError) -> bool {
     let HostError::UnknownJob(id) = error else {
         return false;

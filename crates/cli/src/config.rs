@@ -112,7 +112,7 @@ fn why(config: &Config, reason: &str) -> String {
     reason.to_string()
 }
 
-/// Can the registry be where it is to be?
+/// Tells whether the registry can be where it is to be.
 fn registry_warnings(origin: &str, config: &Config) -> Result<Vec<String>, ConfigError> {
     let directory = match config.registry.directory.as_str() {
         "auto" => match Registry::default_directory() {

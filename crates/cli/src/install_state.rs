@@ -81,7 +81,7 @@ impl InstallState {
         })
     }
 
-    /// Reads it; none where nothing is installed.
+    /// Reads it; None if nothing is installed.
     pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, InstallStateError> {
         let failed = self.failed(&self.file);
         match fs::read(&self.file) {

@@ -87,7 +87,7 @@ fn frame(text: &str, width: usize, first: bool) -> String {
     frame
 }
 
-/// Can block characters and such be shown?
+/// Returns true if block characters and such can be shown.
 pub fn utf8() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()

@@ -19,9 +19,9 @@ const COMMAND_ENOUGH: usize = 12;
 
 /// What the output has room for.
 pub struct Room {
-    /// Characters a line; none where nothing is to be cut.
+    /// Characters a line; None if nothing is to be cut.
     pub width: Option<usize>,
-    /// Lines; none where all are to be shown, in order of submission.
+    /// Lines; None if all are to be shown, in order of submission.
     pub lines: Option<usize>,
     /// More than ASCII can be shown.
     pub utf8: bool,
@@ -181,9 +181,9 @@ struct Layout {
     /// Zero where it is left out.
     used: usize,
     left: usize,
-    /// None where the column is left out, zero where it has no bar.
+    /// None if the column is left out, zero where it has no bar.
     bar: Option<usize>,
-    /// None where nothing is to be cut.
+    /// None if nothing is to be cut.
     command: Option<usize>,
 }
 

@@ -87,7 +87,7 @@ fn processors_in(entry: &str) -> Option<&str> {
     (key.trim().eq_ignore_ascii_case("processors")).then(|| value.trim())
 }
 
-/// The rest of a list; none where there was nothing else in it.
+/// The rest of a list; None if there was nothing else in it.
 fn without_processors(list: &str) -> Option<String> {
     let rest = list
         .split(',')

@@ -125,7 +125,7 @@ fn user() -> String {
 }
 
 /// This program and the user's directories.
-/// Where the site keeps what became of jobs; none where it does not.
+/// Where the site keeps what became of jobs; None if it does not.
 fn history(web: &WebArgs, args: &Args, kind: Kind) -> Option<PathBuf> {
     let configured = || {
         // A configuration that cannot be read is said by whatever the page runs.

@@ -200,7 +200,7 @@ pub struct AgentConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct AccountsConfig {
-    /// Are budgets taken from accounts?
+    /// Whether budgets are taken from accounts.
     pub mode: AccountsMode,
     /// The durable history.
     pub ledger: PathBuf,
@@ -214,7 +214,7 @@ pub struct AccountsConfig {
     pub overrun: Overrun,
 }
 
-/// Are there accounts?
+/// Whether there are accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccountsMode {

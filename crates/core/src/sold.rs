@@ -32,7 +32,7 @@ pub struct Sold {
     pub price: f64,
     /// Subjobs; 1 for a job that is no array.
     pub count: u32,
-    /// The account that pays, as `user:alice`; none where the site has no accounts.
+    /// The account that pays, as `user:alice`; None if the site has no accounts.
     pub payer: Option<String>,
     /// Where, in the order of the plan.
     pub places: Vec<SoldPlace>,
@@ -194,7 +194,7 @@ impl Sold {
         Ok(sold)
     }
 
-    /// Is it a line of a Libra that writes them in another way?
+    /// Returns true if it is a line of a Libra that writes them in another way.
     pub fn is_of_another_version(line: &str) -> bool {
         let version = line
             .split(':')
@@ -252,7 +252,7 @@ fn place(text: &str) -> Result<SoldPlace, NotSold> {
     })
 }
 
-/// Is it a name that the batch systems' formats leave as it is?
+/// Returns true if it is a name that the batch systems' formats leave as it is.
 fn is_plain(name: &str) -> bool {
     let special = |c: char| c.is_control() || c.is_whitespace() || ",\"'".contains(c);
     !name.is_empty() && !name.contains(special)

@@ -12,7 +12,7 @@ pub struct Curve {
     pub name: &'static str,
     /// Its colour, dash and marker in every plot of the paper, 0 to 7.
     pub style: usize,
-    /// A value for each of the panel's, over the seeds; none where no run has it.
+    /// A value for each of the panel's, over the seeds; None if no run has it.
     pub points: Vec<Option<Spread>>,
 }
 

@@ -66,7 +66,7 @@ impl Tested {
         }
     }
 
-    /// Is the first more than the second by an amount that is `wanted`? A point for each pair.
+    /// Returns true if the first is more than the second by an amount that is `wanted`. A point for each pair.
     pub fn differences(
         what: &str,
         pairs: impl IntoIterator<Item = (f64, f64)>,
@@ -91,7 +91,7 @@ impl Tested {
         }
     }
 
-    /// Does a curve rise (or fall)? A point for each step: it may go the other way by no more than
+    /// Tells whether a curve rises (or falls). A point for each step: it may go the other way by no more than
     /// `noise`, in the unit of the values. No step counts where the whole curve does not go that
     /// way.
     pub fn trend(what: &str, values: &[f64], direction: Direction, noise: f64) -> Tested {

@@ -191,7 +191,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// A measure over the seeds; none where no run has it.
+/// A measure over the seeds; None if no run has it.
 pub fn spread(runs: &[Run], measure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
     Spread::of(runs.iter().filter_map(measure))
 }

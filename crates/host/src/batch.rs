@@ -71,7 +71,7 @@ fn check_id(id: &str) -> Result<(), HostError> {
 
 impl Host {
     /// Makes the cgroup of a job that is about to begin here, and writes it into the registry: with its share as accepted, or
-    /// with what is left beside what others were promised. Returns why its share is not enforced; none where it is.
+    /// with what is left beside what others were promised. Returns why its share is not enforced; None if it is.
     ///
     /// # Errors
     /// When a value is out of range, more is claimed than the host has ([`HostError::NoRoom`], counted; nothing is written), the id

@@ -346,7 +346,7 @@ impl<'a> ControlLoop<'a> {
         Ok(true)
     }
 
-    /// Does this process still lead? One that stands in for a stopped leader steps back when that
+    /// Returns true if this process still leads. One that stands in for a stopped leader steps back when that
     /// one goes on.
     pub fn still_leads(&self) -> bool {
         self.host.registry.still_leads(&self.leadership)

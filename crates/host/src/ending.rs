@@ -22,7 +22,7 @@ const MOST_ENDED: usize = 1000;
 pub(super) struct Over {
     /// Processor seconds used, all slots.
     pub used: f64,
-    /// How its first process ended; none where its end was found out afterwards.
+    /// How its first process ended; None if its end was found out afterwards.
     pub exit: Option<Exit>,
     /// When, seconds since boot.
     pub at: f64,
@@ -48,7 +48,7 @@ pub(super) fn signal_job(
 }
 
 impl Host {
-    /// Is this job over, with nobody left to say so?
+    /// Returns true if this job is over, with nobody left to say so.
     pub(super) fn is_abandoned(&self, entry: &Entry, group: Option<&Group>) -> bool {
         if entry.boot != self.boot {
             return true;

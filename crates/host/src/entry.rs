@@ -36,7 +36,7 @@ impl Exit {
         }
     }
 
-    /// Did it end by a signal or with an exit code other than 0?
+    /// Returns true if it ended by a signal or with an exit code other than 0.
     pub fn has_failed(&self) -> bool {
         self.signal.is_some() || self.code.is_some_and(|code| code != 0)
     }
@@ -93,7 +93,7 @@ impl Process {
         Ok(parse())
     }
 
-    /// Has it been stopped (SIGSTOP, Ctrl-Z)?
+    /// Returns true if it has been stopped (SIGSTOP, Ctrl-Z).
     pub fn is_stopped(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         let state = stat
@@ -107,7 +107,7 @@ impl Process {
         Process::find(std::process::id() as i32)
     }
 
-    /// Does it run still? Where that cannot be found out (too many open files), it is taken to: a
+    /// Returns true if it still runs. Where that cannot be found out (too many open files), it is taken to: a
     /// job that runs must not be ended for our own troubles.
     pub fn is_alive(&self) -> bool {
         Process::read(self.pid).map_or(true, |found| found == Some(*self))
@@ -224,7 +224,7 @@ pub struct Entry {
     pub delay: f64,
     /// Credits.
     pub price: f64,
-    /// The account that pays; none where nobody does here.
+    /// The account that pays; None if nobody does here.
     #[serde(default)]
     pub payer: Option<String>,
     /// Share per slot that was sold, in processors.
@@ -240,11 +240,11 @@ pub struct Entry {
     pub begun: Option<f64>,
     /// Seconds since boot.
     pub started: Option<f64>,
-    /// Who watches over it; none where a batch system does.
+    /// Who watches over it; None if a batch system does.
     pub supervisor: Option<Process>,
     /// Its first process.
     pub leader: Option<Process>,
-    /// Its cgroup, made here, or adopted from its batch system; none where nothing is enforced.
+    /// Its cgroup, made here, or adopted from its batch system; None if nothing is enforced.
     pub group: Option<GroupRecord>,
     /// Its cgroup is about to be made; whoever finds the entry so looks whether it was.
     #[serde(default)]
@@ -276,7 +276,7 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Can it be what was written here? A number of a damaged file that is out of its range would get into the shares of all jobs.
+    /// Checks that it can be what was written here. A number of a damaged file that is out of its range would get into the shares of all jobs.
     fn check(&self) -> Result<(), String> {
         let problem = |what: &str| Err(format!("its '{what}' is out of range"));
         self.request
@@ -337,14 +337,14 @@ impl Entry {
         self.submitted + self.request.terms.deadline
     }
 
-    /// Is that the same run of the same job? A batch system may give an id again.
+    /// Returns true if that is the same run of the same job. A batch system may give an id again.
     pub fn is_same(&self, other: &Entry) -> bool {
         self.id == other.id
             && self.boot == other.boot
             && (self.submitted - other.submitted).abs() < 1e-3
     }
 
-    /// How it ended; none while it has not. Of an entry of any age: it is told by what has been written ever since.
+    /// How it ended; None while it has not. Of an entry of any age: it is told by what has been written ever since.
     pub fn conclusion(&self) -> Option<Conclusion> {
         let ending = self.ending.as_ref()?;
         Some(match (ending.exit_code, ending.signal) {
@@ -357,7 +357,7 @@ impl Entry {
         })
     }
 
-    /// Did it end by its deadline, however it ended? None while it has not.
+    /// Returns true if it ended by its deadline, however it ended. None while it has not.
     pub fn in_time(&self) -> Option<bool> {
         Some(self.ending.as_ref()?.at <= self.due())
     }

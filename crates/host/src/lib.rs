@@ -176,7 +176,7 @@ impl Host {
         &self.registry
     }
 
-    /// Why shares are not enforced here; none where they are.
+    /// Why shares are not enforced here; None if they are.
     pub fn unenforced(&self) -> Option<&str> {
         match &self.enforcement {
             Enforcement::Active(_) => None,

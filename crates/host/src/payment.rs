@@ -101,7 +101,7 @@ impl Asked {
 }
 
 impl Host {
-    /// Has the site accounts?
+    /// Returns true if the site has accounts.
     pub(super) fn has_accounts(&self) -> bool {
         self.config.accounts.mode != AccountsMode::Off
     }
@@ -136,7 +136,7 @@ impl Host {
         })
     }
 
-    /// As [`Host::open_gate`], under the registry's lock: none where it has just failed. What is not settled then is found again by the
+    /// As [`Host::open_gate`], under the registry's lock: None if it has just failed. What is not settled then is found again by the
     /// next comparison ([`compare`]).
     fn open_gate_at_once(&self) -> Option<BudgetGate> {
         let failed = *(self.accounts_failed.lock()).unwrap_or_else(PoisonError::into_inner);

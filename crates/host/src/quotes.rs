@@ -35,7 +35,7 @@ impl Entry {
 }
 
 impl Host {
-    /// May this user hold one more quote for so many seconds?
+    /// Checks that this user may hold one more quote for so many seconds.
     fn may_hold(&self, entries: &[Entry], seconds: f64, now: f64) -> Result<(), QuoteError> {
         let user = nix::unistd::getuid().as_raw();
         let has = (entries.iter().filter(|entry| entry.is_quote_of(user, now))).count();

@@ -258,7 +258,7 @@ impl Registry {
             .is_some_and(|leader| leader.is_stopped())
     }
 
-    /// Does this leadership still stand? One who stands in steps back when the leader goes on.
+    /// Returns true if this leadership still stands. One who stands in steps back when the leader goes on.
     pub fn still_leads(&self, leadership: &Leadership) -> bool {
         !leadership.stands_in || self.leader_is_stopped()
     }
@@ -353,7 +353,7 @@ impl Registry {
         remove_file(&self.ended_directory().join(Registry::file_name(id)))
     }
 
-    /// Reads one job, live or ended; none where there is no such file. Its command line is the program alone.
+    /// Reads one job, live or ended; None if there is no such file. Its command line is the program alone.
     ///
     /// # Errors
     /// When the file cannot be read or is not a job.

@@ -59,7 +59,7 @@ impl Host {
 }
 
 impl Host {
-    /// Does somebody share out processors by the registry in this directory? An agent, or a `libra run` of more than a moment,
+    /// Returns true if somebody shares out processors by the registry in this directory. An agent, or a `libra run` of more than a moment,
     /// has led there; or a job holds a share.
     fn is_in_use(&self, directory: &Path) -> bool {
         let live = || Registry::open(directory).and_then(|registry| registry.live());

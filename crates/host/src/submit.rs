@@ -57,11 +57,11 @@ pub struct Quoted {
 pub struct Accepted {
     /// Its entry in the registry.
     pub entry: Entry,
-    /// Its cgroup; none where nothing is enforced.
+    /// Its cgroup; None if nothing is enforced.
     pub group: Option<Group>,
     /// What it gets.
     pub terms: Terms,
-    /// Why its share is not enforced; none where it is.
+    /// Why its share is not enforced; None if it is.
     pub unenforced: Option<String>,
 }
 
@@ -225,7 +225,7 @@ impl Host {
         }
     }
 
-    /// Does the site's policy let jobs be late?
+    /// Returns true if the site's policy lets jobs be late.
     pub(super) fn accepts_delays(&self) -> bool {
         libra_rules::admission(&self.config).policy.accepts_delays()
     }
@@ -378,7 +378,7 @@ impl Host {
         })
     }
 
-    /// Is there a cgroup by the name that this job's would have?
+    /// Returns true if there is a cgroup by the name that this job's would have.
     fn has_group(&self, id: &str) -> bool {
         self.enforcer().is_some_and(|enforcer| {
             let name = group_name(id);

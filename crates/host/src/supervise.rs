@@ -248,7 +248,7 @@ impl Host {
 }
 
 impl Host {
-    /// One round of the control loop, where this process leads or may lead. None where another does.
+    /// One round of the control loop, where this process leads or may lead. None if another does.
     ///
     /// # Errors
     /// When the registry fails.

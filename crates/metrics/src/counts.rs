@@ -260,7 +260,7 @@ impl Counts {
         self.ended[outcome as usize]
     }
 
-    /// Was anything counted?
+    /// Returns true if anything was counted.
     pub fn is_empty(&self) -> bool {
         *self == Counts::EMPTY
     }

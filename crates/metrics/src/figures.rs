@@ -12,9 +12,9 @@ const MOST_ABOUT_NODES: usize = 40 * 1024;
 pub struct HostFigures {
     /// Processors that jobs may share.
     pub processors: f64,
-    /// Does the kernel hold jobs to their shares?
+    /// Whether the kernel holds jobs to their shares.
     pub enforced: bool,
-    /// What is known of the jobs; none while another process runs the control loop.
+    /// What is known of the jobs; None while another process runs the control loop.
     pub jobs: Option<HostJobs>,
     /// Limits that somebody else had changed.
     pub drifts: u64,
@@ -26,7 +26,7 @@ pub struct HostFigures {
     pub failed: u64,
     /// Seconds in which jobs could have run and had used up their shares, summed over processors.
     pub throttled: f64,
-    /// Prices of jobs of `libra run` held back on accounts: how many, and credits; none where accounts are off.
+    /// Prices of jobs of `libra run` held back on accounts: how many, and credits; None if accounts are off.
     pub held: Option<(u64, f64)>,
 }
 

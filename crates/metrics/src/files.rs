@@ -82,14 +82,14 @@ impl Files {
         }
     }
 
-    /// Is there somewhere to write to, and is it time to?
+    /// Returns true if there is somewhere to write to, and it is time to.
     pub fn is_due(&self, now: f64) -> bool {
         let age = self.written.map(|written| now - written);
         // A clock that was set back is no reason to wait.
         self.directory.is_some() && age.is_none_or(|age| age >= self.interval || age < 0.0)
     }
 
-    /// Has it written anything to where it is to?
+    /// Returns true if it has written anything to where it is to.
     pub fn has_written(&self) -> bool {
         self.written.is_some()
     }
@@ -133,7 +133,7 @@ impl Files {
     }
 }
 
-/// Reads a record; none where there is none.
+/// Reads a record; None if there is none.
 ///
 /// # Errors
 /// When it cannot be read, with its path.
@@ -147,7 +147,7 @@ pub fn read_record(path: &Path, system: System) -> Result<Option<Record>, String
     Ok(Some(record))
 }
 
-/// Reads a plain file of at most 1 MiB, and follows no link; none where there is none.
+/// Reads a plain file of at most 1 MiB, and follows no link; None if there is none.
 ///
 /// # Errors
 /// When it cannot be read, or is no such file.

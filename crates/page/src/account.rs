@@ -130,7 +130,7 @@ fn statement(line: &str) -> Option<Month> {
     })
 }
 
-/// The months before and after one such as `2026-11`; none for what is no month.
+/// The months before and after one such as `2026-11`; None for what is no month.
 pub fn neighbours(month: &str) -> Option<(String, String)> {
     let (year, number) = month.split_once('-')?;
     if year.len() != 4 || number.len() != 2 {

@@ -44,7 +44,7 @@ struct Session {
 
 #[derive(Default)]
 struct Open {
-    /// The one that may be used next; none when it was.
+    /// The one that may be used next; None when it was.
     token: Option<String>,
     sessions: Vec<Session>,
     used: Option<Instant>,
@@ -134,7 +134,7 @@ impl Guard {
         found
     }
 
-    /// Is this one of the names of this page? Any port: a forwarded one has another number.
+    /// Returns true if this is one of the names of this page. Any port: a forwarded one has another number.
     fn is_own_host(&self, headers: &HeaderMap) -> bool {
         let Some(host) = only(headers, &header::HOST) else {
             return false;
@@ -163,7 +163,7 @@ fn port_is_number(text: &str) -> bool {
 
 const COOKIE: &str = "libra";
 
-/// The one value of a header; none where it is missing or there twice.
+/// The one value of a header; None if it is missing or there twice.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -172,7 +172,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     }
 }
 
-/// Was it sent by a page of this origin? Browsers say so with every POST.
+/// Returns true if it was sent by a page of this origin. Browsers say so with every POST.
 fn is_own_origin(headers: &HeaderMap) -> bool {
     let (Some(origin), Some(host)) = (only(headers, &header::ORIGIN), only(headers, &header::HOST))
     else {

@@ -48,7 +48,7 @@ pub struct History {
 }
 
 impl History {
-    /// Reads a file; none where there is none, or it is something else.
+    /// Reads a file; None if there is none, or it is something else.
     pub fn read(file: &Path) -> Option<History> {
         let mut text = String::new();
         File::open(file)

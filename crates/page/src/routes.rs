@@ -51,7 +51,7 @@ pub struct Site {
     jobs: Cached<Vec<Job>>,
     details: Mutex<BTreeMap<String, (Instant, Detail)>>,
     cluster: Cached<Cluster>,
-    /// Forms by their own word, with the job they made; none while that is not known.
+    /// Forms by their own word, with the job they made; None while that is not known.
     sent: Mutex<VecDeque<(String, Option<String>)>>,
 }
 

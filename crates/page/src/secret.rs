@@ -16,7 +16,7 @@ pub fn word() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Are they the same? Takes as long wherever they differ; how long `given` is can be learnt.
+/// Returns true if they are the same. Takes as long wherever they differ; how long `given` is can be learnt.
 #[must_use]
 pub fn same(secret: &str, given: &str) -> bool {
     let (secret, given) = (secret.as_bytes(), given.as_bytes());

@@ -175,7 +175,7 @@ async fn run(options: Options, tell: &dyn Fn(Told)) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A signal that ends it; none where whoever started it has it ignored, as nohup does.
+/// A signal that ends it; None if whoever started it has it ignored, as nohup does.
 struct Stop(Option<Signal>);
 
 impl Stop {

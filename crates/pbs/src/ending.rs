@@ -122,7 +122,7 @@ fn ended_at(job: &Value, sold: &Sold, measured: &[Measured], now: f64) -> f64 {
     }
 }
 
-/// Of PBS's exit status (Exit_status in pbs_job_attributes(7B)); none where there is none.
+/// Of PBS's exit status (Exit_status in pbs_job_attributes(7B)); None if there is none.
 fn how_ended(exit: Option<i64>, began: bool) -> HowEnded {
     match exit {
         // Walltime; processor time, memory and processors where the site's hosts hold jobs to them.

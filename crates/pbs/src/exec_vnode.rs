@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Vec<(String, u32)> {
     places
 }
 
-/// Is this vnode of that host? A host's vnodes are named after it: `n1`, `n1[0]`, `n1[1]`.
+/// Returns true if this vnode is of that host. A host's vnodes are named after it: `n1`, `n1[0]`, `n1[1]`.
 pub fn is_on_host(vnode: &str, host: &str) -> bool {
     let own = vnode.split('[').next().unwrap_or_default();
     let short = host.split('.').next().unwrap_or_default();

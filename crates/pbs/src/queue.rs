@@ -184,7 +184,7 @@ impl Server {
         })
     }
 
-    /// What the hook is to do before a refusal for the nodes' sake; none where that is done.
+    /// What the hook is to do before a refusal for the nodes' sake; None if that is done.
     pub(super) fn to_be_checked<T>(
         &self,
         verdict: &Verdict<T, Problem>,
@@ -390,7 +390,7 @@ fn read(job: &Value) -> Result<(Asked, u32), Problem> {
     Ok((asked, count))
 }
 
-/// A counter-offer as it is asked for; none where it cannot be.
+/// A counter-offer as it is asked for; None if it cannot be.
 pub(super) fn write_offer(offer: &CounterOffer, asked: &Asked) -> Option<Written> {
     match *offer {
         CounterOffer::Processors {

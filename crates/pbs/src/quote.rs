@@ -71,7 +71,7 @@ impl Nodes for Asking<'_> {
 }
 
 impl Server {
-    /// The answer to a submission that says something about a quote; none where it does not.
+    /// The answer to a submission that says something about a quote; None if it does not.
     pub(super) fn answer_quote(
         &mut self,
         job: &Value,

@@ -239,7 +239,7 @@ pub(super) struct Measured {
     pub cput: f64,
     /// When, Unix time.
     pub at: f64,
-    /// Had the job ended there by then? Else it ran on.
+    /// Whether the job had ended there by then. Else it ran on.
     pub last: bool,
 }
 

@@ -60,7 +60,7 @@ pub(super) fn claim(job: &Value, sold: &Sold, at: f64) -> Claim {
     }
 }
 
-/// Is its money to go back as well? Not that of an array of which some job has begun: it is paid for by one hold.
+/// Returns true if its money is to go back as well. Not that of an array of which some job has begun: it is paid for by one hold.
 pub(super) fn is_unpaid(job: &Value, sold: &Sold, at: f64) -> bool {
     let begun = match text(job, "remaining") {
         Some(indices) if sold.count > 1 => libra_units::indices::parse(indices)
@@ -309,7 +309,7 @@ impl Server {
             .payer(user.unwrap_or_default(), project, budget, now)
     }
 
-    /// Is something set aside for it?
+    /// Returns true if something is set aside for it.
     fn is_paid(&mut self, sold: &Sold) -> bool {
         if sold.payer.is_none() {
             return true;

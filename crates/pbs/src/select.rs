@@ -250,7 +250,7 @@ fn plain(value: &str) -> Result<&str, NotAsked> {
     }
 }
 
-/// Can every chunk be read?
+/// Checks that every chunk can be read.
 fn check_chunks(select: &str) -> Result<(), NotAsked> {
     (split_quoted(select, '+').into_iter()).try_for_each(|text| chunk(text.trim()).map(|_| ()))
 }
@@ -292,7 +292,7 @@ fn bytes(value: &str) -> Result<u64, NotAsked> {
 /// A part of an accepted job, for `select`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part<'a> {
-    /// Vnode that it must be on; none where PBS may choose among Libra's nodes.
+    /// Vnode that it must be on; None if PBS may choose among Libra's nodes.
     pub node: Option<&'a str>,
     /// Chunks as judged.
     pub chunks: u32,
@@ -323,7 +323,7 @@ impl Asked {
     }
 
     /// The options of qsub that ask for the same job in so many chunks of so many processors each, memory and conditions as they
-    /// were; none where it cannot be asked for so.
+    /// were; None if it cannot be asked for so.
     pub fn with_fewer(&self, chunks: u32, processors: u32) -> Option<String> {
         let parts = self.parts.max(1);
         if processors % parts != 0 {
@@ -501,7 +501,7 @@ impl Plain<'_> {
         Ok(Map::new())
     }
 
-    /// Its chunks; those of `nodes` as PBS itself would write them, with the place that goes with them. None where it has none, or where
+    /// Its chunks; those of `nodes` as PBS itself would write them, with the place that goes with them. None if it has none, or where
     /// only PBS knows what they are.
     fn select(&self, resources: &mut Map<String, Value>) -> Option<String> {
         if let Some(select) = self.select {
@@ -518,7 +518,7 @@ impl Plain<'_> {
     }
 }
 
-/// `nodes=2:ppn=4` as `select`; none where it is more than counts (names and properties of nodes, `#excl`).
+/// `nodes=2:ppn=4` as `select`; None if it is more than counts (names and properties of nodes, `#excl`).
 fn of_nodes(nodes: &str) -> Option<String> {
     let part = |part: &str| {
         let mut words = part.trim().split(':');

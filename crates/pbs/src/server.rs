@@ -28,7 +28,7 @@ pub(super) type NodeResources = HashMap<String, String>;
 pub struct Server {
     pub(super) book: Book,
     pub(super) without_terms: WithoutTerms,
-    /// Are the nodes' `libra_share` used up by what is sold? Only where shares that fit are the rule;
+    /// Whether the nodes' `libra_share` are used up by what is sold. Only where shares that fit are the rule;
     /// the other policies sell more than a node has, knowing that not all of it is needed at once.
     pub(super) shares_add_up: bool,
     pub(super) has_records: bool,
@@ -91,7 +91,7 @@ impl Server {
         &mut self.gate
     }
 
-    /// Has it read PBS's records?
+    /// Returns true if it has read PBS's records.
     pub fn has_records(&self) -> bool {
         self.has_records
     }
@@ -106,7 +106,7 @@ impl Server {
         self.book.take_withdrawn()
     }
 
-    /// What became of the submission that was answered since this was asked last; none where there was none, or only a question.
+    /// What became of the submission that was answered since this was asked last; None if there was none, or only a question.
     pub fn take_judged(&mut self) -> Option<Judged> {
         self.judged.take()
     }
@@ -162,7 +162,7 @@ impl Server {
         }
     }
 
-    /// Is it about a job that was sold something, or wants to be?
+    /// Returns true if it is about a job that was sold something, or wants to be.
     fn concerns_book(&self, job: &Value) -> bool {
         text(job, "sold").is_some() || has_terms(job) || is_asked(job)
     }
@@ -172,7 +172,7 @@ impl Server {
         self.book.node_name(index).to_string()
     }
 
-    /// Which nodes meet these conditions, by the book's index; none where there are no conditions.
+    /// Which nodes meet these conditions, by the book's index; None if there are no conditions.
     pub(super) fn meeting(&self, conditions: &[(String, String)]) -> Option<Vec<bool>> {
         if conditions.is_empty() {
             return None;
@@ -227,12 +227,12 @@ pub(super) fn accept_with(resources: Map<String, Value>) -> Value {
     json!({"verdict": "accept", "resources": resources})
 }
 
-/// Does the job come with any of the terms?
+/// Returns true if the job comes with any of the terms.
 pub(super) fn has_terms(job: &Value) -> bool {
     TERMS.iter().any(|key| text(&job["terms"], key).is_some())
 }
 
-/// Does the job say anything about a quote?
+/// Returns true if the job says anything about a quote.
 pub(super) fn is_asked(job: &Value) -> bool {
     text(job, "quote").is_some()
 }

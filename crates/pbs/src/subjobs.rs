@@ -33,7 +33,7 @@ pub(super) fn ids_among(id: &str, indices: Option<&str>) -> Result<Vec<String>, 
     Ok(indices.into_iter().map(name).collect())
 }
 
-/// Is it the id of a subjob, such as `12[3].server`?
+/// Returns true if it is the id of a subjob, such as `12[3].server`.
 pub(super) fn is_subjob(id: &str) -> bool {
     id.contains('[') && !id.contains("[]")
 }

@@ -12,7 +12,7 @@ use maud::Markup;
 pub struct Part {
     /// Its name, for the legend.
     pub name: String,
-    /// Its colour, 0 to 7; none for a quiet grey: what is left.
+    /// Its colour, 0 to 7; None for a quiet grey: what is left.
     pub style: Option<usize>,
 }
 

@@ -15,7 +15,7 @@ pub struct Point {
     pub x: f64,
     /// Along the vertical axis.
     pub y: f64,
-    /// Lower end of the error bar; there is none where it equals `high`.
+    /// Lower end of the error bar; there is None if it equals `high`.
     pub low: f64,
     /// Upper end of the error bar.
     pub high: f64,

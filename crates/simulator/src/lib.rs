@@ -86,7 +86,7 @@ pub struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// Did it end by its deadline? Two roundings of one time are forgiven.
+    /// Returns true if it ended by its deadline. Two roundings of one time are forgiven.
     pub fn met(&self) -> bool {
         match self.fate {
             Fate::Refused { .. } => false,

@@ -30,7 +30,7 @@ pub struct Measures {
     /// Mean time from submission to start of the jobs that ran, in seconds. A job that starts at
     /// once on a small share has waited 0 s; its slowdown tells.
     pub mean_wait: Option<f64>,
-    /// Sum of [`utility`] over the jobs that ran, in credits; none where a submitted job has no
+    /// Sum of [`utility`] over the jobs that ran, in credits; None if a submitted job has no
     /// limit to its budget. The same for every policy, so that none of them gains by refusing it.
     pub utility: Option<f64>,
     /// Work of the jobs that ran / what the machine could have done from the first submission to
@@ -48,7 +48,7 @@ pub struct Measures {
 /// budget - delay × penalty rate, and 0 where it did not run.
 ///
 /// A late result of a hard job is useless: its budget counts for nothing, and only what the penalty
-/// exceeds it by remains. The paper's own runs have no such job. None where the budget is unlimited.
+/// exceeds it by remains. The paper's own runs have no such job. None if the budget is unlimited.
 pub fn utility(outcome: &Outcome<'_>) -> Option<f64> {
     let terms = &outcome.job.terms;
     if terms.budget == f64::INFINITY {

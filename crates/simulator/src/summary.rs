@@ -105,7 +105,7 @@ impl Summary {
         &self.runs
     }
 
-    /// A measure over the runs that have it; none where no run has it.
+    /// A measure over the runs that have it; None if no run has it.
     pub fn get(&self, measure: Measure) -> Option<Spread> {
         Spread::of(self.runs.iter().filter_map(|run| measure.of(run)))
     }

@@ -60,7 +60,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values; none where there are none.
+    /// Of these values; None if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let values: Vec<f64> = values.into_iter().collect();
         let mean = values.iter().copied().collect::<Sum>().mean()?;

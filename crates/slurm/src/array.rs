@@ -16,7 +16,7 @@ pub const HELD: &str = "libra-held:";
 /// That of one that runs without a promise after a hold; what it was sold before stands behind it.
 pub const NOTHING: &str = "libra-nothing:";
 
-/// Is this admin comment Libra's own?
+/// Returns true if this admin comment is Libra's own.
 pub fn is_ours(comment: &str) -> bool {
     [PREFIX, HELD, NOTHING]
         .iter()
@@ -89,7 +89,7 @@ impl SoldJob {
         Ok(SoldJob { sold, tasks })
     }
 
-    /// Reads an admin comment; none where it is not about a sale.
+    /// Reads an admin comment; None if it is not about a sale.
     pub fn parse(comment: &str) -> Option<Result<SoldJob, NotSoldJob>> {
         comment.strip_prefix(PREFIX).map(SoldJob::parse_line)
     }

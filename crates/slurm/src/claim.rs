@@ -32,14 +32,14 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    /// Was it held, and is asked anew just now?
+    /// Returns true if it was held, and is asked anew just now.
     pub fn is_undecided(&self) -> bool {
         self.is_running && self.admin_comment.starts_with(HELD)
     }
 }
 
 impl Record {
-    /// Has slurmctld this job on the node that asked?
+    /// Returns true if slurmctld has this job on the node that asked.
     pub fn is_here(&self) -> bool {
         matches!(self, Record::Job(job) if job.is_here)
     }
@@ -59,7 +59,7 @@ impl Record {
         }
     }
 
-    /// From [`Record::to_text`]; none for anything else.
+    /// From [`Record::to_text`]; None for anything else.
     pub fn from_text(text: &str) -> Option<Record> {
         let (head, comment) = text.split_once('\n')?;
         let words: Vec<&str> = head.split(' ').collect();
@@ -77,7 +77,7 @@ impl Record {
     }
 }
 
-/// Asks slurmctld for a job by its number; none where it does not answer in time.
+/// Asks slurmctld for a job by its number; None if it does not answer in time.
 pub type Ask<'a> = &'a dyn Fn(u32) -> Option<Record>;
 
 /// What becomes of a claim.
@@ -143,7 +143,7 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
     }
 }
 
-/// Is this line the one on record, or the one that this job was sold before it was held?
+/// Returns true if this line is the one on record, or the one that this job was sold before it was held.
 fn is_of(claimed: &str, line: &str) -> bool {
     let was = line.rsplit_once(":was=").map(|(_, token)| token);
     claimed == line

@@ -52,7 +52,7 @@ pub struct Controller {
     /// Nodes that were taken by the components so far of each user's last heterogeneous job.
     components: HashMap<u32, Vec<String>>,
     pub(super) gate: BudgetGate,
-    /// Names of users, where the site has accounts; none for a number without a name.
+    /// Names of users, where the site has accounts; None for a number without a name.
     pub(super) users: HashMap<u32, Option<String>>,
     /// Numbers of users whose names somebody has to look up.
     pub(super) unknown_users: Vec<u32>,
@@ -238,7 +238,7 @@ impl Controller {
         std::mem::take(&mut self.unknown_users)
     }
 
-    /// Names of users; none for a number that has no name.
+    /// Names of users; None for a number that has no name.
     pub fn take_users(&mut self, users: impl IntoIterator<Item = (u32, Option<String>)>) {
         // Names change rarely; whoever was not known is asked for anew.
         self.users.retain(|_, name| name.is_some());

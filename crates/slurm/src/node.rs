@@ -39,7 +39,7 @@ pub struct Starting<'a> {
     pub name: &'a str,
     /// User number of its owner.
     pub user: u32,
-    /// What its environment says was sold to it ([`libra_core::sold`]); none for a job without terms. Users can write it.
+    /// What its environment says was sold to it ([`libra_core::sold`]); None for a job without terms. Users can write it.
     pub claimed: Option<&'a str>,
     /// Slurm's name for this node.
     pub node: &'a str,
@@ -104,7 +104,7 @@ pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result
     Err(problem)
 }
 
-/// Has it begun with a promise?
+/// Returns true if it has begun with a promise.
 fn begin_claimed(
     host: &Host,
     job: &Starting<'_>,
@@ -303,7 +303,7 @@ pub fn left(host: &Host, name: &str, script: Option<i32>) -> Result<(), HostErro
 }
 
 /// A job ends here: what is left of it in a cgroup made here is killed, that cgroup removed, and all shares are taken anew. Returns the processor
-/// seconds that it used here; none where it was not here.
+/// seconds that it used here; None if it was not here.
 ///
 /// # Errors
 /// When its processes do not go or the registry fails.
@@ -360,7 +360,7 @@ fn end_leftovers(host: &Host) {
 
 /// Ends jobs that have no process here and that Slurm has given up, so that no epilog will come: it lost them before they began
 /// to run, or their epilog was killed. What stays of them would take its share from others. `given_up`: has slurmctld, by the
-/// job's number, nothing of it on this node? None where it does not say.
+/// job's number, nothing of it on this node? None if it does not say.
 pub fn end_given_up(host: &Host, given_up: &dyn Fn(u32) -> Option<bool>) {
     let known = host.registry().all().unwrap_or_default();
     for entry in known.iter().filter(|entry| entry.is_live()) {

@@ -88,7 +88,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// Has cgroup version 2 the cpu controller here?
+/// Returns true if cgroup version 2 has the cpu controller here.
 pub(super) fn has_v2() -> bool {
     std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers")
         .is_ok_and(|controllers| controllers.split_whitespace().any(|c| c == "cpu"))
@@ -102,7 +102,7 @@ pub(super) fn hierarchy() -> &'static Path {
     })
 }
 
-/// Configuration for cgroups of this test alone, and their root; none where there are none to be made.
+/// Configuration for cgroups of this test alone, and their root; None if there are none to be made.
 pub(super) fn groups(more: &str) -> Option<(String, String)> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let v1 = hierarchy().join("cpu.shares").exists();

@@ -62,7 +62,7 @@ pub const DESCRIBED: [Described; 6] = [
     },
 ];
 
-/// Can this be the value of the option of that number in [`DESCRIBED`]?
+/// Checks that this can be the value of the option of that number in [`DESCRIBED`].
 ///
 /// # Errors
 /// What was given, what was expected, and an example.

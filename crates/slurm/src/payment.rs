@@ -38,12 +38,12 @@ impl Settler {
         }
     }
 
-    /// Are these accounts no longer those on the disk? See [`Payments::is_stale`].
+    /// Returns true if these accounts are no longer those on the disk. See [`Payments::is_stale`].
     pub fn is_stale(&self) -> bool {
         self.payments.is_stale()
     }
 
-    /// Open holds and their sum in credits, for the metrics; none where they cannot be read.
+    /// Open holds and their sum in credits, for the metrics; None if they cannot be read.
     pub fn held(&self) -> Option<(u64, f64)> {
         self.payments.held().ok()
     }

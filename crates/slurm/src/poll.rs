@@ -56,7 +56,7 @@ pub struct Prepared<'a> {
     records: &'a Records,
     snapshot: Snapshot,
     problems: Vec<String>,
-    /// Has a node of Libra's not been heard of yet?
+    /// Whether a node of Libra's has not been heard of yet.
     unknown: bool,
     libra_nodes: HashSet<String>,
     partitions: Vec<Partition>,
@@ -146,7 +146,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Is there a job of what was sold, or was there one a short time ago?
+/// Returns true if there is a job of what was sold, or there was one a short time ago.
 fn has_job(sold: &Sold, snapshot: &Snapshot, ended: &[Ended<'_>]) -> bool {
     let tokens = sold.token..sold.token.saturating_add(u64::from(sold.count));
     (snapshot.jobs.iter()).any(|job| tokens.contains(&job.token))

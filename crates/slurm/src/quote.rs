@@ -44,7 +44,7 @@ impl Nodes for Asking<'_> {
 }
 
 impl Controller {
-    /// The answer to a submission that says something about a quote; none where it does not.
+    /// The answer to a submission that says something about a quote; None if it does not.
     pub(super) fn answer_quote(&mut self, submission: &Submission, now: f64) -> Option<Answer> {
         let order = submission.quote()?;
         let answer = match Order::parse(order) {

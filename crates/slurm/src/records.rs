@@ -51,15 +51,15 @@ pub struct Job {
     pub held: bool,
     /// It is held, or not to begin yet.
     pub waits: bool,
-    /// Was it told its nodes?
+    /// Whether it was told its nodes.
     pub pinned: bool,
     /// Unix time; 0 where it has not started.
     pub started: f64,
     /// Unix time; 0 or an estimate where it has not ended.
     pub ended: f64,
-    /// Was it deleted, or ended by its time limit?
+    /// Whether it was deleted, or ended by its time limit.
     pub cut_short: bool,
-    /// Did it end with another exit status than 0?
+    /// Whether it ended with another exit status than 0.
     pub failed: bool,
     /// How it ended, where it has.
     pub how: HowEnded,
@@ -80,9 +80,9 @@ pub struct Node {
     pub processors: u32,
     /// Mebibytes that jobs may have.
     pub memory: u64,
-    /// Does it take jobs: up, answering, not drained?
+    /// Whether it takes jobs: up, answering, not drained.
     pub up: bool,
-    /// Has it not been heard of since slurmctld started?
+    /// Whether it has not been heard of since slurmctld started.
     pub unknown: bool,
     /// Features that are active.
     pub features: Vec<String>,
@@ -99,16 +99,16 @@ pub struct Partition {
     pub shared: bool,
     /// Jobs that may share one processor.
     pub jobs_per_processor: u32,
-    /// Minutes that a job may run; none for no limit.
+    /// Minutes that a job may run; None for no limit.
     pub longest: Option<u32>,
-    /// Is it taken where a user names none?
+    /// Whether it is taken where a user names none.
     pub default: bool,
     /// Takes and starts jobs.
     pub up: bool,
 }
 
 impl Partition {
-    /// Do jobs with terms share its processors? `wanted`: names of such partitions; none: those where Slurm shares them.
+    /// Returns true if jobs with terms share its processors. `wanted`: names of such partitions; none: those where Slurm shares them.
     pub fn is_shared(&self, wanted: &[String]) -> bool {
         match wanted.is_empty() {
             true => self.shared,
@@ -193,7 +193,7 @@ pub enum Rest {
     Lapsed,
 }
 
-/// Does it wait without what it was sold, by its record of `at`?
+/// Tells whether it waits without what it was sold, by its record of `at`.
 pub fn rest(job: &Job, sold: &Sold, at: f64) -> Option<Rest> {
     if job.state != State::Pending {
         return None;
@@ -258,7 +258,7 @@ fn job_records(job: &Job, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {
     job.parts(sold).into_iter().map(record).collect()
 }
 
-/// Which nodes have how many chunks: all on one node, or one on each. None where Slurm's nodes are neither.
+/// Which nodes have how many chunks: all on one node, or one on each. None if Slurm's nodes are neither.
 fn placed(nodes: &[String], chunks: u32) -> Option<Vec<(String, u32)>> {
     match nodes {
         [one] => Some(vec![(one.clone(), chunks)]),

@@ -13,7 +13,7 @@ use libra_config::WithoutTerms;
 pub struct Change {
     /// Number of the job or array as it was given: `12`, `12_3`, `12_[1-3]`, `12+1`.
     pub job: String,
-    /// Is it Slurm's administrator?
+    /// Whether it is Slurm's administrator.
     pub by_administrator: bool,
     /// What of it that was sold with the job: `TimeLimit`, `NodeList` and such; empty for a change of anything else.
     pub sold_with_it: Vec<&'static str>,
@@ -72,7 +72,7 @@ impl Controller {
         })
     }
 
-    /// May this change be made?
+    /// Checks that this change may be made.
     ///
     /// # Errors
     /// Why not, for whoever asked.

@@ -7,7 +7,7 @@ use libra_core::decision::job::{Shape, Terms};
 use libra_units::indices;
 use libra_wording::terms::{self, KEYS, PartialTerms, deadline_as_duration};
 
-/// What was asked for; none where the user said nothing about it.
+/// What was asked for; None if the user said nothing about it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Submission {
     /// User number.
@@ -77,7 +77,7 @@ pub struct Asked {
 }
 
 impl Submission {
-    /// Does it come with terms of Libra's? Slurm's own `--deadline` alone does not make it so.
+    /// Returns true if it comes with terms of Libra's. Slurm's own `--deadline` alone does not make it so.
     pub fn has_terms(&self) -> bool {
         !self.options.is_empty() || self.terms_in_comment().is_some()
     }
@@ -225,7 +225,7 @@ impl Submission {
     }
 }
 
-/// Is this the option about quotes, with `-` or `_` in it?
+/// Returns true if this is the option about quotes, with `-` or `_` in it.
 fn is_quote(option: &str) -> bool {
     option.replace('_', "-") == QUOTE_OPTION
 }
@@ -267,7 +267,7 @@ fn features(text: &str) -> Result<Vec<String>, Problem> {
     Err(Problem::Features(text.to_string()))
 }
 
-/// Is this an option of Libra's, as its name comes in a job's SPANK environment?
+/// Returns true if this is an option of Libra's, as its name comes in a job's SPANK environment.
 pub fn is_option(name: &str) -> bool {
     is_quote(name) || key_of(name).is_some_and(|key| KEYS.contains(&key))
 }

@@ -46,7 +46,7 @@ impl Job {
         self.submit + self.terms.deadline
     }
 
-    /// Does an end at `finish` keep the deadline? Rounding in sums of times is forgiven: a
+    /// Returns true if an end at `finish` keeps the deadline. Rounding in sums of times is forgiven: a
     /// microsecond, or the last digits of a long simulation.
     pub fn met_by(&self, finish: f64) -> bool {
         let due = self.due();

@@ -265,7 +265,7 @@ pub fn read_from(source: impl Read, name: &str, leniency: Leniency) -> Result<Lo
     reading.finish(lines)
 }
 
-/// Is this the start of what gzip writes?
+/// Returns true if this is the start of what gzip writes.
 pub fn is_gzip(start: &[u8]) -> bool {
     start.starts_with(&[0x1f, 0x8b])
 }

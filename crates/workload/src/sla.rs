@@ -160,7 +160,7 @@ impl Sla {
         self.entries.len()
     }
 
-    /// Is no job listed?
+    /// Returns true if no job is listed.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

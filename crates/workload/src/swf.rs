@@ -311,13 +311,13 @@ impl Record {
         }
     }
 
-    /// Did it run? A run time ≤ 0 means that it was cancelled before.
+    /// Returns true if it ran. A run time ≤ 0 means that it was cancelled before.
     pub fn ran(&self) -> bool {
         self.run_time > 0.0
     }
 
     /// Its processors: those it asked for (field 8), or where the log does not say those it was
-    /// given (field 5); none where neither is known. Where a log has both they nearly always
+    /// given (field 5); None if neither is known. Where a log has both they nearly always
     /// agree, and what was asked for is what an admission control would have seen.
     pub fn processors(&self) -> Option<u32> {
         [self.requested, self.allocated]

@@ -234,7 +234,7 @@ pub struct SyntheticLog {
 }
 
 impl SyntheticLog {
-    /// Its offered load, see [`Synthetic::load`]; none where all jobs come at once.
+    /// Its offered load, see [`Synthetic::load`]; None if all jobs come at once.
     pub fn load(&self) -> Option<f64> {
         let (first, last) = (self.drafts.first()?, self.drafts.last()?);
         let span = last.submit - first.submit;

@@ -131,7 +131,7 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c
     code
 }
 
-/// Does it say anything about a quote? What cannot be read is taken to.
+/// Returns true if it says anything about a quote. What cannot be read is taken to.
 fn asks(job: &Job<'_>) -> bool {
     guard("job_submit", || job.submission().quote().is_some()).unwrap_or(true)
 }

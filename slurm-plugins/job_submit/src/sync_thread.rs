@@ -81,7 +81,7 @@ fn now() -> f64 {
     since.map_or(0.0, |since| since.as_micros() as f64 / 1e6)
 }
 
-/// How the book stands; none while nothing is judged, as in a slurmctld that only stands by.
+/// How the book stands; None while nothing is judged, as in a slurmctld that only stands by.
 fn figures() -> Option<ClusterFigures> {
     let state = state();
     let controller = state.controller.as_ref()?;
@@ -194,7 +194,7 @@ impl SyncThread {
         answer
     }
 
-    /// May this change be made?
+    /// Checks that this change may be made.
     pub fn change(job: &Job<'_>, user: u32) -> Result<(), String> {
         // SlurmUser is who slurmctld runs as.
         let administrator = user == 0 || user == libra_slurm_sys::this_user();

@@ -32,7 +32,7 @@ const GONE: Duration = Duration::from_secs(1);
 /// The longest answer: an admin comment is what Slurm lets into a message, and a line of ours at most some hundred kilobytes.
 const LONGEST: u64 = 1 << 20;
 
-/// What slurmctld has on record of a job; `here`: Slurm's name of this node. None where it does not say within `patience`.
+/// What slurmctld has on record of a job; `here`: Slurm's name of this node. None if it does not say within `patience`.
 pub fn job(number: u32, here: &str, patience: Duration) -> Option<Record> {
     let until = Instant::now() + patience;
     let mut ends = [0; 2];

@@ -21,7 +21,7 @@ const OURS: &[u8] = b"LIBRA_";
 /// environment into its job's, from there into that of the prolog (`SPANK_`, unless it is there already), and of tasks.
 const PREFIXES: [&[u8]; 5] = [b"_", b"SLURM_", b"SPANK_", b"OPTION_", b"libra_"];
 
-/// Is it a variable that only Libra sets, under whatever name it would arrive somewhere?
+/// Returns true if it is a variable that only Libra sets, under whatever name it would arrive somewhere.
 fn is_ours(entry: &[u8]) -> bool {
     let mut name = entry;
     loop {

@@ -70,7 +70,7 @@ pub fn read(taken: f64) -> Result<Records, CallFailed> {
     })
 }
 
-/// What slurmctld has on record of one job; `here`: Slurm's name of this node. None where it does not say. To be called by
+/// What slurmctld has on record of one job; `here`: Slurm's name of this node. None if it does not say. To be called by
 /// [`crate::ask`] alone: it waits as long as Slurm likes, and may end the process.
 pub(crate) fn record(number: u32, here: &str) -> Option<Record> {
     let mut message = null_mut();

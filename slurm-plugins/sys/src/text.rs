@@ -19,7 +19,7 @@ unsafe extern "C" {
     ) -> *mut c_void;
 }
 
-/// A text of Slurm's; none where there is none or it is empty.
+/// A text of Slurm's; None if there is none or it is empty.
 ///
 /// # Safety
 /// `text` is null or ends with a NUL and stays as it is during the call.
@@ -141,7 +141,7 @@ pub fn hosts(list: &str) -> Vec<String> {
     first_hosts(list, usize::MAX)
 }
 
-/// The same of a list that a user has written. None where it is too long: a range of ten bytes is 65,536 names, a megabyte of
+/// The same of a list that a user has written. None if it is too long: a range of ten bytes is 65,536 names, a megabyte of
 /// them more than any memory holds, and slurmctld holds its locks meanwhile.
 pub fn hosts_of_user(list: &str) -> Option<Vec<String>> {
     if list.len() > LONGEST_LIST {

@@ -122,7 +122,7 @@ impl Live {
         })
     }
 
-    /// Is this hold known, open or closed?
+    /// Returns true if this hold is known, open or closed.
     ///
     /// # Errors
     /// When the file cannot be read.

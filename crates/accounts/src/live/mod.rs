@@ -80,7 +80,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// What can still be spent; none where that is unlimited.
+    /// What can still be spent; None if that is unlimited.
     pub fn available(&self) -> Option<Money> {
         available(&self.free, self.overdraft)
     }
@@ -242,7 +242,7 @@ impl Live {
         })
     }
 
-    /// Is its file still there? Where it was removed, another one is made.
+    /// Returns true if its file is still there. Where it was removed, another one is made.
     pub fn is_there(&self) -> bool {
         self.path.exists()
     }
@@ -366,7 +366,7 @@ impl Live {
         })
     }
 
-    /// May this user use that project's money?
+    /// Returns true if this user may use that project's money.
     ///
     /// # Errors
     /// When the file cannot be read.

@@ -114,7 +114,7 @@ impl Step<'_> {
         Ok(spend(&account.free, account.overdraft, amount).ok_or_else(short)?)
     }
 
-    /// Is anything set aside, be it nothing?
+    /// Returns true if anything is set aside, be it nothing.
     pub(super) fn has_holds(&self, account: i64) -> Result<bool, Trouble> {
         let mut statement = self
             .transaction
@@ -181,7 +181,7 @@ impl Step<'_> {
         Ok(taken)
     }
 
-    /// Are all deposits of an account together few enough? Each alone is, but sums of them are asked for as well.
+    /// Checks that all deposits of an account together are few enough. Each alone is, but sums of them are asked for as well.
     pub(super) fn is_countable(&self, account: i64) -> Result<(), Trouble> {
         let all: f64 = self
             .transaction

@@ -37,7 +37,7 @@ pub struct AccountArgs {
 }
 
 impl AccountArgs {
-    /// Is it the service, which logs what it does?
+    /// Returns true if it is the service, which logs what it does.
     pub fn serves(&self) -> bool {
         matches!(self.command, AccountCommand::Serve)
     }

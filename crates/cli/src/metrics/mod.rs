@@ -36,7 +36,7 @@ struct Source {
 }
 
 impl Watch {
-    /// Starts what is configured; none where nothing is.
+    /// Starts what is configured; None if nothing is.
     pub fn start(host: &Host, listen: Option<SocketAddr>) -> Option<Watch> {
         let config = &host.config().metrics;
         // It was checked when it was read.

@@ -12,7 +12,7 @@ pub struct Found {
     pub resources: BTreeMap<String, ResourceFound>,
     pub nodes: BTreeMap<String, NodeFound>,
     pub hooks: BTreeMap<String, HookFound>,
-    /// The default scheduler; none where its files are not on this host.
+    /// The default scheduler; None if its files are not on this host.
     pub scheduler: Option<SchedulerFound>,
     /// Schedulers of partitions.
     pub more_schedulers: Vec<String>,
@@ -40,7 +40,7 @@ impl ResourceFound {
 pub struct NodeFound {
     /// `free`, `down`, … ; several with commas.
     pub state: String,
-    /// Of the execution daemon; none until it has reported.
+    /// Of the execution daemon; None until it has reported.
     pub version: Option<String>,
     /// Whether jobs get it alone: `default_shared`, `force_excl`, …
     pub sharing: String,
@@ -49,7 +49,7 @@ pub struct NodeFound {
 }
 
 impl NodeFound {
-    /// Processors; none where the host has not reported yet.
+    /// Processors; None if the host has not reported yet.
     pub fn processors(&self) -> Option<f64> {
         self.available.get("ncpus").and_then(|n| n.parse().ok())
     }

@@ -156,7 +156,7 @@ impl Records {
         Ok(self.0.lock()?)
     }
 
-    /// Reads the record; none where nothing is installed.
+    /// Reads the record; None if nothing is installed.
     pub fn read(&self) -> Result<Option<Record>, PbsError> {
         Ok(self.0.read()?)
     }

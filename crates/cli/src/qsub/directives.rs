@@ -83,7 +83,7 @@ fn directive(line: &[u8], prefix: &[u8]) -> Option<usize> {
         .then_some(start + prefix.len())
 }
 
-/// Does qsub look for directives no more from this line on?
+/// Returns true if qsub looks for directives no more from this line on.
 fn executable(line: &[u8]) -> bool {
     if line.starts_with(b":") || line.starts_with(b"#!") {
         return false;
@@ -148,7 +148,7 @@ fn read(text: &[u8], options_at: usize) -> Option<(Vec<Range<usize>>, Line)> {
 }
 
 /// The words of a directive, with where they stand: quotes of both kinds, and backslashes outside
-/// of them. None where a quote is not closed.
+/// of them. None if a quote is not closed.
 fn split(text: &[u8]) -> Option<Vec<(Range<usize>, Vec<u8>)>> {
     let mut words = Vec::new();
     let mut next = spaces(text);

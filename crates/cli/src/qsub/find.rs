@@ -116,7 +116,7 @@ fn can_be_executed(path: &Path) -> bool {
         && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
 }
 
-/// Is this a script that calls `libra qsub`?
+/// Returns true if this is a script that calls `libra qsub`.
 fn calls_libra(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(2).read_to_end(&mut start));

@@ -20,7 +20,7 @@ pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// The entries of a `-W` list. None where qsub would call it illegal, and where nothing is in it.
+/// The entries of a `-W` list. None if qsub would call it illegal, and where nothing is in it.
 pub fn entries(list: &[u8]) -> Option<Vec<Entry>> {
     // qsub writes over closing quotes.
     let mut text = list.to_vec();
@@ -81,7 +81,7 @@ fn entry(text: &mut [u8], start: usize) -> Option<Option<(Entry, usize)>> {
     Some(Some((Entry { at, name, value }, comma + 1)))
 }
 
-/// The list with these of its entries alone, each as it was written. None where none is kept.
+/// The list with these of its entries alone, each as it was written. None if none is kept.
 pub fn keep(list: &[u8], entries: &[Entry], kept: &dyn Fn(&Entry) -> bool) -> Option<Vec<u8>> {
     let last_kept = entries.iter().rposition(kept)?;
     let mut text = Vec::new();

@@ -62,13 +62,13 @@ impl Line {
             .filter_map(move |group| group.value_of(letter))
     }
 
-    /// Is this option, one without a value, among them?
+    /// Returns true if this option, one without a value, is among them.
     pub fn has(&self, flag: u8) -> bool {
         self.groups.iter().any(|group| group.flags.contains(&flag))
     }
 }
 
-/// Reads the words after the program's name. None where qsub would print its usage.
+/// Reads the words after the program's name. None if qsub would print its usage.
 pub fn parse<Word: AsRef<[u8]>>(words: &[Word]) -> Option<Line> {
     let mut groups = Vec::new();
     let mut rest = Rest::Nothing;

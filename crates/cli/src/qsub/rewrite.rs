@@ -86,7 +86,7 @@ const OF_PBS: [&str; 17] = [
     "umask",
 ];
 
-/// The key of Libra's that was meant by a name that nobody knows; none where it is like none of them.
+/// The key of Libra's that was meant by a name that nobody knows; None if it is like none of them.
 fn meant_by(name: &[u8]) -> Option<&'static str> {
     let name = std::str::from_utf8(name).ok()?;
     if key_of(name.as_bytes()).is_some() || OF_PBS.contains(&name) {
@@ -130,7 +130,7 @@ fn resources_of(line: &Line) -> impl Iterator<Item = &'static str> {
         .filter_map(key_of_resource)
 }
 
-/// What qsub is to get; none where nothing of Libra's is used.
+/// What qsub is to get; None if nothing of Libra's is used.
 ///
 /// # Errors
 /// What is wrong with the terms, for the user.
@@ -353,7 +353,7 @@ fn options(submission: &Submission<'_>, read: &[Read]) -> Vec<Vec<u8>> {
     words
 }
 
-/// The script with its `-W` lines rewritten; none where it has no such lines.
+/// The script with its `-W` lines rewritten; None if it has no such lines.
 fn script(submission: &Submission<'_>, read: &[Read]) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     let mut copied = 0;
@@ -395,7 +395,7 @@ fn directive_line(index: usize, directive: &Directive, read: &[Read]) -> Option<
     Some(lines(text))
 }
 
-/// Is the job interactive? Then qsub has the terminal.
+/// Returns true if the job is interactive. Then qsub has the terminal.
 pub fn interactive(lines: &[&Line]) -> bool {
     let asked = |entry: &Entry| {
         entry.name == b"interactive" && entry.value.trim_ascii().eq_ignore_ascii_case(b"true")

@@ -34,7 +34,7 @@ const FORWARDED: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
-/// Did this very program call itself?
+/// Checks that this very program called itself.
 ///
 /// # Errors
 /// That it did.

@@ -23,7 +23,7 @@ pub fn job_id(line: &[u8]) -> Option<&str> {
     (text.starts_with(|first: char| first.is_ascii_digit()) && plain).then_some(text)
 }
 
-/// Can anybody read what is said? qstat takes a fifth of a second where it was used in the same
+/// Returns true if anybody can read what is said. qstat takes a fifth of a second where it was used in the same
 /// second already, which those who submit many jobs may want to save.
 pub fn can_be_read() -> bool {
     let named = |path: &str| std::fs::metadata(path).ok().map(|data| data.rdev());
@@ -32,7 +32,7 @@ pub fn can_be_read() -> bool {
     null.is_none_or(|data| Some(data.rdev()) != named("/dev/null"))
 }
 
-/// Asks the server, by the qstat beside this qsub, what Libra said about the job. None where it
+/// Asks the server, by the qstat beside this qsub, what Libra said about the job. None if it
 /// said nothing or the server does not answer.
 pub fn ask(qsub: &Path, job: &str, at: Option<&[u8]>, mask: SigSet) -> Option<String> {
     let qstat = qsub.with_file_name("qstat");

@@ -142,7 +142,7 @@ pub fn chart(quote: &Quote, width: usize, utf8: bool) -> String {
     text
 }
 
-/// Is a budget near enough to the prices to be drawn with them?
+/// Returns true if a budget is near enough to the prices to be drawn with them.
 pub(super) fn near(budget: f64, low: f64, high: f64) -> bool {
     let span = (high - low).max(high * 0.05);
     (low - span..=high + span).contains(&budget)

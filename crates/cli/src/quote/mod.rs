@@ -130,7 +130,7 @@ fn read(path: &Path) -> Result<Script, Failure> {
     })
 }
 
-/// Is a system's own command here?
+/// Returns true if a system's own command is here.
 fn is_here(system: System) -> bool {
     match system {
         System::Local => true,

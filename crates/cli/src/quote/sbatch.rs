@@ -44,7 +44,7 @@ const FLAGS: [&str; 12] = [
 /// Letters of the same, and of those whose value can only be attached.
 const FLAG_LETTERS: &str = "hHIkOsvVW";
 
-/// Has the script such lines?
+/// Returns true if the script has such lines.
 pub fn has_lines(script: &str) -> bool {
     lines(script).next().is_some()
 }
@@ -188,7 +188,7 @@ fn set(
     Ok(())
 }
 
-/// `--time`: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS; none for no limit. Rounded up, as Slurm does.
+/// `--time`: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS; None for no limit. Rounded up, as Slurm does.
 fn minutes(text: &str) -> Result<Option<u32>, String> {
     if ["infinite", "unlimited", "-1"].contains(&text.to_ascii_lowercase().as_str()) {
         return Ok(None);
@@ -223,7 +223,7 @@ fn minutes(text: &str) -> Result<Option<u32>, String> {
         .ok_or_else(wrong)
 }
 
-/// `--mem`: a number, in MB without a letter; none for 0, all of it.
+/// `--mem`: a number, in MB without a letter; None for 0, all of it.
 fn mebibytes(name: &str, text: &str) -> Result<Option<u64>, String> {
     let wrong = || format!("--{name}={text} is no amount of memory; write 512M or 4G");
     let upper = text.to_ascii_uppercase();

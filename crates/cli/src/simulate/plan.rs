@@ -220,7 +220,7 @@ impl Part {
         self.subset.of(&self.log.records)
     }
 
-    /// Second of the day, by the log's clock, in which the first job was submitted; none where
+    /// Second of the day, by the log's clock, in which the first job was submitted; None if
     /// the log does not say.
     pub fn time_of_day(&self) -> Option<f64> {
         let header = &self.log.header;

@@ -5,7 +5,7 @@ use super::plugstack::SPANK;
 use std::ops::Range;
 use std::path::Path;
 
-/// Where the value of a key stands; of several the last. None where the key is not set here.
+/// Where the value of a key stands; of several the last. None if the key is not set here.
 ///
 /// # Errors
 /// A value that goes on in the next line is nobody's to change but an editor's.

@@ -314,7 +314,7 @@ impl Slurm {
         usable.clone().find(own).or_else(|| usable.next())
     }
 
-    /// Is slurm.conf a copy that slurmd or sackd got from the controller?
+    /// Returns true if slurm.conf is a copy that slurmd or sackd got from the controller.
     pub fn configless(&self) -> bool {
         let real = self
             .conf_file

@@ -72,7 +72,7 @@ impl Reader {
     }
 }
 
-/// Can others than root and these users write it? Who loads it runs as them.
+/// Returns true if others than root and these users can write it. Who loads it runs as them.
 pub fn writable_by_others(path: &Path, allowed: &[u32]) -> bool {
     fs::metadata(path).is_ok_and(|file| {
         let owner = file.uid() == 0 || allowed.contains(&file.uid());
@@ -85,7 +85,7 @@ pub fn uid(name: &str) -> Option<u32> {
     Reader::user(name).map(|reader| reader.uid)
 }
 
-/// Is a program of one of these names running, with this word among its arguments?
+/// Returns true if a program of one of these names is running, with this word among its arguments.
 pub fn runs(names: &[&str], word: Option<&str>) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.into_iter().any(|process| {

@@ -237,7 +237,7 @@ fn edits(wanted: &[Wanted]) -> Result<Vec<Changed>, SlurmError> {
     Ok(edits)
 }
 
-/// The text of a file that is to be changed; none where it is not there.
+/// The text of a file that is to be changed; None if it is not there.
 pub fn text(file: &Path) -> Result<Option<String>, SlurmError> {
     match fs::read(file) {
         Ok(bytes) => String::from_utf8(bytes)

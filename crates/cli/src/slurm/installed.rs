@@ -184,7 +184,7 @@ enum Mapped {
     Other,
 }
 
-/// Which file of a plugin a process has loaded; none where that cannot be seen.
+/// Which file of a plugin a process has loaded; None if that cannot be seen.
 fn mapped(pid: i32, file: Option<&PathBuf>, which: Which) -> Option<Mapped> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let inode = file

@@ -259,14 +259,14 @@ pub fn partitions(text: &str) -> Vec<Partition> {
         .collect()
 }
 
-/// Jobs for one processor with `FORCE` or `FORCE:20`; none for other words. Slurm's own number is 4.
+/// Jobs for one processor with `FORCE` or `FORCE:20`; None for other words. Slurm's own number is 4.
 pub fn force(word: &str) -> Option<u32> {
     let (kind, count) = word.split_once(':').unwrap_or((word, "4"));
     kind.eq_ignore_ascii_case("force")
         .then(|| count.parse().ok())?
 }
 
-/// `1-02:30:00` or `90:00`, in minutes; none for no limit.
+/// `1-02:30:00` or `90:00`, in minutes; None for no limit.
 fn minutes(text: &str) -> Option<u32> {
     let (days, rest) = text.split_once('-').unwrap_or(("0", text));
     let mut parts = rest.split(':').rev().map(str::parse::<u32>);

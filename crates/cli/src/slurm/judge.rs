@@ -283,7 +283,7 @@ fn backup(findings: &mut Findings, conf: &Conf) {
     }
 }
 
-/// Does `PrologFlags` have a job's prolog run on all its nodes when it is given to it?
+/// Returns true if `PrologFlags` has a job's prolog run on all its nodes when it is given to it.
 pub fn prolog_at_once(conf: &Conf) -> bool {
     let implies = [
         "alloc",

@@ -192,7 +192,7 @@ impl Which {
         }
     }
 
-    /// Does Slurm `slurm` load a plugin that was built for `built`?
+    /// Returns true if Slurm `slurm` loads a plugin that was built for `built`.
     pub fn fits(self, built: Version, slurm: Version) -> bool {
         match self {
             Which::JobSubmit => built == slurm,

@@ -23,7 +23,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Is it about Libra's plugin?
+    /// Returns true if it is about Libra's plugin.
     pub fn is_libra(&self) -> bool {
         Path::new(&self.plugin).file_name() == Some(SPANK.as_ref())
     }

@@ -149,7 +149,7 @@ fn some(jobs: &[String]) -> String {
     }
 }
 
-/// A file as it is, and as it becomes: none where install made it.
+/// A file as it is, and as it becomes: None if install made it.
 struct Restored {
     file: PathBuf,
     now: String,

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 /// Why an array cannot be spread over nodes.
 pub(super) const SCATTERED: BookError = BookError::Unsound(Unsound::ScatteredArray);
 
-/// What is judged of an array: all its jobs as one chunk, on one node, and then all their chunks; none where it cannot be so.
+/// What is judged of an array: all its jobs as one chunk, on one node, and then all their chunks; None if it cannot be so.
 pub(super) fn array_requests(
     each: &Request,
     count: u32,

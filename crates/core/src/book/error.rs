@@ -84,7 +84,7 @@ pub enum Unsound {
 pub struct Untaken {
     /// Of what it is.
     pub of: Named,
-    /// Its name; none for a job without an id.
+    /// Its name; None for a job without an id.
     pub name: Option<String>,
     /// Why not.
     pub error: BookError,

@@ -37,7 +37,7 @@ pub struct ClusterFigures {
     pub committed: f64,
     /// The first of the nodes, at most [`MOST_NODES`].
     pub nodes: Vec<NodeFigures>,
-    /// Prices held back on accounts: how many, and credits; none where accounts are off.
+    /// Prices held back on accounts: how many, and credits; None if accounts are off.
     pub held: Option<(u64, f64)>,
 }
 

@@ -92,7 +92,7 @@ pub fn new_number(until: f64, bits: u128) -> String {
         .collect()
 }
 
-/// When the time of a number is over, Unix time; none where it is no number.
+/// When the time of a number is over, Unix time; None if it is no number.
 pub fn expiry(number: &str) -> Option<f64> {
     let (time, secret) = number.split_once('-')?;
     let all = time.bytes().chain(secret.bytes());
@@ -114,7 +114,7 @@ pub struct Wanted {
     pub user: String,
     /// Of one job, of an array.
     pub request: Request,
-    /// Jobs of an array; none for a job that is none.
+    /// Jobs of an array; None for a job that is none.
     pub array: Option<u32>,
     /// Whatever else must be the same: a name for people, and what it was.
     pub others: Vec<(&'static str, String)>,
@@ -189,7 +189,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// May a user who has so many hold one more for so long?
+    /// Checks that a user who has so many may hold one more for so long.
     ///
     /// # Errors
     /// Which limit it is.
@@ -228,7 +228,7 @@ impl HeldQuotes {
         self.held.retain(|_, held| now < held.until);
     }
 
-    /// May this user hold one more for so long?
+    /// Checks that this user may hold one more for so long.
     ///
     /// # Errors
     /// Why not.
@@ -374,7 +374,7 @@ pub enum Value {
     DeadlineType(DeadlineType),
     /// Each chunk on a node of its own?
     Scatter(bool),
-    /// Jobs of an array; none for a job that is none.
+    /// Jobs of an array; None for a job that is none.
     Array(Option<u32>),
     /// Of [`Wanted::others`]: what it is, and its value.
     Other(&'static str, String),

@@ -125,7 +125,7 @@ struct Job {
     phase: Phase,
     /// When it last got its id, was started or was requeued: older records know nothing of that.
     changed: f64,
-    /// Until when it is held for a job that is to come; none for a job that was submitted.
+    /// Until when it is held for a job that is to come; None for a job that was submitted.
     held_until: Option<f64>,
     places: Vec<Place>,
 }
@@ -280,12 +280,12 @@ impl Book {
         self.start_latency = seconds.max(0.0);
     }
 
-    /// Has it a job of this id?
+    /// Returns true if it has a job of this id.
     pub fn contains(&self, id: &str) -> bool {
         self.by_id.contains_key(id)
     }
 
-    /// Has it a job of this token, with or without an id?
+    /// Returns true if it has a job of this token, with or without an id.
     pub fn has_token(&self, token: u64) -> bool {
         self.by_token.contains_key(&token)
     }
@@ -308,7 +308,7 @@ impl Book {
             .map_or(0.0, |node| node.spec.processors)
     }
 
-    /// Are there acceptances that have no id yet, and are not held for a job to come?
+    /// Returns true if there are acceptances that have no id yet, and are not held for a job to come.
     pub fn has_provisional(&self) -> bool {
         let waits = |job: &Job| job.phase == Phase::Provisional && job.held_until.is_none();
         self.by_token.len() > self.by_id.len()

@@ -110,7 +110,7 @@ impl Book {
         }
     }
 
-    /// The smallest budget for which it would be accepted, whatever its own; none where no budget helps.
+    /// The smallest budget for which it would be accepted, whatever its own; None if no budget helps.
     pub fn budget_needed(
         &self,
         each: &Request,
@@ -132,7 +132,7 @@ impl Book {
         Some(padded)
     }
 
-    /// Does a node take new jobs, by its index?
+    /// Returns true if a node, by its index, takes new jobs.
     pub fn is_available(&self, index: usize) -> bool {
         self.nodes.get(index).is_some_and(|node| node.available)
     }

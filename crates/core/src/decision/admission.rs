@@ -94,7 +94,7 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         }
     }
 
-    /// Can no node of at most this rating take the job, whatever runs there? Said without looking at any
+    /// Returns true if no node of at most this rating can take the job, whatever runs there. Said without looking at any
     /// of them, of a job that can pay; its reason is the deadline.
     pub fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {
         affordable(self.pricing.least(request), request.terms.budget)
@@ -204,7 +204,7 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
     }
 }
 
-/// Is the budget enough? (2004 paper: `req_budget`)
+/// Returns true if the budget is enough. (2004 paper: `req_budget`)
 pub fn affordable(price: f64, budget: f64) -> bool {
     price <= budget * (1.0 + super::TOLERANCE)
 }

@@ -54,7 +54,7 @@ pub enum CounterOffer {
 }
 
 impl CounterOffer {
-    /// What the job costs if it is taken, credits; none where the offer is a budget.
+    /// What the job costs if it is taken, credits; None if the offer is a budget.
     pub fn price(&self) -> Option<f64> {
         match *self {
             CounterOffer::Budget { .. } => None,
@@ -96,7 +96,7 @@ pub(super) struct Question<'a> {
     pub capacity: &'a dyn Fn() -> Capacity,
     /// Part by which estimates are stretched, see [`super::admission::Admission::estimate_margin`].
     pub margin: f64,
-    /// May a job be taken for a larger budget than it costs, that is refused for less?
+    /// Whether a job may be taken for a larger budget than it costs that is refused for less.
     pub weighs_budgets: bool,
 }
 
@@ -134,7 +134,7 @@ impl Capacity {
         })
     }
 
-    /// Are there so many, for each process one? A node of less than one is a processor all the same.
+    /// Returns true if there are so many, one for each process. A node of less than one is a processor all the same.
     fn has(&self, chunks: u32, processors_per_chunk: u32) -> bool {
         let slots = f64::from(chunks) * f64::from(processors_per_chunk);
         f64::from(processors_per_chunk) <= self.largest.max(1.0) && slots <= self.total.max(1.0)
@@ -158,7 +158,7 @@ pub(super) fn find(question: &Question<'_>, request: &Request, jobs: u32) -> Vec
     .collect()
 }
 
-/// The smallest budget for which a request would be accepted whatever its own says, in steps of 0.01 credits; none where it is
+/// The smallest budget for which a request would be accepted whatever its own says, in steps of 0.01 credits; None if it is
 /// no matter of budgets. `accepts`: the price of a request that would be accepted; `price`: of one that need not be.
 /// `weighs_budgets`: see [`super::policy::Policy::weighs_budgets`].
 pub fn budget_needed(
@@ -233,7 +233,7 @@ impl Question<'_> {
         let step = if accepted <= FINE_UNTIL { 0.1 } else { 1.0 };
         let on_grid = |steps: f64| if step < 1.0 { steps / 10.0 } else { steps };
         let (mut low, mut high) = ((refused / step).floor(), (accepted / step).ceil());
-        // None where the grid's end lies beyond the longest deadline.
+        // None if the grid's end lies beyond the longest deadline.
         self.accepts(&with(on_grid(high)))?;
         while high - low > 1.0 {
             let middle = ((low + high) / 2.0).floor();

@@ -25,9 +25,9 @@ const NEAR: f64 = 1.005;
 pub struct Judged {
     /// What it costs, credits; of a refused one, what it would cost if the budget were no matter.
     pub price: f64,
-    /// The largest share of a processor that a slot of it gets; none where it is refused.
+    /// The largest share of a processor that a slot of it gets; None if it is refused.
     pub share: Option<f64>,
-    /// Category of the refusal; none where it is accepted.
+    /// Category of the refusal; None if it is accepted.
     pub refused: Option<Category>,
 }
 

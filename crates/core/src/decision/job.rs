@@ -17,7 +17,7 @@ pub const MOST_CHUNKS: u32 = 65_536;
 /// Most processors in one chunk.
 pub const MOST_PROCESSORS: u32 = 65_536;
 
-/// Is a late result worth anything? (LibraSLA 2005, section 3)
+/// Whether a late result is worth anything. (LibraSLA 2005, section 3)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeadlineType {

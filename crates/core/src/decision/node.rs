@@ -104,7 +104,7 @@ pub trait Cluster {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Node `index`, or none where that node takes no new jobs now (down, removed).
+    /// Node `index`, or None if that node takes no new jobs now (down, removed).
     /// `index` is below [`Cluster::len`].
     fn node(&self, index: usize) -> Option<Self::Node<'_>>;
 }

@@ -18,12 +18,12 @@ pub enum PastDeadline {
 }
 
 impl PastDeadline {
-    /// Does this job get nothing but what all others leave? `job`: its estimate as planned. `rating`: the node's.
+    /// Returns true if this job gets nothing but what all others leave. `job`: its estimate as planned. `rating`: the node's.
     pub fn yields(self, job: &JobOnNode, need: Need, rating: f64) -> bool {
         self != PastDeadline::KeepsShare && is_past(job, need, rating)
     }
 
-    /// Is this job to be ended? `estimate`: as it was sold, seconds on a reference node.
+    /// Returns true if this job is to be ended. `estimate`: as it was sold, seconds on a reference node.
     pub fn ends(self, job: &JobOnNode, need: Need, estimate: f64, rating: f64) -> bool {
         match self {
             PastDeadline::EndedAfter(times) => {

@@ -121,7 +121,7 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
     distribute(&mut best[..known], request.shape.chunks)
 }
 
-/// Is there room for all chunks of a job? The same answer as [`place`] gives, found sooner.
+/// Returns true if there is room for all chunks of a job. The same answer as [`place`] gives, found sooner.
 pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
     policy: &P,
     cluster: &C,

@@ -5,7 +5,7 @@
 
 use super::{Case, Waits};
 
-/// Does a statement hold?
+/// Whether a statement holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// For every part of the log.

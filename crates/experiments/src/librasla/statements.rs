@@ -37,7 +37,7 @@ impl View<'_> {
         means(a) - means(b)
     }
 
-    /// Does each of these levels, in the mean, improve more than the next?
+    /// Tells whether each of these levels, in the mean, improves more than the next.
     fn descending(&self, ids: &[&str], levels: [usize; 3]) -> Tested {
         let lead = |id: &str, pair: (usize, usize)| {
             let names = self.levels(id);

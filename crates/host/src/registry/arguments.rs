@@ -18,7 +18,7 @@ pub(crate) fn program(command: &str) -> String {
     }
 }
 
-/// Has this command line its arguments?
+/// Returns true if this command line has its arguments.
 fn is_whole(command: &str) -> bool {
     !command.ends_with(MORE)
 }

@@ -9,7 +9,7 @@ use libra_plots::markup::{Anchor, Drawing, Escaped};
 use libra_units::{percent, processors};
 use maud::{Markup, html};
 
-/// The page. `history`: what the site keeps of it; none where nothing is kept.
+/// The page. `history`: what the site keeps of it; None if nothing is kept.
 pub fn body(
     view: &View<'_>,
     cluster: &Result<Cluster, Problem>,

@@ -8,7 +8,7 @@ use libra_units::{credits, duration};
 use maud::{Markup, html};
 use std::fmt::Write;
 
-/// What was asked for; none where it was not said, or cannot be drawn.
+/// What was asked for; None if it was not said, or cannot be drawn.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
     /// Seconds.

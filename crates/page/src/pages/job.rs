@@ -8,7 +8,7 @@ use libra_plots::markup::Escaped;
 use libra_units::{credits, duration};
 use maud::{Markup, html};
 
-/// The page of a job. `output`: the end of it, or why it cannot be shown; none where there is none.
+/// The page of a job. `output`: the end of it, or why it cannot be shown; None if there is none.
 pub fn body(view: &View<'_>, detail: &Detail, output: Option<&Result<Part, Problem>>) -> Markup {
     let key = InAddress(&detail.job.key);
     html! {

@@ -67,7 +67,7 @@ const MENU: [(Place, &str, &str); 4] = [
     (Place::Cluster, "cluster", "Cluster"),
 ];
 
-/// A page. `reload`: seconds after which a browser without scripts asks again, and for what; none for never.
+/// A page. `reload`: seconds after which a browser without scripts asks again, and for what; None for never.
 pub fn page(
     view: &View<'_>,
     place: Place,

@@ -144,7 +144,7 @@ struct Field<'a> {
     value: &'a str,
     hint: Markup,
     required: bool,
-    /// The keys that a telephone shows; none for all.
+    /// The keys that a telephone shows; None for all.
     keys: Option<&'static str>,
 }
 

@@ -99,7 +99,7 @@ pub fn ask(site: &Site, kind: Kind, wanted: &Submission) -> Result<Quote, Proble
     Quote::from_json(&json).ok_or_else(|| Problem::new(plain(&done)))
 }
 
-/// Can this `libra quote` ask batch systems? One of an older version cannot.
+/// Returns true if this `libra quote` can ask batch systems. One of an older version cannot.
 pub fn asks_batch_systems(site: &Site) -> bool {
     let help = site.libra(&["quote", "--help"]).run();
     help.is_ok_and(|help| help.out.contains("--system"))

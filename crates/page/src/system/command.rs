@@ -30,7 +30,7 @@ const MOST: usize = 64 << 20;
 /// How a program ended, and what it printed.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
-    /// Its exit status; none where a signal ended it.
+    /// Its exit status; None if a signal ended it.
     pub code: Option<i32>,
     /// Standard output.
     pub out: String,
@@ -266,7 +266,7 @@ impl Printed {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Is there a whole line?
+    /// Returns true if there is a whole line.
     fn has_line(&self) -> bool {
         self.lock().bytes.contains(&b'\n')
     }
@@ -283,13 +283,13 @@ impl Printed {
     }
 }
 
-/// Is there a program of this name in PATH?
+/// Returns true if there is a program of this name in PATH.
 pub fn in_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| is_executable(&directory.join(name)))
 }
 
-/// Is this a file that may be executed?
+/// Returns true if this is a file that may be executed.
 pub fn is_executable(path: &Path) -> bool {
     use nix::unistd::{AccessFlags, access};
     path.is_file() && access(path, AccessFlags::X_OK).is_ok()

@@ -235,7 +235,7 @@ impl Local {
         Ok(listed)
     }
 
-    /// A job that is not there any more, as its record has it; none for one that never was.
+    /// A job that is not there any more, as its record has it; None for one that never was.
     fn ended(&self, record: &Record) -> Option<Job> {
         let lines = said(&self.records.directory(&record.key));
         let event = |name: &str| lines.iter().find(|line| line["event"] == name);

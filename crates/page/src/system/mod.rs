@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// What jobs are put into there; none where there is nothing of the kind.
+    /// What jobs are put into there; None if there is nothing of the kind.
     pub fn queues(self) -> Option<&'static str> {
         match self {
             Kind::Local => None,
@@ -113,7 +113,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Does the form or a directive of the script say anything of a deadline and what it may cost? Else it is a job of a batch
+    /// Returns true if the form or a directive of the script says anything of a deadline and what it may cost. Else it is a job of a batch
     /// system that Libra has nothing to do with.
     pub fn says_terms(&self) -> bool {
         let typed = [&self.estimate, &self.deadline, &self.budget];
@@ -281,7 +281,7 @@ pub struct Detail {
     pub facts: Vec<(String, String)>,
     /// What was said when it was submitted.
     pub said: String,
-    /// Where its output is; none where nobody knows.
+    /// Where its output is; None if nobody knows.
     pub output: Option<PathBuf>,
     /// Why there is no output to show, where there is none.
     pub no_output: String,
@@ -408,7 +408,7 @@ impl System {
         }
     }
 
-    /// Can it be asked what a job would cost?
+    /// Returns true if it can be asked what a job would cost.
     pub fn quotes(&self) -> bool {
         match self {
             System::Pbs(pbs) => pbs.quotes(),
@@ -452,7 +452,7 @@ impl System {
         }
     }
 
-    /// One of the user's jobs; none where there is none of that key.
+    /// One of the user's jobs; None if there is none of that key.
     ///
     /// # Errors
     /// The system does not say.
@@ -508,7 +508,7 @@ impl System {
     }
 }
 
-/// May this be the working directory of a job?
+/// Tells whether this may be the working directory of a job.
 ///
 /// # Errors
 /// Why not.

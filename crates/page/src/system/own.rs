@@ -127,7 +127,7 @@ pub fn job_statuses(site: &Site, system: &str) -> Result<BTreeMap<String, JobSta
     Ok(jobs.collect())
 }
 
-/// Adds to a job what was sold to it and how it stands. `ended`: when it did, Unix time; none while it has not.
+/// Adds to a job what was sold to it and how it stands. `ended`: when it did, Unix time; None while it has not.
 pub fn settle(
     job: &mut Job,
     sold: Option<&Sold>,

@@ -82,7 +82,7 @@ impl Pbs {
         Call::new(self.programs.join(name))
     }
 
-    /// Can it be asked what a job would cost?
+    /// Returns true if it can be asked what a job would cost.
     pub fn quotes(&self) -> bool {
         self.quotes
     }
@@ -149,7 +149,7 @@ impl Pbs {
         attributes_of(&done)
     }
 
-    /// Attributes of a job that has ended; none where PBS has forgotten it. Asked for once, since nothing changes
+    /// Attributes of a job that has ended; None if PBS has forgotten it. Asked for once, since nothing changes
     /// any more.
     fn ask_ended(&self, id: &str) -> Option<Value> {
         let lock = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);

@@ -30,7 +30,7 @@ impl Plan {
     }
 
     /// Maps a new job by moving planned jobs of lower classes, or if `running` by stopping running
-    /// ones. Yields its start; none where that does not help, and then all is as it was.
+    /// ones. Yields its start; None if that does not help, and then all is as it was.
     pub(super) fn displace(
         &mut self,
         new: &Removed,

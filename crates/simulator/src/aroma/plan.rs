@@ -43,7 +43,7 @@ pub(super) struct Mapped {
     pub(super) run_time: f64,
     /// Memory of each, in bytes.
     pub(super) memory: u64,
-    /// Does it run now?
+    /// Whether it runs now.
     pub(super) running: bool,
     /// When it will start or go on; or when it last did.
     pub(super) start: f64,
@@ -134,7 +134,7 @@ impl Plan {
         self.search.first(&self.hosts, now, demand, before, weight)
     }
 
-    /// Maps a new job; none where no mapping keeps every constraint. `job` comes without a start
+    /// Maps a new job; None if no mapping keeps every constraint. `job` comes without a start
     /// and hosts.
     pub(super) fn map(
         &mut self,
@@ -186,7 +186,7 @@ impl Plan {
         self.jobs.insert(removed.index, removed.job.clone());
     }
 
-    /// Could it be put back as it was, with every constraint kept?
+    /// Returns true if it could be put back as it was, with every constraint kept.
     pub(super) fn still_fits(&mut self, removed: &Removed) -> bool {
         let now = self.now;
         let due = removed.job.due;

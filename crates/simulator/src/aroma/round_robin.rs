@@ -83,7 +83,7 @@ pub(super) struct Projection {
     active: Vec<usize>,
     /// When each process ends, in the order in which the processes were given.
     pub(super) finish: Vec<f64>,
-    /// Had a dedicated process no processor to itself?
+    /// Whether a dedicated process had no processor to itself.
     pub(super) conflict: bool,
     /// The first process that ends after its limit; the projection was broken off there.
     pub(super) late: Option<usize>,

@@ -111,7 +111,7 @@ impl ExpectedEnds {
         self.blocks.iter().flat_map(|block| block.entries.iter())
     }
 
-    /// The first time at which this many processors have come free; none where all together are too
+    /// The first time at which this many processors have come free; None if all together are too
     /// few. Jobs that have outlived their estimate are expected to end now.
     pub fn relief(&self, wanted: u64, now: f64) -> Option<Relief> {
         let mut sum = 0;

@@ -57,7 +57,7 @@ pub(super) struct Processors {
     node_of: Vec<u32>,
     /// What each node is, in node order, with the processors that can be given out.
     nodes: Vec<(NodeFree, f64)>,
-    /// Does the row stand in node order?
+    /// Whether the row stands in node order.
     in_node_order: bool,
     /// Free memory of each node; empty where no node counts its memory.
     memory: Vec<u64>,
@@ -143,7 +143,7 @@ impl Processors {
         })
     }
 
-    /// Does the memory that a job asks for matter here?
+    /// Returns true if the memory that a job asks for matters here.
     pub fn counts(&self, memory: u64) -> bool {
         memory > 0 && !self.memory.is_empty()
     }

@@ -56,7 +56,7 @@ impl Nodes {
 }
 
 impl Reservation {
-    /// For a head that does not fit now. None where it would not fit on the empty machine.
+    /// For a head that does not fit now. None if it would not fit on the empty machine.
     pub fn new(head: &Job, expected: &ExpectedEnds, site: &Site<'_>) -> Option<Reservation> {
         let free = u64::from(site.free());
         let wanted = u64::from(head.processors);
@@ -98,13 +98,13 @@ impl Reservation {
         })
     }
 
-    /// Can it be kept while nothing ends, until its time has come? Not with nodes: which of them a
+    /// Returns true if it can be kept while nothing ends, until its time has come. Not with nodes: which of them a
     /// waiting job would get, and so whether it is in the way, changes with each start.
     pub fn lasts(&self) -> bool {
         self.nodes.is_none()
     }
 
-    /// May this job start now on these processors, being expected to end at `end`? If so, what it
+    /// Returns true if this job may start now on these processors, being expected to end at `end`. If so, what it
     /// holds at the time of the reservation is no longer extra.
     pub fn admit(&mut self, job: &Job, placement: &Placement, end: f64, site: &Site<'_>) -> bool {
         if end <= self.at {

@@ -148,7 +148,7 @@ impl<'a> Site<'a> {
         self.processors.best_rating(job.processors)
     }
 
-    /// Does the memory that a job asks for matter here?
+    /// Returns true if the memory that a job asks for matters here.
     pub fn counts(&self, memory: u64) -> bool {
         self.processors.counts(memory)
     }
@@ -170,7 +170,7 @@ impl<'a> Site<'a> {
         self.for_each_node(&run.placement, |node| show(node, memory));
     }
 
-    /// Why a job would not fit on the empty machine, or none where it would.
+    /// Why a job would not fit on the empty machine, or None if it would.
     pub fn never_fits(&self, index: usize) -> Option<&'static str> {
         let job = &self.jobs[index];
         self.processors.never_fits(job.processors, job.memory)

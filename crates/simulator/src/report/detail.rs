@@ -215,7 +215,7 @@ fn unit_of_time(seconds: f64) -> (f64, &'static str) {
     }
 }
 
-/// The hours of the day; none where submissions have none.
+/// The hours of the day; None if submissions have none.
 pub(super) fn hours(runs: &[PolicyRun], clock: Clock) -> Option<Figure> {
     let first = runs.first()?;
     let points = |count: fn(&series::Hour) -> u64, run: &PolicyRun| {

@@ -143,7 +143,7 @@ pub(super) fn fates(runs: &[PolicyRun]) -> Figure {
     }
 }
 
-/// Why jobs were refused; none where none was.
+/// Why jobs were refused; None if none was.
 pub(super) fn refusals(runs: &[PolicyRun]) -> Option<Figure> {
     let counted: Vec<_> = runs
         .iter()

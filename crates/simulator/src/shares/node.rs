@@ -181,7 +181,7 @@ impl Node {
         self.steady = false;
     }
 
-    /// Would everyone else run on as before? True where each runs at what it needs, whoever comes.
+    /// Returns true if everyone else would run on as before. True where each runs at what it needs, whoever comes.
     pub fn can_just_add<P: Policy>(&self, tenant: &Tenant, policy: &P, now: f64) -> bool {
         // By what it needs, not by what it was sold: one that yields (LibraSLA) was sold less.
         let need = policy.need(&tenant.on_node(now), self.spec.rating);

@@ -92,7 +92,7 @@ pub(super) fn make(
     }
 }
 
-/// Has every job a number of its own that no other has?
+/// Returns true if every job has a number of its own that no other has.
 fn have_own_numbers(entries: &[Entry]) -> bool {
     let mut numbers: Vec<u32> = entries.iter().filter_map(|entry| entry.number).collect();
     numbers.sort_unstable();

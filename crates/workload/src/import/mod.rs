@@ -37,7 +37,7 @@ pub struct LocalTime {
     pub second: i8,
 }
 
-/// Turns a local time into seconds since 1970-01-01T00:00:00 UTC; none where there is no such day.
+/// Turns a local time into seconds since 1970-01-01T00:00:00 UTC; None if there is no such day.
 pub type ToUnix<'a> = &'a dyn Fn(LocalTime) -> Option<i64>;
 
 /// Whose records they are.

@@ -88,7 +88,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// What stands in a column; none where it is not there or says that it is not known.
+    /// What stands in a column; None if it is not there or says that it is not known.
     fn get(&self, name: &str) -> Option<&'a str> {
         let column = COLUMNS.iter().position(|column| *column == name)?;
         let cell = self.cells.get(self.columns[column]?)?.trim();
@@ -363,7 +363,7 @@ fn header(cells: &[&str]) -> Result<[Option<usize>; COLUMNS.len()], Problem> {
     }
 }
 
-/// Field 11 of a state; none where the job has not ended.
+/// Field 11 of a state; None if the job has not ended.
 fn status(state: &str) -> Result<Option<i8>, String> {
     match state {
         "COMPLETED" => Ok(Some(1)),

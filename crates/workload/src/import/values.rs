@@ -84,7 +84,7 @@ fn no_limit(text: &str) -> bool {
     text.eq_ignore_ascii_case("UNLIMITED") || text.eq_ignore_ascii_case("Partition_Limit")
 }
 
-/// Minutes as seconds; none for no limit.
+/// Minutes as seconds; None for no limit.
 pub(super) fn minutes(text: &str) -> Option<Option<f64>> {
     match no_limit(text) {
         true => Some(None),
@@ -92,7 +92,7 @@ pub(super) fn minutes(text: &str) -> Option<Option<f64>> {
     }
 }
 
-/// A duration; none for no limit.
+/// A duration; None for no limit.
 pub(super) fn limit(text: &str) -> Option<Option<f64>> {
     match no_limit(text) {
         true => Some(None),

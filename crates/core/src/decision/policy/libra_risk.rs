@@ -198,7 +198,7 @@ impl LibraRisk {
         few
     }
 
-    /// Is there no risk on the node with the new job? If there is, the error is the longest delay that
+    /// Checks that there is no risk on the node with the new job. If there is, the error is the longest delay that
     /// was found, in seconds: at least so much.
     fn without_risk<N: NodeView>(&self, node: &N, new: Projected) -> Result<(), f64> {
         let mut few = LibraRisk::jobs(node, new);

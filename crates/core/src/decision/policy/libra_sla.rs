@@ -94,7 +94,7 @@ fn delay(index: usize, part: &Part, (scale, first): (f64, usize)) -> f64 {
     (part.remaining_estimate / share - part.remaining_deadline).max(part.delay)
 }
 
-/// Return of the node with these jobs; none where the soft ones cannot yield enough.
+/// Return of the node with these jobs; None if the soft ones cannot yield enough.
 fn node_return(parts: &[Part], capacity: f64) -> Option<f64> {
     let scale = yielding(parts, capacity)?;
     let returns = parts

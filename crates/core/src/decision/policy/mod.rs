@@ -111,25 +111,25 @@ pub trait Policy {
         let _ = (spec, jobs);
     }
 
-    /// Is the deadline too short for every node of at most this rating, whatever runs there?
+    /// Returns true if the deadline is too short for every node of at most this rating, whatever runs there.
     fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {
         let _ = (request, fastest);
         false
     }
 
-    /// Is every node that takes the job as good as any other? Then the first ones are taken and the
+    /// Returns true if every node that takes the job is as good as any other. Then the first ones are taken and the
     /// others need not be asked.
     #[inline(always)]
     fn takes_any_node(&self) -> bool {
         false
     }
 
-    /// Are delays ever accepted?
+    /// Returns true if delays are ever accepted.
     fn accepts_delays(&self) -> bool {
         false
     }
 
-    /// May a job be taken for a larger budget that is refused for one which it does not exceed?
+    /// Returns true if a job may be taken for a larger budget that is refused for one which it does not exceed.
     fn weighs_budgets(&self) -> bool {
         false
     }

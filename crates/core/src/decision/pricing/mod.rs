@@ -32,7 +32,7 @@ pub trait Pricing {
         self.least(request)
     }
 
-    /// Does the price depend on where the job runs?
+    /// Returns true if the price depends on where the job runs.
     fn depends_on_places(&self) -> bool {
         false
     }
