@@ -110,7 +110,7 @@ fn may_replace(ledger: &Ledger, to: &Path) -> Result<(), AccountsError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return refused(&error.to_string()),
         Ok(found) if !found.is_file() => {
-            return refused("is there and no file; name another one");
+            return refused("exists and is not a file; name another one");
         }
         Ok(_) => {}
     }
@@ -119,9 +119,9 @@ fn may_replace(ledger: &Ledger, to: &Path) -> Result<(), AccountsError> {
     }
     match Ledger::open_copy(to).and_then(|copy| copy.identity()) {
         Ok(_) => Ok(()),
-        Err(_) => {
-            refused("is there and no copy of a ledger, so it is not replaced; name another file")
-        }
+        Err(_) => refused(
+            "exists and is not a copy of a ledger, so it is not replaced; name another file",
+        ),
     }
 }
 

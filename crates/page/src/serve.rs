@@ -287,7 +287,7 @@ fn unix(path: &Path) -> Result<Listener, Problem> {
         let own = metadata.uid() == nix::unistd::geteuid().as_raw();
         if !own || !metadata.file_type().is_socket() {
             return Err(problem(
-                "there is something else of this name; name another file".to_string(),
+                "a file of this name exists and is no socket; name another file".to_string(),
             ));
         }
         if std::os::unix::net::UnixStream::connect(path).is_ok() {

@@ -137,7 +137,7 @@ impl Live {
         some(amount)?;
         if from == to {
             return Err(AccountsError::Unsound(format!(
-                "from {from} to itself nothing can be moved"
+                "nothing can be moved from {from} to itself"
             )));
         }
         self.change(|step| {

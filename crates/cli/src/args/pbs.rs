@@ -134,7 +134,7 @@ pub struct PbsUninstallArgs {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Also while jobs with terms are queued or running: nothing looks after them any more
+    /// Also while jobs with terms are queued or running: Libra manages them no longer
     #[arg(long)]
     pub force: bool,
 

@@ -149,7 +149,7 @@ pub struct SlurmUninstallArgs {
     #[arg(long)]
     pub edit: bool,
 
-    /// Also while jobs with terms are queued or running: nothing looks after them any more
+    /// Also while jobs with terms are queued or running: Libra manages them no longer
     #[arg(long)]
     pub force: bool,
 

@@ -103,7 +103,7 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
         let text = format!(
             "not done: {} with what Libra made, queued or running: {}\nWait for them, or end them with qdel. \
              To keep new ones out meanwhile: qmgr -c 'set queue NAME enabled=false'. --force goes on \
-             without waiting: nothing looks after these jobs any more, and the resources that they have stay.",
+             without waiting: Libra no longer manages these jobs, and the resources that they have stay.",
             count(active.len(), "job is there", "jobs are there"),
             some(&active)
         );

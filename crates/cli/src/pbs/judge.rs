@@ -22,7 +22,7 @@ pub fn version(findings: &mut Findings, server: &str, attributes: &Value) {
             "server {server}: PBS {version} is older than {OLDEST}; its hooks lack events that Libra needs, upgrade it"
         )),
         None => findings.problem(format!(
-            "server {server}: its version '{version}' is none that is known; OpenPBS {OLDEST} or newer is needed"
+            "server {server}: unrecognised PBS version '{version}'; OpenPBS {OLDEST} or newer is needed"
         )),
     }
 }

@@ -42,7 +42,7 @@ pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
             Ok(jobs) if !jobs.is_empty() => {
                 return refuse(format!(
                     "not done: jobs with terms are queued or running: {}\nWait for them, or end them with scancel. --force goes on without waiting: \
-                     nothing looks after these jobs any more",
+                     Libra no longer manages these jobs",
                     some(&jobs)
                 ));
             }
