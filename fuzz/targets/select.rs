@@ -2,7 +2,7 @@
 
 use super::{refused, text};
 use libra_pbs::exec_vnode;
-use libra_pbs::select::{self, Part, Plain};
+use libra_pbs::select::{self, ChunkGroup, Plain};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
@@ -47,7 +47,7 @@ pub fn pbs_select(input: &[u8]) {
 fn with_terms(asked: &select::Asked) {
     asked.shape.check().expect("a shape in range");
     for node in [Some("n1"), None] {
-        let part = Part {
+        let part = ChunkGroup {
             node,
             chunks: asked.shape.chunks,
             share: 0.5,

@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use libra_simulator::experiment::{Experiment, Progress, Run};
 use libra_simulator::outcomes::Outcomes;
 use libra_workload::read::Leniency;
-use plan::{Part, Plan};
+use plan::{LogExcerpt, Plan};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub fn simulate(simulate: &SimulateArgs, args: &Args) -> Done {
     } else {
         Leniency::Strict
     };
-    let part = Part::read(simulate, leniency).map_err(|error| usage(&error))?;
+    let part = LogExcerpt::read(simulate, leniency).map_err(|error| usage(&error))?;
     let settings = plan.settings(&part)?;
     let experiment = Experiment {
         log: &part.log.records,

@@ -34,40 +34,40 @@ pub const DEADLINE_FACTOR: f64 = 5.0;
 
 /// A part of the log, from its start.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Part {
+pub enum Excerpt {
     /// So many jobs.
     Jobs(usize),
     /// The jobs of so many days.
     Days(f64),
 }
 
-impl Part {
+impl Excerpt {
     /// The records of this part. `records` stand in order of submission.
     pub fn of(self, records: &[Record]) -> &[Record] {
         let end = match (self, records.first()) {
-            (Part::Jobs(count), _) => count.min(records.len()),
-            (Part::Days(days), Some(first)) => {
+            (Excerpt::Jobs(count), _) => count.min(records.len()),
+            (Excerpt::Days(days), Some(first)) => {
                 records.partition_point(|record| record.submit - first.submit <= days * 86_400.0)
             }
-            (Part::Days(_), None) => 0,
+            (Excerpt::Days(_), None) => 0,
         };
         &records[..end]
     }
 }
 
-impl std::fmt::Display for Part {
+impl std::fmt::Display for Excerpt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Part::Jobs(count) => write!(f, "first {count} jobs"),
-            Part::Days(days) => write!(f, "first {days} days"),
+            Excerpt::Jobs(count) => write!(f, "first {count} jobs"),
+            Excerpt::Days(days) => write!(f, "first {days} days"),
         }
     }
 }
 
 /// The parts that stand for the paper's 10,000 events.
-pub const SHORT: [Part; 2] = [Part::Jobs(10_000), Part::Days(112.0)];
+pub const SHORT: [Excerpt; 2] = [Excerpt::Jobs(10_000), Excerpt::Days(112.0)];
 /// The parts that stand for the paper's 35,000 events.
-pub const LONG: [Part; 2] = [Part::Jobs(35_000), Part::Days(249.0)];
+pub const LONG: [Excerpt; 2] = [Excerpt::Jobs(35_000), Excerpt::Days(249.0)];
 
 /// What is planned with and run for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub enum Times {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waits {
     /// Which jobs.
-    pub part: Part,
+    pub part: Excerpt,
     /// Jobs of it that ran.
     pub jobs: usize,
     /// Days from the first submission to the last.
@@ -114,7 +114,7 @@ pub struct ClassFigures {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// Which jobs.
-    pub part: Part,
+    pub part: Excerpt,
     /// The four classes, or best effort alone?
     pub four_classes: bool,
     /// By class, 1 to 4.
@@ -202,7 +202,7 @@ pub fn jobs(records: &[Record], times: Times) -> Result<Vec<Job>, Unfit> {
 /// # Errors
 /// When the log is another one than the paper's.
 pub fn run(records: &[Record], clock: &mut dyn FnMut() -> f64) -> Result<Experiment, Unfit> {
-    let Part::Jobs(needed) = LONG[0] else {
+    let Excerpt::Jobs(needed) = LONG[0] else {
         return Err(Unfit::Short(records.len()));
     };
     if records.len() < needed {
@@ -228,7 +228,7 @@ pub fn run(records: &[Record], clock: &mut dyn FnMut() -> f64) -> Result<Experim
     })
 }
 
-fn waits(records: &[Record], part: Part) -> Result<Waits, Unfit> {
+fn waits(records: &[Record], part: Excerpt) -> Result<Waits, Unfit> {
     let records = part.of(records);
     let dedicated = |times| -> Result<(Vec<Job>, f64), Unfit> {
         let jobs = jobs(records, times)?;
@@ -254,7 +254,7 @@ fn waits(records: &[Record], part: Part) -> Result<Waits, Unfit> {
 
 fn case(
     records: &[Record],
-    part: Part,
+    part: Excerpt,
     four_classes: bool,
     clock: &mut dyn FnMut() -> f64,
 ) -> Result<Case, Unfit> {

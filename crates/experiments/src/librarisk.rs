@@ -9,7 +9,7 @@ mod statements;
 
 use super::panel::{Curve, Panel};
 use super::parallel::Progress;
-use super::sweep::{Contender, Part, Run, free_of_charge, spread};
+use super::sweep::{Contender, LastJobs, Run, free_of_charge, spread};
 use super::{Options, Reading, Reproduction};
 use libra_core::decision::allotment::Spare;
 use libra_core::decision::policy::{Libra, LibraRisk};
@@ -186,7 +186,7 @@ pub fn reproduce(
     options: &Options,
     progress: Progress<'_>,
 ) -> Result<Reproduction, Unfit> {
-    let part = Part::last(log, JOBS);
+    let part = LastJobs::last(log, JOBS);
     let values = FIGURES.map(|figure| options.values(figure.values, figure.quick));
     let settings: Vec<TermsModel> = (FIGURES.iter().zip(&values))
         .flat_map(|(figure, values)| {

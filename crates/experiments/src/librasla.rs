@@ -11,7 +11,7 @@ mod statements;
 use super::panel::{Curve, Panel};
 use super::parallel::Progress;
 use super::statement::{Verdict, mean};
-use super::sweep::{Contender, Part, Run, free_of_charge};
+use super::sweep::{Contender, LastJobs, Run, free_of_charge};
 use super::{Options, Reading, Reproduction};
 use libra_core::decision::allotment::Spare;
 use libra_core::decision::policy::{Libra, LibraSla};
@@ -144,7 +144,7 @@ pub fn reproduce(
     options: &Options,
     progress: Progress<'_>,
 ) -> Result<Reproduction, Unfit> {
-    let part = Part::last(log, JOBS);
+    let part = LastJobs::last(log, JOBS);
     let loads = options.values(&LOADS, &[0.02]);
     // The first level of the deadlines, budgets and penalties is that of 20 % hard deadlines.
     let distinct: Vec<(usize, usize)> = (0..FIGURES.len())

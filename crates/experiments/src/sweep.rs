@@ -76,7 +76,7 @@ impl Observer for Completed {
 
 /// The part of a log that a paper takes: its last jobs.
 #[derive(Debug, Clone, Copy)]
-pub struct Part<'a> {
+pub struct LastJobs<'a> {
     log: &'a Log,
     jobs: usize,
 }
@@ -84,10 +84,10 @@ pub struct Part<'a> {
 /// Processors of the papers' machine.
 const PROCESSORS: u32 = 128;
 
-impl<'a> Part<'a> {
+impl<'a> LastJobs<'a> {
     /// The last `jobs` of a log.
-    pub fn last(log: &'a Log, jobs: usize) -> Part<'a> {
-        Part { log, jobs }
+    pub fn last(log: &'a Log, jobs: usize) -> LastJobs<'a> {
+        LastJobs { log, jobs }
     }
 
     fn records(&self) -> &'a [Record] {
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn the_part_is_described_and_compared_with_the_papers() {
         let log = log();
-        let part = Part::last(&log, 40);
+        let part = LastJobs::last(&log, 40);
         // Jobs 21 to 60: 30 s apart; run times of 8 rounds of 50 … 450, less job 59's 450 + 1.
         let facts = part.facts(30.0, (250.0 * 40.0 - 451.0) / 40.0);
         assert!(
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn runs_stand_in_order_whatever_the_threads() {
         let log = log();
-        let part = Part::last(&log, 40);
+        let part = LastJobs::last(&log, 40);
         let exact = TermsModel {
             estimates: Estimates::Exact,
             ..TermsModel::default()

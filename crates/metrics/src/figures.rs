@@ -34,13 +34,13 @@ pub struct HostFigures {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HostJobs {
     /// Accepted and not started: all, and those of `libra run`.
-    pub waiting: Part,
+    pub waiting: JobCount,
     /// Running.
-    pub running: Part,
+    pub running: JobCount,
     /// Over, with processes that do not go.
-    pub ending: Part,
+    pub ending: JobCount,
     /// Their deadline has passed.
-    pub late: Part,
+    pub late: JobCount,
     /// As sold, or better.
     pub on_track: u64,
     /// Even whole processors would end them late.
@@ -53,14 +53,14 @@ pub struct HostJobs {
 
 /// Jobs of a host, and how many of them are of `libra run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Part {
+pub struct JobCount {
     /// All of them.
     pub all: u64,
     /// Those of `libra run`.
     pub local: u64,
 }
 
-impl Part {
+impl JobCount {
     /// Counts one.
     pub fn add(&mut self, local: bool) {
         self.all += 1;

@@ -1,7 +1,7 @@
 //! A job is submitted: budget first, then the nodes, by [`libra_batch::admit`].
 
 use super::problem::{NotTaken, Problem, Wait};
-use super::select::{self, Asked, Part, Plain};
+use super::select::{self, Asked, ChunkGroup, Plain};
 use super::server::{Judged, Server, accept, accept_with, has_terms, refuse, refuse_as};
 use super::{TERMS, number, text};
 use libra_accounts::budget_gate::Denied;
@@ -260,9 +260,9 @@ impl Server {
         pinned: bool,
     ) -> Value {
         let request = &sold.request;
-        let parts: Vec<Part<'_>> = if pinned && sold.count == 1 {
+        let parts: Vec<ChunkGroup<'_>> = if pinned && sold.count == 1 {
             (sold.places.iter())
-                .map(|place| Part {
+                .map(|place| ChunkGroup {
                     node: Some(&place.node),
                     chunks: place.chunks,
                     share: place.share,
@@ -270,7 +270,7 @@ impl Server {
                 .collect()
         } else {
             let first = &sold.places[0];
-            vec![Part {
+            vec![ChunkGroup {
                 node: pinned.then_some(first.node.as_str()),
                 chunks: request.shape.chunks,
                 share: sold.share_on(""),

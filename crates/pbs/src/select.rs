@@ -291,7 +291,7 @@ fn bytes(value: &str) -> Result<u64, NotAsked> {
 
 /// A part of an accepted job, for `select`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part<'a> {
+pub struct ChunkGroup<'a> {
     /// Vnode that it must be on; None if PBS may choose among Libra's nodes.
     pub node: Option<&'a str>,
     /// Chunks as judged.
@@ -306,7 +306,7 @@ impl Asked {
     /// `count_share`: the nodes' `libra_share` is used up by it, so that PBS itself does not over-commit
     /// them. Rounded down to 4 digits: sums stay below what a node has, and PBS itself tells its scheduler how much
     /// of a node is taken in 4 digits.
-    pub fn resources(&self, parts: &[Part<'_>], count_share: bool) -> Map<String, Value> {
+    pub fn resources(&self, parts: &[ChunkGroup<'_>], count_share: bool) -> Map<String, Value> {
         let mut resources = Map::new();
         let select: Vec<String> = parts
             .iter()
@@ -368,7 +368,7 @@ impl Asked {
         plain && self.by_select && self.shape.memory_per_chunk == 0
     }
 
-    fn share(&self, part: &Part<'_>, count_share: bool) -> f64 {
+    fn share(&self, part: &ChunkGroup<'_>, count_share: bool) -> f64 {
         let slots = self.shape.processors_per_chunk / self.parts.max(1);
         match count_share {
             true => ((part.share * f64::from(slots)) * 1e4 + 1e-6).floor() / 1e4,
@@ -376,7 +376,7 @@ impl Asked {
         }
     }
 
-    fn chunk(&self, part: &Part<'_>, count_share: bool) -> String {
+    fn chunk(&self, part: &ChunkGroup<'_>, count_share: bool) -> String {
         let mut chunk = format!(
             "{}:ncpus=0:mpiprocs={}:ompthreads={}:libra_share={}",
             part.chunks * self.parts.max(1),

@@ -9,7 +9,7 @@ use maud::Markup;
 
 /// What a part of each bar stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct Segment {
     /// Its name, for the legend.
     pub name: String,
     /// Its colour, 0 to 7; None for a quiet grey: what is left.
@@ -37,7 +37,7 @@ pub struct Bars {
     /// What the lengths are; it begins at 0.
     pub x: Axis,
     /// What the parts are.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Segment>,
     /// The bars, from the top.
     pub rows: Vec<Row>,
     /// Digits behind the point of the numbers at parts and ends.

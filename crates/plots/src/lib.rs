@@ -32,7 +32,7 @@ pub mod scale;
 pub mod strips;
 pub mod style;
 
-pub use bars::{Bars, Part, Row};
+pub use bars::{Bars, Row, Segment};
 pub use plot::{Plot, Point, Series};
 pub use scale::{Axis, Scale};
 pub use strips::{Strip, Strips};

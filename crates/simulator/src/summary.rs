@@ -145,19 +145,19 @@ impl Serialize for Summary {
         }
         let mut fields = to.serialize_map(None)?;
         fields.serialize_entry("seeds", &self.runs.len())?;
-        Part(self, |spread| spread.mean).entries(&mut fields)?;
-        let deviations = Part(self, |spread| spread.deviation);
+        Statistic(self, |spread| spread.mean).entries(&mut fields)?;
+        let deviations = Statistic(self, |spread| spread.deviation);
         fields.serialize_entry("standard_deviation", &deviations)?;
         fields.end()
     }
 }
 
 /// The means, or the standard deviations.
-struct Part<'a>(&'a Summary, fn(Spread) -> f64);
+struct Statistic<'a>(&'a Summary, fn(Spread) -> f64);
 
-impl Part<'_> {
+impl Statistic<'_> {
     fn entries<M: SerializeMap>(&self, fields: &mut M) -> Result<(), M::Error> {
-        let Part(summary, of) = self;
+        let Statistic(summary, of) = self;
         for measure in Measure::ALL {
             fields.serialize_entry(measure.name(), &summary.get(measure).map(of))?;
         }
@@ -168,7 +168,7 @@ impl Part<'_> {
     }
 }
 
-impl Serialize for Part<'_> {
+impl Serialize for Statistic<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut fields = to.serialize_map(None)?;
         self.entries(&mut fields)?;

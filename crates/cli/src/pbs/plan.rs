@@ -2,7 +2,7 @@
 
 use super::found::{Found, HookFound, resources_line};
 use super::record::{Entry, NodeValue, Record, SchedulerChange};
-use super::step::{Note, Part, Planned, Step};
+use super::step::{HookPart, Note, Planned, Step};
 use super::wanted::{BEST_EFFORT, COUNTED, HOOKS, Hook, NODE, RESOURCES, SHARE, Wanted};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -161,8 +161,8 @@ fn make_hook(found: Option<&HookFound>, hook: &Hook, config: &str, files: &Path)
     }
     // Any other hook is replaced in place, live: no job passes by it meanwhile.
     let parts = [
-        (Part::Content, content, content_differs),
-        (Part::Config, config.to_string(), config_differs),
+        (HookPart::Content, content, content_differs),
+        (HookPart::Config, config.to_string(), config_differs),
     ];
     for (part, text, differs) in parts {
         if create || differs {

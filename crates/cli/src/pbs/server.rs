@@ -4,7 +4,7 @@ use super::PbsError;
 use super::found::{self, Found, HookFound, SchedulerFound};
 use super::plan::Holders;
 use super::session::{Session, errors, no_answer};
-use super::step::Part;
+use super::step::HookPart;
 use super::wanted::{PROGRESS, RESOURCES, TERMS};
 use crate::command::{self, NoOutput, Output};
 use serde_json::Value;
@@ -195,11 +195,13 @@ impl Pbs {
             file: temporary,
             error: error.into(),
         })?;
-        let file = |name: &str, part: Part| directory.join(format!("{name}.{}", part.extension()));
+        let file =
+            |name: &str, part: HookPart| directory.join(format!("{name}.{}", part.extension()));
         let mut directives = Vec::new();
         for name in hooks.keys() {
-            for part in [Part::Content, Part::Config] {
-                if name.starts_with("libra_") || (name == "pbs_cgroups" && part == Part::Config) {
+            for part in [HookPart::Content, HookPart::Config] {
+                if name.starts_with("libra_") || (name == "pbs_cgroups" && part == HookPart::Config)
+                {
                     let (kind, to) = (part.content_type(), file(name, part));
                     directives.push(format!(
                         "export hook {name} {kind} default {}",
@@ -215,7 +217,7 @@ impl Pbs {
         for (name, hook) in hooks.iter_mut() {
             // What was never imported is not exported.
             let read = |part| std::fs::read_to_string(file(name, part)).unwrap_or_default();
-            (hook.content, hook.config) = (read(Part::Content), read(Part::Config));
+            (hook.content, hook.config) = (read(HookPart::Content), read(HookPart::Config));
         }
         let _ = std::fs::remove_dir_all(&directory);
         exported.map(drop)

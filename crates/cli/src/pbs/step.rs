@@ -12,7 +12,7 @@ pub enum Step {
     /// A file that is imported into a hook.
     Import {
         hook: &'static str,
-        part: Part,
+        part: HookPart,
         /// The file; made for the import and removed after it.
         file: PathBuf,
         text: String,
@@ -31,23 +31,23 @@ pub enum Step {
 
 /// What is imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum HookPart {
     Content,
     Config,
 }
 
-impl Part {
+impl HookPart {
     pub fn content_type(self) -> &'static str {
         match self {
-            Part::Content => "application/x-python",
-            Part::Config => "application/x-config",
+            HookPart::Content => "application/x-python",
+            HookPart::Config => "application/x-config",
         }
     }
 
     pub fn extension(self) -> &'static str {
         match self {
-            Part::Content => "py",
-            Part::Config => "json",
+            HookPart::Content => "py",
+            HookPart::Config => "json",
         }
     }
 }

@@ -72,7 +72,7 @@ impl Plan {
     }
 
     /// The settings on the machine of this log: one, or one for each value of the range.
-    pub fn settings(&self, part: &Part) -> Result<Vec<Setting>, Failure> {
+    pub fn settings(&self, part: &LogExcerpt) -> Result<Vec<Setting>, Failure> {
         let header = &part.log.header;
         let mut setting = self.setting;
         let (nodes, each) = match (header.max_nodes(), header.max_processors()) {
@@ -189,7 +189,7 @@ fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
 }
 
 /// A log, of which a part is simulated.
-pub struct Part {
+pub struct LogExcerpt {
     /// What it is called.
     pub name: String,
     /// All of it.
@@ -197,15 +197,15 @@ pub struct Part {
     subset: Subset,
 }
 
-impl Part {
-    pub fn read(simulate: &SimulateArgs, leniency: Leniency) -> Result<Part, TraceError> {
+impl LogExcerpt {
+    pub fn read(simulate: &SimulateArgs, leniency: Leniency) -> Result<LogExcerpt, TraceError> {
         let path = &simulate.trace;
         let name = match path.file_name() {
             _ if path == Path::new("-") => "standard input".to_string(),
             Some(name) => name.to_string_lossy().into_owned(),
             None => path.display().to_string(),
         };
-        Ok(Part {
+        Ok(LogExcerpt {
             name,
             log: read::read(path, leniency)?,
             subset: match (simulate.first, simulate.last) {

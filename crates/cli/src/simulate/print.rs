@@ -1,6 +1,6 @@
 //! What a simulation prints: a table for people, JSON for programs.
 
-use super::plan::{Part, Plan};
+use super::plan::{LogExcerpt, Plan};
 use crate::status::utf8;
 use libra_plots::columns::{self, Flush};
 use libra_plots::scale::{count, number};
@@ -15,7 +15,7 @@ use std::io::IsTerminal;
 /// Everything that came out.
 pub struct Results<'a> {
     pub plan: &'a Plan,
-    pub part: &'a Part,
+    pub part: &'a LogExcerpt,
     /// The jobs of the first setting and seed.
     pub made: &'a Made,
     pub settings: &'a [Setting],

@@ -33,10 +33,10 @@ fn record(number: u32, times: [f64; 4], processors: i32) -> Record {
 fn parts_are_counted_from_the_first_job() {
     let day = 86_400.0;
     let records = [0.0, 1.0, 2.0, 2.5].map(|d| record(1, [d * day + 7.0, 0.0, 1.0, 1.0], 1));
-    assert_eq!(Part::Jobs(3).of(&records).len(), 3);
-    assert_eq!(Part::Jobs(9).of(&records).len(), 4);
-    assert_eq!(Part::Days(2.0).of(&records).len(), 3);
-    assert_eq!(Part::Days(2.0).of(&[]).len(), 0);
+    assert_eq!(Excerpt::Jobs(3).of(&records).len(), 3);
+    assert_eq!(Excerpt::Jobs(9).of(&records).len(), 4);
+    assert_eq!(Excerpt::Days(2.0).of(&records).len(), 3);
+    assert_eq!(Excerpt::Days(2.0).of(&[]).len(), 0);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn waits_are_means_of_those_that_ran() {
         record(2, [0.0, 8.0, 20.0, 10.0], 128),
         record(3, [0.0, 900.0, 0.0, -1.0], 128),
     ];
-    let waits = waits(&records, Part::Jobs(3)).unwrap();
+    let waits = waits(&records, Excerpt::Jobs(3)).unwrap();
     assert_eq!((waits.jobs, waits.logged), (2, 6.0));
     assert_eq!((waits.dedicated, waits.dedicated_run_times), (5.0, 10.0));
 }
@@ -104,7 +104,7 @@ fn a_case_counts_by_class() {
         ticks += 0.25;
         ticks
     };
-    let case = case(&records, Part::Jobs(4), true, &mut clock).unwrap();
+    let case = case(&records, Excerpt::Jobs(4), true, &mut clock).unwrap();
     assert_eq!(case.classes.map(|class| class.jobs), [2, 0, 1, 1]);
     assert_eq!(case.all.refused, 0);
     assert_eq!(case.all.broken, 0);

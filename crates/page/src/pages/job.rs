@@ -2,14 +2,18 @@
 
 use super::{InAddress, View, facts, note, problem};
 use crate::pages::jobs;
-use crate::system::output::Part;
+use crate::system::output::OutputChunk;
 use crate::system::{Detail, Problem};
 use libra_plots::markup::Escaped;
 use libra_units::{credits, duration};
 use maud::{Markup, html};
 
 /// The page of a job. `output`: the end of it, or why it cannot be shown; None if there is none.
-pub fn body(view: &View<'_>, detail: &Detail, output: Option<&Result<Part, Problem>>) -> Markup {
+pub fn body(
+    view: &View<'_>,
+    detail: &Detail,
+    output: Option<&Result<OutputChunk, Problem>>,
+) -> Markup {
     let key = InAddress(&detail.job.key);
     html! {
         div #part data-refresh={ "job-part?id=" (key) } data-seconds="3" { (part(view, detail)) }
@@ -68,7 +72,7 @@ pub fn part(view: &View<'_>, detail: &Detail) -> Markup {
     }
 }
 
-fn output(detail: &Detail, output: Option<&Result<Part, Problem>>) -> Markup {
+fn output(detail: &Detail, output: Option<&Result<OutputChunk, Problem>>) -> Markup {
     let part = match output {
         None => return note(&detail.no_output),
         Some(Err(error)) => return problem(&error.to_string()),

@@ -15,7 +15,7 @@ pub const MOST: u64 = 64 << 10;
 
 /// A part of an output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Part {
+pub struct OutputChunk {
     /// Its text; what is no UTF-8 is replaced.
     pub text: String,
     /// Where it begins in the file, in bytes.
@@ -30,10 +30,10 @@ pub struct Part {
 ///
 /// # Errors
 /// The file cannot be read, or is none that may be shown.
-pub fn read(path: &Path, offset: Option<u64>) -> Result<Part, Problem> {
+pub fn read(path: &Path, offset: Option<u64>) -> Result<OutputChunk, Problem> {
     let mut file = match open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Part::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(OutputChunk::default()),
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
             return Err(not_shown(path, "it is a symbolic link"));
         }
@@ -74,7 +74,7 @@ pub fn read(path: &Path, offset: Option<u64>) -> Result<Part, Problem> {
     };
     let whole = bytes.len() - unfinished(&bytes);
     let shown = &bytes[skipped.min(whole)..whole];
-    Ok(Part {
+    Ok(OutputChunk {
         text: String::from_utf8_lossy(shown).into_owned(),
         from: from + skipped as u64,
         next: from + whole as u64,
@@ -125,7 +125,7 @@ mod tests {
         let file = directory.path().join("output");
         assert_eq!(
             read(&file, Some(0)).expect("not there yet"),
-            Part::default()
+            OutputChunk::default()
         );
         std::fs::write(&file, &"a\u{e4}".as_bytes()[..2]).expect("written");
         let first = read(&file, Some(0)).expect("read");

@@ -5,7 +5,7 @@ use crate::summary::{Measure, Summary};
 use crate::sums::Spread;
 use libra_plots::figure::{Figure, Table};
 use libra_plots::scale::{count, number};
-use libra_plots::{Axis, Bars, Part, Plot, Row, Size};
+use libra_plots::{Axis, Bars, Plot, Row, Segment, Size};
 use libra_units::duration;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +70,7 @@ fn part_of_submitted(summary: &Summary, value: f64) -> f64 {
 
 /// What became of the jobs.
 pub(super) fn fates(runs: &[PolicyRun]) -> Figure {
-    let part = |name: &str, style| Part {
+    let part = |name: &str, style| Segment {
         name: name.to_string(),
         style,
     };
@@ -170,7 +170,7 @@ pub(super) fn refusals(runs: &[PolicyRun]) -> Option<Figure> {
         parts: reasons
             .iter()
             .enumerate()
-            .map(|(place, reason)| Part {
+            .map(|(place, reason)| Segment {
                 name: reason.to_string(),
                 style: Some(STYLES[place % STYLES.len()]),
             })

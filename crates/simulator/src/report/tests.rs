@@ -272,7 +272,7 @@ proptest! {
             description: text.clone(),
             x: x.clone(),
             parts: (0..parts)
-                .map(|style| Part { name: text.clone(), style: (style > 0).then_some(style) })
+                .map(|style| Segment { name: text.clone(), style: (style > 0).then_some(style) })
                 .collect(),
             rows: rows
                 .into_iter()

@@ -20,8 +20,8 @@ fn apply(found: &mut Found, step: &Step) {
                 "a live periodic hook is edited"
             );
             match part {
-                Part::Content => hook.content.clone_from(text),
-                Part::Config => hook.config.clone_from(text),
+                HookPart::Content => hook.content.clone_from(text),
+                HookPart::Config => hook.config.clone_from(text),
             }
         }
         Step::SchedConfig { from, to, .. } => {

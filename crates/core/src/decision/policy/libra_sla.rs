@@ -16,7 +16,7 @@ pub struct LibraSla;
 
 /// A job of a node as algorithm 2 sees it.
 #[derive(Clone, Copy)]
-struct Part {
+struct JobLoad {
     terms: Terms,
     /// Share of all its slots, in processors.
     share: f64,
@@ -29,9 +29,9 @@ struct Part {
     delay: f64,
 }
 
-impl Default for Part {
-    fn default() -> Part {
-        Part {
+impl Default for JobLoad {
+    fn default() -> JobLoad {
+        JobLoad {
             terms: Terms::hard(1.0, 1.0, 0.0),
             share: 0.0,
             slots: 0.0,
@@ -42,9 +42,9 @@ impl Default for Part {
     }
 }
 
-impl Part {
-    fn of(job: &JobOnNode, rating: f64) -> Part {
-        Part {
+impl JobLoad {
+    fn of(job: &JobOnNode, rating: f64) -> JobLoad {
+        JobLoad {
             terms: job.terms,
             share: f64::from(job.slots) * job.need(rating).share,
             slots: f64::from(job.slots),
@@ -61,7 +61,7 @@ impl Part {
 
 /// Part of its share that each job that yields keeps, and which job does not yield although it is
 /// soft. None: the shares of the soft jobs do not cover the shortfall.
-fn yielding(parts: &[Part], capacity: f64) -> Option<(f64, usize)> {
+fn yielding(parts: &[JobLoad], capacity: f64) -> Option<(f64, usize)> {
     let mut first = 0;
     let mut total = 0.0;
     for (index, part) in parts.iter().enumerate() {
@@ -81,12 +81,12 @@ fn yielding(parts: &[Part], capacity: f64) -> Option<(f64, usize)> {
     (soft > shortfall).then(|| (1.0 - shortfall / soft, first))
 }
 
-fn yields(index: usize, part: &Part, (scale, first): (f64, usize)) -> bool {
+fn yields(index: usize, part: &JobLoad, (scale, first): (f64, usize)) -> bool {
     scale < 1.0 && !part.is_hard() && index != first
 }
 
 /// The delay of each part once those that must have yielded.
-fn delay(index: usize, part: &Part, (scale, first): (f64, usize)) -> f64 {
+fn delay(index: usize, part: &JobLoad, (scale, first): (f64, usize)) -> f64 {
     if !yields(index, part, (scale, first)) {
         return part.delay;
     }
@@ -95,7 +95,7 @@ fn delay(index: usize, part: &Part, (scale, first): (f64, usize)) -> f64 {
 }
 
 /// Return of the node with these jobs; None if the soft ones cannot yield enough.
-fn node_return(parts: &[Part], capacity: f64) -> Option<f64> {
+fn node_return(parts: &[JobLoad], capacity: f64) -> Option<f64> {
     let scale = yielding(parts, capacity)?;
     let returns = parts
         .iter()
@@ -114,22 +114,22 @@ impl Policy for LibraSla {
         }
         let share = share.min(1.0);
         let most = most_chunks(node, &request.shape)?;
-        let mut few = Few::<Part, 16>::new();
+        let mut few = Few::<JobLoad, 16>::new();
         let mut without = 0.0;
         let mut committed = 0.0;
         node.for_each_job(|job| {
-            let part = Part::of(job, spec.rating);
+            let part = JobLoad::of(job, spec.rating);
             without += part.terms.return_with_delay(part.delay);
             committed += part.share;
             few.push(part);
         });
         let per_chunk = share * f64::from(request.shape.processors_per_chunk);
-        few.push(Part::default());
+        few.push(JobLoad::default());
         let parts = few.items();
         let last = parts.len() - 1;
         let mut with = |chunks: u32| {
             let slots = f64::from(chunks) * f64::from(request.shape.processors_per_chunk);
-            parts[last] = Part {
+            parts[last] = JobLoad {
                 terms,
                 share: share * slots,
                 slots,
@@ -196,7 +196,10 @@ impl Policy for LibraSla {
     }
 
     fn accept_delays(&self, spec: &NodeSpec, jobs: &mut [JobOnNode]) {
-        let parts: Vec<Part> = jobs.iter().map(|job| Part::of(job, spec.rating)).collect();
+        let parts: Vec<JobLoad> = jobs
+            .iter()
+            .map(|job| JobLoad::of(job, spec.rating))
+            .collect();
         if let Some(scale) = yielding(&parts, spec.processors) {
             for (index, (job, part)) in jobs.iter_mut().zip(&parts).enumerate() {
                 job.delay = delay(index, part, scale);
