@@ -19,14 +19,14 @@ const MOVEMENTS: f64 = 3.0;
 /// Names the place to a second process.
 const PLACE: &str = "LIBRA_BENCH_LEDGER";
 
-struct Place {
+struct LedgerPaths {
     _directories: Option<(tempfile::TempDir, tempfile::TempDir)>,
     ledger: PathBuf,
     live: PathBuf,
 }
 
-impl Place {
-    fn new(disk: Option<&Path>) -> Place {
+impl LedgerPaths {
+    fn new(disk: Option<&Path>) -> LedgerPaths {
         let memory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let disk = match disk {
             Some(disk) => tempfile::tempdir_in(disk),
@@ -34,7 +34,7 @@ impl Place {
         };
         let disk = disk.expect("a directory");
         Ledger::make(&disk.path().join("ledger.sqlite"), act().at).expect("made");
-        Place {
+        LedgerPaths {
             ledger: disk.path().join("ledger.sqlite"),
             live: memory.path().join("live"),
             _directories: Some((memory, disk)),
@@ -113,7 +113,7 @@ fn quantile(sorted: &[f64], part: f64) -> f64 {
 fn main() {
     if let Some(place) = std::env::var_os(PLACE) {
         let place = PathBuf::from(place);
-        let place = Place {
+        let place = LedgerPaths {
             _directories: None,
             ledger: place.with_extension("ledger"),
             live: place,
@@ -133,7 +133,7 @@ fn main() {
         "accounts   hold, µs: median    p99   (processor: median   p99)   movements/s   written down/s   bytes a job"
     );
     for accounts in [1, 1000, 100_000] {
-        let place = Place::new(disk.as_deref());
+        let place = LedgerPaths::new(disk.as_deref());
         let mut live = place.open();
         let ledger = Ledger::open(&place.ledger).expect("opens");
         fill(&mut live, accounts);
@@ -172,8 +172,8 @@ fn main() {
 
 /// Two processes at once, and a third that writes down.
 fn together(disk: Option<&Path>) {
-    let directories = Place::new(disk);
-    let place = Place {
+    let directories = LedgerPaths::new(disk);
+    let place = LedgerPaths {
         _directories: None,
         ledger: directories.live.with_extension("ledger"),
         live: directories.live.clone(),

@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::header as c;
-use super::pointers::{OutArray, Place, TextBuffer};
+use super::pointers::{OutArray, OutStruct, TextBuffer};
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{DeadlineType, OutOfRange, Request, Shape, Terms};
 use libra_core::decision::node::NodeSpec;
@@ -103,7 +103,7 @@ pub(super) fn node(node: &c::libra_node) -> Result<(NodeSpec, bool), Fault> {
 
 /// The caller's `libra_decision`: checked before anything is decided, written when it is.
 pub(super) struct Answer {
-    place: Place<c::libra_decision>,
+    place: OutStruct<c::libra_decision>,
     blank: c::libra_decision,
     placements: OutArray<c::libra_placement>,
     text: TextBuffer,
@@ -115,7 +115,7 @@ impl Answer {
     /// for their capacities, while this lives.
     pub unsafe fn open(decision: *mut c::libra_decision) -> Result<Answer, Fault> {
         // SAFETY: the caller's promise.
-        let (place, given) = unsafe { Place::open(decision) }?;
+        let (place, given) = unsafe { OutStruct::open(decision) }?;
         // SAFETY: the caller's promise about the buffers.
         let placements = unsafe { OutArray::open(given.placements, given.placement_capacity) }?;
         // SAFETY: the same.

@@ -8,7 +8,8 @@ use super::enter;
 use super::fault::Fault;
 use super::header as c;
 use super::pointers::{
-    Out, OutArray, Place, TextBuffer, hand_out, handle, optional_string, read, string, take_back,
+    Out, OutArray, OutStruct, TextBuffer, hand_out, handle, optional_string, read, string,
+    take_back,
 };
 use super::strings::give;
 use libra_config::Config;
@@ -269,7 +270,7 @@ pub unsafe extern "C" fn libra_book_ended(
             None
         } else {
             // SAFETY: the caller's promise.
-            Some(unsafe { Place::open(outcome) }?)
+            Some(unsafe { OutStruct::open(outcome) }?)
         };
         // SAFETY: the caller's promise.
         let ending = unsafe { with_book(book, |book| Ok(book.ended(id, now)?)) }?;

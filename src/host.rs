@@ -4,7 +4,7 @@ use super::answer;
 use super::enter;
 use super::fault::Fault;
 use super::header as c;
-use super::pointers::{Out, Place, hand_out, handle, optional_string, read, string, take_back};
+use super::pointers::{Out, OutStruct, hand_out, handle, optional_string, read, string, take_back};
 use super::strings::give;
 use libra_config::Config;
 use libra_host::batch::BatchJob;
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn libra_host_usage(
     enter(|| {
         // SAFETY: the caller's promise.
         let (host, id, (place, given)) =
-            unsafe { (open_host(host)?, string("id", id)?, Place::open(usage)?) };
+            unsafe { (open_host(host)?, string("id", id)?, OutStruct::open(usage)?) };
         let found = host.usage(id)?;
         place.write(c::libra_usage {
             cput: found.cput,
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn libra_host_end(
             None
         } else {
             // SAFETY: the caller's promise.
-            Some(unsafe { Place::open(outcome) }?)
+            Some(unsafe { OutStruct::open(outcome) }?)
         };
         let entry = host.end(id)?;
         if let (Some((place, given)), Some(ending)) = (place, &entry.ending) {

@@ -100,17 +100,17 @@ pub(super) unsafe fn read<T: Structure>(pointer: *const T) -> Result<T, Fault> {
 }
 
 /// A structure of the caller that will be written, if all goes well.
-pub(super) struct Place<T: Structure>(*mut T);
+pub(super) struct OutStruct<T: Structure>(*mut T);
 
-impl<T: Structure> Place<T> {
+impl<T: Structure> OutStruct<T> {
     /// Checks the pointer and reads what is there.
     ///
     /// # Safety
     /// `pointer` is NULL, misaligned, or readable and writable for its `size` while this lives.
-    pub unsafe fn open(pointer: *mut T) -> Result<(Place<T>, T), Fault> {
+    pub unsafe fn open(pointer: *mut T) -> Result<(OutStruct<T>, T), Fault> {
         // SAFETY: the caller's promise.
         let value = unsafe { read(pointer.cast_const()) }?;
-        Ok((Place(pointer), value))
+        Ok((OutStruct(pointer), value))
     }
 
     /// Writes the part of the structure that this library knows.

@@ -4,7 +4,7 @@ use super::answer::{self, Answer};
 use super::enter;
 use super::fault::Fault;
 use super::header as c;
-use super::pointers::{Array, Place, read, string};
+use super::pointers::{Array, OutStruct, read, string};
 use libra_core::decision::admission::{Admission, affordable};
 use libra_core::decision::counter_offer;
 use libra_core::decision::job::{DeadlineType, LONGEST, OutOfRange, Request, SHORTEST, Terms};
@@ -339,7 +339,7 @@ impl NodeView for &Summed<'_> {
 pub unsafe extern "C" fn libra_parse_terms(text: *const c_char, job: *mut c::libra_job) -> c_int {
     enter(|| {
         // SAFETY: the caller's promise.
-        let (place, mut value) = unsafe { Place::open(job) }?;
+        let (place, mut value) = unsafe { OutStruct::open(job) }?;
         // SAFETY: the caller's promise.
         let text = unsafe { string("text", text) }?;
         let terms = terms::parse(text, &terms::deadline_as_duration)?.complete()?;

@@ -229,7 +229,7 @@ fn shown(typed: &Submission, kind: Kind, problem: Option<&str>) {
         "what was typed is shown again"
     );
     assert!(
-        (pages::page(&view, pages::Place::Submit, "Submit", None, &body).0).len()
+        (pages::page(&view, pages::PageKind::Submit, "Submit", None, &body).0).len()
             < 20_000 + 12 * typed.script.len() + 60 * 4096
     );
 }

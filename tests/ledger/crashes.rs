@@ -2,7 +2,7 @@
 //!
 //! The points are those of `crates/accounts/src/crash.rs`; they are listed by a run that is not killed, so a new one is tried without a change here.
 
-use crate::Place;
+use crate::LedgerPaths;
 use libra_accounts::backup::backup;
 use libra_accounts::flush::flush;
 use libra_accounts::ledger::Ledger;
@@ -22,8 +22,8 @@ const DIRECTORY: &str = "LIBRA_TEST_CRASHES";
 /// Points there are at least, by their names: one that nobody passes any more is to be noticed.
 const NAMES: usize = 23;
 
-fn place(directory: &Path) -> Place {
-    Place {
+fn place(directory: &Path) -> LedgerPaths {
+    LedgerPaths {
         ledger: directory.join("accounts/ledger.sqlite"),
         live: directory.join("live"),
     }

@@ -1,6 +1,6 @@
 //! Full disks, real ones: small file systems in memory. They take root to mount.
 
-use crate::{Place, worker};
+use crate::{LedgerPaths, worker};
 use libra_accounts::flush::flush;
 use libra_accounts::ledger::Ledger;
 use libra_accounts::live::{Act, Live, Payout};
@@ -75,7 +75,7 @@ fn pay(charge: i64) -> Payout {
 fn with_a_full_disk_admission_goes_on_and_nothing_is_lost() {
     let directory = tempfile::tempdir().expect("a directory");
     let disk = Small::mount(&directory.path().join("disk"), 16_384);
-    let place = Place {
+    let place = LedgerPaths {
         ledger: disk.0.join("ledger.sqlite"),
         live: directory.path().join("live"),
     };
@@ -131,7 +131,7 @@ fn with_a_full_disk_admission_goes_on_and_nothing_is_lost() {
 fn memory_that_is_full_is_said_and_no_step_is_done_by_half() {
     let directory = tempfile::tempdir().expect("a directory");
     let memory = Small::mount(&directory.path().join("memory"), 512);
-    let place = Place {
+    let place = LedgerPaths {
         ledger: directory.path().join("ledger.sqlite"),
         live: memory.0.join("live"),
     };
@@ -169,12 +169,12 @@ fn memory_that_is_full_is_said_and_no_step_is_done_by_half() {
 fn memory_that_is_full_while_the_live_state_is_made_is_said() {
     let directory = tempfile::tempdir().expect("a directory");
     worker::prepare(directory.path());
-    let place = Place::below(directory.path());
+    let place = LedgerPaths::below(directory.path());
     place.assert_sound();
     std::fs::remove_dir_all(&place.live).expect("gone");
     let memory = Small::mount(&directory.path().join("memory"), 64);
     let filler = fill(&memory.0);
-    let small = Place {
+    let small = LedgerPaths {
         ledger: place.ledger.clone(),
         live: memory.0.join("live"),
     };

@@ -1,6 +1,6 @@
 //! Processes that are killed at any instant: what was acknowledged is there, nothing is there twice or by half.
 
-use crate::Place;
+use crate::LedgerPaths;
 use crate::worker::{self, ACCOUNTS, Random};
 use libra_accounts::live::Act;
 use libra_accounts::names::AccountName;
@@ -58,7 +58,7 @@ fn told(directory: &Path, name: u64) -> BTreeMap<String, Told> {
 }
 
 /// Sums of the ledger's movements, by kind, and by note or by hold.
-fn movements(place: &Place) -> BTreeMap<(String, String), i64> {
+fn movements(place: &LedgerPaths) -> BTreeMap<(String, String), i64> {
     let ledger = place.history();
     let mut sums = BTreeMap::new();
     for account in ACCOUNTS {
@@ -81,7 +81,7 @@ fn movements(place: &Place) -> BTreeMap<(String, String), i64> {
 }
 
 /// Compares logs and ledger. `lost`: what was not written down may be missing, all of it.
-fn compare(place: &Place, directory: &Path, names: &[u64], lost: bool) {
+fn compare(place: &LedgerPaths, directory: &Path, names: &[u64], lost: bool) {
     let sums = movements(place);
     let of = |kind: &str, which: &str| {
         let key = (kind.to_string(), which.to_string());
@@ -131,7 +131,7 @@ fn kill(child: &mut Child) {
 fn what_was_acknowledged_is_there_once_whenever_processes_are_killed() {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
-    let place = Place::below(directory);
+    let place = LedgerPaths::below(directory);
     worker::prepare(directory);
     place.assert_sound();
     let mut random = Random(20_261_121);
@@ -186,7 +186,7 @@ fn what_was_acknowledged_is_there_once_whenever_processes_are_killed() {
 fn a_live_state_that_was_half_made_is_made_anew() {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
-    let place = Place::below(directory);
+    let place = LedgerPaths::below(directory);
     worker::prepare(directory);
     {
         // Enough that making it takes a while.
@@ -241,7 +241,7 @@ fn a_live_state_that_was_half_made_is_made_anew() {
 fn a_log_that_was_cut_off_loses_whole_steps_only() {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
-    let place = Place::below(directory);
+    let place = LedgerPaths::below(directory);
     worker::prepare(directory);
     let mut child = worker::start(directory, 1);
     let begun = Instant::now();

@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where ledger and live state of a test are.
-struct Place {
+struct LedgerPaths {
     ledger: PathBuf,
     live: PathBuf,
 }
 
-impl Place {
-    fn below(directory: &Path) -> Place {
-        Place {
+impl LedgerPaths {
+    fn below(directory: &Path) -> LedgerPaths {
+        LedgerPaths {
             ledger: directory.join("ledger.sqlite"),
             live: directory.join("live"),
         }

@@ -1,7 +1,7 @@
 //! A process that does random operations on accounts until it is killed, and writes into a file what it is about to do and what
 //! was done. What is written to a file stays when the process that wrote it is killed.
 
-use crate::Place;
+use crate::LedgerPaths;
 use libra_accounts::flush::flush;
 use libra_accounts::live::{Act, Payout};
 use libra_accounts::names::AccountName;
@@ -63,7 +63,7 @@ fn works() {
             let directory = tempfile::tempdir().expect("a directory");
             prepare(directory.path());
             work(directory.path(), 1, 60);
-            Place::below(directory.path()).assert_sound();
+            LedgerPaths::below(directory.path()).assert_sound();
             let told = std::fs::read_to_string(log(directory.path(), 1)).expect("a log");
             assert!(told.contains("done"), "{told}");
         }
@@ -72,7 +72,7 @@ fn works() {
 
 /// Accounts with something in them.
 pub fn prepare(directory: &Path) {
-    let place = Place::below(directory);
+    let place = LedgerPaths::below(directory);
     place.make();
     let mut live = place.open();
     for name in ACCOUNTS {
@@ -89,7 +89,7 @@ pub fn prepare(directory: &Path) {
 }
 
 fn work(directory: &Path, name: u64, most: u64) {
-    let place = Place::below(directory);
+    let place = LedgerPaths::below(directory);
     let mut random = Random(name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut told = OpenOptions::new()
         .create(true)

@@ -24,20 +24,20 @@ fn credits(amount: i64) -> Money {
     Money(amount * MICRO)
 }
 
-struct Place {
+struct LedgerPaths {
     _directory: tempfile::TempDir,
     ledger: PathBuf,
     live: PathBuf,
 }
 
-impl Place {
-    fn new() -> Place {
+impl LedgerPaths {
+    fn new() -> LedgerPaths {
         let directory = tempfile::tempdir().expect("a directory");
         let home = directory.path().join("accounts");
         std::fs::create_dir(&home).expect("a directory");
         let ledger = home.join("ledger.sqlite");
         Ledger::make(&ledger, NOW).expect("made");
-        Place {
+        LedgerPaths {
             ledger,
             live: directory.path().join("live"),
             _directory: directory,
@@ -89,7 +89,7 @@ fn available(live: &Live, name: &str, seconds: i64) -> Money {
 
 #[test]
 fn a_job_from_deposit_to_charge() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
@@ -151,7 +151,7 @@ fn a_job_from_deposit_to_charge() {
 
 #[test]
 fn subjobs_are_settled_one_by_one_and_once_even_over_a_boot() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("bob"), None, at(0)).expect("made");
     live.deposit(&user("bob"), credits(10), (None, None), at(0))
@@ -193,7 +193,7 @@ fn subjobs_are_settled_one_by_one_and_once_even_over_a_boot() {
 
 #[test]
 fn deposits_expire_and_pay_in_their_order() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("eve"), None, at(0)).expect("made");
     let seconds = NOW / 1000;
@@ -254,7 +254,7 @@ fn deposits_expire_and_pay_in_their_order() {
 
 #[test]
 fn projects_transfers_overdrafts_closing() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     let chem = AccountName::Project("chem".to_string());
     live.set_account(&chem, None, at(0)).expect("made");
@@ -295,7 +295,7 @@ fn projects_transfers_overdrafts_closing() {
 
 #[test]
 fn an_older_live_state_does_not_write_any_more() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut old = place.open();
     old.set_account(&user("a"), None, at(0)).expect("made");
     std::fs::remove_dir_all(&place.live).expect("gone");
@@ -309,7 +309,7 @@ fn an_older_live_state_does_not_write_any_more() {
 
 #[test]
 fn movements_stay_as_they_are() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("a"), None, at(0)).expect("made");
     live.deposit(&user("a"), credits(1), (None, None), at(0))
@@ -330,7 +330,7 @@ fn movements_stay_as_they_are() {
 
 #[test]
 fn a_slow_writer_does_not_bring_back_what_was_changed_since() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     let ledger = Ledger::open(&place.ledger).expect("opens");
     let chem = AccountName::Project("chem".to_string());
@@ -373,7 +373,7 @@ fn put_back(copy: &std::path::Path, ledger: &std::path::Path) {
 
 #[test]
 fn an_older_ledger_is_refused_and_the_live_state_stays() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("a"), None, at(0)).expect("made");
     live.deposit(&user("a"), credits(1), (None, None), at(0))
@@ -404,7 +404,7 @@ fn an_older_ledger_is_refused_and_the_live_state_stays() {
 
 #[test]
 fn a_ledger_of_an_older_boot_is_refused() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     drop(place.open());
     let copy = copy_of(&place.ledger);
     std::fs::remove_dir_all(&place.live).expect("a boot");
@@ -417,7 +417,7 @@ fn a_ledger_of_an_older_boot_is_refused() {
 
 #[test]
 fn a_live_state_that_another_one_was_made_beside_goes_when_the_ledger_has_all_of_it() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("a"), None, at(0)).expect("made");
     // From another place, of the same ledger.
@@ -443,7 +443,7 @@ fn a_live_state_that_another_one_was_made_beside_goes_when_the_ledger_has_all_of
 
 #[test]
 fn a_live_state_in_its_old_place_is_written_down_and_made_anew() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let old = place.live.with_file_name("old");
     let mut live = Live::open(&old, &place.ledger, Duration::from_secs(1)).expect("opens");
     live.set_account(&user("a"), None, at(0)).expect("made");
@@ -463,7 +463,7 @@ fn a_live_state_in_its_old_place_is_written_down_and_made_anew() {
 
 #[test]
 fn a_ledger_that_was_made_before_ledgers_were_noted_is_taken_for_this_hosts_once() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let ledger = Ledger::open(&place.ledger).expect("opens");
     ledger
         .try_(|c| c.execute("DELETE FROM meta WHERE key = 'created'", []))
@@ -497,7 +497,7 @@ fn a_ledger_that_was_made_before_ledgers_were_noted_is_taken_for_this_hosts_once
 
 #[test]
 fn a_step_waits_no_longer_than_it_may_and_says_for_what() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("a"), None, at(0)).expect("made");
     let patience = Duration::from_millis(50);
@@ -518,7 +518,7 @@ fn a_step_waits_no_longer_than_it_may_and_says_for_what() {
 
 #[test]
 fn what_cannot_be_counted_is_refused_and_hurts_nobody() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("a"), None, at(0)).expect("made");
     let much = Money::parse("1000000000000").expect("the most that can be typed");
@@ -541,7 +541,7 @@ fn what_cannot_be_counted_is_refused_and_hurts_nobody() {
 
 #[test]
 fn deposits_that_cannot_be_counted_together_are_refused() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     let much = Money(3_000_000_000_000_000_000);
     let until = (None, Some(NOW / 1000 + 100));
@@ -561,7 +561,7 @@ fn deposits_that_cannot_be_counted_together_are_refused() {
 
 #[test]
 fn closing_pays_what_is_owed_out_of_what_is_there() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     let a = user("a");
     live.set_account(&a, Some(Overdraft::To(credits(50))), at(0))
@@ -588,7 +588,7 @@ fn closing_pays_what_is_owed_out_of_what_is_there() {
 const LINE: &str = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
     chunks=1:processors=1:memory=0:scatter=0:count=1:payer=user/alice:at=n1*1*0.525";
 
-fn payments(place: &Place) -> payments::Payments {
+fn payments(place: &LedgerPaths) -> payments::Payments {
     let text = format!(
         "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
         place.ledger.display(),
@@ -601,7 +601,7 @@ fn payments(place: &Place) -> payments::Payments {
 
 #[test]
 fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
@@ -634,7 +634,7 @@ fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
 
 #[test]
 fn a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
@@ -658,7 +658,7 @@ fn a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new() {
 fn nobody_gets_a_promise_without_a_payer_where_accounts_are_out_of_order() {
     use super::budget_gate::{BudgetGate, Denied};
     use libra_config::OnFault;
-    let place = Place::new();
+    let place = LedgerPaths::new();
     std::fs::remove_file(&place.ledger).expect("gone");
     let text = format!(
         "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
@@ -681,7 +681,7 @@ fn nobody_gets_a_promise_without_a_payer_where_accounts_are_out_of_order() {
 fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() {
     use super::payments::Payments;
     use super::settlement::{End, HowEnded};
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
@@ -718,7 +718,7 @@ fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() 
 
 #[test]
 fn two_registries_leave_each_others_holds_alone() {
-    let place = Place::new();
+    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))

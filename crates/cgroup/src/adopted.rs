@@ -54,10 +54,10 @@ impl Enforcer {
         let Some(mount) = self.mount() else {
             return Ok(None);
         };
-        let below = match place_of(&text, job) {
-            Place::OfJob(below) => below,
-            Place::Free => return Ok(None),
-            Place::OfSlurm(path) => {
+        let below = match owner_of(&text, job) {
+            GroupOwner::OfJob(below) => below,
+            GroupOwner::Free => return Ok(None),
+            GroupOwner::OfSlurm(path) => {
                 return Err(Error::NotItsJobs {
                     path,
                     job: job.to_string(),
@@ -128,7 +128,7 @@ impl Enforcer {
 
 /// Whose a process's group is, from /proc/PID/cgroup.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum GroupOwner {
     /// In the directory of this job, below the mount.
     OfJob(PathBuf),
     /// In a group of Slurm's steps, and whose it is cannot be told: nobody may take it away.
@@ -141,19 +141,19 @@ enum Place {
 ///
 /// Slurm's steps are below a scope of its own, `…/slurmstepd.scope` with the node's name before it, and the job's directory
 /// is the one between it and the step's: `job_12`, or from 26.05 on the job's SLUID, which nothing else on the node says.
-fn place_of(text: &str, job: &str) -> Place {
+fn owner_of(text: &str, job: &str) -> GroupOwner {
     let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::/")) else {
-        return Place::Free;
+        return GroupOwner::Free;
     };
     let path = Path::new(path);
     let mut names = Vec::new();
     for component in path.components() {
         // A path that leads up is one of another namespace and means nothing here.
         let Component::Normal(name) = component else {
-            return Place::Free;
+            return GroupOwner::Free;
         };
         let Some(name) = name.to_str() else {
-            return Place::Free;
+            return GroupOwner::Free;
         };
         names.push(name);
     }
@@ -172,9 +172,9 @@ fn place_of(text: &str, job: &str) -> Place {
         })
         .filter(|_| is_number);
     match (found, scope) {
-        (Some(at), _) => Place::OfJob(names[..=at].iter().collect()),
-        (None, Some(_)) => Place::OfSlurm(path.to_owned()),
-        (None, None) => Place::Free,
+        (Some(at), _) => GroupOwner::OfJob(names[..=at].iter().collect()),
+        (None, Some(_)) => GroupOwner::OfSlurm(path.to_owned()),
+        (None, None) => GroupOwner::Free,
     }
 }
 
@@ -242,11 +242,11 @@ mod tests {
         ] {
             let text = format!("0::{path}\n");
             let wanted = match expected {
-                0 => Place::OfJob(Path::new(scope).join("job_12")),
-                1 => Place::OfSlurm(PathBuf::from(&path[1..])),
-                _ => Place::Free,
+                0 => GroupOwner::OfJob(Path::new(scope).join("job_12")),
+                1 => GroupOwner::OfSlurm(PathBuf::from(&path[1..])),
+                _ => GroupOwner::Free,
             };
-            assert_eq!(place_of(&text, number), wanted, "{path} {number}");
+            assert_eq!(owner_of(&text, number), wanted, "{path} {number}");
         }
     }
 
@@ -260,8 +260,8 @@ mod tests {
             format!("{scope}/{sluid}/step_batch/slurm"),
             format!("{scope}/{sluid}/step_extern/user/task_special"),
         ] {
-            let wanted = Place::OfJob(Path::new(scope).join(sluid));
-            assert_eq!(place_of(&format!("0::/{path}\n"), "12"), wanted, "{path}");
+            let wanted = GroupOwner::OfJob(Path::new(scope).join(sluid));
+            assert_eq!(owner_of(&format!("0::/{path}\n"), "12"), wanted, "{path}");
         }
         for path in [
             format!("{scope}/{sluid}"),
@@ -271,26 +271,26 @@ mod tests {
             format!("{scope}/sFFDM80MNW6WIL/step_0/user"),
             format!("{scope}/x/{sluid}/step_0/user"),
         ] {
-            let wanted = Place::OfSlurm(PathBuf::from(&path));
-            assert_eq!(place_of(&format!("0::/{path}\n"), "12"), wanted, "{path}");
+            let wanted = GroupOwner::OfSlurm(PathBuf::from(&path));
+            assert_eq!(owner_of(&format!("0::/{path}\n"), "12"), wanted, "{path}");
         }
         // A directory of that name that is not Slurm's.
         let other = format!("0::/user.slice/{sluid}/step_0/user\n");
-        assert_eq!(place_of(&other, "12"), Place::Free);
+        assert_eq!(owner_of(&other, "12"), GroupOwner::Free);
     }
 
     #[test]
     fn other_hierarchies_say_nothing_and_the_innermost_job_counts() {
         let old = "4:freezer:/slurm/uid_0/job_12/step_0\n0::/user.slice\n";
-        assert_eq!(place_of(old, "12"), Place::Free);
-        assert_eq!(place_of("", "12"), Place::Free);
+        assert_eq!(owner_of(old, "12"), GroupOwner::Free);
+        assert_eq!(owner_of("", "12"), GroupOwner::Free);
         let nested = "0::/a/job_12/step_0/user/task_0/b/job_12/step_1/slurm\n";
         let inner = PathBuf::from("a/job_12/step_0/user/task_0/b/job_12");
-        assert_eq!(place_of(nested, "12"), Place::OfJob(inner));
+        assert_eq!(owner_of(nested, "12"), GroupOwner::OfJob(inner));
         let inner = "a/slurmstepd.scope/job_12/step_0/user/task_0/slurmstepd.scope";
         let text = format!("0::/{inner}/job_7/step_0/slurm\n");
-        let wanted = Place::OfSlurm(Path::new(inner).join("job_7/step_0/slurm"));
-        assert_eq!(place_of(&text, "12"), wanted);
+        let wanted = GroupOwner::OfSlurm(Path::new(inner).join("job_7/step_0/slurm"));
+        assert_eq!(owner_of(&text, "12"), wanted);
     }
 
     #[test]

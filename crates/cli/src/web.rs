@@ -2,7 +2,7 @@
 
 use super::args::{Args, WebArgs, WebSystem};
 use super::{Done, Failure, load_config, say, tell};
-use libra_page::serve::{Options, Place, Told, serve};
+use libra_page::serve::{ListenAddress, Options, Told, serve};
 use libra_page::system::{Kind, Site};
 use libra_units::duration;
 use std::io::IsTerminal;
@@ -31,8 +31,8 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
         None => Kind::found(),
     };
     let place = match &web.socket {
-        Some(path) => Place::Socket(path.clone()),
-        None => Place::Address(web.listen),
+        Some(path) => ListenAddress::Socket(path.clone()),
+        None => ListenAddress::Address(web.listen),
     };
     if !web.listen.ip().is_loopback() {
         return Err(usage(format!(
@@ -83,7 +83,7 @@ fn unread(error: std::io::Error) -> Result<(), std::io::Error> {
 }
 
 /// What a person is told who has started it.
-fn words(place: &Place, kind: Kind, found: bool, url: &str) -> String {
+fn words(place: &ListenAddress, kind: Kind, found: bool, url: &str) -> String {
     let host = nix::unistd::gethostname();
     let host = host
         .map(|name| name.to_string_lossy().into_owned())
@@ -99,13 +99,13 @@ fn words(place: &Place, kind: Kind, found: bool, url: &str) -> String {
         ""
     };
     let from_elsewhere = match place {
-        Place::Address(_) => {
+        ListenAddress::Address(_) => {
             let port = url.split(['/', ':']).nth(4).unwrap_or_default();
             format!(
                 "If your browser is on another machine, first there:\n\n  ssh -N -L {port}:127.0.0.1:{port} {host}\n\n"
             )
         }
-        Place::Socket(path) => {
+        ListenAddress::Socket(path) => {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             format!(
                 "First, where your browser is:\n\n  ssh -N -L 8000:{} {host}\n\n",

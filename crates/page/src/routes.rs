@@ -7,7 +7,7 @@ use super::account::{self, neighbours};
 use super::form::{self, Fields};
 use super::guard::{self, Guard, Word, redirect};
 use super::history::History;
-use super::pages::{self, Place, View};
+use super::pages::{self, PageKind, View};
 use super::secret;
 use super::system::quote::Quote;
 use super::system::{Cluster, Detail, Job, Kind, Problem, Submission, Submitted, System, output};
@@ -284,7 +284,7 @@ fn form_page(
 ) -> Response {
     let view = site.view(word);
     let body = pages::submit::body(&view, typed, &secret::word(), said, site.system.quotes());
-    let page = pages::page(&view, Place::Submit, "Submit a job", None, &body);
+    let page = pages::page(&view, PageKind::Submit, "Submit a job", None, &body);
     (status, html(page)).into_response()
 }
 
@@ -354,7 +354,7 @@ async fn send_form(
         Ok(Submitted::Unknown(said)) => {
             let view = site.view(&word);
             let body = pages::problem(&said);
-            let page = pages::page(&view, Place::Jobs, "Perhaps submitted", None, &body);
+            let page = pages::page(&view, PageKind::Jobs, "Perhaps submitted", None, &body);
             Ok((StatusCode::GATEWAY_TIMEOUT, html(page)).into_response())
         }
         Err(error) => wrong(&typed, &error),
@@ -423,7 +423,7 @@ async fn jobs(State(site): State<Arc<Site>>, Extension(word): Extension<Word>) -
     let body = pages::jobs::body(&view, &jobs);
     Ok(html(pages::page(
         &view,
-        Place::Jobs,
+        PageKind::Jobs,
         "Your jobs",
         Some((5, "jobs")),
         &body,
@@ -453,7 +453,13 @@ async fn job(
     let (detail, output) = found.await??;
     let view = site.view(&word);
     let Some(detail) = detail else {
-        let page = pages::page(&view, Place::Job, "No such job", None, &pages::job::gone());
+        let page = pages::page(
+            &view,
+            PageKind::Job,
+            "No such job",
+            None,
+            &pages::job::gone(),
+        );
         return Ok((StatusCode::NOT_FOUND, html(page)).into_response());
     };
     let name = match detail.job.name.as_str() {
@@ -464,7 +470,13 @@ async fn job(
     let body = pages::job::body(&view, &detail, output.as_ref());
     let to = format!("job?id={}", pages::InAddress(&detail.job.key));
     let reload = detail.job.live.then_some((5, to.as_str()));
-    Ok(html(pages::page(&view, Place::Job, &title, reload, &body)))
+    Ok(html(pages::page(
+        &view,
+        PageKind::Job,
+        &title,
+        reload,
+        &body,
+    )))
 }
 
 async fn job_part(
@@ -524,7 +536,7 @@ async fn cancel(
         Err(error) => {
             let view = site.view(&word);
             let body = pages::problem(&error.to_string());
-            let page = pages::page(&view, Place::Jobs, "Not cancelled", None, &body);
+            let page = pages::page(&view, PageKind::Jobs, "Not cancelled", None, &body);
             Ok((StatusCode::CONFLICT, html(page)).into_response())
         }
     }
@@ -545,7 +557,7 @@ async fn account(
     };
     let Some((earlier, later)) = neighbours(&month) else {
         let body = pages::problem("This is no month; expected is one such as 2026-11.");
-        let page = pages::page(&view, Place::Account, "Account", None, &body);
+        let page = pages::page(&view, PageKind::Account, "Account", None, &body);
         return Ok((StatusCode::BAD_REQUEST, html(page)).into_response());
     };
     let asked = month.clone();
@@ -554,7 +566,7 @@ async fn account(
     let body = pages::account::body(&view, &read, &month, &earlier, later);
     Ok(html(pages::page(
         &view,
-        Place::Account,
+        PageKind::Account,
         "Account",
         None,
         &body,
@@ -571,7 +583,7 @@ async fn cluster(State(site): State<Arc<Site>>, Extension(word): Extension<Word>
     let body = pages::cluster::body(&view, &cluster, history.as_ref());
     Ok(html(pages::page(
         &view,
-        Place::Cluster,
+        PageKind::Cluster,
         "Cluster",
         Some((30, "cluster")),
         &body,

@@ -37,7 +37,7 @@ const END_TIME: Duration = Duration::from_secs(5);
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ListenAddress {
     /// A loopback address; port 0 is any that is free.
     Address(SocketAddr),
     /// A socket in the file system, for its owner alone.
@@ -48,7 +48,7 @@ pub enum Place {
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where to listen.
-    pub place: Place,
+    pub place: ListenAddress,
     /// Where jobs go.
     pub kind: Kind,
     /// Nobody uses it for so long: it ends.
@@ -264,9 +264,9 @@ async fn connection(
     }
 }
 
-async fn listen(place: &Place) -> Result<Listener, Problem> {
+async fn listen(place: &ListenAddress) -> Result<Listener, Problem> {
     match place {
-        Place::Address(address) => {
+        ListenAddress::Address(address) => {
             if !address.ip().is_loopback() {
                 return Err(Problem::new(format!("{address} is no loopback address")));
             }
@@ -277,7 +277,7 @@ async fn listen(place: &Place) -> Result<Listener, Problem> {
                 ))
             })
         }
-        Place::Socket(path) => unix(path),
+        ListenAddress::Socket(path) => unix(path),
     }
 }
 

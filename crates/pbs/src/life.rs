@@ -4,7 +4,7 @@ use super::release::Claim;
 use super::server::{Server, accept, internal, refuse};
 use super::subjobs::{ids, is_subjob, subjob_of};
 use super::{BadEvent, TERMS, exec_vnode, list, need, text};
-use libra_core::book::{BookError, JobRecord, Phase, PlaceRecord};
+use libra_core::book::{AllocationRecord, BookError, JobRecord, Phase};
 use libra_core::decision::TOLERANCE;
 use libra_core::sold::Sold;
 use libra_metrics::Outcome;
@@ -243,7 +243,7 @@ pub(super) fn record(
         places: sold
             .plan(u32::try_from(subjob).unwrap_or(0))
             .into_iter()
-            .map(|place| PlaceRecord {
+            .map(|place| AllocationRecord {
                 node: place.node,
                 chunks: place.chunks,
                 share: place.share,

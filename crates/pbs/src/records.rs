@@ -212,7 +212,7 @@ fn job_records(
     if runs && !given.is_empty() {
         let like = record.places[0].clone();
         record.places = (given.into_iter())
-            .map(|(node, chunks)| libra_core::book::PlaceRecord {
+            .map(|(node, chunks)| libra_core::book::AllocationRecord {
                 node,
                 chunks,
                 ..like.clone()

@@ -5,7 +5,7 @@
 
 use super::array::{ArrayTasks, HELD, SoldJob};
 use libra_accounts::settlement::HowEnded;
-use libra_core::book::{JobRecord, NodeRecord, Phase, PlaceRecord, Snapshot};
+use libra_core::book::{AllocationRecord, JobRecord, NodeRecord, Phase, Snapshot};
 use libra_core::sold::Sold;
 
 /// Everything, as it was at one moment.
@@ -216,8 +216,8 @@ fn job_records(job: &Job, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {
     let record = |(id, number): (String, u32)| {
         let request = sold.sold.request;
         let plan = sold.sold.plan(number);
-        let mut places: Vec<PlaceRecord> = (plan.into_iter())
-            .map(|place| PlaceRecord {
+        let mut places: Vec<AllocationRecord> = (plan.into_iter())
+            .map(|place| AllocationRecord {
                 node: place.node,
                 chunks: place.chunks,
                 share: place.share,
@@ -232,7 +232,7 @@ fn job_records(job: &Job, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {
             placed(&job.nodes, request.shape.chunks),
         ) {
             places = (nodes.into_iter())
-                .map(|(node, chunks)| PlaceRecord {
+                .map(|(node, chunks)| AllocationRecord {
                     node,
                     chunks,
                     ..like.clone()

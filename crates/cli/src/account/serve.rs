@@ -172,7 +172,7 @@ async fn accept(listener: StdListener, files: Arc<Files>) -> std::io::Result<()>
         let Ok(uid) = stream.peer_cred().map(|peer| peer.uid()) else {
             continue;
         };
-        match Place::take(&present, uid) {
+        match ConnectionSlot::take(&present, uid) {
             Some(place) => {
                 let files = Arc::clone(&files);
                 tokio::spawn(async move {
@@ -191,13 +191,13 @@ async fn accept(listener: StdListener, files: Arc<Files>) -> std::io::Result<()>
 }
 
 /// One of the connections that may be open at a time.
-struct Place {
+struct ConnectionSlot {
     present: Arc<Mutex<HashMap<u32, usize>>>,
     uid: u32,
 }
 
-impl Place {
-    fn take(present: &Arc<Mutex<HashMap<u32, usize>>>, uid: u32) -> Option<Place> {
+impl ConnectionSlot {
+    fn take(present: &Arc<Mutex<HashMap<u32, usize>>>, uid: u32) -> Option<ConnectionSlot> {
         let mut counts = present.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = counts.values().sum();
         let own = counts.entry(uid).or_default();
@@ -205,14 +205,14 @@ impl Place {
             return None;
         }
         *own += 1;
-        Some(Place {
+        Some(ConnectionSlot {
             present: Arc::clone(present),
             uid,
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut counts = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = counts.get_mut(&self.uid) {

@@ -39,7 +39,7 @@ pub struct Rewritten {
 /// Where an entry of a `-W` list stands: in a directive or, without one, on the command line, and
 /// in which of its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct OptionPosition {
     directive: Option<usize>,
     group: usize,
 }
@@ -48,7 +48,7 @@ struct Place {
 struct Found {
     key: &'static str,
     value: String,
-    place: Place,
+    place: OptionPosition,
 }
 
 /// Where something was found that is wrong.
@@ -228,7 +228,7 @@ fn collect(
             found.push(Found {
                 key,
                 value: String::from_utf8_lossy(&entry.value).trim().to_string(),
-                place: Place {
+                place: OptionPosition {
                     directive,
                     group: index,
                 },
@@ -306,10 +306,10 @@ fn written(terms: &PartialTerms) -> String {
     seconds.or(budget).or(kind).or(penalty).unwrap_or_default()
 }
 
-type Read = (Place, &'static str, String);
+type Read = (OptionPosition, &'static str, String);
 
 /// `key=value,…` of those that `wanted` names.
-fn resources(read: &[Read], wanted: impl Fn(&Place) -> bool) -> Option<String> {
+fn resources(read: &[Read], wanted: impl Fn(&OptionPosition) -> bool) -> Option<String> {
     let list: Vec<String> = read
         .iter()
         .filter(|(place, ..)| wanted(place))
@@ -341,7 +341,7 @@ fn instead(group: &Group, resources: Option<String>) -> Option<Vec<Vec<u8>>> {
 fn options(submission: &Submission<'_>, read: &[Read]) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     for (index, group) in submission.line.groups.iter().enumerate() {
-        let here = Place {
+        let here = OptionPosition {
             directive: None,
             group: index,
         };
@@ -375,7 +375,7 @@ fn directive_line(index: usize, directive: &Directive, read: &[Read]) -> Option<
     let mut text = Vec::new();
     let mut copied = 0;
     for (number, group) in directive.line.groups.iter().enumerate() {
-        let here = Place {
+        let here = OptionPosition {
             directive: Some(index),
             group: number,
         };

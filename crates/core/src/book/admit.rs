@@ -1,7 +1,7 @@
 //! A job is judged and enters the book: one, one on some nodes only, or all jobs of an array.
 
 use super::judge::Nodes;
-use super::{Admitted, Alarm, Book, BookError, Job, Phase, Place, Unsound, check_seconds};
+use super::{Admitted, Alarm, Allocation, Book, BookError, Job, Phase, Unsound, check_seconds};
 use crate::decision::job::Request;
 use crate::decision::node::JobOnNode;
 use crate::decision::placement::{self, Placement};
@@ -185,7 +185,7 @@ impl Book {
             held_until: None,
             places: places
                 .iter()
-                .map(|place| Place {
+                .map(|place| Allocation {
                     node: place.node,
                     chunks: place.chunks,
                     share: place.share,

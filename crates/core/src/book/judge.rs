@@ -1,6 +1,6 @@
 //! The book as a decision sees it, and a job judged anew under other terms.
 
-use super::{Alarm, Book, BookError, Job, Node, Phase, Place, check_seconds};
+use super::{Alarm, Allocation, Book, BookError, Job, Node, Phase, check_seconds};
 use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
 use crate::decision::job::{Request, SHORTEST, Terms};
@@ -117,7 +117,7 @@ impl Others<'_> {
 
 impl Job {
     /// Processor seconds per slot by `now`, the job running at its share since it last reported.
-    pub(super) fn cput(&self, place: &Place, now: f64) -> f64 {
+    pub(super) fn cput(&self, place: &Allocation, now: f64) -> f64 {
         match self.phase {
             Phase::Running => place.cput + place.share * (now - place.reported).max(0.0),
             Phase::Provisional | Phase::Bound => place.cput,
@@ -125,7 +125,7 @@ impl Job {
     }
 }
 
-impl Place {
+impl Allocation {
     /// The share that counts in the node's sum, per slot.
     pub(super) fn counted(&self) -> f64 {
         self.share.max(self.sold)
@@ -160,7 +160,7 @@ impl Book {
             at: due,
             token: job.token,
         }));
-        for (place, &Place { node, delay, .. }) in job.places.iter().enumerate() {
+        for (place, &Allocation { node, delay, .. }) in job.places.iter().enumerate() {
             self.details[node].tenants.push((key, place));
             if delay > 0.0 {
                 self.alarms.push(Reverse(Alarm {
@@ -230,7 +230,7 @@ impl Book {
             let node = &self.nodes[place.node];
             let slots = slots(&request, place.chunks);
             let taken = slots * place.counted();
-            pricing::Place {
+            pricing::PricedNode {
                 slots,
                 processors: node.spec.processors,
                 free: (node.spec.processors - node.committed + taken).max(taken),
@@ -352,7 +352,7 @@ impl Book {
     }
 
     /// How a job stands now on one of its nodes, as a policy sees it.
-    pub(super) fn on_node(&self, job: &Job, place: &Place) -> JobOnNode {
+    pub(super) fn on_node(&self, job: &Job, place: &Allocation) -> JobOnNode {
         JobOnNode {
             terms: self.admission.planned(&job.request).terms,
             slots: place

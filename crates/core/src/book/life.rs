@@ -1,6 +1,8 @@
 //! The life of an accepted job: bound to an id, started, progressing, ended; or expired.
 
-use super::{Alarm, Book, BookError, Job, Named, Phase, Place, Unsound, check_name, check_seconds};
+use super::{
+    Alarm, Allocation, Book, BookError, Job, Named, Phase, Unsound, check_name, check_seconds,
+};
 use crate::decision::policy::Policy;
 use std::cmp::Reverse;
 
@@ -119,7 +121,7 @@ impl Book {
         let mut places = Vec::with_capacity(nodes.len());
         for (name, chunks) in nodes {
             let node = self.node_index(name)?;
-            places.push(Place {
+            places.push(Allocation {
                 node,
                 chunks: *chunks,
                 ..like

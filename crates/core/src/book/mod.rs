@@ -46,7 +46,7 @@ pub use error::{BookError, Named, Unsound, Untaken};
 pub use life::Ending;
 pub use quote::Offer;
 pub use reconcile::{Differences, OLDEST_RECORDS};
-pub use snapshot::{JobRecord, NodeRecord, PlaceRecord, SNAPSHOT_VERSION, Snapshot};
+pub use snapshot::{AllocationRecord, JobRecord, NodeRecord, SNAPSHOT_VERSION, Snapshot};
 
 /// Longest name of a node and longest id of a job, in bytes.
 pub const LONGEST_NAME: usize = 255;
@@ -127,11 +127,11 @@ struct Job {
     changed: f64,
     /// Until when it is held for a job that is to come; None for a job that was submitted.
     held_until: Option<f64>,
-    places: Vec<Place>,
+    places: Vec<Allocation>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Allocation {
     node: usize,
     chunks: u32,
     share: f64,

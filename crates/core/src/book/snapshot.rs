@@ -2,7 +2,7 @@
 //! job records say what was sold, and the book is built from them again.
 
 use super::{
-    Book, BookError, Job, Named, Phase, Place, Unsound, Untaken, check_name, check_seconds,
+    Allocation, Book, BookError, Job, Named, Phase, Unsound, Untaken, check_name, check_seconds,
 };
 use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
@@ -72,13 +72,13 @@ pub struct JobRecord {
     /// How far it has come.
     pub phase: Phase,
     /// Where it is.
-    pub places: Vec<PlaceRecord>,
+    pub places: Vec<AllocationRecord>,
 }
 
 /// A job's part on one node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct PlaceRecord {
+pub struct AllocationRecord {
     /// Name of the node.
     pub node: String,
     /// Chunks there.
@@ -142,7 +142,7 @@ impl Book {
                     places: job
                         .places
                         .iter()
-                        .map(|place| PlaceRecord {
+                        .map(|place| AllocationRecord {
                             node: self.node_name(place.node).to_string(),
                             chunks: place.chunks,
                             share: place.share,
@@ -274,7 +274,7 @@ impl Book {
                 };
                 self.set_node(&place.node, nothing, false)?;
             }
-            places.push(Place {
+            places.push(Allocation {
                 node: self.node_index(&place.node)?,
                 chunks: place.chunks,
                 share: place.share,

@@ -132,7 +132,7 @@ fn a_job_on_an_undeclared_node_is_kept_and_a_broken_record_is_named() {
         price: 1.0,
         submitted: 0.0,
         phase: Phase::Running,
-        places: vec![PlaceRecord {
+        places: vec![AllocationRecord {
             node: "elsewhere".to_string(),
             chunks: 1,
             share,
@@ -388,7 +388,7 @@ fn run_on(book: &mut Book, seconds: f64, now: &mut f64) -> f64 {
         let done: Vec<String> = (book.by_id.iter())
             .filter(|&(_, &key)| {
                 let job = book.job(key);
-                let done = |place: &Place| place.cput >= job.request.terms.estimate - 1e-7;
+                let done = |place: &Allocation| place.cput >= job.request.terms.estimate - 1e-7;
                 job.phase == Phase::Running && job.places.iter().all(done)
             })
             .map(|(id, _)| id.clone())

@@ -7,7 +7,7 @@ use super::job::Request;
 use super::node::{Cluster, NodeView};
 use super::placement::{self, Placement};
 use super::policy::{AnyPolicy, Policy};
-use super::pricing::{AnyPricing, Place, Pricing};
+use super::pricing::{AnyPricing, PricedNode, Pricing};
 use super::refusal::{Reason, Refusal};
 
 /// A site's rules of admission.
@@ -142,7 +142,7 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
             let node = cluster.node(place.node)?;
             let slots = f64::from(place.chunks) * per_chunk;
             let processors = node.spec().processors;
-            Some(Place {
+            Some(PricedNode {
                 slots,
                 processors,
                 // What it gets was free.

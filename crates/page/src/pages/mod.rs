@@ -47,7 +47,7 @@ pub struct View<'a> {
 
 /// The pages that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum PageKind {
     /// The form.
     Submit,
     /// The list.
@@ -60,22 +60,25 @@ pub enum Place {
     Cluster,
 }
 
-const MENU: [(Place, &str, &str); 4] = [
-    (Place::Submit, "submit", "Submit"),
-    (Place::Jobs, "jobs", "Jobs"),
-    (Place::Account, "account", "Account"),
-    (Place::Cluster, "cluster", "Cluster"),
+const MENU: [(PageKind, &str, &str); 4] = [
+    (PageKind::Submit, "submit", "Submit"),
+    (PageKind::Jobs, "jobs", "Jobs"),
+    (PageKind::Account, "account", "Account"),
+    (PageKind::Cluster, "cluster", "Cluster"),
 ];
 
 /// A page. `reload`: seconds after which a browser without scripts asks again, and for what; None for never.
 pub fn page(
     view: &View<'_>,
-    place: Place,
+    place: PageKind,
     title: &str,
     reload: Option<(u32, &str)>,
     body: &Markup,
 ) -> Markup {
-    let here = |one: Place| match (one == place, one == Place::Jobs && place == Place::Job) {
+    let here = |one: PageKind| match (
+        one == place,
+        one == PageKind::Jobs && place == PageKind::Job,
+    ) {
         (true, _) => Some("page"),
         (_, true) => Some("true"),
         _ => None,
@@ -335,7 +338,7 @@ mod tests {
             verdict::part(&quote, &typed, true),
         ];
         for part in parts {
-            let page = page(&view, Place::Job, nasty, Some((1, nasty)), &part).into_string();
+            let page = page(&view, PageKind::Job, nasty, Some((1, nasty)), &part).into_string();
             assert!(!page.contains("<b>"), "{page}");
             let control = |c: char| c.is_control() && c != '\n';
             assert!(!page.contains(control), "{page:?}");

@@ -9,7 +9,7 @@ pub use utilisation::Utilisation;
 
 /// A node that takes part of a job, as a price sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Place {
+pub struct PricedNode {
     /// Slots of the job there.
     pub slots: f64,
     /// Processors of the node.
@@ -27,7 +27,7 @@ pub trait Pricing {
     fn least(&self, request: &Request) -> f64;
 
     /// What it costs on these nodes, in credits, not below [`Pricing::least`].
-    fn price(&self, request: &Request, places: impl Iterator<Item = Place>) -> f64 {
+    fn price(&self, request: &Request, places: impl Iterator<Item = PricedNode>) -> f64 {
         let _ = places;
         self.least(request)
     }
@@ -61,7 +61,7 @@ impl Pricing for AnyPricing {
         }
     }
 
-    fn price(&self, request: &Request, places: impl Iterator<Item = Place>) -> f64 {
+    fn price(&self, request: &Request, places: impl Iterator<Item = PricedNode>) -> f64 {
         match self {
             AnyPricing::Linear(pricing) => pricing.price(request, places),
             AnyPricing::Utilisation(pricing) => pricing.price(request, places),

@@ -2,7 +2,7 @@
 //! utility-driven resource management and allocation in clusters", 2004): the fuller the node, the
 //! dearer its time, so that the last free processors go to those who value them.
 
-use super::{Place, Pricing};
+use super::{PricedNode, Pricing};
 use crate::decision::job::Request;
 
 /// Price of a processor second on node j = α·base + β·base·capacity / free.
@@ -33,8 +33,8 @@ impl Pricing for Utilisation {
         (self.alpha + self.beta) * self.base * seconds
     }
 
-    fn price(&self, request: &Request, places: impl Iterator<Item = Place>) -> f64 {
-        let rate = |place: Place| {
+    fn price(&self, request: &Request, places: impl Iterator<Item = PricedNode>) -> f64 {
+        let rate = |place: PricedNode| {
             let scarcity = (place.processors / place.free).max(1.0);
             place.slots * (self.alpha + self.beta * scarcity) * self.base
         };
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_node_that_is_half_full_costs_half_as_much_again() {
         let mut request = Request::single(Terms::hard(10.0, 20.0, 100.0));
-        let place = |slots, free| Place {
+        let place = |slots, free| PricedNode {
             slots,
             processors: 4.0,
             free,
