@@ -15,10 +15,10 @@ use std::path::Path;
 use std::time::Instant;
 
 /// A name, and a fresh scheduler for each run.
-type Entry = (&'static str, fn() -> Box<dyn Scheduler>);
+type SchedulerEntry = (&'static str, fn() -> Box<dyn Scheduler>);
 
 /// Another scheduler is another line here.
-const SCHEDULERS: &[Entry] = &[
+const SCHEDULERS: &[SchedulerEntry] = &[
     ("fifo", || Box::new(Fifo)),
     ("easy", || Box::new(Easy)),
     ("edf", || Box::new(Edf)),

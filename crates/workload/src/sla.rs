@@ -19,11 +19,11 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sla {
     name: String,
-    entries: BTreeMap<u32, Entry>,
+    entries: BTreeMap<u32, TermsLine>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Entry {
+struct TermsLine {
     line: usize,
     terms: PartialTerms,
 }
@@ -238,7 +238,7 @@ impl Sla {
         let Some((column, number)) = number else {
             return Err(self.bad_line(line, "the job's number is missing"));
         };
-        let entry = Entry { line, terms };
+        let entry = TermsLine { line, terms };
         if let Some(other) = self.entries.insert(number, entry) {
             let problem = format!("job {number} was already given in line {}", other.line);
             return Err(self.bad_cell(line, column, "job", problem));

@@ -3,7 +3,7 @@
 use super::check;
 use super::found::{SchedulerFound, with_line};
 use super::plan::{self, Holders};
-use super::record::{Entry, Record, Records};
+use super::record::{Installed, Record, Records};
 use super::server::Pbs;
 use super::session::Session;
 use super::step::{Note, Planned, Step};
@@ -216,7 +216,7 @@ fn run(
         }
         match (step(pbs, &mut qmgr, &planned.step), &planned.note) {
             // A job names it in its select, which cannot be asked for beforehand.
-            (Err(PbsError::Command { answer, .. }), Note::Undone(Entry::Resource(name)))
+            (Err(PbsError::Command { answer, .. }), Note::Undone(Installed::Resource(name)))
                 if answer.contains("Resource busy") =>
             {
                 tell(&note(args, &format!("{name} stays: a job in PBS has it"))).map_err(output)?;

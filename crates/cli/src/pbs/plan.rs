@@ -1,7 +1,7 @@
 //! The steps from what a server has to what is wanted, and back. Pure.
 
 use super::found::{Found, HookFound, resources_line};
-use super::record::{Entry, NodeValue, Record, SchedulerChange};
+use super::record::{Installed, NodeValue, Record, SchedulerChange};
 use super::step::{HookPart, Note, Planned, Step};
 use super::wanted::{BEST_EFFORT, COUNTED, HOOKS, Hook, NODE, RESOURCES, SHARE, Wanted};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub fn install(found: &Found, wanted: &Wanted, record: &Record, files: &Path) ->
             );
             plan.push(Planned::making(
                 Step::Qmgr(create),
-                Entry::Resource(resource.name.to_string()),
+                Installed::Resource(resource.name.to_string()),
             ));
         }
     }
@@ -77,7 +77,7 @@ fn node_value(found: &Found, node: &str, resource: &str, value: &str) -> Option<
         return None;
     }
     let set = format!("set node {node} resources_available.{resource}={value}");
-    let entry = Entry::Node {
+    let entry = Installed::Node {
         node: node.to_string(),
         resource: resource.to_string(),
         value: NodeValue {
@@ -104,7 +104,7 @@ fn count_share(found: &Found, record: &Record) -> Vec<Planned> {
             to: set.clone(),
         };
         let change = SchedulerChange { file, before, set };
-        plan.push(Planned::making(step, Entry::Scheduler(change)));
+        plan.push(Planned::making(step, Installed::Scheduler(change)));
     }
     // An installation that was killed may have come to the line and no further.
     let unfinished = !record.complete && record.scheduler.is_some();
@@ -156,7 +156,7 @@ fn make_hook(found: Option<&HookFound>, hook: &Hook, config: &str, files: &Path)
             "create hook {} event={}{freq},order={},enabled=false",
             hook.name, hook.event, hook.order
         );
-        let entry = Entry::Hook(hook.name.to_string());
+        let entry = Installed::Hook(hook.name.to_string());
         plan.push(Planned::making(Step::Qmgr(make), entry));
     }
     // Any other hook is replaced in place, live: no job passes by it meanwhile.
@@ -230,7 +230,7 @@ pub fn uninstall(found: &Found, record: &Record, holders: &Holders, forget: bool
         if found.hooks.contains_key(hook.name) {
             plan.push(Planned::undoing(
                 Step::Qmgr(format!("delete hook {}", hook.name)),
-                Entry::Hook(hook.name.to_string()),
+                Installed::Hook(hook.name.to_string()),
             ));
         }
     }
@@ -251,7 +251,7 @@ pub fn uninstall(found: &Found, record: &Record, holders: &Holders, forget: bool
         if made && as_made && !holders.hold(resource.name, forget) {
             plan.push(Planned::undoing(
                 Step::Qmgr(format!("delete resource {}", resource.name)),
-                Entry::Resource(resource.name.to_string()),
+                Installed::Resource(resource.name.to_string()),
             ));
         }
     }
@@ -283,7 +283,7 @@ fn scheduler_as_before(found: &Found, record: &Record) -> Vec<Planned> {
     plan.extend(reconfigure(scheduler.pid));
     // The entry goes when the scheduler knows.
     if let Some(last) = plan.last_mut() {
-        last.note = Note::Undone(Entry::Scheduler(change.clone()));
+        last.note = Note::Undone(Installed::Scheduler(change.clone()));
     }
     plan
 }
@@ -304,7 +304,7 @@ fn node_as_before(found: &Found, record: &Record, node: &str) -> Vec<Planned> {
             Some(before) => format!("set node {node} resources_available.{resource}={before}"),
             None => format!("unset node {node} resources_available.{resource}"),
         };
-        let entry = Entry::Node {
+        let entry = Installed::Node {
             node: node.to_string(),
             resource: resource.clone(),
             value: value.clone(),
@@ -316,11 +316,11 @@ fn node_as_before(found: &Found, record: &Record, node: &str) -> Vec<Planned> {
 
 /// What a record still has to be undone that `found` has not any more: it was undone by hand, or never
 /// came to be.
-pub fn settled(found: &Found, record: &Record) -> Vec<Entry> {
+pub fn settled(found: &Found, record: &Record) -> Vec<Installed> {
     let mut gone = Vec::new();
     for name in &record.hooks {
         if !found.hooks.contains_key(name) {
-            gone.push(Entry::Hook(name.clone()));
+            gone.push(Installed::Hook(name.clone()));
         }
     }
     for (node, values) in &record.nodes {
@@ -328,7 +328,7 @@ pub fn settled(found: &Found, record: &Record) -> Vec<Entry> {
             let there = found.nodes.get(node);
             let now = there.and_then(|node| node.available.get(resource));
             if !now.is_some_and(|now| same(now, &value.set)) {
-                gone.push(Entry::Node {
+                gone.push(Installed::Node {
                     node: node.clone(),
                     resource: resource.clone(),
                     value: value.clone(),
@@ -341,14 +341,14 @@ pub fn settled(found: &Found, record: &Record) -> Vec<Entry> {
         let there = found.resources.get(name);
         let as_made = made.zip(there).is_some_and(|(r, t)| t.is(r.kind, r.flags));
         if !as_made {
-            gone.push(Entry::Resource(name.clone()));
+            gone.push(Installed::Resource(name.clone()));
         }
     }
     if let (Some(change), Some(scheduler)) = (&record.scheduler, &found.scheduler) {
         let counted = resources_line(&scheduler.text)
             .is_some_and(|line| COUNTED.iter().any(|name| line.has(name)));
         if !counted && scheduler.pid.is_none() {
-            gone.push(Entry::Scheduler(change.clone()));
+            gone.push(Installed::Scheduler(change.clone()));
         }
     }
     gone

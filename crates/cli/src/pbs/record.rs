@@ -63,7 +63,7 @@ pub struct SchedulerChange {
 
 /// One entry of a record.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Entry {
+pub enum Installed {
     Resource(String),
     Node {
         node: String,
@@ -76,15 +76,15 @@ pub enum Entry {
 
 impl Record {
     /// Takes an entry in. What was there before the first change stays what was there before.
-    pub fn add(&mut self, entry: &Entry) {
+    pub fn add(&mut self, entry: &Installed) {
         match entry {
-            Entry::Resource(name) => insert(&mut self.resources, name),
-            Entry::Hook(name) => insert(&mut self.hooks, name),
-            Entry::Scheduler(change) => match &mut self.scheduler {
+            Installed::Resource(name) => insert(&mut self.resources, name),
+            Installed::Hook(name) => insert(&mut self.hooks, name),
+            Installed::Scheduler(change) => match &mut self.scheduler {
                 Some(first) => first.set.clone_from(&change.set),
                 None => self.scheduler = Some(change.clone()),
             },
-            Entry::Node {
+            Installed::Node {
                 node,
                 resource,
                 value,
@@ -101,12 +101,12 @@ impl Record {
     }
 
     /// Takes an entry out: it is undone.
-    pub fn remove(&mut self, entry: &Entry) {
+    pub fn remove(&mut self, entry: &Installed) {
         match entry {
-            Entry::Resource(name) => self.resources.retain(|r| r != name),
-            Entry::Hook(name) => self.hooks.retain(|h| h != name),
-            Entry::Scheduler(_) => self.scheduler = None,
-            Entry::Node { node, resource, .. } => {
+            Installed::Resource(name) => self.resources.retain(|r| r != name),
+            Installed::Hook(name) => self.hooks.retain(|h| h != name),
+            Installed::Scheduler(_) => self.scheduler = None,
+            Installed::Node { node, resource, .. } => {
                 if let Some(values) = self.nodes.get_mut(node) {
                     values.remove(resource);
                     if values.is_empty() {
@@ -184,8 +184,8 @@ mod tests {
     use super::*;
     use crate::install_state::InstallStateError;
 
-    fn value(before: Option<&str>, set: &str) -> Entry {
-        Entry::Node {
+    fn value(before: Option<&str>, set: &str) -> Installed {
+        Installed::Node {
             node: "n1".to_string(),
             resource: "libra_share".to_string(),
             value: NodeValue {
@@ -205,11 +205,11 @@ mod tests {
             (written.before.as_deref(), written.set.as_str()),
             (Some("7"), "1.5")
         );
-        record.add(&Entry::Hook("h".to_string()));
-        record.add(&Entry::Hook("h".to_string()));
+        record.add(&Installed::Hook("h".to_string()));
+        record.add(&Installed::Hook("h".to_string()));
         assert_eq!(record.hooks, ["h"]);
         record.remove(&value(None, ""));
-        record.remove(&Entry::Hook("h".to_string()));
+        record.remove(&Installed::Hook("h".to_string()));
         assert!(record.is_empty() && record.nodes.is_empty());
     }
 

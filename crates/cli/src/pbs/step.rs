@@ -1,6 +1,6 @@
 //! One change of a server, as it is printed and as it is run.
 
-use super::record::Entry;
+use super::record::Installed;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -100,9 +100,9 @@ pub struct Planned {
 pub enum Note {
     Nothing,
     /// Written before the step is run.
-    Made(Entry),
+    Made(Installed),
     /// Taken out when the step has been run.
-    Undone(Entry),
+    Undone(Installed),
 }
 
 impl Planned {
@@ -113,14 +113,14 @@ impl Planned {
         }
     }
 
-    pub fn making(step: Step, entry: Entry) -> Planned {
+    pub fn making(step: Step, entry: Installed) -> Planned {
         Planned {
             step,
             note: Note::Made(entry),
         }
     }
 
-    pub fn undoing(step: Step, entry: Entry) -> Planned {
+    pub fn undoing(step: Step, entry: Installed) -> Planned {
         Planned {
             step,
             note: Note::Undone(entry),

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// One entry of a `-W` list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ListItem {
     /// Where it stands in the list.
     pub at: Range<usize>,
     pub name: Vec<u8>,
@@ -21,7 +21,7 @@ pub fn is_space(byte: u8) -> bool {
 }
 
 /// The entries of a `-W` list. None if qsub would call it illegal, and where nothing is in it.
-pub fn entries(list: &[u8]) -> Option<Vec<Entry>> {
+pub fn entries(list: &[u8]) -> Option<Vec<ListItem>> {
     // qsub writes over closing quotes.
     let mut text = list.to_vec();
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ pub fn entries(list: &[u8]) -> Option<Vec<Entry>> {
 
 /// The entry from `start` on and where the next one starts; `Some(None)` at the end.
 #[expect(clippy::option_option, reason = "illegal, at the end, or an entry")]
-fn entry(text: &mut [u8], start: usize) -> Option<Option<(Entry, usize)>> {
+fn entry(text: &mut [u8], start: usize) -> Option<Option<(ListItem, usize)>> {
     let skip = |text: &[u8], from: usize, what: &dyn Fn(u8) -> bool| {
         let length = text[from..].iter().take_while(|byte| what(**byte)).count();
         from + length
@@ -68,7 +68,7 @@ fn entry(text: &mut [u8], start: usize) -> Option<Option<(Entry, usize)>> {
         }
         let value = text[value_at..].to_vec();
         let at = start..text.len();
-        return Some(Some((Entry { at, name, value }, text.len())));
+        return Some(Some((ListItem { at, name, value }, text.len())));
     }
     let comma = text[value_at..next_equals]
         .iter()
@@ -78,11 +78,15 @@ fn entry(text: &mut [u8], start: usize) -> Option<Option<(Entry, usize)>> {
     let length = value.iter().rposition(|byte| !is_space(*byte));
     let value = value[..length.map_or(0, |last| last + 1)].to_vec();
     let at = start..comma;
-    Some(Some((Entry { at, name, value }, comma + 1)))
+    Some(Some((ListItem { at, name, value }, comma + 1)))
 }
 
 /// The list with these of its entries alone, each as it was written. None if none is kept.
-pub fn keep(list: &[u8], entries: &[Entry], kept: &dyn Fn(&Entry) -> bool) -> Option<Vec<u8>> {
+pub fn keep(
+    list: &[u8],
+    entries: &[ListItem],
+    kept: &dyn Fn(&ListItem) -> bool,
+) -> Option<Vec<u8>> {
     let last_kept = entries.iter().rposition(kept)?;
     let mut text = Vec::new();
     for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| kept(entry)) {

@@ -5,7 +5,7 @@
 //! directives, and a later place an earlier one, as with qsub's own options.
 
 use super::directives::{Directive, lines, quoted};
-use super::lists::{self, Entry};
+use super::lists::{self, ListItem};
 use super::options::{Group, Line, Rest};
 use libra_core::book::held_quote::Order;
 use libra_core::decision::job::{DeadlineType, Terms};
@@ -114,7 +114,7 @@ fn resource_of(key: &str) -> &str {
 }
 
 /// The entries of a group that is a `-W` with a key of Libra's.
-fn entries_of(group: &Group) -> Option<(&[u8], Vec<Entry>)> {
+fn entries_of(group: &Group) -> Option<(&[u8], Vec<ListItem>)> {
     let list = group.value_of(b'W')?;
     let entries = lists::entries(list)?;
     entries
@@ -397,7 +397,7 @@ fn directive_line(index: usize, directive: &Directive, read: &[Read]) -> Option<
 
 /// Returns true if the job is interactive. Then qsub has the terminal.
 pub fn interactive(lines: &[&Line]) -> bool {
-    let asked = |entry: &Entry| {
+    let asked = |entry: &ListItem| {
         entry.name == b"interactive" && entry.value.trim_ascii().eq_ignore_ascii_case(b"true")
     };
     lines.iter().any(|line| {

@@ -5,7 +5,7 @@ use super::conf::Conf;
 use super::host;
 use super::hostlist;
 use super::plugin::{Binary, Version, Which, faults};
-use super::plugstack::{self, Entry};
+use super::plugstack::{self, PluginLine};
 use crate::args::{Role, SlurmSettings};
 use crate::command::{self, NoOutput};
 use std::fs;
@@ -80,7 +80,7 @@ pub struct Slurm {
     pub plugins_version: Option<Version>,
     /// plugstack.conf, whether it is there or not, and the lines in effect.
     pub plugstack: Option<PathBuf>,
-    pub stack: Vec<Entry>,
+    pub stack: Vec<PluginLine>,
     pub stack_problems: Vec<String>,
     pub roles: Roles,
     /// Names by which slurm.conf knows this machine as a node.

@@ -4,7 +4,7 @@ use super::found::{Slurm, wrong};
 use super::host::{Reader, uid, writable_by_others};
 use super::judge;
 use super::plugin::Which;
-use super::plugstack::Entry;
+use super::plugstack::PluginLine;
 use crate::findings::{Findings, Level};
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, PathBuf>) {
     let conf = slurm.conf.clone().unwrap_or_default();
     let named = judge::names_plugin(&conf);
-    let stack: Vec<&Entry> = slurm
+    let stack: Vec<&PluginLine> = slurm
         .stack
         .iter()
         .filter(|entry| entry.is_libra())

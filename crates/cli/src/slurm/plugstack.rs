@@ -12,7 +12,7 @@ const DEEPEST: usize = 16;
 
 /// A line that loads a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct PluginLine {
     pub file: PathBuf,
     /// From 1.
     pub number: usize,
@@ -22,7 +22,7 @@ pub struct Entry {
     pub arguments: Vec<String>,
 }
 
-impl Entry {
+impl PluginLine {
     /// Returns true if it is about Libra's plugin.
     pub fn is_libra(&self) -> bool {
         Path::new(&self.plugin).file_name() == Some(SPANK.as_ref())
@@ -49,7 +49,7 @@ pub struct Files<'a> {
 }
 
 /// The lines of a file and of what it includes, and what could not be read.
-pub fn read(path: &Path, files: &Files<'_>) -> io::Result<(Vec<Entry>, Vec<String>)> {
+pub fn read(path: &Path, files: &Files<'_>) -> io::Result<(Vec<PluginLine>, Vec<String>)> {
     let (mut entries, mut problems) = (Vec::new(), Vec::new());
     let text = (files.open)(path)?;
     take(path, &text, files, 0, &mut entries, &mut problems);
@@ -61,7 +61,7 @@ fn take(
     text: &str,
     files: &Files<'_>,
     depth: usize,
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<PluginLine>,
     problems: &mut Vec<String>,
 ) {
     for (index, line) in text.lines().enumerate() {
@@ -73,7 +73,7 @@ fn take(
             continue;
         };
         match kind {
-            "required" | "optional" => entries.push(Entry {
+            "required" | "optional" => entries.push(PluginLine {
                 file: path.to_path_buf(),
                 number: index + 1,
                 required: kind == "required",

@@ -30,13 +30,13 @@ pub(super) struct Gap {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct JobDemand {
     estimate: f64,
     processors: u32,
 }
 
-impl Entry {
-    const GONE: Entry = Entry {
+impl JobDemand {
+    const GONE: JobDemand = JobDemand {
         estimate: f64::INFINITY,
         processors: GAP,
     };
@@ -61,7 +61,7 @@ impl Summary {
         estimate: [f64::INFINITY; GROUPS],
     };
 
-    fn add(&mut self, entry: &Entry) {
+    fn add(&mut self, entry: &JobDemand) {
         self.processors = self.processors.min(entry.processors);
         for least in &mut self.estimate[group(entry.processors)..] {
             *least = least.min(entry.estimate);
@@ -98,7 +98,7 @@ fn group(processors: u32) -> usize {
 
 /// The queue.
 pub(super) struct Waiting {
-    entries: Vec<Entry>,
+    entries: Vec<JobDemand>,
     /// The job at each position.
     indices: Vec<usize>,
     /// Position of the first job that waits, or the end.
@@ -153,7 +153,7 @@ impl Waiting {
         if self.entries.len() == self.blocks() * BLOCK {
             self.lay_out_anew();
         }
-        let entry = Entry {
+        let entry = JobDemand {
             estimate,
             processors: processors.min(GAP - 1),
         };
@@ -171,7 +171,7 @@ impl Waiting {
 
     /// Removes the job at a position.
     pub fn remove(&mut self, position: usize) {
-        self.entries[position] = Entry::GONE;
+        self.entries[position] = JobDemand::GONE;
         self.len -= 1;
         if position == self.head {
             while self

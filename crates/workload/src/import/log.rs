@@ -1,6 +1,6 @@
 //! From the jobs of a batch system to a log: order, numbers, names, header.
 
-use super::{Entry, Imported, LeftOut, Options};
+use super::{AccountingRecord, Imported, LeftOut, Options};
 use crate::swf::{LONGEST, Record, UNKNOWN};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ impl Names {
 
 /// Puts jobs in order and makes the log of them.
 pub(super) fn make(
-    mut entries: Vec<Entry>,
+    mut entries: Vec<AccountingRecord>,
     options: &Options,
     left_out: LeftOut,
     first_bad_lines: Vec<String>,
@@ -93,7 +93,7 @@ pub(super) fn make(
 }
 
 /// Returns true if every job has a number of its own that no other has.
-fn have_own_numbers(entries: &[Entry]) -> bool {
+fn have_own_numbers(entries: &[AccountingRecord]) -> bool {
     let mut numbers: Vec<u32> = entries.iter().filter_map(|entry| entry.number).collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -101,7 +101,7 @@ fn have_own_numbers(entries: &[Entry]) -> bool {
 }
 
 /// The line of a job, without its names.
-fn record(entry: &Entry, number: u32, start: i64) -> Record {
+fn record(entry: &AccountingRecord, number: u32, start: i64) -> Record {
     let count = |processors: Option<u32>| match processors {
         Some(processors) if processors > 0 => i32::try_from(processors).unwrap_or(i32::MAX),
         _ => -1,
@@ -137,7 +137,7 @@ fn record(entry: &Entry, number: u32, start: i64) -> Record {
 }
 
 /// The most processors that were in use at one time: at least so many has the cluster.
-fn most_in_use(entries: &[Entry]) -> Option<u32> {
+fn most_in_use(entries: &[AccountingRecord]) -> Option<u32> {
     let mut changes: Vec<(i64, i64)> = Vec::with_capacity(2 * entries.len());
     for entry in entries {
         let processors = entry.allocated.filter(|n| *n > 0).or(entry.requested);

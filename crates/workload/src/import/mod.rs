@@ -64,7 +64,7 @@ pub struct Options {
 
 /// A job, as far as a batch system tells of it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Entry {
+pub struct AccountingRecord {
     /// Its id as a number, where it is one.
     pub number: Option<u32>,
     /// When it was submitted, in seconds since 1970-01-01T00:00:00 UTC.

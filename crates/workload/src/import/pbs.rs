@@ -6,7 +6,7 @@
 //! again counts once, with its last run.
 
 use super::values::{Words, duration, local, shown, three, unix, whole};
-use super::{Entry, LeftOut, ToUnix};
+use super::{AccountingRecord, LeftOut, ToUnix};
 use libra_units::memory;
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ struct Before {
 pub(super) struct Collector<'a> {
     to_unix: ToUnix<'a>,
     /// By time of submission and id, each with the time of its end.
-    ended: BTreeMap<(i64, String), (i64, Entry)>,
+    ended: BTreeMap<(i64, String), (i64, AccountingRecord)>,
     before: BTreeMap<String, Before>,
     parts: u64,
     repeated: u64,
@@ -203,7 +203,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    fn end(&mut self, id: &str, stamp: i64, entry: Entry) {
+    fn end(&mut self, id: &str, stamp: i64, entry: AccountingRecord) {
         self.before.entry(id.to_string()).or_default().ended = true;
         let key = (entry.submit, id.to_string());
         match self.ended.get_mut(&key) {
@@ -232,7 +232,7 @@ impl<'a> Collector<'a> {
         })
     }
 
-    fn entry(&mut self, id: &str, message: &Message<'_>) -> Result<Entry, String> {
+    fn entry(&mut self, id: &str, message: &Message<'_>) -> Result<AccountingRecord, String> {
         let submit = message
             .time(&["ctime", "qtime", "etime"])?
             .ok_or("ctime and qtime are missing, expected one: when the job was submitted")?;
@@ -263,7 +263,7 @@ impl<'a> Collector<'a> {
         };
         let words = &mut self.words;
         let mut text = |key: &str| message.get(key).map(|word| words.keep(word));
-        Ok(Entry {
+        Ok(AccountingRecord {
             number: number(id),
             submit,
             start,
@@ -282,7 +282,7 @@ impl<'a> Collector<'a> {
     }
 
     /// The jobs that have ended, in order of submission.
-    pub(super) fn finish(self, left_out: &mut LeftOut) -> Vec<Entry> {
+    pub(super) fn finish(self, left_out: &mut LeftOut) -> Vec<AccountingRecord> {
         left_out.parts += self.parts;
         left_out.repeated += self.repeated;
         let mut entries = Vec::with_capacity(self.ended.len());
@@ -297,11 +297,11 @@ impl<'a> Collector<'a> {
         for (id, before) in self.before {
             match (before.ended, before.gone, before.queued) {
                 (true, _, _) => {}
-                (false, Some(status), Some(queued)) => entries.push(Entry {
+                (false, Some(status), Some(queued)) => entries.push(AccountingRecord {
                     number: number(&id),
                     submit: queued,
                     status,
-                    ..Entry::default()
+                    ..AccountingRecord::default()
                 }),
                 _ => left_out.not_ended += 1,
             }

@@ -6,7 +6,7 @@
 //! of a heterogeneous job (`12+1`) is a job.
 
 use super::values::{Each, Words, duration, limit, memory, minutes, shown, time, whole};
-use super::{Entry, LeftOut, Problem, ToUnix};
+use super::{AccountingRecord, LeftOut, Problem, ToUnix};
 use std::collections::BTreeMap;
 
 /// What to run.
@@ -135,7 +135,7 @@ pub(super) struct Collector<'a> {
     columns: Option<[Option<usize>; COLUMNS.len()]>,
     width: usize,
     /// By time of submission and id; a job that has not ended is none.
-    jobs: BTreeMap<(i64, String), Option<Entry>>,
+    jobs: BTreeMap<(i64, String), Option<AccountingRecord>>,
     /// The job of which the last line told.
     last: Option<(i64, String)>,
     parts: u64,
@@ -261,7 +261,13 @@ impl<'a> Collector<'a> {
         )
     }
 
-    fn entry(&mut self, row: &Row<'_>, id: &str, submit: i64, status: i8) -> Result<Entry, String> {
+    fn entry(
+        &mut self,
+        row: &Row<'_>,
+        id: &str,
+        submit: i64,
+        status: i8,
+    ) -> Result<AccountingRecord, String> {
         let start = self.time(row, "Start")?;
         let end = self.time(row, "End")?;
         let elapsed = match row.read("ElapsedRaw", whole, "seconds")? {
@@ -300,7 +306,7 @@ impl<'a> Collector<'a> {
         let raw = row.get("JobIDRaw").unwrap_or(id);
         let words = &mut self.words;
         let mut text = |name: &str| row.get(name).map(|word| words.keep(word));
-        Ok(Entry {
+        Ok(AccountingRecord {
             number: raw.parse().ok(),
             submit,
             start,
@@ -321,9 +327,9 @@ impl<'a> Collector<'a> {
     }
 
     /// The jobs that have ended, in order of submission.
-    pub(super) fn finish(self, left_out: &mut LeftOut) -> Vec<Entry> {
+    pub(super) fn finish(self, left_out: &mut LeftOut) -> Vec<AccountingRecord> {
         let all = self.jobs.len() as u64;
-        let entries: Vec<Entry> = self.jobs.into_values().flatten().collect();
+        let entries: Vec<AccountingRecord> = self.jobs.into_values().flatten().collect();
         left_out.not_ended += all - entries.len() as u64;
         left_out.parts += self.parts;
         left_out.repeated += self.repeated;
