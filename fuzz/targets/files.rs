@@ -8,7 +8,7 @@ use libra_core::decision::node::NodeSpec;
 use libra_pbs::server::Server;
 use libra_slurm::controller::Controller;
 use libra_workload::read::{Leniency, read_from};
-use libra_workload::swf::{self, Record};
+use libra_workload::swf::{self, SwfRecord};
 
 /// A log, plain or compressed, strictly and leniently.
 pub fn swf_log(input: &[u8]) {
@@ -54,7 +54,7 @@ pub fn swf_log(input: &[u8]) {
     }
 }
 
-fn in_range(record: &Record) {
+fn in_range(record: &SwfRecord) {
     for value in [
         record.wait,
         record.run_time,

@@ -4,7 +4,7 @@ use super::{alike, amount, refused, taken, text};
 use libra_core::sold::Sold;
 use libra_host::entry::Entry;
 use libra_slurm::array::SoldJob;
-use libra_slurm::claim::Record;
+use libra_slurm::claim::ControllerRecord;
 use libra_wording::errors::not_sold;
 
 /// The line that travels with a job, the admin comment that Slurm keeps it in, and what slurmctld says of a job.
@@ -27,8 +27,8 @@ pub fn commitment(input: &[u8]) {
         Some(Err(error)) => refused(&error),
         None => {}
     }
-    if let Some(record) = Record::from_text(text) {
-        assert_eq!(Record::from_text(&record.to_text()), Some(record));
+    if let Some(record) = ControllerRecord::from_text(text) {
+        assert_eq!(ControllerRecord::from_text(&record.to_text()), Some(record));
     }
 }
 

@@ -2,7 +2,7 @@
 //! other means. They are not in the tree; without them these tests say so and pass.
 
 use libra_workload::read::{Leniency, Log, Subset, read};
-use libra_workload::swf::Record;
+use libra_workload::swf::SwfRecord;
 use libra_workload::terms::{TermsModel, jobs};
 use std::path::Path;
 
@@ -22,10 +22,10 @@ fn log(name: &str) -> Option<Log> {
 /// run time > requested time > 0, and jobs that never ran.
 struct Figures(usize, f64, f64, f64, f64, usize, usize);
 
-fn check(name: &str, records: &[Record], figures: &Figures) {
+fn check(name: &str, records: &[SwfRecord], figures: &Figures) {
     let Figures(count, arrival, run_time, processors, requested_time, over, never) = *figures;
     assert_eq!(records.len(), count, "{name}");
-    let mean = |of: fn(&Record) -> f64| records.iter().map(of).sum::<f64>() / count as f64;
+    let mean = |of: fn(&SwfRecord) -> f64| records.iter().map(of).sum::<f64>() / count as f64;
     let span = records[count - 1].submit - records[0].submit;
     for (what, is, expected, digits) in [
         ("inter-arrival", span / (count - 1) as f64, arrival, 0.005),
@@ -48,7 +48,7 @@ fn check(name: &str, records: &[Record], figures: &Figures) {
             "{name}, {what}: {is}, expected {expected}"
         );
     }
-    let ran_over = |r: &&Record| r.requested_time > 0.0 && r.run_time > r.requested_time;
+    let ran_over = |r: &&SwfRecord| r.requested_time > 0.0 && r.run_time > r.requested_time;
     assert_eq!(records.iter().filter(ran_over).count(), over, "{name}");
     assert_eq!(records.iter().filter(|r| !r.ran()).count(), never, "{name}");
 }

@@ -19,7 +19,7 @@ use libra_core::decision::job::{LONGEST, SHORTEST, Terms};
 use libra_simulator::aroma::{Aroma, Class, MappingObserver};
 use libra_simulator::{Fate, Machine, Observer, Outcome};
 use libra_workload::Job;
-use libra_workload::swf::Record;
+use libra_workload::swf::SwfRecord;
 
 /// Hosts of SDSC SP2, of one processor each.
 pub const HOSTS: u32 = 128;
@@ -43,7 +43,7 @@ pub enum Excerpt {
 
 impl Excerpt {
     /// The records of this part. `records` stand in order of submission.
-    pub fn of(self, records: &[Record]) -> &[Record] {
+    pub fn of(self, records: &[SwfRecord]) -> &[SwfRecord] {
         let end = match (self, records.first()) {
             (Excerpt::Jobs(count), _) => count.min(records.len()),
             (Excerpt::Days(days), Some(first)) => {
@@ -167,7 +167,7 @@ pub enum Unfit {
 ///
 /// # Errors
 /// The first job that does not fit.
-pub fn jobs(records: &[Record], times: Times) -> Result<Vec<Job>, Unfit> {
+pub fn jobs(records: &[SwfRecord], times: Times) -> Result<Vec<Job>, Unfit> {
     let first = records.first().map_or(0.0, |record| record.submit);
     let ran = records.iter().filter(|record| record.ran());
     ran.map(|record| {
@@ -201,7 +201,7 @@ pub fn jobs(records: &[Record], times: Times) -> Result<Vec<Job>, Unfit> {
 ///
 /// # Errors
 /// When the log is another one than the paper's.
-pub fn run(records: &[Record], clock: &mut dyn FnMut() -> f64) -> Result<Experiment, Unfit> {
+pub fn run(records: &[SwfRecord], clock: &mut dyn FnMut() -> f64) -> Result<Experiment, Unfit> {
     let Excerpt::Jobs(needed) = LONG[0] else {
         return Err(Unfit::Short(records.len()));
     };
@@ -228,7 +228,7 @@ pub fn run(records: &[Record], clock: &mut dyn FnMut() -> f64) -> Result<Experim
     })
 }
 
-fn waits(records: &[Record], part: Excerpt) -> Result<Waits, Unfit> {
+fn waits(records: &[SwfRecord], part: Excerpt) -> Result<Waits, Unfit> {
     let records = part.of(records);
     let dedicated = |times| -> Result<(Vec<Job>, f64), Unfit> {
         let jobs = jobs(records, times)?;
@@ -253,7 +253,7 @@ fn waits(records: &[Record], part: Excerpt) -> Result<Waits, Unfit> {
 }
 
 fn case(
-    records: &[Record],
+    records: &[SwfRecord],
     part: Excerpt,
     four_classes: bool,
     clock: &mut dyn FnMut() -> f64,

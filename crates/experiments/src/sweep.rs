@@ -15,7 +15,7 @@ use libra_simulator::shares::Shares;
 use libra_simulator::sums::Spread;
 use libra_simulator::{Fate, Machine, Observer, Outcome, Scheduler};
 use libra_workload::read::{Leniency, Log, Subset};
-use libra_workload::swf::Record;
+use libra_workload::swf::SwfRecord;
 use libra_workload::terms::{self, TermsModel, Unfit};
 
 /// A scheduler that takes part.
@@ -90,7 +90,7 @@ impl<'a> LastJobs<'a> {
         LastJobs { log, jobs }
     }
 
-    fn records(&self) -> &'a [Record] {
+    fn records(&self) -> &'a [SwfRecord] {
         Subset::Last(self.jobs).of(&self.log.records)
     }
 
@@ -217,13 +217,13 @@ mod tests {
     ];
 
     fn log() -> Log {
-        let record = |number: u32| Record {
+        let record = |number: u32| SwfRecord {
             run_time: f64::from(50 + number % 5 * 100),
             requested: 1 + (number % 3) as i32,
             requested_time: 600.0,
-            ..Record::unknown(number, f64::from(number * 30))
+            ..SwfRecord::unknown(number, f64::from(number * 30))
         };
-        let mut records: Vec<Record> = (1..=60).map(record).collect();
+        let mut records: Vec<SwfRecord> = (1..=60).map(record).collect();
         records[58].run_time = -1.0;
         Log {
             records,

@@ -10,7 +10,7 @@ use super::registry::Lock;
 use super::{Host, HostError};
 use libra_batch::verdict::NotTaken;
 use libra_metrics::files::read_record;
-use libra_metrics::{Counts, Outcome, Reason, Record, Rejection, System};
+use libra_metrics::{Counts, Outcome, Reason, Rejection, StoredCounts, System};
 use libra_system::clock;
 use std::convert::Infallible;
 use std::io::Write;
@@ -44,19 +44,19 @@ impl Host {
     ///
     /// # Errors
     /// When the file cannot be read, with its path.
-    pub fn counts(&self) -> Result<Option<Record>, String> {
+    pub fn counts(&self) -> Result<Option<StoredCounts>, String> {
         let mut counted = self.written_counts()?;
         let faults = std::fs::metadata(self.faults_path()).map_or(0, |data| data.len());
         if faults > 0 {
             let mut counts = Counts::EMPTY;
             counts.refuse_many(Reason::Fault, faults);
-            let record = counted.get_or_insert_with(|| Record::new(&self.boot));
+            let record = counted.get_or_insert_with(|| StoredCounts::new(&self.boot));
             record.totals.add(&counts);
         }
         Ok(counted)
     }
 
-    fn written_counts(&self) -> Result<Option<Record>, String> {
+    fn written_counts(&self) -> Result<Option<StoredCounts>, String> {
         read_record(&self.counts_path(), System::Local)
     }
 
@@ -119,7 +119,7 @@ impl Host {
     ///
     /// # Errors
     /// When the registry fails.
-    pub fn continue_counts(&self, before: &Record) -> Result<Record, HostError> {
+    pub fn continue_counts(&self, before: &StoredCounts) -> Result<StoredCounts, HostError> {
         let lock = self.registry.lock()?;
         let now = clock::unix_time();
         let mut record = self.counts_or_new(now);
@@ -128,15 +128,15 @@ impl Host {
         Ok(record)
     }
 
-    fn counts_or_new(&self, now: f64) -> Record {
+    fn counts_or_new(&self, now: f64) -> StoredCounts {
         let found = self.written_counts().unwrap_or_else(|problem| {
             log::error!("{problem}; jobs are counted from 0 on");
             None
         });
-        found.unwrap_or_else(|| Record::new(&format!("{} {now:.6}", self.boot)))
+        found.unwrap_or_else(|| StoredCounts::new(&format!("{} {now:.6}", self.boot)))
     }
 
-    fn write_counts(&self, _lock: &Lock, record: &Record, now: f64) -> Result<(), HostError> {
+    fn write_counts(&self, _lock: &Lock, record: &StoredCounts, now: f64) -> Result<(), HostError> {
         let text = record.to_json(System::Local, now).to_string();
         Ok(self
             .registry

@@ -6,7 +6,7 @@
 //! - The JSON is written before the text: who begins anew with it never counts less than was shown.
 
 use super::figures::{show_cluster, show_counts};
-use super::{Counts, Format, Page, Record, System};
+use super::{Counts, Format, Page, StoredCounts, System};
 use libra_core::book::figures::ClusterFigures;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ pub struct Files {
     system: System,
     /// None: nothing is written.
     directory: Option<PathBuf>,
-    record: Record,
+    record: StoredCounts,
     /// Seconds between two writes.
     interval: f64,
     /// When it was written last, Unix time.
@@ -37,7 +37,7 @@ impl Files {
         Files {
             system,
             directory: None,
-            record: Record::default(),
+            record: StoredCounts::default(),
             interval: 10.0,
             written: None,
             problem: None,
@@ -100,7 +100,7 @@ impl Files {
     }
 
     /// What is recorded.
-    pub fn record(&self) -> &Record {
+    pub fn record(&self) -> &StoredCounts {
         &self.record
     }
 
@@ -137,13 +137,13 @@ impl Files {
 ///
 /// # Errors
 /// When it cannot be read, with its path.
-pub fn read_record(path: &Path, system: System) -> Result<Option<Record>, String> {
+pub fn read_record(path: &Path, system: System) -> Result<Option<StoredCounts>, String> {
     let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let Some(text) = read(path).map_err(|error| problem(&error))? else {
         return Ok(None);
     };
     let value = serde_json::from_str(&text).map_err(|error| problem(&error))?;
-    let record = Record::from_json(&value, system).map_err(|error| problem(&error))?;
+    let record = StoredCounts::from_json(&value, system).map_err(|error| problem(&error))?;
     Ok(Some(record))
 }
 

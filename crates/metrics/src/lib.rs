@@ -26,7 +26,7 @@ pub use counts::{Counts, Outcome, Reason, Rejection};
 pub use figures::HostFigures;
 pub use histogram::Histogram;
 pub use page::{Format, Page};
-pub use record::Record;
+pub use record::StoredCounts;
 
 /// Who admits. Its label in the metrics, and the name of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

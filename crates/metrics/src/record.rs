@@ -18,7 +18,7 @@ const HOUR: u64 = 3600;
 
 /// Totals and history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Record {
+pub struct StoredCounts {
     /// Names this run of totals from 0 on: another one has another name.
     pub series: String,
     /// Totals of the series before were added.
@@ -29,12 +29,12 @@ pub struct Record {
     hours: BTreeMap<u64, Counts>,
 }
 
-impl Record {
+impl StoredCounts {
     /// Nothing counted yet.
-    pub fn new(series: &str) -> Record {
-        Record {
+    pub fn new(series: &str) -> StoredCounts {
+        StoredCounts {
             series: series.to_string(),
-            ..Record::default()
+            ..StoredCounts::default()
         }
     }
 
@@ -50,7 +50,7 @@ impl Record {
     }
 
     /// Takes over what a record of before had, once: its totals are added, and its hours.
-    pub fn continue_from(&mut self, before: &Record, now: f64) {
+    pub fn continue_from(&mut self, before: &StoredCounts, now: f64) {
         if self.continued || before.series == self.series {
             return;
         }
@@ -97,11 +97,11 @@ impl Record {
         })
     }
 
-    /// From [`Record::to_json`].
+    /// From [`StoredCounts::to_json`].
     ///
     /// # Errors
     /// When it is none of this version and system.
-    pub fn from_json(value: &Value, system: System) -> Result<Record, String> {
+    pub fn from_json(value: &Value, system: System) -> Result<StoredCounts, String> {
         if value["version"].as_u64() != Some(VERSION) {
             return Err(format!(
                 "its version is {}, expected {VERSION}",
@@ -115,7 +115,7 @@ impl Record {
                 value["system"]
             ));
         }
-        let mut record = Record {
+        let mut record = StoredCounts {
             series: value["series"].as_str().unwrap_or_default().to_string(),
             continued: value["continued"].as_bool().unwrap_or(false),
             totals: Counts::from_json(&value["totals"]),

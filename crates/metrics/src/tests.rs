@@ -113,11 +113,11 @@ fn buckets_are_as_documented() {
 
 #[test]
 fn a_record_comes_back_as_it_was_written() {
-    let mut record = Record::new("one");
+    let mut record = StoredCounts::new("one");
     record.add(&some_counts(), NOON);
     record.add(&some_counts(), NOON + 3600.0);
     let json = record.to_json(System::Pbs, NOON);
-    let again = Record::from_json(&json, System::Pbs).expect("ours");
+    let again = StoredCounts::from_json(&json, System::Pbs).expect("ours");
     assert_eq!(again.totals, record.totals);
     assert_eq!(again.to_json(System::Pbs, NOON), json);
     let first = &json["hours"][0];
@@ -126,13 +126,13 @@ fn a_record_comes_back_as_it_was_written() {
     assert_eq!(first["late"], 2);
     assert_eq!(first["cancelled"], serde_json::Value::Null);
     assert_eq!(first["refused"]["share"], 2);
-    assert!(Record::from_json(&json, System::Slurm).is_err());
-    assert!(Record::from_json(&serde_json::json!({"version": 2}), System::Pbs).is_err());
+    assert!(StoredCounts::from_json(&json, System::Slurm).is_err());
+    assert!(StoredCounts::from_json(&serde_json::json!({"version": 2}), System::Pbs).is_err());
 }
 
 #[test]
 fn history_is_fourteen_days_and_no_more() {
-    let mut record = Record::new("one");
+    let mut record = StoredCounts::new("one");
     let mut one = Counts::EMPTY;
     one.accept(1, microseconds(1));
     for hour in 0..1000 {
@@ -144,7 +144,7 @@ fn history_is_fourteen_days_and_no_more() {
     let begun = std::time::Instant::now();
     let text = record.to_json(System::Local, NOON).to_string();
     let value = serde_json::from_str(&text).expect("JSON");
-    let again = Record::from_json(&value, System::Local).expect("ours");
+    let again = StoredCounts::from_json(&value, System::Local).expect("ours");
     println!("{} bytes in {:?}", text.len(), begun.elapsed());
     assert_eq!(again.hours().count(), 337);
     assert!(text.len() < 40_000);
@@ -155,9 +155,9 @@ fn history_is_fourteen_days_and_no_more() {
 
 #[test]
 fn totals_of_before_are_added_once() {
-    let mut before = Record::new("before the reboot");
+    let mut before = StoredCounts::new("before the reboot");
     before.add(&some_counts(), NOON - 3600.0);
-    let mut record = Record::new("after");
+    let mut record = StoredCounts::new("after");
     record.add(&some_counts(), NOON);
     record.continue_from(&before, NOON);
     record.continue_from(&before, NOON);

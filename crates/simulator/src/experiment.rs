@@ -13,7 +13,7 @@ use super::{Observer, Outcome};
 use libra_workload::Job;
 use libra_workload::read::Leniency;
 use libra_workload::sla::{Sla, SlaError};
-use libra_workload::swf::Record;
+use libra_workload::swf::SwfRecord;
 use libra_workload::terms::{self, Made, Unfit};
 use std::io::Write;
 use std::sync::Mutex;
@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[derive(Clone, Copy)]
 pub struct Experiment<'a> {
     /// The whole log.
-    pub log: &'a [Record],
+    pub log: &'a [SwfRecord],
     /// The part of it that is simulated.
-    pub records: &'a [Record],
+    pub records: &'a [SwfRecord],
     /// Terms that the site gives.
     pub sla: Option<&'a Sla>,
     /// What becomes of jobs that are larger than the machine.
@@ -205,19 +205,19 @@ mod tests {
         }
     }
 
-    fn records() -> Vec<Record> {
+    fn records() -> Vec<SwfRecord> {
         (1..=40)
-            .map(|number| Record {
+            .map(|number| SwfRecord {
                 run_time: f64::from(100 + number % 7 * 50),
                 requested: 1 + number as i32 % 3,
                 requested_time: 400.0,
-                ..Record::unknown(number, f64::from(number * 60))
+                ..SwfRecord::unknown(number, f64::from(number * 60))
             })
             .collect()
     }
 
     fn experiment<'a>(
-        records: &'a [Record],
+        records: &'a [SwfRecord],
         settings: &'a [Setting],
         policies: &'a [&'static Known],
     ) -> Experiment<'a> {

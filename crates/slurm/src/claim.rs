@@ -9,7 +9,7 @@ use super::array::{HELD, NOTHING, PREFIX};
 
 /// What slurmctld has on record of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Record {
+pub enum ControllerRecord {
     /// There is no such job.
     Unknown,
     /// A job.
@@ -38,17 +38,17 @@ impl JobRecord {
     }
 }
 
-impl Record {
+impl ControllerRecord {
     /// Returns true if slurmctld has this job on the node that asked.
     pub fn is_here(&self) -> bool {
-        matches!(self, Record::Job(job) if job.is_here)
+        matches!(self, ControllerRecord::Job(job) if job.is_here)
     }
 
     /// As text, for the way from one process to another.
     pub fn to_text(&self) -> String {
         match self {
-            Record::Unknown => "unknown\n".to_string(),
-            Record::Job(job) => format!(
+            ControllerRecord::Unknown => "unknown\n".to_string(),
+            ControllerRecord::Job(job) => format!(
                 "job {} {} {} {}\n{}",
                 job.user,
                 job.nodes,
@@ -59,13 +59,13 @@ impl Record {
         }
     }
 
-    /// From [`Record::to_text`]; None for anything else.
-    pub fn from_text(text: &str) -> Option<Record> {
+    /// From [`ControllerRecord::to_text`]; None for anything else.
+    pub fn from_text(text: &str) -> Option<ControllerRecord> {
         let (head, comment) = text.split_once('\n')?;
         let words: Vec<&str> = head.split(' ').collect();
         match words[..] {
-            ["unknown"] => Some(Record::Unknown),
-            ["job", user, nodes, is_here, is_running] => Some(Record::Job(JobRecord {
+            ["unknown"] => Some(ControllerRecord::Unknown),
+            ["job", user, nodes, is_here, is_running] => Some(ControllerRecord::Job(JobRecord {
                 user: user.parse().ok()?,
                 nodes: nodes.parse().ok()?,
                 is_here: is_here == "1",
@@ -78,7 +78,7 @@ impl Record {
 }
 
 /// Asks slurmctld for a job by its number; None if it does not answer in time.
-pub type Ask<'a> = &'a dyn Fn(u32) -> Option<Record>;
+pub type Ask<'a> = &'a dyn Fn(u32) -> Option<ControllerRecord>;
 
 /// What becomes of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,10 +112,10 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
                     .to_string(),
             );
         }
-        Ok(Some(Record::Unknown)) => {
+        Ok(Some(ControllerRecord::Unknown)) => {
             return Claim::Unrecorded("slurmctld knows no such job".to_string());
         }
-        Ok(Some(Record::Job(record))) => record,
+        Ok(Some(ControllerRecord::Job(record))) => record,
     };
     if record.user == user && (record.is_undecided() || record.admin_comment.starts_with(NOTHING)) {
         return Claim::GivenBack("it was held, and has no share since".to_string());
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn only_the_record_of_this_job_counts() {
-        let with = |record: JobRecord| move |_: u32| Some(Record::Job(record.clone()));
+        let with = |record: JobRecord| move |_: u32| Some(ControllerRecord::Job(record.clone()));
         let sold =
             |line: &str, other: bool| match look_up("12", 1000, Some("x"), &with(record(line))) {
                 Claim::Sold {
@@ -202,7 +202,7 @@ mod tests {
             ..record("libra:x")
         };
         assert_eq!(look_up("12", 1000, Some("x"), &with(over)), Claim::Over);
-        let unknown = look_up("12", 1000, Some("x"), &|_| Some(Record::Unknown));
+        let unknown = look_up("12", 1000, Some("x"), &|_| Some(ControllerRecord::Unknown));
         assert!(matches!(unknown, Claim::Unrecorded(_)));
         let silent = look_up("12", 1000, Some("x"), &|_| None);
         assert!(matches!(silent, Claim::Unknown(_)));
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_was_sold_before_a_hold_is_no_forgery_and_no_promise() {
-        let with = |record: JobRecord| move |_: u32| Some(Record::Job(record.clone()));
+        let with = |record: JobRecord| move |_: u32| Some(ControllerRecord::Job(record.clone()));
         let anew = "libra:v=1:token=9:at=n1*1*0.5:was=4";
         for (claimed, forged) in [
             ("v=1:token=4:at=n1*1*0.4", false),
@@ -239,14 +239,14 @@ mod tests {
     #[test]
     fn a_record_survives_its_way() {
         for record in [
-            Record::Unknown,
-            Record::Job(record("")),
-            Record::Job(record("libra:v=1:a=b\nmore é")),
+            ControllerRecord::Unknown,
+            ControllerRecord::Job(record("")),
+            ControllerRecord::Job(record("libra:v=1:a=b\nmore é")),
         ] {
-            assert_eq!(Record::from_text(&record.to_text()), Some(record));
+            assert_eq!(ControllerRecord::from_text(&record.to_text()), Some(record));
         }
         for text in ["", "job", "job 1 2 3\n", "job x 1 1 1\n", "no\n", "unknown"] {
-            assert_eq!(Record::from_text(text), None, "{text}");
+            assert_eq!(ControllerRecord::from_text(text), None, "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A node on a registry of its own; with cgroups of either version where this process may make them. What only version 2 has is
 //! in `node_v2_tests`.
 
-use super::super::claim::{JobRecord, Record};
+use super::super::claim::{ControllerRecord, JobRecord};
 use super::*;
 use libra_config::Config;
 use std::path::Path;
@@ -31,8 +31,8 @@ pub(super) fn job(claimed: Option<&str>) -> Starting<'_> {
 }
 
 /// A slurmctld that has this on record of every job, of user 1000.
-fn recorded(line: &str, nodes: u32) -> impl Fn(u32) -> Option<Record> + use<> {
-    let record = Record::Job(JobRecord {
+fn recorded(line: &str, nodes: u32) -> impl Fn(u32) -> Option<ControllerRecord> + use<> {
+    let record = ControllerRecord::Job(JobRecord {
         user: 1000,
         nodes,
         is_here: true,
@@ -152,8 +152,8 @@ fn rejected(host: &Host) -> (u64, u64) {
 #[test]
 fn what_slurmctld_has_not_on_record_is_no_promise() {
     for record in [
-        Some(Record::Unknown),
-        Some(Record::Job(JobRecord {
+        Some(ControllerRecord::Unknown),
+        Some(ControllerRecord::Job(JobRecord {
             user: 1000,
             nodes: 1,
             is_here: true,
@@ -162,7 +162,7 @@ fn what_slurmctld_has_not_on_record_is_no_promise() {
         })),
         // The line of somebody else's job, if ever it got to this one's name.
         recorded(LINE, 1)(12).map(|record| match record {
-            Record::Job(record) => Record::Job(JobRecord {
+            ControllerRecord::Job(record) => ControllerRecord::Job(JobRecord {
                 user: 1001,
                 ..record
             }),
@@ -193,7 +193,9 @@ fn the_record_counts_and_not_what_is_claimed() {
     // No task joins what has become another's job meanwhile.
     epilog(&host, "12").expect("ended");
     let task = Sleeper::new();
-    let unknown = super::join(&host, "12", task.pid(), &|_| Some(Record::Unknown));
+    let unknown = super::join(&host, "12", task.pid(), &|_| {
+        Some(ControllerRecord::Unknown)
+    });
     assert_eq!(unknown, Joined::LeftAlone);
     let silent = super::join(&host, "12", task.pid(), &|_| None);
     assert!(matches!(silent, Joined::Refused(said) if said.contains("slurmctld did not say")));
@@ -230,7 +232,7 @@ fn nothing_is_asked_for_a_job_without_a_claim() {
         name: "13",
         ..job(None)
     };
-    let nobody = |_: u32| -> Option<Record> { panic!("asked") };
+    let nobody = |_: u32| -> Option<ControllerRecord> { panic!("asked") };
     super::prolog(&host, &starting, &nobody, 1000.0).expect("nothing to do");
 }
 

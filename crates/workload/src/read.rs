@@ -3,7 +3,7 @@
 //! Invariant: the records of a [`Log`] stand in order of submission, jobs submitted at one time in
 //! the order of the file, and there is at least one.
 
-use super::swf::{self, BadLine, Header, Record};
+use super::swf::{self, BadLine, Header, SwfRecord};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
@@ -68,7 +68,7 @@ pub struct Log {
     /// Its header.
     pub header: Header,
     /// Its jobs, in order of submission, those that never ran among them.
-    pub records: Vec<Record>,
+    pub records: Vec<SwfRecord>,
     /// Lines that were left out.
     pub skipped: u64,
     /// The first of them, at most [`Log::SHOWN`].
@@ -382,7 +382,7 @@ impl Reading<'_> {
         }
     }
 
-    fn keep(&mut self, line: u64, record: Record) -> Result<(), TraceError> {
+    fn keep(&mut self, line: u64, record: SwfRecord) -> Result<(), TraceError> {
         if let Some((line_above, submit_above)) = self.above {
             if record.submit < submit_above {
                 let disorder = Disorder {

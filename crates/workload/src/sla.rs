@@ -9,7 +9,7 @@
 //! Invariant: an entry holds only values that pass [`Terms::check`].
 
 use super::Job;
-use super::swf::Record;
+use super::swf::SwfRecord;
 use libra_core::decision::job::{OutOfRange, Terms};
 use libra_wording::terms::{KEYS, PartialTerms, TermsError, deadline_as_duration};
 use std::collections::BTreeMap;
@@ -252,7 +252,7 @@ impl Sla {
     ///
     /// # Errors
     /// A job that is listed and is not in the log, or stands there twice.
-    pub fn apply(&self, records: &[Record], jobs: &mut [Job]) -> Result<usize, SlaError> {
+    pub fn apply(&self, records: &[SwfRecord], jobs: &mut [Job]) -> Result<usize, SlaError> {
         let mut missing = self.entries.clone();
         for record in records {
             let listed = self.entries.get(&record.number);

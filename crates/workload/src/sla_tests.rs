@@ -5,18 +5,18 @@ use crate::read::Leniency;
 use crate::terms::{TermsModel, jobs};
 use libra_core::decision::job::DeadlineType;
 
-fn log() -> Vec<Record> {
+fn log() -> Vec<SwfRecord> {
     (1..=4)
-        .map(|number| Record {
+        .map(|number| SwfRecord {
             run_time: if number == 4 { -1.0 } else { 100.0 },
             requested: 1,
             requested_time: 200.0,
-            ..Record::unknown(number, 0.0)
+            ..SwfRecord::unknown(number, 0.0)
         })
         .collect()
 }
 
-fn made(records: &[Record]) -> Vec<Job> {
+fn made(records: &[SwfRecord]) -> Vec<Job> {
     let model = TermsModel::default();
     jobs(records, &model, 1, None, Leniency::Strict)
         .expect("jobs")

@@ -2,7 +2,7 @@
 //! with a semicolon (Chapin et al., Benchmarks and Standards for the Evaluation of Parallel Job
 //! Schedulers, 1999; definition at the Parallel Workloads Archive).
 //!
-//! Invariant: in a [`Record`] that was parsed, every time and amount is finite and is ≥ 0 or
+//! Invariant: in a [`SwfRecord`] that was parsed, every time and amount is finite and is ≥ 0 or
 //! [`UNKNOWN`]. The format has whole numbers; some logs have decimals, which are taken as they
 //! are, in the fields that count things if they are whole.
 
@@ -15,7 +15,7 @@ pub const LONGEST: f64 = libra_core::decision::job::LONGEST;
 
 /// One job of a log: the 18 fields. -1 stands for 'not known'.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Record {
+pub struct SwfRecord {
     /// Field 1: its number, one for each job of a log.
     pub number: u32,
     /// Field 2: when it was submitted, in seconds from the start of the log, ≥ 0.
@@ -237,7 +237,7 @@ fn is_space(byte: &u8) -> bool {
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub fn parse(line: &[u8]) -> Result<Record, BadLine> {
+pub fn parse(line: &[u8]) -> Result<SwfRecord, BadLine> {
     let mut values = [0.0; 18];
     let mut found = 0;
     let mut wrong = None;
@@ -264,7 +264,7 @@ pub fn parse(line: &[u8]) -> Result<Record, BadLine> {
         return Err(error);
     }
     // Every whole number was checked against the range of its type.
-    Ok(Record {
+    Ok(SwfRecord {
         number: values[0] as u32,
         submit: values[1],
         wait: values[2],
@@ -286,10 +286,10 @@ pub fn parse(line: &[u8]) -> Result<Record, BadLine> {
     })
 }
 
-impl Record {
+impl SwfRecord {
     /// A job of which only number and submit time are known.
-    pub fn unknown(number: u32, submit: f64) -> Record {
-        Record {
+    pub fn unknown(number: u32, submit: f64) -> SwfRecord {
+        SwfRecord {
             number,
             submit,
             wait: UNKNOWN,

@@ -7,7 +7,7 @@ const LINE: &[u8] = b"   12   566290    532  26171    1  24666.25    -1    2  28
 
 #[test]
 fn all_eighteen_fields() {
-    let expected = Record {
+    let expected = SwfRecord {
         number: 12,
         submit: 566_290.0,
         wait: 532.0,
@@ -35,12 +35,12 @@ fn all_eighteen_fields() {
         "12 566290 532 26171 1 24666.25 -1 2 28800 4096 5 153 75 18180 3 1 11 60\n"
     );
     let mut line = Vec::new();
-    Record::unknown(7, 0.5).write(&mut line);
+    SwfRecord::unknown(7, 0.5).write(&mut line);
     assert_eq!(
         String::from_utf8_lossy(&line),
         "7 0.5 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1\n"
     );
-    assert_eq!(parse(&line), Ok(Record::unknown(7, 0.5)));
+    assert_eq!(parse(&line), Ok(SwfRecord::unknown(7, 0.5)));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_is_wrong_with_a_line_is_said() {
 
 #[test]
 fn processors_are_those_asked_for_or_else_those_given() {
-    let mut record = Record::unknown(1, 0.0);
+    let mut record = SwfRecord::unknown(1, 0.0);
     assert_eq!(record.processors(), None);
     record.allocated = 8;
     assert_eq!(record.processors(), Some(8));
@@ -184,8 +184,8 @@ prop_compose! {
         (requested_time, think_time, used_memory, requested_memory) in (time(), time(), time(), time()),
         (allocated, requested, user, group) in (id(), id(), id(), id()),
         (executable, queue, partition) in (id(), id(), id()),
-    ) -> Record {
-        Record {
+    ) -> SwfRecord {
+        SwfRecord {
             number, submit, wait, run_time, allocated, cpu_time, used_memory, requested,
             requested_time, requested_memory, status, user, group, executable, queue, partition,
             preceding, think_time,

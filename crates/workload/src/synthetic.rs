@@ -7,7 +7,7 @@
 
 use super::lublin::{Arrivals, Day, Kind, RunTimes, Sizes};
 use super::random;
-use super::swf::Record;
+use super::swf::SwfRecord;
 use libra_core::decision::job::OutOfRange;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -275,7 +275,7 @@ impl SyntheticLog {
     }
 
     /// Its jobs.
-    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+    pub fn records(&self) -> impl Iterator<Item = SwfRecord> + '_ {
         let mut users = stream(self.model.seed, Stream::Users);
         let mut requests = stream(self.model.seed, Stream::Requests);
         let activity = activity(self.model.users);
@@ -283,7 +283,7 @@ impl SyntheticLog {
             let user: f64 = users.random();
             let accuracy: f64 = requests.random();
             let run_time = f64::from(draft.run_time);
-            Record {
+            SwfRecord {
                 run_time,
                 allocated: draft.size as i32,
                 requested: draft.size as i32,
@@ -294,7 +294,7 @@ impl SyntheticLog {
                 status: 1,
                 user: 1 + activity.partition_point(|sum| *sum <= user) as i32,
                 queue: i32::from(draft.kind == Kind::Batch),
-                ..Record::unknown(number, draft.submit as f64)
+                ..SwfRecord::unknown(number, draft.submit as f64)
             }
         })
     }

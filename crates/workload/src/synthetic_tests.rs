@@ -5,11 +5,11 @@ use crate::swf;
 use libra_wording::refusal::out_of_range;
 use std::collections::BTreeMap;
 
-fn records(model: &Synthetic) -> Vec<Record> {
+fn records(model: &Synthetic) -> Vec<SwfRecord> {
     model.make().expect("a log").records().collect()
 }
 
-fn offered(records: &[Record], nodes: u32) -> f64 {
+fn offered(records: &[SwfRecord], nodes: u32) -> f64 {
     let work: f64 = records
         .iter()
         .map(|r| r.run_time * f64::from(r.requested))

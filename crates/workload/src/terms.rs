@@ -14,7 +14,7 @@
 use super::Job;
 use super::random;
 use super::read::Leniency;
-use super::swf::Record;
+use super::swf::SwfRecord;
 use libra_core::decision::job::{DeadlineType, LONGEST, OutOfRange, SHORTEST, Terms};
 use libra_wording::refusal::out_of_range;
 use rand::RngExt;
@@ -270,14 +270,14 @@ pub struct Made {
 /// Makes jobs of records, which stand in order of submission: those that ran, with terms drawn
 /// from the model. `machine` is the processors there are, where that is known.
 ///
-/// Processors are those asked for, see [`Record::processors`]. Where the log has no estimate
+/// Processors are those asked for, see [`SwfRecord::processors`]. Where the log has no estimate
 /// (field 9 ≤ 0) the run time stands in for it.
 ///
 /// # Errors
 /// When the model is out of range or no job is left; with [`Leniency::Strict`] also the first job
 /// that is larger than the machine.
 pub fn jobs(
-    records: &[Record],
+    records: &[SwfRecord],
     model: &TermsModel,
     seed: u64,
     machine: Option<u32>,
@@ -330,12 +330,12 @@ pub fn jobs(
 }
 
 /// Bytes for each slot.
-fn memory(record: &Record) -> u64 {
+fn memory(record: &SwfRecord) -> u64 {
     (record.requested_memory.max(0.0) * 1024.0) as u64
 }
 
 /// The terms of one job that ran.
-fn terms(record: &Record, model: &TermsModel, seed: u64) -> Terms {
+fn terms(record: &SwfRecord, model: &TermsModel, seed: u64) -> Terms {
     let run_time = record.run_time;
     let normal =
         |property| -> f64 { StandardNormal.sample(&mut stream(seed, record.number, property)) };
@@ -367,7 +367,7 @@ fn terms(record: &Record, model: &TermsModel, seed: u64) -> Terms {
 
 const LARGEST: f64 = libra_core::decision::job::LARGEST_AMOUNT;
 
-fn estimate(record: &Record, estimates: Estimates) -> f64 {
+fn estimate(record: &SwfRecord, estimates: Estimates) -> f64 {
     let run_time = record.run_time;
     let logged = match record.requested_time {
         logged if logged > 0.0 => logged,

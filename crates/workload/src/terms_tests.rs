@@ -3,23 +3,23 @@
 use super::*;
 use proptest::prelude::*;
 
-fn record(number: u32, submit: f64, run_time: f64, estimate: f64, processors: i32) -> Record {
-    Record {
+fn record(number: u32, submit: f64, run_time: f64, estimate: f64, processors: i32) -> SwfRecord {
+    SwfRecord {
         run_time,
         requested: processors,
         requested_time: estimate,
-        ..Record::unknown(number, submit)
+        ..SwfRecord::unknown(number, submit)
     }
 }
 
-fn make(records: &[Record], model: &TermsModel) -> Vec<Job> {
+fn make(records: &[SwfRecord], model: &TermsModel) -> Vec<Job> {
     jobs(records, model, 1, Some(128), Leniency::Strict)
         .expect("jobs")
         .jobs
 }
 
 /// 20,000 jobs of 1000 s, one a second.
-fn many() -> Vec<Record> {
+fn many() -> Vec<SwfRecord> {
     (1..=20_000)
         .map(|n| record(n, f64::from(n), 1000.0, 2000.0, 1))
         .collect()
@@ -215,7 +215,7 @@ fn changing_one_value_leaves_all_other_draws() {
 
 #[test]
 fn a_seed_means_the_same_for_ever() {
-    let records: Vec<Record> = (1..=3).map(|n| record(n, 0.0, 100.0, -1.0, 1)).collect();
+    let records: Vec<SwfRecord> = (1..=3).map(|n| record(n, 0.0, 100.0, -1.0, 1)).collect();
     let terms: Vec<String> = make(&records, &TermsModel::libra_sla())
         .iter()
         .map(|job| {
@@ -241,7 +241,7 @@ fn jobs_that_cannot_run_are_an_error_or_left_out() {
         record(3, 2.0, 10.0, 10.0, -1),
     ];
     let model = TermsModel::default();
-    let error = |records: &[Record]| {
+    let error = |records: &[SwfRecord]| {
         jobs(records, &model, 1, Some(128), Leniency::Strict)
             .expect_err("an error")
             .to_string()

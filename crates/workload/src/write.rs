@@ -1,6 +1,6 @@
 //! Writes a log in the Standard Workload Format, to a file, plain or gzip, or to standard output.
 
-use super::swf::Record;
+use super::swf::SwfRecord;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs::File;
@@ -33,7 +33,7 @@ impl Target {
 pub fn write(
     target: &Target,
     header: &[String],
-    records: impl Iterator<Item = Record>,
+    records: impl Iterator<Item = SwfRecord>,
 ) -> io::Result<()> {
     match target {
         Target::Output => {
@@ -65,7 +65,7 @@ pub fn write(
 pub fn write_to<W: Write>(
     mut out: W,
     header: &[String],
-    records: impl Iterator<Item = Record>,
+    records: impl Iterator<Item = SwfRecord>,
 ) -> io::Result<W> {
     let mut text = Vec::with_capacity(1 << 16);
     for line in header {
@@ -94,8 +94,8 @@ mod tests {
     fn what_is_written_reads_back_plain_and_packed() {
         let directory = tempfile::tempdir().expect("a directory");
         let header = ["MaxProcs: 4".to_string(), "Note: two\n1 lines".to_string()];
-        let records: Vec<Record> = (1..3000)
-            .map(|number| Record::unknown(number, f64::from(number / 2)))
+        let records: Vec<SwfRecord> = (1..3000)
+            .map(|number| SwfRecord::unknown(number, f64::from(number / 2)))
             .collect();
         let mut sizes = Vec::new();
         for name in ["a.swf", "a.swf.gz"] {
@@ -116,7 +116,7 @@ mod tests {
     fn a_full_device_is_an_error() {
         let full = Path::new("/dev/full");
         if full.exists() {
-            let records = std::iter::once(Record::unknown(1, 0.0));
+            let records = std::iter::once(SwfRecord::unknown(1, 0.0));
             let error = write(&Target::File(full.to_path_buf()), &[], records);
             assert!(error.is_err());
         }

@@ -9,7 +9,7 @@
 //! killed when [`job`] returns.
 
 use crate::{queue, slurm};
-use libra_slurm::claim::Record;
+use libra_slurm::claim::ControllerRecord;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -33,7 +33,7 @@ const GONE: Duration = Duration::from_secs(1);
 const LONGEST: u64 = 1 << 20;
 
 /// What slurmctld has on record of a job; `here`: Slurm's name of this node. None if it does not say within `patience`.
-pub fn job(number: u32, here: &str, patience: Duration) -> Option<Record> {
+pub fn job(number: u32, here: &str, patience: Duration) -> Option<ControllerRecord> {
     let until = Instant::now() + patience;
     let mut ends = [0; 2];
     // SAFETY: two places for two descriptors, which are ours from then on.
@@ -83,8 +83,8 @@ fn child(number: u32, here: &str, mut to: File, until: Instant) -> ! {
         // SAFETY: null is the site's own configuration. Doing it twice does nothing.
         unsafe { slurm::slurm_init(std::ptr::null()) };
         while Instant::now() < until {
-            let decided = |record: &Record| {
-                let undecided = matches!(record, Record::Job(job) if job.is_undecided());
+            let decided = |record: &ControllerRecord| {
+                let undecided = matches!(record, ControllerRecord::Job(job) if job.is_undecided());
                 !undecided || Instant::now() > began + UNDECIDED
             };
             if let Some(record) = queue::record(number, here).filter(decided) {
@@ -99,7 +99,7 @@ fn child(number: u32, here: &str, mut to: File, until: Instant) -> ! {
 }
 
 /// Everything until the other end is closed, if that is in time.
-fn read(mut from: File, until: Instant) -> Option<Record> {
+fn read(mut from: File, until: Instant) -> Option<ControllerRecord> {
     let mut text = Vec::new();
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -118,7 +118,7 @@ fn read(mut from: File, until: Instant) -> Option<Record> {
         }
         let mut part = [0; 4096];
         match from.read(&mut part) {
-            Ok(0) => return Record::from_text(std::str::from_utf8(&text).ok()?),
+            Ok(0) => return ControllerRecord::from_text(std::str::from_utf8(&text).ok()?),
             Ok(count) => text.extend_from_slice(&part[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => return None,

@@ -4,7 +4,7 @@ use crate::slurm::{self as c, NO_VAL};
 use crate::text;
 use libra_accounts::settlement::HowEnded;
 use libra_slurm::array::ArrayTasks;
-use libra_slurm::claim::{JobRecord, Record};
+use libra_slurm::claim::{ControllerRecord, JobRecord};
 use libra_slurm::poll::Pin;
 use libra_slurm::records::Rewrite;
 use libra_slurm::records::{Job, Node, Partition, Records, State};
@@ -72,13 +72,14 @@ pub fn read(taken: f64) -> Result<Records, CallFailed> {
 
 /// What slurmctld has on record of one job; `here`: Slurm's name of this node. None if it does not say. To be called by
 /// [`crate::ask`] alone: it waits as long as Slurm likes, and may end the process.
-pub(crate) fn record(number: u32, here: &str) -> Option<Record> {
+pub(crate) fn record(number: u32, here: &str) -> Option<ControllerRecord> {
     let mut message = null_mut();
     // SAFETY: on success Slurm hands over a message that is ours to free.
     unsafe {
         if load_job(&mut message, number) != 0 || message.is_null() {
             let error = std::io::Error::last_os_error().raw_os_error();
-            return (error == Some(c::ESLURM_INVALID_JOB_ID as i32)).then_some(Record::Unknown);
+            return (error == Some(c::ESLURM_INVALID_JOB_ID as i32))
+                .then_some(ControllerRecord::Unknown);
         }
         let count = (*message).record_count as usize;
         let found = (0..count)
@@ -87,7 +88,7 @@ pub(crate) fn record(number: u32, here: &str) -> Option<Record> {
             .find(|job| job.job_id == number)
             .map(|job| job_record(job, here));
         free_jobs(message);
-        Some(found.map_or(Record::Unknown, Record::Job))
+        Some(found.map_or(ControllerRecord::Unknown, ControllerRecord::Job))
     }
 }
 

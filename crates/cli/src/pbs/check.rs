@@ -3,7 +3,7 @@
 use super::found::Found;
 use super::judge;
 use super::plan;
-use super::record::{Options, Record, Records};
+use super::record::{InstallRecord, Options, Records};
 use super::server::Pbs;
 use super::wanted::{HOOKS, Wanted};
 use super::{NOT_DONE, site};
@@ -22,7 +22,7 @@ pub struct Site {
     pub found: Found,
     pub wanted: Wanted,
     pub records: Records,
-    pub record: Option<Record>,
+    pub record: Option<InstallRecord>,
     pub options: Options,
 }
 
@@ -287,7 +287,12 @@ fn outdated(pbs: &Pbs, path: &Path) -> bool {
 }
 
 /// Whether something is installed, and is as an installation would leave it now.
-fn installed(findings: &mut Findings, record: Option<&Record>, found: &Found, wanted: &Wanted) {
+fn installed(
+    findings: &mut Findings,
+    record: Option<&InstallRecord>,
+    found: &Found,
+    wanted: &Wanted,
+) {
     let Some(record) = record else {
         findings.ok("installed: no");
         return;

@@ -3,7 +3,7 @@
 use super::check;
 use super::found::{SchedulerFound, with_line};
 use super::plan::{self, Holders};
-use super::record::{Installed, Record, Records};
+use super::record::{InstallRecord, Installed, Records};
 use super::server::Pbs;
 use super::session::Session;
 use super::step::{Note, Planned, Step};
@@ -53,7 +53,7 @@ pub fn install(install: &PbsInstallArgs, args: &Args) -> Done {
     if plan.is_empty() && complete {
         return answer(&note(args, "nothing to do"), 0);
     }
-    let mut record = Record {
+    let mut record = InstallRecord {
         server: found.server.clone(),
         version: VERSION.to_string(),
         options: site.options.clone(),
@@ -145,7 +145,7 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
 }
 
 /// What stays, why, and what to do.
-fn remaining_text(left: &Record, holders: &Holders, uninstall: &PbsUninstallArgs) -> String {
+fn remaining_text(left: &InstallRecord, holders: &Holders, uninstall: &PbsUninstallArgs) -> String {
     let mut text = format!("resources that stay: {}", left.resources.join(", "));
     let (active, finished) = (holders.active(), holders.finished());
     if active.is_empty() && finished.is_empty() {
@@ -199,7 +199,7 @@ fn run(
     args: &Args,
     pbs: &Pbs,
     plan: &[Planned],
-    record: &mut Record,
+    record: &mut InstallRecord,
     records: &Records,
     next: &'static str,
 ) -> Result<(), PbsError> {

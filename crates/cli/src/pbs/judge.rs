@@ -1,7 +1,7 @@
 //! What a server's settings mean for Libra: findings from plain data. Pure.
 
 use super::found::{Found, resources_line, shown, texts};
-use super::record::Record;
+use super::record::InstallRecord;
 use super::wanted::{COUNTED, HOOKS, LAST_ON_SERVER, RESOURCES};
 use crate::findings::Findings;
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub fn version(findings: &mut Findings, server: &str, attributes: &Value) {
 }
 
 /// Resources of Libra's names.
-pub fn resources(findings: &mut Findings, found: &Found, record: Option<&Record>) {
+pub fn resources(findings: &mut Findings, found: &Found, record: Option<&InstallRecord>) {
     let made = |name: &str| record.is_some_and(|r| r.resources.iter().any(|made| made == name));
     let mut sound = true;
     for resource in &RESOURCES {
@@ -61,7 +61,7 @@ pub fn resources(findings: &mut Findings, found: &Found, record: Option<&Record>
 }
 
 /// Hooks of Libra's names, and those that run beside Libra's.
-pub fn hooks(findings: &mut Findings, found: &Found, record: Option<&Record>) {
+pub fn hooks(findings: &mut Findings, found: &Found, record: Option<&InstallRecord>) {
     let made = |name: &str| record.is_some_and(|r| r.hooks.iter().any(|made| made == name));
     let mut quiet = true;
     for hook in &HOOKS {

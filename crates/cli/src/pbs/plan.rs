@@ -1,7 +1,7 @@
 //! The steps from what a server has to what is wanted, and back. Pure.
 
 use super::found::{Found, HookFound, resources_line};
-use super::record::{Installed, NodeValue, Record, SchedulerChange};
+use super::record::{InstallRecord, Installed, NodeValue, SchedulerChange};
 use super::step::{HookPart, Note, Planned, Step};
 use super::wanted::{BEST_EFFORT, COUNTED, HOOKS, Hook, NODE, RESOURCES, SHARE, Wanted};
 use std::collections::BTreeMap;
@@ -12,7 +12,12 @@ fn qmgr(directive: String) -> Planned {
 }
 
 /// What an installation has to change. Hooks are imported from files in `files`.
-pub fn install(found: &Found, wanted: &Wanted, record: &Record, files: &Path) -> Vec<Planned> {
+pub fn install(
+    found: &Found,
+    wanted: &Wanted,
+    record: &InstallRecord,
+    files: &Path,
+) -> Vec<Planned> {
     let mut plan = Vec::new();
     for resource in &RESOURCES {
         if !found.resources.contains_key(resource.name) {
@@ -89,7 +94,7 @@ fn node_value(found: &Found, node: &str, resource: &str, value: &str) -> Option<
 }
 
 /// Libra's counts on the `resources:` line, so that the scheduler does not give out more than there is.
-fn count_share(found: &Found, record: &Record) -> Vec<Planned> {
+fn count_share(found: &Found, record: &InstallRecord) -> Vec<Planned> {
     let Some(scheduler) = &found.scheduler else {
         return Vec::new();
     };
@@ -217,7 +222,12 @@ const JOBS_AT_ONCE: usize = 100;
 
 /// What undoes an installation, in the reverse order. Resources that jobs hold are left out; with
 /// `forget`, jobs in the history leave it first.
-pub fn uninstall(found: &Found, record: &Record, holders: &Holders, forget: bool) -> Vec<Planned> {
+pub fn uninstall(
+    found: &Found,
+    record: &InstallRecord,
+    holders: &Holders,
+    forget: bool,
+) -> Vec<Planned> {
     let mut plan = Vec::new();
     let ours = |hook: &&Hook| record.hooks.iter().any(|name| name == hook.name);
     // All off before the first is deleted; the one that admits goes first.
@@ -258,7 +268,7 @@ pub fn uninstall(found: &Found, record: &Record, holders: &Holders, forget: bool
     plan
 }
 
-fn scheduler_as_before(found: &Found, record: &Record) -> Vec<Planned> {
+fn scheduler_as_before(found: &Found, record: &InstallRecord) -> Vec<Planned> {
     let (Some(change), Some(scheduler)) = (&record.scheduler, &found.scheduler) else {
         return Vec::new();
     };
@@ -288,7 +298,7 @@ fn scheduler_as_before(found: &Found, record: &Record) -> Vec<Planned> {
     plan
 }
 
-fn node_as_before(found: &Found, record: &Record, node: &str) -> Vec<Planned> {
+fn node_as_before(found: &Found, record: &InstallRecord, node: &str) -> Vec<Planned> {
     let (Some(values), Some(there)) = (record.nodes.get(node), found.nodes.get(node)) else {
         return Vec::new();
     };
@@ -316,7 +326,7 @@ fn node_as_before(found: &Found, record: &Record, node: &str) -> Vec<Planned> {
 
 /// What a record still has to be undone that `found` has not any more: it was undone by hand, or never
 /// came to be.
-pub fn settled(found: &Found, record: &Record) -> Vec<Installed> {
+pub fn settled(found: &Found, record: &InstallRecord) -> Vec<Installed> {
     let mut gone = Vec::new();
     for name in &record.hooks {
         if !found.hooks.contains_key(name) {

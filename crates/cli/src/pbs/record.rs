@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// What was changed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Record {
+pub struct InstallRecord {
     /// The server.
     pub server: String,
     /// The version of Libra that wrote this.
@@ -74,7 +74,7 @@ pub enum Installed {
     Hook(String),
 }
 
-impl Record {
+impl InstallRecord {
     /// Takes an entry in. What was there before the first change stays what was there before.
     pub fn add(&mut self, entry: &Installed) {
         match entry {
@@ -157,12 +157,12 @@ impl Records {
     }
 
     /// Reads the record; None if nothing is installed.
-    pub fn read(&self) -> Result<Option<Record>, PbsError> {
+    pub fn read(&self) -> Result<Option<InstallRecord>, PbsError> {
         Ok(self.0.read()?)
     }
 
     /// Writes the record; an empty one is removed, and the directory with it where that is empty.
-    pub fn write(&self, record: &Record) -> Result<(), PbsError> {
+    pub fn write(&self, record: &InstallRecord) -> Result<(), PbsError> {
         let written = !record.is_empty() || record.complete;
         Ok(self.0.write(written.then_some(record))?)
     }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_was_there_first_stays_known() {
-        let mut record = Record::default();
+        let mut record = InstallRecord::default();
         record.add(&value(Some("7"), "2"));
         record.add(&value(Some("2"), "1.5"));
         let written = &record.nodes["n1"]["libra_share"];
@@ -223,10 +223,10 @@ mod tests {
             Err(PbsError::InstallState(InstallStateError::Busy { .. }))
         ));
         assert_eq!(records.read().expect("nothing there"), None);
-        let mut record = Record {
+        let mut record = InstallRecord {
             server: "srv".to_string(),
             complete: true,
-            ..Record::default()
+            ..InstallRecord::default()
         };
         record.add(&value(None, "2"));
         records.write(&record).expect("written");

@@ -10,7 +10,7 @@ use libra_simulator::setting::{Parameter, Range, Setting};
 use libra_units::duration;
 use libra_workload::read::{self, Leniency, Log, Subset, TraceError};
 use libra_workload::sla::{self, Sla};
-use libra_workload::swf::Record;
+use libra_workload::swf::SwfRecord;
 use libra_workload::terms::{Estimates, Made, TermsModel};
 use std::path::Path;
 
@@ -216,7 +216,7 @@ impl LogExcerpt {
         })
     }
 
-    pub fn records(&self) -> &[Record] {
+    pub fn records(&self) -> &[SwfRecord] {
         self.subset.of(&self.log.records)
     }
 

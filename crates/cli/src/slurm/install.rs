@@ -5,7 +5,7 @@ use super::conf::words;
 use super::edit;
 use super::plugin::Which;
 use super::plugstack::SPANK;
-use super::record::{Changed, Record};
+use super::record::{Changed, InstallRecord};
 use super::{NOT_DONE, SlurmError, judge, sources};
 use crate::args::{Args, SlurmInstallArgs};
 use crate::findings::Level;
@@ -281,7 +281,7 @@ fn carry_out(
     edits: &[Changed],
     state: &InstallState,
 ) -> Result<(), Failure> {
-    let mut record: Record = state.read().map_err(SlurmError::from)?.unwrap_or_default();
+    let mut record: InstallRecord = state.read().map_err(SlurmError::from)?.unwrap_or_default();
     record.version = VERSION.to_string();
     let failed = |file: &Path| {
         let file = file.to_path_buf();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// What was changed on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Record {
+pub struct InstallRecord {
     /// The version of Libra that wrote this.
     pub version: String,
     /// Plugins that were copied.
@@ -27,7 +27,7 @@ pub struct Changed {
     pub copy: Option<PathBuf>,
 }
 
-impl Record {
+impl InstallRecord {
     /// Notes a plugin.
     pub fn add_plugin(&mut self, file: &Path) {
         if !self.plugins.iter().any(|plugin| plugin == file) {
@@ -69,7 +69,7 @@ mod tests {
             after: after.to_string(),
             copy: None,
         };
-        let mut record = Record::default();
+        let mut record = InstallRecord::default();
         record.add_change(change("a", "b"));
         record.add_change(change("b", "c"));
         assert_eq!(record.files, [change("a", "c")]);

@@ -5,7 +5,7 @@ use super::found::Slurm;
 use super::install::{difference, text};
 use super::judge::names_plugin;
 use super::plugin::Which;
-use super::record::Record;
+use super::record::InstallRecord;
 use super::status::queue;
 use super::{NOT_DONE, SlurmError, edit};
 use crate::args::{Args, SlurmUninstallArgs};
@@ -27,7 +27,7 @@ pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
         true => Some(state.lock().map_err(SlurmError::from)?),
         false => None,
     };
-    let record: Record = state.read().map_err(SlurmError::from)?.unwrap_or_default();
+    let record: InstallRecord = state.read().map_err(SlurmError::from)?.unwrap_or_default();
     let plugins = plugins(&slurm, &record);
     let lines = lines(&slurm);
     if plugins.is_empty() && lines.is_empty() && record.is_empty() {
@@ -93,7 +93,9 @@ pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
             remove(copy)?;
         }
     }
-    state.write::<Record>(None).map_err(SlurmError::from)?;
+    state
+        .write::<InstallRecord>(None)
+        .map_err(SlurmError::from)?;
     if lock.is_some() {
         state.clear();
     }
@@ -110,7 +112,7 @@ fn step(args: &Args, text: &str) -> String {
 }
 
 /// Plugins that are there: those that install copied, and others of their names.
-fn plugins(slurm: &Slurm, record: &Record) -> Vec<PathBuf> {
+fn plugins(slurm: &Slurm, record: &InstallRecord) -> Vec<PathBuf> {
     let named = Which::BOTH
         .into_iter()
         .flat_map(|which| (slurm.plugin_dirs.iter()).map(move |dir| dir.join(which.file())));
@@ -158,7 +160,10 @@ struct Restored {
 
 /// The files as they are and as they become: what was before where nobody wrote since, else without Libra's words. Beside it,
 /// what stays.
-fn edits(slurm: &Slurm, record: &Record) -> Result<(Vec<Restored>, Vec<String>), SlurmError> {
+fn edits(
+    slurm: &Slurm,
+    record: &InstallRecord,
+) -> Result<(Vec<Restored>, Vec<String>), SlurmError> {
     let (mut edits, mut notes) = (Vec::new(), Vec::new());
     let real = |file: &PathBuf| fs::canonicalize(file).unwrap_or_else(|_| file.clone());
     let conf = slurm.conf.iter().flat_map(|conf| &conf.files).map(real);

@@ -3,7 +3,7 @@ use libra_workload::read::{Leniency, read};
 use std::path::Path;
 
 /// The log, where it is.
-fn log() -> Option<Vec<Record>> {
+fn log() -> Option<Vec<SwfRecord>> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("../shared/traces/SDSC-SP2-1998-4.2-cln.swf.gz");
     if !path.exists() {
@@ -18,14 +18,14 @@ fn log() -> Option<Vec<Record>> {
 }
 
 /// A job of a log: submitted, waited, ran, used, on so many processors.
-fn record(number: u32, times: [f64; 4], processors: i32) -> Record {
+fn record(number: u32, times: [f64; 4], processors: i32) -> SwfRecord {
     let [submit, wait, run_time, cpu_time] = times;
-    Record {
+    SwfRecord {
         wait,
         run_time,
         cpu_time,
         requested: processors,
-        ..Record::unknown(number, submit)
+        ..SwfRecord::unknown(number, submit)
     }
 }
 
@@ -88,7 +88,7 @@ fn waits_are_means_of_those_that_ran() {
 
 #[test]
 fn a_case_counts_by_class() {
-    let queue = |mut record: Record, queue| {
+    let queue = |mut record: SwfRecord, queue| {
         record.queue = queue;
         record
     };

@@ -3,7 +3,7 @@
 use super::ask::ask;
 use super::command::Call;
 use super::quote::Quote;
-use super::records::{self, Record, Records};
+use super::records::{self, Records, SubmissionRecord};
 use super::{
     Cluster, Detail, Job, Kind, Problem, Site, Submission, Submitted, Tone, check_directory, own,
     plain,
@@ -96,7 +96,7 @@ impl Local {
         &self,
         wanted: &Submission,
         workplace: &Path,
-        record: &mut Record,
+        record: &mut SubmissionRecord,
     ) -> Result<Submitted, Problem> {
         let directory = self.records.directory(&record.key);
         let start = directory.join("start");
@@ -192,7 +192,7 @@ impl Local {
     }
 
     /// Jobs, with the records of those that this page has submitted.
-    fn all(&self) -> Result<Vec<(Job, Option<Record>)>, Problem> {
+    fn all(&self) -> Result<Vec<(Job, Option<SubmissionRecord>)>, Problem> {
         let report = self.site.json(&["status"])?;
         let node = report["node"].as_str().unwrap_or_default();
         let user = u64::from(nix::unistd::getuid().as_raw());
@@ -205,7 +205,7 @@ impl Local {
             if owner != user {
                 continue;
             }
-            let started_by = |record: &Record| {
+            let started_by = |record: &SubmissionRecord| {
                 self.records
                     .directory(&record.key)
                     .join("start")
@@ -236,7 +236,7 @@ impl Local {
     }
 
     /// A job that is not there any more, as its record has it; None for one that never was.
-    fn ended(&self, record: &Record) -> Option<Job> {
+    fn ended(&self, record: &SubmissionRecord) -> Option<Job> {
         let lines = said(&self.records.directory(&record.key));
         let event = |name: &str| lines.iter().find(|line| line["event"] == name);
         let accepted = event("accepted")?;
@@ -299,7 +299,7 @@ impl Local {
     }
 }
 
-fn detail(job: Job, record: Option<Record>) -> Detail {
+fn detail(job: Job, record: Option<SubmissionRecord>) -> Detail {
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: String| {
         if !value.is_empty() {

@@ -4,7 +4,7 @@ use super::ask::{ask, asks_batch_systems};
 use super::command::{Call, Output};
 use super::own::{job_statuses, newest_first, settle};
 use super::quote::{Promise, Quote};
-use super::records::{Record, Records};
+use super::records::{Records, SubmissionRecord};
 use super::{
     Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, not_sent,
     perhaps, plain,
@@ -181,7 +181,7 @@ impl Pbs {
         Ok(all.into_iter().map(|(job, _, _)| job).collect())
     }
 
-    fn all(&self) -> Result<Vec<(Job, Option<Record>, Value)>, Problem> {
+    fn all(&self) -> Result<Vec<(Job, Option<SubmissionRecord>, Value)>, Problem> {
         let user = nix::unistd::User::from_uid(nix::unistd::getuid())
             .ok()
             .flatten();

@@ -18,7 +18,7 @@ const MOST: usize = 200;
 /// A submission.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Record {
+pub struct SubmissionRecord {
     /// Its key: the name of its directory.
     #[serde(skip)]
     pub key: String,
@@ -38,7 +38,7 @@ pub struct Record {
     pub wanted: Submission,
 }
 
-impl Record {
+impl SubmissionRecord {
     /// A job that its batch system has forgotten, or of which nobody knows whether it was ever there.
     pub fn as_ended(&self) -> Job {
         let state = match self.id.as_str() {
@@ -79,7 +79,7 @@ impl Records {
     ///
     /// # Errors
     /// It cannot be made, or what is there is not the user's own.
-    pub fn begin(&self, wanted: &Submission, now: f64) -> Result<Record, Problem> {
+    pub fn begin(&self, wanted: &Submission, now: f64) -> Result<SubmissionRecord, Problem> {
         private(&self.directory)?;
         // Names in the order of time.
         let key = format!("{:010.0}-{}", now.max(0.0), &secret::word()[..8]);
@@ -90,12 +90,12 @@ impl Records {
             .create(&directory)
             .map_err(failed)?;
         write(&directory.join("script"), wanted.script.as_bytes(), 0o700)?;
-        Ok(Record {
+        Ok(SubmissionRecord {
             key,
             host: host(),
             submitted: now,
             wanted: wanted.clone(),
-            ..Record::default()
+            ..SubmissionRecord::default()
         })
     }
 
@@ -103,7 +103,7 @@ impl Records {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write(&self, record: &Record) -> Result<(), Problem> {
+    pub fn write(&self, record: &SubmissionRecord) -> Result<(), Problem> {
         let directory = self.directory(&record.key);
         let (new, file) = (directory.join("record.new"), directory.join("record.json"));
         let json = serde_json::to_vec_pretty(record)
@@ -113,7 +113,7 @@ impl Records {
     }
 
     /// Removes a record of something that was never submitted.
-    pub fn drop(&self, record: &Record) {
+    pub fn drop(&self, record: &SubmissionRecord) {
         let directory = self.directory(&record.key);
         if let Err(error) = fs::remove_dir_all(&directory) {
             log::warn!("{} cannot be removed: {error}", directory.display());
@@ -121,7 +121,7 @@ impl Records {
     }
 
     /// The latest, the newest first. What cannot be read is left out.
-    pub fn all(&self) -> Vec<Record> {
+    pub fn all(&self) -> Vec<SubmissionRecord> {
         let entries = fs::read_dir(&self.directory)
             .into_iter()
             .flatten()
@@ -134,13 +134,13 @@ impl Records {
     }
 
     /// One of them.
-    pub fn read(&self, key: &str) -> Option<Record> {
+    pub fn read(&self, key: &str) -> Option<SubmissionRecord> {
         if !is_key(key) {
             return None;
         }
         let text = fs::read(self.directory(key).join("record.json")).ok()?;
-        let record: Record = serde_json::from_slice(&text).ok()?;
-        Some(Record {
+        let record: SubmissionRecord = serde_json::from_slice(&text).ok()?;
+        Some(SubmissionRecord {
             key: key.to_string(),
             ..record
         })

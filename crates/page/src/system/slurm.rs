@@ -4,7 +4,7 @@ use super::ask::{ask, asks_batch_systems};
 use super::command::{Call, Output};
 use super::own::{JobStatus, job_statuses, settle};
 use super::quote::{Promise, Quote};
-use super::records::{Record, Records};
+use super::records::{Records, SubmissionRecord};
 use super::{
     Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, not_sent,
     perhaps,
@@ -247,7 +247,7 @@ impl Slurm {
         ))
     }
 
-    fn all(&self) -> Result<Vec<(Job, Option<Record>)>, Problem> {
+    fn all(&self) -> Result<Vec<(Job, Option<SubmissionRecord>)>, Problem> {
         let done = self.squeue()?;
         let status = match done.out.trim().is_empty() {
             true => BTreeMap::new(),
@@ -264,7 +264,7 @@ impl Slurm {
                 .iter()
                 .find(|record| record.id == job.id || record.id == array_of(&job.id));
             let record = record.cloned();
-            let is = |record: &&Record| record.id == job.id || is_rest_of_array(&job.id);
+            let is = |record: &&SubmissionRecord| record.id == job.id || is_rest_of_array(&job.id);
             if let Some(record) = record.as_ref().filter(is) {
                 job.key.clone_from(&record.key);
             }
@@ -391,8 +391,12 @@ fn is_rest_of_array(id: &str) -> bool {
 }
 
 /// A job of this key, or the first that it has become: squeue knows the array of a record by its parts alone.
-fn find(key: &str, jobs: Vec<(Job, Option<Record>)>) -> Option<(Job, Option<Record>)> {
-    let is_record = |record: &Option<Record>| record.as_ref().is_some_and(|r| r.key == key);
+fn find(
+    key: &str,
+    jobs: Vec<(Job, Option<SubmissionRecord>)>,
+) -> Option<(Job, Option<SubmissionRecord>)> {
+    let is_record =
+        |record: &Option<SubmissionRecord>| record.as_ref().is_some_and(|r| r.key == key);
     let at = jobs.iter().position(|(job, _)| job.key == key);
     let at = at.or_else(|| jobs.iter().position(|(_, record)| is_record(record)))?;
     let (mut job, record) = jobs.into_iter().nth(at)?;
@@ -511,10 +515,10 @@ mod tests {
             key: key.to_string(),
             ..Job::default()
         };
-        let record = Record {
+        let record = SubmissionRecord {
             key: "1-12345678".to_string(),
             id: "7".to_string(),
-            ..Record::default()
+            ..SubmissionRecord::default()
         };
         let listed = |key: &str| {
             vec![

@@ -42,7 +42,7 @@ fn error(text: &str) -> String {
 }
 
 fn lines(imported: &Imported) -> Vec<String> {
-    let line = |record: &Record| {
+    let line = |record: &SwfRecord| {
         let mut line = Vec::new();
         record.write(&mut line);
         String::from_utf8_lossy(&line).trim().to_string()

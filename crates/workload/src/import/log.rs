@@ -1,7 +1,7 @@
 //! From the jobs of a batch system to a log: order, numbers, names, header.
 
 use super::{AccountingRecord, Imported, LeftOut, Options};
-use crate::swf::{LONGEST, Record, UNKNOWN};
+use crate::swf::{LONGEST, SwfRecord, UNKNOWN};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -44,13 +44,13 @@ pub(super) fn make(
     let start = entries.first().map_or(0, |entry| entry.submit);
     let own_numbers = have_own_numbers(&entries);
     let mut names = [Names::default(), Names::default(), Names::default()];
-    let records: Vec<Record> = entries
+    let records: Vec<SwfRecord> = entries
         .iter()
         .zip(1..)
         .map(|(entry, count)| {
             let number = entry.number.filter(|_| own_numbers).unwrap_or(count);
             let [users, groups, queues] = &mut names;
-            Record {
+            SwfRecord {
                 user: users.number(entry.user.as_ref()),
                 group: groups.number(entry.group.as_ref()),
                 queue: queues.number(entry.queue.as_ref()),
@@ -101,7 +101,7 @@ fn have_own_numbers(entries: &[AccountingRecord]) -> bool {
 }
 
 /// The line of a job, without its names.
-fn record(entry: &AccountingRecord, number: u32, start: i64) -> Record {
+fn record(entry: &AccountingRecord, number: u32, start: i64) -> SwfRecord {
     let count = |processors: Option<u32>| match processors {
         Some(processors) if processors > 0 => i32::try_from(processors).unwrap_or(i32::MAX),
         _ => -1,
@@ -115,7 +115,7 @@ fn record(entry: &AccountingRecord, number: u32, start: i64) -> Record {
     };
     let ran = entry.start.zip(entry.run_time);
     let known = |seconds: f64| (0.0..=LONGEST).contains(&seconds);
-    Record {
+    SwfRecord {
         // A start before the submission is one in an hour that the clocks had twice.
         wait: ran.map_or(UNKNOWN, |(start, _)| (start - entry.submit).max(0) as f64),
         run_time: ran
@@ -132,7 +132,7 @@ fn record(entry: &AccountingRecord, number: u32, start: i64) -> Record {
             .unwrap_or(UNKNOWN),
         requested_memory: each(entry.requested_memory, 1.0),
         status: entry.status,
-        ..Record::unknown(number, (entry.submit - start) as f64)
+        ..SwfRecord::unknown(number, (entry.submit - start) as f64)
     }
 }
 

@@ -16,7 +16,7 @@ mod sacct;
 mod values;
 
 use super::read::{Leniency, TraceError, next_line, open, reading_failed, text};
-use super::swf::Record;
+use super::swf::SwfRecord;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -114,7 +114,7 @@ pub struct Imported {
     /// Its header, without semicolons.
     pub header: Vec<String>,
     /// Its jobs, in order of submission.
-    pub records: Vec<Record>,
+    pub records: Vec<SwfRecord>,
     /// What is not in it.
     pub left_out: LeftOut,
     /// The first lines that cannot be read, each with the reason.

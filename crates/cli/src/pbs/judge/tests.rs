@@ -58,9 +58,9 @@ fn a_resource_of_the_sites_own_is_named_with_both_kinds() {
         worst(&judged(|f| resources(f, &found, None))),
         Level::Warning
     );
-    let record = Record {
+    let record = InstallRecord {
         resources: vec!["budget".to_string()],
-        ..Record::default()
+        ..InstallRecord::default()
     };
     assert_eq!(
         worst(&judged(|f| resources(f, &found, Some(&record)))),
@@ -89,9 +89,9 @@ fn hooks_of_unknown_origin_are_a_problem_and_later_ones_a_warning() {
         };
         let said = judged(|f| hooks(f, &found, None));
         assert_eq!(worst(&said), level, "{said:?}");
-        let record = Record {
+        let record = InstallRecord {
             hooks: vec!["libra_runjob".to_string()],
-            ..Record::default()
+            ..InstallRecord::default()
         };
         assert!(worst(&judged(|f| hooks(f, &found, Some(&record)))) < Level::Problem);
     }

@@ -96,7 +96,7 @@ fn qmgr(found: &mut Found, directive: &str) {
 }
 
 /// Runs the first steps of a plan, as `install::run` does; the next one is recorded and not run.
-fn run(found: &mut Found, plan: &[Planned], record: &mut Record, steps: usize) {
+fn run(found: &mut Found, plan: &[Planned], record: &mut InstallRecord, steps: usize) {
     for (n, planned) in plan.iter().enumerate() {
         if let (Note::Made(entry), true) = (&planned.note, n <= steps) {
             record.add(entry);
@@ -161,15 +161,15 @@ fn files() -> PathBuf {
     "/files".into()
 }
 
-fn installed() -> (Found, Record) {
-    let (mut found, mut record) = (site(), Record::default());
+fn installed() -> (Found, InstallRecord) {
+    let (mut found, mut record) = (site(), InstallRecord::default());
     let plan = install(&found, &wanted(), &record, &files());
     run(&mut found, &plan, &mut record, usize::MAX);
     record.complete = true;
     (found, record)
 }
 
-fn uninstalled(mut found: Found, mut record: Record) -> (Found, Record) {
+fn uninstalled(mut found: Found, mut record: InstallRecord) -> (Found, InstallRecord) {
     let plan = uninstall(&found, &record, &Holders::default(), false);
     for entry in settled(&found, &record) {
         record.remove(&entry);
@@ -193,7 +193,7 @@ fn a_second_installation_has_nothing_to_do() {
 
 #[test]
 fn the_hook_that_admits_is_enabled_last_and_disabled_first() {
-    let last = install(&site(), &wanted(), &Record::default(), &files());
+    let last = install(&site(), &wanted(), &InstallRecord::default(), &files());
     let last = last.last().expect("steps").step.to_string();
     assert_eq!(last, "qmgr -c 'set hook libra_queuejob enabled=true'");
     let (found, record) = installed();
@@ -213,9 +213,9 @@ fn uninstalling_leaves_what_was_there() {
 #[test]
 fn killed_after_any_step_it_is_continued_or_undone() {
     let (whole, whole_record) = installed();
-    let plan = install(&site(), &wanted(), &Record::default(), &files());
+    let plan = install(&site(), &wanted(), &InstallRecord::default(), &files());
     for steps in 0..=plan.len() {
-        let (mut found, mut record) = (site(), Record::default());
+        let (mut found, mut record) = (site(), InstallRecord::default());
         run(&mut found, &plan, &mut record, steps);
 
         let (undone, left) = uninstalled(found.clone(), record.clone());
@@ -246,12 +246,12 @@ fn undoing_that_was_killed_after_any_step_is_continued() {
 
 #[test]
 fn a_scheduler_that_may_not_know_yet_is_told_again() {
-    let plan = install(&site(), &wanted(), &Record::default(), &files());
+    let plan = install(&site(), &wanted(), &InstallRecord::default(), &files());
     let told = |plan: &[Planned]| {
         let told = |p: &Planned| matches!(p.step, Step::Reconfigure { pid: 7 });
         plan.iter().position(told)
     };
-    let (mut found, mut record) = (site(), Record::default());
+    let (mut found, mut record) = (site(), InstallRecord::default());
     run(&mut found, &plan, &mut record, told(&plan).expect("told"));
     assert!(told(&install(&found, &wanted(), &record, &files())).is_some());
 }

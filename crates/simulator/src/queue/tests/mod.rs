@@ -18,9 +18,9 @@ enum Told {
 }
 
 #[derive(Default)]
-struct Record(Vec<Told>);
+struct Recorder(Vec<Told>);
 
-impl Observer for Record {
+impl Observer for Recorder {
     fn outcome(&mut self, outcome: &Outcome<'_>) {
         self.0.push(match outcome.fate {
             Fate::Refused { at, reason } => Told::Refused(outcome.index, at, reason),
@@ -38,7 +38,7 @@ impl Observer for Record {
 }
 
 fn run(mut scheduler: impl Scheduler, jobs: &[Job], machine: &Machine) -> Vec<Told> {
-    let mut record = Record::default();
+    let mut record = Recorder::default();
     scheduler.run(jobs, machine, &mut record);
     record.0
 }
