@@ -7,7 +7,7 @@ use libra_core::decision::refusal::Category;
 use libra_metrics::{Counts, Reason};
 use libra_slurm::controller::{Answer, Controller};
 use libra_slurm::poll::Prepared;
-use libra_slurm::records::{Job, Node, Partition, Records, State};
+use libra_slurm::records::{Node, Partition, Records, SlurmJob, State};
 use libra_slurm::submission::Submission;
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -120,7 +120,7 @@ fn main() {
             panic!("refused");
         };
         if number < jobs {
-            records.jobs.push(Job {
+            records.jobs.push(SlurmJob {
                 id: number + 1,
                 array: None,
                 state: if number % 2 == 0 {

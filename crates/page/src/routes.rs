@@ -10,7 +10,9 @@ use super::history::History;
 use super::pages::{self, PageKind, View};
 use super::secret;
 use super::system::quote::Quote;
-use super::system::{Cluster, Detail, Job, Kind, Problem, Submission, Submitted, System, output};
+use super::system::{
+    Cluster, Detail, JobSummary, Kind, Problem, Submission, Submitted, System, output,
+};
 use axum::extract::{DefaultBodyLimit, Extension, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -48,7 +50,7 @@ pub struct Site {
     host: String,
     history: Option<PathBuf>,
     programs: Arc<Semaphore>,
-    jobs: Cached<Vec<Job>>,
+    jobs: Cached<Vec<JobSummary>>,
     details: Mutex<BTreeMap<String, (Instant, Detail)>>,
     cluster: Cached<Cluster>,
     /// Forms by their own word, with the job they made; None while that is not known.
@@ -91,7 +93,7 @@ impl Site {
     }
 
     /// The jobs, at most [`FRESH`] old.
-    fn jobs(&self) -> Result<Vec<Job>, Problem> {
+    fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
         cached(&self.jobs, || self.system.jobs())
     }
 

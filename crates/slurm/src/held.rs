@@ -13,7 +13,7 @@ use super::array::{HELD, NOTHING, SoldJob};
 use super::controller::Controller;
 use super::poll::Poll;
 use super::problem::{NotTaken, Problem};
-use super::records::{Job, Rest, Rewrite, State};
+use super::records::{Rest, Rewrite, SlurmJob, State};
 use libra_accounts::budget_gate::Denied;
 use libra_accounts::payments::Payer;
 use libra_batch::words;
@@ -37,7 +37,7 @@ impl Controller {
     /// Takes back what waiting jobs do not hold any more, by records of `taken`.
     pub(super) fn let_rest(
         &mut self,
-        resting: &[(&Job, SoldJob, Rest)],
+        resting: &[(&SlurmJob, SoldJob, Rest)],
         taken: f64,
         now: f64,
         poll: &mut Poll,
@@ -78,7 +78,7 @@ impl Controller {
     }
 
     /// Jobs that were held are released, or run: judged as if they were submitted now.
-    pub(super) fn ask_anew(&mut self, returned: &[(&Job, Sold)], now: f64, poll: &mut Poll) {
+    pub(super) fn ask_anew(&mut self, returned: &[(&SlurmJob, Sold)], now: f64, poll: &mut Poll) {
         for (job, sold) in returned {
             let name = job.name();
             if self.book.contains(&name) {
@@ -124,7 +124,7 @@ impl Controller {
     /// None: not yet, somebody's name is to be looked up.
     fn sell_anew(
         &mut self,
-        job: &Job,
+        job: &SlurmJob,
         name: &str,
         sold: &Sold,
         now: f64,
@@ -162,7 +162,7 @@ impl Controller {
     /// Who pays for it from now on: the account that did, if it still may. None: not known yet.
     fn payer_anew(
         &mut self,
-        job: &Job,
+        job: &SlurmJob,
         sold: &Sold,
         budget: f64,
         now: f64,

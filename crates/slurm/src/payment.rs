@@ -7,7 +7,7 @@
 //! time not counted): who is late after that has used more than its estimate, who is late because it did not run has not.
 
 use super::array::SoldJob;
-use super::records::{Job, Records, State};
+use super::records::{Records, SlurmJob, State};
 use libra_accounts::AccountsError;
 use libra_accounts::payments::Payments;
 use libra_accounts::settlement::{End, HowEnded};
@@ -150,7 +150,7 @@ impl Settler {
 }
 
 /// A job that was requeued: Slurm tells neither by whom nor what it had run before.
-fn end(job: &Job, sold: &Sold, now: f64) -> End {
+fn end(job: &SlurmJob, sold: &Sold, now: f64) -> End {
     let ended = match job.ended > sold.submitted {
         true => job.ended.min(now),
         false => now,

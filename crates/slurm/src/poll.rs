@@ -4,7 +4,9 @@
 
 use super::array::{SoldJob, is_ours};
 use super::controller::Controller;
-use super::records::{Job, Partition, Records, Rest, Rewrite, State, rest, returned, snapshot};
+use super::records::{
+    Partition, Records, Rest, Rewrite, SlurmJob, State, rest, returned, snapshot,
+};
 use libra_batch::words;
 use libra_core::book::{BookError, Phase, Snapshot, Untaken};
 use libra_core::sold::Sold;
@@ -66,9 +68,9 @@ pub struct Prepared<'a> {
     pins: Vec<Pin>,
     ended: Vec<Ended<'a>>,
     /// Waiting jobs that hold nothing.
-    resting: Vec<(&'a Job, SoldJob, Rest)>,
+    resting: Vec<(&'a SlurmJob, SoldJob, Rest)>,
     /// Jobs that were held and are not any more, and what they were sold before.
-    returned: Vec<(&'a Job, Sold)>,
+    returned: Vec<(&'a SlurmJob, Sold)>,
 }
 
 fn told(records: &[Untaken]) -> Vec<String> {
@@ -77,7 +79,7 @@ fn told(records: &[Untaken]) -> Vec<String> {
 
 /// A job that was sold something and has ended.
 struct Ended<'a> {
-    job: &'a Job,
+    job: &'a SlurmJob,
     name: String,
     sold: SoldJob,
     /// The jobs of the book that it is, each with the number of its plan.
@@ -85,7 +87,7 @@ struct Ended<'a> {
 }
 
 impl Ended<'_> {
-    fn new(job: &Job) -> Option<Ended<'_>> {
+    fn new(job: &SlurmJob) -> Option<Ended<'_>> {
         let sold = match SoldJob::parse(&job.admin_comment) {
             Some(Ok(sold)) if job.state == State::Ended => sold,
             _ => return None,
@@ -407,7 +409,7 @@ impl Controller {
 fn pins(records: &Records) -> Vec<Pin> {
     let mut pins = Vec::new();
     for job in &records.jobs {
-        let Job {
+        let SlurmJob {
             array: Some(array),
             state: State::Pending,
             held: true,

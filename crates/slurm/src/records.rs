@@ -14,7 +14,7 @@ pub struct Records {
     /// When reading began, Unix time: whatever happened before is in it.
     pub taken: f64,
     /// Jobs; those without an admin comment may be left out.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<SlurmJob>,
     /// Nodes.
     pub nodes: Vec<Node>,
     /// Partitions.
@@ -34,7 +34,7 @@ pub enum State {
 
 /// A job, a task of an array, or the tasks of an array that wait.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job {
+pub struct SlurmJob {
     /// Slurm's number.
     pub id: u32,
     /// Of a task or a whole array.
@@ -117,7 +117,7 @@ impl Partition {
     }
 }
 
-impl Job {
+impl SlurmJob {
     /// The name that this job has in the book, and on its nodes: `12`, or `12_3` for task 3 of an array.
     pub fn name(&self) -> String {
         match &self.array {
@@ -194,7 +194,7 @@ pub enum Rest {
 }
 
 /// Tells whether it waits without what it was sold, by its record of `at`.
-pub fn rest(job: &Job, sold: &Sold, at: f64) -> Option<Rest> {
+pub fn rest(job: &SlurmJob, sold: &Sold, at: f64) -> Option<Rest> {
     if job.state != State::Pending {
         return None;
     }
@@ -205,13 +205,13 @@ pub fn rest(job: &Job, sold: &Sold, at: f64) -> Option<Rest> {
 }
 
 /// A job that gave back what it had and waits no longer; what it was sold before.
-pub(super) fn returned(job: &Job) -> Option<Sold> {
+pub(super) fn returned(job: &SlurmJob) -> Option<Sold> {
     let line = job.admin_comment.strip_prefix(HELD)?;
     let waits = job.state == State::Ended || (job.state == State::Pending && job.waits);
     if waits { None } else { Sold::parse(line).ok() }
 }
 
-fn job_records(job: &Job, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {
+fn job_records(job: &SlurmJob, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {
     let runs = job.state == State::Running;
     let record = |(id, number): (String, u32)| {
         let request = sold.sold.request;

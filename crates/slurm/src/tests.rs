@@ -4,7 +4,7 @@ use super::Change;
 use super::array::{ArrayTasks, SoldJob};
 use super::controller::{Accepted, Answer, Controller};
 use super::poll::Prepared;
-use super::records::{Job, Node, Partition, Records, State};
+use super::records::{Node, Partition, Records, SlurmJob, State};
 use super::submission::Submission;
 use super::words::write_offer;
 use libra_config::Config;
@@ -97,7 +97,7 @@ impl Queue {
         let sold = SoldJob::parse(&accepted.admin_comment)
             .expect("ours")
             .expect("readable");
-        self.records.jobs.push(Job {
+        self.records.jobs.push(SlurmJob {
             id,
             array: (!sold.tasks.is_empty()).then_some(ArrayTasks {
                 array: id,
@@ -122,7 +122,7 @@ impl Queue {
         id
     }
 
-    fn job(&mut self, id: u32) -> &mut Job {
+    fn job(&mut self, id: u32) -> &mut SlurmJob {
         (self.records.jobs.iter_mut())
             .find(|job| job.id == id)
             .expect("in the queue")
@@ -540,7 +540,7 @@ fn jobs_without_terms() {
 fn what_was_sold_stays() {
     let mut queue = Queue::new(EXACT);
     let accepted = queue.accept(&asks("10", "20", "100"), START);
-    queue.records.jobs.push(Job {
+    queue.records.jobs.push(SlurmJob {
         id: 1,
         array: None,
         state: State::Running,

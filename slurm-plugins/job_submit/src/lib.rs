@@ -14,7 +14,7 @@ use libra_batch::words;
 use libra_config::OnFault;
 use libra_slurm::controller::Answer;
 use libra_slurm::problem::{NotTaken, Problem};
-use libra_slurm_sys::job::{self, Job};
+use libra_slurm_sys::job::{self, JobDescriptor};
 use libra_slurm_sys::log;
 use libra_slurm_sys::slurm::{ESLURM_ACCESS_DENIED, SLURM_VERSION_NUMBER, job_desc_msg_t};
 use std::ffi::{c_char, c_int, c_void};
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn job_submit(
 ) -> c_int {
     let begun = Instant::now();
     // SAFETY: Slurm's.
-    let Some(job) = (unsafe { Job::new(description) }) else {
+    let Some(job) = (unsafe { JobDescriptor::new(description) }) else {
         return SUCCESS;
     };
     // SAFETY: Slurm's.
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn job_submit(
 
 /// # Safety
 /// `error` is null or a place for a text of Slurm's allocator.
-unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c_int {
+unsafe fn answer(mut job: JobDescriptor<'_>, error: *mut *mut c_char, begun: Instant) -> c_int {
     let answered = guard("job_submit", || {
         // Whatever a client sent with it is not what was sold.
         job.strip();
@@ -132,13 +132,13 @@ unsafe fn answer(mut job: Job<'_>, error: *mut *mut c_char, begun: Instant) -> c
 }
 
 /// Returns true if it says anything about a quote. What cannot be read is taken to.
-fn asks(job: &Job<'_>) -> bool {
+fn asks(job: &JobDescriptor<'_>) -> bool {
     guard("job_submit", || job.submission().quote().is_some()).unwrap_or(true)
 }
 
 fn modify(description: *mut job_desc_msg_t, user: u32) -> Result<(), String> {
     // SAFETY: Slurm's.
-    let Some(mut job) = (unsafe { Job::new(description) }) else {
+    let Some(mut job) = (unsafe { JobDescriptor::new(description) }) else {
         return Ok(());
     };
     match guard("job_modify", || {

@@ -19,7 +19,7 @@ use libra_slurm::problem::{NotTaken, Problem};
 use libra_slurm::records::Records;
 use libra_slurm::records::Rewrite;
 use libra_slurm::submission::Submission;
-use libra_slurm_sys::job::{Job, version};
+use libra_slurm_sys::job::{JobDescriptor, version};
 use libra_slurm_sys::{log, queue};
 use libra_wording::errors;
 use std::path::PathBuf;
@@ -195,7 +195,7 @@ impl SyncThread {
     }
 
     /// Checks that this change may be made.
-    pub fn change(job: &Job<'_>, user: u32) -> Result<(), String> {
+    pub fn change(job: &JobDescriptor<'_>, user: u32) -> Result<(), String> {
         // SlurmUser is who slurmctld runs as.
         let administrator = user == 0 || user == libra_slurm_sys::this_user();
         let change = job.change(administrator);

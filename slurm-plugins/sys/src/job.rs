@@ -39,7 +39,7 @@ fn is_ours(entry: &[u8]) -> bool {
 }
 
 /// A job that slurmctld shows.
-pub struct Job<'a>(&'a mut job_desc_msg_t);
+pub struct JobDescriptor<'a>(&'a mut job_desc_msg_t);
 
 fn set32(value: u32) -> Option<u32> {
     (value != NO_VAL && value != INFINITE).then_some(value)
@@ -55,14 +55,14 @@ fn seconds(time: i64) -> Option<f64> {
     (time > 0 && time != i64::from(NO_VAL)).then_some(time as f64)
 }
 
-impl<'a> Job<'a> {
+impl<'a> JobDescriptor<'a> {
     /// A job that Slurm hands over.
     ///
     /// # Safety
     /// `job` is null or a whole `job_desc_msg_t` of the Slurm this was built for, and nobody else uses it meanwhile.
-    pub unsafe fn new(job: *mut job_desc_msg_t) -> Option<Job<'a>> {
+    pub unsafe fn new(job: *mut job_desc_msg_t) -> Option<JobDescriptor<'a>> {
         // SAFETY: the caller's.
-        unsafe { job.as_mut() }.map(Job)
+        unsafe { job.as_mut() }.map(JobDescriptor)
     }
 
     fn text(&self, field: *const c_char) -> Option<String> {

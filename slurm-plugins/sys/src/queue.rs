@@ -7,7 +7,7 @@ use libra_slurm::array::ArrayTasks;
 use libra_slurm::claim::{ControllerRecord, JobRecord};
 use libra_slurm::poll::Pin;
 use libra_slurm::records::Rewrite;
-use libra_slurm::records::{Job, Node, Partition, Records, State};
+use libra_slurm::records::{Node, Partition, Records, SlurmJob, State};
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
 
@@ -152,7 +152,7 @@ unsafe fn load_job(message: &mut *mut c::job_info_msg_t, number: u32) -> c_int {
     unsafe { c::slurm_load_job(message, job, FLAGS) }
 }
 
-fn jobs(taken: f64) -> Result<Vec<Job>, CallFailed> {
+fn jobs(taken: f64) -> Result<Vec<SlurmJob>, CallFailed> {
     let mut message = null_mut();
     // SAFETY: on success Slurm hands over a message that is ours to free.
     unsafe {
@@ -170,7 +170,7 @@ fn jobs(taken: f64) -> Result<Vec<Job>, CallFailed> {
 
 /// # Safety
 /// A record that Slurm filled in.
-unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<Job> {
+unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<SlurmJob> {
     let base = job.job_state & c::JOB_STATE_BASE;
     let again = job.job_state & (c::JOB_REQUEUE | c::JOB_REQUEUE_HOLD) != 0;
     let state = match base {
@@ -203,7 +203,7 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<Job> {
     };
     let has_nodes = nodes.is_some();
     let ours = libra_slurm::array::is_ours(&comment);
-    Some(Job {
+    Some(SlurmJob {
         id: job.job_id,
         array,
         state,

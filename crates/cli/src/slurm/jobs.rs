@@ -4,14 +4,14 @@
 use super::conf::words;
 use super::hostlist;
 use libra_slurm::array::ArrayTasks;
-use libra_slurm::records::{Job, Node, Partition, State};
+use libra_slurm::records::{Node, Partition, SlurmJob, State};
 use libra_units::indices;
 use serde_json::Value;
 
 /// A job, and the name of its owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Owned {
-    pub job: Job,
+    pub job: SlurmJob,
     pub user: String,
 }
 
@@ -66,7 +66,7 @@ fn job_of_json(job: &Value) -> Result<Owned, String> {
     let task = number(&job["array_task_id"]).map(|task| (task as u32).to_string());
     let tasks = task.unwrap_or_else(|| text("array_task_string").to_string());
     Ok(Owned {
-        job: Job {
+        job: SlurmJob {
             id,
             array: tasks_of(array, &tasks).map_err(|why| format!("job {id}: {why}"))?,
             state: state_of(state),
@@ -168,7 +168,7 @@ fn job_of_text(line: &str) -> Result<Owned, String> {
     let comment = comment.filter(|(key, _)| *key == "AdminComment");
     let tasks = get("ArrayTaskId").unwrap_or_default();
     Ok(Owned {
-        job: Job {
+        job: SlurmJob {
             id,
             array: tasks_of(number("ArrayJobId") as u32, tasks)
                 .map_err(|why| format!("job {id}: {why}"))?,

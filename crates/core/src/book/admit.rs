@@ -1,7 +1,9 @@
 //! A job is judged and enters the book: one, one on some nodes only, or all jobs of an array.
 
 use super::judge::Nodes;
-use super::{Admitted, Alarm, Allocation, Book, BookError, Job, Phase, Unsound, check_seconds};
+use super::{
+    Admitted, Alarm, Allocation, Book, BookError, BookedJob, Phase, Unsound, check_seconds,
+};
 use crate::decision::job::Request;
 use crate::decision::node::JobOnNode;
 use crate::decision::placement::{self, Placement};
@@ -174,7 +176,7 @@ impl Book {
         let token = self.next_token;
         self.next_token += 1;
         let now = self.now;
-        let job = Job {
+        let job = BookedJob {
             token,
             id: None,
             request: *request,

@@ -1,6 +1,6 @@
 //! The book as a decision sees it, and a job judged anew under other terms.
 
-use super::{Alarm, Allocation, Book, BookError, Job, Node, Phase, check_seconds};
+use super::{Alarm, Allocation, Book, BookError, BookedJob, Node, Phase, check_seconds};
 use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
 use crate::decision::job::{Request, SHORTEST, Terms};
@@ -115,7 +115,7 @@ impl Others<'_> {
     }
 }
 
-impl Job {
+impl BookedJob {
     /// Processor seconds per slot by `now`, the job running at its share since it last reported.
     pub(super) fn cput(&self, place: &Allocation, now: f64) -> f64 {
         match self.phase {
@@ -146,7 +146,7 @@ pub(super) fn memory(request: &Request, chunks: u32) -> u64 {
 
 impl Book {
     /// Puts a job into the book and its shares into the nodes' sums.
-    pub(super) fn insert(&mut self, job: Job) -> usize {
+    pub(super) fn insert(&mut self, job: BookedJob) -> usize {
         let key = self.vacant.pop().unwrap_or_else(|| {
             self.jobs.push(None);
             self.jobs.len() - 1
@@ -223,7 +223,7 @@ impl Book {
         Ok(self.price_of(self.job(self.key_of(id)?), terms))
     }
 
-    fn price_of(&self, job: &Job, terms: &Terms) -> f64 {
+    fn price_of(&self, job: &BookedJob, terms: &Terms) -> f64 {
         let mut request = job.request;
         request.terms = *terms;
         let places = job.places.iter().map(|place| {
@@ -352,7 +352,7 @@ impl Book {
     }
 
     /// How a job stands now on one of its nodes, as a policy sees it.
-    pub(super) fn on_node(&self, job: &Job, place: &Allocation) -> JobOnNode {
+    pub(super) fn on_node(&self, job: &BookedJob, place: &Allocation) -> JobOnNode {
         JobOnNode {
             terms: self.admission.planned(&job.request).terms,
             slots: place

@@ -1,7 +1,7 @@
 //! The life of an accepted job: bound to an id, started, progressing, ended; or expired.
 
 use super::{
-    Alarm, Allocation, Book, BookError, Job, Named, Phase, Unsound, check_name, check_seconds,
+    Alarm, Allocation, Book, BookError, BookedJob, Named, Phase, Unsound, check_name, check_seconds,
 };
 use crate::decision::policy::Policy;
 use std::cmp::Reverse;
@@ -203,7 +203,7 @@ impl Book {
     /// Its shares are free. Returns whether there was such a job.
     pub fn release_waiting(&mut self, id: &str, before: f64, now: f64) -> bool {
         self.advance(now);
-        let waits = |job: &Job| job.phase == Phase::Bound && job.changed < before;
+        let waits = |job: &BookedJob| job.phase == Phase::Bound && job.changed < before;
         match self.key_of(id) {
             Ok(key) if waits(self.job(key)) => {
                 self.remove(key);
@@ -215,7 +215,7 @@ impl Book {
 
     /// Ids of the jobs that wait to be started though their deadlines have passed.
     pub fn lapsed(&self, now: f64) -> Vec<String> {
-        let lapsed = |job: &&Job| job.submitted + job.request.terms.deadline <= now;
+        let lapsed = |job: &&BookedJob| job.submitted + job.request.terms.deadline <= now;
         (self.waiting.iter().map(|&key| self.job(key)))
             .filter(lapsed)
             .filter_map(|job| job.id.clone())
@@ -306,7 +306,7 @@ impl Book {
         self.waiting_every = seconds.max(WAITING_REFRESH);
     }
 
-    pub(super) fn remove(&mut self, key: usize) -> Job {
+    pub(super) fn remove(&mut self, key: usize) -> BookedJob {
         let job = self.take_out(key);
         if let Some(id) = &job.id {
             self.remember_left(id.clone());
@@ -316,7 +316,7 @@ impl Book {
     }
 
     /// Takes a job out of all lists and sums.
-    fn take_out(&mut self, key: usize) -> Job {
+    fn take_out(&mut self, key: usize) -> BookedJob {
         let job = self.jobs[key].take().expect("keys name jobs in the book");
         self.by_token.remove(&job.token);
         if let Some(id) = &job.id {

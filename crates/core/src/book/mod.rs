@@ -63,7 +63,7 @@ pub struct Book {
     /// The rest of each node, same index.
     details: Vec<NodeDetails>,
     by_name: HashMap<String, usize>,
-    jobs: Vec<Option<Job>>,
+    jobs: Vec<Option<BookedJob>>,
     vacant: Vec<usize>,
     by_token: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
@@ -115,7 +115,7 @@ pub enum Phase {
 }
 
 #[derive(Debug, Clone)]
-struct Job {
+struct BookedJob {
     token: u64,
     id: Option<String>,
     /// As sold: the estimate without margin.
@@ -310,7 +310,7 @@ impl Book {
 
     /// Returns true if there are acceptances that have no id yet, and are not held for a job to come.
     pub fn has_provisional(&self) -> bool {
-        let waits = |job: &Job| job.phase == Phase::Provisional && job.held_until.is_none();
+        let waits = |job: &BookedJob| job.phase == Phase::Provisional && job.held_until.is_none();
         self.by_token.len() > self.by_id.len()
             && self.waiting.iter().any(|&key| waits(self.job(key)))
     }
@@ -413,11 +413,11 @@ impl Book {
     }
 
     /// A key from `by_id` or `by_token` always names a job.
-    fn job(&self, key: usize) -> &Job {
+    fn job(&self, key: usize) -> &BookedJob {
         self.jobs[key].as_ref().expect("keys name jobs in the book")
     }
 
-    fn job_mut(&mut self, key: usize) -> &mut Job {
+    fn job_mut(&mut self, key: usize) -> &mut BookedJob {
         self.jobs[key].as_mut().expect("keys name jobs in the book")
     }
 }

@@ -2,7 +2,8 @@
 //! job records say what was sold, and the book is built from them again.
 
 use super::{
-    Allocation, Book, BookError, Job, Named, Phase, Unsound, Untaken, check_name, check_seconds,
+    Allocation, Book, BookError, BookedJob, Named, Phase, Unsound, Untaken, check_name,
+    check_seconds,
 };
 use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
@@ -111,7 +112,7 @@ fn yes() -> bool {
 impl Book {
     /// Everything in the book, in the order of its tokens.
     pub fn snapshot(&self) -> Snapshot {
-        let mut jobs: Vec<&Job> = self.jobs.iter().flatten().collect();
+        let mut jobs: Vec<&BookedJob> = self.jobs.iter().flatten().collect();
         jobs.sort_by_key(|job| job.token);
         Snapshot {
             version: SNAPSHOT_VERSION,
@@ -285,7 +286,7 @@ impl Book {
                 delay: place.delay,
             });
         }
-        let key = self.insert(Job {
+        let key = self.insert(BookedJob {
             token,
             id: record.id.clone(),
             request: record.request,

@@ -1,26 +1,26 @@
 //! The list of the user's jobs.
 
 use super::{InAddress, Stripe, View, bar, hidden, or_dash, problem};
-use crate::system::{Job, Problem, Tone};
+use crate::system::{JobSummary, Problem, Tone};
 use libra_plots::html::headings;
 use libra_plots::markup::Escaped;
 use libra_units::{credits, duration, percent};
 use maud::{Markup, html};
 
 /// The list, around what is asked for again and again.
-pub fn body(view: &View<'_>, jobs: &Result<Vec<Job>, Problem>) -> Markup {
+pub fn body(view: &View<'_>, jobs: &Result<Vec<JobSummary>, Problem>) -> Markup {
     html! {
         div #part data-refresh="jobs-part" data-seconds="3" { (part(view, jobs)) }
     }
 }
 
 /// What is asked for again and again.
-pub fn part(view: &View<'_>, jobs: &Result<Vec<Job>, Problem>) -> Markup {
+pub fn part(view: &View<'_>, jobs: &Result<Vec<JobSummary>, Problem>) -> Markup {
     let jobs = match jobs {
         Ok(jobs) => jobs,
         Err(error) => return problem(&error.to_string()),
     };
-    let (live, ended): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(|job| job.live);
+    let (live, ended): (Vec<&JobSummary>, Vec<&JobSummary>) = jobs.iter().partition(|job| job.live);
     html! {
         @if jobs.is_empty() {
             p.empty { "You have no jobs here. " a href="submit" { "Submit one" } "." }
@@ -35,7 +35,7 @@ pub fn part(view: &View<'_>, jobs: &Result<Vec<Job>, Problem>) -> Markup {
     }
 }
 
-fn table(view: &View<'_>, heading: &str, jobs: &[&Job]) -> Markup {
+fn table(view: &View<'_>, heading: &str, jobs: &[&JobSummary]) -> Markup {
     let names = [
         "Job",
         "State",
@@ -62,7 +62,7 @@ fn table(view: &View<'_>, heading: &str, jobs: &[&Job]) -> Markup {
     }
 }
 
-fn row(view: &View<'_>, job: &Job) -> Markup {
+fn row(view: &View<'_>, job: &JobSummary) -> Markup {
     let name = match job.name.as_str() {
         "" => "job",
         name => name,
@@ -99,7 +99,7 @@ pub fn slots(share: f64, slots: Option<f64>) -> String {
 }
 
 /// The state of a job in its colour, and how it ended.
-pub fn state(job: &Job) -> Markup {
+pub fn state(job: &JobSummary) -> Markup {
     let tone = match job.tone() {
         Tone::Good => "good",
         Tone::Warn => "warn",
@@ -116,7 +116,7 @@ pub fn state(job: &Job) -> Markup {
 }
 
 /// A button that ends a job; nothing for one that has ended.
-pub fn cancel(view: &View<'_>, job: &Job) -> Markup {
+pub fn cancel(view: &View<'_>, job: &JobSummary) -> Markup {
     html! {
         @if job.live {
             form method="post" action="cancel" {
@@ -131,7 +131,7 @@ pub fn cancel(view: &View<'_>, job: &Job) -> Markup {
 }
 
 /// Two bars that end at the deadline and at the estimate: the time that has gone, and the work that is done.
-pub fn progress(job: &Job) -> Markup {
+pub fn progress(job: &JobSummary) -> Markup {
     let part =
         |a: Option<f64>, b: Option<f64>| Some((a? / b.filter(|b| *b > 0.0)?).clamp(0.0, 1.0));
     let Some(time) = part(job.elapsed, job.deadline) else {
@@ -163,7 +163,7 @@ pub fn progress(job: &Job) -> Markup {
 }
 
 /// How long until the deadline; of a job that has ended, how long it took.
-fn left(job: &Job) -> String {
+fn left(job: &JobSummary) -> String {
     let (Some(elapsed), Some(deadline)) = (job.elapsed, job.deadline) else {
         return String::new();
     };

@@ -5,8 +5,8 @@ use super::command::Call;
 use super::quote::Quote;
 use super::records::{self, Records, SubmissionRecord};
 use super::{
-    Cluster, Detail, Job, Kind, Problem, Site, Submission, Submitted, Tone, check_directory, own,
-    plain,
+    Cluster, Detail, JobSummary, Kind, Problem, Site, Submission, Submitted, Tone, check_directory,
+    own, plain,
 };
 use libra_system::clock;
 use libra_system::spawn::in_session_of_its_own;
@@ -187,12 +187,12 @@ impl Local {
     ///
     /// # Errors
     /// `libra status` fails.
-    pub fn jobs(&self) -> Result<Vec<Job>, Problem> {
+    pub fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
         Ok(self.all()?.into_iter().map(|(job, _)| job).collect())
     }
 
     /// Jobs, with the records of those that this page has submitted.
-    fn all(&self) -> Result<Vec<(Job, Option<SubmissionRecord>)>, Problem> {
+    fn all(&self) -> Result<Vec<(JobSummary, Option<SubmissionRecord>)>, Problem> {
         let report = self.site.json(&["status"])?;
         let node = report["node"].as_str().unwrap_or_default();
         let user = u64::from(nix::unistd::getuid().as_raw());
@@ -236,11 +236,11 @@ impl Local {
     }
 
     /// A job that is not there any more, as its record has it; None for one that never was.
-    fn ended(&self, record: &SubmissionRecord) -> Option<Job> {
+    fn ended(&self, record: &SubmissionRecord) -> Option<JobSummary> {
         let lines = said(&self.records.directory(&record.key));
         let event = |name: &str| lines.iter().find(|line| line["event"] == name);
         let accepted = event("accepted")?;
-        let mut job = Job {
+        let mut job = JobSummary {
             key: record.key.clone(),
             id: accepted["job"].as_str().unwrap_or_default().to_string(),
             name: record.wanted.name.clone(),
@@ -251,7 +251,7 @@ impl Local {
             deadline: accepted["deadline_seconds"].as_f64(),
             estimate: accepted["estimate_seconds"].as_f64(),
             submitted: Some(record.submitted),
-            ..Job::default()
+            ..JobSummary::default()
         };
         if let Some(ended) = event("ended") {
             let state = match (ended["conclusion"].as_str(), ended["in_time"] == true) {
@@ -299,7 +299,7 @@ impl Local {
     }
 }
 
-fn detail(job: Job, record: Option<SubmissionRecord>) -> Detail {
+fn detail(job: JobSummary, record: Option<SubmissionRecord>) -> Detail {
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: String| {
         if !value.is_empty() {

@@ -232,7 +232,7 @@ impl Tone {
 
 /// A job of the user. Seconds and credits; what is not known is none.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Job {
+pub struct JobSummary {
     /// What it is called in addresses of pages.
     pub key: String,
     /// Its id in its system.
@@ -265,7 +265,7 @@ pub struct Job {
     pub ending: String,
 }
 
-impl Job {
+impl JobSummary {
     /// The colour of its state.
     pub fn tone(&self) -> Tone {
         Tone::of(&self.state)
@@ -276,7 +276,7 @@ impl Job {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Detail {
     /// The job.
-    pub job: Job,
+    pub job: JobSummary,
     /// More, as name and value.
     pub facts: Vec<(String, String)>,
     /// What was said when it was submitted.
@@ -444,7 +444,7 @@ impl System {
     ///
     /// # Errors
     /// The system does not say.
-    pub fn jobs(&self) -> Result<Vec<Job>, Problem> {
+    pub fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
         match self {
             System::Local(local) => local.jobs(),
             System::Slurm(slurm) => slurm.jobs(),

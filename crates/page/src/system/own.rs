@@ -1,6 +1,6 @@
 //! What `libra status` and its like say in JSON, as jobs and nodes. Pure, but for the calls themselves.
 
-use super::{Cluster, Job, Node, Problem, Site};
+use super::{Cluster, JobSummary, Node, Problem, Site};
 use libra_core::sold::Sold;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -55,12 +55,12 @@ pub fn cluster_of_host(json: &Value) -> Cluster {
 }
 
 /// A job of this host, from the JSON of `libra status`: the user number of its owner, its command, and the rest.
-pub fn job_of_host(job: &Value, node: &str) -> (u64, String, Job) {
+pub fn job_of_host(job: &Value, node: &str) -> (u64, String, JobSummary) {
     let number = |key: &str| job[key].as_f64();
     let command = text(job, "command");
     let ending = &job["ending"];
     let live = !matches!(job["phase"].as_str(), Some("ended"));
-    let made = Job {
+    let made = JobSummary {
         key: text(job, "id"),
         id: text(job, "id"),
         name: command.chars().take(60).collect(),
@@ -129,7 +129,7 @@ pub fn job_statuses(site: &Site, system: &str) -> Result<BTreeMap<String, JobSta
 
 /// Adds to a job what was sold to it and how it stands. `ended`: when it did, Unix time; None while it has not.
 pub fn settle(
-    job: &mut Job,
+    job: &mut JobSummary,
     sold: Option<&Sold>,
     status: Option<&JobStatus>,
     ended: Option<f64>,
@@ -171,9 +171,9 @@ pub fn settle(
 }
 
 /// Jobs that have not ended first, and the latest of each kind first.
-pub fn newest_first<T>(jobs: &mut [(Job, T)]) {
+pub fn newest_first<T>(jobs: &mut [(JobSummary, T)]) {
     jobs.sort_by(|(a, _), (b, _)| {
-        let when = |job: &Job| job.submitted.unwrap_or(0.0);
+        let when = |job: &JobSummary| job.submitted.unwrap_or(0.0);
         b.live.cmp(&a.live).then(when(b).total_cmp(&when(a)))
     });
 }

@@ -6,8 +6,8 @@ use super::own::{job_statuses, newest_first, settle};
 use super::quote::{Promise, Quote};
 use super::records::{Records, SubmissionRecord};
 use super::{
-    Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, not_sent,
-    perhaps, plain,
+    Detail, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, check_directory,
+    not_sent, perhaps, plain,
 };
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -176,12 +176,12 @@ impl Pbs {
     ///
     /// # Errors
     /// PBS does not say.
-    pub fn jobs(&self) -> Result<Vec<Job>, Problem> {
+    pub fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
         let all = self.all()?;
         Ok(all.into_iter().map(|(job, _, _)| job).collect())
     }
 
-    fn all(&self) -> Result<Vec<(Job, Option<SubmissionRecord>, Value)>, Problem> {
+    fn all(&self) -> Result<Vec<(JobSummary, Option<SubmissionRecord>, Value)>, Problem> {
         let user = nix::unistd::User::from_uid(nix::unistd::getuid())
             .ok()
             .flatten();
@@ -380,7 +380,7 @@ fn options(wanted: &Submission) -> Vec<String> {
     options
 }
 
-fn job_of(id: &str, attributes: &Value) -> Job {
+fn job_of(id: &str, attributes: &Value) -> JobSummary {
     let text = |key: &str| attributes[key].as_str().unwrap_or_default();
     let letter = text("job_state");
     let live = !matches!(letter, "F" | "X" | "M");
@@ -404,7 +404,7 @@ fn job_of(id: &str, attributes: &Value) -> Job {
         .map(|node| node.split('/').next().unwrap_or_default());
     let mut nodes: Vec<&str> = nodes.collect();
     nodes.dedup();
-    Job {
+    JobSummary {
         key: id.to_string(),
         id: id.to_string(),
         name: text("Job_Name").to_string(),
@@ -417,7 +417,7 @@ fn job_of(id: &str, attributes: &Value) -> Job {
             Some(code) => format!("exit code {code}"),
             None => String::new(),
         },
-        ..Job::default()
+        ..JobSummary::default()
     }
 }
 

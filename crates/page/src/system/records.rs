@@ -4,7 +4,7 @@
 //! directory: `record.json`, written by rename, `script`, and for jobs of this host `start`, `output` and `said`. A directory
 //! may be removed at any time.
 
-use super::{Job, Kind, Problem, Site, Submission};
+use super::{JobSummary, Kind, Problem, Site, Submission};
 use crate::secret;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -40,18 +40,18 @@ pub struct SubmissionRecord {
 
 impl SubmissionRecord {
     /// A job that its batch system has forgotten, or of which nobody knows whether it was ever there.
-    pub fn as_ended(&self) -> Job {
+    pub fn as_ended(&self) -> JobSummary {
         let state = match self.id.as_str() {
             "" => "perhaps submitted",
             _ => "ended",
         };
-        Job {
+        JobSummary {
             key: self.key.clone(),
             id: self.id.clone(),
             name: self.wanted.name.clone(),
             state: state.to_string(),
             submitted: Some(self.submitted),
-            ..Job::default()
+            ..JobSummary::default()
         }
     }
 }

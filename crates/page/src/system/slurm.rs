@@ -6,8 +6,8 @@ use super::own::{JobStatus, job_statuses, settle};
 use super::quote::{Promise, Quote};
 use super::records::{Records, SubmissionRecord};
 use super::{
-    Detail, Job, Kind, Problem, Sent, Site, Submission, Submitted, check_directory, not_sent,
-    perhaps,
+    Detail, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, check_directory,
+    not_sent, perhaps,
 };
 use libra_core::sold::Sold;
 use libra_system::clock;
@@ -208,7 +208,7 @@ impl Slurm {
     ///
     /// # Errors
     /// Slurm does not say.
-    pub fn jobs(&self) -> Result<Vec<Job>, Problem> {
+    pub fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
         let done = self.all()?;
         Ok(done.into_iter().map(|(job, _)| job).collect())
     }
@@ -247,7 +247,7 @@ impl Slurm {
         ))
     }
 
-    fn all(&self) -> Result<Vec<(Job, Option<SubmissionRecord>)>, Problem> {
+    fn all(&self) -> Result<Vec<(JobSummary, Option<SubmissionRecord>)>, Problem> {
         let done = self.squeue()?;
         let status = match done.out.trim().is_empty() {
             true => BTreeMap::new(),
@@ -271,7 +271,7 @@ impl Slurm {
             listed.push((job, record));
         }
         let forgotten = known.iter().filter(|record| {
-            let is = |job: &Job| array_of(&job.id) == record.id;
+            let is = |job: &JobSummary| array_of(&job.id) == record.id;
             !listed.iter().any(|(job, _)| is(job))
         });
         let forgotten: Vec<_> = forgotten
@@ -393,8 +393,8 @@ fn is_rest_of_array(id: &str) -> bool {
 /// A job of this key, or the first that it has become: squeue knows the array of a record by its parts alone.
 fn find(
     key: &str,
-    jobs: Vec<(Job, Option<SubmissionRecord>)>,
-) -> Option<(Job, Option<SubmissionRecord>)> {
+    jobs: Vec<(JobSummary, Option<SubmissionRecord>)>,
+) -> Option<(JobSummary, Option<SubmissionRecord>)> {
     let is_record =
         |record: &Option<SubmissionRecord>| record.as_ref().is_some_and(|r| r.key == key);
     let at = jobs.iter().position(|(job, _)| job.key == key);
@@ -410,7 +410,7 @@ fn sold(comment: &str) -> Option<Sold> {
     Sold::parse(comment.strip_prefix("libra:")?).ok()
 }
 
-fn job_of_line(line: &str, status: &BTreeMap<String, JobStatus>, now: f64) -> Job {
+fn job_of_line(line: &str, status: &BTreeMap<String, JobStatus>, now: f64) -> JobSummary {
     let mut rest: Vec<char> = line.chars().collect();
     let mut values = Vec::new();
     for (_, width) in COLUMNS {
@@ -421,14 +421,14 @@ fn job_of_line(line: &str, status: &BTreeMap<String, JobStatus>, now: f64) -> Jo
     let [id, state, submitted, ended, nodes, comment, name] =
         <[String; 7]>::try_from(values).unwrap_or_default();
     let live = is_live(&state);
-    let mut job = Job {
+    let mut job = JobSummary {
         key: id.clone(),
         name,
         state: state.to_lowercase(),
         live,
         node: nodes,
         submitted: submitted.parse().ok(),
-        ..Job::default()
+        ..JobSummary::default()
     };
     let sold = sold(&comment);
     let ended = ended.parse().ok().filter(|_| !live);
@@ -510,10 +510,10 @@ mod tests {
 
     #[test]
     fn an_array_is_found_by_its_record() {
-        let job = |id: &str, key: &str| Job {
+        let job = |id: &str, key: &str| JobSummary {
             id: id.to_string(),
             key: key.to_string(),
-            ..Job::default()
+            ..JobSummary::default()
         };
         let record = SubmissionRecord {
             key: "1-12345678".to_string(),
