@@ -249,7 +249,7 @@ typedef struct libra_decision {
 typedef struct libra_outcome {
     size_t size;
     double delay;     /* seconds past its deadline, 0 where it met it */
-    double price;     /* as sold, credits */
+    double price;     /* as committed, credits */
     double penalty;   /* credits to pay back */
     int32_t met;      /* 1: ended by its deadline */
     uint32_t reserved;

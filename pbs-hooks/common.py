@@ -144,7 +144,7 @@ def job_record(job):
     return {
         "id": job.id,
         "state": state_of(job),
-        "sold": sold_to(job),
+        "sold": commitment_of(job),
         "exec_vnode": string(job.exec_vnode),
         "array": string(job.array_indices_submitted),
         "remaining": string(job.array_indices_remaining),
@@ -210,7 +210,7 @@ def log_fault(event, fault):
     log("fault in %s: %s: %s" % (event.hook_name, type(fault).__name__, fault), pbs.EVENT_ERROR)
 
 
-def sold_to(job):
-    """The line of what was sold to a job; None if nothing was, or nothing any more."""
+def commitment_of(job):
+    """The line of a job's commitment; None if nothing was, or nothing any more."""
     line = string(resource(job.Resource_List, "libra_terms"))
     return None if line == "-" else line

@@ -2,9 +2,9 @@
 
 
 def end(event):
-    sold = sold_to(event.job)
-    if sold:
-        ask_host("execjob_abort", {"id": event.job.id, "sold": sold})
+    commitment = commitment_of(event.job)
+    if commitment:
+        ask_host("execjob_abort", {"id": event.job.id, "sold": commitment})
 
 
 run(end)

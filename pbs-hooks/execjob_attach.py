@@ -2,9 +2,9 @@
 
 
 def attach(event):
-    sold = sold_to(event.job)
-    if sold:
-        ask_host("execjob_attach", {"id": event.job.id, "sold": sold, "pid": int(event.pid)})
+    commitment = commitment_of(event.job)
+    if commitment:
+        ask_host("execjob_attach", {"id": event.job.id, "sold": commitment, "pid": int(event.pid)})
 
 
 run(attach)

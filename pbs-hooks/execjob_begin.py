@@ -11,23 +11,23 @@ def owner(name):
         raise Fault("there is no user '%s' here" % name) from None
 
 
-def undo(job_id, sold):
+def undo(job_id, commitment):
     """No other event comes for a job that a hook rejects here."""
     try:
-        ask_host("execjob_abort", {"id": job_id, "sold": sold})
+        ask_host("execjob_abort", {"id": job_id, "sold": commitment})
     except Exception as fault:
         log("%s: %s" % (job_id, fault))
 
 
 def begin(event):
     job = event.job
-    sold = sold_to(job)
-    if not sold:
+    commitment = commitment_of(job)
+    if not commitment:
         return
     host = pbs.get_local_nodename()
     try:
         answer = Libra().ask("execjob_begin", "host-config", host=host, job={
-            "id": job.id, "sold": sold, "exec_vnode": string(job.exec_vnode),
+            "id": job.id, "sold": commitment, "exec_vnode": string(job.exec_vnode),
             "user": owner(str(job.Job_Owner).split("@")[0]),
         })
         if answer["verdict"] != "accept":
@@ -35,7 +35,7 @@ def begin(event):
     except Exception as fault:
         if settings().get("on-fault") != "admit":
             log_fault(event, fault)
-            undo(job.id, sold)
+            undo(job.id, commitment)
             event.reject("libra: %s cannot hold this job to its share: %s" % (host, fault))
         raise
 

@@ -3,9 +3,9 @@
 
 
 def launch(event):
-    sold = sold_to(event.job)
-    if sold:
-        ask_host("execjob_launch", {"id": event.job.id, "sold": sold, "pid": os.getppid()})
+    commitment = commitment_of(event.job)
+    if commitment:
+        ask_host("execjob_launch", {"id": event.job.id, "sold": commitment, "pid": os.getppid()})
 
 
 run(launch)

@@ -1,4 +1,4 @@
-# qalter: what was sold stays as it is.
+# qalter: what is committed stays as it is.
 
 
 def judge(event):
@@ -9,10 +9,10 @@ def judge(event):
     keys = [str(key) for key in changed.keys() if changed[key] is not None]
     # With PBS's own attributes of these names, for sites that built it so.
     keys += [key for key in TERMS if getattr(event.job, key, None) is not None]
-    sold = sold_to(event.job_o)
+    commitment = commitment_of(event.job_o)
     # Whatever else is altered of a job without terms is nothing to us, and goes on without us as well.
-    if sold or any(key in TERMS or key.startswith("libra_") for key in keys):
-        answer = Libra().ask("modifyjob", job={"sold": sold, "keys": keys, "by": str(event.requestor)})
+    if commitment or any(key in TERMS or key.startswith("libra_") for key in keys):
+        answer = Libra().ask("modifyjob", job={"sold": commitment, "keys": keys, "by": str(event.requestor)})
         if answer["verdict"] == "refuse":
             event.reject(answer["text"])
 

@@ -1,10 +1,10 @@
-# qmove: a share that was sold on this server stays on it.
+# qmove: a share that was committed on this server stays on it.
 
 
 def judge(event):
-    sold = sold_to(event.job)
-    if sold:
-        answer = Libra().ask("movejob", job={"sold": sold, "destination": str(event.job.queue)})
+    commitment = commitment_of(event.job)
+    if commitment:
+        answer = Libra().ask("movejob", job={"sold": commitment, "destination": str(event.job.queue)})
         if answer["verdict"] == "refuse":
             event.reject(answer["text"])
 

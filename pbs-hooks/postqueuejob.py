@@ -2,9 +2,9 @@
 
 
 def name(event):
-    sold = sold_to(event.job)
-    if sold:
-        Libra().ask("postqueuejob", job={"id": event.job.id, "sold": sold,
+    commitment = commitment_of(event.job)
+    if commitment:
+        Libra().ask("postqueuejob", job={"id": event.job.id, "sold": commitment,
                                          "array": string(event.job.array_indices_submitted)})
 
 

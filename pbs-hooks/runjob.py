@@ -1,12 +1,12 @@
-# PBS is about to run a job: is its node still what was sold?
+# PBS is about to run a job: is its node still what is committed?
 
 
 def start(event):
     job = event.job
-    if not sold_to(job):
+    if not commitment_of(job):
         return
     answer = ask_server(Libra(), "runjob", job=dict(job_record(job), owner=str(job.Job_Owner).partition("@")[0]))
-    # Of a job that waited: what it was sold this time, or why it was not.
+    # Of a job that waited: what was committed to it this time, or why it was not.
     for name, value in answer.get("resources", {}).items():
         job.Resource_List[name] = value
     if answer["verdict"] == "refuse":

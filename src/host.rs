@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_int};
 impl From<HostError> for Fault {
     fn from(error: HostError) -> Fault {
         let code = match &error {
-            HostError::Registry(_) | HostError::OtherSeller(_) => c::LIBRA_E_REGISTRY,
+            HostError::Registry(_) | HostError::OtherAdmitter(_) => c::LIBRA_E_REGISTRY,
             HostError::Cgroup(_) | HostError::NoCap { .. } => c::LIBRA_E_CGROUP,
             HostError::System { .. } | HostError::StillThere(_) => c::LIBRA_E_SYSTEM,
             HostError::UnknownJob(_) => c::LIBRA_E_UNKNOWN_JOB,

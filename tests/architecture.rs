@@ -223,9 +223,12 @@ fn what_is_pure_reads_nothing_but_its_arguments() {
 /// What the core decides is data; who tells people makes sentences of it.
 #[test]
 fn the_core_has_no_words_for_people() {
-    // Words for people are made by these. The line of what was sold is for programs.
+    // Words for people are made by these. The line of the commitment is for programs.
     const WORDS: [&str; 5] = ["fmt::", "Display", "thiserror", "format!(", "format_args!("];
-    const FOR_PROGRAMS: [&str; 2] = ["crates/core/src/sold.rs", "crates/core/src/decision/job.rs"];
+    const FOR_PROGRAMS: [&str; 2] = [
+        "crates/core/src/committed.rs",
+        "crates/core/src/decision/job.rs",
+    ];
     for path in sources(&top().join("crates/core/src")) {
         let shown = below_top(&path);
         if FOR_PROGRAMS.contains(&shown.as_str()) {

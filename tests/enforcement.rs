@@ -270,7 +270,7 @@ fn own_seconds() -> f64 {
     time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
 }
 
-/// Loops in a job that want every processor twice, whatever it was sold.
+/// Loops in a job that want every processor twice, whatever is committed to it.
 fn greedy(stage: &Stage, name: &str, processors: f64) -> Group {
     let whole = Limits::new(processors, capacity());
     let group = stage.enforcer.create(name, &whole).unwrap();
@@ -336,7 +336,7 @@ fn running() -> f64 {
 }
 
 #[test]
-fn a_ceiling_takes_nothing_of_what_was_sold() {
+fn a_ceiling_takes_nothing_of_what_is_committed() {
     let all = capacity();
     let Some(stage) = Stage::set_below(Spare::Idle, Some(0.975 * all)) else {
         return;
@@ -344,7 +344,7 @@ fn a_ceiling_takes_nothing_of_what_was_sold() {
     println!("{}", stage.enforcer.describe());
     let targets = [0.475 * all, 0.285 * all, 0.19 * all];
     let jobs: Vec<Group> = (targets.iter().enumerate())
-        .map(|(index, &processors)| greedy(&stage, &format!("{index}.sold"), processors))
+        .map(|(index, &processors)| greedy(&stage, &format!("{index}.committed"), processors))
         .collect();
     sleep(Duration::from_secs(1));
     within_tolerance(|interval| {

@@ -9,12 +9,12 @@ use libra_batch::quote::Quote;
 use libra_batch::verdict::Verdict;
 use libra_batch::words::{self, Manner, Written};
 use libra_config::{Config, OnFault};
+use libra_core::commitment::Commitment;
 use libra_core::decision::job::{Request, Shape, Terms};
 use libra_core::decision::refusal::Category;
-use libra_core::sold::Sold;
 use libra_host::Host;
 use libra_pbs::server::Server;
-use libra_slurm::array::SoldJob;
+use libra_slurm::array::JobCommitment;
 use libra_slurm::controller::{Answer, Controller};
 use libra_slurm::records::{Node, Partition, Records};
 use libra_slurm::submission::Submission;
@@ -205,8 +205,8 @@ impl Seen {
 }
 
 /// The price of all jobs of an array is that of each of them, but for the last digit.
-fn assert_same(quoted: f64, sold: &Sold) {
-    let price = sold.price * f64::from(sold.count);
+fn assert_same(quoted: f64, commitment: &Commitment) {
+    let price = commitment.price * f64::from(commitment.count);
     assert!((quoted - price).abs() <= 1e-12 * price, "{quoted} {price}");
 }
 
@@ -314,10 +314,10 @@ fn inside_pbs() {
                 continue;
             }
             let line = answer["resources"]["libra_terms"].as_str();
-            let sold = Sold::parse(line.expect("a line")).expect("ours");
-            assert_same(quote.price, &sold);
+            let commitment = Commitment::parse(line.expect("a line")).expect("ours");
+            assert_same(quote.price, &commitment);
             if dice.below(4) > 0 {
-                server.gate().never_began(&sold, now);
+                server.gate().never_began(&commitment, now);
             }
         }
     }
@@ -450,11 +450,11 @@ fn inside_slurm() {
             match controller.submit(&job, now) {
                 Answer::Accept(accepted) => {
                     assert!(quote.accepted, "{round} {case}: {job:?} {quote:?}");
-                    let sold = SoldJob::parse(&accepted.admin_comment).expect("ours");
-                    let sold = sold.expect("ours").sold;
-                    assert_same(quote.price, &sold);
+                    let commitment = JobCommitment::parse(&accepted.admin_comment).expect("ours");
+                    let commitment = commitment.expect("ours").commitment;
+                    assert_same(quote.price, &commitment);
                     if dice.below(4) > 0 {
-                        gate.never_began(&sold, now);
+                        gate.never_began(&commitment, now);
                     }
                 }
                 Answer::Refuse(not) => {

@@ -5,10 +5,10 @@ use libra_batch::quote::MARK;
 use libra_batch::words::signed;
 use libra_config::Config;
 use libra_core::book::{Book, Snapshot};
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_pbs::server::Server;
 use libra_pbs::{TERMS, records};
-use libra_slurm::array::SoldJob;
+use libra_slurm::array::JobCommitment;
 use libra_slurm::controller::{Answer, Controller};
 use libra_slurm::options;
 use libra_slurm::records::{Node, Partition, Records};
@@ -30,14 +30,14 @@ pub fn pbs_events(input: &[u8]) {
         .answer(&known)
         .expect("these records are well-formed");
     let mut issued = HashSet::new();
-    // What others say was sold, and what nodes have, is believed: then it need not fit.
+    // What others say was committed, and what nodes have, is believed: then it need not fit.
     let mut believed = false;
     for line in text.lines().take(64) {
         let Ok(event) = serde_json::from_str::<Value>(line) else {
             continue;
         };
-        let sold = event["job"]["sold"].as_str().map(str::trim);
-        believed |= sold.is_some_and(|sold| !issued.contains(sold));
+        let commitment = event["job"]["sold"].as_str().map(str::trim);
+        believed |= commitment.is_some_and(|commitment| !issued.contains(commitment));
         believed |= event.get("nodes").is_some() || event.get("jobs").is_some();
         let before = server.book().job_count();
         let answer = match server.answer(&event) {
@@ -53,18 +53,22 @@ pub fn pbs_events(input: &[u8]) {
             .as_str()
             .filter(|line| *line != "-")
         {
-            let sold = Sold::parse(line).expect("our own line");
-            assert_eq!(sold.line(), line);
+            let commitment = Commitment::parse(line).expect("our own line");
+            assert_eq!(commitment.line(), line);
             assert!(
-                sold.places
+                commitment
+                    .places
                     .iter()
-                    .all(|place| server.book().sold_on(&place.node).is_some())
+                    .all(|place| server.book().committed_shares(&place.node).is_some())
             );
             issued.insert(line.to_string());
             let select = resources["select"].as_str().unwrap_or_default();
             if event["event"] == "queuejob" {
                 super::select::ours(select);
-                assert!(server.book().has_token(sold.token), "sold and not kept");
+                assert!(
+                    server.book().has_token(commitment.token),
+                    "committed and not kept"
+                );
             }
         }
         if event["event"] == "queuejob"
@@ -74,10 +78,12 @@ pub fn pbs_events(input: &[u8]) {
             assert!(server.book().job_count() <= before, "refused and kept");
         }
         for name in ["n1", "n2"] {
-            if let (Some((sold, has)), false) = (server.book().sold_on(name), believed) {
+            if let (Some((committed, has)), false) =
+                (server.book().committed_shares(name), believed)
+            {
                 assert!(
-                    sold <= has * 1.000_001,
-                    "{name} has {has}, {sold} were sold"
+                    committed <= has * 1.000_001,
+                    "{name} has {has}, {committed} are committed"
                 );
             }
         }
@@ -134,7 +140,9 @@ fn sound(book: &Book) {
         amount(job.price);
         for place in &job.places {
             amount(place.cput);
-            assert!((0.0..=1.0).contains(&place.share) && (0.0..=1.0).contains(&place.sold));
+            assert!(
+                (0.0..=1.0).contains(&place.share) && (0.0..=1.0).contains(&place.committed_share)
+            );
         }
     }
     let written = serde_json::to_vec(&snapshot).expect("JSON");
@@ -183,11 +191,11 @@ pub fn slurm_submission(input: &[u8]) {
         each_part(&submission);
         match controller.submit(&submission, NOW) {
             Answer::Accept(accepted) => {
-                let sold = SoldJob::parse(&accepted.admin_comment);
-                let sold = sold.expect("ours").expect("our own line");
-                assert_eq!(sold.line(), accepted.sold);
+                let commitment = JobCommitment::parse(&accepted.admin_comment);
+                let commitment = commitment.expect("ours").expect("our own line");
+                assert_eq!(commitment.line(), accepted.commitment);
                 let asked = submission.read(NOW).expect("it was taken").array;
-                assert_eq!(sold.sold.count as usize, asked.len().max(1));
+                assert_eq!(commitment.commitment.count as usize, asked.len().max(1));
                 said(&signed(std::slice::from_ref(&accepted.quote)), 1000);
                 assert!(accepted.time_limit >= 1 && accepted.node_count >= 1);
                 assert!(
@@ -196,8 +204,11 @@ pub fn slurm_submission(input: &[u8]) {
                         .iter()
                         .all(|node| names.contains(&node.as_str()))
                 );
-                let budget = sold.sold.request.terms.budget;
-                assert!(sold.sold.price <= budget * 1.000_001, "{accepted:?}");
+                let budget = commitment.commitment.request.terms.budget;
+                assert!(
+                    commitment.commitment.price <= budget * 1.000_001,
+                    "{accepted:?}"
+                );
             }
             Answer::Refuse(not) => said(&not.text(&submission), 2100),
             Answer::Answered(line) => said(&line, 8000),

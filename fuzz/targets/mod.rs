@@ -2,15 +2,15 @@
 //!
 //! One function per border. It may return when the input is refused, in words that [`refused`] would let a user see; it panics
 //! when an input is taken that does not mean the same once it is written down again, that leaves a value out of its range, that
-//! sells more than there is, or that costs more than [`MOST_SECONDS`]. `fuzz/run` drives them with AFL++; `tests/fuzz.rs`
+//! commits more than there is, or that costs more than [`MOST_SECONDS`]. `fuzz/run` drives them with AFL++; `tests/fuzz.rs`
 //! replays `fuzz/corpus`, in every `make test`.
 
 mod admission;
+mod commitment;
 mod files;
 mod money;
 mod people;
 mod select;
-mod sold;
 
 use serde_json::Value;
 use std::fmt::Display;
@@ -20,13 +20,13 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All borders, the most exposed first.
 pub const TARGETS: &[Target] = &[
-    ("commitment", sold::commitment),
+    ("commitment", commitment::commitment),
     ("accounts-request", money::accounts_request),
     ("pbs-events", admission::pbs_events),
     ("slurm-submission", admission::slurm_submission),
     ("terms", people::terms_list),
     ("web-form", people::web_form),
-    ("registry-entry", sold::registry_entry),
+    ("registry-entry", commitment::registry_entry),
     ("configuration", files::configuration),
     ("pbs-select", select::pbs_select),
     ("swf", files::swf_log),

@@ -133,6 +133,6 @@ fn any_event_of_a_hook_is_answered_or_an_error() {
     }
     assert!(
         accepted > 10,
-        "{accepted} jobs were sold something: too few for this to say much"
+        "{accepted} jobs have a commitment: too few for this to say much"
     );
 }

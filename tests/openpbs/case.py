@@ -102,7 +102,7 @@ class SiteCase(unittest.TestCase):
 
     # ---- submitting
 
-    def sell(self, estimate, deadline, *more, budget=1000, **options):
+    def accept(self, estimate, deadline, *more, budget=1000, **options):
         """Submit a job that must be accepted."""
         return self.pbs.submit("-l", f"estimate={estimate},deadline={deadline},budget={budget}", *more, **options)
 
@@ -122,16 +122,16 @@ class SiteCase(unittest.TestCase):
         return self.pbs.wait_started(job)
 
     def terms(self, job):
-        """{key: value} of what was sold."""
+        """{key: value} of what is committed."""
         return dict(pair.split("=", 1) for pair in self.pbs.qstat(job)["Resource_List.libra_terms"].split(":"))
 
     def share(self, job):
-        """The share of each slot that was sold, at the first place."""
+        """The share of each slot that was committed, at the first place."""
         return float(self.terms(job)["at"].split("+")[0].split("*")[2])
 
     def due(self, job, used=0.0):
         """The share that a job needs to be in time if it has used so many processor seconds by now: one that started late, or did not get on
-        because the machine was busy, needs more than it was sold, and is given it."""
+        because the machine was busy, needs more than was committed to it, and is given it."""
         terms = self.terms(job)
         left = float(terms["deadline"]) - (time.time() - float(terms["submitted"]))
         return (MARGIN * float(terms["estimate"]) - used) / left if left > 0 else 1

@@ -66,7 +66,7 @@ class Accounts(SiteCase):
 
     def test_from_the_deposit_to_the_statement(self):
         """Held when it is accepted, charged when it has met its deadline."""
-        job = self.sell(2, 30, budget=50, script=busy(0.5))
+        job = self.accept(2, 30, budget=50, script=busy(0.5))
         price = self.price(job)
         self.assertEqual(self.terms(job)["payer"], f"user/{self.user}")
         balance = self.balance()
@@ -85,7 +85,7 @@ class Accounts(SiteCase):
         quote = json.loads(said[said.index("{"):].splitlines()[0])
         self.assertEqual(self.balance()["held"], 0)
         self.assertIn("funds", self.refused(self.ask(2, 30, "-l", "libra_quote=ask", budget=500), "libra-quote: "))
-        job = self.sell(2, 30, "-l", f"libra_quote={quote['kept'][0]}", budget=50, script=busy(0.5))
+        job = self.accept(2, 30, "-l", f"libra_quote={quote['kept'][0]}", budget=50, script=busy(0.5))
         self.about(self.balance()["held"], quote["price"])
         self.met(job)
         self.held(0)
@@ -96,7 +96,7 @@ class Accounts(SiteCase):
         text = self.refused(self.ask(10, 20, budget=101), "libra: refused (funds): the budget is 101 credits and the account has 100 available")
         offer = re.search(r"accepted now would be: budget=(\S+)", text)[1]
         self.assertEqual(offer, "100")
-        job = self.sell(10, 20, budget=offer)
+        job = self.accept(10, 20, budget=offer)
         self.held(self.price(job))
         # What is held is not there for the next one.
         self.refused(self.ask(10, 30, budget=100), "has 89.5 available")
@@ -110,13 +110,13 @@ class Accounts(SiteCase):
         other = self.pbs.users[1]
         self.account("create", "project:chem", "--member", other)
         self.account("deposit", "project:chem", "30")
-        job = self.sell(10, 20, "-A", "chem", budget=20, user=other)
+        job = self.accept(10, 20, "-A", "chem", budget=20, user=other)
         self.about(self.balance("project:chem")["held"], self.price(job))
         self.refused(self.ask(10, 20, "-P", "chem", budget=5), f"{self.user} is no member of project:chem")
 
     def test_cancelled(self):
         """While it ran: the part of the estimate that it has used."""
-        job = self.sell(10, 20, budget=50, script=busy(100))
+        job = self.accept(10, 20, budget=50, script=busy(100))
         self.running(job)
         time.sleep(2)
         self.pbs.qdel(job)
@@ -127,7 +127,7 @@ class Accounts(SiteCase):
 
     def test_an_array(self):
         """Each subjob is paid for when it ends."""
-        job = self.sell(1, 30, "-J", "1-4", budget=100, script=busy(1))
+        job = self.accept(1, 30, "-J", "1-4", budget=100, script=busy(1))
         each = self.price(job)
         self.about(self.balance()["held"], 4 * each)
         self.held(0, 90)
@@ -138,7 +138,7 @@ class Accounts(SiteCase):
         """PBS starts it later than it could wait: the delay is not its own. What is paid out is at most its price."""
         self.pbs.qmgr("set server scheduling = false")
         try:
-            job = self.sell(3, 6, "-l", "deadline_type=soft,penalty_rate=20,walltime=60", budget=50, script=busy(1))
+            job = self.accept(3, 6, "-l", "deadline_type=soft,penalty_rate=20,walltime=60", budget=50, script=busy(1))
             price = self.price(job)
             time.sleep(8)
         finally:
@@ -150,7 +150,7 @@ class Accounts(SiteCase):
 
     def test_who_sleeps_beyond_the_deadline_pays(self):
         """It had its share all the time."""
-        job = self.sell(3, 6, "-l", "deadline_type=soft,penalty_rate=1000000,walltime=60", budget=50, script="sleep 7.5\n")
+        job = self.accept(3, 6, "-l", "deadline_type=soft,penalty_rate=1000000,walltime=60", budget=50, script="sleep 7.5\n")
         price = self.price(job)
         self.pbs.wait_state(job, "F", 120)
         self.pbs.wait("settled", lambda: re.search(rf"job {re.escape(job)} missed.*user:{self.user} is charged \S+ \(late by its own overrun\)", self.pbs.log()))
@@ -158,7 +158,7 @@ class Accounts(SiteCase):
         self.about(self.balance()["available"], 100 - price)
 
     def test_a_late_job_that_used_more_than_it_said(self):
-        job = self.sell(2, 6, "-l", "deadline_type=soft,penalty_rate=20", budget=50, script=busy(9))
+        job = self.accept(2, 6, "-l", "deadline_type=soft,penalty_rate=20", budget=50, script=busy(9))
         self.pbs.wait_state(job, "F", 120)
         self.pbs.wait("settled", lambda: re.search(rf"job {re.escape(job)} .*user:{self.user} is charged \S+ \(late by its own overrun\)", self.pbs.log()))
         self.held(0)
@@ -166,7 +166,7 @@ class Accounts(SiteCase):
 
     def test_pbs_server_killed(self):
         """Holds are there again, no charge is lost or doubled."""
-        jobs = [self.sell(3, 40, budget=10, script=busy(3)), self.sell(20, 300, budget=50)]
+        jobs = [self.accept(3, 40, budget=10, script=busy(3)), self.accept(20, 300, budget=50)]
         prices = [self.price(job) for job in jobs]
         for job in jobs:
             self.running(job)

@@ -138,11 +138,11 @@ class HostsKilled(OneSite):
         pbs = self.pbs
         pbs.wait_state(job, "F", 150)
         met, after = pbs.wait("the verdict", lambda: verdict(pbs, job))
-        sold = dict(pair.split("=", 1) for pair in pbs.qstat(job)["Resource_List.libra_terms"].split(":"))
-        took = float(file.read_text().split()[-1]) - float(sold["submitted"])
+        commitment = dict(pair.split("=", 1) for pair in pbs.qstat(job)["Resource_List.libra_terms"].split(":"))
+        took = float(file.read_text().split()[-1]) - float(commitment["submitted"])
         self.assertGreater(after, took - 0.2)
         self.assertLess(after, took + late)
-        self.assertEqual(met, after <= float(sold["deadline"]))
+        self.assertEqual(met, after <= float(commitment["deadline"]))
         return met
 
     def test_mom_takes_over(self):

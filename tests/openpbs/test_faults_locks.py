@@ -55,7 +55,7 @@ class Submissions(SiteCase):
             self.assertLess(time.monotonic() - began, LIMIT, "all of them")
         return answers
 
-    def sold(self, job):
+    def commitment(self, job):
         return self.pbs.qstat(job).get("Resource_List.libra_terms")
 
     def expect(self, rule, answers, *said):
@@ -65,13 +65,13 @@ class Submissions(SiteCase):
                 self.refused(answer, "libra: refused (fault): accounting unavailable", *said)
             else:
                 self.assertEqual(answer.rc, 0, answer.err)
-                self.assertIsNone(self.sold(answer.out), "nobody pays, so nothing is promised")
+                self.assertIsNone(self.commitment(answer.out), "nobody pays, so nothing is promised")
 
     def expect_as_usual(self):
         """Soon after the lock is free."""
         def accepted():
             answer = self.ask(1, 1000, budget=5, script="true\n")
-            return answer.rc == 0 and self.sold(answer.out)
+            return answer.rc == 0 and self.commitment(answer.out)
         self.pbs.wait("accepted again", accepted)
 
     def test_a_change_of_the_live_state(self):
@@ -114,7 +114,7 @@ class Submissions(SiteCase):
             with self.subTest(f"{kind} {path.name}"), holders.stopped(kind, path):
                 for answer in self.submitted():
                     self.assertEqual(answer.rc, 0, answer.err)
-                    self.assertIsNotNone(self.sold(answer.out))
+                    self.assertIsNotNone(self.commitment(answer.out))
         self.expect_as_usual()
         self.pbs.wait("all of it is written down", lambda: "ok" in self.account("check"))
 

@@ -92,8 +92,8 @@ class Restarts(OneSite):
         # With many at a time PBS itself loses some on the way, whatever its hooks are; what it has is what counts.
         self.assertEqual([job.err for job in asked if "libra" in job.err], [])
         self.assertGreater(sum(job.rc == 0 for job in asked), 500)
-        sold = [has["Resource_List.libra_terms"] for has in pbs.jobs().values() if has["job_state"] == "Q"]
-        free = {host: 1 - 0.001 * sum(f"at={host}*" in line for line in sold) for host in pbs.host_names}
+        commitment = [has["Resource_List.libra_terms"] for has in pbs.jobs().values() if has["job_state"] == "Q"]
+        free = {host: 1 - 0.001 * sum(f"at={host}*" in line for line in commitment) for host in pbs.host_names}
         self.assertGreater((pbs.home / "server_priv/libra/records.json").stat().st_size, 1000)
         time.sleep(3)
         self.assertEqual([line for line in libra_log(pbs) if "gone without an end" in line], [])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Users who say themselves what was sold to their jobs: PBS lets none of them; and what an administrator says takes nothing from others.
+"""Users who say themselves what is committed to their jobs: PBS lets none of them; and what an administrator says takes nothing from others.
 
 Run as root: `python3 tests/openpbs/test_forged.py`.
 """
@@ -41,7 +41,7 @@ class Forged(SiteCase):
                 f"scatter=0:count=1:at={self.host}*1*{share}")
 
     def victim(self):
-        victim = self.sell(500, 1000, user=self.owner)
+        victim = self.accept(500, 1000, user=self.owner)
         self.running(victim)
         return victim
 
@@ -60,15 +60,15 @@ class Forged(SiteCase):
         pbs, victim = self.pbs, self.victim()
         replayed = pbs.qstat(victim)["Resource_List.libra_terms"]
         terms = ["estimate=1", "deadline=100", "budget=9"]
-        for sold in (self.line(), self.line(1, 65536), replayed, "v=1", ""):
+        for commitment in (self.line(), self.line(1, 65536), replayed, "v=1", ""):
             for more in ([], terms):
-                with self.subTest(f"{sold[:20]} {more}"):
-                    entries = [*more, f"libra_terms={sold}"]
+                with self.subTest(f"{commitment[:20]} {more}"):
+                    entries = [*more, f"libra_terms={commitment}"]
                     for asked in (pbs.qsub(*[word for entry in entries for word in ("-l", entry)], user=self.attacker),
                                   pbs.qsub(user=self.attacker, script="".join(f"#PBS -l {entry}\n" for entry in entries) + "sleep 1000\n"),
                                   pbs.run(self.ifl, "submit", self.script, *entries, user=self.attacker)):
                         # An empty one may be taken for none.
-                        if sold or asked.rc != 0:
+                        if commitment or asked.rc != 0:
                             self.assertNotEqual(asked.rc, 0, asked.out)
                         else:
                             self.assertNotIn("v=1", pbs.qstat(asked.out.strip()).get("Resource_List.libra_terms", "") if not more else "")
@@ -99,12 +99,12 @@ class Forged(SiteCase):
         hooks = ("libra_modifyjob", "libra_runjob")
         pbs.qmgr(*(f"set hook {hook} enabled = false" for hook in hooks))
         try:
-            for sold, reason, share in ((self.line(1, 65536), "capacity", None), ("forged", "unrecorded", None), (self.line(), "capacity", 0.475), (replayed, "capacity", 0.475)):
-                with self.subTest(sold):
+            for commitment, reason, share in ((self.line(1, 65536), "capacity", None), ("forged", "unrecorded", None), (self.line(), "capacity", 0.475), (replayed, "capacity", 0.475)):
+                with self.subTest(commitment):
                     before = self.rejected().get(reason, 0)
                     pbs.qmgr("set server scheduling = false")
                     job = pbs.submit("-l", "ncpus=0", user=self.attacker)
-                    changed = pbs.run("qalter", "-l", f"libra_terms={sold}", job)
+                    changed = pbs.run("qalter", "-l", f"libra_terms={commitment}", job)
                     self.assertEqual(changed.rc, 0, changed.err)
                     pbs.cycle()
                     self.running(job)

@@ -80,10 +80,10 @@ class Metrics(case.SiteCase):
         self.assertEqual(self.gauge("libra_nodes"), {"yes": 2, "no": 0})
         self.assertEqual(self.gauge("libra_node_processors"), {n1: 1, n2: 1})
         # Accepted: one that will be late, one that will be in time, one that will be deleted, and three of an array.
-        late = self.sell(1, 5, "-l", "walltime=60", "-l", f"select=1:host={n1}", script="sleep 15\n")
-        kept = self.sell(1, 60, "-l", f"select=1:host={n1}", script="true\n")
-        deleted = self.sell(10, 1000, "-l", f"select=1:host={n2}")
-        array = self.sell(1, 600, "-J", "1-3", "-l", f"select=1:host={n2}", script="true\n")
+        late = self.accept(1, 5, "-l", "walltime=60", "-l", f"select=1:host={n1}", script="sleep 15\n")
+        kept = self.accept(1, 60, "-l", f"select=1:host={n1}", script="true\n")
+        deleted = self.accept(10, 1000, "-l", f"select=1:host={n2}")
+        array = self.accept(1, 600, "-J", "1-3", "-l", f"select=1:host={n2}", script="true\n")
         self.refused(self.ask(10, 20, budget=9), "refused (budget)")
         self.refused(self.ask(10, 20, budget=8), "refused (budget)")
         self.refused(self.ask(30, 20), "refused (deadline)")
@@ -116,9 +116,9 @@ class Metrics(case.SiteCase):
         self.written()
         before = self.files.counts()
         pbs.qmgr("set server scheduling = false")
-        waiting = [self.sell(90, 100, "-l", f"select=1:host={host}") for host in pbs.host_names]
+        waiting = [self.accept(90, 100, "-l", f"select=1:host={host}") for host in pbs.host_names]
         pbs.qdel(*waiting)
-        job = self.sell(90, 100)
+        job = self.accept(90, 100)
         pbs.qmgr("set server scheduling = true")
         self.running(job)
         pbs.qdel(job)
@@ -154,7 +154,7 @@ class Metrics(case.SiteCase):
         self.addCleanup(lambda: away.exists() and away.rename(pbs.metrics))
         for _ in range(3):
             time.sleep(1.1)
-            self.met(self.sell(1, 60, script="true\n"))
+            self.met(self.accept(1, 60, script="true\n"))
         self.assertEqual(len(lines()), said + 1, lines())
         self.assertIn("No such file or directory", lines()[-1])
         away.rename(pbs.metrics)

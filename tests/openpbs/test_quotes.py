@@ -57,7 +57,7 @@ class Quotes(SiteCase):
         self.assertEqual(self.raw(60, 50, "ask")["category"], "deadline")
         self.assertEqual(self.jobs(), {})
         # A submission at this moment gets the same.
-        record = self.pbs.qstat(self.sell(60, 100))
+        record = self.pbs.qstat(self.accept(60, 100))
         self.assertEqual(record["Resource_List.libra_info"], found["text"])
         self.assertNotIn("Resource_List.libra_quote", record)
 
@@ -98,8 +98,8 @@ class Quotes(SiteCase):
         self.assertEqual(code, 0)
         number = found["quote"]
         self.assertTrue(280 < found["held_until"] - time.time() <= 300)
-        # Whatever is sold meanwhile, its place stays: a whole node is left for others, and no more.
-        self.sell(95, 100)
+        # Whatever is committed meanwhile, its place stays: a whole node is left for others, and no more.
+        self.accept(95, 100)
         self.refused(self.ask(60, 100), "refused (share)")
         qsub = lambda *args, **options: pbs.qsub("qsub", *args, program=self.front / "libra", **options)  # noqa: E731
         with_it = ("-W", f"quote={number}", "-W", "deadline=100,budget=99,estimate=60", "-l", "select=1:ncpus=1")
@@ -129,7 +129,7 @@ class Quotes(SiteCase):
         time.sleep(2.1)
         self.refused(self.pbs.qsub("-l", f"deadline=100,budget=99,estimate=60,libra_quote={first}"), "expired")
         for _ in range(2):
-            self.sell(60, 100)
+            self.accept(60, 100)
 
 
 if __name__ == "__main__":

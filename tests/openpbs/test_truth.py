@@ -52,13 +52,13 @@ class Waiting(Site):
 
     def test_qhold_gives_the_share_back_and_asks_anew(self):
         self.idle()
-        held = self.sell(50, 100)
+        held = self.accept(50, 100)
         self.refused(self.ask(90, 100), "refused (share)")
         self.assertEqual(self.pbs.run("qhold", held).rc, 0)
         # Nobody is refused for the sake of a job that is held.
-        other = self.sell(90, 100)
+        other = self.accept(90, 100)
         self.pbs.qdel(other)
-        other = self.sell(45, 100)
+        other = self.accept(45, 100)
         self.pbs.wait("it says so itself", lambda: self.pbs.qstat(held).get("Resource_List.libra_info") == HELD)
         self.go()
         self.running(other)
@@ -78,7 +78,7 @@ class Waiting(Site):
     def test_qhold_of_a_job_that_runs(self):
         """It goes on with its share; PBS alters nothing of it, so nobody tries to."""
         pbs = self.pbs
-        job = self.sell(50, 100)
+        job = self.accept(50, 100)
         self.running(job)
         self.assertEqual(pbs.run("qhold", job).rc, 0)
         pbs.qmgr("set hook libra_periodic enabled = false", "set hook libra_periodic freq = 1", "set hook libra_periodic enabled = true")
@@ -109,23 +109,23 @@ class Waiting(Site):
     def test_a_later_start(self):
         """qalter -a."""
         self.idle()
-        job = self.sell(50, 600)
+        job = self.accept(50, 600)
         later = time.strftime("%Y%m%d%H%M.%S", time.localtime(time.time() + 3600))
         self.assertEqual(self.pbs.run("qalter", "-a", later, job).rc, 0)
         self.pbs.wait_state(job, "W")
-        self.sell(570, 600)
+        self.accept(570, 600)
         self.said(rf"job {re.escape(job)} is held")
 
     def test_a_restart_forgets_no_hold(self):
         """What was held is asked for anew, also where the server has begun anew in between."""
         self.idle()
-        held = self.sell(300, 600)
+        held = self.accept(300, 600)
         self.assertEqual(self.pbs.run("qhold", held).rc, 0)
-        time.sleep(31)  # what it is told by: a job that becomes eligible to run so long after it was sold something
+        time.sleep(31)  # what it is told by: a job that becomes eligible to run so long after its commitment
         self.assertEqual(self.pbs.run("qrls", held).rc, 0)
         self.restart()
-        # Together with what the other was sold it would be too much.
-        other = self.sell(560, 600)
+        # Together with what is committed to the other it would be too much.
+        other = self.accept(560, 600)
         self.go()
         self.running(other)
         self.comment(held, "libra_share")
@@ -137,15 +137,15 @@ class Waiting(Site):
         """Held while it runs and taken back into its queue, it keeps the time from which it could run first: nothing in PBS's record says of it that it
         was held, once it is released."""
         pbs = self.pbs
-        job = self.sell(300, 600)
+        job = self.accept(300, 600)
         self.running(job)
         self.assertEqual(pbs.run("qhold", job).rc, 0)
         self.assertEqual(pbs.run("qrerun", job).rc, 0)
         pbs.wait_state(job, "H")
         self.idle()
-        other = self.sell(500, 600)  # with which its hold is noticed
+        other = self.accept(500, 600)  # with which its hold is noticed
         self.restart()
-        pbs.qdel(self.sell(1, 100))  # with which the server reads its records
+        pbs.qdel(self.accept(1, 100))  # with which the server reads its records
         self.assertEqual(pbs.run("qrls", job).rc, 0)
         self.go()
         self.running(other)
@@ -157,9 +157,9 @@ class Waiting(Site):
     def test_a_job_that_was_held_past_its_deadline(self):
         """It can never be accepted again: it is held, and not tried in every cycle."""
         self.idle()
-        held = self.sell(5, 10)
+        held = self.accept(5, 10)
         self.assertEqual(self.pbs.run("qhold", held).rc, 0)
-        self.pbs.qdel(self.sell(90, 100))  # with which its hold is noticed
+        self.pbs.qdel(self.accept(90, 100))  # with which its hold is noticed
         time.sleep(11)
         self.go()
         self.assertEqual(self.pbs.run("qrls", held).rc, 0)
@@ -170,9 +170,9 @@ class Waiting(Site):
     def test_a_waiting_job_past_its_deadline(self):
         """It holds nothing any more; it runs when there is room, and has missed its deadline."""
         self.idle()
-        late = self.sell(2, 6, "-l", "walltime=60", script=busy(1))
+        late = self.accept(2, 6, "-l", "walltime=60", script=busy(1))
         time.sleep(7)
-        other = self.sell(57, 60)
+        other = self.accept(57, 60)
         self.go()
         self.running(other)
         self.comment(late, "libra_share")
@@ -181,10 +181,10 @@ class Waiting(Site):
 
     def test_a_held_array(self):
         self.idle()
-        array = self.sell(200, 1000, "-J", "1-4")
+        array = self.accept(200, 1000, "-J", "1-4")
         self.refused(self.ask(900, 1000), "refused (share)")
         self.assertEqual(self.pbs.run("qhold", array).rc, 0)
-        other = self.sell(150, 1000)
+        other = self.accept(150, 1000)
         self.assertEqual(self.pbs.run("qrls", array).rc, 0)
         self.go()
         for index in (1, 2, 3, 4):
@@ -195,10 +195,10 @@ class Waiting(Site):
     def test_a_released_array_for_which_there_is_no_room(self):
         """What has no share runs without a promise: PBS's scheduler would try a subjob that is not let run without an end, and start nothing else."""
         self.idle()
-        array = self.sell(30, 100, "-J", "1-2")
+        array = self.accept(30, 100, "-J", "1-2")
         self.assertEqual(self.pbs.run("qhold", array).rc, 0)
-        self.pbs.qdel(self.sell(90, 100))  # with which its hold is noticed
-        other = self.sell(33, 100)
+        self.pbs.qdel(self.accept(90, 100))  # with which its hold is noticed
+        other = self.accept(33, 100)
         time.sleep(15)
         self.assertEqual(self.pbs.run("qrls", array).rc, 0)
         self.go()
@@ -211,7 +211,7 @@ class Waiting(Site):
     def test_how_its_script_ended(self):
         """Its host knows, and shows it as it shows a job of its own."""
         for script, exit_code, signal in (("exit 0\n", 0, None), ("exit 3\n", 3, None), ("kill -9 $$\n", 137, None)):
-            job = self.sell(5, 100, script=script)
+            job = self.accept(5, 100, script=script)
             self.pbs.wait_state(job, "F")
             file = self.pbs.own / self.pbs.host_names[0] / f"ended/{job}.json"
             self.pbs.wait("it is written down", file.exists)
@@ -220,7 +220,7 @@ class Waiting(Site):
 
     def test_deleted_by_force(self):
         """It has met nothing."""
-        job = self.sell(50, 100)
+        job = self.accept(50, 100)
         self.running(job)
         self.pbs.qdel("-Wforce", job)
         self.said(rf"job {re.escape(job)} was deleted by force")
@@ -229,7 +229,7 @@ class Waiting(Site):
     def test_an_end_that_the_host_did_not_see(self):
         """Its registry is gone: the last that was measured is no end."""
         host = self.pbs.host_names[0]
-        job = self.sell(3, 25, "-l", "walltime=200", script=busy(3) + "sleep 27\n")
+        job = self.accept(3, 25, "-l", "walltime=200", script=busy(3) + "sleep 27\n")
         self.running(job)
         self.pbs.wait("measured", lambda: self.pbs.qstat(job).get("resources_used.libra_progress"))
         shutil.rmtree(self.pbs.own / host)
@@ -269,7 +269,7 @@ class Waiting(Site):
             # The host's as well, where each event is a process of its own.
             host = pbs.host_names[0]
             (pbs.own / f"{host}.toml").unlink()
-            job = self.sell(1, 30, script=busy(1))
+            job = self.accept(1, 30, script=busy(1))
             pbs.wait_state(job, "F", 240)
             self.assertIn(f"{host}.toml is gone", pbs.log(host))
         finally:
@@ -282,7 +282,7 @@ class Money(MoneySite):
 
     def test_held_and_released(self):
         self.pbs.qmgr("set server scheduling = false")
-        job = self.sell(10, 1000, budget=50)
+        job = self.accept(10, 1000, budget=50)
         price = self.price(job)
         self.held(price)
         self.assertEqual(self.pbs.run("qhold", job).rc, 0)
@@ -298,10 +298,10 @@ class Money(MoneySite):
     def test_held_and_spent(self):
         """Its money went elsewhere meanwhile."""
         self.pbs.qmgr("set server scheduling = false")
-        job = self.sell(60, 1000, budget=100)
+        job = self.accept(60, 1000, budget=100)
         self.assertEqual(self.pbs.run("qhold", job).rc, 0)
         self.held(0, 60)
-        other = self.sell(60, 900, budget=80)
+        other = self.accept(60, 900, budget=80)
         self.assertEqual(self.pbs.run("qrls", job).rc, 0)
         self.pbs.qmgr("set server scheduling = true")
         self.running(other)
@@ -313,7 +313,7 @@ class Money(MoneySite):
         self.account("check")
 
     def test_deleted_by_force_is_charged_for_what_it_had(self):
-        job = self.sell(50, 100, budget=100)
+        job = self.accept(50, 100, budget=100)
         self.running(job)
         self.pbs.qdel("-Wforce", job)
         self.held(0)

@@ -24,7 +24,7 @@ class Submitting(SiteCase):
         return estimate + estimate / deadline
 
     def test_accepted_with_price_and_node(self):
-        job = self.sell(10, 20, budget=15)
+        job = self.accept(10, 20, budget=15)
         record = self.running(job)
         # It began before, so it was due no more than it would be now.
         most = self.due(job)
@@ -36,7 +36,7 @@ class Submitting(SiteCase):
         self.assertEqual(self.pbs.node_of(job), [host])
         self.assertAlmostEqual(self.pbs.committed()[host], 0.525)
         # The same with select, where every chunk says what it takes.
-        chunks = self.sell(10, 20, "-l", "select=1:ncpus=1", budget="10.5")
+        chunks = self.accept(10, 20, "-l", "select=1:ncpus=1", budget="10.5")
         self.assertIn("libra_share=0.525", self.running(chunks)["Resource_List.select"])
         self.assertIn(":vnode=n", self.pbs.qstat(chunks)["Resource_List.select"])
         # The kernel holds it: 52.5 ms of each 100 ms (and the registry's minimum for a job just begun is no less).
@@ -44,7 +44,7 @@ class Submitting(SiteCase):
         self.assertGreaterEqual(quota, 0.525)
         self.assertLess(quota, max(0.6, most + 0.01, self.due(job) + 0.01))
 
-    def test_nobody_else_writes_what_was_sold(self):
+    def test_nobody_else_writes_a_commitment(self):
         forged = self.pbs.qsub("-l", "libra_terms=v=1", "-l", "estimate=1,deadline=9,budget=9")
         self.refused(forged, "libra_terms is written by Libra")
         forged = self.pbs.qsub("-l", "select=1:libra_share=0.1", "-l", "estimate=1,deadline=9,budget=9")
@@ -71,8 +71,8 @@ class Submitting(SiteCase):
         self.take(self.offer(text), 30, 20, 1000)
 
     def test_refused_for_other_peoples_shares(self):
-        """All three hosts are sold to 70 %; what the refusal offers is what is left."""
-        first = [self.sell(200, 300) for _ in self.pbs.host_names]
+        """All three hosts are committed to 70 %; what the refusal offers is what is left."""
+        first = [self.accept(200, 300) for _ in self.pbs.host_names]
         for job in first:  # until they run, they need more with every second, and what is offered is soon too much
             self.running(job)
         shares = [self.share(job) for job in first]
@@ -108,7 +108,7 @@ class Submitting(SiteCase):
             chosen = []
             # Shares of 0.6, 0.4, 0.25, 0.08: 0.6 fits n1 and n3, n3 is tighter; 0.4 fits n1 and n2, n2 is tighter; 0.25 then only n1; 0.08 leaves 0.02 on n2 (and n3) and more on n1.
             for share in (0.6, 0.4, 0.25, 0.08):
-                job = self.sell(round(share * 1000 / MARGIN, 3), 1000, budget=5000)
+                job = self.accept(round(share * 1000 / MARGIN, 3), 1000, budget=5000)
                 chosen.append(self.running(job) and pbs.node_of(job)[0])
             self.assertEqual(chosen[:3], [n3, n2, n1])
             self.assertIn(chosen[3], (n2, n3))
@@ -119,23 +119,23 @@ class Submitting(SiteCase):
     def test_an_urgent_job_is_refused_rather_than_an_accepted_one_made_late(self):
         host = self.pbs.host_names[1]
         there = ("-l", f"select=1:ncpus=1:host={host}")
-        first = self.sell(60, 100, *there)
+        first = self.accept(60, 100, *there)
         self.running(first)
         before = self.terms(first)
         # It alone would need the whole processor, and would pay for it.
         self.refused(self.ask(10, 10.6, *there, budget=1e6), "libra: refused (share)", host)
         self.assertEqual(self.terms(first), before)
         self.assertEqual(self.pbs.qstat(first)["job_state"], "R")
-        self.running(self.sell(10, 10.6))  # elsewhere
+        self.running(self.accept(10, 10.6))  # elsewhere
 
     def test_qalter(self):
         pbs, user = self.pbs, self.pbs.users[0]
         pbs.qmgr("set server scheduling = false")
-        job = self.sell(10, 20)
+        job = self.accept(10, 20)
         for change in ("deadline=200", "budget=1", "select=1:ncpus=2", "walltime=99", "estimate="):
             answer = pbs.run("qalter", "-l", change, job, user=user)
             self.assertEqual(answer.rc, REFUSED, answer)
-            self.assertIn("belongs to what was sold to this job", answer.err)
+            self.assertIn("belongs to the commitment to this job", answer.err)
         self.assertNotEqual(pbs.run("qalter", "-l", "libra_terms=v=1", job, user=user).rc, 0)
         self.assertEqual(pbs.run("qalter", "-N", "other-name", job, user=user).rc, 0)
         record = pbs.qstat(job)
@@ -150,7 +150,7 @@ class Submitting(SiteCase):
         pbs.qmgr("create queue other queue_type=execution,enabled=true,started=true", "set server scheduling = false")
         host = pbs.host_names[0]
         there = ("-l", f"select=1:ncpus=1:host={host}")
-        job = self.sell(60, 100, *there)
+        job = self.accept(60, 100, *there)
         self.assertEqual(pbs.run("qmove", "other", job, user=pbs.users[0]).rc, 0)
         self.assertEqual(pbs.qstat(job)["queue"], "other")
         self.refused(self.ask(60, 100, *there), "refused (share)")
@@ -160,30 +160,30 @@ class Submitting(SiteCase):
         self.running(job)
         self.assertAlmostEqual(pbs.committed()[host], 0.63)
 
-    def test_qdel_sells_the_share_again(self):
+    def test_qdel_frees_the_share_again(self):
         pbs, user = self.pbs, self.pbs.users[0]
         there = ("-l", f"select=1:ncpus=1:host={pbs.host_names[2]}")
         # Running.
-        first = self.sell(60, 70, *there)
+        first = self.accept(60, 70, *there)
         self.running(first)
         self.refused(self.ask(60, 70, *there), "refused (share)")
         self.assertEqual(pbs.qdel(first, user=user).rc, 0)
         pbs.wait_state(first, "F")
         # The next moment; and waiting.
         pbs.qmgr("set server scheduling = false")
-        second = self.sell(60, 70, *there)
+        second = self.accept(60, 70, *there)
         self.refused(self.ask(60, 70, *there), "refused (share)")
         self.assertEqual(pbs.qdel(second, user=user).rc, 0)
-        third = self.sell(60, 70, *there)
+        third = self.accept(60, 70, *there)
         pbs.qmgr("set server scheduling = true")
         self.running(third)
 
     def test_history_and_route_queue(self):
-        """A routing queue in front, and a job in the history that says what it was sold."""
+        """A routing queue in front, and a job in the history that says what was committed to it."""
         pbs = self.pbs
         pbs.qmgr("create queue behind queue_type=execution,enabled=true,started=true",
                  "create queue front queue_type=route,enabled=true,started=true,route_destinations=behind")
-        job = self.sell(10, 20, "-q", "front", budget=15, script="true\n")
+        job = self.accept(10, 20, "-q", "front", budget=15, script="true\n")
         record = pbs.wait_state(job, "F")
         self.assertEqual((record["queue"], record["Exit_status"], record["Resource_List.libra_price"]), ("behind", "0", "10.5"))
         self.assertIn("accepted", record["Resource_List.libra_info"])
@@ -215,27 +215,27 @@ class Submitting(SiteCase):
     def test_qrun_elsewhere(self):
         pbs = self.pbs
         pbs.qmgr("set server scheduling = false")
-        job = self.sell(10, 20)
+        job = self.accept(10, 20)
         here, elsewhere = pbs.host_names[:2]
         answer = pbs.run("qrun", "-H", elsewhere, job)
         self.assertNotEqual(answer.rc, 0)
-        self.assertIn(f"its share was sold on {here}, not on {elsewhere}", answer.err)
+        self.assertIn(f"its share was committed on {here}, not on {elsewhere}", answer.err)
         self.assertEqual(pbs.qstat(job)["job_state"], "Q")
         self.assertEqual(pbs.run("qrun", "-H", here, job).rc, 0)
         self.running(job)
 
     def test_memory(self):
-        """A node's memory is sold as well."""
+        """A node's memory is committed as well."""
         pbs = self.pbs
         host = pbs.host_names[0]
         there = f"select=1:ncpus=1:host={host}"
         try:
             pbs.qmgr(f"set node {host} resources_available.mem = 3gb")
-            first = self.sell(1, 100, "-l", f"{there}:mem=2gb")
+            first = self.accept(1, 100, "-l", f"{there}:mem=2gb")
             self.assertIn("mem=2147483648b", self.running(first)["Resource_List.select"])
             self.refused(self.ask(1, 100, "-l", f"{there}:mem=2gb"), "refused (memory)")
             self.refused(self.ask(1, 100, "-l", f"{there}:mem=20tb"), "refused")
-            self.running(self.sell(1, 100, "-l", f"{there}:mem=1gb"))
+            self.running(self.accept(1, 100, "-l", f"{there}:mem=1gb"))
         finally:
             self.clear()
             pbs.qmgr(f"unset node {host} resources_available.mem", check=False)

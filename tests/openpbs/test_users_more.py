@@ -31,7 +31,7 @@ class Arrays(SiteCase):
         """Every subjob is priced, has its share, is held to it, and ends in time."""
         pbs = self.pbs
         enough = pbs.own / "enough"
-        array = self.sell(12, 60, "-J", "1-3", budget=40, script=busy_until(enough))
+        array = self.accept(12, 60, "-J", "1-3", budget=40, script=busy_until(enough))
         record = pbs.qstat(array)
         # 12 + 12 / 60 for each of the three.
         self.assertAlmostEqual(float(record["Resource_List.libra_price"]), 36.6)
@@ -42,7 +42,7 @@ class Arrays(SiteCase):
         host = pbs.host_names[0]
         self.assertEqual(self.places(jobs), [[host]] * 3)
         self.assertAlmostEqual(pbs.committed()[host], 0.63)
-        # What is sold three times over is not there for others.
+        # What is committed three times over is not there for others.
         self.refused(self.ask(45, 100, "-l", f"select=1:host={host}"), "refused (share)")
         for job in jobs:
             pbs.wait(f"{job} works", lambda job=job: self.used(job) > 0.1)
@@ -52,7 +52,7 @@ class Arrays(SiteCase):
             after, due = [self.quota(job, host) for job in jobs], [self.due(job, done) for job, done in zip(jobs, used)]
             if min(rates) > 0.9 * 0.21:
                 break
-        print(f"\n  sold 0.210 each, capped at {before} and then {after}, used {' '.join(f'{rate:.3f}' for rate in rates)}")
+        print(f"\n  committed 0.210 each, capped at {before} and then {after}, used {' '.join(f'{rate:.3f}' for rate in rates)}")
         # A job that started a little late is given a little more at the next round.
         for rate, first, last, most in zip(rates, before, after, due):
             self.assertGreaterEqual(min(first, last), 0.209)
@@ -72,21 +72,21 @@ class Arrays(SiteCase):
         pbs = self.pbs
         text = self.refused(self.ask(60, 100, "-J", "1-4"), "refused", "all 4 jobs of the array together", "or: an array of 3 jobs (costs 181.8)")
         longer = re.search(r"deadline=([0-9.]+)", text)[1]
-        taken = self.subjobs(self.sell(60, longer, "-J", "1-4"), (1, 2, 3, 4))
+        taken = self.subjobs(self.accept(60, longer, "-J", "1-4"), (1, 2, 3, 4))
         for job in taken:
             self.running(job)
         self.assertLessEqual(max(self.pbs.committed().values()), 1)
         self.clear()
-        array = self.sell(60, 100, "-J", "1-3")
+        array = self.accept(60, 100, "-J", "1-3")
         jobs = self.subjobs(array, (1, 2, 3))
         for job in jobs:
             self.running(job)
         self.assertEqual(sorted(self.places(jobs)), [[host] for host in pbs.host_names])
         self.refused(self.ask(60, 100), "refused (share)")
-        # One subjob deleted: its share is sold again.
+        # One subjob deleted: its share is committed again.
         self.assertEqual(pbs.qdel(jobs[1], user=pbs.users[0]).rc, 0)
         pbs.wait("the share of the deleted subjob", lambda: min(pbs.committed().values()) == 0)
-        self.running(self.sell(60, 100))
+        self.running(self.accept(60, 100))
 
 
 class WithoutTerms(SiteCase):
@@ -106,10 +106,10 @@ class WithoutTerms(SiteCase):
             self.running(job)
         said = []
         for attempt in (1, 2, 3):
-            job = self.sell(9, 15, "-l", f"select=1:ncpus=1:host={pbs.host_names[0]}", script=busy(8.6))
+            job = self.accept(9, 15, "-l", f"select=1:ncpus=1:host={pbs.host_names[0]}", script=busy(8.6))
             self.running(job)
             text, in_time = self.ending(job)
-            said.append(f"sold {self.share(job):.3f} beside three jobs without terms; {text}")
+            said.append(f"committed {self.share(job):.3f} beside three jobs without terms; {text}")
             if in_time:
                 break
         print("".join(f"\n  {line}" for line in said))
@@ -124,7 +124,7 @@ class WithoutTerms(SiteCase):
     def test_refuse(self):
         self.rule("refuse")
         self.refused(self.pbs.qsub(), "need a deadline, a budget and an estimate", "qsub -W deadline=")
-        self.running(self.sell(1, 10))
+        self.running(self.accept(1, 10))
 
     def test_other_nodes(self):
         pbs = self.pbs
@@ -138,7 +138,7 @@ class WithoutTerms(SiteCase):
             self.running(first)
             self.assertEqual(pbs.node_of(first), [other])
             self.refused(self.ask(1, 10, "-l", f"select=1:host={other}"), "refused (no-node)")
-            self.assertIn(pbs.node_of(self.runs(self.sell(1, 10)))[0], libras)
+            self.assertIn(pbs.node_of(self.runs(self.accept(1, 10)))[0], libras)
             time.sleep(1)
             self.assertEqual(pbs.qstat(second)["job_state"], "Q", "Libra's nodes are free, and not for it")
         finally:

@@ -41,17 +41,17 @@ class Sharing(OnItsHost):
         """Shares of 0.6 and 0.3, both always busy, are used 2 : 1; both end in time."""
         said, endings = [], []
         for attempt in (1, 2, 3):
-            # 0.63 and 0.315 of the processor, with the margin; what they are sold is in the ratio of 2 : 1. Half a second for starting.
-            jobs = [self.sell(12, deadline, *self.on(1), script=busy(11.5)) for deadline in (20, 40)]
+            # 0.63 and 0.315 of the processor, with the margin; what is committed to them is in the ratio of 2 : 1. Half a second for starting.
+            jobs = [self.accept(12, deadline, *self.on(1), script=busy(11.5)) for deadline in (20, 40)]
             for job in jobs:
                 self.running(job)
                 self.pbs.wait(f"{job} works", lambda job=job: self.used(job) > 0.2)
-            sold, error = [self.share(job) for job in jobs], None
+            commitment, error = [self.share(job) for job in jobs], None
             with contextlib.suppress(Gone):
                 rates = self.rates(jobs, 4)
-                # Shares are taken anew as work gets done; what counts is what was sold.
-                error = (rates[0] / rates[1]) / (sold[0] / sold[1]) - 1
-                said.append(f"sold {sold[0]:.3f} : {sold[1]:.3f}, used {rates[0]:.3f} : {rates[1]:.3f}, off by {100 * error:+.1f} %")
+                # Shares are taken anew as work gets done; what counts is what is committed.
+                error = (rates[0] / rates[1]) / (commitment[0] / commitment[1]) - 1
+                said.append(f"committed {commitment[0]:.3f} : {commitment[1]:.3f}, used {rates[0]:.3f} : {rates[1]:.3f}, off by {100 * error:+.1f} %")
             endings = [self.ending(job) for job in jobs]
             if error is not None and abs(error) <= TOLERANCE and all(in_time for _, in_time in endings):
                 break
@@ -61,12 +61,12 @@ class Sharing(OnItsHost):
         self.assertTrue(all(in_time for _, in_time in endings), endings)
 
     def test_a_job_that_needs_more_than_its_estimate(self):
-        """Estimate 4.5 s, and it works on: at its share, then late with what is free; its neighbour has what it was sold, and ends in time."""
+        """Estimate 4.5 s, and it works on: at its share, then late with what is free; its neighbour has what was committed to it, and ends in time."""
         host = self.pbs.host_names[1]
         for attempt in (1, 2, 3):
             enough = self.pbs.own / f"enough-{attempt}"
-            late = self.sell(4.5, 15, "-l", "walltime=600", *self.on(2), script=busy_until(enough))
-            neighbour = self.sell(9, 15, *self.on(2), script=busy(8.6))
+            late = self.accept(4.5, 15, "-l", "walltime=600", *self.on(2), script=busy_until(enough))
+            neighbour = self.accept(9, 15, *self.on(2), script=busy(8.6))
             self.running(late)
             self.pbs.wait("it works", lambda late=late: self.used(late) > 0.2)
             used, quota = self.used(late), self.quota(late, host)
@@ -78,7 +78,7 @@ class Sharing(OnItsHost):
             self.pbs.wait("its deadline has passed", lambda terms=terms: time.time() > float(terms["submitted"]) + float(terms["deadline"]) + 1)
             enough.touch()
             text, in_time = self.ending(late)
-            print(f"\n  it was sold {self.share(late):.3f}, capped at {quota:.3f} and used {rate:.3f}\n  {text}\n  {beside}")
+            print(f"\n  committed {self.share(late):.3f}, capped at {quota:.3f} and used {rate:.3f}\n  {text}\n  {beside}")
             if neighbour_in_time:
                 break
         self.assertTrue(neighbour_in_time, beside)
@@ -92,9 +92,9 @@ class Ending(OnItsHost):
     """Late jobs, and all that a job has started."""
 
     def test_a_job_past_its_deadline(self):
-        """It goes on with all that is free, its node sells nothing over it, and the log says that it was late."""
+        """It goes on with all that is free, its node commits nothing over it, and the log says that it was late."""
         enough = self.pbs.own / "enough"
-        job = self.sell(2, 4, "-l", "walltime=600", *self.on(3), script=busy_until(enough))
+        job = self.accept(2, 4, "-l", "walltime=600", *self.on(3), script=busy_until(enough))
         self.running(job)
         submitted = float(self.terms(job)["submitted"])
         self.pbs.wait("its deadline has passed", lambda: time.time() > submitted + 5)
@@ -112,7 +112,7 @@ class Ending(OnItsHost):
 
     def test_children_that_leave_the_session(self):
         """They are of the job: they end with it, and no cgroup is left."""
-        job = self.sell(2, 100, *self.on(1), script=SETSID + "sleep 8\n")
+        job = self.accept(2, 100, *self.on(1), script=SETSID + "sleep 8\n")
         self.running(job)
         host = self.pbs.host_names[0]
         # The shell, sleep, python.
@@ -133,7 +133,7 @@ class Ending(OnItsHost):
                   + f"{pbs.exec}/bin/pbs_tmrsh {second} sleep 1017 &\n"
                   + f"setsid {pbs.exec}/bin/pbs_attach -j $PBS_JOBID sleep 1016 &\n"
                   + f"python3 {spinner}\n")
-        job = self.sell(100, 250, "-l", "select=2:ncpus=1", "-l", "place=scatter", script=script)
+        job = self.accept(100, 250, "-l", "select=2:ncpus=1", "-l", "place=scatter", script=script)
         self.running(job)
         nodes = pbs.node_of(job)
         self.assertEqual(nodes, [first, second])
@@ -148,7 +148,7 @@ class Ending(OnItsHost):
         rates = [(self.used(job, host) - used) / took for host, used in zip(nodes, before)]
         quotas = [self.quota(job, host) for host in nodes]
         most = self.due(job, min(before))
-        print(f"\n  sold {self.share(job):.3f} on each of two hosts, used {rates[0]:.3f} and {rates[1]:.3f}; quotas {quotas}")
+        print(f"\n  committed {self.share(job):.3f} on each of two hosts, used {rates[0]:.3f} and {rates[1]:.3f}; quotas {quotas}")
         for rate, quota in zip(rates, quotas):
             self.assertLessEqual(rate, quota * 1.2)
             self.assertLessEqual(quota, max(1.01 * self.share(job), most))

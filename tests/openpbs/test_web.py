@@ -118,12 +118,12 @@ class Web(SiteCase):
     def test_cluster_and_others(self):
         """Nodes are shown to all; a job of somebody else is not, nor can it be cancelled or read."""
         pbs, user = self.pbs, self.user
-        other = self.sell(10, 600, user=pbs.users[1], script="echo 'a secret'; sleep 1000\n")
+        other = self.accept(10, 600, user=pbs.users[1], script="echo 'a secret'; sleep 1000\n")
         self.running(other)
         user.go("cluster")
         for host in pbs.host_names:
             self.assertIn(host, user.page.text())
-        self.assertIn("of 2 processors are sold", user.page.text())
+        self.assertIn("of 2 processors are committed", user.page.text())
         user.check_view("cluster")
         user.go("jobs")
         self.assertNotIn(other, user.page.evaluate("document.body.innerHTML"))

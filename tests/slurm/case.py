@@ -116,7 +116,7 @@ class SiteCase(unittest.TestCase):
     def terms_of(estimate, deadline, budget=1000):
         return [f"--estimate={estimate}", f"--sla-deadline={deadline}", f"--budget={budget}"]
 
-    def sell(self, estimate, deadline, *more, budget=1000, **options):
+    def accept(self, estimate, deadline, *more, budget=1000, **options):
         """Submit a job that must be accepted; its number."""
         return self.slurm.submit(*self.terms_of(estimate, deadline, budget), *more, **options)
 
@@ -172,13 +172,13 @@ class SiteCase(unittest.TestCase):
         self.slurm.wait(f"the first process of {job}", lambda: self.processes(job, node))
         return found
 
-    def sold(self, job):
-        """{key: value} of what was sold."""
+    def commitment(self, job):
+        """{key: value} of what is committed."""
         return dict(pair.split("=", 1) for pair in self.slurm.job(job)["AdminComment"].removeprefix("libra:").split(":"))
 
     def share(self, job):
-        """The share of each slot that was sold, at the first place."""
-        return float(self.sold(job)["at"].split("+")[0].split("*")[2])
+        """The share of each slot that was committed, at the first place."""
+        return float(self.commitment(job)["at"].split("+")[0].split("*")[2])
 
     # ---- measuring
 

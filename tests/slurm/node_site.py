@@ -1,4 +1,4 @@
-"""A throw-away Slurm whose nodes hold jobs to their shares, with nothing of Libra in slurmctld: the tests themselves say what was sold (sold.c), and a
+"""A throw-away Slurm whose nodes hold jobs to their shares, with nothing of Libra in slurmctld: the tests themselves say what is committed (commitment.c), and a
 plugin of theirs in slurmctld puts it on record (record.c)."""
 
 import pathlib
@@ -18,20 +18,20 @@ class NodeSite(Site):
     """`Site` with another job_submit plugin."""
 
     def __init__(self, settings=None, **options):
-        super().__init__(controller=False, plugstack=["optional sold.so"], settings={"JobSubmitPlugins": "record", **(settings or {})}, **options)
+        super().__init__(controller=False, plugstack=["optional commitment.so"], settings={"JobSubmitPlugins": "record", **(settings or {})}, **options)
 
     def before_start(self):
         super().before_start()
-        for source, library in (("sold.c", "sold.so"), ("record.c", "job_submit_record.so")):
+        for source, library in (("commitment.c", "commitment.so"), ("record.c", "job_submit_record.so")):
             subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self.plugins / library), str(HERE / source)], check=True)
 
-    def sold(self, *places, estimate=5, deadline=100, count=1):
-        """The environment of a client whose job was sold these places: (node, share) or (node, share, chunks). count: tasks of an array."""
+    def commitment(self, *places, estimate=5, deadline=100, count=1):
+        """The environment of a client whose job has commitments on these nodes: (node, share) or (node, share, chunks). count: tasks of an array."""
         at = [(node, chunks[0] if chunks else 1, share) for node, share, *chunks in places]
         line = {"v": 1, "token": 17, "submitted": time.time(), "estimate": estimate, "deadline": deadline, "budget": 15, "type": "hard", "penalty": 0, "price": 10.5,
                 "chunks": sum(place[1] for place in at) // count, "processors": 1, "memory": 0, "scatter": 0, "count": count,
                 "at": "+".join("{}*{}*{}".format(*place) for place in at)}
-        return {"TEST_SOLD": ":".join(f"{key}={value}" for key, value in line.items())}
+        return {"TEST_COMMITMENT": ":".join(f"{key}={value}" for key, value in line.items())}
 
 
 class NodeCase(SiteCase):

@@ -54,7 +54,7 @@ def expect_free(test, slurm, free):
 
 
 def holding(slurm):
-    """What slurmctld has that was sold something and has not ended: {name: its line}, by the name that it has in the book."""
+    """What slurmctld has that has a commitment and has not ended: {name: its line}, by the name that it has in the book."""
     found = {}
     for job, has in slurm.jobs().items():
         if has["admin_comment"].startswith("libra:") and has["job_state"] not in GONE:
@@ -62,16 +62,16 @@ def holding(slurm):
     return found
 
 
-def sold(line):
-    """{key: value} of a line of what was sold."""
+def commitment(line):
+    """{key: value} of a line of the commitment."""
     return dict(pair.split("=", 1) for pair in line.split(":"))
 
 
-def sold_on(slurm):
-    """{node: processors that were sold}, of all jobs that have not ended."""
+def committed_on(slurm):
+    """{node: processors that were committed}, of all jobs that have not ended."""
     total = dict.fromkeys(slurm.nodes, 0.0)
     for line in holding(slurm).values():
-        has = sold(line)
+        has = commitment(line)
         for place in has["at"].split("+"):
             node, chunks, share = place.split("*")
             total[node] += int(chunks) * int(has["processors"]) * float(share)
@@ -80,7 +80,7 @@ def sold_on(slurm):
 
 def tokens(slurm):
     """Tokens of what has not ended, sorted: each once, or something was doubled."""
-    return sorted(int(sold(line)["token"]) for line in holding(slurm).values())
+    return sorted(int(commitment(line)["token"]) for line in holding(slurm).values())
 
 
 def saved_at(slurm):
@@ -104,7 +104,7 @@ def is_saved(slurm, *jobs):
         # What backfill starts it does not write down by itself; a job that is changed it does, with all others.
         slurm.scontrol("update", f"jobid={job}", "comment=saved")
         return False
-    return all(f"token={sold(line)['token']}:".encode() in state for job, line in holding(slurm).items() if job in jobs)
+    return all(f"token={commitment(line)['token']}:".encode() in state for job, line in holding(slurm).items() if job in jobs)
 
 
 def resident(pid):

@@ -1,10 +1,10 @@
-/* A job_submit plugin for tests of the nodes alone: what the variable LIBRA_SOLD of a job says was sold to it is put on record, as Libra's own
+/* A job_submit plugin for tests of the nodes alone: what the variable LIBRA_SOLD of a job says was committed to it is put on record, as Libra's own
  * plugin does with what it has decided. Any other spelling is left as it came. */
 #include <slurm/slurm.h>
 #include <stdio.h>
 #include <string.h>
 
-const char plugin_name[] = "What tests say was sold";
+const char plugin_name[] = "What tests say was committed";
 const char plugin_type[] = "job_submit/record";
 const uint32_t plugin_version = SLURM_VERSION_NUMBER;
 

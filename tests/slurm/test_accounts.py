@@ -69,9 +69,9 @@ class Accounts(SiteCase):
 
     def test_from_the_deposit_to_the_statement(self):
         """Held when it is accepted, charged when it has met its deadline."""
-        job = self.sell(2, 20, budget=50, script=busy(0.5))
-        price = float(self.sold(job)["price"])
-        self.assertEqual(self.sold(job)["payer"], f"user/{self.user}")
+        job = self.accept(2, 20, budget=50, script=busy(0.5))
+        price = float(self.commitment(job)["price"])
+        self.assertEqual(self.commitment(job)["payer"], f"user/{self.user}")
         balance = self.balance()
         self.about(balance["held"], price)
         self.about(balance["available"], 100 - price)
@@ -89,7 +89,7 @@ class Accounts(SiteCase):
         self.assertEqual(self.balance()["held"], 0)
         too_much = self.refused(self.ask(2, 20, "--sla-quote=ask", budget=500), "libra-quote: ")
         self.assertIn("funds", too_much)
-        job = self.sell(2, 20, f"--sla-quote={quote['kept'][0]}", budget=50, script=busy(0.5))
+        job = self.accept(2, 20, f"--sla-quote={quote['kept'][0]}", budget=50, script=busy(0.5))
         self.about(self.balance()["held"], quote["price"])
         self.met(job)
         self.held(0)
@@ -101,7 +101,7 @@ class Accounts(SiteCase):
         offer = re.search(r"accepted now would be: (\S+)", text)[1]
         self.assertEqual(offer, "--budget=100")
         job = self.slurm.submit("--estimate=10", "--sla-deadline=20", offer)
-        self.held(float(self.sold(job)["price"]))
+        self.held(float(self.commitment(job)["price"]))
         # What is held is not there for the next one.
         self.refused(self.ask(10, 30, budget=100), "has 89.5 available")
 
@@ -115,13 +115,13 @@ class Accounts(SiteCase):
         other = self.slurm.users[1]
         self.account("create", "project:chem", "--member", other)
         self.account("deposit", "project:chem", "30")
-        job = self.sell(10, 20, "--account=chem", budget=20, user=other)
-        self.about(self.balance("project:chem")["held"], float(self.sold(job)["price"]))
+        job = self.accept(10, 20, "--account=chem", budget=20, user=other)
+        self.about(self.balance("project:chem")["held"], float(self.commitment(job)["price"]))
         self.refused(self.ask(10, 20, "--account=chem", budget=5), f"{self.user} is no member of project:chem")
 
     def test_cancelled(self):
         """Before it ran: nothing. While it ran: the part that it has used."""
-        job = self.sell(10, 20, budget=50)
+        job = self.accept(10, 20, budget=50)
         self.running(job)
         time.sleep(3)
         self.slurm.scancel(job)
@@ -136,16 +136,16 @@ class Accounts(SiteCase):
 
     def test_an_array(self):
         """Each task is paid for when it ends; what was held for those that never began is free again."""
-        job = self.sell(2, 20, "--array=1-4", budget=100, script=busy(1))
-        each = float(self.sold(job)["price"])
+        job = self.accept(2, 20, "--array=1-4", budget=100, script=busy(1))
+        each = float(self.commitment(job)["price"])
         self.about(self.balance()["held"], 4 * each)
         self.held(0, 60)
         self.about(self.balance()["available"], 100 - 4 * each)
 
     def test_an_array_whose_first_task_goes_at_once(self):
         """Slurm keeps no record of it; the others are paid for all the same."""
-        job = self.sell(2, 20, "--array=1-3", budget=100, script=busy(1))
-        each = float(self.sold(job)["price"])
+        job = self.accept(2, 20, "--array=1-3", budget=100, script=busy(1))
+        each = float(self.commitment(job)["price"])
         self.slurm.scancel(f"{job}_1")
         time.sleep(3)
         self.assertGreater(self.balance()["held"], 0)
@@ -155,7 +155,7 @@ class Accounts(SiteCase):
 
     def test_requeued_and_cancelled(self):
         """Slurm forgets that it ran; the account does not."""
-        job = self.sell(10, 20, budget=50)
+        job = self.accept(10, 20, budget=50)
         self.running(job)
         time.sleep(3)
         self.slurm.scontrol("requeuehold", job)
@@ -165,8 +165,8 @@ class Accounts(SiteCase):
 
     def test_requeued_after_it_was_paid(self):
         """It runs once more, and is paid for once more."""
-        job = self.sell(2, 20, budget=30, script=busy(0.5))
-        price = float(self.sold(job)["price"])
+        job = self.accept(2, 20, budget=30, script=busy(0.5))
+        price = float(self.commitment(job)["price"])
         self.met(job)
         self.held(0)
         self.slurm.scontrol("requeue", job)
@@ -180,12 +180,12 @@ class Accounts(SiteCase):
 
     def test_a_late_soft_job_is_compensated(self):
         """Suspended for longer than it had: the delay is not its own."""
-        job = self.sell(3, 6, "--deadline-type=soft", "--penalty-rate=20", budget=50, script="sleep 2\n")
+        job = self.accept(3, 6, "--deadline-type=soft", "--penalty-rate=20", budget=50, script="sleep 2\n")
         self.started(job)
         self.slurm.must("scontrol", "suspend", job)
         time.sleep(8)  # beyond its deadline
         self.resumed(job)
-        price = float(self.sold(job)["price"])
+        price = float(self.commitment(job)["price"])
         self.slurm.wait("settled", lambda: re.search(rf"job {job}: user:{self.user} is charged 0 and paid \S+ \(late, less the penalty\)", self.slurm.log()))
         self.held(0)
         # At most the price, whatever the rate.
@@ -194,8 +194,8 @@ class Accounts(SiteCase):
 
     def test_slurmctld_killed(self):
         """Holds are there again, no charge is lost or doubled."""
-        jobs = [self.sell(4, 40, budget=10, script=busy(1)), self.sell(20, 200, budget=50)]
-        prices = [float(self.sold(job)["price"]) for job in jobs]
+        jobs = [self.accept(4, 40, budget=10, script=busy(1)), self.accept(20, 200, budget=50)]
+        prices = [float(self.commitment(job)["price"]) for job in jobs]
         self.held(sum(prices))
         self.running(jobs[0])
         # slurmctld itself loses what it has not saved.
@@ -210,18 +210,18 @@ class Accounts(SiteCase):
         self.account("check")
 
     def test_the_live_state_is_removed(self):
-        """It is made anew of the ledger, and slurmctld takes the new one: what is sold meanwhile and after is held there."""
-        before = self.sell(10, 100, budget=30)
-        price = float(self.sold(before)["price"])
+        """It is made anew of the ledger, and slurmctld takes the new one: what is committed meanwhile and after is held there."""
+        before = self.accept(10, 100, budget=30)
+        price = float(self.commitment(before)["price"])
         self.slurm.wait("written down", lambda: ("hold", 0, before) in self.lines())
         shutil.rmtree(self.books / "live")
         self.about(self.balance()["held"], price)
         # slurmctld still has the one that was removed.
-        meanwhile = self.sell(10, 100, budget=30)
-        price += float(self.sold(meanwhile)["price"])
+        meanwhile = self.accept(10, 100, budget=30)
+        price += float(self.commitment(meanwhile)["price"])
         self.held(price, 60)
-        after = self.sell(10, 200, budget=30)
-        price += float(self.sold(after)["price"])
+        after = self.accept(10, 200, budget=30)
+        price += float(self.commitment(after)["price"])
         self.about(self.balance()["held"], price)
         for job in (before, meanwhile, after):
             self.slurm.scancel(job)

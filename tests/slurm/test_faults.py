@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from promises import expect_free, holding, is_saved, sold_on, terms, tokens  # noqa: E402
+from promises import expect_free, holding, is_saved, committed_on, terms, tokens  # noqa: E402
 
 
 class ControllerKilled(SiteCase):
@@ -75,7 +75,7 @@ class ControllerKilled(SiteCase):
         slurm.wait("saved", lambda: is_saved(slurm, array))
         self.restart()
         slurm.wait("all its tasks run", lambda: len([1 for has in slurm.jobs().values() if has["job_state"] == "RUNNING"]) == 24)
-        on = sold_tasks(slurm)
+        on = running_tasks(slurm)
         for node in slurm.nodes:
             self.assertLessEqual(on[node] * 0.12, 1, on)
         expect_free(self, slurm, {node: 1 - on[node] * 0.12 for node in slurm.nodes})
@@ -91,19 +91,19 @@ class ControllerKilled(SiteCase):
             self.settled()
             kept = holding(slurm)
             print(f"burst {number + 1}: {len(asked)} accepted, {len(kept)} kept by slurmctld", file=sys.stderr)
-            expect_free(self, slurm, {node: 1 - taken for node, taken in sold_on(slurm).items()})
+            expect_free(self, slurm, {node: 1 - taken for node, taken in committed_on(slurm).items()})
             now = tokens(slurm)  # what slurmd has sent back has come back since
             self.assertGreaterEqual(len(now), len(kept))
             self.assertEqual(len(set(now)), len(now), "none twice")
             # What has just been tried out is free again with the next poll.
             # On nodes with room: what took all that was free, and was cancelled, may be among those that slurmctld has brought back.
-            taken = sold_on(slurm)
+            taken = committed_on(slurm)
             room = [node for node in slurm.nodes if taken[node] < 0.9]
             self.assertGreater(len(room), 0, taken)
-            again = [slurm.wait(f"sold again on {node}", lambda node=node: slurm.sbatch(*terms(0.02, node)).out or None) for node in room]
+            again = [slurm.wait(f"committed again on {node}", lambda node=node: slurm.sbatch(*terms(0.02, node)).out or None) for node in room]
             for job in again:
                 self.assertEqual(sum(one == job for one in holding(slurm)), 1)
-            expect_free(self, slurm, {node: 1 - taken for node, taken in sold_on(slurm).items()})
+            expect_free(self, slurm, {node: 1 - taken for node, taken in committed_on(slurm).items()})
             self.clear()
 
     def settled(self):
@@ -146,7 +146,7 @@ class ControllerKilled(SiteCase):
         print(f"{sum('sleeping and retrying' in one.err for one in answers)} of 24 were asked to try again", file=sys.stderr)
 
     def test_taken_out_and_put_back(self):
-        """A slurmctld without the plugin keeps what was sold; with it again the book is as before."""
+        """A slurmctld without the plugin keeps what is committed; with it again the book is as before."""
         slurm = self.slurm
         n1, n2, n3, n4 = slurm.nodes
         job = slurm.submit(*terms(0.4, n1))
@@ -189,7 +189,7 @@ class ControllerKilled(SiteCase):
         return asked.out if asked.rc == 0 else None
 
 
-def sold_tasks(slurm):
+def running_tasks(slurm):
     """{node: tasks of arrays and other jobs that run there}."""
     nodes = [has["nodes"] for has in slurm.jobs().values() if has["job_state"] == "RUNNING"]
     return {node: nodes.count(node) for node in slurm.nodes}

@@ -91,7 +91,7 @@ class Plugins(SiteCase):
             time.sleep(1)
             self.assertEqual(slurm.job_groups(), [])
             self.assertNotIn("DRAIN", slurm.node(n1)["State"])
-            self.assertIn("libra:v=1", slurm.job(job)["AdminComment"], "it was sold all the same")
+            self.assertIn("libra:v=1", slurm.job(job)["AdminComment"], "it was committed all the same")
         finally:
             aside.rename(file)
         self.restart_busy(n1)
@@ -124,7 +124,7 @@ class Plugins(SiteCase):
         if "DRAIN" in slurm.node(node)["State"]:
             print("drained by Slurm:", slurm.node(node).get("Reason"), file=sys.stderr)
             slurm.must("scontrol", "update", f"nodename={node}", "state=resume")
-        # A job that is sold nearly all of the node gets it: its prolog ends what is left over.
+        # A job with a commitment of nearly all of the node gets it: its prolog ends what is left over.
         self.assertEqual(slurm.live(), [f"{node} {job}"])
         self.assertEqual(slurm.job_groups(), [])
         time.sleep(10)

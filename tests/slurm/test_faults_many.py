@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hundreds of submissions at once: nothing is sold twice, nothing is lost, and slurmctld does not grow.
+"""Hundreds of submissions at once: nothing is committed twice, nothing is lost, and slurmctld does not grow.
 
 Run as root: `tests/slurm/run test_faults_many`. Takes about three minutes.
 """
@@ -15,7 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from promises import LONG, STILL, expect_free, holding, resident, sold, sold_on, terms  # noqa: E402
+from promises import LONG, STILL, expect_free, holding, resident, commitment, committed_on, terms  # noqa: E402
 
 
 class Many(SiteCase):
@@ -44,24 +44,24 @@ class Many(SiteCase):
         self.assertLess(len(accepted), 500)
         known = holding(slurm)
         self.assertEqual(set(known), set(accepted), "every accepted job is there, and no other")
-        self.assertEqual(len({sold(line)["token"] for line in known.values()}), len(accepted), "each was sold once")
+        self.assertEqual(len({commitment(line)["token"] for line in known.values()}), len(accepted), "each was committed once")
         for job, (share, nodes, _) in accepted.items():
-            has = sold(known[job])
+            has = commitment(known[job])
             places = [place.split("*") for place in has["at"].split("+")]
             self.assertEqual(len({node for node, _, _ in places}), nodes)
-            for _, _, was_sold in places:
-                self.assertAlmostEqual(float(was_sold), share, delta=1e-4)
-        taken = sold_on(slurm)
+            for _, _, was_committed in places:
+                self.assertAlmostEqual(float(was_committed), share, delta=1e-4)
+        taken = committed_on(slurm)
         for node, total in taken.items():
             # A waiting job needs a little more with every second, which was true of those before it when the last one came.
             self.assertLessEqual(total, 1 + 120 / LONG, taken)
         slurm.wait("the book knows all of them", lambda: set(slurm.booked()) == set(accepted))
         expect_free(self, slurm, {node: 1 - total for node, total in taken.items()})
         self.assertEqual([line for line in slurm.said() if "fault" in line or "not taken" in line or "taken back" in line], [])
-        print(f"{len(accepted)} of 500 accepted; sold: {' '.join(f'{total:.4f}' for total in taken.values())}", file=sys.stderr)
+        print(f"{len(accepted)} of 500 accepted; committed: {' '.join(f'{total:.4f}' for total in taken.values())}", file=sys.stderr)
 
     def test_memory_of_polls(self):
-        """The plugin reads the queue each second, which leaves nothing behind, however many jobs were sold something."""
+        """The plugin reads the queue each second, which leaves nothing behind, however many jobs have a commitment."""
         slurm = self.slurm
         accepted = [answer.out for answer in self.submit([(0.002, 1, 0)] * 300) if answer.rc == 0]
         self.assertGreater(len(accepted), 250)
@@ -72,7 +72,7 @@ class Many(SiteCase):
         time.sleep(40)
         grown = resident(controller) - before
         print(f"{grown} kB in 40 s, with {len(accepted)} jobs", file=sys.stderr)
-        # The texts of what was sold are 80 kB: Slurm's own function to free them forgot them, with each poll.
+        # The texts of what is committed are 80 kB: Slurm's own function to free them forgot them, with each poll.
         self.assertLess(grown, 1000)
 
     def test_memory(self):

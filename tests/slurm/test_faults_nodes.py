@@ -32,7 +32,7 @@ class SlurmdKilled(SiteCase):
         slurm = self.slurm
         node = slurm.nodes[0]
         script, file = self.timed("kept")
-        job = self.sell(30, 200, "-w", node, script=script)
+        job = self.accept(30, 200, "-w", node, script=script)
         self.started(job)
         before, members = self.quota(job, node), self.processes(job, node)
         slurm.kill_slurmd(node)
@@ -127,11 +127,11 @@ class NodesLost(SiteCase):
         node = slurm.nodes[0]
         job = slurm.submit(*terms(0.3, node))
         self.started(job)
-        sold = self.sold(job)
+        commitment = self.commitment(job)
         slurm.must("scontrol", "requeue", job)
         self.runs_again(job, lambda: slurm.job(job)["Restarts"] == "1")
         self.started(job)
-        self.assertEqual(self.sold(job), sold)
+        self.assertEqual(self.commitment(job), commitment)
         self.assertEqual(slurm.job_groups(), [f"{node} job-{job}"])
         expect_free(self, slurm, {node: 0.7})
 
@@ -159,7 +159,7 @@ class AgentKilled(SiteCase):
     def test_agent(self):
         slurm = self.slurm
         node, = slurm.nodes
-        job = self.sell(20, 120, script=busy(100))
+        job = self.accept(20, 120, script=busy(100))
         self.started(job)
         first = self.quota(job, node)
         self.assertAlmostEqual(first, 0.18, delta=0.03)
@@ -168,7 +168,7 @@ class AgentKilled(SiteCase):
         time.sleep(5)
         self.assertAlmostEqual(self.quota(job, node), first, delta=0.01)
         # It falls behind, so it needs more: the next job's prolog gives it that.
-        other = self.sell(1, 300, script="sleep 1\n")
+        other = self.accept(1, 300, script="sleep 1\n")
         slurm.wait("a larger share by a prolog", lambda: self.quota(job, node) > first + 0.004)
         slurm.wait_ended(other)
         second = self.quota(job, node)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Libra in slurmctld goes wrong, or is told lies: it panics, its configuration is broken, clients forge what was sold. slurmctld lives, users are told,
+"""Libra in slurmctld goes wrong, or is told lies: it panics, its configuration is broken, clients forge what is committed. slurmctld lives, users are told,
 and nothing that was promised is forgotten.
 
 Run as root: `tests/slurm/run test_faults_plugin`. Takes about three minutes. LIBRA_FAULTY_PLUGIN: a job_submit plugin that was built with the
@@ -134,7 +134,7 @@ class BadConfiguration(SiteCase):
 
 
 class Forged(SiteCase):
-    """Clients that say themselves what was sold to them."""
+    """Clients that say themselves what is committed to them."""
 
     site = {"nodes": 1, "users": 2}
 
@@ -144,7 +144,7 @@ class Forged(SiteCase):
         slurm = cls.slurm
         own = slurm.home(slurm.users[0]) / "etc"
         shutil.copytree(slurm.directory / "etc", own)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", own / "forge.so", HERE / "sold.c"], check=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", own / "forge.so", HERE / "commitment.c"], check=True)
         with open(own / "plugstack.conf", "a", encoding="ascii") as stack:
             stack.write(f"optional {own}/forge.so\n")
         subprocess.run(["cc", "-o", own / "submit", HERE / "submit.c", "-lslurm"], check=True)
@@ -153,7 +153,7 @@ class Forged(SiteCase):
     LINE = "v=1:token=17:submitted=1.0:estimate=50:deadline=100:budget=15:type=hard:penalty=0:price=1:chunks=1:processors=1:memory=0:scatter=0:count=1:at={}*1*0.9"
 
     def forging(self, line):
-        return {"SLURM_CONF": str(self.own / "slurm.conf"), "TEST_SOLD": line, "SPANK_LIBRA_SOLD": line, "SLURM_SPANK_LIBRA_SOLD": line, "LIBRA_SOLD": line}
+        return {"SLURM_CONF": str(self.own / "slurm.conf"), "TEST_COMMITMENT": line, "SPANK_LIBRA_SOLD": line, "SLURM_SPANK_LIBRA_SOLD": line, "LIBRA_SOLD": line}
 
     def test_prolog_environment(self):
         slurm = self.slurm
@@ -163,12 +163,12 @@ class Forged(SiteCase):
         plain = slurm.submit(environment=self.forging(line), script=script)
         self.running(plain)
         slurm.wait("it runs", lambda: (slurm.home(slurm.users[0]) / "seen").exists())
-        self.assertEqual(slurm.entry(node, plain), {}, "nothing was sold to it")
+        self.assertEqual(slurm.entry(node, plain), {}, "nothing is committed to it")
         self.assertEqual(slurm.job_groups(), [])
-        sold = slurm.submit(*terms(0.2, node), environment=self.forging(line))
-        self.started(sold)
-        self.assertAlmostEqual(slurm.entry(node, sold)["share"], 0.2, delta=0.001)
-        self.assertAlmostEqual(self.quota(sold, node), 0.2, delta=0.01)
+        commitment = slurm.submit(*terms(0.2, node), environment=self.forging(line))
+        self.started(commitment)
+        self.assertAlmostEqual(slurm.entry(node, commitment)["share"], 0.2, delta=0.001)
+        self.assertAlmostEqual(self.quota(commitment, node), 0.2, delta=0.01)
         with_srun = slurm.salloc("-w", node, "srun", "cat", "/proc/self/cgroup", environment=self.forging(line))
         self.assertEqual(with_srun.rc, 0, with_srun.err)
         self.assertNotIn("/job-", with_srun.out)
@@ -187,7 +187,7 @@ class Forged(SiteCase):
         expect_free(self, slurm, {node: 1})
 
     def test_comment(self):
-        """A comment is terms, and never what was sold."""
+        """A comment is terms, and never what is committed."""
         slurm = self.slurm
         node, = slurm.nodes
         self.refused(slurm.sbatch(f"--comment=libra:{self.LINE.format(node)}"), "libra")
@@ -210,7 +210,7 @@ KEYS = ["Account", "AdminComment", "ArrayTaskThrottle", "BatchFeatures", "BurstB
 
 
 class Changes(SiteCase):
-    """Whatever users change about their jobs, what was sold stays."""
+    """Whatever users change about their jobs, what is committed stays."""
 
     site = {"nodes": 2, "partitions": {"other": {"OverSubscribe": "FORCE:20"}}}
     seed = int(os.environ.get("LIBRA_SEED", "1"))
@@ -248,7 +248,7 @@ class Changes(SiteCase):
                     before[one] = now
         self.assertEqual(changed, {}, f"seed {self.seed}")
         self.assertEqual([line for line in slurm.said() if "fault" in line], [])
-        self.assertEqual(slurm.scontrol("update", f"jobid={runs}", "comment=mine", user=user).rc, 0, "what is not sold is the user's")
+        self.assertEqual(slurm.scontrol("update", f"jobid={runs}", "comment=mine", user=user).rc, 0, "what is not committed is the user's")
         expect_free(self, slurm, {n1: 1 - 0.2 - 0.15, n2: 0.7})
 
     def test_just_submitted(self):
@@ -317,7 +317,7 @@ class OddJobs(SiteCase):
         expect_free(self, slurm, dict.fromkeys(slurm.nodes, 1))
 
     def test_a_thousand_tasks(self):
-        """An array of a thousand over four nodes: every task is told its node, no node is sold twice."""
+        """An array of a thousand over four nodes: every task is told its node, no node is committed twice."""
         slurm = self.slurm
         array = slurm.submit("--array=1-1000", *terms(0.0035))
         told = lambda: slurm.must("squeue", "-h", "-r", "-j", array, "-o", "%i %n %Q", timeout=180).split("\n")[:-1]  # noqa: E731

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Users who say themselves what was sold to their jobs, by every way that there is into a prolog's environment: they get nothing by it, and nobody
+"""Users who say themselves what is committed to their jobs, by every way that there is into a prolog's environment: they get nothing by it, and nobody
 loses anything.
 
 Run as root: `python3 tests/slurm/test_forged.py`.
@@ -57,7 +57,7 @@ class Attacks:
 
     def got_nothing(self, job, victim):
         slurm = self.slurm
-        self.assertEqual(slurm.entry(self.node, job), {}, "nothing was sold to it")
+        self.assertEqual(slurm.entry(self.node, job), {}, "nothing is committed to it")
         self.assertEqual(slurm.job_groups(), [f"{self.node} job-{victim}"])
         pid = self.processes_of(job)
         self.assertIn(f":cpu:/{slurm.best_effort(self.node).name}\n", pathlib.Path(f"/proc/{pid}/cgroup").read_text())
@@ -95,7 +95,7 @@ class Submissions(Attacks, SiteCase):
 
     def test_every_spelling(self):
         """By libslurm's own call, which takes whatever it is given."""
-        victim = self.sell(500, 1000, "-w", self.node, user=self.owner)
+        victim = self.accept(500, 1000, "-w", self.node, user=self.owner)
         self.started(victim)
         for forged in [line(self.node), line(self.node, 1, 65536), line(self.node, 0.5, estimate=1)]:
             job = self.forge(*[f"{name}={forged}" for name in SPELLINGS])
@@ -110,21 +110,21 @@ class Submissions(Attacks, SiteCase):
     def test_replayed(self):
         """Another's line, which everybody can read, and one's own of a job that has ended."""
         slurm = self.slurm
-        victim = self.sell(500, 1000, "-w", self.node, user=self.owner)
+        victim = self.accept(500, 1000, "-w", self.node, user=self.owner)
         self.started(victim)
-        own = self.sell(30, 100, "-w", self.node, script="true\n")
+        own = self.accept(30, 100, "-w", self.node, script="true\n")
         slurm.wait_ended(own)
         for source in (victim, own):
-            sold = slurm.job(source, user=self.attacker)["AdminComment"].removeprefix("libra:")
-            self.assertIn("v=1:", sold)
+            commitment = slurm.job(source, user=self.attacker)["AdminComment"].removeprefix("libra:")
+            self.assertIn("v=1:", commitment)
             slurm.wait("its epilog", lambda: slurm.job_groups() == [f"{self.node} job-{victim}"])
-            job = self.forge(f"SPANK_LIBRA_SOLD={sold}")
+            job = self.forge(f"SPANK_LIBRA_SOLD={commitment}")
             self.got_nothing(job, victim)
 
     def test_changed(self):
         """A job that runs and is changed, and begins anew."""
         slurm = self.slurm
-        victim = self.sell(500, 1000, "-w", self.node, user=self.owner)
+        victim = self.accept(500, 1000, "-w", self.node, user=self.owner)
         self.started(victim)
         job = self.forge()
         slurm.run(self.submit_program, "-u", job, "-e", f"SPANK_LIBRA_SOLD={line(self.node)}", user=self.attacker, environment={"SLURM_CONF": str(slurm.conf)})
@@ -137,7 +137,7 @@ class Submissions(Attacks, SiteCase):
         """A job with terms that also says something else keeps its own."""
         slurm = self.slurm
         environment = {name: line(self.node) for name in SPELLINGS}
-        job = self.sell(200, 1000, "-w", self.node, environment=environment)
+        job = self.accept(200, 1000, "-w", self.node, environment=environment)
         self.started(job)
         self.assertAlmostEqual(slurm.entry(self.node, job)["share"], 0.21, delta=0.001)
         self.assertLess(self.quota(job, self.node), 0.25)
@@ -147,7 +147,7 @@ class Nodes(Attacks, NodeCase):
     """Without Libra in slurmctld: whatever is sent comes to the node, which believes slurmctld's records alone."""
 
     def victim(self):
-        victim = self.slurm.submit("-w", self.node, user=self.owner, environment=self.slurm.sold((self.node, 0.525), estimate=500, deadline=1000))
+        victim = self.slurm.submit("-w", self.node, user=self.owner, environment=self.slurm.commitment((self.node, 0.525), estimate=500, deadline=1000))
         self.started(victim)
         return victim
 
@@ -158,13 +158,13 @@ class Nodes(Attacks, NodeCase):
             job = self.forge(f"SPANK_LIBRA_SOLD={forged}")
             self.got_nothing(job, victim)
             self.assertEqual(self.rejected().get("unrecorded", 0), before + count)
-            self.assertIn(f"job {job} claims what was not sold to it: slurmctld has no record", self.node_log())
+            self.assertIn(f"job {job} claims what is not committed to it: slurmctld has no record", self.node_log())
             slurm.scancel(job, user=self.attacker)
 
     def test_something_else_than_the_record(self):
         """The record counts."""
         slurm, before = self.slurm, self.rejected().get("unrecorded", 0)
-        recorded = slurm.sold((self.node, 0.2), estimate=200, deadline=1000)["TEST_SOLD"]
+        recorded = slurm.commitment((self.node, 0.2), estimate=200, deadline=1000)["TEST_COMMITMENT"]
         job = self.forge(f"LIBRA_SOLD={recorded}", f"SPANK_LIBRA_SOLD={line(self.node)}")
         self.assertEqual(slurm.entry(self.node, job)["share"], 0.2)
         self.assertLess(self.quota(job, self.node), 0.25)
@@ -192,17 +192,17 @@ class Steps(Attacks, SiteCase):
 
     def test_a_line_in_the_launch_request(self):
         slurm = self.slurm
-        victim = self.sell(500, 1000, "-w", self.node, user=self.owner)
+        victim = self.accept(500, 1000, "-w", self.node, user=self.owner)
         self.started(victim)
         home = slurm.home(self.attacker)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", home / "sold.so", HERE / "sold.c"], check=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", home / "commitment.so", HERE / "commitment.c"], check=True)
         # The cluster's settings, with the attacker's list of plugins beside them.
         (home / "slurm.conf").write_text(slurm.conf.read_text())
-        (home / "plugstack.conf").write_text(f"required {home}/sold.so\n")
+        (home / "plugstack.conf").write_text(f"required {home}/commitment.so\n")
         for forged in (line(self.node), slurm.job(victim, user=self.attacker)["AdminComment"].removeprefix("libra:")):
             before = self.rejected().get("unrecorded", 0)
             (home / "own").unlink(missing_ok=True)
-            own = {"SLURM_CONF": str(home / "slurm.conf"), "TEST_SOLD": forged}
+            own = {"SLURM_CONF": str(home / "slurm.conf"), "TEST_COMMITMENT": forged}
             begin = f"echo $SLURM_JOB_ID >{home}/own.new; mv {home}/own.new {home}/own; sleep 1000"
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 asked = pool.submit(slurm.salloc, "-w", self.node, "srun", "sh", "-c", begin, user=self.attacker, environment=own)

@@ -46,7 +46,7 @@ class Held(SiteCase):
 
     def large(self, node, **options):
         """A job that leaves no room for another one of its kind."""
-        job = self.sell(*LARGE, "-w", node, budget=10000, **options)
+        job = self.accept(*LARGE, "-w", node, budget=10000, **options)
         self.booked(job)
         return job
 
@@ -61,7 +61,7 @@ class Held(SiteCase):
         slurm = self.slurm
         n1 = slurm.nodes[0]
         job = self.large(n1)
-        price = float(self.sold(job)["price"])
+        price = float(self.commitment(job)["price"])
         self.held_money(price)
         slurm.must("scontrol", "hold", job)
         self.given_back(job)
@@ -77,9 +77,9 @@ class Held(SiteCase):
         self.held_money(0)
         # There is room: a sale of its own, for the time that is left.
         slurm.must("scontrol", "release", job)
-        slurm.wait("sold anew", lambda: self.comments(job)[0].startswith("libra:v=1:"))
+        slurm.wait("committed anew", lambda: self.comments(job)[0].startswith("libra:v=1:"))
         self.assertIn("asked anew after a hold", self.comments(job)[1])
-        anew = self.sold(job)
+        anew = self.commitment(job)
         self.assertLess(float(anew["deadline"]), LARGE[1])
         self.held_money(float(anew["price"]))
         self.refused(self.ask(*LARGE, "-w", n1, budget=10000), "refused (share)")
@@ -87,7 +87,7 @@ class Held(SiteCase):
         self.start()
         self.started(job)
         self.assertAlmostEqual(slurm.entry(n1, job)["share"], float(anew["at"].split("*")[2]), places=4)
-        self.assertNotIn("claims what was not sold to it", slurm.log(n1))
+        self.assertNotIn("claims what is not committed to it", slurm.log(n1))
         slurm.scancel(job)
         self.held_money(0)
         self.account("check")
@@ -103,8 +103,8 @@ class Held(SiteCase):
         self.start()
         slurm.must("scontrol", "update", f"jobid={job}", "starttime=now")
         self.started(job)
-        slurm.wait("sold anew", lambda: self.comments(job)[0].startswith("libra:v=1:"))
-        anew = self.sold(job)
+        slurm.wait("committed anew", lambda: self.comments(job)[0].startswith("libra:v=1:"))
+        anew = self.commitment(job)
         self.assertAlmostEqual(slurm.entry(n1, job)["share"], float(anew["at"].split("*")[2]), places=4)
         self.held_money(float(anew["price"]))
 
@@ -124,7 +124,7 @@ class Held(SiteCase):
     def test_past_its_deadline(self):
         slurm = self.slurm
         n1 = slurm.nodes[0]
-        late = self.sell(10, 15, "-w", n1, budget=1000)
+        late = self.accept(10, 15, "-w", n1, budget=1000)
         self.refused(self.ask(*LARGE, "-w", n1, budget=10000), "refused (share)")
         slurm.wait("it holds nothing", lambda: f"job {late} waits past its deadline" in slurm.log())
         self.large(n1)

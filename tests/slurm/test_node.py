@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Jobs on the nodes of a Slurm with Libra's SPANK plugin: what becomes of their tasks, measured in their cgroups.
 
-Run as root: `python3 tests/slurm/test_node.py`. What was sold the tests say themselves (sold.c), so a broken line is tested too.
+Run as root: `python3 tests/slurm/test_node.py`. What is committed the tests say themselves (commitment.c), so a broken line is tested too.
 """
 
 import pathlib
@@ -27,7 +27,7 @@ class Tasks(NodeCase):
         """It is in its job's cgroup, with its share as cap, knows its deadline, and leaves nothing."""
         slurm, node = self.slurm, self.slurm.nodes[0]
         before = time.time()
-        job = slurm.submit("-w", node, script=SHOW + "sleep 3\n", environment=slurm.sold((node, 0.5), estimate=50 / 1.05))
+        job = slurm.submit("-w", node, script=SHOW + "sleep 3\n", environment=slurm.commitment((node, 0.5), estimate=50 / 1.05))
         self.printed(job)
         # Its share was taken anew after it began: a little time had gone by without work.
         self.assertAlmostEqual(self.quota(job, node), 0.5, delta=0.1)
@@ -44,30 +44,30 @@ class Tasks(NodeCase):
         """The node knows, and shows it as it shows a job of its own; what its steps do is the script's business."""
         slurm, node = self.slurm, self.slurm.nodes[0]
         for script, exit_code, signal in (("srun false\nexit 0\n", 0, None), ("exit 3\n", 3, None), ("kill -9 $$\n", None, 9)):
-            job = slurm.submit("-w", node, script=script, environment=slurm.sold((node, 0.5)))
+            job = slurm.submit("-w", node, script=script, environment=slurm.commitment((node, 0.5)))
             slurm.wait_ended(job)
             ending = slurm.wait("its epilog", lambda job=job: slurm.entry(node, job).get("ending"))
             self.assertEqual((ending["exit-code"], ending["signal"], ending["met"]), (exit_code, signal, exit_code == 0), script)
 
     def test_steps_of_srun(self):
-        """srun alone, on two nodes, each with the share that was sold there; srun in a batch script."""
+        """srun alone, on two nodes, each with the share that was committed there; srun in a batch script."""
         slurm = self.slurm
         one, two = slurm.nodes
-        done = slurm.srun("-N2", "-l", "sh", "-c", "echo $SLURMD_NODENAME $SLURM_JOB_ID; cat /proc/self/cgroup", environment=slurm.sold((one, 0.5), (two, 0.25)))
+        done = slurm.srun("-N2", "-l", "sh", "-c", "echo $SLURMD_NODENAME $SLURM_JOB_ID; cat /proc/self/cgroup", environment=slurm.commitment((one, 0.5), (two, 0.25)))
         self.assertEqual(done.rc, 0, done.err)
         job = re.search(r" (\d+)\n", done.out)[1]
         for node in slurm.nodes:
             task = re.search(rf"^(\d): {node} ", done.out, re.M)[1]
             self.in_group(node, job, "".join(line[3:] + "\n" for line in done.out.splitlines() if line.startswith(f"{task}: ")))
         self.assertEqual([slurm.entry(node, job)["share"] for node in slurm.nodes], [0.5, 0.25])
-        job = slurm.submit("-w", one, script="srun cat /proc/self/cgroup\n", environment=slurm.sold((one, 0.5)))
+        job = slurm.submit("-w", one, script="srun cat /proc/self/cgroup\n", environment=slurm.commitment((one, 0.5)))
         slurm.wait_ended(job)
         self.in_group(one, job, slurm.output(job))
 
     def test_a_step_of_salloc(self):
         """srun in a shell of salloc's."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        done = slurm.salloc("-w", node, "--budget=5", "sh", "-c", f"echo $SLURM_JOB_ID; srun sh -c '{SHOW}'", environment=slurm.sold((node, 0.5)))
+        done = slurm.salloc("-w", node, "--budget=5", "sh", "-c", f"echo $SLURM_JOB_ID; srun sh -c '{SHOW}'", environment=slurm.commitment((node, 0.5)))
         self.assertEqual(done.rc, 0, done.err)
         self.in_group(node, done.out.split()[0], done.out)
 
@@ -75,7 +75,7 @@ class Tasks(NodeCase):
         """It is in the cgroup, and is killed with the job."""
         slurm, node = self.slurm, self.slurm.nodes[0]
         child = "setsid python3 -c 'import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor n in range(1000): time.sleep(1)' </dev/null >/dev/null 2>&1 &\n"
-        job = slurm.submit("-w", node, script=child + "echo $!\nsleep 2\n", environment=slurm.sold((node, 0.5)))
+        job = slurm.submit("-w", node, script=child + "echo $!\nsleep 2\n", environment=slurm.commitment((node, 0.5)))
         pid = int(self.printed(job, "\n"))
         self.assertIn(pid, map(int, (slurm.group(node, job) / "cgroup.procs").read_text().split()))
         slurm.wait_ended(job)
@@ -84,7 +84,7 @@ class Tasks(NodeCase):
     def test_a_requeued_job(self):
         """It begins anew, and its deadline stays."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = slurm.submit("-w", node, "--requeue", "--open-mode=append", script=SHOW + "sleep 60\n", environment=slurm.sold((node, 0.5)))
+        job = slurm.submit("-w", node, "--requeue", "--open-mode=append", script=SHOW + "sleep 60\n", environment=slurm.commitment((node, 0.5)))
         self.printed(job)
         first = slurm.entry(node, job)
         slurm.must("scontrol", "requeue", job)
@@ -109,7 +109,7 @@ class Tasks(NodeCase):
     def test_tasks_of_an_array(self):
         """Each is a job of its own on its node."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = slurm.submit("-w", node, "--array=3,7", "--output=a%a.out", script="echo job $SLURM_JOB_ID\n" + SHOW, environment=slurm.sold((node, 0.25, 2), count=2))
+        job = slurm.submit("-w", node, "--array=3,7", "--output=a%a.out", script="echo job $SLURM_JOB_ID\n" + SHOW, environment=slurm.commitment((node, 0.25, 2), count=2))
         for task in (3, 7):
             file = slurm.home(slurm.users[0]) / f"a{task}.out"
             text = slurm.wait("it prints", lambda file=file: file.exists() and "LIBRA" in file.read_text() and file.read_text())
@@ -122,8 +122,8 @@ class Tasks(NodeCase):
         """It does not carry the options of the one that submits it, but those that it is given."""
         slurm, node = self.slurm, self.slurm.nodes[0]
         inner = "#!/bin/sh\nenv | grep -i spank_option; echo ran\n"
-        script = "unset TEST_SOLD\nenv | grep -i spank_option\ncat > inner <<'END'\n" + inner + "END\nsbatch --wait -o none.out inner\nsbatch --wait --budget=7 -o own.out inner\n"
-        job = slurm.submit("--estimate=5", "--budget=3", "-w", node, script=script, environment=slurm.sold((node, 0.5)))
+        script = "unset TEST_COMMITMENT\nenv | grep -i spank_option\ncat > inner <<'END'\n" + inner + "END\nsbatch --wait -o none.out inner\nsbatch --wait --budget=7 -o own.out inner\n"
+        job = slurm.submit("--estimate=5", "--budget=3", "-w", node, script=script, environment=slurm.commitment((node, 0.5)))
         slurm.wait_ended(job)
         self.assertNotIn("OPTION", slurm.output(job))
         for name in ("none", "own"):
@@ -146,16 +146,16 @@ class Tasks(NodeCase):
 
 
 class Faults(NodeCase):
-    """What was sold cannot be kept on this node."""
+    """What is committed cannot be kept on this node."""
 
     def test_a_line_that_cannot_be_read(self):
         """The tasks are refused, with the reason; the job fails and the node does not. Or they run, as the site wishes."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        newer = {"TEST_SOLD": "v=2:token=1"}
+        newer = {"TEST_COMMITMENT": "v=2:token=1"}
         job = slurm.submit("-w", node, script=SHOW, environment=newer)
         ended = slurm.wait_ended(job)
         self.assertEqual((ended["JobState"], ended["ExitCode"]), ("FAILED", "1:0"))
-        self.assertIn(f"libra: job {job} is not held to its share: what was sold to it cannot be read: it is of another version of Libra", slurm.output(job))
+        self.assertIn(f"libra: job {job} is not held to its share: its commitment cannot be read: it is of another version of Libra", slurm.output(job))
         done = slurm.srun("-w", node, "true", environment=newer)
         self.assertEqual(done.rc, 1, done.out)
         self.assertIn("another version of Libra", done.err)
@@ -170,7 +170,7 @@ class Faults(NodeCase):
         slurm.registry(node).mkdir(exist_ok=True)
         slurm.registry(node).chmod(0o777)
         try:
-            done = slurm.srun("-w", node, "--budget=5", "true", environment=slurm.sold((node, 0.5)))
+            done = slurm.srun("-w", node, "--budget=5", "true", environment=slurm.commitment((node, 0.5)))
             self.assertEqual(done.rc, 1, done.out)
             self.assertIn("chmod 755", done.err)
             self.assertEqual(slurm.srun("-w", node, "true").rc, 0)
@@ -180,20 +180,20 @@ class Faults(NodeCase):
     def test_a_registry_that_is_removed(self):
         """While a job runs: its end removes its cgroup all the same."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = slurm.submit("-w", node, environment=slurm.sold((node, 0.5)))
+        job = slurm.submit("-w", node, environment=slurm.commitment((node, 0.5)))
         self.started(job)
         shutil.rmtree(slurm.registry(node))
         slurm.scancel(job)
         slurm.wait_ended(job)
         slurm.wait("no cgroup", lambda: not slurm.group(node, job).exists())
         # As usual again.
-        job = slurm.submit("-w", node, environment=slurm.sold((node, 0.5)))
+        job = slurm.submit("-w", node, environment=slurm.commitment((node, 0.5)))
         self.started(job)
 
     def test_a_configuration_that_cannot_be_read(self):
         slurm, node = self.slurm, self.slurm.nodes[0]
         slurm.configure("[slurm]\nwithout-terms = 'maybe'\n")
-        done = slurm.srun("-w", node, "--budget=5", "true", environment=slurm.sold((node, 0.5)))
+        done = slurm.srun("-w", node, "--budget=5", "true", environment=slurm.commitment((node, 0.5)))
         self.assertEqual(done.rc, 1, done.out)
         self.assertIn(f"libra-{node}.toml", done.err)
         self.assertEqual(slurm.srun("-w", node, "true").rc, 0)
@@ -201,7 +201,7 @@ class Faults(NodeCase):
     def test_slurmd_is_killed(self):
         """The job goes on in its cgroup, ends meanwhile, and slurmd's restart removes what is left."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = slurm.submit("-w", node, script=SHOW + "sleep 3\n", environment=slurm.sold((node, 0.5)))
+        job = slurm.submit("-w", node, script=SHOW + "sleep 3\n", environment=slurm.commitment((node, 0.5)))
         self.printed(job)
         slurm.kill_slurmd(node, signal.SIGKILL)
         slurm.wait("the job has ended", lambda: not self.processes(job, node))
@@ -256,7 +256,7 @@ class Shares(NodeCase):
     def start(self, node, share):
         """Start a busy job; long before its end, so that what it needs changes little."""
         slurm = self.slurm
-        job = slurm.submit("-w", node, script="taskset -p -c 0 $$\n" + busy(1000), environment=slurm.sold((node, share), estimate=share * 1000 / 1.05, deadline=1000))
+        job = slurm.submit("-w", node, script="taskset -p -c 0 $$\n" + busy(1000), environment=slurm.commitment((node, share), estimate=share * 1000 / 1.05, deadline=1000))
         slurm.wait_running(job)
         slurm.wait("it works", lambda: self.used(job, node) > 0.5)
         return job

@@ -59,7 +59,7 @@ class Promises(SiteCase):
         self.assertEqual(late, [], f"seed {seed}")
 
     def test_what_is_free(self):
-        """Neither more nor less than what is left of a node is sold."""
+        """Neither more nor less than what is left of a node is committed."""
         one, two = self.slurm.nodes
         job = self.slurm.submit(*promises.terms(0.4, one))
         self.running(job)

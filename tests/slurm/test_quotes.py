@@ -102,8 +102,8 @@ class Quotes(SiteCase):
         self.assertEqual(code, 0)
         number = found["quote"]
         self.assertTrue(280 < found["held_until"] - time.time() <= 300)
-        # Whatever is sold meanwhile, and however often the queue is read, its place stays: a whole node is left for others, and no more.
-        self.sell(95, 100, "-n1")
+        # Whatever is committed meanwhile, and however often the queue is read, its place stays: a whole node is left for others, and no more.
+        self.accept(95, 100, "-n1")
         time.sleep(3)
         self.refused(self.ask(60, 100, "-n1"), "refused (share)")
         with_it = lambda deadline=100, **options: self.ask(60, deadline, "-n1", f"--sla-quote={number}", budget=99, **options)  # noqa: E731
@@ -114,7 +114,7 @@ class Quotes(SiteCase):
         self.assertIn("libra: accepted", answer.err)
         self.running(answer.out)
         self.assertEqual(slurm.nodes_of(answer.out), [found["node"]])
-        self.assertAlmostEqual(float(self.sold(answer.out)["price"]), found["price"])
+        self.assertAlmostEqual(float(self.commitment(answer.out)["price"]), found["price"])
         self.refused(with_it(), "was used or given back")
 
     def test_it_expires_and_can_be_given_back(self):
@@ -133,7 +133,7 @@ class Quotes(SiteCase):
         time.sleep(2.1)
         self.refused(self.ask(60, 100, f"--sla-quote={first}"), "expired")
         for _ in range(2):
-            self.sell(60, 100)
+            self.accept(60, 100)
 
 
 if __name__ == "__main__":

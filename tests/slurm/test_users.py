@@ -31,14 +31,14 @@ class Submitting(SiteCase):
         job = answer.out
         record = self.started(job)
         self.assertEqual((record["NodeList"], record["ReqNodeList"], record["TimeLimit"], record["Deadline"]), (node, node, "00:01:00", "N/A"))
-        sold = self.sold(job)
-        self.assertEqual((sold["price"], sold["estimate"], sold["deadline"], sold["budget"]), ("10.5", "10", "20", "15"))
+        commitment = self.commitment(job)
+        self.assertEqual((commitment["price"], commitment["estimate"], commitment["deadline"], commitment["budget"]), ("10.5", "10", "20", "15"))
         # The kernel holds it: 52.5 ms of each 100 ms, and a little more for each moment that it has lost.
         quota = self.quota(job, node)
         self.assertGreaterEqual(quota, 0.525)
         self.assertLess(quota, 0.6)
         due = int(slurm.wait("its output", lambda: re.search(r"due (\d+)", slurm.output(job)))[1])
-        self.assertAlmostEqual(due, float(sold["submitted"]) + 20, delta=1)
+        self.assertAlmostEqual(due, float(commitment["submitted"]) + 20, delta=1)
         # Without --parsable.
         job_file = slurm.home(slurm.users[0]) / "job.sh"
         job_file.write_text("#!/bin/sh\nsleep 1000\n")
@@ -68,8 +68,8 @@ class Submitting(SiteCase):
         self.assertEqual(self.take(text, "--sla-deadline", *self.terms_of(30, 20)), ["--sla-deadline=31.5"])
 
     def test_refused_for_other_peoples_shares(self):
-        """All four nodes are sold to 70 %; what the refusal offers is what is left."""
-        jobs = [self.sell(200, 300) for _ in self.slurm.nodes]
+        """All four nodes are committed to 70 %; what the refusal offers is what is left."""
+        jobs = [self.accept(200, 300) for _ in self.slurm.nodes]
         for job in jobs:
             self.running(job)
             self.booked(job)
@@ -86,13 +86,13 @@ class Submitting(SiteCase):
         self.assertEqual(self.take(text, "-N", *self.terms_of(10, 100), "-n6"), ["-N", "4", "-n", "4", "--estimate=15"])
         self.clear()
         for node in self.slurm.nodes[1:]:
-            self.sell(90, 100, "-w", node)
+            self.accept(90, 100, "-w", node)
         terms = [*self.terms_of(40, 100), "-N2"]
         text = self.refused(self.slurm.sbatch(*terms), "libra: refused (nodes)")
         self.assertEqual(self.take(text, "-N", *terms), ["-N", "1", "-n", "1", "--estimate=80"])
         self.clear()
         for node in self.slurm.nodes[1:]:
-            self.sell(90, 100, "-w", node)
+            self.accept(90, 100, "-w", node)
         # Twice 60 s on one processor take longer than 100 s.
         text = self.refused(self.ask(60, 100, "-N2"), "libra: refused (nodes)")
         self.assertNotIn("-N 1", text)
@@ -137,12 +137,12 @@ class Submitting(SiteCase):
         answer = self.slurm.sbatch("--budget=11", script=script)
         self.assertEqual(answer.rc, 0, answer.err)
         self.assertIn("for 10.5 of 11 credits", answer.err)
-        self.assertEqual(self.sold(answer.out)["budget"], "11")
+        self.assertEqual(self.commitment(answer.out)["budget"], "11")
 
     def test_terms_in_the_comment(self):
         job = self.slurm.submit("--comment=libra:estimate=10,deadline=20,budget=15,deadline_type=soft,penalty_rate=0.1")
-        sold = self.sold(job)
-        self.assertEqual([sold[key] for key in ("estimate", "deadline", "budget", "type", "penalty")], ["10", "20", "15", "soft", "0.1"])
+        commitment = self.commitment(job)
+        self.assertEqual([commitment[key] for key in ("estimate", "deadline", "budget", "type", "penalty")], ["10", "20", "15", "soft", "0.1"])
         self.refused(self.slurm.sbatch("--comment=libra:budget=5,estimate=1,deadline=9", "--budget=6"), "budget is given twice, as --budget and in --comment")
         # The rest in options; and a comment that is only one.
         self.running(self.slurm.submit("--comment=libra:budget=15", "--estimate=10", "--sla-deadline=20"))
@@ -154,14 +154,14 @@ class Submitting(SiteCase):
         began = time.time()
         job = slurm.submit("--budget=500", "--time=1", "--deadline=now+120")
         took = time.time() - began
-        sold, record = self.sold(job), slurm.job(job)
-        self.assertEqual((sold["estimate"], record["Deadline"], record["TimeLimit"]), ("60", "N/A", "00:03:00"))
+        commitment, record = self.commitment(job), slurm.job(job)
+        self.assertEqual((commitment["estimate"], record["Deadline"], record["TimeLimit"]), ("60", "N/A", "00:03:00"))
         # A clock time, in whole seconds.
-        self.assertTrue(118.9 - took <= float(sold["deadline"]) <= 120.1, sold)
+        self.assertTrue(118.9 - took <= float(commitment["deadline"]) <= 120.1, commitment)
         self.refused(slurm.sbatch("--budget=500", "--estimate=5", "--deadline=now-60"), "libra: --deadline was ", " ago")
         # Both: the option counts, and what is longer of --time and the sum of deadline and estimate is the time limit.
         job = slurm.submit(*self.terms_of(5, 30), "--time=10", "--deadline=now+3600")
-        self.assertEqual((self.sold(job)["deadline"], self.sold(job)["estimate"], slurm.job(job)["TimeLimit"]), ("30", "5", "00:10:00"))
+        self.assertEqual((self.commitment(job)["deadline"], self.commitment(job)["estimate"], slurm.job(job)["TimeLimit"]), ("30", "5", "00:10:00"))
         # Alone it is Slurm's.
         plain = slurm.job(slurm.submit("--time=1", "--deadline=now+3600"))
         self.assertNotIn("AdminComment", plain)
@@ -177,7 +177,7 @@ class Submitting(SiteCase):
         # One that may start is no such job.
         self.running(self.ask(1, 9, "--begin=now").out)
 
-    def test_nobody_else_says_what_was_sold(self):
+    def test_nobody_else_says_what_is_committed(self):
         """A user's environment does not reach the prolog, and only Libra writes the admin comment."""
         slurm, node = self.slurm, self.slurm.nodes[0]
         forged = f"v=1:token=1:submitted={time.time()}:estimate=10:deadline=10:budget=1:type=hard:penalty=0:price=1:chunks=1:processors=1:memory=0:scatter=0:count=1:at={node}*1*1"
@@ -199,7 +199,7 @@ class Placing(SiteCase):
         slurm = self.slurm
         n1, n2, n3, n4 = slurm.nodes
         for node, taken in zip(slurm.nodes, (0.1, 0.5, 0.3, 0.7)):
-            self.sell(round(taken * 1000 / MARGIN, 3), 1000, "-w", node, budget="unlimited")
+            self.accept(round(taken * 1000 / MARGIN, 3), 1000, "-w", node, budget="unlimited")
         # Left: 0.9, 0.5, 0.7, 0.3. 0.6 fits n1 and n3, n3 is tighter (0.1 left); 0.4 fits n1 and n2, n2 is tighter (0.1); 0.25 fits n1 and n4, n4 is tighter
         # (0.05); 0.08 fits n1 (0.9), n2 (0.1) and n3 (0.1), of which two are alike; 0.8 then fits n1 only.
         chosen = [slurm.nodes_of(self.placed(share))[0] for share in (0.6, 0.4, 0.25, 0.08, 0.8)]
@@ -208,13 +208,13 @@ class Placing(SiteCase):
         self.clear()
         # Four small ones go to one node, and leave the others whole for a large one. Slurm would have used all four.
         self.assertEqual({slurm.nodes_of(self.placed(0.2))[0] for _ in range(4)}, {n1})
-        self.running(self.sell(950, 1000))
+        self.running(self.accept(950, 1000))
         self.clear()
         plain = [slurm.submit() for _ in range(4)]
         self.assertEqual({self.running(job)["NodeList"] for job in plain}, set(slurm.nodes))
 
     def placed(self, share):
-        job = self.sell(round(share * 1000 / MARGIN, 3), 1000, budget="unlimited")
+        job = self.accept(round(share * 1000 / MARGIN, 3), 1000, budget="unlimited")
         self.running(job)
         return job
 
@@ -222,15 +222,15 @@ class Placing(SiteCase):
         """--nodelist, --exclude, --constraint."""
         slurm = self.slurm
         n1, n2, n3, n4 = slurm.nodes
-        self.assertEqual(self.running(self.sell(1, 100, "-w", n3))["NodeList"], n3)
-        self.assertEqual(self.running(self.sell(1, 100, "-x", f"{n1},{n3}"))["NodeList"] in (n2, n4), True)
-        both = self.sell(1, 100, "-w", f"{n2},{n4}")
+        self.assertEqual(self.running(self.accept(1, 100, "-w", n3))["NodeList"], n3)
+        self.assertEqual(self.running(self.accept(1, 100, "-x", f"{n1},{n3}"))["NodeList"] in (n2, n4), True)
+        both = self.accept(1, 100, "-w", f"{n2},{n4}")
         self.assertEqual(sorted(self.running(both) and slurm.nodes_of(both)), [n2, n4])
         for kind in ("availablefeatures", "activefeatures"):
             slurm.must("scontrol", "update", f"nodename={n2},{n4}", f"{kind}=big,fast")
         try:
             self.assertIn(self.running(self.eventually("-C", "big").out)["NodeList"], (n2, n4))
-            self.assertEqual(self.running(self.sell(1, 100, "-C", "big&fast", "-x", n2))["NodeList"], n4)
+            self.assertEqual(self.running(self.accept(1, 100, "-C", "big&fast", "-x", n2))["NodeList"], n4)
             self.refused(self.ask(1, 100, "-C", "big&slow"), "refused (no-node): none of the nodes of partition main has big and slow")
             self.refused(self.ask(1, 100, "-C", "big|fast"), "can only name features that all its nodes have")
         finally:
@@ -240,7 +240,7 @@ class Placing(SiteCase):
         self.refused(self.ask(1, 100, "-x", ",".join(slurm.nodes)), "is left by --exclude=")
         # Fewer nodes than are named would not be what was asked for: they are not offered.
         for node in (n1, n2):
-            self.sell(90, 100, "-w", node)
+            self.accept(90, 100, "-w", node)
         text = self.refused(self.ask(50, 100, "-w", f"{n1},{n3}"), "refused (nodes): it asks for 2 nodes and there is room for 1 now")
         self.assertNotIn("-n 1", text)
 
@@ -255,24 +255,24 @@ class Placing(SiteCase):
 
     def test_an_urgent_job_is_refused_rather_than_an_accepted_one_made_late(self):
         node = self.slurm.nodes[1]
-        first = self.sell(60, 100, "-w", node)
+        first = self.accept(60, 100, "-w", node)
         self.running(first)
-        before = self.sold(first)
+        before = self.commitment(first)
         # It alone would need the whole processor, and would pay for it.
         self.refused(self.ask(10, 10.6, "-w", node, budget=1e6), "libra: refused (share)", node)
-        self.assertEqual(self.sold(first), before)
+        self.assertEqual(self.commitment(first), before)
         self.assertEqual(self.slurm.state(first), "RUNNING")
-        self.running(self.sell(10, 10.6))  # elsewhere
+        self.running(self.accept(10, 10.6))  # elsewhere
 
     def test_a_node_that_is_drained(self):
         """It gets no new job; the one on it goes on."""
         slurm, node = self.slurm, self.slurm.nodes[2]
-        job = self.sell(10, 100, "-w", node)
+        job = self.accept(10, 100, "-w", node)
         self.running(job)
         slurm.must("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
         try:
             self.assertIn("refused (no-node)", self.eventually("-w", node, accepted=False).err)
-            self.assertNotEqual(self.running(self.sell(1, 100))["NodeList"], node)
+            self.assertNotEqual(self.running(self.accept(1, 100))["NodeList"], node)
             self.assertEqual(slurm.state(job), "RUNNING")
         finally:
             slurm.must("scontrol", "update", f"nodename={node}", "state=resume")
@@ -285,16 +285,16 @@ class Large(SiteCase):
     site = {"nodes": 2, "cpus": 4, "settings": {"SelectTypeParameters": "CR_CPU_Memory", "DefMemPerCPU": 1}}
 
     def test_processors_of_a_node(self):
-        """-n and -c within a node, --ntasks-per-node and -N over two; each is pinned, capped, and what is sold is its share of all of them."""
+        """-n and -c within a node, --ntasks-per-node and -N over two; each is pinned, capped, and what is committed is its share of all of them."""
         slurm = self.slurm
         n1, n2 = slurm.nodes
         for options, nodes, processors in ((["-n4"], [n1], 4), (["-c2"], [n1], 2), (["-n2", "-c2"], [n1], 4), (["-N2", "-n4"], [n1, n2], 2), (["-N2", "--ntasks-per-node=3"], [n1, n2], 3),
                                            (["-n8"], [n1, n2], 4), (["-n2", "--ntasks-per-node=1", "-c4"], [n1, n2], 4)):
             with self.subTest(options):
-                job = self.sell(10, 100, *options)
+                job = self.accept(10, 100, *options)
                 self.started(job)
                 self.assertEqual(slurm.nodes_of(job), nodes)
-                self.assertEqual((self.sold(job)["processors"], self.share(job)), (str(processors), 0.105))
+                self.assertEqual((self.commitment(job)["processors"], self.share(job)), (str(processors), 0.105))
                 self.assertAlmostEqual(self.quota(job, n1), 0.105 * processors, delta=0.05 * processors)
                 self.clear()
         self.refused(self.ask(10, 100, "-c5"), "refused (no-node): none of the nodes of partition main has 5 processors")
@@ -308,14 +308,14 @@ class Large(SiteCase):
         self.assertEqual(sorted(line.split()[1] for line in done.out.splitlines()), [slurm.nodes[0]] * 4 + [slurm.nodes[1]] * 4)
 
     def test_memory(self):
-        """A node's memory is sold as well."""
+        """A node's memory is committed as well."""
         there = ("-w", self.slurm.nodes[0])
-        self.running(self.sell(1, 100, *there, "--mem=600"))
+        self.running(self.accept(1, 100, *there, "--mem=600"))
         self.refused(self.ask(1, 100, *there, "--mem=600"), "refused (memory): it needs 600 MiB of memory and ", "has 400 MiB left")
         self.refused(self.ask(1, 100, "--mem=20G"), "refused (memory)")
         self.refused(self.ask(1, 100, *there, "-n2", "--mem-per-cpu=300"), "refused (memory)")
-        self.running(self.sell(1, 100, *there, "-n2", "--mem-per-cpu=150"))
-        self.running(self.sell(1, 100, "--mem=600"))
+        self.running(self.accept(1, 100, *there, "-n2", "--mem-per-cpu=150"))
+        self.running(self.accept(1, 100, "--mem=600"))
 
 
 if __name__ == "__main__":

@@ -23,10 +23,10 @@ class Changing(SiteCase):
         answer = self.slurm.wait("the share is free", lambda: (answer := self.ask(*terms, *options)).rc == 0 and answer)
         return answer.out, time.monotonic() - began
 
-    def test_scancel_sells_the_share_again(self):
+    def test_scancel_frees_the_share_again(self):
         slurm, there = self.slurm, ("-w", self.slurm.nodes[2])
         took = []
-        job = self.sell(60, 70, *there)
+        job = self.accept(60, 70, *there)
         for _ in range(3):
             self.started(job)
             self.refused(self.ask(60, 70, *there), "refused (share)")
@@ -36,14 +36,14 @@ class Changing(SiteCase):
         print(f"\n  free after {', '.join(f'{seconds:.2f}' for seconds in took)} s")
         # The next moment, before the plugin has seen the job.
         self.clear()
-        job = self.sell(60, 70, *there)
+        job = self.accept(60, 70, *there)
         self.assertEqual(slurm.scancel(job, user=slurm.users[0]).rc, 0)
         self.freed((60, 70), *there)
 
     def test_ended_jobs_are_shown_and_not_counted(self):
         """Slurm shows a job for minutes after its end; its share is free."""
         slurm, there = self.slurm, ("-w", self.slurm.nodes[0])
-        job = self.sell(60, 70, *there, script="true\n")
+        job = self.accept(60, 70, *there, script="true\n")
         slurm.wait_ended(job)
         again, _ = self.freed((60, 70), *there)
         self.running(again)
@@ -51,9 +51,9 @@ class Changing(SiteCase):
         self.assertIn(job, slurm.must("squeue", "-h", "--states=all", "-o", "%A").split())
 
     def test_scontrol_update(self):
-        """Its owner changes nothing that was sold; name, comment and niceness are free. Root may, but for what was sold."""
+        """Its owner changes nothing that was committed; name, comment and niceness are free. Root may, but for what is committed."""
         slurm, user = self.slurm, self.slurm.users[0]
-        job = self.sell(10, 100)
+        job = self.accept(10, 100)
         self.running(job)
         for comment in ("", "mine"):  # before the plugin has seen it, too
             self.assertNotEqual(slurm.scontrol("update", f"jobid={job}", f"admincomment={comment}").rc, 0, comment)
@@ -68,7 +68,7 @@ class Changing(SiteCase):
                 self.assertIn("Access/permission denied", answer.err)
                 # Slurm 22.05 has no place for the reason but the log.
                 said = slurm.said()[-1]
-                self.assertIn(f"{what} belongs to what was sold to job {job}" if what else "the terms are given when a job is submitted", said)
+                self.assertIn(f"{what} belongs to the commitment to job {job}" if what else "the terms are given when a job is submitted", said)
         self.assertNotEqual(slurm.scontrol("hold", job, user=user).rc, 0)
         for change in ("jobname=another", "comment=for Monday", "nice=5"):
             self.assertEqual(slurm.scontrol("update", f"jobid={job}", change, user=user).rc, 0, change)
@@ -89,11 +89,11 @@ class Changing(SiteCase):
         self.assertEqual(slurm.scontrol("update", f"jobid={plain}", "timelimit=9", user=user).rc, 0)
 
     def test_requeue(self):
-        """It keeps what it was sold while it waits, begins anew, and its deadline counts from its submission."""
+        """It keeps what was committed to it while it waits, begins anew, and its deadline counts from its submission."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = self.sell(60, 100, "-w", node, "--requeue")
+        job = self.accept(60, 100, "-w", node, "--requeue")
         self.started(job)
-        first, sold = slurm.entry(node, job), self.sold(job)
+        first, commitment = slurm.entry(node, job), self.commitment(job)
         self.assertEqual(slurm.scontrol("requeue", job, user=slurm.users[0]).rc, 0)
         slurm.wait_state(job, "PENDING")
         time.sleep(1.2)
@@ -103,13 +103,13 @@ class Changing(SiteCase):
         self.started(job)
         second = slurm.wait("it began anew", lambda: (entry := slurm.entry(node, job)).get("begun", 0) > first["begun"] and entry)
         self.assertAlmostEqual(second["submitted"], first["submitted"], delta=0.1)
-        self.assertEqual((self.sold(job), slurm.job(job)["Restarts"]), (sold, "1"))
+        self.assertEqual((self.commitment(job), slurm.job(job)["Restarts"]), (commitment, "1"))
         self.refused(self.ask(60, 100, "-w", node), "refused (share)")
 
     def test_suspend(self):
-        """Its share stays sold."""
+        """Its share stays committed."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = self.sell(60, 100, "-w", node)
+        job = self.accept(60, 100, "-w", node)
         self.started(job)
         slurm.must("scontrol", "suspend", job)
         slurm.wait_state(job, "SUSPENDED")
@@ -144,11 +144,11 @@ class Arrays(SiteCase):
         for job in jobs:
             self.assertAlmostEqual(self.quota(slurm.job(job)["JobId"], node), 0.21, delta=0.06)
         self.refused(self.ask(45, 100, "-w", node), "refused (share)")
-        self.running(self.sell(30, 100, "-w", node))
+        self.running(self.accept(30, 100, "-w", node))
         self.refused(self.ask(20, 100, "--array=1-3", budget=60), "refused (budget)", "60.6")
 
     def test_over_several_nodes(self):
-        """Three tasks of 0.63: one to each node, told by the plugin; a cancelled one's share is sold again."""
+        """Three tasks of 0.63: one to each node, told by the plugin; a cancelled one's share is committed again."""
         slurm = self.slurm
         began = time.monotonic()
         answer = self.ask(60, 100, "--array=1-3")
@@ -170,9 +170,9 @@ class Arrays(SiteCase):
         self.assertEqual([slurm.state(job) for job in jobs], ["RUNNING", "CANCELLED", "RUNNING"])
 
     def test_requeue_of_a_task(self):
-        """It goes back to the node that was sold to it."""
+        """It goes back to the node that was committed to it."""
         slurm = self.slurm
-        array = self.sell(60, 100, "--array=1-3", "--requeue")
+        array = self.accept(60, 100, "--array=1-3", "--requeue")
         jobs = self.tasks(array, (1, 2, 3))
         places = self.places(jobs)
         self.started(slurm.job(jobs[1])["JobId"])
@@ -186,13 +186,13 @@ class Arrays(SiteCase):
     def test_cancelled_at_once(self):
         """Before its tasks were told their nodes, or after: nothing of it is left."""
         slurm = self.slurm
-        array = self.sell(60, 100, "--array=1-3")
+        array = self.accept(60, 100, "--array=1-3")
         self.assertEqual(slurm.scancel(array, user=slurm.users[0]).rc, 0)
         slurm.wait("its shares", lambda: (answer := self.ask(60, 100, "--array=1-3")).rc == 0 and answer)
 
     def test_its_owner_does_not_release_or_change_a_task(self):
         slurm, user = self.slurm, self.slurm.users[0]
-        array = self.sell(20, 100, "--array=1-3")
+        array = self.accept(20, 100, "--array=1-3")
         self.places(self.tasks(array, (1, 2, 3)))
         self.booked(f"{array}_3")
         for job in (array, f"{array}_2"):

@@ -53,7 +53,7 @@ class Clients(SiteCase):
 
     def test_steps_of_a_batch_job(self):
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = self.sell(10, 20, script=f"srun sh -c '{SHOW}'\nsrun --overlap true && echo all\n")
+        job = self.accept(10, 20, script=f"srun sh -c '{SHOW}'\nsrun --overlap true && echo all\n")
         self.assertEqual(slurm.wait_ended(job)["JobState"], "COMPLETED")
         self.in_group(slurm.output(job), node, job)
         self.assertIn("all\n", slurm.output(job))
@@ -71,7 +71,7 @@ class Clients(SiteCase):
             task = re.search(rf"^(\d): {node} ", done.out, re.M)[1]
             self.in_group("".join(line[3:] + "\n" for line in done.out.splitlines() if line.startswith(f"{task}: ")), node, job)
         self.clear()
-        job = self.sell(10, 20, "-N2", script="srun sh -c 'echo $SLURMD_NODENAME; exec sleep 100'\n")
+        job = self.accept(10, 20, "-N2", script="srun sh -c 'echo $SLURMD_NODENAME; exec sleep 100'\n")
         self.running(job)
         self.assertEqual(slurm.nodes_of(job), [one, two])
         slurm.wait("both tasks", lambda: sorted(slurm.output(job).split()) == [one, two])
@@ -86,7 +86,7 @@ class Clients(SiteCase):
         done = slurm.srun(*self.terms_of(10, 20), "-n3", "sh", "-c", "echo $SLURMD_NODENAME")
         self.assertEqual((done.rc, sorted(done.out.split())), (0, slurm.nodes), done.err)
         self.clear()
-        job = self.sell(10, 20, "-n3", script="srun sh -c 'echo $SLURMD_NODENAME'\n")
+        job = self.accept(10, 20, "-n3", script="srun sh -c 'echo $SLURMD_NODENAME'\n")
         slurm.wait_ended(job)
         self.assertEqual(sorted(slurm.output(job).split()), slurm.nodes)
 
@@ -94,25 +94,25 @@ class Clients(SiteCase):
         """It has no terms but those that it is given itself."""
         slurm = self.slurm
         inner = "cat > inner <<'END'\n#!/bin/sh\nsleep 100\nEND\n"
-        job = self.sell(10, 60, script=inner + "echo $(sbatch --parsable inner) $(sbatch --parsable --estimate=7 --sla-deadline=70 --budget=99 inner)\n")
+        job = self.accept(10, 60, script=inner + "echo $(sbatch --parsable inner) $(sbatch --parsable --estimate=7 --sla-deadline=70 --budget=99 inner)\n")
         slurm.wait_ended(job)
         plain, own = re.search(r"^(\d+) (\d+)$", slurm.output(job), re.M).groups()
         self.assertNotIn("AdminComment", slurm.job(plain))
-        self.assertEqual([self.sold(own)[key] for key in ("estimate", "deadline", "budget")], ["7", "70", "99"])
+        self.assertEqual([self.commitment(own)[key] for key in ("estimate", "deadline", "budget")], ["7", "70", "99"])
 
     def test_heterogeneous_jobs(self):
-        """Terms for both components: both are sold, on nodes of their own. One refused: nothing is submitted, and nothing stays reserved."""
+        """Terms for both components: both are committed, on nodes of their own. One refused: nothing is submitted, and nothing stays reserved."""
         slurm = self.slurm
         job = slurm.submit(*self.terms_of(10, 100), "-n1", ":", *self.terms_of(60, 100), "-n1")
         slurm.wait("both run", lambda: [slurm.job(f"{job}+{part}").get("JobState") for part in (0, 1)] == ["RUNNING"] * 2)
-        self.assertEqual([self.sold(f"{job}+{part}")["estimate"] for part in (0, 1)], ["10", "60"])
+        self.assertEqual([self.commitment(f"{job}+{part}")["estimate"] for part in (0, 1)], ["10", "60"])
         self.clear()
         answer = slurm.sbatch(*self.terms_of(90, 100), "-n1", ":", *self.terms_of(60, 20), "-n1")
         self.refused(answer, "0: libra: accepted", "1: libra: refused (deadline)")
         self.free_again(slurm.nodes[0])
 
     def free_again(self, node):
-        """Within seconds a node can be sold as a whole."""
+        """Within seconds a node can be committed as a whole."""
         began = time.monotonic()
         self.running(self.slurm.wait("it is free", lambda: (answer := self.ask(95, 100, "-w", node)).rc == 0 and answer, 10).out)
         print(f"\n  free after {time.monotonic() - began:.1f} s")

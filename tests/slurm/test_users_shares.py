@@ -42,15 +42,15 @@ class Sharing(SiteCase):
         """Shares of 0.6 and 0.3, both always busy, are used 2 : 1; both end in time."""
         node, said, endings = self.slurm.nodes[0], [], []
         for _ in (1, 2, 3):
-            # 0.63 and 0.315 of the processor, with the margin; what they are sold is in the ratio of 2 : 1. Half a second for starting.
-            jobs = [self.sell(12, deadline, "-w", node, script=busy(11.5)) for deadline in (20, 40)]
+            # 0.63 and 0.315 of the processor, with the margin; what is committed to them is in the ratio of 2 : 1. Half a second for starting.
+            jobs = [self.accept(12, deadline, "-w", node, script=busy(11.5)) for deadline in (20, 40)]
             self.working(*jobs)
-            sold, error = [self.share(job) for job in jobs], None
+            commitment, error = [self.share(job) for job in jobs], None
             with contextlib.suppress(Gone):
                 rates = self.rates([(job, node) for job in jobs], 4)
-                # Shares are taken anew as work gets done; what counts is what was sold.
-                error = (rates[0] / rates[1]) / (sold[0] / sold[1]) - 1
-                said.append(f"sold {sold[0]:.3f} : {sold[1]:.3f}, used {rates[0]:.3f} : {rates[1]:.3f}, off by {100 * error:+.1f} %")
+                # Shares are taken anew as work gets done; what counts is what is committed.
+                error = (rates[0] / rates[1]) / (commitment[0] / commitment[1]) - 1
+                said.append(f"committed {commitment[0]:.3f} : {commitment[1]:.3f}, used {rates[0]:.3f} : {rates[1]:.3f}, off by {100 * error:+.1f} %")
             endings = [self.ending(job) for job in jobs]
             if error is not None and abs(error) <= TOLERANCE and all(in_time for _, in_time in endings):
                 break
@@ -60,22 +60,22 @@ class Sharing(SiteCase):
         self.assertTrue(all(in_time for _, in_time in endings), endings)
 
     def test_a_job_that_needs_more_than_its_estimate(self):
-        """Estimate 4.5 s, and it works on: at its share, then late with what is free; its neighbour has what it was sold, and ends in time."""
+        """Estimate 4.5 s, and it works on: at its share, then late with what is free; its neighbour has what was committed to it, and ends in time."""
         slurm, node = self.slurm, self.slurm.nodes[1]
         for attempt in (1, 2, 3):
             enough = slurm.directory / f"enough-{attempt}"
-            late = self.sell(4.5, 15, "-w", node, script=busy_until(enough))
-            neighbour = self.sell(9, 15, "-w", node, script=busy(8.3))
+            late = self.accept(4.5, 15, "-w", node, script=busy_until(enough))
+            neighbour = self.accept(9, 15, "-w", node, script=busy(8.3))
             self.working(late)
             rate = self.rates([(late, node)], 4)[0]
             quota = self.quota(late, node)
             beside, neighbour_in_time = self.ending(neighbour)
             self.assertEqual(slurm.state(late), "RUNNING", "it was not ended for its estimate")
-            sold = self.sold(late)
-            slurm.wait("its deadline has passed", lambda sold=sold: time.time() > float(sold["submitted"]) + float(sold["deadline"]) + 1)
+            commitment = self.commitment(late)
+            slurm.wait("its deadline has passed", lambda commitment=commitment: time.time() > float(commitment["submitted"]) + float(commitment["deadline"]) + 1)
             enough.touch()
             text, in_time = self.ending(late)
-            print(f"\n  it was sold {self.share(late):.3f}, capped at {quota:.3f} and used {rate:.3f}\n  {text}\n  {beside}")
+            print(f"\n  committed {self.share(late):.3f}, capped at {quota:.3f} and used {rate:.3f}\n  {text}\n  {beside}")
             if neighbour_in_time:
                 break
         self.assertTrue(neighbour_in_time, beside)
@@ -87,7 +87,7 @@ class Sharing(SiteCase):
         """A job of two nodes is capped on both, also what srun starts there."""
         slurm = self.slurm
         enough = slurm.directory / "enough-of-two"
-        job = self.sell(50, 125, "-N2", script=f"srun {busy_until(enough)}")
+        job = self.accept(50, 125, "-N2", script=f"srun {busy_until(enough)}")
         self.running(job)
         nodes = slurm.nodes_of(job)
         self.assertEqual(nodes, slurm.nodes)
@@ -95,7 +95,7 @@ class Sharing(SiteCase):
             slurm.wait(f"its task on {node}", lambda node=node: self.processes(job, node) and self.used(job, node) > 0.2)
         rates = self.rates([(job, node) for node in nodes], 3)
         quotas = [self.quota(job, node) for node in nodes]
-        print(f"\n  sold {self.share(job):.3f} on each of two nodes, capped at {quotas[0]:.3f} and {quotas[1]:.3f}, used {rates[0]:.3f} and {rates[1]:.3f}")
+        print(f"\n  committed {self.share(job):.3f} on each of two nodes, capped at {quotas[0]:.3f} and {quotas[1]:.3f}, used {rates[0]:.3f} and {rates[1]:.3f}")
         for rate, quota in zip(rates, quotas):
             self.assertLess(quota, 0.6)
             self.assertLess(rate, max(quota, 0.42) * 1.2)
@@ -106,7 +106,7 @@ class Sharing(SiteCase):
     def test_children_that_leave_the_session(self):
         """They are of the job: they end with it, and no cgroup is left."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = self.sell(2, 100, "-w", node, script=SETSID + "sleep 3\n")
+        job = self.accept(2, 100, "-w", node, script=SETSID + "sleep 3\n")
         self.running(job)
         # The shell, sleep, python.
         pids = slurm.wait("three processes in the cgroup", lambda: len(found := self.processes(job, node)) >= 3 and found)
@@ -130,10 +130,10 @@ class BesideOthers(SiteCase):
         slurm.wait("they spin", lambda: any(len((slurm.best_effort(one) / "cgroup.procs").read_text().split()) >= 4 for one in slurm.nodes if slurm.best_effort(one).exists()))
         said = []
         for _ in (1, 2):
-            job = self.sell(9, 15, "-w", node, script=busy(8.3))
+            job = self.accept(9, 15, "-w", node, script=busy(8.3))
             self.started(job)
             text, in_time = self.ending(job)
-            said.append(f"sold {self.share(job):.3f} beside three jobs without terms; {text}")
+            said.append(f"committed {self.share(job):.3f} beside three jobs without terms; {text}")
             if in_time:
                 break
         print("".join(f"\n  {line}" for line in said))

@@ -35,28 +35,28 @@ class Partitions(SiteCase):
     def test_a_partition_that_shares_no_processors(self):
         """Refused with the names of those that do; of several the first that does is taken."""
         self.refused(self.ask(1, 9, "-p", "plain"), "libra: partition plain takes no jobs with a deadline; submit to ", "main", "short", "few")
-        record = self.running(self.sell(1, 9, "-p", "plain,few"))
+        record = self.running(self.accept(1, 9, "-p", "plain,few"))
         self.assertEqual((record["Partition"], record["NodeList"]), ("few", self.slurm.nodes[2]))
-        self.assertEqual(self.running(self.sell(1, 9))["Partition"], "main")
+        self.assertEqual(self.running(self.accept(1, 9))["Partition"], "main")
         # Jobs without terms go where they like.
         self.assertEqual(self.running(self.slurm.submit("-p", "plain"))["NodeList"], self.slurm.nodes[3])
 
     def test_of_several_the_first_that_has_room(self):
-        job = self.sell(10, 100, "-p", "short,main")
+        job = self.accept(10, 100, "-p", "short,main")
         self.assertEqual(self.running(job)["Partition"], "main", "short ends jobs after a minute")
         for node in self.slurm.nodes[:2]:
-            self.sell(80, 100, "-w", node)
-        self.assertEqual(self.running(self.sell(50, 100, "-p", "main,few"))["Partition"], "few")
+            self.accept(80, 100, "-w", node)
+        self.assertEqual(self.running(self.accept(50, 100, "-p", "main,few"))["Partition"], "few")
 
     def test_a_partition_that_ends_jobs_early(self):
         """MaxTime below the deadline is refused; else it bounds the job's time in Slurm."""
         self.refused(self.ask(1, 90, "-p", "short"), "partition short ends jobs after 60 s and the deadline is 90 s; give a deadline of at most that")
-        job = self.sell(30, 50, "-p", "short")
+        job = self.accept(30, 50, "-p", "short")
         self.assertEqual(self.running(job)["TimeLimit"], "00:01:00")
 
     def test_jobs_on_a_processor(self):
         """Slurm starts two at a time there, so a third is refused instead of accepted and late."""
-        jobs = [self.sell(1, 100, "-p", "few") for _ in range(2)]
+        jobs = [self.accept(1, 100, "-p", "few") for _ in range(2)]
         for job in jobs:
             self.running(job)
         self.refused(self.ask(1, 100, "-p", "few"), "at most 2 may share a processor (OverSubscribe=FORCE:2)")
@@ -92,7 +92,7 @@ class Partitions(SiteCase):
         for options in ([], ["--comment=for Monday"], ["--time=1", "--deadline=now+3600"], ["-p", "plain"]):
             self.refused(self.slurm.sbatch(*options), "libra: jobs on this cluster need a deadline, a budget and an estimate: sbatch --sla-deadline=1h --budget=5000 --estimate=30m")
         self.refused(self.slurm.srun("true"), "need a deadline")
-        self.running(self.sell(1, 9))
+        self.running(self.accept(1, 9))
 
     def test_other_nodes(self):
         """On Libra's nodes none, elsewhere as ever."""
@@ -103,7 +103,7 @@ class Partitions(SiteCase):
         waiting = slurm.submit("-p", "mixed")
         time.sleep(3)
         self.assertEqual(slurm.state(waiting), "PENDING", "Libra's nodes are idle, and not for it")
-        self.running(self.sell(1, 9))
+        self.running(self.accept(1, 9))
 
 
 class OtherDefault(SiteCase):
@@ -112,7 +112,7 @@ class OtherDefault(SiteCase):
     site = {"nodes": 1, "partition": {"OverSubscribe": "NO"}, "partitions": {"batch": {"OverSubscribe": "FORCE:20"}}}
 
     def test_a_job_with_terms_goes_to_the_one_that_does(self):
-        self.assertEqual(self.running(self.sell(1, 9))["Partition"], "batch")
+        self.assertEqual(self.running(self.accept(1, 9))["Partition"], "batch")
         self.refused(self.ask(1, 9, "-p", "main"), "partition main takes no jobs with a deadline; submit to batch")
 
 

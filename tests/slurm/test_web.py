@@ -177,12 +177,12 @@ class Web(SiteCase):
     def test_cluster_and_others(self):
         """Nodes are shown to all; a job of somebody else is not, nor can it be cancelled or read."""
         slurm, user = self.slurm, self.user
-        other = self.sell(10, 600, user=slurm.users[1], script="echo 'a secret'; sleep 1000\n")
+        other = self.accept(10, 600, user=slurm.users[1], script="echo 'a secret'; sleep 1000\n")
         self.started(other)
         user.go("cluster")
         for node in slurm.nodes:
             self.assertIn(node, user.page.text())
-        self.assertIn("of 2 processors are sold", user.page.text())
+        self.assertIn("of 2 processors are committed", user.page.text())
         user.check_view("cluster")
         user.go("jobs")
         self.assertNotIn(f"job-{other}", user.page.evaluate("document.body.innerHTML"))

@@ -88,7 +88,7 @@ class V2(unittest.TestCase):
 
     def test_a_job_is_held_and_cancelled(self):
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = slurm.submit(script=BUSY, environment=slurm.sold((node, 0.5), estimate=50 / 1.05))
+        job = slurm.submit(script=BUSY, environment=slurm.commitment((node, 0.5), estimate=50 / 1.05))
         group = slurm.launched(job)
         self.assertFalse((TOP / slurm.cgroup_root(node) / f"job-{job}").exists())
         quota, period = map(int, (group / "cpu.max").read_text().split())
@@ -115,7 +115,7 @@ class V2(unittest.TestCase):
         for share, deadline in ((0.02, 500), (0.001, 10000)):
             script = "echo runs\n" + "(while :; do :; done) &\n" * 3 + "while :; do :; done\n"
             start = time.monotonic()
-            job = slurm.submit(script=script, environment=slurm.sold((node, share), estimate=10 / 1.05, deadline=deadline))
+            job = slurm.submit(script=script, environment=slurm.commitment((node, share), estimate=10 / 1.05, deadline=deadline))
             group = slurm.launched(job)
             print(f"{share}: cpu.max", (group / "cpu.max").read_text().strip(), f"runs after {time.monotonic() - start:.1f} s", file=sys.stderr)
             start = time.monotonic()
@@ -125,7 +125,7 @@ class V2(unittest.TestCase):
 
     def test_requeue_and_a_new_slurmd(self):
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = slurm.submit("--requeue", script=BUSY, environment=slurm.sold((node, 0.5), estimate=50 / 1.05))
+        job = slurm.submit("--requeue", script=BUSY, environment=slurm.commitment((node, 0.5), estimate=50 / 1.05))
         group = slurm.launched(job)
         slurm.kill_slurmd(node)
         slurm.start_slurmd(node)
@@ -144,7 +144,7 @@ class V2(unittest.TestCase):
         slurm, node = self.slurm, self.slurm.nodes[0]
         work = "python3 -c 'import time\nwhile time.process_time() < 1: pass'"
         script = f"echo $SLURM_JOB_ID; srun sh -c \"$WORK\"; sleep 1; ls -d {TOP}/system.slice/*.scope/job_*; srun sh -c \"$WORK; cat /proc/self/cgroup\""
-        done = slurm.salloc("sh", "-c", script, environment={**slurm.sold((node, 0.5), estimate=50 / 1.05), "WORK": work}, timeout=200)
+        done = slurm.salloc("sh", "-c", script, environment={**slurm.commitment((node, 0.5), estimate=50 / 1.05), "WORK": work}, timeout=200)
         self.assertEqual(done.rc, 0, done.err)
         job = done.out.split()[0]
         self.assertIn(f"/job_{job}/step_1/user/task_", done.out)

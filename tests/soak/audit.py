@@ -16,7 +16,7 @@ repeated until one finds nothing, for at most PATIENCE. What was found by each p
 | balances | what users have is what they were given, less what the verdicts in the log charged them |
 | check | `libra account check` is content |
 | book | as many jobs as the batch system has with a share (by the metrics) |
-| capacity | no more processors of a node were sold to jobs that run than it has (what they need from now on may be more, after a node was lost) |
+| capacity | no more processors of a node were committed to jobs that run than it has (what they need from now on may be more, after a node was lost) |
 | registry | what runs on a node is in its registry, and nothing else |
 | cgroup | each of these has its cgroup, and nobody else has one |
 | drained | no node is taken out of service |
@@ -60,7 +60,7 @@ class Task:
     submission: str  # the job's name
     # waits; rests: held, with nothing of Libra's; runs; moving: on its way from one to the other
     state: str
-    sold: dict
+    commitment: dict
     nodes: tuple = ()
     count: int = 1
     began: bool = False  # by the batch system's record it has processes
@@ -68,7 +68,7 @@ class Task:
 
     def lapsed(self, now):
         """It waits past its deadline: its share is free until it runs."""
-        return self.state == "waits" and bool(self.sold) and now > float(self.sold["submitted"]) + float(self.sold["deadline"])
+        return self.state == "waits" and bool(self.commitment) and now > float(self.commitment["submitted"]) + float(self.commitment["deadline"])
 
 
 class Money:
@@ -209,20 +209,20 @@ class Audit:
             self.truth.count("accepted-without-an-answer", one.name, task.name)
         elif one.verdict == "refused":
             return [Broken("unknown", task.name, f"{one.name} was refused ({one.reason}), and is there: {task.text}")]
-        if task.sold:
-            key = self.truth.key(task.sold)
-            if key not in one.sales:
-                one.sales[key] = task.sold
+        if task.commitment:
+            key = self.truth.key(task.commitment)
+            if key not in one.commitments:
+                one.commitments[key] = task.commitment
         return []
 
     def accepted(self, one, tasks, ended):
         """One that was accepted and of which it is not yet known that it has ended."""
         broken, money, now = [], self.money, time.time()
         broken += self.price(one)
-        keys = [key for key in money.held if key.split("+")[0] in one.sales]
+        keys = [key for key in money.held if key.split("+")[0] in one.commitments]
         is_open = [key for key in keys if money.held[key] != money.paid[key]]
         if tasks:
-            promised = [task for task in tasks if task.sold and task.state != "rests"]
+            promised = [task for task in tasks if task.commitment and task.state != "rests"]
             if promised and not is_open and not any(task.state == "moving" for task in tasks):
                 broken.append(Broken("hold", one.name, f"{tasks[0].name} is there ({tasks[0].state}) and nothing is set aside for it: {one}"))
             # An array is paid for by one hold, and keeps it where some of it has begun.
@@ -246,17 +246,17 @@ class Audit:
         return self.truth.near("kill-controller", one.answered, 1, self.site.unsaved)
 
     def price(self, one):
-        """Said, sold and set aside."""
+        """Said, committed and set aside."""
         broken = []
-        for number, (key, line) in enumerate(one.sales.items()):
+        for number, (key, line) in enumerate(one.commitments.items()):
             count, price = int(line["count"]), micro(line["price"])
             if number == 0 and one.said and abs(float(one.said) - float(line["price"]) * count) > 0.006 * max(1, count, float(one.said) / 1000):
-                broken.append(Broken("price", one.name, f"its user was told {one.said} for all, sold was {line['price']} for each of {count}"))
+                broken.append(Broken("price", one.name, f"its user was told {one.said} for all, committed was {line['price']} for each of {count}"))
             held = self.money.held.get(key)
             if held is None:
                 broken.append(Broken("price", one.name, f"accepted at {line['price']}, and nothing was ever set aside: {key}"))
             elif held != price * count:
-                broken.append(Broken("price", one.name, f"{held} micro-credits were set aside, sold was {count} * {price}"))
+                broken.append(Broken("price", one.name, f"{held} micro-credits were set aside, committed was {count} * {price}"))
         return broken
 
     # ---- money
@@ -264,7 +264,7 @@ class Audit:
     def holds(self, there):
         """No hold without a job, none settled twice, none charged more than its price."""
         broken, money = [], self.money
-        of_key = {key: one for one in self.truth.submissions.values() for key in one.sales}
+        of_key = {key: one for one in self.truth.submissions.values() for key in one.commitments}
         for key, amount in money.open().items():
             one = of_key.get(key.split("+")[0])
             if one is None or one.name not in there:
@@ -308,7 +308,7 @@ class Audit:
         files = self.site.metrics_now()
         now = time.time()
         jobs = files.gauges("libra_jobs")
-        expected = sum(task.count for task in tasks if task.sold and task.state != "rests" and not task.lapsed(now))
+        expected = sum(task.count for task in tasks if task.commitment and task.state != "rests" and not task.lapsed(now))
         broken = []
         if sum(jobs.values()) != expected:
             broken.append(Broken("book", "jobs", f"{jobs} in the book, {expected} jobs that {self.site.name} has"))
@@ -316,7 +316,7 @@ class Audit:
 
     def nodes(self, tasks):
         """Registries and cgroups."""
-        runs = {(node, task.host_name): task for task in tasks if task.sold and task.state == "runs" for node in task.nodes}
+        runs = {(node, task.host_name): task for task in tasks if task.commitment and task.state == "runs" for node in task.nodes}
         on_the_way = {task.host_name for task in tasks if task.state == "moving"}
         registered, groups = self.site.registered(), self.site.groups()
         broken = []
@@ -335,13 +335,13 @@ class Audit:
             sums[node] += processors(task, node)
         for node, total in sums.items():
             if total > self.site.processors * 1.001 + 0.001:
-                broken.append(Broken("capacity", node, f"{total:.4f} processors were sold on it to jobs that run"))
+                broken.append(Broken("capacity", node, f"{total:.4f} processors were committed on it to jobs that run"))
         return broken
 
 
 def processors(task, node):
-    """What was sold to a task that runs on this node."""
-    line = task.sold
+    """What is committed to a task that runs on this node."""
+    line = task.commitment
     places = [(int(chunks), float(share)) for at, chunks, share in (place.split("*") for place in line["at"].split("+")) if at == node]
     if int(line["count"]) > 1 and places:  # the plan of all tasks together: each has what one has
         places = [(int(line["chunks"]), max(share for _, share in places))]

@@ -17,10 +17,10 @@ import machine  # noqa: E402
 from audit import Task  # noqa: E402
 from libra_site import Site  # noqa: E402
 from site_parts import Parts, indices_of  # noqa: E402
-from truth import sold  # noqa: E402
+from truth import commitment  # noqa: E402
 
 HOSTS, PROCESSORS = 3, 2
-# A job that became eligible to run so long after it was sold something was held in between (crates/pbs/src/release.rs).
+# A job that became eligible to run so long after its commitment was held in between (crates/pbs/src/release.rs).
 AT_ONCE = 30
 
 
@@ -58,7 +58,7 @@ class OnOpenPBS(Parts):
     # ---- submitting, and what is done to jobs
 
     def submit(self, one, terms, nodes, where, script):
-        """(id, what the user was told, what was sold); no id where the client failed."""
+        """(id, what the user was told, what is committed); no id where the client failed."""
         words = ["-N", one.name, "-o", "/dev/null", "-e", "/dev/null"]
         if terms:
             soft = f",deadline_type=soft,penalty_rate={terms['soft']}" if "soft" in terms else ""
@@ -104,7 +104,7 @@ class OnOpenPBS(Parts):
         return self.command("qrls", "-h", "uos", task.name)
 
     def alter(self, task, user, dice):
-        """Its user may change what Libra has nothing to do with, and nothing that was sold."""
+        """Its user may change what Libra has nothing to do with, and nothing that was committed."""
         change = dice.choice([("-p", "5"), ("-r", "y"), ("-l", "walltime=5"), ("-l", "deadline=100000"), ("-l", "libra_terms=x"), ("-l", "select=1:ncpus=2")])
         return self.command("qalter", *change, task.name, user=user)
 
@@ -129,7 +129,7 @@ class OnOpenPBS(Parts):
             state = has.get("job_state")
             if "[]" in name or state in "FMX":
                 continue  # an array holds nothing itself
-            line = sold(has.get("Resource_List.libra_terms"))
+            line = commitment(has.get("Resource_List.libra_terms"))
             begun, runs = has.get("substate") in (client.STARTED, "43", "45"), state == "R"
             if state == "E" or (state == "R" and not begun) or state in "TU":
                 state = "moving"

@@ -20,7 +20,7 @@ from audit import Task  # noqa: E402
 from libra_site import ACCOUNTING, CPU, Site, program  # noqa: E402
 from promises import resident  # noqa: E402
 from site_parts import Parts, indices_of  # noqa: E402
-from truth import sold  # noqa: E402
+from truth import commitment  # noqa: E402
 
 NODES, PROCESSORS = 3, 2
 TRANSIENT = ("COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT", "STOPPED", "RESIZING")
@@ -75,7 +75,7 @@ class OnSlurm(Parts):
     # ---- submitting, and what is done to jobs
 
     def submit(self, one, terms, nodes, where, script):
-        """(id, what the user was told, what was sold); no id where the client failed."""
+        """(id, what the user was told, what is committed); no id where the client failed."""
         words = [f"--job-name={one.name}", "--output=/dev/null"]
         if terms:
             words += [f"--estimate={terms['estimate']}", f"--sla-deadline={terms['deadline']}", f"--budget={terms['budget']}"]
@@ -98,7 +98,7 @@ class OnSlurm(Parts):
         line = None
         with contextlib.suppress(Exception):  # slurmctld may be down again
             line = self.cluster.job(answer.out).get("AdminComment", "")
-        return answer.out, answer.err, sold_line(line)
+        return answer.out, answer.err, commitment_line(line)
 
     def scontrol(self, *words, user=None):
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -127,7 +127,7 @@ class OnSlurm(Parts):
         return self.scontrol("release", task.name)
 
     def alter(self, task, user, dice):
-        """Its user may change its comment, and nothing that was sold."""
+        """Its user may change its comment, and nothing that was committed."""
         change = dice.choice(["comment=mine", "nice=5", "timelimit=1", f"nodelist={self.nodes[0]}", "admincomment=", "numcpus=2"])
         return self.scontrol("update", f"jobid={task.name}", change, user=user)
 
@@ -146,7 +146,7 @@ class OnSlurm(Parts):
         for has in json.loads(self.cluster.must("squeue", "--json", "--states=all", timeout=180))["jobs"]:
             states = has["job_state"] if isinstance(has["job_state"], list) else [has["job_state"]]
             comment = has["admin_comment"] or ""
-            line = sold(comment.removeprefix("libra:")) if comment.startswith("libra:") else {}
+            line = commitment(comment.removeprefix("libra:")) if comment.startswith("libra:") else {}
             if {"PENDING", "RUNNING", "SUSPENDED"} & set(states):
                 state = "runs" if "PENDING" not in states else "waits" if line or not comment.startswith("libra-held:") else "rests"
             elif set(TRANSIENT) & set(states):
@@ -317,7 +317,7 @@ class OnSlurm(Parts):
         return not names
 
 
-def sold_line(comment):
+def commitment_line(comment):
     """Of an admin comment."""
     return comment.split(":", 1)[1] if comment and comment.startswith(("libra:", "libra-held:")) else None
 

@@ -46,7 +46,7 @@ class Evidence:
         where.mkdir(parents=True)
         # The numbers and names of jobs that the rule is about, and all that the truth knows of them.
         words = set(re.findall(r"\bs\d+\b", f"{one.subject} {one.text}"))
-        about = [found for found in truth.submissions.values() if found.name in words or any(key in one.subject + one.text for key in found.sales)]
+        about = [found for found in truth.submissions.values() if found.name in words or any(key in one.subject + one.text for key in found.commitments)]
         about += [found for found in truth.submissions.values() if found.job and re.search(rf"(?<![\w.:-]){re.escape(re.split(r'[.[]', found.job)[0])}(?![\w:-])", one.subject)]
         about = list({found.name: found for found in about}.values())[:8]
         lines = [str(one), "", *map(str, about), ""]

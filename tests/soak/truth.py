@@ -1,7 +1,7 @@
 """What the soak itself knows: every submission with what was said to it, everything that was done, and what was broken.
 
 This is what Libra, its accounts and the batch system are audited against; nothing in here is read from them afterwards, but for the
-line of what was sold, which is read once, right after the submission.
+line of the commitment, which is read once, right after the submission.
 """
 
 import collections
@@ -15,8 +15,8 @@ SAID = re.compile(r"for ([\d.]+) of [\d.]+ credits")
 REASON = re.compile(r"refused \(([\w-]+)\)")
 
 
-def sold(line):
-    """{key: value} of a line of what was sold; {} of anything else."""
+def commitment(line):
+    """{key: value} of a line of the commitment; {} of anything else."""
     pairs = dict(pair.split("=", 1) for pair in (line or "").split(":") if "=" in pair)
     return pairs if "token" in pairs and "submitted" in pairs else {}
 
@@ -40,7 +40,7 @@ class Submission:
     job: str = ""  # the batch system's id
     answered: float = 0.0
     said: str = ""  # the price as its user was told it
-    sales: dict = dataclasses.field(default_factory=dict)  # {key of the hold: what was sold}: more than one after a hold
+    commitments: dict = dataclasses.field(default_factory=dict)  # {key of the hold: what is committed}: more than one after a hold
     over: str = ""  # how it was found to have ended
     done: list = dataclasses.field(default_factory=list)  # what was done to it
 
@@ -67,7 +67,7 @@ class Truth:
         self.note(what, *about)
 
     def key(self, line):
-        """Of the hold of what was sold, as crates/accounts/src/payments.rs makes it."""
+        """Of the hold of what is committed, as crates/accounts/src/payments.rs makes it."""
         return f"{self.system}:{math.floor(float(line['submitted']) * 1e6 + 0.5)}-{line['token']}"
 
     def begins(self, kind, user, tasks):
@@ -78,10 +78,10 @@ class Truth:
         return one
 
     def sale(self, submission, line):
-        """This was sold to it."""
-        found = sold(line)
+        """This was committed to it."""
+        found = commitment(line)
         if found:
-            submission.sales[self.key(found)] = found
+            submission.commitments[self.key(found)] = found
         return bool(found)
 
     def accepted(self, submission, job, text, line):

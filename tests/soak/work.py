@@ -102,7 +102,7 @@ class Work:
         self.answered(one, *site.submit(one, terms, nodes, where, script(seconds, busy)))
 
     def answered(self, one, job, text, line):
-        """`job`: its id, None if the client failed. `text`: what the user was told. `line`: of what was sold."""
+        """`job`: its id, None if the client failed. `text`: what the user was told. `line`: of what is committed."""
         if not job:
             self.truth.refused(one, text)
         else:

@@ -154,7 +154,7 @@ def other_pages(user, local):
     user.check_view("account")
     user.go("cluster")
     text = user.page.text()
-    for part in ("processors are sold", "met their deadlines", "funds"):
+    for part in ("processors are committed", "met their deadlines", "funds"):
         assert part in text, text
     user.check_view("cluster")
     user.go("nowhere")

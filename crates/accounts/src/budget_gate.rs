@@ -4,8 +4,8 @@ use super::AccountsError;
 use super::payments::{Payer, Payments, Settled};
 use super::settlement::End;
 use libra_config::{Config, OnFault};
+use libra_core::commitment::Commitment;
 use libra_core::decision::refusal::Reason;
-use libra_core::sold::Sold;
 use libra_units::money::Money;
 
 /// The budget gate of one admitting side: who pays for a job, and whether the account covers its budget.
@@ -127,8 +127,8 @@ impl BudgetGate {
     ///
     /// # Errors
     /// As [`BudgetGate::hold`] would.
-    pub fn covers(&self, payer: &Payer, sold: &Sold) -> Result<(), Denied> {
-        match payer.lacks(sold) {
+    pub fn covers(&self, payer: &Payer, commitment: &Commitment) -> Result<(), Denied> {
+        match payer.lacks(commitment) {
             Some((wanted, available)) => Err(not_covered(wanted, available)),
             None => Ok(()),
         }
@@ -145,15 +145,15 @@ impl BudgetGate {
         }
     }
 
-    /// Sets aside what was sold can cost.
+    /// Sets aside what the commitment can cost.
     ///
     /// # Errors
     /// Why the job is refused after all.
-    pub fn hold(&mut self, payer: &Payer, sold: &Sold, now: f64) -> Result<(), Denied> {
+    pub fn hold(&mut self, payer: &Payer, commitment: &Commitment, now: f64) -> Result<(), Denied> {
         let Some(payments) = self.payments() else {
             return Ok(());
         };
-        match payments.hold(payer, sold, now) {
+        match payments.hold(payer, commitment, now) {
             Ok(()) => Ok(()),
             Err(AccountsError::Short {
                 available, wanted, ..
@@ -164,18 +164,24 @@ impl BudgetGate {
     }
 
     /// The job has its id. For statements only.
-    pub fn named(&mut self, sold: &Sold, id: &str) {
-        self.tried(|payments| payments.named(sold, id));
+    pub fn named(&mut self, commitment: &Commitment, id: &str) {
+        self.tried(|payments| payments.named(commitment, id));
     }
 
-    /// What was sold will not run.
-    pub fn never_began(&mut self, sold: &Sold, now: f64) {
-        self.tried(|payments| payments.never_began(sold, now));
+    /// What is committed will not run.
+    pub fn never_began(&mut self, commitment: &Commitment, now: f64) {
+        self.tried(|payments| payments.never_began(commitment, now));
     }
 
     /// A job, or one subjob of an array, has ended.
-    pub fn ended(&mut self, sold: &Sold, part: u32, end: &End, now: f64) -> Option<Settled> {
-        self.tried(|payments| payments.ended(sold, part, end, now))
+    pub fn ended(
+        &mut self,
+        commitment: &Commitment,
+        part: u32,
+        end: &End,
+        now: f64,
+    ) -> Option<Settled> {
+        self.tried(|payments| payments.ended(commitment, part, end, now))
             .flatten()
     }
 

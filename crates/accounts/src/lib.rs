@@ -1,4 +1,4 @@
-//! Accounts: where the money of a budget comes from. It knows the configuration and what was sold, and no batch
+//! Accounts: where the money of a budget comes from. It knows the configuration and what is committed, and no batch
 //! system.
 //!
 //! Two files, both SQLite. [`live`] is the present: what each account has, and what is held for jobs. It lies in

@@ -1,6 +1,6 @@
 //! The admitting side's dealings with accounts: who pays, is a budget covered, hold, settle, and comparing with the batch system's jobs.
 //!
-//! A hold's key is of what was sold ([`Sold`], which travels with the job): system, time of submission and token. So whoever
+//! A hold's key is of what is committed ([`Commitment`], which travels with the job): system, time of submission and token. So whoever
 //! sees the job can find its hold, open it again where a power failure lost it, and settle it once.
 
 use super::AccountsError;
@@ -11,7 +11,7 @@ use super::names::AccountName;
 use super::settlement::{End, Settlement, settle};
 use super::writer::Writer;
 use libra_config::{Config, Overrun, PolicyName};
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_units::credits;
 use libra_units::money::Money;
 use std::collections::{HashMap, HashSet};
@@ -168,18 +168,18 @@ impl Payments {
     }
 
     /// The hold's key.
-    pub fn key(&self, sold: &Sold) -> String {
+    pub fn key(&self, commitment: &Commitment) -> String {
         format!(
             "{}:{}-{}",
             self.keys,
-            (sold.submitted * 1e6).round() as i64,
-            sold.token
+            (commitment.submitted * 1e6).round() as i64,
+            commitment.token
         )
     }
 
     /// The key of the hold for a job's run of this number, where the one before was settled.
-    pub fn key_again(&self, sold: &Sold, run: u32) -> String {
-        format!("{}+{run}", self.key(sold))
+    pub fn key_again(&self, commitment: &Commitment, run: u32) -> String {
+        format!("{}+{run}", self.key(commitment))
     }
 
     /// All holds of this system that are open.
@@ -235,18 +235,23 @@ impl Payments {
         )
     }
 
-    /// Sets aside what was sold can cost.
+    /// Sets aside what the commitment can cost.
     ///
     /// # Errors
     /// When the account has not enough.
-    pub fn hold(&mut self, payer: &Payer, sold: &Sold, now: f64) -> Result<(), AccountsError> {
+    pub fn hold(
+        &mut self,
+        payer: &Payer,
+        commitment: &Commitment,
+        now: f64,
+    ) -> Result<(), AccountsError> {
         let act = Act {
             at: millis(now),
             by: self.system,
             note: "",
         };
         self.live
-            .hold(&self.key(sold), payer.id, amount(sold), act)
+            .hold(&self.key(commitment), payer.id, amount(commitment), act)
             .map(|_| ())
     }
 
@@ -254,9 +259,9 @@ impl Payments {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn named(&mut self, sold: &Sold, id: &str) -> Result<(), AccountsError> {
-        match sold.payer {
-            Some(_) => self.live.name_job(&self.key(sold), id),
+    pub fn named(&mut self, commitment: &Commitment, id: &str) -> Result<(), AccountsError> {
+        match commitment.payer {
+            Some(_) => self.live.name_job(&self.key(commitment), id),
             None => Ok(()),
         }
     }
@@ -265,8 +270,13 @@ impl Payments {
     ///
     /// # Errors
     /// As [`Payments::named`].
-    pub fn named_again(&mut self, sold: &Sold, run: u32, id: &str) -> Result<(), AccountsError> {
-        self.live.name_job(&self.key_again(sold, run), id)
+    pub fn named_again(
+        &mut self,
+        commitment: &Commitment,
+        run: u32,
+        id: &str,
+    ) -> Result<(), AccountsError> {
+        self.live.name_job(&self.key_again(commitment, run), id)
     }
 
     /// A job that is there has a hold, whatever happened to it. Returns whether one had to be made; where the account has not
@@ -274,33 +284,38 @@ impl Payments {
     ///
     /// # Errors
     /// When there is no such account any more.
-    pub fn ensure(&mut self, sold: &Sold, now: f64) -> Result<bool, AccountsError> {
-        self.ensure_key(&self.key(sold), sold, sold.count, now)
+    pub fn ensure(&mut self, commitment: &Commitment, now: f64) -> Result<bool, AccountsError> {
+        self.ensure_key(&self.key(commitment), commitment, commitment.count, now)
     }
 
     /// As [`Payments::ensure`], for a job that runs once more after it was settled: it is paid for again, by what its account has.
     ///
     /// # Errors
     /// As [`Payments::ensure`].
-    pub fn ensure_again(&mut self, sold: &Sold, run: u32, now: f64) -> Result<bool, AccountsError> {
-        self.ensure_key(&self.key_again(sold, run), sold, 1, now)
+    pub fn ensure_again(
+        &mut self,
+        commitment: &Commitment,
+        run: u32,
+        now: f64,
+    ) -> Result<bool, AccountsError> {
+        self.ensure_key(&self.key_again(commitment, run), commitment, 1, now)
     }
 
     fn ensure_key(
         &mut self,
         key: &str,
-        sold: &Sold,
+        commitment: &Commitment,
         count: u32,
         now: f64,
     ) -> Result<bool, AccountsError> {
-        let Some(name) = &sold.payer else {
+        let Some(name) = &commitment.payer else {
             return Ok(false);
         };
         if self.live.knows(key)? {
             return Ok(false);
         }
         let account = self.live.account(&AccountName::parse(name)?, millis(now))?;
-        let wanted = Money(each(sold).0.saturating_mul(i64::from(count)));
+        let wanted = Money(each(commitment).0.saturating_mul(i64::from(count)));
         let amount = account
             .available()
             .map_or(wanted, |available| available.min(wanted));
@@ -322,16 +337,16 @@ impl Payments {
     /// When it cannot be written.
     pub fn ended(
         &mut self,
-        sold: &Sold,
+        commitment: &Commitment,
         part: u32,
         end: &End,
         now: f64,
     ) -> Result<Option<Settled>, AccountsError> {
-        if sold.payer.is_none() {
+        if commitment.payer.is_none() {
             return Ok(None);
         }
-        self.ensure(sold, now)?;
-        self.settle(&self.key(sold), sold, part, end, now)
+        self.ensure(commitment, now)?;
+        self.settle(&self.key(commitment), commitment, part, end, now)
     }
 
     /// As [`Payments::ended`], for a job that ran once more.
@@ -340,24 +355,24 @@ impl Payments {
     /// As [`Payments::ended`].
     pub fn ended_again(
         &mut self,
-        sold: &Sold,
+        commitment: &Commitment,
         run: u32,
         end: &End,
         now: f64,
     ) -> Result<Option<Settled>, AccountsError> {
-        self.ensure_again(sold, run, now)?;
-        self.settle(&self.key_again(sold, run), sold, 0, end, now)
+        self.ensure_again(commitment, run, now)?;
+        self.settle(&self.key_again(commitment, run), commitment, 0, end, now)
     }
 
     fn settle(
         &mut self,
         key: &str,
-        sold: &Sold,
+        commitment: &Commitment,
         part: u32,
         end: &End,
         now: f64,
     ) -> Result<Option<Settled>, AccountsError> {
-        let Some(payer) = sold.payer.clone() else {
+        let Some(payer) = commitment.payer.clone() else {
             return Ok(None);
         };
         let end = &End {
@@ -370,15 +385,15 @@ impl Payments {
             compensation,
             reason,
         } = settle(
-            sold.price,
-            &sold.request.terms,
+            commitment.price,
+            &commitment.request.terms,
             self.margin,
             end,
             self.overrun,
         );
-        let of = each(sold);
+        let of = each(commitment);
         let payout = Payout {
-            of: (sold.count > 1).then_some(of),
+            of: (commitment.count > 1).then_some(of),
             charge: Money::near(charge).min(of),
             overrun: Money::near(overrun),
             compensation: Money::near(compensation),
@@ -397,11 +412,11 @@ impl Payments {
         }))
     }
 
-    /// What was sold will not run: refused by somebody else, or cancelled before it began.
+    /// What is committed will not run: refused by somebody else, or cancelled before it began.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn never_began(&mut self, sold: &Sold, now: f64) -> Result<(), AccountsError> {
+    pub fn never_began(&mut self, commitment: &Commitment, now: f64) -> Result<(), AccountsError> {
         let none = Payout {
             of: None,
             charge: Money::ZERO,
@@ -415,7 +430,7 @@ impl Payments {
         };
         // Of an array some parts may have been settled, the first as well.
         self.live
-            .settle(&self.key(sold), u32::MAX, none, act)
+            .settle(&self.key(commitment), u32::MAX, none, act)
             .map(|_| ())
     }
 
@@ -426,26 +441,26 @@ impl Payments {
     /// When the accounts cannot be read or written.
     pub fn reconcile<'a>(
         &mut self,
-        jobs: impl Iterator<Item = &'a Sold>,
+        jobs: impl Iterator<Item = &'a Commitment>,
         again: HashSet<String>,
         taken: f64,
         now: f64,
     ) -> Result<Vec<String>, AccountsError> {
         let mut log = Vec::new();
         let mut present = again;
-        for sold in jobs.filter(|sold| sold.payer.is_some()) {
-            if !present.insert(self.key(sold)) {
+        for commitment in jobs.filter(|commitment| commitment.payer.is_some()) {
+            if !present.insert(self.key(commitment)) {
                 continue;
             }
-            match self.ensure(sold, now) {
+            match self.ensure(commitment, now) {
                 Ok(true) => log.push(format!(
                     "accounts: hold {} was found again, {} credits",
-                    self.key(sold),
-                    credits(sold.price)
+                    self.key(commitment),
+                    credits(commitment.price)
                 )),
                 Ok(false) => {}
                 Err(error) if error.is_refusal() => {
-                    log.push(format!("accounts: hold {}: {error}", self.key(sold)))
+                    log.push(format!("accounts: hold {}: {error}", self.key(commitment)))
                 }
                 Err(error) => return Err(error),
             }
@@ -479,15 +494,19 @@ impl Payments {
 }
 
 /// What is held for all jobs of an array.
-fn amount(sold: &Sold) -> Money {
-    Money(each(sold).0.saturating_mul(i64::from(sold.count)))
+fn amount(commitment: &Commitment) -> Money {
+    Money(
+        each(commitment)
+            .0
+            .saturating_mul(i64::from(commitment.count)),
+    )
 }
 
 impl Payer {
     /// What it lacks for a hold, as [`Payments::hold`] would find; None if it has enough.
-    pub fn lacks(&self, sold: &Sold) -> Option<(Money, Money)> {
+    pub fn lacks(&self, commitment: &Commitment) -> Option<(Money, Money)> {
         let available = self.available?;
-        let wanted = amount(sold);
+        let wanted = amount(commitment);
         (wanted > available).then_some((wanted, available))
     }
 }
@@ -509,8 +528,8 @@ impl Payments {
 }
 
 /// What one job of it can cost.
-fn each(sold: &Sold) -> Money {
-    Money::up(sold.price)
+fn each(commitment: &Commitment) -> Money {
+    Money::up(commitment.price)
 }
 
 fn payer(account: super::live::Account) -> Result<Payer, AccountsError> {

@@ -67,7 +67,7 @@ pub struct Settlement {
     pub reason: &'static str,
 }
 
-/// What is paid for a job that was sold for `price` on these terms. `margin`: the part that estimates are stretched by.
+/// What is paid for a job that was accepted for `price` on these terms. `margin`: the part that estimates are stretched by.
 pub fn settle(price: f64, terms: &Terms, margin: f64, end: &End, rule: Overrun) -> Settlement {
     let nothing = |reason| Settlement {
         charge: 0.0,

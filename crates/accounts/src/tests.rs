@@ -606,11 +606,11 @@ fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
         .expect("paid in");
-    let sold = libra_core::sold::Sold::parse(LINE).expect("a line");
+    let commitment = libra_core::commitment::Commitment::parse(LINE).expect("a line");
     let mut payments = payments(&place);
     let (now, later) = (1_800_000_000.0, 1_800_000_000.0 + 400.0 * 86_400.0);
     let payer = payments.payer("alice", None, later).expect("pays");
-    payments.hold(&payer, &sold, later).expect("held");
+    payments.hold(&payer, &commitment, later).expect("held");
     let ledger = Ledger::open(&place.ledger).expect("opens");
     flush(&live, &ledger).expect("writes");
     let found = check::check(&live, &ledger, NOW).expect("reads");
@@ -620,13 +620,16 @@ fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
         "{said}"
     );
     // With its job it stays, without it is free again.
-    let mut compare = |jobs: &[libra_core::sold::Sold]| {
+    let mut compare = |jobs: &[libra_core::commitment::Commitment]| {
         let none = std::collections::HashSet::new();
         payments
             .reconcile(jobs.iter(), none, now, now)
             .expect("compares")
     };
-    assert_eq!(compare(std::slice::from_ref(&sold)), Vec::<String>::new());
+    assert_eq!(
+        compare(std::slice::from_ref(&commitment)),
+        Vec::<String>::new()
+    );
     assert_eq!(compare(&[]).len(), 1);
     assert_eq!(available(&live, "alice", 0), credits(100));
     place.check(&live);
@@ -639,11 +642,13 @@ fn a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new() {
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
         .expect("paid in");
-    let sold = libra_core::sold::Sold::parse(LINE).expect("a line");
+    let commitment = libra_core::commitment::Commitment::parse(LINE).expect("a line");
     let mut payments = payments(&place);
     let now = 1_800_000_000.0;
     let payer = payments.payer("alice", None, now).expect("pays");
-    payments.hold(&payer, &sold, now + 300.0).expect("held");
+    payments
+        .hold(&payer, &commitment, now + 300.0)
+        .expect("held");
     let none = std::collections::HashSet::new();
     let log = payments
         .reconcile([].iter(), none, now, now)
@@ -694,13 +699,13 @@ fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() 
     let config = libra_config::Config::from_toml(&text).expect("valid");
     let line = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
         chunks=1:processors=1:memory=0:scatter=0:count=3:payer=user/alice:at=n1*3*0.525";
-    let sold = libra_core::sold::Sold::parse(line).expect("a line");
+    let commitment = libra_core::commitment::Commitment::parse(line).expect("a line");
     let mut payments = Payments::open(&config, "pbs", false)
         .expect("opens")
         .expect("on");
     let now = 1_800_000_000.0;
     let payer = payments.payer("alice", None, now).expect("pays");
-    payments.hold(&payer, &sold, now).expect("held");
+    payments.hold(&payer, &commitment, now).expect("held");
     assert_eq!(available(&live, "alice", 0), credits(70));
     let end = End {
         how: HowEnded::Itself,
@@ -709,9 +714,9 @@ fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() 
         waited: None,
         restarted: false,
     };
-    let paid = payments.ended(&sold, 0, &end, now).expect("settles");
+    let paid = payments.ended(&commitment, 0, &end, now).expect("settles");
     assert_eq!(paid.expect("once").charged, credits(10));
-    payments.never_began(&sold, now).expect("released");
+    payments.never_began(&commitment, now).expect("released");
     assert_eq!(available(&live, "alice", 0), credits(90));
     place.check(&live);
 }
@@ -723,20 +728,20 @@ fn two_registries_leave_each_others_holds_alone() {
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
         .expect("paid in");
-    let sold = libra_core::sold::Sold::parse(LINE).expect("a line");
+    let commitment = libra_core::commitment::Commitment::parse(LINE).expect("a line");
     let [mut one, mut other] = [payments(&place), payments(&place)];
     other.tell_apart("0123456789abcdef");
-    let now = sold.submitted;
+    let now = commitment.submitted;
     let payer = one.payer("alice", None, now).expect("pays");
     // The same number and second in both.
     for payments in [&mut one, &mut other] {
-        payments.hold(&payer, &sold, now).expect("held");
+        payments.hold(&payer, &commitment, now).expect("held");
         assert_eq!(payments.open_holds().expect("reads").len(), 1);
     }
     // One compares when its job is there, the other when its own is gone.
     let later = now + 1000.0;
     let none = std::collections::HashSet::new;
-    one.reconcile([&sold].into_iter(), none(), later, later)
+    one.reconcile([&commitment].into_iter(), none(), later, later)
         .expect("compares");
     other
         .reconcile(std::iter::empty(), none(), later, later)

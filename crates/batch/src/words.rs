@@ -5,9 +5,9 @@
 //! own way.
 
 use super::verdict::{Fault, Problem, Refused, Verdict};
+use libra_core::commitment::Commitment;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::refusal::{Category, Reason};
-use libra_core::sold::Sold;
 use libra_units::{credits, duration, percent};
 use libra_wording::{errors, refusal as wording};
 use std::fmt::Write;
@@ -39,19 +39,19 @@ impl Written {
 /// How a counter-offer is written to be submitted; None if it cannot be asked for.
 pub type WriteOffer<'a> = &'a dyn Fn(&CounterOffer) -> Option<Written>;
 
-/// What was sold. `price`: for all jobs of an array. `pinned`: will it run on just these nodes?
-pub fn accepted(sold: &Sold, price: f64, pinned: bool) -> String {
-    let terms = &sold.request.terms;
-    let slots = sold.request.shape.slots();
+/// What is committed. `price`: for all jobs of an array. `pinned`: will it run on just these nodes?
+pub fn accepted(commitment: &Commitment, price: f64, pinned: bool) -> String {
+    let terms = &commitment.request.terms;
+    let slots = commitment.request.shape.slots();
     let each = match slots {
         1 => "a processor".to_string(),
         slots => format!("each of {slots} processors"),
     };
-    let jobs = match sold.count {
+    let jobs = match commitment.count {
         1 => String::new(),
         count => format!("{count} jobs, each "),
     };
-    let mut nodes: Vec<&str> = (sold.places.iter())
+    let mut nodes: Vec<&str> = (commitment.places.iter())
         .map(|place| place.node.as_str())
         .collect();
     nodes.dedup();
@@ -62,7 +62,7 @@ pub fn accepted(sold: &Sold, price: f64, pinned: bool) -> String {
     let on = if pinned { "on" } else { "on nodes such as" };
     format!(
         "accepted: {jobs}{} of {each} {on} {shown}, finished in {} at the latest, for {} of {} credits",
-        percent(sold.share_on("")),
+        percent(commitment.share_on("")),
         duration::show(terms.deadline),
         credits(price),
         credits(terms.budget),
@@ -167,8 +167,8 @@ pub fn signed(lines: &[String]) -> String {
 }
 
 /// Tells whether the deadline was met. `took`: seconds from submission to end.
-pub fn met_or_missed(sold: &Sold, took: f64) -> String {
-    let delay = took - sold.request.terms.deadline;
+pub fn met_or_missed(commitment: &Commitment, took: f64) -> String {
+    let delay = took - commitment.request.terms.deadline;
     if delay <= 0.0 {
         "met its deadline".to_string()
     } else if delay < 1.0 {
@@ -179,16 +179,16 @@ pub fn met_or_missed(sold: &Sold, took: f64) -> String {
 }
 
 /// The same of a job that failed by itself: in time, but no deadline was met by it.
-pub fn failed(sold: &Sold, took: f64) -> String {
-    match took <= sold.request.terms.deadline {
+pub fn failed(commitment: &Commitment, took: f64) -> String {
+    match took <= commitment.request.terms.deadline {
         true => "failed, in time".to_string(),
-        false => format!("failed, and {}", met_or_missed(sold, took)),
+        false => format!("failed, and {}", met_or_missed(commitment, took)),
     }
 }
 
 /// What of the price is paid back for a delay, to be put behind it; empty where nothing is.
-pub fn paid_back(sold: &Sold, took: f64) -> String {
-    let terms = &sold.request.terms;
+pub fn paid_back(commitment: &Commitment, took: f64) -> String {
+    let terms = &commitment.request.terms;
     match (took - terms.deadline).max(0.0) * terms.penalty_rate {
         paid if paid > 0.0 => format!(", of which {} are paid back", credits(paid)),
         _ => String::new(),

@@ -309,7 +309,7 @@ mod tests {
         };
         let controls = v2::Controls::open(dir.path()).unwrap();
         let mut held = controls.read().unwrap();
-        let sold = Held {
+        let limits = Held {
             bandwidth: Bandwidth {
                 quota_us: Some(50_000),
                 period_us: 200_000,
@@ -317,16 +317,16 @@ mod tests {
             },
             weight: 2_500,
         };
-        controls.write(&mut held, &sold).unwrap();
+        controls.write(&mut held, &limits).unwrap();
         take_limits_off(&record).unwrap();
         assert_eq!(controls.read().unwrap(), UNSET);
         // Another one has taken its place, or none.
         let mut held = controls.read().unwrap();
-        controls.write(&mut held, &sold).unwrap();
+        controls.write(&mut held, &limits).unwrap();
         let mut other = record.clone();
         other.directories[0].inode += 1;
         take_limits_off(&other).unwrap();
-        assert_eq!(controls.read().unwrap(), sold);
+        assert_eq!(controls.read().unwrap(), limits);
         drop(dir);
         take_limits_off(&record).unwrap();
     }

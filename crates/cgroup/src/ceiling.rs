@@ -1,7 +1,7 @@
 //! What all jobs together can use: a quota of the directory above them.
 //!
-//! That directory has the most weight there is, so that what was sold is kept however busy the rest of the host is. Without a
-//! quota the rest would in turn get 1/257 of a host whose jobs run beyond what they were sold: logins, sshd and the batch
+//! That directory has the most weight there is, so that what is committed is kept however busy the rest of the host is. Without a
+//! quota the rest would in turn get 1/257 of a host whose jobs run beyond what is committed to them: logins, sshd and the batch
 //! system's own daemons with it.
 //!
 //! Invariant: a directory that somebody else made is not written to.

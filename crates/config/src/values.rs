@@ -114,7 +114,7 @@ impl<'de> Deserialize<'de> for Margin {
 /// What becomes of a job that has used its estimate and passed its deadline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PastDeadline {
-    /// It keeps the share that it was sold.
+    /// It keeps the share committed to it.
     KeepsShare,
     /// It gets what all others leave.
     WhatIsLeft,
@@ -169,7 +169,7 @@ impl<'de> Deserialize<'de> for Processors {
     }
 }
 
-/// The part of a host's processors that is not sold: 0 to 0.5.
+/// The part of a host's processors that is not committed: 0 to 0.5.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reserve(pub f64);
 
@@ -180,7 +180,7 @@ impl Default for Reserve {
 }
 
 impl Reserve {
-    /// What of so many processors is left to sell.
+    /// What of so many processors is left to commit.
     pub fn leaves(self, processors: f64) -> f64 {
         // To the fourth digit, which is what batch systems write: 0.95 and not 0.9499999999999999.
         (processors * (1.0 - self.0) * 1e4).round() / 1e4

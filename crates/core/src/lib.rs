@@ -2,5 +2,5 @@
 //! file, no process and no batch system; `now` is a parameter.
 
 pub mod book;
+pub mod commitment;
 pub mod decision;
-pub mod sold;

@@ -213,7 +213,7 @@ pub struct Entry {
     pub user: u32,
     /// What runs, for people.
     pub command: String,
-    /// As sold: the estimate without margin.
+    /// As committed: the estimate without margin.
     pub request: Request,
     /// Slots on this host.
     pub slots: u32,
@@ -227,7 +227,7 @@ pub struct Entry {
     /// The account that pays; None if nobody does here.
     #[serde(default)]
     pub payer: Option<String>,
-    /// Share per slot that was sold, in processors.
+    /// Share per slot that was committed, in processors.
     pub share: f64,
     /// Seconds since boot.
     pub submitted: f64,

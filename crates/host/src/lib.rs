@@ -22,7 +22,7 @@ pub mod quotes;
 pub mod registry;
 pub mod report;
 mod room;
-mod sellers;
+mod sole_admission;
 pub mod submit;
 pub mod supervise;
 #[cfg(test)]
@@ -109,7 +109,7 @@ pub enum HostError {
     #[error(
         "the processors of this host are promised by another installation of Libra, {0}, and two cannot keep their promises on the same ones: run it when that one has no jobs here any more, or through the batch system of this host if it has one; an administrator can set up one for everybody"
     )]
-    OtherSeller(String),
+    OtherAdmitter(String),
     /// A quote.
     #[error("{}", libra_wording::errors::not_kept(.0))]
     Quote(QuoteError),

@@ -13,7 +13,7 @@ pub struct Machine {
     pub spec: NodeSpec,
     /// Processors online, by number; at least one.
     pub online: Vec<u32>,
-    /// Processors that all jobs together can use at most, whatever is sold; all that are online, where nothing is kept for
+    /// Processors that all jobs together can use at most, whatever is committed; all that are online, where nothing is kept for
     /// the rest of the host.
     pub ceiling: f64,
 }
@@ -66,10 +66,10 @@ impl Machine {
     }
 }
 
-/// Half of the reserve is slack: a ceiling of exactly what is sold would take a little of every promise, since the kernel
+/// Half of the reserve is slack: a ceiling of exactly what is committed would take a little of every promise, since the kernel
 /// counts the time of the group above the jobs in other moments than that of each job.
-fn ceiling(sold: f64, all: f64, unreserved: f64) -> f64 {
-    sold.max((unreserved + all) / 2.0).min(all)
+fn ceiling(committed: f64, all: f64, unreserved: f64) -> f64 {
+    committed.max((unreserved + all) / 2.0).min(all)
 }
 
 fn online() -> Vec<u32> {
@@ -125,12 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn jobs_cannot_use_the_reserve_and_are_not_kept_from_what_they_were_sold() {
-        // Sold, online, unreserved.
+    fn jobs_cannot_use_the_reserve_and_can_use_their_commitments() {
+        // Committed, online, unreserved.
         assert_eq!(ceiling(1.9, 2.0, 1.9), 1.95);
-        // An administrator who sells less keeps the rest for jobs that may use spare time.
+        // An administrator who commits less keeps the rest for jobs that may use spare time.
         assert_eq!(ceiling(1.0, 2.0, 1.9), 1.95);
-        // One who says so sells all.
+        // One who says so commits all.
         assert_eq!(ceiling(2.0, 2.0, 1.9), 2.0);
         assert_eq!(ceiling(1.99, 2.0, 1.9), 1.99);
         assert_eq!(ceiling(64.0, 2.0, 1.9), 2.0);

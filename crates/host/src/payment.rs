@@ -13,9 +13,9 @@ use libra_accounts::settlement::{End, HowEnded};
 use libra_batch::admit::{Nodes, admit, paid_curve};
 use libra_batch::verdict::{NotTaken, Refused, Verdict};
 use libra_config::{AccountsMode, OnFault};
+use libra_core::commitment::Commitment;
 use libra_core::decision::curve::{Judge, Point};
 use libra_core::decision::job::Request;
-use libra_core::sold::Sold;
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::path::Path;
@@ -75,11 +75,11 @@ impl Asked {
         let mut judging = Judging { judge, node: &node };
         let (payer, terms) = admit(payer, request, &mut judging)?;
         if let Some(payer) = &payer {
-            let sold = Sold {
+            let commitment = Commitment {
                 price: terms.price,
-                ..nothing_sold(request)
+                ..no_commitment(request)
             };
-            gate.covers(payer, &sold)?;
+            gate.covers(payer, &commitment)?;
         }
         Ok((Charge { gate, payer }, terms))
     }
@@ -126,7 +126,7 @@ impl Host {
         let directory = self.registry.directory();
         let known = directory.canonicalize();
         let directory = known.as_deref().unwrap_or(directory);
-        (directory != Path::new(super::sellers::OF_THE_HOST)).then(|| {
+        (directory != Path::new(super::sole_admission::OF_THE_HOST)).then(|| {
             // FNV-1a: the same in each version.
             let digest = (directory.as_os_str().as_encoded_bytes().iter())
                 .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -181,7 +181,7 @@ impl Host {
         let Some(mut gate) = self.open_gate_at_once() else {
             return;
         };
-        let settled = gate.ended(&sold(entry), 0, &end(entry), now);
+        let settled = gate.ended(&commitment(entry), 0, &end(entry), now);
         if let Some(settled) = settled {
             log::info!("job {}: {settled}", entry.id);
         }
@@ -206,9 +206,9 @@ impl Charge {
             return Ok(());
         };
         entry.payer = Some(payer.name.clone());
-        let sold = sold(entry);
-        self.gate.hold(payer, &sold, now)?;
-        self.gate.named(&sold, &entry.id);
+        let commitment = commitment(entry);
+        self.gate.hold(payer, &commitment, now)?;
+        self.gate.named(&commitment, &entry.id);
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl Charge {
 
     /// The job does not run after all.
     pub(super) fn give_back(&mut self, entry: &Entry, now: f64) {
-        self.gate.never_began(&sold(entry), now);
+        self.gate.never_began(&commitment(entry), now);
         self.gate.tried(|payments| payments.flush());
     }
 }
@@ -234,10 +234,10 @@ fn compare(
         .filter(|entry| entry.payer.is_some())
         .collect();
     for entry in paid.iter().filter(|entry| entry.ending.is_some()) {
-        payments.ended(&sold(entry), 0, &end(entry), now)?;
+        payments.ended(&commitment(entry), 0, &end(entry), now)?;
     }
-    let live: Vec<Sold> = (paid.iter().filter(|entry| entry.is_live()))
-        .map(|entry| sold(entry))
+    let live: Vec<Commitment> = (paid.iter().filter(|entry| entry.is_live()))
+        .map(|entry| commitment(entry))
         .collect();
     for line in payments.reconcile(live.iter(), HashSet::new(), now, now)? {
         log::info!("{line}");
@@ -246,8 +246,8 @@ fn compare(
 }
 
 /// For a request that has no entry yet.
-fn nothing_sold(request: &Request) -> Sold {
-    Sold {
+fn no_commitment(request: &Request) -> Commitment {
+    Commitment {
         token: 0,
         submitted: 0.0,
         request: *request,
@@ -258,9 +258,9 @@ fn nothing_sold(request: &Request) -> Sold {
     }
 }
 
-/// What was sold, as accounts know it.
-fn sold(entry: &Entry) -> Sold {
-    Sold {
+/// What is committed, as accounts know it.
+fn commitment(entry: &Entry) -> Commitment {
+    Commitment {
         token: entry.id.parse().unwrap_or(0),
         submitted: entry.submitted_unix,
         request: entry.request,

@@ -52,7 +52,7 @@ impl Host {
         project: Option<&str>,
         seconds: f64,
     ) -> Result<(Verdict<Terms, Infallible>, Option<QuoteHandle>), HostError> {
-        self.be_the_only_seller()?;
+        self.be_the_only_admitter()?;
         let gate = self.open_gate();
         let lock = self.registry.lock()?;
         let now = clock::since_boot();
@@ -109,7 +109,7 @@ impl Host {
         supervisor: Option<Process>,
         project: Option<&str>,
     ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
-        self.be_the_only_seller()?;
+        self.be_the_only_admitter()?;
         let gate = self.open_gate();
         let lock = self.registry.lock()?;
         let begun = Instant::now();

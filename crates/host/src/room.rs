@@ -1,17 +1,17 @@
 //! What a job that begins may take beside what others here were promised.
 //!
 //! The admitting side has seen to it that all promises fit. This is the second check, on the host itself, for whatever a line of
-//! what was sold says: a record that somebody has changed, a replay, a host with fewer processors than the batch system
+//! what is committed says: a record that somebody has changed, a replay, a host with fewer processors than the batch system
 //! believes, a job whose end the host has not heard of yet.
 //!
 //! Invariants:
 //! - A claim that this host could not keep even if it were empty is no promise.
-//! - Where shares are promised ([`Shortage::SoldFirst`]), the shares promised on this host never exceed its processors: who
+//! - Where shares are promised ([`Shortage::CommittedFirst`]), the shares promised on this host never exceed its processors: who
 //!   begins later is promised what is left, and gets more as soon as there is more. The other rules for a shortage promise
 //!   no shares: they take from all, or by the deadlines, and are left to do so.
 //!
-//! What was promised is the share that was sold, or what the job still needs where that is less: a job that has run ahead
-//! leaves room, which the admitting side may have sold. One that is late or past its estimate was promised nothing more.
+//! What was promised is the share that was committed, or what the job still needs where that is less: a job that has run ahead
+//! leaves room, which the admitting side may have committed. One that is late or past its estimate was promised nothing more.
 
 use super::entry::Entry;
 use super::{Host, HostError};
@@ -25,7 +25,7 @@ use libra_system::clock;
 const ROUNDING: f64 = 1e-6 + TOLERANCE;
 
 impl Host {
-    /// The share per slot that a job may be promised here, at most that which was sold to it. The registry's lock is held.
+    /// The share per slot that a job may be promised here, at most that which was committed to it. The registry's lock is held.
     ///
     /// # Errors
     /// [`HostError::NoRoom`] where this host has not that many processors at all; or when the registry fails.
@@ -42,7 +42,7 @@ impl Host {
                 processors: most,
             });
         }
-        if libra_rules::admission(&self.config).policy.shortage() != Shortage::SoldFirst {
+        if libra_rules::admission(&self.config).policy.shortage() != Shortage::CommittedFirst {
             return Ok(share);
         }
         let now = clock::since_boot();

@@ -185,7 +185,7 @@ impl Host {
         supervisor: Option<Process>,
         project: Option<&str>,
     ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
-        self.be_the_only_seller()?;
+        self.be_the_only_admitter()?;
         let gate = self.open_gate();
         let lock = self.registry.lock()?;
         let begun = Instant::now();

@@ -41,7 +41,7 @@ pub struct HostJobs {
     pub ending: JobCount,
     /// Their deadline has passed.
     pub late: JobCount,
-    /// As sold, or better.
+    /// As committed, or better.
     pub on_track: u64,
     /// Even whole processors would end them late.
     pub at_risk: u64,

@@ -12,7 +12,7 @@ use super::subjobs::subjob_of;
 use super::{BadEvent, exec_vnode, need, number, text};
 use libra_accounts::settlement::{End, HowEnded};
 use libra_batch::words;
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_metrics::Outcome;
 use libra_units::{credits, duration};
 use serde_json::Value;
@@ -43,14 +43,14 @@ impl Server {
             let _ = self.book.requeued(id, now);
             return Ok(accept());
         }
-        let sold = read(line)?;
+        let commitment = read(line)?;
         let known = self.book.ended(id, now).is_ok();
-        if !known && sold.payer.is_none() {
+        if !known && commitment.payer.is_none() {
             return Ok(accept());
         }
         let measured = text(job, "progress").map(measured).unwrap_or_default();
-        let terms = &sold.request.terms;
-        let took = ended_at(job, &sold, &measured, now) - sold.submitted;
+        let terms = &commitment.request.terms;
+        let took = ended_at(job, &commitment, &measured, now) - commitment.submitted;
         let exit = job.get("exit").and_then(Value::as_i64);
         let cut_short = exit.is_none_or(|exit| CUT_SHORT.contains(&exit));
         let failed = exit.is_some_and(|exit| exit != 0);
@@ -65,10 +65,10 @@ impl Server {
             Some(-29) => "was ended after its walltime".to_string(),
             Some(-28..=-24) => "was ended by a limit of PBS".to_string(),
             Some(..0) => "was not run to its end by its host".to_string(),
-            Some(0) => words::kept(&sold, took),
-            Some(exit) => format!("{} (exit status {exit})", words::failed(&sold, took)),
+            Some(0) => words::kept(&commitment, took),
+            Some(exit) => format!("{} (exit status {exit})", words::failed(&commitment, took)),
         };
-        let subjob = subjob_of(id, &sold, text(job, "array"))?;
+        let subjob = subjob_of(id, &commitment, text(job, "array"))?;
         // PBS does not count what a job was suspended.
         let ran = job.get("ran").and_then(Value::as_f64);
         let end = End {
@@ -79,13 +79,13 @@ impl Server {
             restarted: false,
         };
         let part = u32::try_from(subjob).unwrap_or(0);
-        let settled = self.gate.ended(&sold, part, &end, now);
+        let settled = self.gate.ended(&commitment, part, &end, now);
         if !known && settled.is_none() {
             return Ok(accept());
         }
         let paid = match settled {
             Some(settled) => format!("; {settled}"),
-            None => words::paid_back(&sold, took),
+            None => words::paid_back(&commitment, took),
         };
         // What was measured while it ran is less than what it used.
         let least = match measured.iter().all(|one| one.last) {
@@ -98,14 +98,14 @@ impl Server {
             duration::show(terms.deadline),
             duration::show(used),
             duration::show(terms.estimate),
-            credits(sold.price),
+            credits(commitment.price),
         )))
     }
 }
 
 /// When it ended. Its first host has run the job's script and so saw its end, a moment before PBS tells of it, which collects its files
 /// first; where that host does not say, or says what PBS's own record contradicts, it is now.
-fn ended_at(job: &Value, sold: &Sold, measured: &[Measured], now: f64) -> f64 {
+fn ended_at(job: &Value, commitment: &Commitment, measured: &[Measured], now: f64) -> f64 {
     let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
     let Some((first, _)) = places.first() else {
         return now;
@@ -114,9 +114,9 @@ fn ended_at(job: &Value, sold: &Sold, measured: &[Measured], now: f64) -> f64 {
         .find(|one| one.last && exec_vnode::is_on_host(first, &one.host))
         .map_or(now, |one| one.at);
     // Of an earlier run of this job, or by a clock that goes wrong.
-    let started = number(job, "started").unwrap_or(sold.submitted);
+    let started = number(job, "started").unwrap_or(commitment.submitted);
     let ran = number(job, "ran").unwrap_or(0.0);
-    match seen >= sold.submitted.max(started + ran - GRAIN) {
+    match seen >= commitment.submitted.max(started + ran - GRAIN) {
         true => seen.min(now),
         false => now,
     }

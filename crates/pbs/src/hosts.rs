@@ -3,7 +3,7 @@
 //! Each event is a process of its own that opens the host anew: what there is to know is in the registry
 //! and in the kernel's cgroups.
 //!
-//! What was sold comes from PBS's own record of the job: mom has it from pbs_server, and its resource can be written by managers and
+//! What is committed comes from PBS's own record of the job: mom has it from pbs_server, and its resource can be written by managers and
 //! operators alone. All the same no line takes from others what they were promised ([`Host::begin`]), and one that no Libra has
 //! written is no promise.
 //!
@@ -14,7 +14,7 @@ use super::records::progress_line;
 use super::server::{accept, accept_and_log, refuse};
 use super::{BadEvent, exec_vnode, list, need, number, text};
 use libra_config::VersionChoice;
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_host::batch::BatchJob;
 use libra_host::entry::Exit;
 use libra_host::{Host, HostError};
@@ -65,22 +65,22 @@ fn begin(
     name: &str,
     now: f64,
 ) -> Result<Value, HostError> {
-    let sold = match Sold::parse(line) {
-        Ok(sold) => sold,
+    let commitment = match Commitment::parse(line) {
+        Ok(commitment) => commitment,
         // Written by a Libra that this host does not understand: as good as a promise, and not to be kept here.
-        Err(error) if Sold::is_of_another_version(line) => {
-            let problem = errors::not_sold(&error);
+        Err(error) if Commitment::is_of_another_version(line) => {
+            let problem = errors::not_committed(&error);
             return Ok(refuse(format!("libra: job {id}: {problem}")));
         }
         Err(error) => {
             host.reject_claim(Rejection::Unrecorded)?;
-            let problem = errors::not_sold(&error);
+            let problem = errors::not_committed(&error);
             return Ok(accept_and_log(format!(
-                "job {id} claims what was not sold to it: {problem}; it gets what a job without terms gets"
+                "job {id} claims what is not committed to it: {problem}; it gets what a job without terms gets"
             )));
         }
     };
-    let shape = &sold.request.shape;
+    let shape = &commitment.request.shape;
     let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
     let total: u32 = places.iter().map(|(_, chunks)| chunks).sum();
     let here: Vec<&(String, u32)> = (places.iter())
@@ -99,16 +99,16 @@ fn begin(
         .sum::<u64>()
         .saturating_mul(shape.slots())
         / u64::from(total.max(1));
-    let share = here
-        .iter()
-        .fold(0.0f64, |most, (vnode, _)| most.max(sold.share_on(vnode)));
+    let share = here.iter().fold(0.0f64, |most, (vnode, _)| {
+        most.max(commitment.share_on(vnode))
+    });
     let batch = BatchJob {
         id: id.to_string(),
-        request: sold.request,
+        request: commitment.request,
         slots: u32::try_from(slots.max(1)).unwrap_or(u32::MAX),
         share,
-        price: sold.price,
-        elapsed: (now - sold.submitted).clamp(0.0, 1e10),
+        price: commitment.price,
+        elapsed: (now - commitment.submitted).clamp(0.0, 1e10),
         user: number(job, "user").map_or(0, |user| user as u32),
     };
     let begun = match host.begin(&batch) {
@@ -288,7 +288,7 @@ mod tests {
         let counted = host.counts().expect("read").expect("counted").totals;
         let rejected = Rejection::ALL.map(|rejection| counted.rejected(rejection));
         assert_eq!(rejected, [2, 2]);
-        // What a newer Libra has sold is not given away unseen.
+        // What a newer Libra has committed is not given away unseen.
         let newer = begins(&host, "6.s", "v=2:token=1");
         assert_eq!(newer["verdict"], "refuse");
     }

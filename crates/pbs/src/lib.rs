@@ -6,8 +6,8 @@
 //! over the host's registry and cgroups. Both are reached through one C function, `libra_pbs_event`
 //! of the library.
 //!
-//! PBS's own job records are the truth: every accepted job carries a line of what was sold
-//! ([`libra_core::sold`]) in its resource `libra_terms`. After a restart of pbs_server the book is built from those
+//! PBS's own job records are the truth: every accepted job carries a line of the commitment
+//! ([`libra_core::commitment`]) in its resource `libra_terms`. After a restart of pbs_server the book is built from those
 //! lines, and now and then it is compared with them ([`records`]).
 //!
 //! What PBS writes is read in one place each: [`select`] (what a job asks for), [`exec_vnode`] (where it

@@ -5,15 +5,15 @@ use super::server::{Server, accept, internal, refuse};
 use super::subjobs::{ids, is_subjob, subjob_of};
 use super::{BadEvent, TERMS, exec_vnode, list, need, text};
 use libra_core::book::{AllocationRecord, BookError, JobRecord, Phase};
+use libra_core::commitment::Commitment;
 use libra_core::decision::TOLERANCE;
-use libra_core::sold::Sold;
 use libra_metrics::Outcome;
 use libra_units::{in_one_line, processors};
 use libra_wording::errors;
 use serde_json::{Value, json};
 
-/// What may not be altered of a job that was sold something: its terms, and what was asked for.
-const SOLD_WITH_IT: [&str; 9] = [
+/// What may not be altered of a job that has a commitment: its terms, and what was asked for.
+const COMMITTED_PROPERTIES: [&str; 9] = [
     "select", "place", "ncpus", "mem", "nodes", "walltime", "cput", "nodect", "mpiprocs",
 ];
 
@@ -28,19 +28,22 @@ impl Server {
         if is_subjob(id) {
             return Ok(accept());
         }
-        let sold = read(line)?;
+        let commitment = read(line)?;
         // It also comes when a job is moved to another queue: then all of this is known.
-        for (subjob, id) in ids(id, &sold, text(job, "array"))?.into_iter().enumerate() {
+        for (subjob, id) in ids(id, &commitment, text(job, "array"))?
+            .into_iter()
+            .enumerate()
+        {
             if self.book.contains(&id) {
                 continue;
             }
-            let token = sold.token + subjob as u64;
+            let token = commitment.token + subjob as u64;
             if self.book.bind(token, &id, now).is_err() {
                 // Its reservation expired, or the library was loaded anew in between.
-                self.take_back(&id, subjob, &sold, Phase::Bound)?;
+                self.take_back(&id, subjob, &commitment, Phase::Bound)?;
             }
         }
-        self.gate.named(&sold, id);
+        self.gate.named(&commitment, id);
         Ok(accept())
     }
 
@@ -50,16 +53,16 @@ impl Server {
             return Ok(accept());
         };
         let id = need(job, "id")?;
-        let sold = read(line)?;
+        let commitment = read(line)?;
         let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
-        let mut given = in_judged_chunks(&sold, &places);
+        let mut given = in_judged_chunks(&commitment, &places);
         if !self.book.contains(id) {
-            let subjob = subjob_of(id, &sold, text(job, "array"))?;
-            match self.claim_of(id, job, &sold, now) {
-                Claim::Stands => self.take_back(id, subjob, &sold, Phase::Bound)?,
-                Claim::Held => return self.ask_anew(id, job, &sold, &given, now),
+            let subjob = subjob_of(id, &commitment, text(job, "array"))?;
+            match self.claim_of(id, job, &commitment, now) {
+                Claim::Stands => self.take_back(id, subjob, &commitment, Phase::Bound)?,
+                Claim::Held => return self.ask_anew(id, job, &commitment, &given, now),
                 Claim::Lapsed => {
-                    if let Some(refused) = self.take_back_late(id, subjob, &sold, now)? {
+                    if let Some(refused) = self.take_back_late(id, subjob, &commitment, now)? {
                         return Ok(refused);
                     }
                 }
@@ -70,9 +73,9 @@ impl Server {
         given.sort();
         let elsewhere = !given.is_empty() && planned != given;
         if elsewhere {
-            if sold.count == 1 {
+            if commitment.count == 1 {
                 return Ok(refuse(format!(
-                    "libra: its share was sold on {}, not on {}; run it there, or delete it and submit it anew",
+                    "libra: its share was committed on {}, not on {}; run it there, or delete it and submit it anew",
                     names(&planned),
                     names(&given)
                 )));
@@ -116,36 +119,38 @@ impl Server {
         }
     }
 
-    /// Why a node cannot keep what was sold on it: it was made smaller since.
+    /// Why a node cannot keep what is committed on it: it was made smaller since.
     fn too_small_now(&self, node: &str) -> Option<String> {
         if !self.shares_add_up {
             return None;
         }
-        let (sold, has) = self.book.sold_on(node)?;
-        (sold > has * (1.0 + 2.0 * TOLERANCE)).then(|| {
+        let (committed, has) = self.book.committed_shares(node)?;
+        (committed > has * (1.0 + 2.0 * TOLERANCE)).then(|| {
             format!(
-                "{node} has {} processors to share now, {} were sold; release the job (qrls) when it has them again, or delete it",
+                "{node} has {} processors to share now, {} were committed; release the job (qrls) when it has them again, or delete it",
                 processors(has),
-                processors(sold)
+                processors(committed)
             )
         })
     }
 
-    /// qalter: what was sold stays.
+    /// qalter: what is committed stays.
     pub(super) fn modify(&self, job: &Value) -> Value {
         let keys: Vec<&str> = list(job, "keys").iter().filter_map(Value::as_str).collect();
-        let sold = text(job, "sold").is_some();
+        let has_commitment = text(job, "sold").is_some();
         // The periodic hook tells the owner of a held job so.
         if text(job, "by") == Some("root") && keys.iter().all(|key| *key == "libra_info") {
             return accept();
         }
         let fixed = |key: &&&str| {
-            TERMS.contains(key) || key.starts_with("libra_") || (sold && SOLD_WITH_IT.contains(key))
+            TERMS.contains(key)
+                || key.starts_with("libra_")
+                || (has_commitment && COMMITTED_PROPERTIES.contains(key))
         };
         match keys.iter().find(fixed) {
             None => accept(),
-            Some(key) if sold => refuse(format!(
-                "libra: {key} belongs to what was sold to this job and cannot be altered; delete the job and submit it anew"
+            Some(key) if has_commitment => refuse(format!(
+                "libra: {key} belongs to the commitment to this job and cannot be altered; delete the job and submit it anew"
             )),
             Some(key) => refuse(format!(
                 "libra: {key} is given when a job is submitted; delete the job and submit it anew"
@@ -158,7 +163,7 @@ impl Server {
         let away = text(job, "destination").is_some_and(|to| to.contains('@'));
         if away && text(job, "sold").is_some() {
             return refuse(
-                "libra: its share was sold on this server, it cannot move to another; delete it and submit it there",
+                "libra: its share was committed on this server, it cannot move to another; delete it and submit it there",
             );
         }
         accept()
@@ -198,16 +203,16 @@ impl Server {
         &mut self,
         id: &str,
         subjob: usize,
-        sold: &Sold,
+        commitment: &Commitment,
         phase: Phase,
     ) -> Result<(), BadEvent> {
-        let record = record(id, subjob, sold, phase, self.shares_add_up);
+        let record = record(id, subjob, commitment, phase, self.shares_add_up);
         self.book.restore(&record).map_err(internal)
     }
 }
 
-pub(super) fn read(line: &str) -> Result<Sold, BadEvent> {
-    Sold::parse(line).map_err(|error| BadEvent(errors::not_sold(&error)))
+pub(super) fn read(line: &str) -> Result<Commitment, BadEvent> {
+    Commitment::parse(line).map_err(|error| BadEvent(errors::not_committed(&error)))
 }
 
 fn names(places: &[(String, u32)]) -> String {
@@ -216,38 +221,45 @@ fn names(places: &[(String, u32)]) -> String {
 }
 
 /// PBS counts the chunks that it sees; those of a packed job are one to a decision.
-pub(super) fn in_judged_chunks(sold: &Sold, places: &[(String, u32)]) -> Vec<(String, u32)> {
+pub(super) fn in_judged_chunks(
+    commitment: &Commitment,
+    places: &[(String, u32)],
+) -> Vec<(String, u32)> {
     let seen: u32 = places.iter().map(|(_, chunks)| chunks).sum();
-    match (seen == sold.request.shape.chunks, places) {
-        (false, [(only, _)]) => vec![(only.clone(), sold.request.shape.chunks)],
+    match (seen == commitment.request.shape.chunks, places) {
+        (false, [(only, _)]) => vec![(only.clone(), commitment.request.shape.chunks)],
         _ => places.to_vec(),
     }
 }
 
-/// A job's record from the line of what was sold to it.
+/// A job's record from the line of its commitment.
 pub(super) fn record(
     id: &str,
     subjob: usize,
-    sold: &Sold,
+    commitment: &Commitment,
     phase: Phase,
     shares_add_up: bool,
 ) -> JobRecord {
     JobRecord {
         id: Some(id.to_string()),
         // Subjobs are known by their ids; a waiting one and a running one may not say the same of their places.
-        token: if sold.count > 1 { 0 } else { sold.token },
-        request: sold.request,
-        price: sold.price,
-        submitted: sold.submitted,
+        token: if commitment.count > 1 {
+            0
+        } else {
+            commitment.token
+        },
+        request: commitment.request,
+        price: commitment.price,
+        submitted: commitment.submitted,
         phase,
-        places: sold
+        places: commitment
             .plan(u32::try_from(subjob).unwrap_or(0))
             .into_iter()
             .map(|place| AllocationRecord {
                 node: place.node,
                 chunks: place.chunks,
                 share: place.share,
-                sold: if shares_add_up { place.share } else { 0.0 },
+                committed_share: if shares_add_up { place.share } else { 0.0 },
                 cput: 0.0,
                 delay: 0.0,
             })

@@ -288,8 +288,8 @@ mod tests {
         let nodes = json!([{"name": "n1", "share": "1", "up": true}]);
         ask(json!({"event": "records", "nodes": nodes, "jobs": []}));
         let half = json!({"terms": {"estimate": "50", "deadline": "100", "budget": "999"}});
-        let sold = ask(json!({"event": "queuejob", "job": half}));
-        let line = &sold["resources"]["libra_terms"];
+        let commitment = ask(json!({"event": "queuejob", "job": half}));
+        let line = &commitment["resources"]["libra_terms"];
         ask(json!({"event": "postqueuejob", "job": {"id": "1.s", "sold": line}}));
         for (number, text) in [
             "",

@@ -12,10 +12,10 @@ use libra_batch::words::{self, Manner, Written};
 use libra_config::WithoutTerms;
 use libra_core::book::held_quote::QuoteError;
 use libra_core::book::{Admitted, BookError, Offer};
+use libra_core::commitment::Commitment;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Terms};
 use libra_core::decision::refusal::Category;
-use libra_core::sold::Sold;
 use libra_units::{credits, duration, indices};
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 use serde_json::{Value, json};
@@ -150,12 +150,12 @@ impl Server {
                 };
             }
         };
-        let sold = self.sell(request, count, &admitted, payer.as_ref(), now)?;
-        let mut answer = self.accepted(&sold, &found.asked, &admitted, pinned);
+        let commitment = self.commit(request, count, &admitted, payer.as_ref(), now)?;
+        let mut answer = self.accepted(&commitment, &found.asked, &admitted, pinned);
         answer["resources"]["walltime"] = walltime(&request.terms, job);
         Ok(Answer::Accepted {
             answer,
-            jobs: sold.count,
+            jobs: commitment.count,
         })
     }
 
@@ -227,16 +227,16 @@ impl Server {
         self.gate.payer(user, project, request.terms.budget, now)
     }
 
-    /// What was admitted is sold, and held for on the payer's account; where that fails it is out of the book again.
-    pub(super) fn sell(
+    /// What was admitted is committed, and held for on the payer's account; where that fails it is out of the book again.
+    pub(super) fn commit(
         &mut self,
         request: &Request,
         count: u32,
         admitted: &Admitted,
         payer: Option<&Payer>,
         now: f64,
-    ) -> Result<Sold, Denied> {
-        let sold = (self.book).sold(
+    ) -> Result<Commitment, Denied> {
+        let commitment = (self.book).commitment(
             request,
             count,
             admitted,
@@ -244,24 +244,24 @@ impl Server {
             now,
         );
         if let Some(payer) = payer {
-            if let Err(denied) = self.gate.hold(payer, &sold, now) {
+            if let Err(denied) = self.gate.hold(payer, &commitment, now) {
                 self.book.release(admitted, count, now);
                 return Err(denied);
             }
         }
-        Ok(sold)
+        Ok(commitment)
     }
 
     pub(super) fn accepted(
         &self,
-        sold: &Sold,
+        commitment: &Commitment,
         asked: &Asked,
         admitted: &Admitted,
         pinned: bool,
     ) -> Value {
-        let request = &sold.request;
-        let parts: Vec<ChunkGroup<'_>> = if pinned && sold.count == 1 {
-            (sold.places.iter())
+        let request = &commitment.request;
+        let parts: Vec<ChunkGroup<'_>> = if pinned && commitment.count == 1 {
+            (commitment.places.iter())
                 .map(|place| ChunkGroup {
                     node: Some(&place.node),
                     chunks: place.chunks,
@@ -269,17 +269,17 @@ impl Server {
                 })
                 .collect()
         } else {
-            let first = &sold.places[0];
+            let first = &commitment.places[0];
             vec![ChunkGroup {
                 node: pinned.then_some(first.node.as_str()),
                 chunks: request.shape.chunks,
-                share: sold.share_on(""),
+                share: commitment.share_on(""),
             }]
         };
         let mut resources = asked.resources(&parts, self.shares_add_up);
-        resources.insert("libra_terms".to_string(), sold.line().into());
+        resources.insert("libra_terms".to_string(), commitment.line().into());
         resources.insert("libra_price".to_string(), credits(admitted.price).into());
-        let info = words::accepted(sold, admitted.price, pinned);
+        let info = words::accepted(commitment, admitted.price, pinned);
         resources.insert("libra_info".to_string(), info.clone().into());
         let mut answer = accept_with(resources);
         answer["log"] = json!([info]);

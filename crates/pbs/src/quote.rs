@@ -138,10 +138,10 @@ impl Server {
         };
         let mut answer = admit(payer, &found.request, &mut asking);
         if let Ok((Some(payer), offer)) = &answer {
-            let sold = self
-                .book
-                .sold(&found.request, found.count, &offered(offer), None, now);
-            if let Err(denied) = self.gate.covers(payer, &sold) {
+            let commitment =
+                self.book
+                    .commitment(&found.request, found.count, &offered(offer), None, now);
+            if let Err(denied) = self.gate.covers(payer, &commitment) {
                 answer = Err(denied.into());
             }
         }
@@ -173,10 +173,12 @@ impl Server {
     ) -> Result<(), NotTaken> {
         let admitted = offered(&offer);
         let request = &found.request;
-        let sold = self.book.sold(request, found.count, &admitted, None, now);
+        let commitment = self
+            .book
+            .commitment(request, found.count, &admitted, None, now);
         quote.accepted = true;
         quote.price = admitted.price;
-        quote.text = words::accepted(&sold, admitted.price, offer.pinned);
+        quote.text = words::accepted(&commitment, admitted.price, offer.pinned);
         let shares = admitted.places.iter().map(|place| place.share);
         quote.share = Some(shares.fold(0.0, f64::max));
         let mut nodes: Vec<String> = (admitted.places.iter())
@@ -220,14 +222,14 @@ impl Server {
         let usable = self.quotes.usable(&self.book, number, &wanted, now)?;
         if let Some(payer) = &payer {
             // It is not used up for a hold that fails.
-            let sold = (self.book).sold(
+            let commitment = (self.book).commitment(
                 &found.request,
                 found.count,
                 &offered(&usable.offer),
                 None,
                 now,
             );
-            self.gate.covers(payer, &sold)?;
+            self.gate.covers(payer, &commitment)?;
         }
         let held = (self.quotes).redeem(&mut self.book, number, &wanted, now)?;
         let admitted = Admitted {
@@ -237,14 +239,14 @@ impl Server {
         };
         let (request, asked) = (&found.request, &found.asked);
         let pinned = held.offer.pinned;
-        let sold = self.sell(request, found.count, &admitted, payer.as_ref(), now)?;
-        let mut answer = self.accepted(&sold, asked, &admitted, pinned);
+        let commitment = self.commit(request, found.count, &admitted, payer.as_ref(), now)?;
+        let mut answer = self.accepted(&commitment, asked, &admitted, pinned);
         answer["resources"]["walltime"] = walltime(&request.terms, job);
         // It is used up: nothing of it stays with the job.
         answer["resources"][super::QUOTE] = Value::Null;
         Ok(Answer::Accepted {
             answer,
-            jobs: sold.count,
+            jobs: commitment.count,
         })
     }
 }

@@ -1,8 +1,8 @@
 use super::server::Server;
 use libra_batch::quote::{Quote, find_dropped};
 use libra_config::Config;
+use libra_core::commitment::Commitment;
 use libra_core::decision::refusal::Category;
-use libra_core::sold::Sold;
 use serde_json::{Value, json};
 
 const NOW: f64 = 1_790_000_000.0;
@@ -121,7 +121,7 @@ fn a_held_quote_is_used_once_by_its_user_for_its_job() {
     assert_eq!(answer["resources"]["libra_quote"], Value::Null);
     assert_eq!(answer["resources"]["libra_price"], "10.5");
     let line = answer["resources"]["libra_terms"].as_str().expect("a line");
-    assert_eq!(Sold::parse(line).expect("ours").submitted, now);
+    assert_eq!(Commitment::parse(line).expect("ours").submitted, now);
     refused(&use_it(job("20")), "was used or given back");
 }
 
@@ -147,8 +147,8 @@ fn it_expires_and_can_be_given_back() {
 fn waiting_jobs_are_looked_for_before_a_question_is_refused() {
     let mut server = server();
     for id in ["1.s", "2.s", "3.s", "4.s"] {
-        let sold = submit(&mut server, job("20"), NOW);
-        let named = json!({"id": id, "sold": sold["resources"]["libra_terms"]});
+        let commitment = submit(&mut server, job("20"), NOW);
+        let named = json!({"id": id, "sold": commitment["resources"]["libra_terms"]});
         ask(
             &mut server,
             json!({"event": "postqueuejob", "job": named}),

@@ -1,7 +1,7 @@
 //! PBS's records of jobs and nodes, as its hooks and its commands show them, and the book made of them.
 //!
 //! A job: `{"id", "state", "substate", "sold", "exec_vnode", "array", "remaining", "held", "eligible", "owner", "progress", "exit", "started",
-//! "ran"}` (`held`: kinds of hold; `eligible`: since when PBS could run it; `started`: Unix time; `ran`: seconds, suspended ones not counted); only jobs that were sold something matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
+//! "ran"}` (`held`: kinds of hold; `eligible`: since when PBS could run it; `started`: Unix time; `ran`: seconds, suspended ones not counted); only jobs that have a commitment matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
 //! without a share is not Libra's.
 //!
 //! `progress` is what the execution hosts measured last: `{"n1": "12.5@1700000000.1"}`, processor seconds per slot
@@ -13,7 +13,7 @@ use super::server::{Server, clean};
 use super::subjobs::{ids, subjob_of};
 use super::{BadEvent, exec_vnode, list, need, number, text};
 use libra_core::book::{BookError, JobRecord, NodeRecord, Phase, Snapshot};
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_units::{indices, memory};
 use libra_wording::errors;
 use serde_json::{Value, json};
@@ -66,13 +66,13 @@ impl Server {
         let accounts = self.gate.tried(|payments| {
             payments.refresh()?;
             // A held job has given its money back: that it is there is no reason to set it aside again.
-            let sold: Vec<Sold> = (jobs.iter())
+            let commitment: Vec<Commitment> = (jobs.iter())
                 .filter(|job| !matches!(text(job, "state"), Some("F" | "M" | "X")))
-                .filter_map(|job| Some((job, Sold::parse(text(job, "sold")?).ok()?)))
-                .filter(|(job, sold)| !is_unpaid(job, sold, taken))
-                .map(|(_, sold)| sold)
+                .filter_map(|job| Some((job, Commitment::parse(text(job, "sold")?).ok()?)))
+                .filter(|(job, commitment)| !is_unpaid(job, commitment, taken))
+                .map(|(_, commitment)| commitment)
                 .collect();
-            payments.reconcile(sold.iter(), HashSet::new(), taken, now)
+            payments.reconcile(commitment.iter(), HashSet::new(), taken, now)
         });
         log.extend(accounts.unwrap_or_default());
         Ok(json!({"verdict": "accept", "log": log, "not_taken": not_taken}))
@@ -172,14 +172,14 @@ fn job_records(
     if matches!(state, "F" | "M" | "X") {
         return Ok(());
     }
-    let sold = super::life::read(line)?;
+    let commitment = super::life::read(line)?;
     // It waits and holds nothing.
-    if claim(job, &sold, taken) != Claim::Stands {
+    if claim(job, &commitment, taken) != Claim::Stands {
         return Ok(());
     }
     let array = text(job, "array");
     if id.contains("[]") {
-        let all = ids(id, &sold, array)?;
+        let all = ids(id, &commitment, array)?;
         let waiting: HashSet<u32> = match text(job, "remaining") {
             None | Some("-") => HashSet::new(),
             Some(indices) => indices::parse(indices)
@@ -193,7 +193,7 @@ fn job_records(
                 .nth(1)
                 .and_then(|index| index.parse().ok());
             if index.is_some_and(|index: u32| waiting.contains(&index)) {
-                records.push(record(id, subjob, &sold, Phase::Bound, shares_add_up));
+                records.push(record(id, subjob, &commitment, Phase::Bound, shares_add_up));
             }
         }
         return Ok(());
@@ -202,13 +202,13 @@ fn job_records(
     let phase = if runs { Phase::Running } else { Phase::Bound };
     let mut record = record(
         id,
-        subjob_of(id, &sold, array)?,
-        &sold,
+        subjob_of(id, &commitment, array)?,
+        &commitment,
         phase,
         shares_add_up,
     );
     let given = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
-    let given = in_judged_chunks(&sold, &given);
+    let given = in_judged_chunks(&commitment, &given);
     if runs && !given.is_empty() {
         let like = record.places[0].clone();
         record.places = (given.into_iter())
@@ -223,7 +223,7 @@ fn job_records(
         for place in &mut record.places {
             if exec_vnode::is_on_host(&place.node, &one.host) {
                 place.cput = (one.cput + place.share * (taken - one.at).max(0.0))
-                    .min(sold.request.terms.estimate.max(one.cput));
+                    .min(commitment.request.terms.estimate.max(one.cput));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Jobs that wait longer than they were sold for: their shares go back, and are asked for anew.
+//! Jobs that wait longer than their commitments allow: their shares go back, and are asked for anew.
 //!
 //! An accepted job starts at once, unless somebody holds it (qhold, `qalter -a`), or PBS does not start it (a stopped queue, a limit of
 //! running jobs). Meanwhile its share would lie idle.
@@ -19,20 +19,20 @@ use libra_accounts::budget_gate::Denied;
 use libra_accounts::payments::Payer;
 use libra_batch::words;
 use libra_core::book::{BookError, Phase};
+use libra_core::commitment::{Commitment, NodeCommitment};
 use libra_core::decision::TOLERANCE;
 use libra_core::decision::refusal::Category;
-use libra_core::sold::{Sold, SoldPlace};
 use libra_units::credits;
 use serde_json::{Map, Value, json};
 
-/// A job that became eligible to run so many seconds after it was sold something was held in between. A reservation without an id
+/// A job that became eligible to run so many seconds after its commitment was held in between. A reservation without an id
 /// lasts as long by default.
 const AT_ONCE: f64 = 30.0;
 
-/// In the place of the line of what was sold: nothing was. The hooks take it for no line.
+/// In the place of the commitment: there is none. The hooks take it for no line.
 const NOTHING: &str = "-";
 
-/// What a waiting job has of what it was sold.
+/// What a waiting job has of what was committed to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim {
     /// All of it.
@@ -44,16 +44,17 @@ pub(super) enum Claim {
 }
 
 /// What a job's record of `at` says of its claim.
-pub(super) fn claim(job: &Value, sold: &Sold, at: f64) -> Claim {
+pub(super) fn claim(job: &Value, commitment: &Commitment, at: f64) -> Claim {
     let state = text(job, "state").unwrap_or_default();
     if matches!(state, "R" | "E" | "S" | "U") {
         return Claim::Stands;
     }
     let held = matches!(state, "H" | "W") || text(job, "held").is_some();
-    let late = number(job, "eligible").is_ok_and(|eligible| eligible > sold.submitted + AT_ONCE);
+    let late =
+        number(job, "eligible").is_ok_and(|eligible| eligible > commitment.submitted + AT_ONCE);
     if held || late {
         Claim::Held
-    } else if at >= sold.submitted + sold.request.terms.deadline {
+    } else if at >= commitment.submitted + commitment.request.terms.deadline {
         Claim::Lapsed
     } else {
         Claim::Stands
@@ -61,13 +62,13 @@ pub(super) fn claim(job: &Value, sold: &Sold, at: f64) -> Claim {
 }
 
 /// Returns true if its money is to go back as well. Not that of an array of which some job has begun: it is paid for by one hold.
-pub(super) fn is_unpaid(job: &Value, sold: &Sold, at: f64) -> bool {
+pub(super) fn is_unpaid(job: &Value, commitment: &Commitment, at: f64) -> bool {
     let begun = match text(job, "remaining") {
-        Some(indices) if sold.count > 1 => libra_units::indices::parse(indices)
-            .map_or(true, |left| left.len() < sold.count as usize),
+        Some(indices) if commitment.count > 1 => libra_units::indices::parse(indices)
+            .map_or(true, |left| left.len() < commitment.count as usize),
         _ => text(job, "state") == Some("B"),
     };
-    !begun && claim(job, sold, at) == Claim::Held
+    !begun && claim(job, commitment, at) == Claim::Held
 }
 
 impl Server {
@@ -84,14 +85,14 @@ impl Server {
             let (Some(id), Some(line)) = (text(job, "id"), text(job, "sold")) else {
                 continue;
             };
-            let Ok(sold) = Sold::parse(line) else {
+            let Ok(commitment) = Commitment::parse(line) else {
                 continue;
             };
-            let claim = claim(job, &sold, taken);
+            let claim = claim(job, &commitment, taken);
             if claim == Claim::Stands {
                 continue;
             }
-            let ids = self::ids(id, &sold, text(job, "array")).unwrap_or_default();
+            let ids = self::ids(id, &commitment, text(job, "array")).unwrap_or_default();
             let mut released = 0;
             for id in ids {
                 if self.book.release_waiting(&id, taken, now) {
@@ -104,8 +105,8 @@ impl Server {
             if released == 0 {
                 continue;
             }
-            if is_unpaid(job, &sold, taken) {
-                self.gate.never_began(&sold, now);
+            if is_unpaid(job, &commitment, taken) {
+                self.gate.never_began(&commitment, now);
             }
             log.push(match claim {
                 Claim::Held => format!(
@@ -121,11 +122,12 @@ impl Server {
     /// released PBS's own record may not show it: one that was held while it ran, and came back into its queue since, keeps its first `etime`.
     pub(super) fn note_held(&mut self, jobs: &[Value], taken: f64) {
         for job in jobs {
-            let (Some(id), Some(Ok(sold))) = (text(job, "id"), text(job, "sold").map(Sold::parse))
+            let (Some(id), Some(Ok(commitment))) =
+                (text(job, "id"), text(job, "sold").map(Commitment::parse))
             else {
                 continue;
             };
-            if claim(job, &sold, taken) != Claim::Held {
+            if claim(job, &commitment, taken) != Claim::Held {
                 continue;
             }
             // Those subjobs that have begun are jobs of their own.
@@ -147,11 +149,17 @@ impl Server {
         }
     }
 
-    /// What a job that is not in the book has of what it was sold.
-    pub(super) fn claim_of(&self, id: &str, job: &Value, sold: &Sold, now: f64) -> Claim {
+    /// What a job that is not in the book has of what was committed to it.
+    pub(super) fn claim_of(
+        &self,
+        id: &str,
+        job: &Value,
+        commitment: &Commitment,
+        now: f64,
+    ) -> Claim {
         match self.given_back.contains_key(id) {
             true => Claim::Held,
-            false => claim(job, sold, now),
+            false => claim(job, commitment, now),
         }
     }
 
@@ -160,10 +168,10 @@ impl Server {
         &mut self,
         id: &str,
         subjob: usize,
-        sold: &Sold,
+        commitment: &Commitment,
         now: f64,
     ) -> Result<Option<Value>, BadEvent> {
-        self.take_back(id, subjob, sold, Phase::Bound)?;
+        self.take_back(id, subjob, commitment, Phase::Bound)?;
         match self.overfull(id).map_err(internal)? {
             None => Ok(None),
             Some(node) => {
@@ -184,19 +192,19 @@ impl Server {
         &mut self,
         id: &str,
         job: &Value,
-        sold: &Sold,
+        commitment: &Commitment,
         given: &[(String, u32)],
         now: f64,
     ) -> Result<Value, BadEvent> {
-        let mut request = sold.request;
-        request.terms.deadline = sold.submitted + request.terms.deadline - now;
+        let mut request = commitment.request;
+        request.terms.deadline = commitment.submitted + request.terms.deadline - now;
         if request.terms.deadline <= 0.0 {
             let not = NotTaken::from(Problem::HeldTooLong);
             return Ok(hopeless(not_run(id, words::headed_reason(&not))));
         }
         // An array is paid for by one hold; where that is still there it pays for this one too.
-        let pays = sold.count > 1 && self.is_paid(sold);
-        let payer = match self.payer_anew(job, sold, request.terms.budget, now) {
+        let pays = commitment.count > 1 && self.is_paid(commitment);
+        let payer = match self.payer_anew(job, commitment, request.terms.budget, now) {
             _ if pays => None,
             Ok(payer) => payer,
             Err(denied) => return Ok(refuse_anew(id, &denied.into())),
@@ -204,7 +212,7 @@ impl Server {
         let planned;
         let given = match given {
             [] => {
-                planned = (sold.plan(0).into_iter())
+                planned = (commitment.plan(0).into_iter())
                     .map(|place| (place.node, place.chunks))
                     .collect::<Vec<_>>();
                 &planned
@@ -225,7 +233,7 @@ impl Server {
                 return Ok(if for_ever { hopeless(answer) } else { answer });
             }
         };
-        let mut anew = match self.sell(&request, 1, &admitted, payer.as_ref(), now) {
+        let mut anew = match self.commit(&request, 1, &admitted, payer.as_ref(), now) {
             Ok(anew) => anew,
             Err(denied) => return Ok(refuse_anew(id, &denied.into())),
         };
@@ -240,7 +248,7 @@ impl Server {
             self.book.moved(id, given, now).map_err(internal)?;
             let share = anew.share_on("");
             anew.places = (given.iter())
-                .map(|(node, chunks)| SoldPlace {
+                .map(|(node, chunks)| NodeCommitment {
                     node: node.clone(),
                     chunks: *chunks,
                     share,
@@ -270,7 +278,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// A node of the job's that has sold more than it has.
+    /// A node of the job's that has committed more than it has.
     fn overfull(&self, id: &str) -> Result<Option<String>, BookError> {
         if !self.shares_add_up {
             return Ok(None);
@@ -278,7 +286,7 @@ impl Server {
         let places = self.book.places(id)?;
         let over = |node: &str| -> Result<bool, BookError> {
             let committed = self.book.committed(node)?;
-            let has = self.book.sold_on(node).map_or(0.0, |(_, has)| has);
+            let has = self.book.committed_shares(node).map_or(0.0, |(_, has)| has);
             Ok(committed > has * (1.0 + 2.0 * TOLERANCE))
         };
         for place in places {
@@ -293,14 +301,18 @@ impl Server {
     fn payer_anew(
         &self,
         job: &Value,
-        sold: &Sold,
+        commitment: &Commitment,
         budget: f64,
         now: f64,
     ) -> Result<Option<Payer>, Denied> {
         if !self.gate.is_on() {
             return Ok(None);
         }
-        let (user, project) = match sold.payer.as_deref().and_then(|name| name.split_once(':')) {
+        let (user, project) = match commitment
+            .payer
+            .as_deref()
+            .and_then(|name| name.split_once(':'))
+        {
             Some(("project", project)) => (text(job, "owner"), Some(project)),
             Some((_, user)) => (Some(user), None),
             None => (text(job, "owner"), None),
@@ -310,12 +322,12 @@ impl Server {
     }
 
     /// Returns true if something is set aside for it.
-    fn is_paid(&mut self, sold: &Sold) -> bool {
-        if sold.payer.is_none() {
+    fn is_paid(&mut self, commitment: &Commitment) -> bool {
+        if commitment.payer.is_none() {
             return true;
         }
         let held = self.gate.tried(|payments| {
-            let key = payments.key(sold);
+            let key = payments.key(commitment);
             Ok(payments.open_holds()?.iter().any(|hold| hold.key == key))
         });
         held.unwrap_or(false)

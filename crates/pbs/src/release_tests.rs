@@ -1,7 +1,7 @@
 //! Jobs that wait: what they hold, and what is asked anew; and what is believed of ends.
 
 use super::tests::{ask, config, enter, node, server_with, submit, terms, text, with};
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use serde_json::{Value, json};
 
 fn one_node() -> super::server::Server {
@@ -50,10 +50,10 @@ fn a_held_job_gives_its_share_back_and_asks_anew() {
     assert_eq!(server.book().job_count(), 0);
     // 10 s of work in the 50 s that are left, at the price of those.
     let answer = ask(&mut server, run("1.s", &line, 1020.0), 1050.0);
-    let anew = Sold::parse(
+    let anew = Commitment::parse(
         answer["resources"]["libra_terms"]
             .as_str()
-            .expect("sold anew"),
+            .expect("committed anew"),
     );
     let anew = anew.expect("our own line");
     assert_eq!(
@@ -131,32 +131,32 @@ fn a_restarted_server_asks_anew_a_job_that_was_held_while_it_ran() {
     ask(&mut server, records(&[held]), 1050.0);
     assert_eq!(server.book().job_count(), 0);
     let answer = ask(&mut server, run("1.s", &line, 1000.0), 1060.0);
-    let anew = Sold::parse(
+    let anew = Commitment::parse(
         answer["resources"]["libra_terms"]
             .as_str()
-            .expect("sold anew"),
+            .expect("committed anew"),
     );
     assert_eq!(anew.expect("our own line").request.terms.deadline, 40.0);
     assert!((committed(&server) - 0.25).abs() < 1e-9);
 }
 
-/// Of an array that is held, what has begun goes on as it was sold.
+/// Of an array that is held, what has begun goes on as it was committed.
 #[test]
-fn a_restarted_server_takes_what_has_begun_of_a_held_array_for_sold() {
+fn a_restarted_server_takes_what_has_begun_of_a_held_array_for_committed() {
     let array = with(terms("10", "100", "99"), "array", "1-2");
     let line = enter(&mut one_node(), "1[].s", array, 1000.0);
     let held = json!({"id": "1[].s", "state": "H", "sold": line, "held": "u", "array": "1-2", "remaining": "2"});
     let mut server = one_node();
     ask(&mut server, records(&[held]), 1050.0);
-    let sold_anew = |server: &mut super::server::Server, id: &str| {
+    let committed_anew = |server: &mut super::server::Server, id: &str| {
         let event = json!({"event": "runjob", "job": {"id": id, "sold": line, "state": "Q", "eligible": 1000.0,
             "array": "1-2", "exec_vnode": "(n1:libra_share=0.1)"}});
         ask(server, event, 1060.0)
             .to_string()
             .contains("asked anew")
     };
-    assert!(!sold_anew(&mut server, "1[1].s"));
-    assert!(sold_anew(&mut server, "1[2].s"));
+    assert!(!committed_anew(&mut server, "1[1].s"));
+    assert!(committed_anew(&mut server, "1[2].s"));
 }
 
 #[test]

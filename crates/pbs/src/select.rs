@@ -451,7 +451,7 @@ impl Plain<'_> {
     /// # Errors
     /// A text for the user.
     pub fn best_effort(&self) -> Result<Map<String, Value>, NotAsked> {
-        // Whole nodes for itself: PBS gives it some when they are empty, and Libra sells nothing of them meanwhile.
+        // Whole nodes for itself: PBS gives it some when they are empty, and Libra commits nothing of them meanwhile.
         if self.place.unwrap_or_default().contains("excl") {
             return self.left_alone();
         }

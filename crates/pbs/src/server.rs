@@ -4,7 +4,7 @@
 //! - An event is answered from memory alone; files and clocks belong to the caller.
 //! - Until the records of the server have been read once, no job with terms is judged: the answer is then
 //!   `"wants": "records"`, and the hook shows them and asks again.
-//! - A job that is in PBS with a line of what was sold is in the book, or will be after the next records.
+//! - A job that is in PBS with a line of the commitment is in the book, or will be after the next records.
 
 use super::{BadEvent, TERMS, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
@@ -18,7 +18,7 @@ use libra_wording::errors;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// Latest time of an event, Unix time: what is sold then can be read again.
+/// Latest time of an event, Unix time: what is committed then can be read again.
 const LATEST: f64 = 1e11;
 
 /// Conditions of jobs can be met by these resources of a node.
@@ -28,8 +28,8 @@ pub(super) type NodeResources = HashMap<String, String>;
 pub struct Server {
     pub(super) book: Book,
     pub(super) without_terms: WithoutTerms,
-    /// Whether the nodes' `libra_share` are used up by what is sold. Only where shares that fit are the rule;
-    /// the other policies sell more than a node has, knowing that not all of it is needed at once.
+    /// Whether the nodes' `libra_share` are used up by what is committed. Only where shares that fit are the rule;
+    /// the other policies commit more than a node has, knowing that not all of it is needed at once.
     pub(super) shares_add_up: bool,
     pub(super) has_records: bool,
     pub(super) resources: HashMap<String, NodeResources>,
@@ -162,7 +162,7 @@ impl Server {
         }
     }
 
-    /// Returns true if it is about a job that was sold something, or wants to be.
+    /// Returns true if it is about a job that has a commitment, or wants to be.
     fn concerns_book(&self, job: &Value) -> bool {
         text(job, "sold").is_some() || has_terms(job) || is_asked(job)
     }

@@ -1,20 +1,24 @@
 //! The ids of a job array's subjobs.
 
 use super::BadEvent;
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_units::indices;
 
-/// The ids that are sold something under one job: its own, or those of the subjobs.
+/// The ids that have a commitment under one job: its own, or those of the subjobs.
 ///
 /// # Errors
 /// When the id or the indices of an array cannot be read.
-pub(super) fn ids(id: &str, sold: &Sold, array: Option<&str>) -> Result<Vec<String>, BadEvent> {
+pub(super) fn ids(
+    id: &str,
+    commitment: &Commitment,
+    array: Option<&str>,
+) -> Result<Vec<String>, BadEvent> {
     let ids = ids_among(id, array)?;
-    if id.contains("[]") && ids.len() != sold.count as usize {
+    if id.contains("[]") && ids.len() != commitment.count as usize {
         return Err(BadEvent(format!(
-            "array {id} has {} subjobs, {} were sold",
+            "array {id} has {} subjobs, {} were committed",
             ids.len(),
-            sold.count
+            commitment.count
         )));
     }
     Ok(ids)
@@ -39,9 +43,13 @@ pub(super) fn is_subjob(id: &str) -> bool {
 }
 
 /// Which subjob of its array it is, counted from 0; 0 for a job that is of none.
-pub(super) fn subjob_of(id: &str, sold: &Sold, array: Option<&str>) -> Result<usize, BadEvent> {
-    // One that was sold something for itself, after a hold, is the only one of its plan.
-    let (Some((_, rest)), 2..) = (id.split_once('['), sold.count) else {
+pub(super) fn subjob_of(
+    id: &str,
+    commitment: &Commitment,
+    array: Option<&str>,
+) -> Result<usize, BadEvent> {
+    // One that has a commitment for itself, after a hold, is the only one of its plan.
+    let (Some((_, rest)), 2..) = (id.split_once('['), commitment.count) else {
         return Ok(0);
     };
     let index = rest
@@ -51,7 +59,7 @@ pub(super) fn subjob_of(id: &str, sold: &Sold, array: Option<&str>) -> Result<us
     let indices = match array {
         Some(array) => indices::parse(array).map_err(BadEvent)?,
         // PBS does not always say: then the order in the plan is of no matter, it is one share for all.
-        None => return Ok((index.unwrap_or(0) as usize) % sold.count.max(1) as usize),
+        None => return Ok((index.unwrap_or(0) as usize) % commitment.count.max(1) as usize),
     };
     Ok((indices.iter().position(|known| Some(*known) == index)).unwrap_or(0))
 }

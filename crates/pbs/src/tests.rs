@@ -2,7 +2,7 @@
 
 use super::server::Server;
 use libra_config::Config;
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use serde_json::{Value, json};
 
 /// Hand-worked numbers know no margin.
@@ -49,17 +49,17 @@ pub(super) fn with(mut job: Value, key: &str, value: &str) -> Value {
     job
 }
 
-fn sold(answer: &Value) -> String {
+fn commitment(answer: &Value) -> String {
     answer["resources"]["libra_terms"]
         .as_str()
         .expect("it was accepted")
         .to_string()
 }
 
-/// Submits a job and gives it its id; returns what was sold.
+/// Submits a job and gives it its id; returns what is committed.
 pub(super) fn enter(server: &mut Server, id: &str, job: Value, now: f64) -> String {
     let answer = submit(server, job.clone(), now);
-    let line = sold(&answer);
+    let line = commitment(&answer);
     let named =
         json!({"event": "postqueuejob", "job": {"id": id, "sold": line, "array": job["array"]}});
     ask(server, named, now);
@@ -72,7 +72,7 @@ pub(super) fn text(answer: &Value) -> &str {
 }
 
 #[test]
-fn a_job_is_sold_a_share_of_the_node_that_it_fits_best() {
+fn a_job_gets_a_share_of_the_node_that_it_fits_best() {
     let mut server = server();
     let answer = submit(&mut server, terms("10", "20", "15"), 1000.0);
     let resources = &answer["resources"];
@@ -88,9 +88,9 @@ fn a_job_is_sold_a_share_of_the_node_that_it_fits_best() {
     );
     // Deadline and estimate.
     assert_eq!(resources["walltime"], "00:00:30");
-    let line = Sold::parse(&sold(&answer)).expect("our own line");
+    let line = Commitment::parse(&commitment(&answer)).expect("our own line");
     assert_eq!(line.places[0].share, 0.5);
-    assert_eq!(Sold::parse(&line.line()), Ok(line));
+    assert_eq!(Commitment::parse(&line.line()), Ok(line));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn walltime_stands_in_for_the_estimate() {
     job["walltime"] = 50.into();
     let answer = submit(&mut server, job, 1000.0);
     assert_eq!(
-        Sold::parse(&sold(&answer))
+        Commitment::parse(&commitment(&answer))
             .expect("a line")
             .request
             .terms
@@ -243,7 +243,7 @@ fn chunks_conditions_and_packing() {
     );
     assert_eq!(answer["resources"]["place"], "pack:shared");
     let there = with(terms("1", "20", "99"), "select", "1:host=n1");
-    assert!(sold(&submit(&mut server, there, 1000.0)).contains("at=n1*1*0.05"));
+    assert!(commitment(&submit(&mut server, there, 1000.0)).contains("at=n1*1*0.05"));
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_share_is_held_from_the_answer_to_the_end() {
             "{answer}"
         );
     }
-    sold(&same(&mut server, 1042.0));
+    commitment(&same(&mut server, 1042.0));
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn a_waiting_job_that_was_deleted_is_in_nobodys_way() {
         json!({"event": "gone", "jobs": ["1.s"]}),
         1000.0,
     );
-    sold(&submit(&mut server, with(job, "checked", "yes"), 1000.0));
+    commitment(&submit(&mut server, with(job, "checked", "yes"), 1000.0));
 }
 
 #[test]
@@ -329,16 +329,16 @@ fn after_a_restart_the_book_is_what_pbs_has() {
             && log.contains("another version"),
         "{log}"
     );
-    // Job 1 has used 4 s by 1009 and 0.5 more by 1010, so 5.5 of 10 s are left for 10 s; what it was sold
+    // Job 1 has used 4 s by 1009 and 0.5 more by 1010, so 5.5 of 10 s are left for 10 s; what was committed to it
     // counts. Job 2 has not begun: 30 s of work in 30 s.
     let on = |name| server.book().committed(name).expect("a node");
     assert!((on("n1") - 0.55).abs() < 1e-9, "{}", on("n1"));
     assert!((on("n2") - 1.0).abs() < 1e-9, "{}", on("n2"));
-    sold(&submit(&mut server, job, 1010.0));
+    commitment(&submit(&mut server, job, 1010.0));
 }
 
 #[test]
-fn an_array_is_sold_as_a_whole_and_runs_where_pbs_puts_it() {
+fn an_array_is_committed_as_a_whole_and_runs_where_pbs_puts_it() {
     let mut server = server();
     let job = with(terms("10", "20", "99"), "array", "1-6");
     let line = enter(&mut server, "7[].s", job, 1000.0);
@@ -388,13 +388,14 @@ fn a_refused_array_is_offered_a_smaller_one() {
         text(&answer).contains("or: an array of 6 jobs (costs 63)"),
         "{answer}"
     );
-    sold(&array(&mut server, "1-6"));
+    commitment(&array(&mut server, "1-6"));
 }
 
 #[test]
-fn what_was_sold_is_not_altered_or_moved_away() {
+fn a_commitment_is_not_altered_or_moved_away() {
     let server = server();
-    let modify = |sold: Value, key: &str| server.modify(&json!({"sold": sold, "keys": [key]}));
+    let modify =
+        |commitment: Value, key: &str| server.modify(&json!({"sold": commitment, "keys": [key]}));
     for key in ["deadline", "select", "walltime", "libra_terms"] {
         assert!(text(&modify("v=1".into(), key)).contains(key));
     }
@@ -416,14 +417,14 @@ fn a_job_whose_node_changed_is_not_run_elsewhere_or_over_it() {
         json!({"event": "runjob", "job": job})
     };
     let answer = ask(&mut server, run("n2"), 1000.0);
-    assert!(text(&answer).contains("sold on n1, not on n2") && answer.get("hold").is_none());
+    assert!(text(&answer).contains("committed on n1, not on n2") && answer.get("hold").is_none());
     ask(
         &mut server,
         json!({"event": "nodes", "nodes": [node("n1", "0.25")]}),
         1000.0,
     );
     let answer = ask(&mut server, run("(n1:libra_share=0.5)"), 1000.0);
-    assert!(text(&answer).contains("n1 has 0.25 processors to share now, 0.5 were sold"));
+    assert!(text(&answer).contains("n1 has 0.25 processors to share now, 0.5 were committed"));
     assert_eq!(answer["hold"], true);
     ask(
         &mut server,

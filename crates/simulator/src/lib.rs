@@ -67,7 +67,7 @@ pub enum Fate<'a> {
         start: f64,
         /// When its last slot ended.
         finish: f64,
-        /// Price as sold, credits; 0 under schedulers that sell nothing.
+        /// Price as committed, credits; 0 under schedulers that commit nothing.
         price: f64,
         /// Indices of the nodes it ran on, ascending, each once.
         nodes: &'a [u32],

@@ -11,7 +11,7 @@
 //! | `deadline` | by when it had to be finished |
 //! | `met` | `yes` or `no` |
 //! | `utility` | see [`utility`]; empty where the budget is unlimited |
-//! | `cost` | price as sold, credits; empty where it did not run |
+//! | `cost` | price as committed, credits; empty where it did not run |
 //! | `nodes` | those it ran on, counted from 0, such as `0-3;7` |
 //!
 //! Lines are written as they come; nothing is kept.

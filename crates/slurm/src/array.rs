@@ -1,19 +1,19 @@
-//! What was sold to a Slurm job, in its admin comment, with the tasks of an array.
+//! What is committed to a Slurm job, in its admin comment, with the tasks of an array.
 //!
-//! `libra:` and the line of [`libra_core::sold`]; an array has `:tasks=1-3,7` behind it, so that every task finds its own part of
+//! `libra:` and the line of [`libra_core::commitment`]; an array has `:tasks=1-3,7` behind it, so that every task finds its own part of
 //! the plan when others have left the array already.
 
-use libra_core::sold::{NotSold, Sold};
+use libra_core::commitment::{Commitment, CommitmentError};
 use libra_units::indices;
 use libra_wording::errors;
 
-/// What the admin comment of a job begins with that was sold something.
+/// What the admin comment of a job with a commitment begins with.
 pub const PREFIX: &str = "libra:";
 
-/// That of one that gave it back when it was held ([`super::held`]); what it was sold before stands behind it.
+/// That of one that gave it back when it was held ([`super::held`]); what was committed to it before stands behind it.
 pub const HELD: &str = "libra-held:";
 
-/// That of one that runs without a promise after a hold; what it was sold before stands behind it.
+/// That of one that runs without a promise after a hold; what was committed to it before stands behind it.
 pub const NOTHING: &str = "libra-nothing:";
 
 /// Returns true if this admin comment is Libra's own.
@@ -32,12 +32,12 @@ pub struct ArrayTasks {
     pub tasks: Vec<u32>,
 }
 
-/// Why a line does not say what was sold to a job.
+/// Why a line does not say what is committed to a job.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NotSoldJob {
-    /// What was sold.
-    #[error("{}", errors::not_sold(.0))]
-    Sold(NotSold),
+    /// What is committed.
+    #[error("{}", errors::not_committed(.0))]
+    Commitment(CommitmentError),
     /// The tasks of an array.
     #[error("{}", errors::unreadable(.0))]
     Tasks(String),
@@ -46,21 +46,25 @@ pub enum NotSoldJob {
     Order,
 }
 
-/// What was sold, and to which tasks.
+/// What is committed, and to which tasks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SoldJob {
-    /// What was sold.
-    pub sold: Sold,
+pub struct JobCommitment {
+    /// What is committed.
+    pub commitment: Commitment,
     /// Indices of an array, ascending; empty for a job that is none.
     pub tasks: Vec<u32>,
 }
 
-impl SoldJob {
+impl JobCommitment {
     /// As one line, for the nodes.
     pub fn line(&self) -> String {
         match self.tasks.is_empty() {
-            true => self.sold.line(),
-            false => format!("{}:tasks={}", self.sold.line(), indices::show(&self.tasks)),
+            true => self.commitment.line(),
+            false => format!(
+                "{}:tasks={}",
+                self.commitment.line(),
+                indices::show(&self.tasks)
+            ),
         }
     }
 
@@ -73,7 +77,7 @@ impl SoldJob {
     ///
     /// # Errors
     /// What is missing in it or cannot be read.
-    pub fn parse_line(line: &str) -> Result<SoldJob, NotSoldJob> {
+    pub fn parse_line(line: &str) -> Result<JobCommitment, NotSoldJob> {
         let tasks = line
             .rsplit(':')
             .next()
@@ -85,13 +89,13 @@ impl SoldJob {
         if !tasks.windows(2).all(|pair| pair[0] < pair[1]) {
             return Err(NotSoldJob::Order);
         }
-        let sold = Sold::parse(line).map_err(NotSoldJob::Sold)?;
-        Ok(SoldJob { sold, tasks })
+        let commitment = Commitment::parse(line).map_err(NotSoldJob::Commitment)?;
+        Ok(JobCommitment { commitment, tasks })
     }
 
     /// Reads an admin comment; None if it is not about a sale.
-    pub fn parse(comment: &str) -> Option<Result<SoldJob, NotSoldJob>> {
-        comment.strip_prefix(PREFIX).map(SoldJob::parse_line)
+    pub fn parse(comment: &str) -> Option<Result<JobCommitment, NotSoldJob>> {
+        comment.strip_prefix(PREFIX).map(JobCommitment::parse_line)
     }
 
     /// Which part of the plan is a task's, counted from 0.
@@ -113,11 +117,13 @@ mod tests {
                  chunks=1:processors=1:memory=0:scatter=0:count=3:at=n1*3*0.525:tasks={tasks}"
             )
         };
-        let job = SoldJob::parse(&of("1-2,7")).expect("ours").expect("read");
+        let job = JobCommitment::parse(&of("1-2,7"))
+            .expect("ours")
+            .expect("read");
         assert_eq!([1, 2, 7].map(|task| job.number_of(task)), [0, 1, 2]);
         // A task would find the part of another.
         for tasks in ["7,1-2", "1,1,2", ""] {
-            let read = SoldJob::parse(&of(tasks)).expect("ours");
+            let read = JobCommitment::parse(&of(tasks)).expect("ours");
             assert!(read.is_err(), "{tasks}");
         }
     }

@@ -1,6 +1,6 @@
-//! What a job claims to have been sold, held against slurmctld's own record of it.
+//! What a job claims to be committed to it, held against slurmctld's own record of it.
 //!
-//! A prolog is told what was sold by its environment, and users can write into that: by libslurm's own call at the submission,
+//! A prolog is told what is committed by its environment, and users can write into that: by libslurm's own call at the submission,
 //! and with every step that they start themselves. So the environment only says that there is something to ask for. What counts
 //! is the admin comment of this very job, which slurmctld lets nobody but Slurm's administrators write, and which names neither a
 //! job nor a user because it is found by them.
@@ -83,9 +83,9 @@ pub type Ask<'a> = &'a dyn Fn(u32) -> Option<ControllerRecord>;
 /// What becomes of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// This line was sold to this job.
-    Sold {
-        /// See [`libra_core::sold`].
+    /// This line was committed to this job.
+    Commitment {
+        /// See [`libra_core::commitment`].
         line: String,
         /// Nodes that the job has, at least 1.
         nodes: u32,
@@ -94,7 +94,7 @@ pub enum Claim {
     },
     /// Nothing was: why it is not believed.
     Unrecorded(String),
-    /// It gave back what was sold to it when it was held, and has no share now: why.
+    /// It gave back its commitment when it was held, and has no share now: why.
     GivenBack(String),
     /// The job is over already.
     Over,
@@ -108,7 +108,7 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
         Err(_) => return Claim::Unknown(format!("'{name}' is no number of a job")),
         Ok(None) => {
             return Claim::Unknown(
-                "slurmctld did not say in time what was sold to it; see that it answers this node ('scontrol ping')"
+                "slurmctld did not say in time what is committed to it; see that it answers this node ('scontrol ping')"
                     .to_string(),
             );
         }
@@ -122,7 +122,7 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
     }
     let Some(line) = record.admin_comment.strip_prefix(PREFIX) else {
         return Claim::Unrecorded(
-            "slurmctld has no record that anything was sold to it".to_string(),
+            "slurmctld has no record that anything was committed to it".to_string(),
         );
     };
     if record.user != user {
@@ -134,7 +134,7 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
     if !record.is_running {
         return Claim::Over;
     }
-    Claim::Sold {
+    Claim::Commitment {
         line: line.to_string(),
         nodes: record.nodes.max(1),
         other: (claimed.is_some_and(|claimed| !is_of(claimed, line))).then(|| {
@@ -143,7 +143,7 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
     }
 }
 
-/// Returns true if this line is the one on record, or the one that this job was sold before it was held.
+/// Returns true if this line is the one on record, or the one committed to this job before it was held.
 fn is_of(claimed: &str, line: &str) -> bool {
     let was = line.rsplit_once(":was=").map(|(_, token)| token);
     claimed == line
@@ -171,17 +171,17 @@ mod tests {
     #[test]
     fn only_the_record_of_this_job_counts() {
         let with = |record: JobRecord| move |_: u32| Some(ControllerRecord::Job(record.clone()));
-        let sold =
+        let commitment =
             |line: &str, other: bool| match look_up("12", 1000, Some("x"), &with(record(line))) {
-                Claim::Sold {
+                Claim::Commitment {
                     line,
                     nodes: 2,
                     other: said,
                 } => said.is_some() == other && line == "x",
                 _ => false,
             };
-        assert!(sold("libra:x", false));
-        let Claim::Sold { line, other, .. } =
+        assert!(commitment("libra:x", false));
+        let Claim::Commitment { line, other, .. } =
             look_up("12", 1000, Some("forged"), &with(record("libra:x")))
         else {
             panic!("the record counts");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sold_before_a_hold_is_no_forgery_and_no_promise() {
+    fn a_commitment_of_before_a_hold_is_no_forgery_and_no_promise() {
         let with = |record: JobRecord| move |_: u32| Some(ControllerRecord::Job(record.clone()));
         let anew = "libra:v=1:token=9:at=n1*1*0.5:was=4";
         for (claimed, forged) in [
@@ -219,7 +219,7 @@ mod tests {
             ("v=1:token=5:at=n1*1*0.4", true),
         ] {
             let claim = look_up("12", 1000, Some(claimed), &with(record(anew)));
-            let Claim::Sold { other, .. } = claim else {
+            let Claim::Commitment { other, .. } = claim else {
                 panic!("{claim:?}");
             };
             assert_eq!(other.is_some(), forged, "{claimed}");

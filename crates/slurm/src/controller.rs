@@ -7,7 +7,7 @@
 //!   by themselves.
 //! - An acceptance holds its share until a later poll of the queue either shows its job or does not.
 
-use super::array::SoldJob;
+use super::array::JobCommitment;
 use super::problem::{Lack, NotTaken, Problem};
 use super::records::{Partition, Rewrite};
 use super::refusal::NotAdmitted;
@@ -19,8 +19,8 @@ use libra_batch::words;
 use libra_config::{Config, Reserve, WithoutTerms};
 use libra_core::book::held_quote::HeldQuotes;
 use libra_core::book::{Admitted, Book};
+use libra_core::commitment::Commitment;
 use libra_core::decision::job::{Request, Shape};
-use libra_core::sold::Sold;
 use std::collections::{HashMap, HashSet};
 
 /// One slurmctld's book.
@@ -35,12 +35,12 @@ pub struct Controller {
     pub(super) partitions: Vec<Partition>,
     /// Nodes of Libra's partitions.
     pub(super) libra_nodes: HashSet<String>,
-    /// What of each node is not sold.
+    /// What of each node is not committed.
     pub(super) reserve: Reserve,
     features: HashMap<String, Vec<String>>,
     pub(super) largest: u32,
-    /// Numbers of the jobs, or arrays, that were sold something.
-    pub(super) sold_jobs: HashSet<u32>,
+    /// Numbers of the jobs, or arrays, that have a commitment.
+    pub(super) committed_jobs: HashSet<u32>,
     /// The largest number of a job that was seen.
     pub(super) newest_job: u32,
     /// Acceptances of submissions that most likely were tests: token and when.
@@ -57,7 +57,7 @@ pub struct Controller {
     /// Numbers of users whose names somebody has to look up.
     pub(super) unknown_users: Vec<u32>,
     /// Acceptances that are paid for and have no job yet, by their first tokens.
-    pub(super) unnamed: HashMap<u64, Sold>,
+    pub(super) unnamed: HashMap<u64, Commitment>,
     pub(super) quotes: HeldQuotes,
     /// What the caller is to write into slurmctld's records since the last poll.
     pub(super) rewrites: Vec<Rewrite>,
@@ -107,11 +107,11 @@ pub struct Accepted {
     pub hold: bool,
     /// Admin comment.
     pub admin_comment: String,
-    /// The line of what was sold, for the nodes.
-    pub sold: String,
+    /// The line of the commitment, for the nodes.
+    pub commitment: String,
     /// Minutes that Slurm lets it run.
     pub time_limit: u32,
-    /// What was sold, in a sentence for the user.
+    /// What is committed, in a sentence for the user.
     pub quote: String,
 }
 
@@ -129,7 +129,7 @@ impl Controller {
             reserve: config.node.reserve,
             features: HashMap::new(),
             largest: 1,
-            sold_jobs: HashSet::new(),
+            committed_jobs: HashSet::new(),
             newest_job: 0,
             tests: Vec::new(),
             read: None,
@@ -289,25 +289,32 @@ impl Controller {
         let mut taking = self.taking(&found, now);
         let (payer, (partition, admitted, pinned)) =
             admit(payer, request, &mut taking).map_err(|verdict| NotAdmitted { verdict, jobs })?;
-        let sold =
-            (self.sell(request, jobs, &admitted, payer.as_ref(), now)).map_err(NotTaken::from)?;
+        let commitment =
+            (self.commit(request, jobs, &admitted, payer.as_ref(), now)).map_err(NotTaken::from)?;
         if submission.without_session {
             let tokens = admitted.token..admitted.token + u64::from(jobs);
             self.tests.extend(tokens.map(|token| (token, now)));
         }
-        Ok(self.accepted(submission, &found.asked, sold, partition, &admitted, pinned))
+        Ok(self.accepted(
+            submission,
+            &found.asked,
+            commitment,
+            partition,
+            &admitted,
+            pinned,
+        ))
     }
 
-    /// What was admitted is sold, and held for on the payer's account; where that fails it is out of the book again.
-    pub(super) fn sell(
+    /// What was admitted is committed, and held for on the payer's account; where that fails it is out of the book again.
+    pub(super) fn commit(
         &mut self,
         request: &Request,
         count: u32,
         admitted: &Admitted,
         payer: Option<&Payer>,
         now: f64,
-    ) -> Result<Sold, Denied> {
-        let sold = (self.book).sold(
+    ) -> Result<Commitment, Denied> {
+        let commitment = (self.book).commitment(
             request,
             count,
             admitted,
@@ -315,13 +322,13 @@ impl Controller {
             now,
         );
         if let Some(payer) = payer {
-            if let Err(denied) = self.gate.hold(payer, &sold, now) {
+            if let Err(denied) = self.gate.hold(payer, &commitment, now) {
                 self.book.release(admitted, count, now);
                 return Err(denied);
             }
-            self.unnamed.insert(sold.token, sold.clone());
+            self.unnamed.insert(commitment.token, commitment.clone());
         }
-        Ok(sold)
+        Ok(commitment)
     }
 
     /// Who pays for it: the user that submits, or the project that is the job's account in Slurm.
@@ -456,12 +463,12 @@ impl Controller {
         &self,
         submission: &Submission,
         asked: &Asked,
-        sold: Sold,
+        commitment: Commitment,
         partition: usize,
         admitted: &Admitted,
         pinned: bool,
     ) -> Accepted {
-        let request = sold.request;
+        let request = commitment.request;
         let partition = &self.shared[partition];
         let terms = &request.terms;
         // It shares its processor, so it takes longer than its estimate; past its deadline it gets whole ones. Whoever
@@ -470,13 +477,13 @@ impl Controller {
         let longest = (terms.deadline + terms.estimate)
             .max(asked_time)
             .min(partition.longest);
-        let quote = words::accepted(&sold, admitted.price, true);
-        let sold_job = SoldJob {
-            sold,
+        let quote = words::accepted(&commitment, admitted.price, true);
+        let job_commitment = JobCommitment {
+            commitment,
             tasks: asked.array.clone(),
         };
         let nodes: Vec<String> = match pinned {
-            true => (sold_job.sold.places.iter())
+            true => (job_commitment.commitment.places.iter())
                 .map(|place| place.node.clone())
                 .collect(),
             false => Vec::new(),
@@ -488,10 +495,10 @@ impl Controller {
             tasks_per_node: (submission.tasks)
                 .filter(|_| request.shape.scatter)
                 .map(|tasks| tasks.max(1) / request.shape.chunks),
-            count: sold_job.sold.count,
+            count: job_commitment.commitment.count,
             hold: !pinned,
-            admin_comment: sold_job.comment(),
-            sold: sold_job.line(),
+            admin_comment: job_commitment.comment(),
+            commitment: job_commitment.line(),
             time_limit: (longest / 60.0).ceil().max(1.0) as u32,
             quote,
         }

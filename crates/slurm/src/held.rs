@@ -1,4 +1,4 @@
-//! Jobs that wait longer than they were sold for: their shares go back, and are asked for anew. As `libra-pbs` does it.
+//! Jobs that wait longer than their commitments allow: their shares go back, and are asked for anew. As `libra-pbs` does it.
 //!
 //! An accepted job starts at once, unless an administrator lets it wait (`scontrol hold`, `StartTime`, `Dependency`; users cannot), or Slurm
 //! does not start it. Meanwhile its share would lie idle.
@@ -9,7 +9,7 @@
 //! - One that Slurm keeps waiting keeps its share until its deadline. From then on it holds nothing until it runs.
 //! - An array, and a job that was requeued, are not asked anew: they keep what they have while they are held, until their deadlines.
 
-use super::array::{HELD, NOTHING, SoldJob};
+use super::array::{HELD, JobCommitment, NOTHING};
 use super::controller::Controller;
 use super::poll::Poll;
 use super::problem::{NotTaken, Problem};
@@ -17,8 +17,8 @@ use super::records::{Rest, Rewrite, SlurmJob, State};
 use libra_accounts::budget_gate::Denied;
 use libra_accounts::payments::Payer;
 use libra_batch::words;
+use libra_core::commitment::Commitment;
 use libra_core::decision::job::Request;
-use libra_core::sold::Sold;
 use libra_units::{credits, duration, percent};
 
 /// What stands before Libra's words, where a job's comment has others.
@@ -37,15 +37,15 @@ impl Controller {
     /// Takes back what waiting jobs do not hold any more, by records of `taken`.
     pub(super) fn let_rest(
         &mut self,
-        resting: &[(&SlurmJob, SoldJob, Rest)],
+        resting: &[(&SlurmJob, JobCommitment, Rest)],
         taken: f64,
         now: f64,
         poll: &mut Poll,
     ) {
-        for (job, sold_job, rest) in resting {
-            let (sold, name) = (&sold_job.sold, job.name());
+        for (job, job_commitment, rest) in resting {
+            let (commitment, name) = (&job_commitment.commitment, job.name());
             let mut released = 0;
-            for (part, _) in job.parts(sold_job) {
+            for (part, _) in job.parts(job_commitment) {
                 released += usize::from(self.book.release_waiting(&part, taken, now));
             }
             match rest {
@@ -57,18 +57,18 @@ impl Controller {
                 Rest::Held if self.book.contains(&name) => {}
                 Rest::Held => {
                     // It may have been held before it had a name here.
-                    if self.unnamed.remove(&sold.token).is_some() {
-                        self.book.drop_token(sold.token);
+                    if self.unnamed.remove(&commitment.token).is_some() {
+                        self.book.drop_token(commitment.token);
                     }
                     let text =
                         "held: its share is given back, and is asked for anew when it is released";
                     poll.log.push(format!(
                         "job {name} is held: its share is free, and is asked for anew when it is released"
                     ));
-                    poll.dropped.push(sold.clone());
+                    poll.dropped.push(commitment.clone());
                     poll.rewrites.push(Rewrite {
                         job: job.id,
-                        admin_comment: format!("{HELD}{}", sold.line()),
+                        admin_comment: format!("{HELD}{}", commitment.line()),
                         comment: told(&job.comment, text),
                         hold: false,
                     });
@@ -78,8 +78,13 @@ impl Controller {
     }
 
     /// Jobs that were held are released, or run: judged as if they were submitted now.
-    pub(super) fn ask_anew(&mut self, returned: &[(&SlurmJob, Sold)], now: f64, poll: &mut Poll) {
-        for (job, sold) in returned {
+    pub(super) fn ask_anew(
+        &mut self,
+        returned: &[(&SlurmJob, Commitment)],
+        now: f64,
+        poll: &mut Poll,
+    ) {
+        for (job, commitment) in returned {
             let name = job.name();
             if self.book.contains(&name) {
                 continue;
@@ -91,7 +96,7 @@ impl Controller {
                 comment: told(&job.comment, text),
                 hold,
             };
-            poll.rewrites.push(match self.sell_anew(job, &name, sold, now) {
+            poll.rewrites.push(match self.commit_anew(job, &name, commitment, now) {
                 Ok(None) => continue,
                 Ok(Some(anew)) => {
                     let info = words::accepted(&anew, anew.price, true);
@@ -101,7 +106,7 @@ impl Controller {
                         credits(anew.price),
                         duration::show(anew.request.terms.deadline),
                     ));
-                    let line = format!("{}:was={}", anew.line(), sold.token);
+                    let line = format!("{}:was={}", anew.line(), commitment.token);
                     let text = format!("{info} (asked anew after a hold)");
                     rewrite(super::array::PREFIX, line, &text, false)
                 }
@@ -109,46 +114,46 @@ impl Controller {
                     let why = words::headed_reason(&not);
                     let text = format!("runs without a promise: {why}");
                     poll.log.push(format!("job {name} {text}"));
-                    rewrite(NOTHING, sold.line(), &text, false)
+                    rewrite(NOTHING, commitment.line(), &text, false)
                 }
                 Err(not) => {
                     let why = words::headed_reason(&not);
                     let text = format!("{why} (asked anew after a hold; held again: release it for another try, or cancel it and submit it anew)");
                     poll.log.push(format!("job {name}: {text}"));
-                    rewrite(HELD, sold.line(), &text, true)
+                    rewrite(HELD, commitment.line(), &text, true)
                 }
             });
         }
     }
 
     /// None: not yet, somebody's name is to be looked up.
-    fn sell_anew(
+    fn commit_anew(
         &mut self,
         job: &SlurmJob,
         name: &str,
-        sold: &Sold,
+        commitment: &Commitment,
         now: f64,
-    ) -> Result<Option<Sold>, NotTaken> {
-        let mut request: Request = sold.request;
-        request.terms.deadline = sold.submitted + request.terms.deadline - now;
+    ) -> Result<Option<Commitment>, NotTaken> {
+        let mut request: Request = commitment.request;
+        request.terms.deadline = commitment.submitted + request.terms.deadline - now;
         if request.terms.deadline <= 0.0 {
             return Err(Problem::HeldTooLong.into());
         }
-        let payer = match self.payer_anew(job, sold, request.terms.budget, now) {
+        let payer = match self.payer_anew(job, commitment, request.terms.budget, now) {
             None => return Ok(None),
             Some(payer) => payer?,
         };
         let given: Vec<&str> = match job.state {
             State::Running => job.nodes.iter().map(String::as_str).collect(),
             // It is pinned to them.
-            _ => (sold.places.iter().map(|place| place.node.as_str())).collect(),
+            _ => (commitment.places.iter().map(|place| place.node.as_str())).collect(),
         };
         let allowed: Vec<bool> = (0..self.book.node_count())
             .map(|index| given.contains(&self.book.node_name(index)))
             .collect();
         let admitted = (self.book.admit_among(&request, Some(&allowed), now))
             .map_err(|error| NotTaken::of_book(error, |node| self.node_name(node)))?;
-        let anew = self.sell(&request, 1, &admitted, payer.as_ref(), now)?;
+        let anew = self.commit(&request, 1, &admitted, payer.as_ref(), now)?;
         self.unnamed.remove(&anew.token);
         // Its token was given just now, and its name is not in the book.
         let mut bound = self.book.bind(anew.token, name, now);
@@ -163,14 +168,17 @@ impl Controller {
     fn payer_anew(
         &mut self,
         job: &SlurmJob,
-        sold: &Sold,
+        commitment: &Commitment,
         budget: f64,
         now: f64,
     ) -> Option<Result<Option<Payer>, Denied>> {
         if !self.gate.is_on() {
             return Some(Ok(None));
         }
-        let known = sold.payer.as_deref().and_then(|name| name.split_once(':'));
+        let known = commitment
+            .payer
+            .as_deref()
+            .and_then(|name| name.split_once(':'));
         if let Some(("user", user)) = known {
             return Some(self.gate.payer(user, None, budget, now));
         }

@@ -80,13 +80,13 @@ fn a_held_job_gives_its_share_back_and_is_asked_anew() {
     );
     assert_eq!(comment.matches("libra:").count(), 1, "{comment}");
     assert_eq!(queue.committed()["n1"], 0.8);
-    // There is room: less time is left, so the share is larger, and it is a sale of its own.
+    // There is room: less time is left, so the share is larger, and it is a commitment of its own.
     queue.job(other).state = State::Ended;
     queue.job(other).ended = START + 20.0;
     queue.poll(START + 20.0);
     queue.job(id).waits = false;
-    let sold = poll(&mut queue, START + 20.0);
-    assert!(!sold.rewrites[0].hold, "{sold:?}");
+    let commitment = poll(&mut queue, START + 20.0);
+    assert!(!commitment.rewrites[0].hold, "{commitment:?}");
     let line = queue.job(id).admin_comment.clone();
     assert!(
         line.starts_with("libra:v=1:") && line.contains(":was="),

@@ -5,7 +5,7 @@
 //! node, over the host's registry and cgroups, and believes only what [`claim`] finds on record. The plugins (`slurm-plugins/`) turn Slurm's structures into these
 //! modules' and back, and decide nothing.
 //!
-//! Slurm's own records are the truth: every accepted job carries what was sold to it in its admin comment
+//! Slurm's own records are the truth: every accepted job carries what is committed to it in its admin comment
 //! ([`array`]), which users cannot change. The book is built from the records after a restart of slurmctld, and
 //! compared with them every second or so ([`records`], [`poll`]): Slurm tells a plugin neither a job's number nor its end.
 
@@ -32,9 +32,9 @@ mod words;
 
 pub use rules::Change;
 
-/// Name of the variable in a job's prolog environment that has what was sold. Slurm puts `SPANK_` before it on the node. There it
+/// Name of the variable in a job's prolog environment that has what is committed. Slurm puts `SPANK_` before it on the node. There it
 /// only tells that there is something to ask slurmctld for ([`claim`]).
-pub const SOLD_VARIABLE: &str = "LIBRA_SOLD";
+pub const COMMITMENT_VARIABLE: &str = "LIBRA_SOLD";
 
 /// Option of a job that is a question, or comes with a held quote: see [`libra_batch::quote`].
 pub const QUOTE_OPTION: &str = "sla-quote";

@@ -3,17 +3,17 @@
 //! Each call is a process of its own that opens the host anew: what there is to know is in the registry and in the kernel's
 //! cgroups.
 //!
-//! Here a job is called by Slurm's number alone, also a task of an array: a prolog is told of no array. What was sold
+//! Here a job is called by Slurm's number alone, also a task of an array: a prolog is told of no array. What is committed
 //! to an array is the same for all its tasks, and a node has one share for them.
 //!
 //! Invariants: nothing is begun that slurmctld's own record of this job does not say ([`super::claim`]); a job without a claim is asked
-//! nothing about. A job that was sold something is in the registry from its prolog to its epilog, or a refusal of its
+//! nothing about. A job that has a commitment is in the registry from its prolog to its epilog, or a refusal of its
 //! tasks is on record, or the site admits without a promise. Nothing here ends a job that has a process.
 
 use super::claim::{Ask, Claim, look_up};
 use libra_config::VersionChoice;
 use libra_config::{OnFault, WithoutTerms};
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_host::batch::BatchJob;
 use libra_host::entry::Exit;
 use libra_host::{Host, HostError};
@@ -39,7 +39,7 @@ pub struct Starting<'a> {
     pub name: &'a str,
     /// User number of its owner.
     pub user: u32,
-    /// What its environment says was sold to it ([`libra_core::sold`]); None for a job without terms. Users can write it.
+    /// What its environment says was committed to it ([`libra_core::commitment`]); None for a job without terms. Users can write it.
     pub claimed: Option<&'a str>,
     /// Slurm's name for this node.
     pub node: &'a str,
@@ -71,7 +71,7 @@ pub enum Joined {
 /// host could keep, is logged and counted, and the job goes on as one without terms.
 ///
 /// # Errors
-/// Why it is not held to what was sold to it, in words for slurmd's log. Whether its tasks run all the same says `[slurm]
+/// Why it is not held to what is committed to it, in words for slurmd's log. Whether its tasks run all the same says `[slurm]
 /// on-fault`, to [`join`].
 pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result<(), String> {
     end_leftovers(host);
@@ -113,7 +113,7 @@ fn begin_claimed(
     now: f64,
 ) -> Result<bool, String> {
     let (line, nodes) = match look_up(job.name, job.user, Some(claimed), ask) {
-        Claim::Sold { line, nodes, other } => {
+        Claim::Commitment { line, nodes, other } => {
             if let Some(reason) = other {
                 reject(host, job.name, &reason);
             }
@@ -149,23 +149,23 @@ fn begin_claimed(
 
 /// A claim that is not believed: said, and counted.
 fn reject(host: &Host, name: &str, reason: &str) {
-    log::warn!("job {name} claims what was not sold to it: {reason}");
+    log::warn!("job {name} claims what is not committed to it: {reason}");
     if let Err(error) = host.reject_claim(Rejection::Unrecorded) {
         log::error!("not counted: {error}");
     }
 }
 
 fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
-    let sold = Sold::parse(job.line).map_err(|error| errors::not_sold(&error))?;
-    let slots = u64::from(chunks_here(&sold, job))
-        .saturating_mul(u64::from(sold.request.shape.processors_per_chunk));
+    let commitment = Commitment::parse(job.line).map_err(|error| errors::not_committed(&error))?;
+    let slots = u64::from(chunks_here(&commitment, job))
+        .saturating_mul(u64::from(commitment.request.shape.processors_per_chunk));
     let batch = BatchJob {
         id: job.name.to_string(),
-        request: sold.request,
+        request: commitment.request,
         slots: u32::try_from(slots.max(1)).unwrap_or(u32::MAX),
-        share: sold.share_on(job.node),
-        price: sold.price,
-        elapsed: (now - sold.submitted).clamp(0.0, 1e10),
+        share: commitment.share_on(job.node),
+        price: commitment.price,
+        elapsed: (now - commitment.submitted).clamp(0.0, 1e10),
         user: job.user,
     };
     let unenforced = match host.begin(&batch) {
@@ -189,16 +189,16 @@ fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
 
 /// Chunks of the job on this node: as planned, or evenly over its nodes where Slurm has put it elsewhere, or it is one task of
 /// an array, and the plan does not say which.
-fn chunks_here(sold: &Sold, job: &Recorded<'_>) -> u32 {
-    let even = sold.request.shape.chunks.div_ceil(job.nodes.max(1));
-    let plan = sold.plan(0);
-    if sold.count != 1 || plan.len() != job.nodes as usize {
+fn chunks_here(commitment: &Commitment, job: &Recorded<'_>) -> u32 {
+    let even = commitment.request.shape.chunks.div_ceil(job.nodes.max(1));
+    let plan = commitment.plan(0);
+    if commitment.count != 1 || plan.len() != job.nodes as usize {
         return even;
     }
     (plan.iter().find(|place| place.node == job.node)).map_or(even, |place| place.chunks)
 }
 
-/// A process becomes a task of a job that began here, or of one that was sold nothing.
+/// A process becomes a task of a job that began here, or of one that has no commitment.
 pub fn join(host: &Host, name: &str, pid: i32, ask: Ask<'_>) -> Joined {
     let refuse = host.config().slurm.on_fault == OnFault::Refuse;
     if let (true, Some(problem)) = (refuse, refusal(host, name)) {
@@ -241,7 +241,7 @@ fn again(host: &Host, name: &str, ask: Ask<'_>) -> Result<Option<BatchJob>, Host
         return Ok(None);
     }
     match look_up(name, known.user, None, ask) {
-        Claim::Sold { .. } => {}
+        Claim::Commitment { .. } => {}
         Claim::Unrecorded(reason) => {
             reject(host, name, &reason);
             return Ok(None);

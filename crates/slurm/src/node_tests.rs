@@ -51,7 +51,7 @@ pub(super) fn join(host: &Host, name: &str, pid: i32) -> Joined {
     super::join(host, name, pid, &recorded(LINE, 1))
 }
 
-/// Sold to several chunks, or several tasks of an array, at these places.
+/// Commitments to several chunks, or several tasks of an array, at these places.
 fn line(chunks: u32, processors: u32, count: u32, at: &str) -> String {
     LINE.replace(
         "chunks=1:processors=1",
@@ -283,7 +283,7 @@ fn slots_are_those_on_this_node() {
         // As planned: two chunks of three processors here, one there.
         (line(3, 3, 1, "n1*2*0.05+n2*1*0.025"), 2, "n1", 6, 0.05),
         (line(3, 3, 1, "n1*2*0.05+n2*1*0.025"), 2, "n2", 3, 0.025),
-        // Put elsewhere, all on one node, or one on each: the largest share that was sold.
+        // Put elsewhere, all on one node, or one on each: the largest share that was committed.
         (line(2, 1, 1, "n1*1*0.05+n2*1*0.025"), 1, "n9", 2, 0.05),
         (line(2, 1, 1, "n1*1*0.05+n2*1*0.025"), 1, "n1", 2, 0.05),
         (line(2, 1, 1, "n1*1*0.05+n2*1*0.025"), 2, "n9", 1, 0.05),

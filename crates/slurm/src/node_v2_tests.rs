@@ -155,7 +155,7 @@ fn a_job_is_held_where_slurm_keeps_it() {
     let (start, before) = (Instant::now(), slurm.used());
     std::thread::sleep(Duration::from_secs(2));
     let share = (slurm.used() - before) / start.elapsed().as_secs_f64();
-    eprintln!("sold 0.525, measured {share:.4}");
+    eprintln!("committed 0.525, measured {share:.4}");
     assert!((0.9..=1.1).contains(&(share / 0.525)), "{share}");
     // Another step is in the same directory.
     let entry = host.registry().read("12").expect("read");
@@ -189,7 +189,7 @@ fn a_job_is_held_where_slurm_keeps_it() {
 }
 
 #[test]
-fn slurmstepd_has_room_however_little_was_sold() {
+fn slurmstepd_has_room_however_little_is_committed() {
     let Some((_directory, host, mut slurm, _)) = node("", true) else {
         return;
     };

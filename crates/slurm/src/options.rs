@@ -114,7 +114,7 @@ fn in_range(given: &PartialTerms) -> Result<(), String> {
 }
 
 /// What a job's tasks must not hand on, of what Slurm has put into their environment: a job that they submit would be
-/// sold the same once more without having asked for it.
+/// given the same commitment once more without having asked for it.
 pub fn inherited() -> impl Iterator<Item = String> {
     DESCRIBED.iter().flat_map(|described| {
         let option = described.option.replace('-', "_");

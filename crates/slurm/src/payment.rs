@@ -6,12 +6,12 @@
 //! Slurm's controller does not know what a job used. It is taken to have used what its share gave it while it ran (suspended
 //! time not counted): who is late after that has used more than its estimate, who is late because it did not run has not.
 
-use super::array::SoldJob;
+use super::array::JobCommitment;
 use super::records::{Records, SlurmJob, State};
 use libra_accounts::AccountsError;
 use libra_accounts::payments::Payments;
 use libra_accounts::settlement::{End, HowEnded};
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use std::collections::HashSet;
 
 /// Time between two comparisons of all holds with all jobs, in seconds.
@@ -48,22 +48,22 @@ impl Settler {
         self.payments.held().ok()
     }
 
-    /// One poll's records. `dropped`: what was sold and has no job. Returns lines for the log.
+    /// One poll's records. `dropped`: what is committed and has no job. Returns lines for the log.
     ///
     /// # Errors
     /// When the accounts cannot be read or written; the next round does it again.
     pub fn round(
         &mut self,
         records: &Records,
-        dropped: &[Sold],
+        dropped: &[Commitment],
         now: f64,
     ) -> Result<Vec<String>, AccountsError> {
         let payments = &mut self.payments;
         let mut log = Vec::new();
         let mut unsound = None;
         let mut running_again = HashSet::new();
-        for sold in dropped {
-            payments.never_began(sold, now)?;
+        for commitment in dropped {
+            payments.never_began(commitment, now)?;
         }
         let open: HashSet<String> = (payments.open_holds()?.into_iter())
             .map(|hold| hold.key)
@@ -72,23 +72,26 @@ impl Settler {
         let compare = now - self.compared >= COMPARISONS;
         let mut present = Vec::new();
         for job in &records.jobs {
-            let Some(Ok(SoldJob { sold, tasks })) = SoldJob::parse(&job.admin_comment) else {
+            let Some(Ok(JobCommitment { commitment, tasks })) =
+                JobCommitment::parse(&job.admin_comment)
+            else {
                 continue;
             };
-            let key = payments.key(&sold);
+            let key = payments.key(&commitment);
             let is_open = open.contains(&key);
             if is_open && !self.named.contains(&key) {
                 let id = job.array.as_ref().map_or(job.id, |array| array.array);
-                payments.named(&sold, &id.to_string())?;
+                payments.named(&commitment, &id.to_string())?;
                 self.named.insert(key);
             }
             // It had ended and been paid for when somebody requeued it.
-            let again = (job.restarts > 0 && !is_open && sold.count == 1).then_some(job.restarts);
+            let again =
+                (job.restarts > 0 && !is_open && commitment.count == 1).then_some(job.restarts);
             if job.state != State::Ended {
                 if let Some(run) = again {
-                    let key = payments.key_again(&sold, run);
-                    if !open.contains(&key) && payments.ensure_again(&sold, run, now)? {
-                        payments.named_again(&sold, run, &job.id.to_string())?;
+                    let key = payments.key_again(&commitment, run);
+                    if !open.contains(&key) && payments.ensure_again(&commitment, run, now)? {
+                        payments.named_again(&commitment, run, &job.id.to_string())?;
                         log.push(format!(
                             "job {}: runs once more and is paid for again",
                             job.id
@@ -96,21 +99,21 @@ impl Settler {
                     }
                     running_again.insert(key);
                 } else if compare {
-                    present.push(sold);
+                    present.push(commitment);
                 }
                 continue;
             }
             if let Some(run) = again {
-                if open.contains(&payments.key_again(&sold, run)) {
+                if open.contains(&payments.key_again(&commitment, run)) {
                     // Its deadline is over: what counts is how long it ran.
                     let end = End {
                         how: job.how,
                         took: job.ran,
-                        used: Some(job.ran * sold.share_on("")),
+                        used: Some(job.ran * commitment.share_on("")),
                         waited: Some(0.0),
                         restarted: true,
                     };
-                    if let Some(settled) = payments.ended_again(&sold, run, &end, now)? {
+                    if let Some(settled) = payments.ended_again(&commitment, run, &end, now)? {
                         log.push(format!("job {}: {settled}", job.id));
                     }
                 }
@@ -119,12 +122,12 @@ impl Settler {
             if !is_open {
                 continue;
             }
-            let end = end(job, &sold, now);
-            for (name, number) in job.parts(&SoldJob {
-                sold: sold.clone(),
+            let end = end(job, &commitment, now);
+            for (name, number) in job.parts(&JobCommitment {
+                commitment: commitment.clone(),
                 tasks,
             }) {
-                match payments.ended(&sold, number, &end, now) {
+                match payments.ended(&commitment, number, &end, now) {
                     Ok(Some(settled)) => log.push(format!("job {name}: {settled}")),
                     Ok(None) => {}
                     // One that cannot be settled keeps no other from it.
@@ -150,12 +153,12 @@ impl Settler {
 }
 
 /// A job that was requeued: Slurm tells neither by whom nor what it had run before.
-fn end(job: &SlurmJob, sold: &Sold, now: f64) -> End {
-    let ended = match job.ended > sold.submitted {
+fn end(job: &SlurmJob, commitment: &Commitment, now: f64) -> End {
+    let ended = match job.ended > commitment.submitted {
         true => job.ended.min(now),
         false => now,
     };
-    let took = ended - sold.submitted;
+    let took = ended - commitment.submitted;
     let restarted = job.restarts > 0;
     let how = match job.how {
         HowEnded::NeverBegan if restarted => HowEnded::Cancelled,
@@ -165,7 +168,7 @@ fn end(job: &SlurmJob, sold: &Sold, now: f64) -> End {
     End {
         how,
         took,
-        used: counted.then(|| job.ran * sold.share_on("")),
+        used: counted.then(|| job.ran * commitment.share_on("")),
         waited: counted.then(|| (took - job.ran).max(0.0)),
         restarted,
     }

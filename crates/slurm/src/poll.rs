@@ -2,14 +2,14 @@
 //!
 //! The records are taken as the truth about everything but acceptances that are younger than they are.
 
-use super::array::{SoldJob, is_ours};
+use super::array::{JobCommitment, is_ours};
 use super::controller::Controller;
 use super::records::{
     Partition, Records, Rest, Rewrite, SlurmJob, State, rest, returned, snapshot,
 };
 use libra_batch::words;
 use libra_core::book::{BookError, Phase, Snapshot, Untaken};
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_metrics::{Counts, Outcome};
 use libra_units::{credits, duration, indices};
 use libra_wording::errors;
@@ -46,8 +46,8 @@ pub struct Poll {
     pub pins: Vec<Pin>,
     /// Jobs of which slurmctld is to have something else on record.
     pub rewrites: Vec<Rewrite>,
-    /// What was sold and has no job, or whose job gave it back: what is held for it is free again.
-    pub dropped: Vec<Sold>,
+    /// What is committed and has no job, or whose job gave it back: what is held for it is free again.
+    pub dropped: Vec<Commitment>,
     /// What it has found to have happened.
     pub counts: Counts,
 }
@@ -63,40 +63,40 @@ pub struct Prepared<'a> {
     libra_nodes: HashSet<String>,
     partitions: Vec<Partition>,
     features: HashMap<String, Vec<String>>,
-    sold_jobs: HashSet<u32>,
+    committed_jobs: HashSet<u32>,
     newest_job: u32,
     pins: Vec<Pin>,
     ended: Vec<Ended<'a>>,
     /// Waiting jobs that hold nothing.
-    resting: Vec<(&'a SlurmJob, SoldJob, Rest)>,
-    /// Jobs that were held and are not any more, and what they were sold before.
-    returned: Vec<(&'a SlurmJob, Sold)>,
+    resting: Vec<(&'a SlurmJob, JobCommitment, Rest)>,
+    /// Jobs that were held and are not any more, and what was committed to them before.
+    returned: Vec<(&'a SlurmJob, Commitment)>,
 }
 
 fn told(records: &[Untaken]) -> Vec<String> {
     records.iter().map(errors::untaken).collect()
 }
 
-/// A job that was sold something and has ended.
+/// A job that has a commitment and has ended.
 struct Ended<'a> {
     job: &'a SlurmJob,
     name: String,
-    sold: SoldJob,
+    commitment: JobCommitment,
     /// The jobs of the book that it is, each with the number of its plan.
     parts: Vec<(String, u32)>,
 }
 
 impl Ended<'_> {
     fn new(job: &SlurmJob) -> Option<Ended<'_>> {
-        let sold = match SoldJob::parse(&job.admin_comment) {
-            Some(Ok(sold)) if job.state == State::Ended => sold,
+        let commitment = match JobCommitment::parse(&job.admin_comment) {
+            Some(Ok(commitment)) if job.state == State::Ended => commitment,
             _ => return None,
         };
         Some(Ended {
             job,
             name: job.name(),
-            parts: job.parts(&sold),
-            sold,
+            parts: job.parts(&commitment),
+            commitment,
         })
     }
 }
@@ -108,13 +108,13 @@ impl<'a> Prepared<'a> {
             .filter(|partition| partition.is_shared(wanted))
             .flat_map(|partition| partition.nodes.iter().cloned())
             .collect();
-        let (mut sold_jobs, mut newest_job) = (HashSet::new(), 0);
+        let (mut committed_jobs, mut newest_job) = (HashSet::new(), 0);
         for job in &records.jobs {
             let array = job.array.as_ref().map(|array| array.array);
             newest_job = newest_job.max(job.id).max(array.unwrap_or(0));
             if job.state != State::Ended && is_ours(&job.admin_comment) {
-                sold_jobs.insert(job.id);
-                sold_jobs.extend(array);
+                committed_jobs.insert(job.id);
+                committed_jobs.extend(array);
             }
         }
         let (snapshot, problems) = snapshot(records, &|name| libra_nodes.contains(name));
@@ -130,15 +130,15 @@ impl<'a> Prepared<'a> {
                 .filter(|node| !node.features.is_empty())
                 .map(|node| (node.name.clone(), node.features.clone()))
                 .collect(),
-            sold_jobs,
+            committed_jobs,
             newest_job,
             pins: pins(records),
             ended: records.jobs.iter().filter_map(Ended::new).collect(),
             resting: (records.jobs.iter())
                 .filter_map(|job| {
-                    let sold = SoldJob::parse(&job.admin_comment)?.ok()?;
-                    let rest = rest(job, &sold.sold, records.taken)?;
-                    Some((job, sold, rest))
+                    let commitment = JobCommitment::parse(&job.admin_comment)?.ok()?;
+                    let rest = rest(job, &commitment.commitment, records.taken)?;
+                    Some((job, commitment, rest))
                 })
                 .collect(),
             returned: (records.jobs.iter())
@@ -148,11 +148,11 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Returns true if there is a job of what was sold, or there was one a short time ago.
-fn has_job(sold: &Sold, snapshot: &Snapshot, ended: &[Ended<'_>]) -> bool {
-    let tokens = sold.token..sold.token.saturating_add(u64::from(sold.count));
+/// Returns true if there is a job of what is committed, or there was one a short time ago.
+fn has_job(commitment: &Commitment, snapshot: &Snapshot, ended: &[Ended<'_>]) -> bool {
+    let tokens = commitment.token..commitment.token.saturating_add(u64::from(commitment.count));
     (snapshot.jobs.iter()).any(|job| tokens.contains(&job.token))
-        || (ended.iter()).any(|ended| ended.sold.sold.token == sold.token)
+        || (ended.iter()).any(|ended| ended.commitment.commitment.token == commitment.token)
 }
 
 impl Controller {
@@ -202,13 +202,14 @@ impl Controller {
                 self.tests = tests;
                 let of_tests = dropped.len();
                 dropped.extend(self.book.drop_unnamed(records.taken - UNNAMED));
-                let sold: Vec<Sold> = (dropped.iter())
+                let commitment: Vec<Commitment> = (dropped.iter())
                     .filter_map(|token| self.unnamed.remove(token))
                     .collect();
                 // Of an array the first token stands for all: the task whose token it was may have gone without a record.
                 poll.dropped.extend(
-                    sold.into_iter()
-                        .filter(|sold| !has_job(sold, snapshot, &prepared.ended)),
+                    commitment
+                        .into_iter()
+                        .filter(|commitment| !has_job(commitment, snapshot, &prepared.ended)),
                 );
                 dropped.drain(..of_tests);
                 if !dropped.is_empty() {
@@ -238,7 +239,7 @@ impl Controller {
             &mut prepared.features,
             &records.nodes,
         );
-        std::mem::swap(&mut self.sold_jobs, &mut prepared.sold_jobs);
+        std::mem::swap(&mut self.committed_jobs, &mut prepared.committed_jobs);
         self.newest_job = self.newest_job.max(prepared.newest_job);
         self.book.refresh_waiting(now);
         self.ask_anew(&prepared.returned, now, &mut poll);
@@ -292,30 +293,30 @@ impl Controller {
             if !self.book.contains(name) {
                 continue;
             }
-            let sold = &ended.sold.sold;
-            let ended = if job.ended > sold.submitted {
+            let commitment = &ended.commitment.commitment;
+            let ended = if job.ended > commitment.submitted {
                 job.ended.min(now)
             } else {
                 now
             };
-            let took = ended - sold.submitted;
+            let took = ended - commitment.submitted;
             // Slurm's times are whole seconds, cut off.
             let result = match (job.cut_short, job.failed) {
                 (true, _) => "was ended before it was done".to_string(),
                 // A task that its node refused looks the same as a program that did not succeed.
-                (false, true) => words::failed(sold, took),
-                (false, false) => words::kept(sold, took),
+                (false, true) => words::failed(commitment, took),
+                (false, false) => words::kept(commitment, took),
             };
-            let outcome = Outcome::of(took, sold.request.terms.deadline, job.cut_short);
+            let outcome = Outcome::of(took, commitment.request.terms.deadline, job.cut_short);
             (poll.counts).end(outcome.but_failed(job.failed));
             // It is in the book, so this cannot fail.
             let _ = self.book.ended(name, now);
             poll.log.push(format!(
                 "job {name} {result}: ended after {} of {}, price {}{}",
                 duration::show(took),
-                duration::show(sold.request.terms.deadline),
-                credits(sold.price),
-                words::paid_back(sold, took),
+                duration::show(commitment.request.terms.deadline),
+                credits(commitment.price),
+                words::paid_back(commitment, took),
             ));
         }
     }
@@ -323,10 +324,12 @@ impl Controller {
     /// A job that came and went between two polls has its share still under the token alone. Returns how many tasks of an
     /// array were taken back that never began.
     fn name_ended(&mut self, ended: &Ended<'_>, records: &Records, now: f64) -> usize {
-        let Ended { job, sold, .. } = ended;
-        let token = sold.sold.token;
+        let Ended {
+            job, commitment, ..
+        } = ended;
+        let token = commitment.commitment.token;
         // Mostly it is long gone, and the tokens with it.
-        let tokens = token..token.saturating_add(u64::from(sold.sold.count));
+        let tokens = token..token.saturating_add(u64::from(commitment.commitment.count));
         if !tokens.into_iter().any(|token| self.book.has_token(token)) {
             return 0;
         }
@@ -349,8 +352,8 @@ impl Controller {
             .flat_map(|other| other.tasks.iter().copied())
             .collect();
         let mut taken_back = 0;
-        for task in sold.tasks.iter().filter(|task| !own.contains(task)) {
-            let number = u64::from(sold.number_of(*task));
+        for task in commitment.tasks.iter().filter(|task| !own.contains(task)) {
+            let number = u64::from(commitment.number_of(*task));
             if !self.book.contains(&format!("{array}_{task}"))
                 && self.book.cancel_token(token + number, now).is_ok()
             {
@@ -419,12 +422,12 @@ fn pins(records: &Records) -> Vec<Pin> {
         else {
             continue;
         };
-        let Some(Ok(sold)) = SoldJob::parse(&job.admin_comment) else {
+        let Some(Ok(commitment)) = JobCommitment::parse(&job.admin_comment) else {
             continue;
         };
         let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
         for &task in &array.tasks {
-            let plan = sold.sold.plan(sold.number_of(task));
+            let plan = commitment.commitment.plan(commitment.number_of(task));
             let Some(place) = plan.first() else { continue };
             match groups.iter_mut().find(|(node, _)| *node == place.node) {
                 Some((_, tasks)) => tasks.push(task),

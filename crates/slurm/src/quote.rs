@@ -15,10 +15,10 @@ use libra_batch::quote::{Quote, QuoteHandle, dropped_line, held_text, secret};
 use libra_batch::verdict::{Problem as _, Verdict};
 use libra_core::book::held_quote::{HeldQuote, Order, Wanted};
 use libra_core::book::{Admitted, Offer};
+use libra_core::commitment::Commitment;
 use libra_core::decision::curve::{Judged, curve};
 use libra_core::decision::job::Request;
 use libra_core::decision::refusal::Category;
-use libra_core::sold::Sold;
 use libra_units::{credits, indices};
 
 /// Longest answer, in bytes: Slurm's clients print a line of any length, logs are for people.
@@ -97,8 +97,8 @@ impl Controller {
         };
         let mut answer = admit(payer, &found.request, &mut asking);
         if let Ok((Some(payer), (_, offer))) = &answer {
-            let sold = self.sold(&found, offer, now);
-            if let Err(denied) = self.gate.covers(payer, &sold) {
+            let commitment = self.commitment(&found, offer, now);
+            if let Err(denied) = self.gate.covers(payer, &commitment) {
                 answer = Err(denied.into());
             }
         }
@@ -125,9 +125,9 @@ impl Controller {
         Ok(Answer::Answered(quote.line_within(LONGEST_LINE)))
     }
 
-    fn sold(&self, found: &Where, offer: &Offer, now: f64) -> Sold {
+    fn commitment(&self, found: &Where, offer: &Offer, now: f64) -> Commitment {
         let admitted = offered(offer);
-        (self.book).sold(&found.request, found.count(), &admitted, None, now)
+        (self.book).commitment(&found.request, found.count(), &admitted, None, now)
     }
 
     /// What was offered goes into the quote.
@@ -139,11 +139,11 @@ impl Controller {
         now: f64,
         quote: &mut Quote,
     ) {
-        let sold = self.sold(found, offer, now);
+        let commitment = self.commitment(found, offer, now);
         let accepted = self.accepted(
             submission,
             &found.asked,
-            sold,
+            commitment,
             partition,
             &offered(offer),
             offer.pinned,
@@ -245,8 +245,8 @@ impl Controller {
         let payer = self.payer(submission, &found.request, now)?;
         if let Some(payer) = &payer {
             // It is not used up for a hold that fails.
-            let sold = self.sold(&found, &held.offer, now);
-            self.gate.covers(payer, &sold)?;
+            let commitment = self.commitment(&found, &held.offer, now);
+            self.gate.covers(payer, &commitment)?;
         }
         // It may be a test, which must not use it up, or may only say so, and then be queued.
         if submission.without_session {
@@ -263,11 +263,11 @@ impl Controller {
             places: held.offer.places,
         };
         let count = found.array.unwrap_or(1);
-        let sold = self.sell(&found.request, count, &admitted, payer.as_ref(), now)?;
+        let commitment = self.commit(&found.request, count, &admitted, payer.as_ref(), now)?;
         let accepted = self.accepted(
             submission,
             &found.asked,
-            sold,
+            commitment,
             partition,
             &admitted,
             held.offer.pinned,

@@ -3,7 +3,7 @@ use super::records::{Node, Partition, Records};
 use super::submission::Submission;
 use libra_batch::quote::{Quote, find_dropped};
 use libra_config::Config;
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 
 const NOW: f64 = 1_790_000_000.0;
 
@@ -99,8 +99,8 @@ fn a_question_is_answered_as_a_submission_and_never_queued() {
             Answer::Accept(accepted) => {
                 assert!(quote.accepted, "{quote:?}");
                 assert_eq!(quote.text, accepted.quote);
-                let sold = Sold::parse(&accepted.sold).expect("ours");
-                assert_eq!(quote.price, sold.price * f64::from(sold.count));
+                let commitment = Commitment::parse(&accepted.commitment).expect("ours");
+                assert_eq!(quote.price, commitment.price * f64::from(commitment.count));
             }
             Answer::Refuse(not) => {
                 assert!(!quote.accepted, "{quote:?}");
@@ -174,9 +174,9 @@ fn a_held_quote_is_used_once_by_its_user_for_its_job() {
     let Answer::Accept(accepted) = controller.submit(&job("20", &number), now) else {
         panic!("a test used it up");
     };
-    let sold = Sold::parse(&accepted.sold).expect("ours");
-    assert_eq!((sold.price, sold.submitted), (10.5, now));
-    assert!(controller.book().has_token(sold.token));
+    let commitment = Commitment::parse(&accepted.commitment).expect("ours");
+    assert_eq!((commitment.price, commitment.submitted), (10.5, now));
+    assert!(controller.book().has_token(commitment.token));
     let text = refused(&mut controller, &job("20", &number), now);
     assert!(text.contains("was used or given back"), "{text}");
     // Accepted and never queued, it is taken back as any other is.
@@ -225,6 +225,10 @@ fn an_array_is_held_whole() {
         panic!("not accepted");
     };
     assert_eq!(accepted.nodes, ["n1"]);
-    assert!(accepted.sold.ends_with("tasks=1-4"), "{}", accepted.sold);
+    assert!(
+        accepted.commitment.ends_with("tasks=1-4"),
+        "{}",
+        accepted.commitment
+    );
     assert_eq!(controller.book().job_count(), 4);
 }

@@ -3,10 +3,10 @@
 //! Whoever reads Slurm fills these in: the plugin inside slurmctld through libslurm, the command line from what
 //! `squeue` and `sinfo` print.
 
-use super::array::{ArrayTasks, HELD, SoldJob};
+use super::array::{ArrayTasks, HELD, JobCommitment};
 use libra_accounts::settlement::HowEnded;
 use libra_core::book::{AllocationRecord, JobRecord, NodeRecord, Phase, Snapshot};
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 
 /// Everything, as it was at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -41,11 +41,11 @@ pub struct SlurmJob {
     pub array: Option<ArrayTasks>,
     /// State.
     pub state: State,
-    /// `libra:` and what was sold, for jobs that were sold something.
+    /// `libra:` and the commitment, for jobs that have one.
     pub admin_comment: String,
     /// Nodes that it has.
     pub nodes: Vec<String>,
-    /// The user's comment, of jobs that were sold something.
+    /// The user's comment, of jobs that have a commitment.
     pub comment: String,
     /// Priority 0.
     pub held: bool,
@@ -130,11 +130,11 @@ impl SlurmJob {
 
     /// The jobs of the book that this record stands for, each with the number of its plan; one, or the waiting tasks
     /// of an array.
-    pub fn parts(&self, sold: &SoldJob) -> Vec<(String, u32)> {
+    pub fn parts(&self, commitment: &JobCommitment) -> Vec<(String, u32)> {
         match &self.array {
             None => vec![(self.id.to_string(), 0)],
             Some(ArrayTasks { array, tasks }) => (tasks.iter())
-                .map(|task| (format!("{array}_{task}"), sold.number_of(*task)))
+                .map(|task| (format!("{array}_{task}"), commitment.number_of(*task)))
                 .collect(),
         }
     }
@@ -143,7 +143,7 @@ impl SlurmJob {
 /// The records as a snapshot for [`libra_core::book::Book::rebuild`] and [`libra_core::book::Book::reconcile`], and what could not be
 /// taken. `is_libra`: is this node in one of Libra's partitions?
 ///
-/// A running job counts as having run at the share it was sold since it started: Slurm measures nothing that would say it
+/// A running job counts as having run at the share committed to it since it started: Slurm measures nothing that would say it
 /// better at once.
 pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot, Vec<String>) {
     let mut problems = Vec::new();
@@ -160,11 +160,15 @@ pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot
         if job.state == State::Ended {
             continue;
         }
-        match SoldJob::parse(&job.admin_comment) {
+        match JobCommitment::parse(&job.admin_comment) {
             None => {}
             // It waits and holds nothing.
-            Some(Ok(sold)) if rest(job, &sold.sold, records.taken).is_some() => {}
-            Some(Ok(sold)) => snapshot.jobs.extend(job_records(job, &sold, records.taken)),
+            Some(Ok(commitment)) if rest(job, &commitment.commitment, records.taken).is_some() => {}
+            Some(Ok(commitment)) => {
+                snapshot
+                    .jobs
+                    .extend(job_records(job, &commitment, records.taken))
+            }
             Some(Err(error)) => problems.push(format!("job {}: {error}", job.name())),
         }
     }
@@ -184,7 +188,7 @@ pub struct Rewrite {
     pub hold: bool,
 }
 
-/// Why a waiting job holds nothing of what it was sold.
+/// Why a waiting job holds nothing of what was committed to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
     /// It is held.
@@ -193,35 +197,39 @@ pub enum Rest {
     Lapsed,
 }
 
-/// Tells whether it waits without what it was sold, by its record of `at`.
-pub fn rest(job: &SlurmJob, sold: &Sold, at: f64) -> Option<Rest> {
+/// Tells whether it waits without what was committed to it, by its record of `at`.
+pub fn rest(job: &SlurmJob, commitment: &Commitment, at: f64) -> Option<Rest> {
     if job.state != State::Pending {
         return None;
     }
-    if job.waits && job.array.is_none() && sold.count == 1 && job.restarts == 0 {
+    if job.waits && job.array.is_none() && commitment.count == 1 && job.restarts == 0 {
         return Some(Rest::Held);
     }
-    (at >= sold.submitted + sold.request.terms.deadline).then_some(Rest::Lapsed)
+    (at >= commitment.submitted + commitment.request.terms.deadline).then_some(Rest::Lapsed)
 }
 
-/// A job that gave back what it had and waits no longer; what it was sold before.
-pub(super) fn returned(job: &SlurmJob) -> Option<Sold> {
+/// A job that gave back what it had and waits no longer; what was committed to it before.
+pub(super) fn returned(job: &SlurmJob) -> Option<Commitment> {
     let line = job.admin_comment.strip_prefix(HELD)?;
     let waits = job.state == State::Ended || (job.state == State::Pending && job.waits);
-    if waits { None } else { Sold::parse(line).ok() }
+    if waits {
+        None
+    } else {
+        Commitment::parse(line).ok()
+    }
 }
 
-fn job_records(job: &SlurmJob, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {
+fn job_records(job: &SlurmJob, commitment: &JobCommitment, taken: f64) -> Vec<JobRecord> {
     let runs = job.state == State::Running;
     let record = |(id, number): (String, u32)| {
-        let request = sold.sold.request;
-        let plan = sold.sold.plan(number);
+        let request = commitment.commitment.request;
+        let plan = commitment.commitment.plan(number);
         let mut places: Vec<AllocationRecord> = (plan.into_iter())
             .map(|place| AllocationRecord {
                 node: place.node,
                 chunks: place.chunks,
                 share: place.share,
-                sold: 0.0,
+                committed_share: 0.0,
                 cput: 0.0,
                 delay: 0.0,
             })
@@ -247,15 +255,15 @@ fn job_records(job: &SlurmJob, sold: &SoldJob, taken: f64) -> Vec<JobRecord> {
         }
         JobRecord {
             id: Some(id),
-            token: sold.sold.token + u64::from(number),
+            token: commitment.commitment.token + u64::from(number),
             request,
-            price: sold.sold.price,
-            submitted: sold.sold.submitted,
+            price: commitment.commitment.price,
+            submitted: commitment.commitment.submitted,
             phase: if runs { Phase::Running } else { Phase::Bound },
             places,
         }
     };
-    job.parts(sold).into_iter().map(record).collect()
+    job.parts(commitment).into_iter().map(record).collect()
 }
 
 /// Which nodes have how many chunks: all on one node, or one on each. None if Slurm's nodes are neither.

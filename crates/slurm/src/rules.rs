@@ -1,4 +1,4 @@
-//! The site's rules beside the judging: jobs without terms, and changes of what was sold.
+//! The site's rules beside the judging: jobs without terms, and changes of what is committed.
 
 use super::array::{self, PREFIX};
 use super::controller::{Answer, Controller};
@@ -15,8 +15,8 @@ pub struct Change {
     pub job: String,
     /// Whether it is Slurm's administrator.
     pub by_administrator: bool,
-    /// What of it that was sold with the job: `TimeLimit`, `NodeList` and such; empty for a change of anything else.
-    pub sold_with_it: Vec<&'static str>,
+    /// What of it that was committed with the job: `TimeLimit`, `NodeList` and such; empty for a change of anything else.
+    pub committed_properties: Vec<&'static str>,
     /// The new admin comment.
     pub admin_comment: Option<String>,
     /// The new comment.
@@ -86,7 +86,7 @@ impl Controller {
         // What was just accepted has no number here yet.
         let unknown =
             number > self.newest_job && (self.book.has_provisional() || self.read.is_none());
-        let sold = self.sold_jobs.contains(&number);
+        let has_commitment = self.committed_jobs.contains(&number);
         let begins = |text: &Option<String>| {
             text.as_ref()
                 .is_some_and(|text| text.trim().starts_with(PREFIX))
@@ -97,9 +97,9 @@ impl Controller {
         if change.by_administrator && self.rewrites.iter().any(is_ours) {
             return Ok(());
         }
-        if sold && change.admin_comment.is_some() {
+        if has_commitment && change.admin_comment.is_some() {
             return Err(format!(
-                "the admin comment of job {} says what was sold to it; use its comment (Comment=…) instead",
+                "the admin comment of job {} says what is committed to it; use its comment (Comment=…) instead",
                 change.job
             ));
         }
@@ -123,12 +123,12 @@ impl Controller {
                     .to_string(),
             );
         }
-        let Some(what) = change.sold_with_it.first() else {
+        let Some(what) = change.committed_properties.first() else {
             return Ok(());
         };
-        if sold {
+        if has_commitment {
             return Err(format!(
-                "{what} belongs to what was sold to job {}; cancel it and submit it anew",
+                "{what} belongs to the commitment to job {}; cancel it and submit it anew",
                 change.job
             ));
         }

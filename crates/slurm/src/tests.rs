@@ -1,7 +1,7 @@
 //! What Slurm's submissions and records do to the book, on four nodes of one processor.
 
 use super::Change;
-use super::array::{ArrayTasks, SoldJob};
+use super::array::{ArrayTasks, JobCommitment};
 use super::controller::{Accepted, Answer, Controller};
 use super::poll::Prepared;
 use super::records::{Node, Partition, Records, SlurmJob, State};
@@ -94,14 +94,14 @@ impl Queue {
     fn enqueue(&mut self, accepted: &Accepted) -> u32 {
         let id = self.next;
         self.next += 1;
-        let sold = SoldJob::parse(&accepted.admin_comment)
+        let commitment = JobCommitment::parse(&accepted.admin_comment)
             .expect("ours")
             .expect("readable");
         self.records.jobs.push(SlurmJob {
             id,
-            array: (!sold.tasks.is_empty()).then_some(ArrayTasks {
+            array: (!commitment.tasks.is_empty()).then_some(ArrayTasks {
                 array: id,
-                tasks: sold.tasks,
+                tasks: commitment.tasks,
             }),
             state: State::Pending,
             admin_comment: accepted.admin_comment.clone(),
@@ -207,7 +207,10 @@ fn an_accepted_job_is_pinned_and_told() {
             .quote
             .starts_with("accepted: 50 % of a processor on n1, finished in 20 s")
     );
-    assert_eq!(accepted.admin_comment, format!("libra:{}", accepted.sold));
+    assert_eq!(
+        accepted.admin_comment,
+        format!("libra:{}", accepted.commitment)
+    );
     // Best fit: the fullest node that takes it.
     assert_eq!(queue.accept(&asks("4", "20", "100"), START).nodes, ["n1"]);
     assert_eq!(queue.accept(&asks("10", "20", "100"), START).nodes, ["n2"]);
@@ -376,13 +379,13 @@ fn an_array_over_several_nodes_is_pinned_task_by_task() {
     let Answer::Accept(accepted) = anew.submit(&asks("1", "20", "100"), START + 2.0) else {
         panic!("not accepted");
     };
-    let sold = SoldJob::parse(&accepted.admin_comment)
+    let commitment = JobCommitment::parse(&accepted.admin_comment)
         .expect("ours")
         .expect("readable")
-        .sold;
+        .commitment;
     assert!(queue.records.jobs.iter().all(|job| {
         !job.admin_comment
-            .contains(&format!("token={}:", sold.token))
+            .contains(&format!("token={}:", commitment.token))
     }));
 }
 
@@ -537,7 +540,7 @@ fn jobs_without_terms() {
 }
 
 #[test]
-fn what_was_sold_stays() {
+fn a_commitment_stays() {
     let mut queue = Queue::new(EXACT);
     let accepted = queue.accept(&asks("10", "20", "100"), START);
     queue.records.jobs.push(SlurmJob {
@@ -564,7 +567,7 @@ fn what_was_sold_stays() {
     let ask = |queue: &Queue, job: &str, what: &[&'static str]| {
         queue.controller.change(&Change {
             job: job.to_string(),
-            sold_with_it: what.to_vec(),
+            committed_properties: what.to_vec(),
             ..Change::default()
         })
     };
@@ -587,14 +590,14 @@ fn what_was_sold_stays() {
     queue.poll(START + 0.2);
     for job in ["2", "2_1-3", "2+0"] {
         let answer = ask(&queue, job, &["TimeLimit"]);
-        assert!(answer.is_err_and(|reason| reason.contains("TimeLimit belongs to what was sold")));
+        assert!(answer.is_err_and(|reason| reason.contains("TimeLimit belongs to the commitment")));
         assert_eq!(ask(&queue, job, &[]), Ok(()));
     }
     let root = |admin_comment: Option<&str>, comment: Option<&str>| {
         queue.controller.change(&Change {
             job: "2".to_string(),
             by_administrator: true,
-            sold_with_it: vec!["NodeList"],
+            committed_properties: vec!["NodeList"],
             admin_comment: admin_comment.map(str::to_string),
             comment: comment.map(str::to_string),
         })
@@ -857,7 +860,11 @@ fn a_part_of_every_node_is_kept_for_its_system() {
         "[admission]\nestimate-margin = '0%'\n[slurm]\nstart-delay = '0s'\n[node]\nreserve = '10%'\n",
     );
     for name in ["n1", "n2", "n3", "n4"] {
-        let (_, has) = queue.controller.book().sold_on(name).expect("a node");
+        let (_, has) = queue
+            .controller
+            .book()
+            .committed_shares(name)
+            .expect("a node");
         assert_eq!(has, 0.9);
     }
 }

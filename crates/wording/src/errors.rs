@@ -1,10 +1,10 @@
-//! What the book, its quotes and the line of what was sold could not do, in sentences.
+//! What the book, its quotes and the line of the commitment could not do, in sentences.
 
 use super::refusal::{out_of_range, reason};
 use libra_core::book::held_quote::{Difference, NoOrder, QuoteError, Value};
 use libra_core::book::{BookError, Named, OLDEST_RECORDS, SNAPSHOT_VERSION, Unsound, Untaken};
+use libra_core::commitment::CommitmentError;
 use libra_core::decision::job::DeadlineType;
-use libra_core::sold::NotSold;
 use libra_units::{credits, cut, duration, memory};
 
 /// Why the book cannot do it. A node is named by its index.
@@ -176,27 +176,29 @@ pub fn no_order(error: &NoOrder) -> String {
     }
 }
 
-/// Why a line does not say what was sold.
-pub fn not_sold(error: &NotSold) -> String {
+/// Why a line does not say what is committed.
+pub fn not_committed(error: &CommitmentError) -> String {
     let problem = match error {
-        NotSold::Missing(key) => format!("it has no '{key}'"),
-        NotSold::OtherVersion => "it is of another version of Libra".to_string(),
-        NotSold::NoType(given) => format!("there is no type '{given}'"),
-        NotSold::OutOfRange(error) => out_of_range(error),
-        NotSold::Token(token) => format!("its token is {token}"),
-        NotSold::NoJob => "it is for no job".to_string(),
-        NotSold::NoPayer => "its payer is no account".to_string(),
-        NotSold::Value { key, value } => format!("its '{key}' is {value}"),
-        NotSold::Chunks { planned, asked } => format!("it places {planned} chunks of {asked}"),
-        NotSold::NoPlace(given) => format!("'{given}' is no place"),
-        NotSold::NoNumber(given) => format!("'{given}' is no number"),
+        CommitmentError::Missing(key) => format!("it has no '{key}'"),
+        CommitmentError::OtherVersion => "it is of another version of Libra".to_string(),
+        CommitmentError::NoType(given) => format!("there is no type '{given}'"),
+        CommitmentError::OutOfRange(error) => out_of_range(error),
+        CommitmentError::Token(token) => format!("its token is {token}"),
+        CommitmentError::NoJob => "it is for no job".to_string(),
+        CommitmentError::NoPayer => "its payer is no account".to_string(),
+        CommitmentError::Value { key, value } => format!("its '{key}' is {value}"),
+        CommitmentError::Chunks { planned, asked } => {
+            format!("it places {planned} chunks of {asked}")
+        }
+        CommitmentError::NoPlace(given) => format!("'{given}' is no place"),
+        CommitmentError::NoNumber(given) => format!("'{given}' is no number"),
     };
     unreadable(&problem)
 }
 
 /// The same of what a batch system's own part of the line has wrong.
 pub fn unreadable(problem: &str) -> String {
-    format!("what was sold to it cannot be read: {problem}")
+    format!("its commitment cannot be read: {problem}")
 }
 
 #[cfg(test)]

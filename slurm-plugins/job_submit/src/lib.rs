@@ -92,7 +92,7 @@ pub unsafe extern "C" fn job_submit(
 /// `error` is null or a place for a text of Slurm's allocator.
 unsafe fn answer(mut job: JobDescriptor<'_>, error: *mut *mut c_char, begun: Instant) -> c_int {
     let answered = guard("job_submit", || {
-        // Whatever a client sent with it is not what was sold.
+        // Whatever a client sent with it is not what is committed.
         job.strip();
         let submission = job.submission();
         let answer = SyncThread::submit(&submission);
@@ -146,7 +146,7 @@ fn modify(description: *mut job_desc_msg_t, user: u32) -> Result<(), String> {
         SyncThread::change(&job, user)
     }) {
         Ok(done) => done,
-        // A change that nobody looked at does no harm to what was sold: the book follows the queue.
+        // A change that nobody looked at does no harm to what is committed: the book follows the queue.
         Err(_) => Ok(()),
     }
 }

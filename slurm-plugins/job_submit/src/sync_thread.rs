@@ -11,7 +11,7 @@ use libra_accounts::payments::Payments;
 use libra_config::{Config, MetricsConfig, OnFault, last};
 use libra_core::book::OLDEST_RECORDS;
 use libra_core::book::figures::ClusterFigures;
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_slurm::controller::{Answer, Controller};
 use libra_slurm::payment::Settler;
 use libra_slurm::poll::{Pin, Prepared};
@@ -204,7 +204,7 @@ impl SyncThread {
             return Ok(());
         };
         let answer = controller.change(&change);
-        if answer.is_ok() && change.sold_with_it.contains(&"Priority") {
+        if answer.is_ok() && change.committed_properties.contains(&"Priority") {
             // What was held may be released: it is asked anew, at best before it starts.
             state.poll_wanted = true;
             WAKE.notify_all();
@@ -342,7 +342,7 @@ impl Rounds {
     }
 
     /// Charges what has ended. The book is not kept meanwhile.
-    fn settle(&mut self, records: &Records, dropped: &[Sold]) {
+    fn settle(&mut self, records: &Records, dropped: &[Commitment]) {
         let Some(settler) = &mut self.accounts else {
             return;
         };

@@ -6,7 +6,7 @@
 use libra_config::{Config, OnFault, last};
 use libra_host::Host;
 use libra_slurm::node::{self, Joined, Starting};
-use libra_slurm::{SOLD_VARIABLE, options};
+use libra_slurm::{COMMITMENT_VARIABLE, options};
 use libra_slurm_sys::ask;
 use libra_slurm_sys::spank::{Call, Plugin, UserOption};
 use libra_system::clock;
@@ -46,7 +46,7 @@ impl Plugin for Libra {
 
     fn prolog(call: &Call<'_>) {
         // Whatever is in it: a user can write it. That there is one says whom to ask for.
-        let claimed = std::env::var_os(format!("SPANK_{SOLD_VARIABLE}"));
+        let claimed = std::env::var_os(format!("SPANK_{COMMITMENT_VARIABLE}"));
         let claimed = claimed.map(|claimed| claimed.to_string_lossy().into_owned());
         let done = open(call).and_then(|host| {
             let here = node_name();
@@ -143,7 +143,7 @@ fn open(call: &Call<'_>) -> Result<Host, String> {
     Ok(host.in_a_hurry())
 }
 
-/// The registry cannot be used, so whether this job was sold something is not known here, but by its options.
+/// The registry cannot be used, so whether this job has a commitment is not known here, but by its options.
 fn without_host(call: &Call<'_>, name: &str, problem: String) -> Result<(), String> {
     let refuse =
         configuration(call).map_or(true, |config| config.slurm.on_fault == OnFault::Refuse);

@@ -4,8 +4,8 @@ use crate::slurm::{
     INFINITE, MEM_PER_CPU, NO_VAL, NO_VAL16, NO_VAL64, SLURM_VERSION_NUMBER, job_desc_msg_t,
 };
 use crate::text;
+use libra_slurm::COMMITMENT_VARIABLE;
 use libra_slurm::Change;
-use libra_slurm::SOLD_VARIABLE;
 use libra_slurm::controller::Accepted;
 use libra_slurm::submission::{Memory, Submission, is_option};
 use std::cell::Cell;
@@ -197,7 +197,7 @@ impl<'a> JobDescriptor<'a> {
             text::append(
                 &mut job.spank_job_env,
                 &mut job.spank_job_env_size,
-                &format!("{SOLD_VARIABLE}={}", accepted.sold),
+                &format!("{COMMITMENT_VARIABLE}={}", accepted.commitment),
             );
         }
         job.min_nodes = accepted.node_count;
@@ -229,10 +229,10 @@ impl<'a> JobDescriptor<'a> {
     /// The change that somebody asks for, where this is one.
     pub fn change(&self, by_administrator: bool) -> Change {
         let job = &*self.0;
-        let mut sold_with_it = Vec::new();
+        let mut committed_properties = Vec::new();
         let mut add = |asked: bool, what| {
             if asked {
-                sold_with_it.push(what);
+                committed_properties.push(what);
             }
         };
         let some = |field: *mut c_char| !field.is_null();
@@ -277,8 +277,8 @@ impl<'a> JobDescriptor<'a> {
             // slurmctld writes it even where a number was given.
             job: self.text(job.job_id_str).unwrap_or_default(),
             by_administrator,
-            sold_with_it,
-            // An empty one would wipe out what was sold.
+            committed_properties,
+            // An empty one would wipe out what is committed.
             admin_comment: some(job.admin_comment)
                 .then(|| self.text(job.admin_comment).unwrap_or_default()),
             comment: self.text(job.comment),

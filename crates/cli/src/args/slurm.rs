@@ -31,7 +31,7 @@ const AFTER_UNINSTALL: &str = "\
 Exit status:
   0    all undone, or nothing to do
   1    not undone: Slurm's configuration still names Libra, or jobs hold what
-       was sold to them
+       was committed to them
   2    wrong arguments
   125  something failed; a second run goes on from there
 

@@ -171,7 +171,7 @@ fn events(findings: &mut Findings, pbs: &Pbs) {
     }
 }
 
-/// What of each node is not sold; as by default where the configuration cannot be read, which is said elsewhere.
+/// What of each node is not committed; as by default where the configuration cannot be read, which is said elsewhere.
 fn reserve(path: &Path) -> Reserve {
     Config::from_file(path).map_or(Reserve::default(), |config| config.node.reserve)
 }

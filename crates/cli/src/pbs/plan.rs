@@ -33,7 +33,7 @@ pub fn install(
     }
     for (node, share) in &wanted.nodes {
         plan.extend(node_value(found, node, SHARE, &share.to_string()));
-        // A fraction stands for a processor a part of which is not sold.
+        // A fraction stands for a processor a part of which is not committed.
         let processors = share.ceil().max(1.0);
         plan.extend(node_value(
             found,

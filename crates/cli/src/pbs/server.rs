@@ -158,7 +158,7 @@ impl Pbs {
             .unwrap_or_default())
     }
 
-    /// The attributes of the jobs that were sold something and have not ended, subjobs among them.
+    /// The attributes of the jobs that have a commitment and have not ended, subjobs among them.
     pub fn jobs_with_terms(&self) -> Result<serde_json::Map<String, Value>, PbsError> {
         let mut json = self.json("bin/qstat", &["-f", "-t", "-F", "json"])?;
         let jobs = json.get_mut("Jobs").map(Value::take);
@@ -257,7 +257,7 @@ impl Pbs {
             // "Has a value" cannot be asked. Every printable text is at least "!", and a job without
             // the resource is never greater or equal.
             let least = if resource.kind == "string" { "!" } else { "0" };
-            // Progress is in what a job used, which cannot be asked for; who has it was sold something.
+            // Progress is in what a job used, which cannot be asked for; a job that has it has a commitment.
             let asked = match resource.name {
                 PROGRESS => TERMS,
                 name => name,

@@ -14,7 +14,7 @@ pub struct Resource {
     pub flags: &'static str,
 }
 
-/// What was sold to a job.
+/// What is committed to a job.
 pub const TERMS: &str = "libra_terms";
 /// How far a job is, from its hosts.
 pub const PROGRESS: &str = "libra_progress";

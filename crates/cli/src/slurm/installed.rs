@@ -42,7 +42,7 @@ pub fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, P
     if judge::prolog_at_once(&conf) {
         findings.ok("installed: PrologFlags runs prologs when a job gets its nodes");
     } else {
-        // Before its plugin is named, Libra has sold nothing.
+        // Before its plugin is named, Libra has committed nothing.
         let level = named.map_or(Level::Warning, |_| Level::Problem);
         findings.add(
             level,

@@ -5,17 +5,17 @@ use crate::slurm::status::{owners, report};
 use libra_config::Config;
 use libra_slurm::records::Records;
 
-const SOLD: &str = "v=1:token=1:submitted=1795271000:estimate=600:deadline=1200:budget=15:type=hard:penalty=0:price=10.5:\
+const COMMITMENT: &str = "v=1:token=1:submitted=1795271000:estimate=600:deadline=1200:budget=15:type=hard:penalty=0:price=10.5:\
                     chunks=1:processors=1:memory=0:scatter=0";
 
 fn squeue() -> String {
     // Every task has a token of its own, from this one on.
-    let array = SOLD.replace("token=1:", "token=11:");
+    let array = COMMITMENT.replace("token=1:", "token=11:");
     let array = format!("libra:{array}:count=5:at=n59-2*5*0.3:tasks=1-5");
     serde_json::json!({"meta": {"Slurm": {"release": "22.05.8"}}, "errors": [], "jobs": [
         {"job_id": 1, "array_job_id": 0, "array_task_id": null, "array_task_string": "", "job_state": "RUNNING", "nodes": "n59-1",
          "priority": 4294901759_u32, "start_time": 1795271100, "end_time": 1795273609, "user_name": "ann", "user_id": 1009,
-         "admin_comment": format!("libra:{SOLD}:count=1:at=n59-1*1*0.5")},
+         "admin_comment": format!("libra:{COMMITMENT}:count=1:at=n59-1*1*0.5")},
         {"job_id": 7, "array_job_id": 6, "array_task_id": 1, "array_task_string": "", "job_state": "RUNNING", "nodes": "n59-2",
          "priority": 4294901757_u32, "start_time": 1795271100, "end_time": 1826807830, "user_name": "ben", "user_id": 1010,
          "required_nodes": "n59-2", "admin_comment": array},
@@ -94,7 +94,7 @@ fn numbers_and_states_of_later_versions_are_read() {
 
 #[test]
 fn scontrol_s_lines_say_the_same() {
-    let array = SOLD.replace("token=1:", "token=11:");
+    let array = COMMITMENT.replace("token=1:", "token=11:");
     let line = format!(
         "JobId=7 ArrayJobId=6 ArrayTaskId=1 ArrayTaskThrottle=1 JobName=a b UserId=ben(1010) GroupId=ben(1010) Priority=4294901757 \
          JobState=RUNNING Reason=None StartTime=1795271100 EndTime=1826807830 Partition=main AllocNode:Sid=localhost:22657 ReqNodeList=n59-2 \
@@ -180,6 +180,6 @@ fn what_slurm_says_becomes_two_tables() {
     );
     let none = Config::from_toml("[slurm]\npartitions = ['p2']").expect("a configuration");
     let (shown, _) = report(&none, &records, &owners(&jobs), &states).expect("a report");
-    // What was sold on nodes that are none of Libra's now still counts.
+    // What is committed on nodes that are none of Libra's now still counts.
     assert!(!shown.text(&[], "nothing").starts_with("nothing"));
 }

@@ -135,7 +135,7 @@ fn lines(slurm: &Slurm) -> Vec<String> {
     named.into_iter().chain(stacked).collect()
 }
 
-/// Jobs that were sold something and have not ended.
+/// Jobs that have a commitment and have not ended.
 fn held() -> Result<Vec<String>, SlurmError> {
     let jobs = queue()?.into_iter().map(|owned| owned.job);
     let live =

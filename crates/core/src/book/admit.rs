@@ -191,7 +191,7 @@ impl Book {
                     node: place.node,
                     chunks: place.chunks,
                     share: place.share,
-                    sold: if self.reserve_committed_share {
+                    committed_share: if self.reserve_committed_share {
                         place.share
                     } else {
                         0.0

@@ -128,7 +128,7 @@ impl BookedJob {
 impl Allocation {
     /// The share that counts in the node's sum, per slot.
     pub(super) fn counted(&self) -> f64 {
-        self.share.max(self.sold)
+        self.share.max(self.committed_share)
     }
 }
 
@@ -325,7 +325,7 @@ impl Book {
                 return refuse(full);
             }
             place.share = need.share;
-            place.sold = if self.reserve_committed_share {
+            place.committed_share = if self.reserve_committed_share {
                 need.share
             } else {
                 0.0

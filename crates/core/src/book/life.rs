@@ -16,7 +16,7 @@ pub struct Ending {
     pub met: bool,
     /// Seconds past the deadline, ≥ 0.
     pub delay: f64,
-    /// Price as sold, credits.
+    /// Price as committed, credits.
     pub price: f64,
     /// Credits that the user pays back to be had: delay × penalty rate of a soft job, ≥ 0.
     pub penalty: f64,
@@ -105,7 +105,7 @@ impl Book {
     }
 
     /// The batch system runs the job elsewhere than it was planned: on these nodes, so many chunks on
-    /// each. It counts there from now on, at the share it was sold.
+    /// each. It counts there from now on, at the share committed to it.
     ///
     /// # Errors
     /// When there is no such job or node, or the chunks are not as many as the job has.

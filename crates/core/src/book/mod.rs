@@ -12,11 +12,12 @@
 //!   and a reservation that expires change them by themselves, and both wait in `alarms`. A job that
 //!   does not run yet needs more with every second; those in `waiting` are refreshed once a second (see
 //!   [`Book::refresh_waiting_every`]).
-//! - Where the batch system itself counts what was sold (see [`Book::reserve_committed_share`]), a job's part in the sum
+//! - Where the batch system itself counts what is committed (see [`Book::reserve_committed_share`]), a job's part in the sum
 //!   never falls below that: what this book accepts, the batch system has room for as well.
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
 mod admit;
+mod commit;
 mod error;
 pub mod figures;
 pub mod held_quote;
@@ -28,7 +29,6 @@ mod quote_tests;
 mod reconcile;
 #[cfg(test)]
 mod reconcile_tests;
-mod sale;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -118,7 +118,7 @@ pub enum Phase {
 struct BookedJob {
     token: u64,
     id: Option<String>,
-    /// As sold: the estimate without margin.
+    /// As committed: the estimate without margin.
     request: Request,
     price: f64,
     submitted: f64,
@@ -136,7 +136,7 @@ struct Allocation {
     chunks: u32,
     share: f64,
     /// Share that counts at the least; 0 where the need alone counts.
-    sold: f64,
+    committed_share: f64,
     deadline_status: DeadlineStatus,
     /// Processor seconds per slot, as last reported.
     cput: f64,
@@ -267,8 +267,8 @@ impl Book {
         Ok(())
     }
 
-    /// From now on the share that a job was sold counts at the least, even when it needs less later: for
-    /// a batch system that keeps its own sum of what was sold on each node and would not start a job
+    /// From now on the share committed to a job counts at the least, even when it needs less later: for
+    /// a batch system that keeps its own sum of what is committed on each node and would not start a job
     /// that this book takes by its better knowledge.
     pub fn reserve_committed_share(&mut self, count: bool) {
         self.reserve_committed_share = count;
@@ -347,25 +347,25 @@ impl Book {
         Ok(self.nodes[self.node_index(name)?].committed)
     }
 
-    /// Decides by other rules from now on. What was sold stays sold.
+    /// Decides by other rules from now on. What is committed stays committed.
     pub fn set_admission(&mut self, admission: Admission) {
         self.admission = admission;
     }
 
-    /// Processors that were sold on a node, and those it has. Sold is what its jobs were given at their
+    /// Processors that were committed on a node, and those it has. Committed is what its jobs were given at their
     /// acceptance, see [`Book::reserve_committed_share`], whatever they need now.
-    pub fn sold_on(&self, name: &str) -> Option<(f64, f64)> {
+    pub fn committed_shares(&self, name: &str) -> Option<(f64, f64)> {
         let index = *self.by_name.get(name)?;
-        let sold = (self.details[index].tenants.iter())
+        let committed_share = (self.details[index].tenants.iter())
             .map(|&(key, place)| {
                 let job = self.job(key);
                 let place = &job.places[place];
                 f64::from(place.chunks)
                     * f64::from(job.request.shape.processors_per_chunk)
-                    * place.sold
+                    * place.committed_share
             })
             .sum();
-        Some((sold, self.nodes[index].spec.processors))
+        Some((committed_share, self.nodes[index].spec.processors))
     }
 
     /// The rules this book decides by.

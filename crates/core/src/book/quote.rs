@@ -16,7 +16,7 @@ use crate::decision::policy::Policy;
 use crate::decision::refusal::Category;
 use std::cmp::Reverse;
 
-/// What a request would be sold for.
+/// What a request would be accepted for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
     /// Credits; of all jobs of an array.

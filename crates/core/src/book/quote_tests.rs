@@ -194,7 +194,7 @@ proptest! {
         prop_assert_eq!(book.job_count(), jobs);
     }
 
-    /// What is held and what is sold never need more than a node has, whenever it is used, given back or forgotten.
+    /// What is held and what is committed never need more than a node has, whenever it is used, given back or forgotten.
     #[test]
     fn what_is_held_keeps_its_room(
         steps in prop::collection::vec(

@@ -96,15 +96,15 @@ fn a_node_that_is_gone_takes_no_jobs_and_keeps_what_it_has() {
 }
 
 #[test]
-fn what_was_sold_counts_where_the_batch_system_counts_it() {
+fn committed_shares_count_where_the_batch_system_counts_them() {
     let mut book = book();
     book.reserve_committed_share(true);
     enter(&mut book, "1", 0.0);
     book.started("1", 0.0).expect("known");
     book.progress("1", None, 9.0, 10.0).expect("known");
-    // It needs 0.1 and was sold 0.5.
+    // It needs 0.1, and 0.5 is committed to it.
     assert_eq!(book.committed("n1"), Ok(0.5));
-    assert_eq!(book.sold_on("n1"), Some((0.5, 1.0)));
+    assert_eq!(book.committed_shares("n1"), Some((0.5, 1.0)));
     let mut rebuilt = Book::new(Admission::default(), 30.0);
     rebuilt.reserve_committed_share(true);
     assert!(

@@ -1,5 +1,5 @@
 //! The book as text, and the book from text: after a restart of the server the batch system's own
-//! job records say what was sold, and the book is built from them again.
+//! job records say what is committed, and the book is built from them again.
 
 use super::{
     Allocation, Book, BookError, BookedJob, Named, Phase, Unsound, Untaken, check_name,
@@ -64,7 +64,7 @@ pub struct JobRecord {
     /// Token; 0 or absent: a new one is given.
     #[serde(default)]
     pub token: u64,
-    /// As sold.
+    /// As committed.
     pub request: Request,
     /// Credits.
     pub price: f64,
@@ -91,7 +91,7 @@ pub struct AllocationRecord {
     pub cput: f64,
     /// Share that counts at the least, per slot, see [`Book::reserve_committed_share`].
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub sold: f64,
+    pub committed_share: f64,
     /// Seconds after its deadline that were accepted for it there (LibraSLA).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay: f64,
@@ -147,7 +147,7 @@ impl Book {
                             node: self.node_name(place.node).to_string(),
                             chunks: place.chunks,
                             share: place.share,
-                            sold: place.sold,
+                            committed_share: place.committed_share,
                             cput: job.cput(place, self.now),
                             delay: place.delay,
                         })
@@ -158,7 +158,7 @@ impl Book {
     }
 
     /// Replaces everything in the book by these nodes and jobs. A job on a node that is not
-    /// declared brings that node with it, closed to new jobs: what was sold there still counts.
+    /// declared brings that node with it, closed to new jobs: what is committed there still counts.
     ///
     /// Returns the records that could not be taken, each with its reason; the others are in.
     ///
@@ -199,7 +199,7 @@ impl Book {
         Ok(problems)
     }
 
-    /// Puts in a job that was sold before, without judging it again.
+    /// Puts in a job that was accepted before, without judging it again.
     ///
     /// # Errors
     /// When the record contradicts itself or the book.
@@ -235,7 +235,8 @@ impl Book {
             check_name(Named::Node, &place.node)?;
             check_seconds("cput", place.cput)?;
             check_seconds("delay", place.delay)?;
-            if !(0.0..=1.0).contains(&place.share) || !(0.0..=1.0).contains(&place.sold) {
+            if !(0.0..=1.0).contains(&place.share) || !(0.0..=1.0).contains(&place.committed_share)
+            {
                 return Err(crate::decision::job::OutOfRange {
                     field: "share",
                     value: place.share,
@@ -279,7 +280,7 @@ impl Book {
                 node: self.node_index(&place.node)?,
                 chunks: place.chunks,
                 share: place.share,
-                sold: place.sold,
+                committed_share: place.committed_share,
                 deadline_status: DeadlineStatus::OnTrack,
                 cput: place.cput,
                 reported: self.now,

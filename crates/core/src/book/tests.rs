@@ -136,7 +136,7 @@ fn a_job_on_an_undeclared_node_is_kept_and_a_broken_record_is_named() {
             node: "elsewhere".to_string(),
             chunks: 1,
             share,
-            sold: 0.0,
+            committed_share: 0.0,
             cput: 0.0,
             delay: 0.0,
         }],

@@ -1,7 +1,7 @@
 //! What each job of a node is given: of the node's time, now.
 //!
 //! Admission plans with the shares that jobs need. Needs change afterwards: a job that waited for a
-//! disk needs more than it was sold, one that is late could use a whole processor, one that ran ahead
+//! disk needs more than was committed to it, one that is late could use a whole processor, one that ran ahead
 //! needs less. Two questions are answered here, each in the ways of the four papers and one of our
 //! own: who gives way when the needs exceed the node ([`Shortage`]), and who gets the time that
 //! nobody needs ([`Spare`]).
@@ -20,8 +20,8 @@ use super::share::{DeadlineStatus, Need};
 pub struct Claim {
     /// What it needs from now on, ≤ `limit`.
     pub need: f64,
-    /// What it was sold.
-    pub sold: f64,
+    /// What is committed to it.
+    pub committed_share: f64,
     /// The most that it can use: its slots.
     pub limit: f64,
     /// Seconds until its deadline; not positive when it is late.
@@ -30,19 +30,19 @@ pub struct Claim {
     pub full_return: f64,
     /// Its deadline is hard.
     pub hard: bool,
-    /// It gets nothing but what all others leave, see [`super::overrun`]; what it needs and was sold does not count.
+    /// It gets nothing but what all others leave, see [`super::overrun`]; what it needs and what is committed to it do not count.
     pub yields: bool,
 }
 
 impl Claim {
-    /// The claim of a job that needs this share, and was sold that one, per slot.
+    /// The claim of a job that needs this share, and to which that one is committed, per slot.
     #[inline(always)]
-    pub fn new(job: &JobOnNode, need: Need, sold: f64) -> Claim {
+    pub fn new(job: &JobOnNode, need: Need, committed_share: f64) -> Claim {
         let slots = f64::from(job.slots);
         let left = job.terms.deadline + job.delay - job.walltime;
         Claim {
             need: slots * need.share,
-            sold: slots * sold,
+            committed_share: slots * committed_share,
             limit: slots,
             // The policy says who is late; rounding does not.
             remaining_deadline: if need.deadline_status == DeadlineStatus::Late {
@@ -60,10 +60,10 @@ impl Claim {
 /// Who gives way when the needs exceed the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shortage {
-    /// Everyone gets its need up to what it was sold; those who need more share what is left in
+    /// Everyone gets its need up to what was committed to it; those who need more share what is left in
     /// proportion to what they lack. Nobody's misfortune breaks another's promise.
     #[default]
-    SoldFirst,
+    CommittedFirst,
     /// All are scaled down together (LibraRisk 2006, section 3.2).
     Proportional,
     /// The job with the highest return and every hard job keep their shares, the soft others give
@@ -115,7 +115,7 @@ pub fn allot(
         return;
     }
     match shortage {
-        Shortage::SoldFirst => sold_first(claims, capacity, given),
+        Shortage::CommittedFirst => committed_first(claims, capacity, given),
         Shortage::SoftYields => soft_yields(claims, capacity, needs, given),
         Shortage::Proportional | Shortage::DeadlineOrder => scale(given, capacity / needs),
     }
@@ -152,8 +152,8 @@ fn scale(given: &mut [f64], factor: f64) {
         .for_each(|processors| *processors *= factor);
 }
 
-fn sold_first(claims: &[Claim], capacity: f64, given: &mut [f64]) {
-    let base = |claim: &Claim| claim.need.min(claim.sold);
+fn committed_first(claims: &[Claim], capacity: f64, given: &mut [f64]) {
+    let base = |claim: &Claim| claim.need.min(claim.committed_share);
     let needs: f64 = claims.iter().map(|claim| claim.need).sum();
     let bases: f64 = claims.iter().map(base).sum();
     let (scale, part) = if bases >= capacity {
@@ -270,10 +270,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn claim(need: f64, sold: f64) -> Claim {
+    fn claim(need: f64, committed_share: f64) -> Claim {
         Claim {
             need,
-            sold,
+            committed_share,
             limit: 1.0,
             remaining_deadline: 10.0,
             full_return: 1.0,
@@ -288,8 +288,8 @@ mod tests {
         given
     }
 
-    fn sold_first(claims: &[Claim]) -> Vec<f64> {
-        allotted(Shortage::SoldFirst, Spare::Idle, claims, 1.0)
+    fn committed_first(claims: &[Claim]) -> Vec<f64> {
+        allotted(Shortage::CommittedFirst, Spare::Idle, claims, 1.0)
     }
 
     fn near(given: &[f64], expected: &[f64]) {
@@ -302,13 +302,13 @@ mod tests {
     #[test]
     fn needs_that_fit_are_met() {
         let claims = [claim(0.5, 0.3), claim(0.4, 0.4)];
-        assert_eq!(sold_first(&claims), [0.5, 0.4]);
+        assert_eq!(committed_first(&claims), [0.5, 0.4]);
     }
 
     #[test]
-    fn a_late_job_takes_only_what_was_not_sold_to_others() {
+    fn a_late_job_takes_only_what_is_not_committed_to_others() {
         near(
-            &sold_first(&[claim(1.0, 0.3), claim(0.6, 0.6)]),
+            &committed_first(&[claim(1.0, 0.3), claim(0.6, 0.6)]),
             &[0.4, 0.6],
         );
     }
@@ -318,14 +318,17 @@ mod tests {
         // 0.6 are kept, 0.4 are left; they lack 0.8 and 0.4.
         let claims = [claim(1.0, 0.2), claim(0.6, 0.2), claim(0.2, 0.2)];
         near(
-            &sold_first(&claims),
+            &committed_first(&claims),
             &[0.2 + 0.8 / 3.0, 0.2 + 0.4 / 3.0, 0.2],
         );
     }
 
     #[test]
     fn a_node_that_has_shrunk_scales_all_down() {
-        assert_eq!(sold_first(&[claim(0.8, 0.8), claim(0.8, 0.8)]), [0.5, 0.5]);
+        assert_eq!(
+            committed_first(&[claim(0.8, 0.8), claim(0.8, 0.8)]),
+            [0.5, 0.5]
+        );
     }
 
     #[test]
@@ -357,9 +360,9 @@ mod tests {
     fn spare_time_is_shared_up_to_what_each_can_use() {
         // Two processors; 0.8 and 0.2 are needed. Twice as much would be 1.6: it can use 1.0.
         let claims = [claim(0.8, 0.8), claim(0.2, 0.2)];
-        let given = allotted(Shortage::SoldFirst, Spare::Shared, &claims, 2.0);
+        let given = allotted(Shortage::CommittedFirst, Spare::Shared, &claims, 2.0);
         near(&given, &[1.0, 1.0]);
-        let given = allotted(Shortage::SoldFirst, Spare::Shared, &claims, 1.5);
+        let given = allotted(Shortage::CommittedFirst, Spare::Shared, &claims, 1.5);
         near(&given, &[1.0, 0.5]);
     }
 
@@ -370,7 +373,7 @@ mod tests {
             ..claim(need, need)
         };
         let claims = [paid(0.2, 1.0), paid(0.7, 3.0), paid(0.1, 2.0)];
-        let given = allotted(Shortage::SoldFirst, Spare::HighestReturn, &claims, 1.5);
+        let given = allotted(Shortage::CommittedFirst, Spare::HighestReturn, &claims, 1.5);
         near(&given, &[0.2, 1.0, 0.3]);
     }
 
@@ -384,18 +387,18 @@ mod tests {
         // One that is short gets its need before them; two slots get twice what one does.
         let claims = [yielding(2.0), claim(0.8, 0.5), yielding(1.0)];
         near(
-            &allotted(Shortage::SoldFirst, Spare::Idle, &claims, 1.4),
+            &allotted(Shortage::CommittedFirst, Spare::Idle, &claims, 1.4),
             &[0.4, 0.8, 0.2],
         );
         near(
-            &allotted(Shortage::SoldFirst, Spare::Idle, &claims, 4.0),
+            &allotted(Shortage::CommittedFirst, Spare::Idle, &claims, 4.0),
             &[2.0, 0.8, 1.0],
         );
         near(
             &allotted(Shortage::DeadlineOrder, Spare::Idle, &claims, 1.0),
             &[0.0, 1.0, 0.0],
         );
-        near(&sold_first(&[yielding(1.0)]), &[1.0]);
+        near(&committed_first(&[yielding(1.0)]), &[1.0]);
     }
 
     proptest! {
@@ -404,15 +407,15 @@ mod tests {
             needs in proptest::collection::vec((0.001f64..1.0, 0.0f64..1.0, -9.0f64..90.0, 0.0f64..9.0, any::<bool>(), 0..4), 1..9),
             capacity in 0.1f64..6.0,
             shortage in prop_oneof![
-                Just(Shortage::SoldFirst), Just(Shortage::Proportional),
+                Just(Shortage::CommittedFirst), Just(Shortage::Proportional),
                 Just(Shortage::SoftYields), Just(Shortage::DeadlineOrder)
             ],
             spare in prop_oneof![Just(Spare::Idle), Just(Spare::Shared), Just(Spare::HighestReturn)],
         ) {
             let claims: Vec<Claim> = needs
                 .iter()
-                .map(|&(need, sold, remaining_deadline, full_return, hard, yields)| Claim {
-                    need, sold, limit: 1.0, remaining_deadline, full_return, hard, yields: yields == 0,
+                .map(|&(need, committed_share, remaining_deadline, full_return, hard, yields)| Claim {
+                    need, committed_share, limit: 1.0, remaining_deadline, full_return, hard, yields: yields == 0,
                 })
                 .collect();
             let given = allotted(shortage, spare, &claims, capacity);

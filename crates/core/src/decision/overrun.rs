@@ -8,9 +8,9 @@ use super::share::{DeadlineStatus, Need};
 /// What becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum PastDeadline {
-    /// It keeps the share that it was sold, and gets more where others leave some.
+    /// It keeps the share committed to it, and gets more where others leave some.
     KeepsShare,
-    /// It gets what all others leave, and what it holds may be sold anew.
+    /// It gets what all others leave, and what it holds may be committed anew.
     #[default]
     WhatIsLeft,
     /// As [`PastDeadline::WhatIsLeft`], and it is ended when it has used so many times its estimate, 1 or more.
@@ -23,7 +23,7 @@ impl PastDeadline {
         self != PastDeadline::KeepsShare && is_past(job, need, rating)
     }
 
-    /// Returns true if this job is to be ended. `estimate`: as it was sold, seconds on a reference node.
+    /// Returns true if this job is to be ended. `estimate`: as it was committed, seconds on a reference node.
     pub fn ends(self, job: &JobOnNode, need: Need, estimate: f64, rating: f64) -> bool {
         match self {
             PastDeadline::EndedAfter(times) => {

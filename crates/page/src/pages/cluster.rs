@@ -1,4 +1,4 @@
-//! The cluster: what is sold of each node, and what became of jobs over time.
+//! The cluster: what is committed of each node, and what became of jobs over time.
 
 use super::{Stripe, View, bar, note, or_dash, problem};
 use crate::history::{History, Hour};
@@ -39,17 +39,17 @@ pub fn part(cluster: &Result<Cluster, Problem>) -> Markup {
 
 fn nodes(cluster: &Cluster) -> Markup {
     let sum = |of: fn(&Node) -> f64| cluster.nodes.iter().map(of).sum::<f64>();
-    let (sold, all) = (sum(|n| n.committed), sum(|n| n.processors));
-    let part = if all > 0.0 { sold / all } else { 0.0 };
+    let (committed, all) = (sum(|n| n.committed), sum(|n| n.processors));
+    let part = if all > 0.0 { committed / all } else { 0.0 };
     html! {
         section {
             h2 { "Nodes" }
             p {
-                (processors(sold)) " of " (processors(all)) " processors are sold (" (percent(part)) ")."
+                (processors(committed)) " of " (processors(all)) " processors are committed (" (percent(part)) ")."
                 @if !cluster.note.is_empty() { " " (Escaped(&cluster.note)) }
             }
             table.nodes {
-                thead { tr { (headings(["Node", "Sold", "Processors", "Jobs", "State"])) } }
+                thead { tr { (headings(["Node", "Commitment", "Processors", "Jobs", "State"])) } }
                 tbody {
                     @for one in &cluster.nodes { (node(one)) }
                 }
@@ -75,8 +75,8 @@ fn node(node: &Node) -> Markup {
     html! {
         tr {
             th scope="row" { (Escaped(&node.name)) }
-            td data-label="Sold" {
-                (bar("progress node", Some(&format!("{label} sold")), &stripes))
+            td data-label="Commitment" {
+                (bar("progress node", Some(&format!("{label} committed")), &stripes))
                 span.under { span { (label) } }
             }
             td.number data-label="Processors" { (processors(node.committed)) " of " (processors(node.processors)) }

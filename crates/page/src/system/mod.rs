@@ -296,9 +296,9 @@ pub struct Node {
     pub name: String,
     /// In words of its system; empty where it has none.
     pub state: String,
-    /// What is sold.
+    /// What is committed.
     pub committed: f64,
-    /// What there is to sell.
+    /// What there is to commit.
     pub processors: f64,
     /// Jobs with terms on it.
     pub jobs: u64,

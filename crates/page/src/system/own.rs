@@ -1,7 +1,7 @@
 //! What `libra status` and its like say in JSON, as jobs and nodes. Pure, but for the calls themselves.
 
 use super::{Cluster, JobSummary, Node, Problem, Site};
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -127,22 +127,22 @@ pub fn job_statuses(site: &Site, system: &str) -> Result<BTreeMap<String, JobSta
     Ok(jobs.collect())
 }
 
-/// Adds to a job what was sold to it and how it stands. `ended`: when it did, Unix time; None while it has not.
+/// Adds to a job what is committed to it and how it stands. `ended`: when it did, Unix time; None while it has not.
 pub fn settle(
     job: &mut JobSummary,
-    sold: Option<&Sold>,
+    commitment: Option<&Commitment>,
     status: Option<&JobStatus>,
     ended: Option<f64>,
     now: f64,
 ) {
-    if let Some(sold) = sold {
-        let terms = &sold.request.terms;
-        let took = ended.unwrap_or(now) - sold.submitted;
-        job.price = Some(sold.price);
+    if let Some(commitment) = commitment {
+        let terms = &commitment.request.terms;
+        let took = ended.unwrap_or(now) - commitment.submitted;
+        job.price = Some(commitment.price);
         job.deadline = Some(terms.deadline);
         job.estimate = Some(terms.estimate);
-        job.slots = Some(sold.request.shape.slots() as f64);
-        job.submitted = Some(sold.submitted);
+        job.slots = Some(commitment.request.shape.slots() as f64);
+        job.submitted = Some(commitment.submitted);
         job.elapsed = (job.live || ended.is_some()).then_some(took.max(0.0));
         if !job.live && !job.state.starts_with("cancelled") {
             if job.ending.is_empty() && job.state != "completed" {

@@ -11,7 +11,7 @@ use super::{
 };
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_system::clock;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -130,8 +130,10 @@ impl Pbs {
         if let Ok(jobs) = self.ask(Some(&record.id)) {
             let job = jobs.get(&record.id);
             record.output = job.and_then(output_of).unwrap_or_default();
-            let sold = job.and_then(sold);
-            record.said = sold.map_or_else(String::new, |sold| Promise::of_sold(&sold).text());
+            let commitment = job.and_then(commitment);
+            record.said = commitment.map_or_else(String::new, |commitment| {
+                Promise::of_committed(&commitment).text()
+            });
         }
         if let Err(error) = self.records.write(&record) {
             log::warn!("job {}: {error}", record.id);
@@ -225,12 +227,12 @@ impl Pbs {
         let mut listed = Vec::new();
         for (id, attributes) in jobs {
             let mut job = job_of(&id, &attributes);
-            let sold = sold(&attributes);
+            let commitment = commitment(&attributes);
             let ended = ["obittime", "mtime"]
                 .iter()
                 .find_map(|key| time(&attributes[key]));
             let ended = ended.filter(|_| !job.live);
-            settle(&mut job, sold.as_ref(), status.get(&id), ended, now);
+            settle(&mut job, commitment.as_ref(), status.get(&id), ended, now);
             let record = known.iter().find(|record| record.id == id).cloned();
             if let Some(record) = &record {
                 job.key.clone_from(&record.key);
@@ -309,10 +311,10 @@ impl Pbs {
     }
 }
 
-/// What was sold to a job, by its attributes.
-fn sold(attributes: &Value) -> Option<Sold> {
+/// What is committed to a job, by its attributes.
+fn commitment(attributes: &Value) -> Option<Commitment> {
     let line = attributes["Resource_List"]["libra_terms"].as_str()?;
-    Sold::parse(line.trim_matches('\'')).ok()
+    Commitment::parse(line.trim_matches('\'')).ok()
 }
 
 /// What qstat printed.

@@ -2,7 +2,7 @@
 //!
 //! Sentences in it are for reading: what is known is known by values.
 
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_units::{credits, duration, percent};
 use serde_json::Value;
 
@@ -191,20 +191,20 @@ impl Promise {
         }
     }
 
-    /// What was sold to a job.
-    pub fn of_sold(sold: &Sold) -> Promise {
-        let terms = &sold.request.terms;
-        let jobs = f64::from(sold.count);
-        let mut nodes: Vec<String> = (sold.places.iter())
+    /// What is committed to a job.
+    pub fn of_committed(commitment: &Commitment) -> Promise {
+        let terms = &commitment.request.terms;
+        let jobs = f64::from(commitment.count);
+        let mut nodes: Vec<String> = (commitment.places.iter())
             .map(|place| place.node.clone())
             .collect();
         nodes.dedup();
         Promise {
-            share: Some(sold.share_on("")),
-            slots: Some(sold.request.shape.slots() as f64 * jobs),
+            share: Some(commitment.share_on("")),
+            slots: Some(commitment.request.shape.slots() as f64 * jobs),
             nodes,
             deadline: Some(terms.deadline),
-            price: Some(sold.price * jobs),
+            price: Some(commitment.price * jobs),
             budget: Some(terms.budget),
             needed: false,
         }
@@ -301,11 +301,11 @@ mod tests {
             "52.5 % of a processor on n2, finished in 20 s at the latest, for 10.5 of 10.5 credits; \
              no budget was given, this is the answer with a budget of 10.5"
         );
-        let sold = "v=1:token=1:submitted=1000:estimate=10:deadline=20:budget=inf:type=hard:penalty=0:price=10.5:\
+        let commitment = "v=1:token=1:submitted=1000:estimate=10:deadline=20:budget=inf:type=hard:penalty=0:price=10.5:\
                     chunks=1:processors=1:memory=0:scatter=0:count=2:at=n1*1*0.525+n2*1*0.5";
-        let sold = Sold::parse(sold).expect("a line");
+        let commitment = Commitment::parse(commitment).expect("a line");
         assert_eq!(
-            Promise::of_sold(&sold).text(),
+            Promise::of_committed(&commitment).text(),
             "52.5 % of each of 2 processors on n1 and n2, finished in 20 s at the latest, for 21 credits"
         );
     }

@@ -9,7 +9,7 @@ use super::{
     Detail, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, check_directory,
     not_sent, perhaps,
 };
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_system::clock;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ const COLUMNS: [(&str, usize); 7] = [
     ("Name", 200),
 ];
 
-/// The administrator's comment, which has what was sold: its name in squeue's options, by version.
+/// The administrator's comment, which has what is committed: its name in squeue's options, by version.
 const COMMENT: [&str; 2] = ["admin_comment", "AdminComment"];
 
 /// Slurm.
@@ -157,8 +157,10 @@ impl Slurm {
         };
         record.id.clone_from(&id);
         if let Ok(fields) = self.fields(&id) {
-            let sold = fields.get("AdminComment").and_then(|text| sold(text));
-            record.said = sold.map_or_else(String::new, |sold| Promise::of_sold(&sold).text());
+            let commitment = fields.get("AdminComment").and_then(|text| commitment(text));
+            record.said = commitment.map_or_else(String::new, |commitment| {
+                Promise::of_committed(&commitment).text()
+            });
             record.output = fields.get("StdOut").map(PathBuf::from).unwrap_or_default();
         }
         // It is there, with a record or without.
@@ -405,9 +407,9 @@ fn find(
     Some((job, record))
 }
 
-/// What was sold to a job, by its admin comment.
-fn sold(comment: &str) -> Option<Sold> {
-    Sold::parse(comment.strip_prefix("libra:")?).ok()
+/// What is committed to a job, by its admin comment.
+fn commitment(comment: &str) -> Option<Commitment> {
+    Commitment::parse(comment.strip_prefix("libra:")?).ok()
 }
 
 fn job_of_line(line: &str, status: &BTreeMap<String, JobStatus>, now: f64) -> JobSummary {
@@ -430,9 +432,9 @@ fn job_of_line(line: &str, status: &BTreeMap<String, JobStatus>, now: f64) -> Jo
         submitted: submitted.parse().ok(),
         ..JobSummary::default()
     };
-    let sold = sold(&comment);
+    let commitment = commitment(&comment);
     let ended = ended.parse().ok().filter(|_| !live);
-    settle(&mut job, sold.as_ref(), status.get(&id), ended, now);
+    settle(&mut job, commitment.as_ref(), status.get(&id), ended, now);
     job.id = id;
     job
 }
@@ -463,7 +465,7 @@ mod tests {
 
     #[test]
     fn a_line_of_squeue_is_read_by_its_columns() {
-        let sold = "libra:v=1:token=1:submitted=1000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+        let commitment = "libra:v=1:token=1:submitted=1000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
                     chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525";
         let values = [
             "7",
@@ -471,7 +473,7 @@ mod tests {
             "1000",
             "1015",
             "n1",
-            sold,
+            commitment,
             "a name UserId=root",
         ];
         let line: String = COLUMNS

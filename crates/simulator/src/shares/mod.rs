@@ -284,7 +284,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
                     submitted: now,
                     run_time: job.run_time / rating,
                     memory: job.memory,
-                    sold: place.share,
+                    committed_share: place.share,
                     since: now,
                     rate: place.share,
                     ..Tenant::default()

@@ -22,8 +22,8 @@ pub(super) struct Tenant {
     pub run_time: f64,
     /// Bytes of each slot.
     pub memory: u64,
-    /// Share per slot that was sold.
-    pub sold: f64,
+    /// Share per slot that was committed.
+    pub committed_share: f64,
     /// Processor seconds per slot, at `since`.
     pub cput: f64,
     /// Since when it runs at `rate`.
@@ -47,7 +47,7 @@ impl Default for Tenant {
             submitted: 0.0,
             run_time: 1.0,
             memory: 0,
-            sold: 0.0,
+            committed_share: 0.0,
             cput: 0.0,
             since: 0.0,
             rate: 0.0,
@@ -183,7 +183,7 @@ impl Node {
 
     /// Returns true if everyone else would run on as before. True where each runs at what it needs, whoever comes.
     pub fn can_just_add<P: Policy>(&self, tenant: &Tenant, policy: &P, now: f64) -> bool {
-        // By what it needs, not by what it was sold: one that yields (LibraSLA) was sold less.
+        // By what it needs, not by what was committed to it: one that yields (LibraSLA) has a smaller commitment.
         let need = policy.need(&tenant.on_node(now), self.spec.rating);
         let more = f64::from(tenant.slots) * need.share;
         self.steady
@@ -195,7 +195,7 @@ impl Node {
     /// As [`Node::add`] and taking shares anew, where that changes nobody's but its own.
     pub fn just_add(&mut self, mut tenant: Tenant, now: f64) {
         tenant.since = now;
-        tenant.rate = tenant.sold;
+        tenant.rate = tenant.committed_share;
         tenant.ends = now + tenant.run_time / tenant.rate;
         self.next = self.next.min(tenant.next());
         self.memory_committed += tenant.memory * u64::from(tenant.slots);
@@ -236,7 +236,11 @@ impl Node {
             tenant.cput = tenant.cput_by(now);
             tenant.since = now;
             let job = tenant.on_node(now);
-            let claim = Claim::new(&job, policy.need(&job, self.spec.rating), tenant.sold);
+            let claim = Claim::new(
+                &job,
+                policy.need(&job, self.spec.rating),
+                tenant.committed_share,
+            );
             needs += claim.need;
             claims.push(claim);
         }

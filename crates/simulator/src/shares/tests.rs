@@ -122,9 +122,9 @@ fn a_third_half_is_refused_until_one_is_free() {
 }
 
 #[test]
-fn an_overrun_keeps_its_share_and_a_late_job_takes_only_what_was_not_sold() {
+fn an_overrun_keeps_its_share_and_a_late_job_takes_only_what_is_not_committed() {
     // 0.25 for an estimate of 5 s; it needs 10 s. At its deadline, 20 s, it has had 5 s. From then on it
-    // counts 1.0 beside one that was sold 0.5: it gets 0.5 and ends 10 s later.
+    // counts 1.0 beside one with a commitment of 0.5: it gets 0.5 and ends 10 s later.
     let jobs = [job(0.0, 10.0, 5.0, 20.0), job(0.0, 50.0, 50.0, 100.0)];
     let ends = run(
         rules(Libra::default(), Spare::Idle),

@@ -163,7 +163,7 @@ mod tests {
     fn claim(work: f64, deadline: f64, slots: f64) -> Claim {
         Claim {
             need: (work / deadline).min(slots),
-            sold: 0.0,
+            committed_share: 0.0,
             limit: slots,
             remaining_deadline: deadline,
             full_return: 1.0,

@@ -271,7 +271,7 @@ impl Policy for LibraRisk {
             finish: 0.0,
             rate: 0.0,
         };
-        // A node sells less than it has where a part is kept for the system, so a fraction stands for a processor.
+        // A node commits less than it has where a part is kept for the system, so a fraction stands for a processor.
         if alone && slots > spec.processors.ceil().max(1.0) {
             return Err(Obstacle::Share {
                 needed: slots,
@@ -352,7 +352,7 @@ mod tests {
             assert!(matches!(offer, Err(Obstacle::Share { .. })), "{offer:?}");
         };
         refused(&nothing);
-        // What was sold there before it lost them is no reason to look further either.
+        // What was committed there before it lost them is no reason to look further either.
         nothing.reserve(&Request::single(hard(1.0, 10.0)), 1);
         refused(&nothing);
     }

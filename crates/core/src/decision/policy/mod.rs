@@ -102,7 +102,7 @@ pub trait Policy {
 
     /// Who gives way on a node whose jobs need more than it has.
     fn shortage(&self) -> Shortage {
-        Shortage::SoldFirst
+        Shortage::CommittedFirst
     }
 
     /// A job was accepted and stands last in `jobs`, all jobs of a node: sets the delays that were

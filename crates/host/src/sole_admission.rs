@@ -1,10 +1,10 @@
-//! One host, one who promises: what happens where several installations share out the same processors.
+//! One host, one admitting side: what happens where several installations share out the same processors.
 //!
 //! The registry of root is the host's. An ordinary user's own (`$XDG_RUNTIME_DIR/libra`) serves on a host without one, for one
-//! user at a time: nobody can see into another's, so two of them would promise the same processors twice. Who sells says so by a
+//! user at a time: nobody can see into another's, so two of them would promise the same processors twice. Who admits says so by a
 //! socket without a file, which goes when its process ends and which everybody can see in `/proc/net/unix`.
 //!
-//! Another user could make such a socket without selling anything, and keep others from theirs; that is as if they had used the
+//! Another user could make such a socket without admitting anything, and keep others from theirs; that is as if they had used the
 //! processors, which they can as well. Root looks at no such socket.
 
 use super::entry::Entry;
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 
 /// The registry of the host.
 pub(super) const OF_THE_HOST: &str = "/run/libra";
-const NAME: &str = "libra-seller-";
+const NAME: &str = "libra-admission-";
 
 /// Held until this process ends.
 static SAID: OnceLock<UnixListener> = OnceLock::new();
@@ -27,13 +27,13 @@ static SAID: OnceLock<UnixListener> = OnceLock::new();
 impl Host {
     /// Refuses to promise processors that another installation promises. An administrator who names a directory of the registry
     /// decides that himself.
-    pub(super) fn be_the_only_seller(&self) -> Result<(), HostError> {
+    pub(super) fn be_the_only_admitter(&self) -> Result<(), HostError> {
         let user = nix::unistd::geteuid();
         if user.is_root() || self.config.registry.directory != "auto" {
             return Ok(());
         }
         if self.is_in_use(Path::new(OF_THE_HOST)) {
-            return Err(HostError::OtherSeller(format!(
+            return Err(HostError::OtherAdmitter(format!(
                 "that of root ({OF_THE_HOST})"
             )));
         }
@@ -51,7 +51,7 @@ impl Host {
         match others(&sockets, user.as_raw()).first() {
             Some(&other) => {
                 let name = user_name(other).unwrap_or_else(|| other.to_string());
-                Err(HostError::OtherSeller(format!("that of user {name}")))
+                Err(HostError::OtherAdmitter(format!("that of user {name}")))
             }
             None => Ok(()),
         }
@@ -68,7 +68,7 @@ impl Host {
     }
 }
 
-/// User numbers of others who sell, from the kernel's list of sockets.
+/// User numbers of others who admit, from the kernel's list of sockets.
 fn others(sockets: &str, own: u32) -> Vec<u32> {
     let mut found: Vec<u32> = (sockets.lines())
         .filter_map(|line| line.rsplit_once('@')?.1.strip_prefix(NAME))
@@ -85,13 +85,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_who_sell_are_seen() {
+    fn others_who_admit_are_seen() {
         let sockets = "Num       RefCount Protocol Flags    Type St Inode Path\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 24 @libra-seller-1001-77\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 25 @libra-seller-1000-78\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 26 @libra-seller-1001-79\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 27 /run/x@libra-seller\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 28 @libra-seller-x-1\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 24 @libra-admission-1001-77\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 25 @libra-admission-1000-78\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 26 @libra-admission-1001-79\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 27 /run/x@libra-admitting side\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 28 @libra-admission-x-1\n\
             0000000000000000: 00000003 00000000 00000000 0001 03 29\n";
         assert_eq!(others(sockets, 1000), [1001]);
         assert_eq!(others(sockets, 7), [1000, 1001]);

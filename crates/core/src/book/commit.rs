@@ -1,20 +1,20 @@
-//! What was admitted becomes what is sold, or leaves the book again.
+//! What was admitted becomes a commitment, or leaves the book again.
 
 use super::{Admitted, Book};
+use crate::commitment::{Commitment, NodeCommitment};
 use crate::decision::job::Request;
-use crate::sold::{Sold, SoldPlace};
 
 impl Book {
-    /// What is sold to a job, or to the `count` jobs of an array. `payer`: the account, where somebody pays.
-    pub fn sold(
+    /// The commitment to a job, or to the `count` jobs of an array. `payer`: the account, where somebody pays.
+    pub fn commitment(
         &self,
         request: &Request,
         count: u32,
         admitted: &Admitted,
         payer: Option<&str>,
         now: f64,
-    ) -> Sold {
-        Sold {
+    ) -> Commitment {
+        Commitment {
             token: admitted.token,
             submitted: now,
             request: *request,
@@ -22,7 +22,7 @@ impl Book {
             count,
             payer: payer.map(str::to_string),
             places: (admitted.places.iter())
-                .map(|place| SoldPlace {
+                .map(|place| NodeCommitment {
                     node: self.node_name(place.node).to_string(),
                     chunks: place.chunks,
                     share: place.share,
@@ -31,7 +31,7 @@ impl Book {
         }
     }
 
-    /// Takes out what was admitted just now and is not sold after all.
+    /// Takes out what was admitted just now and is not committed after all.
     pub fn release(&mut self, admitted: &Admitted, count: u32, now: f64) {
         for token in admitted.token..admitted.token + u64::from(count) {
             // None is unknown: all of them were given just now.

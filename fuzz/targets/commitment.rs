@@ -1,27 +1,27 @@
-//! What was sold, as it travels with a job and as a host keeps it.
+//! What is committed, as it travels with a job and as a host keeps it.
 
 use super::{alike, amount, refused, taken, text};
-use libra_core::sold::Sold;
+use libra_core::commitment::Commitment;
 use libra_host::entry::Entry;
-use libra_slurm::array::SoldJob;
+use libra_slurm::array::JobCommitment;
 use libra_slurm::claim::ControllerRecord;
-use libra_wording::errors::not_sold;
+use libra_wording::errors::not_committed;
 
 /// The line that travels with a job, the admin comment that Slurm keeps it in, and what slurmctld says of a job.
 pub fn commitment(input: &[u8]) {
     let Some(text) = text(input) else { return };
-    match Sold::parse(text) {
-        Ok(sold) => whole(&sold),
-        Err(error) => refused(&not_sold(&error)),
+    match Commitment::parse(text) {
+        Ok(commitment) => whole(&commitment),
+        Err(error) => refused(&not_committed(&error)),
     }
-    match SoldJob::parse(text) {
+    match JobCommitment::parse(text) {
         Some(Ok(job)) => {
-            whole(&job.sold);
+            whole(&job.commitment);
             assert!(job.tasks.windows(2).all(|pair| pair[0] < pair[1]));
             for (number, task) in job.tasks.iter().enumerate() {
                 assert_eq!(job.number_of(*task) as usize, number, "each its own part");
             }
-            let again = SoldJob::parse(&job.comment()).expect("it is a comment of ours");
+            let again = JobCommitment::parse(&job.comment()).expect("it is a comment of ours");
             assert_eq!(again, Ok(job));
         }
         Some(Err(error)) => refused(&error),
@@ -32,34 +32,38 @@ pub fn commitment(input: &[u8]) {
     }
 }
 
-fn whole(sold: &Sold) {
-    taken(&sold.request.terms);
-    sold.request.shape.check().expect("a shape in range");
-    amount(sold.price);
-    amount(sold.submitted);
-    assert!(sold.count >= 1, "nothing was sold");
+fn whole(commitment: &Commitment) {
+    taken(&commitment.request.terms);
+    commitment.request.shape.check().expect("a shape in range");
+    amount(commitment.price);
+    amount(commitment.submitted);
+    assert!(commitment.count >= 1, "nothing was committed");
     // Each job of an array has a token of its own, and the book takes them up to 2^53.
-    assert!(sold.token.checked_add(u64::from(sold.count)) <= Some(1 << 54));
-    for place in &sold.places {
+    assert!(commitment.token.checked_add(u64::from(commitment.count)) <= Some(1 << 54));
+    for place in &commitment.places {
         assert!((0.0..=1.0).contains(&place.share));
         assert!(place.chunks >= 1, "a place of nothing");
     }
-    let line = sold.line();
+    let line = commitment.line();
     // The batch systems give these a meaning.
     let special = |c: char| c.is_control() || c.is_whitespace() || ",\"'".contains(c);
     assert!(!line.contains(special), "{line:?}");
-    assert_eq!(Sold::parse(&line).as_ref(), Ok(sold));
-    let chunks = |plan: Vec<libra_core::sold::SoldPlace>| -> u64 {
+    assert_eq!(Commitment::parse(&line).as_ref(), Ok(commitment));
+    let chunks = |plan: Vec<libra_core::commitment::NodeCommitment>| -> u64 {
         plan.iter().map(|place| u64::from(place.chunks)).sum()
     };
-    let each = u64::from(sold.request.shape.chunks);
-    for part in (0..sold.count.min(16)).chain([sold.count - 1]) {
-        assert_eq!(chunks(sold.plan(part)), each, "part {part}");
+    let each = u64::from(commitment.request.shape.chunks);
+    for part in (0..commitment.count.min(16)).chain([commitment.count - 1]) {
+        assert_eq!(chunks(commitment.plan(part)), each, "part {part}");
     }
-    assert_eq!(chunks(sold.plan(sold.count)), 0, "there is no more");
-    assert_eq!(chunks(sold.plan(u32::MAX)), 0);
-    assert!((0.0..=1.0).contains(&sold.share_on("n1")));
-    assert!((0.0..=1.0).contains(&sold.share_on("")));
+    assert_eq!(
+        chunks(commitment.plan(commitment.count)),
+        0,
+        "there is no more"
+    );
+    assert_eq!(chunks(commitment.plan(u32::MAX)), 0);
+    assert!((0.0..=1.0).contains(&commitment.share_on("n1")));
+    assert!((0.0..=1.0).contains(&commitment.share_on("")));
 }
 
 /// A file of the registry.

@@ -1,4 +1,4 @@
-//! What was sold to a job, as one line of text.
+//! The commitment to a job, as one line of text.
 //!
 //! The line travels with the job, in PBS as the resource `libra_terms`, in Slurm in its admin comment: into the
 //! batch system's records, to the execution hosts, and back into the book after a restart. It is
@@ -19,9 +19,9 @@ use std::fmt::Write;
 /// Largest token of a line: the same as a book takes.
 const LARGEST_TOKEN: u64 = 1 << 53;
 
-/// What was sold.
+/// What is promised to a job, and what it pays.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sold {
+pub struct Commitment {
     /// Of the first subjob, of an array.
     pub token: u64,
     /// When it was submitted, Unix time.
@@ -35,12 +35,12 @@ pub struct Sold {
     /// The account that pays, as `user:alice`; None if the site has no accounts.
     pub payer: Option<String>,
     /// Where, in the order of the plan.
-    pub places: Vec<SoldPlace>,
+    pub places: Vec<NodeCommitment>,
 }
 
 /// A part on one node.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SoldPlace {
+pub struct NodeCommitment {
     /// Name of the node or vnode.
     pub node: String,
     /// Chunks there.
@@ -51,7 +51,7 @@ pub struct SoldPlace {
 
 /// A line that is none of ours.
 #[derive(Debug, Clone, PartialEq)]
-pub enum NotSold {
+pub enum CommitmentError {
     /// It has no value of this name.
     Missing(&'static str),
     /// Written by another version of Libra.
@@ -86,7 +86,7 @@ pub enum NotSold {
     NoNumber(String),
 }
 
-impl Sold {
+impl Commitment {
     /// The line.
     pub fn line(&self) -> String {
         let Request { terms, shape } = &self.request;
@@ -130,14 +130,14 @@ impl Sold {
     ///
     /// # Errors
     /// What is missing in it or cannot be read.
-    pub fn parse(line: &str) -> Result<Sold, NotSold> {
+    pub fn parse(line: &str) -> Result<Commitment, CommitmentError> {
         let value = |key: &'static str| {
             line.split(':')
                 .find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
-                .ok_or(NotSold::Missing(key))
+                .ok_or(CommitmentError::Missing(key))
         };
         if value("v")? != "1" {
-            return Err(NotSold::OtherVersion);
+            return Err(CommitmentError::OtherVersion);
         }
         let request = Request {
             terms: Terms {
@@ -147,7 +147,7 @@ impl Sold {
                 deadline_type: match value("type")? {
                     "hard" => DeadlineType::Hard,
                     "soft" => DeadlineType::Soft,
-                    other => return Err(NotSold::NoType(cut(other))),
+                    other => return Err(CommitmentError::NoType(cut(other))),
                 },
                 penalty_rate: read(value("penalty")?)?,
             },
@@ -158,8 +158,8 @@ impl Sold {
                 scatter: value("scatter")? == "1",
             },
         };
-        request.check().map_err(NotSold::OutOfRange)?;
-        let sold = Sold {
+        request.check().map_err(CommitmentError::OutOfRange)?;
+        let commitment = Commitment {
             token: read(value("token")?)?,
             submitted: read(value("submitted")?)?,
             request,
@@ -172,26 +172,33 @@ impl Sold {
                 .collect::<Result<_, _>>()?,
         };
         // Each job of an array has a token of its own, counted on from this one.
-        if sold.token > LARGEST_TOKEN {
-            return Err(NotSold::Token(sold.token));
+        if commitment.token > LARGEST_TOKEN {
+            return Err(CommitmentError::Token(commitment.token));
         }
-        if sold.count == 0 {
-            return Err(NotSold::NoJob);
+        if commitment.count == 0 {
+            return Err(CommitmentError::NoJob);
         }
-        if sold.payer.as_deref().is_some_and(|payer| !is_plain(payer)) {
-            return Err(NotSold::NoPayer);
+        if commitment
+            .payer
+            .as_deref()
+            .is_some_and(|payer| !is_plain(payer))
+        {
+            return Err(CommitmentError::NoPayer);
         }
-        for (key, value) in [("submitted", sold.submitted), ("price", sold.price)] {
+        for (key, value) in [
+            ("submitted", commitment.submitted),
+            ("price", commitment.price),
+        ] {
             if !(value.is_finite() && value >= 0.0) {
-                return Err(NotSold::Value { key, value });
+                return Err(CommitmentError::Value { key, value });
             }
         }
-        let planned: u64 = sold.places.iter().map(|p| u64::from(p.chunks)).sum();
-        let asked = u64::from(sold.count) * u64::from(request.shape.chunks);
+        let planned: u64 = commitment.places.iter().map(|p| u64::from(p.chunks)).sum();
+        let asked = u64::from(commitment.count) * u64::from(request.shape.chunks);
         if planned != asked {
-            return Err(NotSold::Chunks { planned, asked });
+            return Err(CommitmentError::Chunks { planned, asked });
         }
-        Ok(sold)
+        Ok(commitment)
     }
 
     /// Returns true if it is a line of a Libra that writes them in another way.
@@ -205,7 +212,7 @@ impl Sold {
 
     /// The part of the plan that is for one subjob, counted from 0; the whole plan of a job that is no
     /// array.
-    pub fn plan(&self, subjob: u32) -> Vec<SoldPlace> {
+    pub fn plan(&self, subjob: u32) -> Vec<NodeCommitment> {
         let chunks = u64::from(self.request.shape.chunks);
         let (from, to) = (u64::from(subjob) * chunks, (u64::from(subjob) + 1) * chunks);
         let mut before = 0;
@@ -214,7 +221,7 @@ impl Sold {
             let after = before + u64::from(place.chunks);
             let taken = after.min(to).saturating_sub(before.max(from));
             if taken > 0 {
-                plan.push(SoldPlace {
+                plan.push(NodeCommitment {
                     chunks: u32::try_from(taken).unwrap_or(u32::MAX),
                     ..place.clone()
                 });
@@ -224,7 +231,7 @@ impl Sold {
         plan
     }
 
-    /// Share of each slot on a node; the largest that was sold where the node is not in the plan (PBS
+    /// Share of each slot on a node; the largest that was committed where the node is not in the plan (PBS
     /// places the subjobs of an array itself).
     pub fn share_on(&self, node: &str) -> f64 {
         let planned = self.places.iter().find(|place| place.node == node);
@@ -235,17 +242,17 @@ impl Sold {
     }
 }
 
-fn place(text: &str) -> Result<SoldPlace, NotSold> {
+fn place(text: &str) -> Result<NodeCommitment, CommitmentError> {
     let fields: Vec<&str> = text.split('*').collect();
     let [node, chunks, share] = fields[..] else {
-        return Err(NotSold::NoPlace(cut(text)));
+        return Err(CommitmentError::NoPlace(cut(text)));
     };
     let share: f64 = read(share)?;
     let chunks = read(chunks)?;
     if chunks == 0 || !is_plain(node) || !(0.0..=1.0).contains(&share) {
-        return Err(NotSold::NoPlace(cut(text)));
+        return Err(CommitmentError::NoPlace(cut(text)));
     }
-    Ok(SoldPlace {
+    Ok(NodeCommitment {
         node: node.to_string(),
         chunks,
         share,
@@ -258,8 +265,9 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.contains(special)
 }
 
-fn read<T: std::str::FromStr>(text: &str) -> Result<T, NotSold> {
-    text.parse().map_err(|_| NotSold::NoNumber(cut(text)))
+fn read<T: std::str::FromStr>(text: &str) -> Result<T, CommitmentError> {
+    text.parse()
+        .map_err(|_| CommitmentError::NoNumber(cut(text)))
 }
 
 #[cfg(test)]
@@ -271,15 +279,15 @@ mod tests {
 
     #[test]
     fn a_line_that_nobody_here_has_written_is_refused() {
-        assert_eq!(Sold::parse(LINE).expect("ours").line(), LINE);
-        let no_place = |text: &str| NotSold::NoPlace(text.to_string());
+        assert_eq!(Commitment::parse(LINE).expect("ours").line(), LINE);
+        let no_place = |text: &str| CommitmentError::NoPlace(text.to_string());
         for (from, to, error) in [
             (
                 "token=17",
                 "token=18446744073709551615",
-                NotSold::Token(u64::MAX),
+                CommitmentError::Token(u64::MAX),
             ),
-            ("count=1", "count=0", NotSold::NoJob),
+            ("count=1", "count=0", CommitmentError::NoJob),
             (
                 "at=n1*1*0.525",
                 "at=n1*1*0.5+n2*0*0.5",
@@ -291,16 +299,24 @@ mod tests {
                 no_place("n\u{fffd}1*1*0.5"),
             ),
             ("at=n1*1*0.525", "at=n1,n2*1*0.5", no_place("n1,n2*1*0.5")),
-            ("payer=user/alice", "payer=user/a b", NotSold::NoPayer),
-            ("payer=user/alice", "payer=", NotSold::NoPayer),
+            (
+                "payer=user/alice",
+                "payer=user/a b",
+                CommitmentError::NoPayer,
+            ),
+            ("payer=user/alice", "payer=", CommitmentError::NoPayer),
             // Nothing of it is for a terminal to obey.
             (
                 "estimate=10",
                 "estimate=a\u{1b}[2Jb",
-                NotSold::NoNumber("a\u{fffd}[2Jb".to_string()),
+                CommitmentError::NoNumber("a\u{fffd}[2Jb".to_string()),
             ),
         ] {
-            assert_eq!(Sold::parse(&LINE.replace(from, to)), Err(error), "{to}");
+            assert_eq!(
+                Commitment::parse(&LINE.replace(from, to)),
+                Err(error),
+                "{to}"
+            );
         }
     }
 }
