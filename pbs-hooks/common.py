@@ -144,7 +144,7 @@ def job_record(job):
     return {
         "id": job.id,
         "state": state_of(job),
-        "sold": commitment_of(job),
+        "commitment": commitment_of(job),
         "exec_vnode": string(job.exec_vnode),
         "array": string(job.array_indices_submitted),
         "remaining": string(job.array_indices_remaining),

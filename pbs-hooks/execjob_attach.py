@@ -4,7 +4,7 @@
 def attach(event):
     commitment = commitment_of(event.job)
     if commitment:
-        ask_host("execjob_attach", {"id": event.job.id, "sold": commitment, "pid": int(event.pid)})
+        ask_host("execjob_attach", {"id": event.job.id, "commitment": commitment, "pid": int(event.pid)})
 
 
 run(attach)

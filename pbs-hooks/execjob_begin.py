@@ -14,7 +14,7 @@ def owner(name):
 def undo(job_id, commitment):
     """No other event comes for a job that a hook rejects here."""
     try:
-        ask_host("execjob_abort", {"id": job_id, "sold": commitment})
+        ask_host("execjob_abort", {"id": job_id, "commitment": commitment})
     except Exception as fault:
         log("%s: %s" % (job_id, fault))
 
@@ -27,7 +27,7 @@ def begin(event):
     host = pbs.get_local_nodename()
     try:
         answer = Libra().ask("execjob_begin", "host-config", host=host, job={
-            "id": job.id, "sold": commitment, "exec_vnode": string(job.exec_vnode),
+            "id": job.id, "commitment": commitment, "exec_vnode": string(job.exec_vnode),
             "user": owner(str(job.Job_Owner).split("@")[0]),
         })
         if answer["verdict"] != "accept":

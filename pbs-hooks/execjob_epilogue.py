@@ -5,7 +5,7 @@ def end(event):
     commitment = commitment_of(event.job)
     if commitment:
         status = event.job.Exit_status
-        answer = ask_host("execjob_epilogue", {"id": event.job.id, "sold": commitment, "exit": None if status is None else int(status)})
+        answer = ask_host("execjob_epilogue", {"id": event.job.id, "commitment": commitment, "exit": None if status is None else int(status)})
         # How much it used and when it ended: PBS itself says so a second or two later.
         if "progress" in answer:
             event.job.resources_used["libra_progress"] = answer["progress"]

@@ -5,7 +5,7 @@
 def launch(event):
     commitment = commitment_of(event.job)
     if commitment:
-        ask_host("execjob_launch", {"id": event.job.id, "sold": commitment, "pid": os.getppid()})
+        ask_host("execjob_launch", {"id": event.job.id, "commitment": commitment, "pid": os.getppid()})
 
 
 run(launch)

@@ -4,7 +4,7 @@
 def judge(event):
     commitment = commitment_of(event.job)
     if commitment:
-        answer = Libra().ask("movejob", job={"sold": commitment, "destination": str(event.job.queue)})
+        answer = Libra().ask("movejob", job={"commitment": commitment, "destination": str(event.job.queue)})
         if answer["verdict"] == "refuse":
             event.reject(answer["text"])
 

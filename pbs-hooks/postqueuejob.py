@@ -4,7 +4,7 @@
 def name(event):
     commitment = commitment_of(event.job)
     if commitment:
-        Libra().ask("postqueuejob", job={"id": event.job.id, "sold": commitment,
+        Libra().ask("postqueuejob", job={"id": event.job.id, "commitment": commitment,
                                          "array": string(event.job.array_indices_submitted)})
 
 

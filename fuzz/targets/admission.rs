@@ -36,7 +36,7 @@ pub fn pbs_events(input: &[u8]) {
         let Ok(event) = serde_json::from_str::<Value>(line) else {
             continue;
         };
-        let commitment = event["job"]["sold"].as_str().map(str::trim);
+        let commitment = event["job"]["commitment"].as_str().map(str::trim);
         believed |= commitment.is_some_and(|commitment| !issued.contains(commitment));
         believed |= event.get("nodes").is_some() || event.get("jobs").is_some();
         let before = server.book().job_count();

@@ -64,7 +64,7 @@ fn pbs_event(random: &mut Random, now: f64) -> serde_json::Value {
     ];
     let job = json!({
         "id": odd(json!(id), random),
-        "sold": odd(json!(line), random),
+        "commitment": odd(json!(line), random),
         "terms": {
             "estimate": odd(json!(random.between(0.1, 20.0).to_string()), random),
             "deadline": odd(json!(random.between(1.0, 40.0).to_string()), random),

@@ -85,7 +85,7 @@ class Accounts(SiteCase):
         quote = json.loads(said[said.index("{"):].splitlines()[0])
         self.assertEqual(self.balance()["held"], 0)
         self.assertIn("funds", self.refused(self.ask(2, 30, "-l", "libra_quote=ask", budget=500), "libra-quote: "))
-        job = self.accept(2, 30, "-l", f"libra_quote={quote['kept'][0]}", budget=50, script=busy(0.5))
+        job = self.accept(2, 30, "-l", f"libra_quote={quote['held'][0]}", budget=50, script=busy(0.5))
         self.about(self.balance()["held"], quote["price"])
         self.met(job)
         self.held(0)

@@ -9,6 +9,6 @@ int slurm_spank_init_post_opt(spank_t spank, int ac, char **av) {
     char *line = getenv("TEST_COMMITMENT");
     (void)ac, (void)av;
     if (line && (spank_context() == S_CTX_ALLOCATOR || spank_context() == S_CTX_LOCAL))
-        spank_job_control_setenv(spank, "LIBRA_SOLD", line, 1);
+        spank_job_control_setenv(spank, "LIBRA_COMMITMENT", line, 1);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* A job_submit plugin for tests of the nodes alone: what the variable LIBRA_SOLD of a job says was committed to it is put on record, as Libra's own
+/* A job_submit plugin for tests of the nodes alone: what the variable LIBRA_COMMITMENT of a job says was committed to it is put on record, as Libra's own
  * plugin does with what it has decided. Any other spelling is left as it came. */
 #include <slurm/slurm.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ const uint32_t plugin_version = SLURM_VERSION_NUMBER;
 extern char *slurm_xstrdup(const char *text);
 
 int job_submit(job_desc_msg_t *job, uint32_t user, char **error) {
-    static const char name[] = "LIBRA_SOLD=";
+    static const char name[] = "LIBRA_COMMITMENT=";
     static char comment[65536];
     (void)user, (void)error;
     for (uint32_t i = 0; i < job->spank_job_env_size; i++)

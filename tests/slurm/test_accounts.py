@@ -89,7 +89,7 @@ class Accounts(SiteCase):
         self.assertEqual(self.balance()["held"], 0)
         too_much = self.refused(self.ask(2, 20, "--sla-quote=ask", budget=500), "libra-quote: ")
         self.assertIn("funds", too_much)
-        job = self.accept(2, 20, f"--sla-quote={quote['kept'][0]}", budget=50, script=busy(0.5))
+        job = self.accept(2, 20, f"--sla-quote={quote['held'][0]}", budget=50, script=busy(0.5))
         self.about(self.balance()["held"], quote["price"])
         self.met(job)
         self.held(0)

@@ -153,13 +153,13 @@ class Forged(SiteCase):
     LINE = "v=1:token=17:submitted=1.0:estimate=50:deadline=100:budget=15:type=hard:penalty=0:price=1:chunks=1:processors=1:memory=0:scatter=0:count=1:at={}*1*0.9"
 
     def forging(self, line):
-        return {"SLURM_CONF": str(self.own / "slurm.conf"), "TEST_COMMITMENT": line, "SPANK_LIBRA_SOLD": line, "SLURM_SPANK_LIBRA_SOLD": line, "LIBRA_SOLD": line}
+        return {"SLURM_CONF": str(self.own / "slurm.conf"), "TEST_COMMITMENT": line, "SPANK_LIBRA_COMMITMENT": line, "SLURM_SPANK_LIBRA_COMMITMENT": line, "LIBRA_COMMITMENT": line}
 
     def test_prolog_environment(self):
         slurm = self.slurm
         node, = slurm.nodes
         line = self.LINE.format(node)
-        script = "env | grep -c LIBRA_SOLD > seen; sleep 1000\n"
+        script = "env | grep -c LIBRA_COMMITMENT > seen; sleep 1000\n"
         plain = slurm.submit(environment=self.forging(line), script=script)
         self.running(plain)
         slurm.wait("it runs", lambda: (slurm.home(slurm.users[0]) / "seen").exists())

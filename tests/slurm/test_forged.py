@@ -22,8 +22,8 @@ from node_site import NodeCase  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 
 # Names under which a line could come to a node. Slurm puts SPANK_ before what does not begin with it.
-SPELLINGS = ["SPANK_LIBRA_SOLD", "LIBRA_SOLD", "SPANK_SPANK_LIBRA_SOLD", "_SPANK_LIBRA_SOLD", "SLURM_SPANK_LIBRA_SOLD", "_SLURM_SPANK_OPTION_libra_LIBRA_SOLD",
-             "SPANK__SLURM_SPANK_OPTION_libra_LIBRA_SOLD"]
+SPELLINGS = ["SPANK_LIBRA_COMMITMENT", "LIBRA_COMMITMENT", "SPANK_SPANK_LIBRA_COMMITMENT", "_SPANK_LIBRA_COMMITMENT", "SLURM_SPANK_LIBRA_COMMITMENT", "_SLURM_SPANK_OPTION_libra_LIBRA_COMMITMENT",
+             "SPANK__SLURM_SPANK_OPTION_libra_LIBRA_COMMITMENT"]
 
 
 def line(node, share=1, processors=1, **other):
@@ -118,7 +118,7 @@ class Submissions(Attacks, SiteCase):
             commitment = slurm.job(source, user=self.attacker)["AdminComment"].removeprefix("libra:")
             self.assertIn("v=1:", commitment)
             slurm.wait("its epilog", lambda: slurm.job_groups() == [f"{self.node} job-{victim}"])
-            job = self.forge(f"SPANK_LIBRA_SOLD={commitment}")
+            job = self.forge(f"SPANK_LIBRA_COMMITMENT={commitment}")
             self.got_nothing(job, victim)
 
     def test_changed(self):
@@ -127,7 +127,7 @@ class Submissions(Attacks, SiteCase):
         victim = self.accept(500, 1000, "-w", self.node, user=self.owner)
         self.started(victim)
         job = self.forge()
-        slurm.run(self.submit_program, "-u", job, "-e", f"SPANK_LIBRA_SOLD={line(self.node)}", user=self.attacker, environment={"SLURM_CONF": str(slurm.conf)})
+        slurm.run(self.submit_program, "-u", job, "-e", f"SPANK_LIBRA_COMMITMENT={line(self.node)}", user=self.attacker, environment={"SLURM_CONF": str(slurm.conf)})
         asked = slurm.run(self.submit_program, "-u", job, f"libra:{line(self.node)}", user=self.attacker, environment={"SLURM_CONF": str(slurm.conf)})
         self.assertNotEqual(asked.rc, 0, "an admin comment is not for users")
         self.got_nothing(job, victim)
@@ -155,7 +155,7 @@ class Nodes(Attacks, NodeCase):
         slurm, victim, before = self.slurm, self.victim(), self.rejected().get("unrecorded", 0)
         replayed = slurm.job(victim, user=self.attacker)["AdminComment"].removeprefix("libra:")
         for count, forged in enumerate([line(self.node), line(self.node, 1, 65536), replayed, "", "v=2:token=1", "x" * 5000], 1):
-            job = self.forge(f"SPANK_LIBRA_SOLD={forged}")
+            job = self.forge(f"SPANK_LIBRA_COMMITMENT={forged}")
             self.got_nothing(job, victim)
             self.assertEqual(self.rejected().get("unrecorded", 0), before + count)
             self.assertIn(f"job {job} claims what is not committed to it: slurmctld has no record", self.node_log())
@@ -165,7 +165,7 @@ class Nodes(Attacks, NodeCase):
         """The record counts."""
         slurm, before = self.slurm, self.rejected().get("unrecorded", 0)
         recorded = slurm.commitment((self.node, 0.2), estimate=200, deadline=1000)["TEST_COMMITMENT"]
-        job = self.forge(f"LIBRA_SOLD={recorded}", f"SPANK_LIBRA_SOLD={line(self.node)}")
+        job = self.forge(f"LIBRA_COMMITMENT={recorded}", f"SPANK_LIBRA_COMMITMENT={line(self.node)}")
         self.assertEqual(slurm.entry(self.node, job)["share"], 0.2)
         self.assertLess(self.quota(job, self.node), 0.25)
         self.assertEqual(self.rejected().get("unrecorded", 0), before + 1)
@@ -173,12 +173,12 @@ class Nodes(Attacks, NodeCase):
     def test_more_than_there_is(self):
         """On record, and impossible: nothing. Possible, but not beside the victim: what is left."""
         slurm, victim, before = self.slurm, self.victim(), self.rejected().get("capacity", 0)
-        job = self.forge(f"LIBRA_SOLD={line(self.node, 1, 65536)}")
+        job = self.forge(f"LIBRA_COMMITMENT={line(self.node, 1, 65536)}")
         self.got_nothing(job, victim)
         self.assertEqual(self.rejected()["capacity"], before + 1)
         self.assertIn(f"job {job}: 65536.000 processors were claimed for it", self.node_log())
         slurm.scancel(job, user=self.attacker)
-        job = self.forge(f"LIBRA_SOLD={line(self.node)}")
+        job = self.forge(f"LIBRA_COMMITMENT={line(self.node)}")
         self.assertAlmostEqual(slurm.entry(self.node, job)["share"], 0.475, delta=0.01)
         self.assertAlmostEqual(self.quota(job, self.node), 0.475, delta=0.03)
         self.unharmed(victim)

@@ -181,7 +181,7 @@ class Submitting(SiteCase):
         """A user's environment does not reach the prolog, and only Libra writes the admin comment."""
         slurm, node = self.slurm, self.slurm.nodes[0]
         forged = f"v=1:token=1:submitted={time.time()}:estimate=10:deadline=10:budget=1:type=hard:penalty=0:price=1:chunks=1:processors=1:memory=0:scatter=0:count=1:at={node}*1*1"
-        job = slurm.submit("-w", node, environment={"LIBRA_SOLD": forged, "SPANK_LIBRA_SOLD": forged, "SLURM_SPANK_LIBRA_SOLD": forged, "_SLURM_SPANK_OPTION_libra_LIBRA_SOLD": forged})
+        job = slurm.submit("-w", node, environment={"LIBRA_COMMITMENT": forged, "SPANK_LIBRA_COMMITMENT": forged, "SLURM_SPANK_LIBRA_COMMITMENT": forged, "_SLURM_SPANK_OPTION_libra_LIBRA_COMMITMENT": forged})
         slurm.wait_running(job)
         slurm.wait("its processes", lambda: slurm.best_effort(node).exists() and (slurm.best_effort(node) / "cgroup.procs").read_text())
         self.assertEqual((slurm.live(), slurm.job_groups()), ([], []))

@@ -253,7 +253,7 @@ impl Quote {
             "asked": [self.estimate, self.deadline, self.budget, self.slots, self.needs],
             "offers": offers,
             "curve": curve,
-            "kept": self.held.as_ref().map(|held| json!([held.number, held.until])),
+            "held": self.held.as_ref().map(|held| json!([held.number, held.until])),
         });
         format!("{MARK}{answer}")
     }
@@ -308,7 +308,7 @@ fn read(answer: &Value) -> Option<Quote> {
         return None;
     }
     let asked = list("asked");
-    let held = list("kept");
+    let held = list("held");
     Some(Quote {
         accepted: answer["accepted"].as_bool()?,
         price: answer["price"].as_f64()?,

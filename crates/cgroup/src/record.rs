@@ -53,7 +53,7 @@ pub struct GroupRecord {
     /// The cpu directory first.
     pub directories: Vec<DirectoryRecord>,
     /// Another made them, and removes them: None if they were made here.
-    #[serde(rename = "borrowed", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<Adopted>,
 }
 
@@ -212,7 +212,7 @@ mod tests {
         let text = r#"{"name":"1.h","version":"v2","capacity":2.0,"directories":[{"path":"/x/1.h","inode":7,"roles":["cpu","accounting"]}]}"#;
         let record: GroupRecord = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&record).unwrap(), text);
-        let adopted = text.replace("]}]}", r#"]}],"borrowed":{"offset":-0.5,"seen":2.0}}"#);
+        let adopted = text.replace("]}]}", r#"]}],"adopted":{"offset":-0.5,"seen":2.0}}"#);
         let record: GroupRecord = serde_json::from_str(&adopted).unwrap();
         assert_eq!(record.adopted.unwrap().seen, 2.0);
         assert_eq!(serde_json::to_string(&record).unwrap(), adopted);

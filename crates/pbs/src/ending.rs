@@ -30,7 +30,7 @@ const GRAIN: f64 = 2.0;
 impl Server {
     /// The job has ended, or goes back into its queue.
     pub(super) fn end(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
-        let Some(line) = text(job, "sold") else {
+        let Some(line) = text(job, "commitment") else {
             return Ok(accept());
         };
         let id = need(job, "id")?;

@@ -38,7 +38,7 @@ pub fn answer(host: &Host, event: &Value) -> Result<Value, BadEvent> {
         return Ok(readjust(host, event, now));
     }
     let id = need(job, "id")?;
-    let Some(line) = text(job, "sold") else {
+    let Some(line) = text(job, "commitment") else {
         return Ok(accept());
     };
     let done = match kind {
@@ -221,7 +221,7 @@ mod tests {
                         chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525";
 
     fn begins(host: &Host, id: &str, line: &str) -> Value {
-        let job = json!({"id": id, "sold": line, "exec_vnode": "(n1:ncpus=1)", "user": 1000});
+        let job = json!({"id": id, "commitment": line, "exec_vnode": "(n1:ncpus=1)", "user": 1000});
         let event = json!({"event": "execjob_begin", "now": 1000.0, "host": "n1", "job": job});
         answer(host, &event).expect("an event")
     }
@@ -247,7 +247,7 @@ mod tests {
         {
             let id = format!("{number}.s");
             begins(&host, &id, LINE);
-            let job = json!({"id": id, "sold": LINE, "exit": exit});
+            let job = json!({"id": id, "commitment": LINE, "exit": exit});
             let event =
                 json!({"event": "execjob_epilogue", "now": 1001.0, "host": "n1", "job": job});
             answer(&host, &event).expect("an event");

@@ -20,7 +20,7 @@ const COMMITTED_PROPERTIES: [&str; 9] = [
 impl Server {
     /// The job has its id now; an array one for each subjob.
     pub(super) fn name(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
-        let Some(line) = text(job, "sold") else {
+        let Some(line) = text(job, "commitment") else {
             return Ok(accept());
         };
         let id = need(job, "id")?;
@@ -49,7 +49,7 @@ impl Server {
 
     /// PBS is about to run the job.
     pub(super) fn run(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
-        let Some(line) = text(job, "sold") else {
+        let Some(line) = text(job, "commitment") else {
             return Ok(accept());
         };
         let id = need(job, "id")?;
@@ -137,7 +137,7 @@ impl Server {
     /// qalter: what is committed stays.
     pub(super) fn modify(&self, job: &Value) -> Value {
         let keys: Vec<&str> = list(job, "keys").iter().filter_map(Value::as_str).collect();
-        let has_commitment = text(job, "sold").is_some();
+        let has_commitment = text(job, "commitment").is_some();
         // The periodic hook tells the owner of a held job so.
         if text(job, "by") == Some("root") && keys.iter().all(|key| *key == "libra_info") {
             return accept();
@@ -161,7 +161,7 @@ impl Server {
     /// qmove: a job's share is on this server.
     pub(super) fn relocate(&self, job: &Value) -> Value {
         let away = text(job, "destination").is_some_and(|to| to.contains('@'));
-        if away && text(job, "sold").is_some() {
+        if away && text(job, "commitment").is_some() {
             return refuse(
                 "libra: its share was committed on this server, it cannot move to another; delete it and submit it there",
             );

@@ -290,7 +290,7 @@ mod tests {
         let half = json!({"terms": {"estimate": "50", "deadline": "100", "budget": "999"}});
         let commitment = ask(json!({"event": "queuejob", "job": half}));
         let line = &commitment["resources"]["libra_terms"];
-        ask(json!({"event": "postqueuejob", "job": {"id": "1.s", "sold": line}}));
+        ask(json!({"event": "postqueuejob", "job": {"id": "1.s", "commitment": line}}));
         for (number, text) in [
             "",
             "no JSON",
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(array["verdict"], "accept");
         let line = ask(job("10", None), 1000.0)["resources"]["libra_terms"].clone();
         ask(
-            json!({"event": "postqueuejob", "job": {"id": "1.s", "sold": line}}),
+            json!({"event": "postqueuejob", "job": {"id": "1.s", "commitment": line}}),
             1000.0,
         );
         assert_eq!(ask(job("200", None), 1000.0)["check"], json!(["1.s"]));
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(ask(again, 1000.0)["verdict"], "refuse");
         ask(json!({"event": "queuejob", "job": {"terms": {}}}), 1000.0);
         // The array expires without an id, 30 s later.
-        let end = json!({"event": "jobobit", "job": {"id": "1.s", "sold": line, "state": "E", "exit": 271}});
+        let end = json!({"event": "jobobit", "job": {"id": "1.s", "commitment": line, "state": "E", "exit": 271}});
         ask(end, 1050.0);
         ask(json!({"event": "queuejob", "job": {"terms": {}}}), 1061.0);
         let text = std::fs::read_to_string(path("pbs.json")).expect("written");

@@ -148,7 +148,7 @@ fn waiting_jobs_are_looked_for_before_a_question_is_refused() {
     let mut server = server();
     for id in ["1.s", "2.s", "3.s", "4.s"] {
         let commitment = submit(&mut server, job("20"), NOW);
-        let named = json!({"id": id, "sold": commitment["resources"]["libra_terms"]});
+        let named = json!({"id": id, "commitment": commitment["resources"]["libra_terms"]});
         ask(
             &mut server,
             json!({"event": "postqueuejob", "job": named}),

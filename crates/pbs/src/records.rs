@@ -1,6 +1,6 @@
 //! PBS's records of jobs and nodes, as its hooks and its commands show them, and the book made of them.
 //!
-//! A job: `{"id", "state", "substate", "sold", "exec_vnode", "array", "remaining", "held", "eligible", "owner", "progress", "exit", "started",
+//! A job: `{"id", "state", "substate", "commitment", "exec_vnode", "array", "remaining", "held", "eligible", "owner", "progress", "exit", "started",
 //! "ran"}` (`held`: kinds of hold; `eligible`: since when PBS could run it; `started`: Unix time; `ran`: seconds, suspended ones not counted); only jobs that have a commitment matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
 //! without a share is not Libra's.
 //!
@@ -68,7 +68,7 @@ impl Server {
             // A held job has given its money back: that it is there is no reason to set it aside again.
             let commitment: Vec<Commitment> = (jobs.iter())
                 .filter(|job| !matches!(text(job, "state"), Some("F" | "M" | "X")))
-                .filter_map(|job| Some((job, Commitment::parse(text(job, "sold")?).ok()?)))
+                .filter_map(|job| Some((job, Commitment::parse(text(job, "commitment")?).ok()?)))
                 .filter(|(job, commitment)| !is_unpaid(job, commitment, taken))
                 .map(|(_, commitment)| commitment)
                 .collect();
@@ -163,7 +163,7 @@ fn job_records(
     shares_add_up: bool,
     records: &mut Vec<JobRecord>,
 ) -> Result<(), BadEvent> {
-    let Some(line) = text(job, "sold") else {
+    let Some(line) = text(job, "commitment") else {
         return Ok(());
     };
     let id = need(job, "id")?;

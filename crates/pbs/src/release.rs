@@ -82,7 +82,7 @@ impl Server {
     pub(super) fn release(&mut self, jobs: &[Value], taken: f64, now: f64) -> Vec<String> {
         let mut log = Vec::new();
         for job in jobs {
-            let (Some(id), Some(line)) = (text(job, "id"), text(job, "sold")) else {
+            let (Some(id), Some(line)) = (text(job, "id"), text(job, "commitment")) else {
                 continue;
             };
             let Ok(commitment) = Commitment::parse(line) else {
@@ -122,9 +122,10 @@ impl Server {
     /// released PBS's own record may not show it: one that was held while it ran, and came back into its queue since, keeps its first `etime`.
     pub(super) fn note_held(&mut self, jobs: &[Value], taken: f64) {
         for job in jobs {
-            let (Some(id), Some(Ok(commitment))) =
-                (text(job, "id"), text(job, "sold").map(Commitment::parse))
-            else {
+            let (Some(id), Some(Ok(commitment))) = (
+                text(job, "id"),
+                text(job, "commitment").map(Commitment::parse),
+            ) else {
                 continue;
             };
             if claim(job, &commitment, taken) != Claim::Held {

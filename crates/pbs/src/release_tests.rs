@@ -10,7 +10,7 @@ fn one_node() -> super::server::Server {
 
 /// A job's record as PBS has it.
 fn record(id: &str, line: &str, state: &str, held: Option<&str>, eligible: Option<f64>) -> Value {
-    json!({"id": id, "state": state, "sold": line, "held": held, "eligible": eligible})
+    json!({"id": id, "state": state, "commitment": line, "held": held, "eligible": eligible})
 }
 
 fn records(jobs: &[Value]) -> Value {
@@ -18,7 +18,7 @@ fn records(jobs: &[Value]) -> Value {
 }
 
 fn run(id: &str, line: &str, eligible: f64) -> Value {
-    json!({"event": "runjob", "job": {"id": id, "sold": line, "state": "Q", "eligible": eligible,
+    json!({"event": "runjob", "job": {"id": id, "commitment": line, "state": "Q", "eligible": eligible,
         "exec_vnode": "(n1:libra_share=0.5)"}})
 }
 
@@ -64,7 +64,7 @@ fn a_held_job_gives_its_share_back_and_asks_anew() {
     assert_eq!(answer["resources"]["libra_price"], "10.2");
     assert!((committed(&server) - 0.2).abs() < 1e-9);
     // It is known by its new line.
-    let known = json!({"id": "1.s", "state": "R", "sold": anew.line(), "exec_vnode": "(n1:libra_share=0.5)", "eligible": 1020.0});
+    let known = json!({"id": "1.s", "state": "R", "commitment": anew.line(), "exec_vnode": "(n1:libra_share=0.5)", "eligible": 1020.0});
     ask(&mut server, records(&[known]), 1080.0);
     assert_eq!(server.book().job_count(), 1);
 }
@@ -145,11 +145,11 @@ fn a_restarted_server_asks_anew_a_job_that_was_held_while_it_ran() {
 fn a_restarted_server_takes_what_has_begun_of_a_held_array_for_committed() {
     let array = with(terms("10", "100", "99"), "array", "1-2");
     let line = enter(&mut one_node(), "1[].s", array, 1000.0);
-    let held = json!({"id": "1[].s", "state": "H", "sold": line, "held": "u", "array": "1-2", "remaining": "2"});
+    let held = json!({"id": "1[].s", "state": "H", "commitment": line, "held": "u", "array": "1-2", "remaining": "2"});
     let mut server = one_node();
     ask(&mut server, records(&[held]), 1050.0);
     let committed_anew = |server: &mut super::server::Server, id: &str| {
-        let event = json!({"event": "runjob", "job": {"id": id, "sold": line, "state": "Q", "eligible": 1000.0,
+        let event = json!({"event": "runjob", "job": {"id": id, "commitment": line, "state": "Q", "eligible": 1000.0,
             "array": "1-2", "exec_vnode": "(n1:libra_share=0.1)"}});
         ask(server, event, 1060.0)
             .to_string()
@@ -195,7 +195,7 @@ fn a_held_array_gives_back_what_does_not_run() {
     let mut held = record("7[].s", &line, "B", Some("u"), None);
     held["array"] = "1-4".into();
     held["remaining"] = "2-4".into();
-    let runs = json!({"id": "7[1].s", "state": "R", "sold": line, "exec_vnode": "(n1:libra_share=0.1)", "array": "1-4"});
+    let runs = json!({"id": "7[1].s", "state": "R", "commitment": line, "exec_vnode": "(n1:libra_share=0.1)", "array": "1-4"});
     ask(&mut server, records(&[held, runs]), 1010.0);
     assert_eq!(server.book().job_count(), 1);
     let answer = ask(&mut server, run("7[3].s", &line, 1020.0), 1060.0);
@@ -241,7 +241,7 @@ fn no_end_is_told_that_nobody_saw() {
         let mut server = one_node();
         let line = enter(&mut server, "1.s", terms("10", "60", "99"), 1000.0);
         ask(&mut server, run("1.s", &line, 1000.0), 1000.0);
-        let end = json!({"event": "jobobit", "job": {"id": "1.s", "sold": line, "state": "E", "substate": 53, "exit": exit,
+        let end = json!({"event": "jobobit", "job": {"id": "1.s", "commitment": line, "state": "E", "substate": 53, "exit": exit,
             "exec_vnode": "(n1:libra_share=0.5)", "started": 1000, "ran": 58, "progress": progress}});
         let answer = ask(&mut server, end, 1061.0);
         answer["log"][0].as_str().expect("a line").to_string()

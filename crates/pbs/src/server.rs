@@ -164,7 +164,7 @@ impl Server {
 
     /// Returns true if it is about a job that has a commitment, or wants to be.
     fn concerns_book(&self, job: &Value) -> bool {
-        text(job, "sold").is_some() || has_terms(job) || is_asked(job)
+        text(job, "commitment").is_some() || has_terms(job) || is_asked(job)
     }
 
     /// Name of a node by the book's index.

@@ -60,8 +60,7 @@ fn commitment(answer: &Value) -> String {
 pub(super) fn enter(server: &mut Server, id: &str, job: Value, now: f64) -> String {
     let answer = submit(server, job.clone(), now);
     let line = commitment(&answer);
-    let named =
-        json!({"event": "postqueuejob", "job": {"id": id, "sold": line, "array": job["array"]}});
+    let named = json!({"event": "postqueuejob", "job": {"id": id, "commitment": line, "array": job["array"]}});
     ask(server, named, now);
     line
 }
@@ -254,9 +253,9 @@ fn a_share_is_held_from_the_answer_to_the_end() {
         submit(server, with(terms("12", "20", "99"), "checked", "yes"), now)
     };
     assert!(text(&same(&mut server, 1000.0)).contains("refused (share)"));
-    let run = json!({"event": "runjob", "job": {"id": "1.s", "sold": line, "exec_vnode": "(n1:libra_share=0.5)"}});
+    let run = json!({"event": "runjob", "job": {"id": "1.s", "commitment": line, "exec_vnode": "(n1:libra_share=0.5)"}});
     assert_eq!(ask(&mut server, run, 1000.5)["verdict"], "accept");
-    let end = json!({"event": "jobobit", "job": {"id": "1.s", "sold": line, "state": "E", "substate": 53, "exit": 0,
+    let end = json!({"event": "jobobit", "job": {"id": "1.s", "commitment": line, "state": "E", "substate": 53, "exit": 0,
         "exec_vnode": "(n1:libra_share=0.5)", "started": 1000, "ran": 18, "progress": "'{\"n1\": \"9.5@1019@end\"}'"}});
     // Its processes ended in time; PBS says so two seconds later.
     let answer = ask(&mut server, end, 1021.0);
@@ -273,7 +272,7 @@ fn a_share_is_held_from_the_answer_to_the_end() {
         ("3.s", 0, 1041.004, "missed its deadline by 4 ms"),
     ] {
         let line = enter(&mut server, id, terms("10", "20", "99"), 1021.0);
-        let end = json!({"event": "jobobit", "job": {"id": id, "sold": line, "state": "E", "exit": exit}});
+        let end = json!({"event": "jobobit", "job": {"id": id, "commitment": line, "state": "E", "exit": exit}});
         let answer = ask(&mut server, end, at);
         assert!(
             answer["log"][0].as_str().expect("a line").contains(says),
@@ -310,11 +309,11 @@ fn after_a_restart_the_book_is_what_pbs_has() {
         json!({"wants": "records"})
     );
     let jobs = json!([
-        {"id": "1.s", "state": "R", "sold": first, "exec_vnode": "(n1:libra_share=0.5)", "progress": "'{\"n1\": \"4@1009\"}'"},
-        {"id": "2.s", "state": "Q", "sold": second},
-        {"id": "3.s", "state": "F", "sold": second},
+        {"id": "1.s", "state": "R", "commitment": first, "exec_vnode": "(n1:libra_share=0.5)", "progress": "'{\"n1\": \"4@1009\"}'"},
+        {"id": "2.s", "state": "Q", "commitment": second},
+        {"id": "3.s", "state": "F", "commitment": second},
         {"id": "4.s", "state": "Q"},
-        {"id": "5.s", "state": "Q", "sold": "v=2"},
+        {"id": "5.s", "state": "Q", "commitment": "v=2"},
     ]);
     let nodes = [node("n1", "1"), node("n2", "2.0")];
     let answer = ask(
@@ -346,7 +345,7 @@ fn an_array_is_committed_as_a_whole_and_runs_where_pbs_puts_it() {
     assert_eq!(server.book().job_count(), 6);
     assert!(line.contains("count=6:"), "{line}");
     let run = |server: &mut Server, id: &str, node: &str| {
-        let job = json!({"id": id, "sold": line, "exec_vnode": format!("({node}:ncpus=0:libra_share=0.5)")});
+        let job = json!({"id": id, "commitment": line, "exec_vnode": format!("({node}:ncpus=0:libra_share=0.5)")});
         ask(server, json!({"event": "runjob", "job": job}), 1000.0)
     };
     for (id, node) in [
@@ -394,16 +393,18 @@ fn a_refused_array_is_offered_a_smaller_one() {
 #[test]
 fn a_commitment_is_not_altered_or_moved_away() {
     let server = server();
-    let modify =
-        |commitment: Value, key: &str| server.modify(&json!({"sold": commitment, "keys": [key]}));
+    let modify = |commitment: Value, key: &str| {
+        server.modify(&json!({"commitment": commitment, "keys": [key]}))
+    };
     for key in ["deadline", "select", "walltime", "libra_terms"] {
         assert!(text(&modify("v=1".into(), key)).contains(key));
     }
     assert_eq!(modify("v=1".into(), "software")["verdict"], "accept");
     assert_eq!(modify(Value::Null, "select")["verdict"], "accept");
     assert!(text(&modify(Value::Null, "deadline")).contains("when a job is submitted"));
-    let to =
-        |destination: &str| server.relocate(&json!({"sold": "v=1", "destination": destination}));
+    let to = |destination: &str| {
+        server.relocate(&json!({"commitment": "v=1", "destination": destination}))
+    };
     assert_eq!(to("other-queue")["verdict"], "accept");
     assert!(text(&to("workq@elsewhere")).contains("on this server"));
 }
@@ -413,7 +414,7 @@ fn a_job_whose_node_changed_is_not_run_elsewhere_or_over_it() {
     let mut server = server();
     let line = enter(&mut server, "1.s", terms("10", "20", "99"), 1000.0);
     let run = |node: &str| {
-        let job = json!({"id": "1.s", "sold": line, "exec_vnode": node});
+        let job = json!({"id": "1.s", "commitment": line, "exec_vnode": node});
         json!({"event": "runjob", "job": job})
     };
     let answer = ask(&mut server, run("n2"), 1000.0);
@@ -443,7 +444,7 @@ fn a_job_whose_node_changed_is_not_run_elsewhere_or_over_it() {
 fn a_requeued_job_keeps_its_share() {
     let mut server = server_with(&config(""), &[node("n1", "1")]);
     let line = enter(&mut server, "1.s", terms("10", "20", "99"), 1000.0);
-    let job = |state: &str, substate: i64| json!({"id": "1.s", "sold": line, "exec_vnode": "(n1:libra_share=0.5)", "state": state, "substate": substate});
+    let job = |state: &str, substate: i64| json!({"id": "1.s", "commitment": line, "exec_vnode": "(n1:libra_share=0.5)", "state": state, "substate": substate});
     ask(
         &mut server,
         json!({"event": "runjob", "job": job("Q", 10)}),
@@ -467,8 +468,8 @@ fn an_event_of_nothing_is_an_error_and_changes_nothing() {
         json!({}),
         json!({"event": "queuejob"}),
         json!({"event": "flight", "now": 1.0}),
-        json!({"event": "runjob", "now": 2000.0, "job": {"id": "1.s", "sold": "v=7"}}),
-        json!({"event": "postqueuejob", "now": 2000.0, "job": {"sold": "v=1"}}),
+        json!({"event": "runjob", "now": 2000.0, "job": {"id": "1.s", "commitment": "v=7"}}),
+        json!({"event": "postqueuejob", "now": 2000.0, "job": {"commitment": "v=1"}}),
         json!([1, 2]),
         json!(null),
     ] {

@@ -34,7 +34,7 @@ pub use rules::Change;
 
 /// Name of the variable in a job's prolog environment that has what is committed. Slurm puts `SPANK_` before it on the node. There it
 /// only tells that there is something to ask slurmctld for ([`claim`]).
-pub const COMMITMENT_VARIABLE: &str = "LIBRA_SOLD";
+pub const COMMITMENT_VARIABLE: &str = "LIBRA_COMMITMENT";
 
 /// Option of a job that is a question, or comes with a held quote: see [`libra_batch::quote`].
 pub const QUOTE_OPTION: &str = "sla-quote";

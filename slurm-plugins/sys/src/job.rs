@@ -328,27 +328,27 @@ mod tests {
     #[test]
     fn our_names_are_known_in_every_spelling() {
         for ours in [
-            "LIBRA_SOLD=x",
+            "LIBRA_COMMITMENT=x",
             "LIBRA_DEADLINE=1",
-            "SPANK_LIBRA_SOLD=x",
-            "SPANK_SPANK_LIBRA_SOLD=x",
-            "_SPANK_LIBRA_SOLD=x",
-            "SLURM_SPANK_LIBRA_SOLD=x",
-            "SLURM_SPANK_SPANK_LIBRA_SOLD=x",
-            "_SLURM_SPANK_OPTION_LIBRA_SOLD=x",
-            "_SLURM_SPANK_OPTION_libra_LIBRA_SOLD=x",
-            "SPANK__SLURM_SPANK_OPTION_libra_LIBRA_SOLD=x",
-            "SPANK_LIBRA_SOLD",
+            "SPANK_LIBRA_COMMITMENT=x",
+            "SPANK_SPANK_LIBRA_COMMITMENT=x",
+            "_SPANK_LIBRA_COMMITMENT=x",
+            "SLURM_SPANK_LIBRA_COMMITMENT=x",
+            "SLURM_SPANK_SPANK_LIBRA_COMMITMENT=x",
+            "_SLURM_SPANK_OPTION_LIBRA_COMMITMENT=x",
+            "_SLURM_SPANK_OPTION_libra_LIBRA_COMMITMENT=x",
+            "SPANK__SLURM_SPANK_OPTION_libra_LIBRA_COMMITMENT=x",
+            "SPANK_LIBRA_COMMITMENT",
         ] {
             assert!(is_ours(ours.as_bytes()), "{ours}");
         }
         for other in [
             "",
             "_SLURM_SPANK_OPTION_libra_budget=5",
-            "SPANK__SLURM_SPANK_OPTION_libra_estimate=LIBRA_SOLD",
-            "SLURM_JOB_NAME=LIBRA_SOLD",
-            "MY_LIBRA_SOLD=x",
-            "SPANK_X=SPANK_LIBRA_SOLD",
+            "SPANK__SLURM_SPANK_OPTION_libra_estimate=LIBRA_COMMITMENT",
+            "SLURM_JOB_NAME=LIBRA_COMMITMENT",
+            "MY_LIBRA_COMMITMENT=x",
+            "SPANK_X=SPANK_LIBRA_COMMITMENT",
             "LIBRARY_PATH=/lib",
         ] {
             assert!(!is_ours(other.as_bytes()), "{other}");

@@ -59,7 +59,7 @@ fn job_record(id: &str, job: &Value) -> Value {
     json!({
         "id": id,
         "state": job["job_state"],
-        "sold": text(&job["Resource_List"]["libra_terms"]).filter(|line| line != "-"),
+        "commitment": text(&job["Resource_List"]["libra_terms"]).filter(|line| line != "-"),
         "exec_vnode": job["exec_vnode"],
         "array": text(&job["array_indices_submitted"]),
         "remaining": text(&job["array_indices_remaining"]),
