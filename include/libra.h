@@ -109,10 +109,10 @@ enum {
 
 /* How a job stands on a node. */
 enum {
-    LIBRA_STANDING_ON_TRACK = 0,
-    LIBRA_STANDING_AT_RISK = 1, /* not even a whole processor per slot would end it in time */
-    LIBRA_STANDING_OVERRUN = 2, /* has used its estimate and runs on; it keeps the share it held */
-    LIBRA_STANDING_LATE = 3     /* its deadline has passed; it counts a whole processor per slot */
+    LIBRA_STATUS_ON_TRACK = 0,
+    LIBRA_STATUS_AT_RISK = 1, /* not even a whole processor per slot would end it in time */
+    LIBRA_STATUS_OVERRUN = 2, /* has used its estimate and runs on; it keeps the share it held */
+    LIBRA_STATUS_LATE = 3     /* its deadline has passed; it counts a whole processor per slot */
 };
 
 /* Levels of the log; each includes those before it. */
@@ -257,28 +257,28 @@ typedef struct libra_outcome {
 
 #define LIBRA_OUTCOME_INIT { sizeof(libra_outcome), 0.0, 0.0, 0.0, 0, 0 }
 
-/* A job's part on one node of a book. */
-typedef struct libra_place {
+/* What a job has on one node of a book. */
+typedef struct libra_allocation {
     size_t size;
     double share;    /* processors for each slot, now */
     uint32_t chunks; /* chunks there */
-    int32_t standing; /* LIBRA_STANDING_* */
+    int32_t deadline_status; /* LIBRA_STATUS_* */
     char node[LIBRA_NAME_SIZE]; /* name of the node */
-} libra_place;
+} libra_allocation;
 
-#define LIBRA_PLACE_INIT { sizeof(libra_place), 0.0, 0, 0, "" }
+#define LIBRA_ALLOCATION_INIT { sizeof(libra_allocation), 0.0, 0, 0, "" }
 
-/* A job's part on an execution host, as it was accepted. */
-typedef struct libra_part {
+/* A job on an execution host, as it was accepted. */
+typedef struct libra_host_job {
     size_t size;
     double share;      /* processors for each slot: 0 ... 1 */
     double price;      /* of the whole job, credits */
     double elapsed;    /* seconds since its submission */
     uint32_t slots;    /* its slots on this host, 1 or more */
     uint32_t user;     /* user number of its owner */
-} libra_part;
+} libra_host_job;
 
-#define LIBRA_PART_INIT { sizeof(libra_part), 0.0, 0.0, 0.0, 1, 0 }
+#define LIBRA_HOST_JOB_INIT { sizeof(libra_host_job), 0.0, 0.0, 0.0, 1, 0 }
 
 /* How a job stands on an execution host. */
 typedef struct libra_usage {
@@ -286,7 +286,7 @@ typedef struct libra_usage {
     double cput;         /* processor seconds used here, per slot */
     double share;        /* processors that each slot holds now */
     double needed_share; /* processors that each slot needs from now on */
-    int32_t standing;    /* LIBRA_STANDING_* */
+    int32_t deadline_status;    /* LIBRA_STATUS_* */
     uint32_t processes;  /* its processes here */
 } libra_usage;
 
@@ -396,7 +396,7 @@ int libra_book_advance(libra_book *book, double now);
  * NULL and 0 to ask for the count. *count: how many there are. 0, or negative: error
  * (LIBRA_E_BUFFER where the room is too small but not none).
  */
-int libra_book_places(libra_book *book, const char *id, libra_place *places, size_t capacity,
+int libra_book_allocations(libra_book *book, const char *id, libra_allocation *places, size_t capacity,
                       size_t *count);
 
 /* Processors committed on a node. 0, or negative: error. */
@@ -452,7 +452,7 @@ int libra_host_describe(libra_host *host, char **text);
  * 0: done, but its share is not enforced, and libra_last_error() says why. Negative: error (LIBRA_E_NAME also
  * where a job of that id is here already, LIBRA_E_RANGE also where the host has not that many processors).
  */
-int libra_host_begin(libra_host *host, const char *id, const libra_job *job, const libra_part *part);
+int libra_host_begin(libra_host *host, const char *id, const libra_job *job, const libra_host_job *part);
 
 /*
  * Puts a process and all its children into the job's cgroup. To have everything inside, call it from or

@@ -77,13 +77,13 @@ pub(super) fn request(job: &c::libra_job) -> Result<Request, Fault> {
     })
 }
 
-/// `LIBRA_STANDING_*`.
+/// `LIBRA_STATUS_*`.
 pub(super) fn deadline_status(status: DeadlineStatus) -> i32 {
     let code = match status {
-        DeadlineStatus::OnTrack => c::LIBRA_STANDING_ON_TRACK,
-        DeadlineStatus::AtRisk => c::LIBRA_STANDING_AT_RISK,
-        DeadlineStatus::Overrun => c::LIBRA_STANDING_OVERRUN,
-        DeadlineStatus::Late => c::LIBRA_STANDING_LATE,
+        DeadlineStatus::OnTrack => c::LIBRA_STATUS_ON_TRACK,
+        DeadlineStatus::AtRisk => c::LIBRA_STATUS_AT_RISK,
+        DeadlineStatus::Overrun => c::LIBRA_STATUS_OVERRUN,
+        DeadlineStatus::Late => c::LIBRA_STATUS_LATE,
     };
     code as i32
 }

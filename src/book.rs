@@ -389,10 +389,10 @@ pub unsafe extern "C" fn libra_book_advance(book: *mut c::libra_book, now: f64) 
 /// # Safety
 /// As [`libra_book_set_node`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libra_book_places(
+pub unsafe extern "C" fn libra_book_allocations(
     book: *mut c::libra_book,
     id: *const c_char,
-    places: *mut c::libra_place,
+    places: *mut c::libra_allocation,
     capacity: usize,
     count: *mut usize,
 ) -> c_int {
@@ -415,11 +415,11 @@ pub unsafe extern "C" fn libra_book_places(
             for (index, place) in places.iter().enumerate().take(capacity) {
                 out.write(
                     index,
-                    c::libra_place {
+                    c::libra_allocation {
                         size: out.stride(),
                         share: place.share,
                         chunks: place.chunks,
-                        standing: answer::deadline_status(place.deadline_status),
+                        deadline_status: answer::deadline_status(place.deadline_status),
                         node: name_field(place.node),
                     },
                 );

@@ -100,7 +100,7 @@ pub unsafe extern "C" fn libra_host_begin(
     host: *mut c::libra_host,
     id: *const c_char,
     job: *const c::libra_job,
-    part: *const c::libra_part,
+    part: *const c::libra_host_job,
 ) -> c_int {
     enter(|| {
         // SAFETY: the caller's promise.
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn libra_host_usage(
             cput: found.cput,
             share: found.share,
             needed_share: found.need.share,
-            standing: answer::deadline_status(found.need.deadline_status),
+            deadline_status: answer::deadline_status(found.need.deadline_status),
             processes: u32::try_from(found.processes).unwrap_or(u32::MAX),
             ..given
         });

@@ -27,9 +27,9 @@ mod stateless;
 mod strings;
 
 pub use book::{
-    libra_book_admit, libra_book_advance, libra_book_bind, libra_book_cancel,
-    libra_book_cancel_token, libra_book_close, libra_book_committed, libra_book_ended,
-    libra_book_modify, libra_book_node_name, libra_book_open, libra_book_places,
+    libra_book_admit, libra_book_advance, libra_book_allocations, libra_book_bind,
+    libra_book_cancel, libra_book_cancel_token, libra_book_close, libra_book_committed,
+    libra_book_ended, libra_book_modify, libra_book_node_name, libra_book_open,
     libra_book_progress, libra_book_rebuild, libra_book_set_available, libra_book_set_node,
     libra_book_snapshot, libra_book_started,
 };

@@ -38,8 +38,8 @@ structures!(
     libra_placement,
     libra_decision,
     libra_outcome,
-    libra_place,
-    libra_part,
+    libra_allocation,
+    libra_host_job,
     libra_usage
 );
 

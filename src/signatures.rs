@@ -30,7 +30,7 @@ same!(
     libra_book_cancel_token,
     libra_book_modify,
     libra_book_advance,
-    libra_book_places,
+    libra_book_allocations,
     libra_book_committed,
     libra_book_node_name,
     libra_book_snapshot,

@@ -64,7 +64,7 @@ static void a_job_from_admission_to_its_end(void)
 {
     libra_book *book = with_nodes(1);
     libra_decision d = LIBRA_DECISION_INIT;
-    libra_place p = LIBRA_PLACE_INIT;
+    libra_allocation p = LIBRA_ALLOCATION_INIT;
     libra_outcome o = LIBRA_OUTCOME_INIT;
     libra_job j = half();
     double committed;
@@ -75,16 +75,16 @@ static void a_job_from_admission_to_its_end(void)
     CHECK(libra_book_bind(book, d.token, "1.server", 1000) == 0);
     CHECK(libra_book_started(book, "1.server", 1000) == 0);
     CHECK(libra_book_progress(book, "1.server", NULL, 8, 1010) == 0);
-    CHECK(libra_book_places(book, "1.server", NULL, 0, &count) == 0 && count == 1);
-    CHECK(libra_book_places(book, "1.server", &p, 1, &count) == 0);
-    CHECK(NEAR(p.share, 0.2) && p.chunks == 1 && p.standing == LIBRA_STANDING_ON_TRACK);
+    CHECK(libra_book_allocations(book, "1.server", NULL, 0, &count) == 0 && count == 1);
+    CHECK(libra_book_allocations(book, "1.server", &p, 1, &count) == 0);
+    CHECK(NEAR(p.share, 0.2) && p.chunks == 1 && p.deadline_status == LIBRA_STATUS_ON_TRACK);
     CHECK(strcmp(p.node, "n0") == 0);
     CHECK(libra_book_progress(book, "1.server", "n0", 10, 1012) == 0);
-    CHECK(libra_book_places(book, "1.server", &p, 1, &count) == 0);
-    CHECK(NEAR(p.share, 0.2) && p.standing == LIBRA_STANDING_OVERRUN);
+    CHECK(libra_book_allocations(book, "1.server", &p, 1, &count) == 0);
+    CHECK(NEAR(p.share, 0.2) && p.deadline_status == LIBRA_STATUS_OVERRUN);
     CHECK(libra_book_advance(book, 1020) == 0);
-    CHECK(libra_book_places(book, "1.server", &p, 1, &count) == 0);
-    CHECK(p.share == 1 && p.standing == LIBRA_STANDING_LATE);
+    CHECK(libra_book_allocations(book, "1.server", &p, 1, &count) == 0);
+    CHECK(p.share == 1 && p.deadline_status == LIBRA_STATUS_LATE);
     CHECK(libra_book_committed(book, "n0", &committed) == 0 && committed == 1);
     CHECK(libra_book_ended(book, "1.server", 1023, &o) == 0);
     CHECK(o.met == 0 && NEAR(o.delay, 3) && NEAR(o.penalty, 6) && NEAR(o.price, 10.5));
@@ -141,7 +141,7 @@ static void chunks_over_nodes_and_room_for_them(void)
     libra_book *book = with_nodes(4);
     libra_decision d = LIBRA_DECISION_INIT;
     libra_placement p[4];
-    libra_place places[4];
+    libra_allocation places[4];
     libra_job j = half();
     char name[LIBRA_NAME_SIZE];
     size_t count, i;
@@ -161,8 +161,8 @@ static void chunks_over_nodes_and_room_for_them(void)
         CHECK(libra_book_committed(book, name, &committed) == 0 && NEAR(committed, 0.5));
     }
     CHECK(libra_book_bind(book, d.token, "k", 0) == 0);
-    CHECK(libra_book_places(book, "k", places, 3, &count) == LIBRA_E_BUFFER && count == 4);
-    CHECK(libra_book_places(book, "k", places, 4, &count) == 0 && count == 4);
+    CHECK(libra_book_allocations(book, "k", places, 3, &count) == LIBRA_E_BUFFER && count == 4);
+    CHECK(libra_book_allocations(book, "k", places, 4, &count) == 0 && count == 4);
     CHECK(places[3].size == sizeof places[0] && places[3].chunks == 1);
     CHECK(libra_book_node_name(book, 4, name, sizeof name) == LIBRA_E_UNKNOWN_NODE);
     CHECK(libra_book_node_name(book, 0, name, 2) == LIBRA_E_BUFFER);
@@ -259,10 +259,10 @@ static void null_is_safe_everywhere(void)
     CHECK(libra_book_modify(book, NULL, &j, 0, NULL) == LIBRA_E_NULL);
     CHECK(libra_book_modify(book, "a", NULL, 0, NULL) == LIBRA_E_NULL);
     CHECK(libra_book_advance(NULL, 0) == LIBRA_E_NULL);
-    CHECK(libra_book_places(NULL, "a", NULL, 0, &count) == LIBRA_E_NULL);
-    CHECK(libra_book_places(book, NULL, NULL, 0, &count) == LIBRA_E_NULL);
-    CHECK(libra_book_places(book, "a", NULL, 0, NULL) == LIBRA_E_NULL);
-    CHECK(libra_book_places(book, "a", NULL, 1, &count) == LIBRA_E_NULL);
+    CHECK(libra_book_allocations(NULL, "a", NULL, 0, &count) == LIBRA_E_NULL);
+    CHECK(libra_book_allocations(book, NULL, NULL, 0, &count) == LIBRA_E_NULL);
+    CHECK(libra_book_allocations(book, "a", NULL, 0, NULL) == LIBRA_E_NULL);
+    CHECK(libra_book_allocations(book, "a", NULL, 1, &count) == LIBRA_E_NULL);
     CHECK(libra_book_committed(NULL, "a", &processors) == LIBRA_E_NULL);
     CHECK(libra_book_committed(book, NULL, &processors) == LIBRA_E_NULL);
     CHECK(libra_book_committed(book, "n0", NULL) == LIBRA_E_NULL);

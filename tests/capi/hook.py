@@ -52,9 +52,9 @@ class Decision(Sized):
                 ("counter_processors", c_uint32)]
 
 
-class Place(Sized):
+class Allocation(Sized):
     _fields_ = [("size", c_size_t), ("share", c_double), ("chunks", c_uint32),
-                ("standing", c_int32), ("node", c_char * 256)]
+                ("deadline_status", c_int32), ("node", c_char * 256)]
 
 
 libra.req_budget.argtypes = [c_double] * 3
@@ -65,7 +65,7 @@ libra.libra_book_close.argtypes = [c_void_p]
 libra.libra_book_set_node.argtypes = [c_void_p, c_char_p, POINTER(Node)]
 libra.libra_book_admit.argtypes = [c_void_p, POINTER(Job), c_double, POINTER(Decision)]
 libra.libra_book_bind.argtypes = [c_void_p, c_uint64, c_char_p, c_double]
-libra.libra_book_places.argtypes = [c_void_p, c_char_p, POINTER(Place), c_size_t, POINTER(c_size_t)]
+libra.libra_book_allocations.argtypes = [c_void_p, c_char_p, POINTER(Allocation), c_size_t, POINTER(c_size_t)]
 libra.libra_book_snapshot.argtypes = [c_void_p, POINTER(c_void_p)]
 libra.libra_book_rebuild.argtypes = [c_void_p, c_char_p, POINTER(c_void_p)]
 libra.libra_string_free.argtypes = [c_void_p]
@@ -119,8 +119,8 @@ def a_book_over_its_restart():
     decision, asked = Decision(), job(b"deadline=20,budget=15,estimate=10")
     assert libra.libra_book_admit(book, asked, 100.0, decision) == 1
     assert libra.libra_book_bind(book, decision.token, b"7.server", 100.0) == 0
-    place, count = Place(), c_size_t()
-    assert libra.libra_book_places(book, b"7.server", place, 1, byref(count)) == 0
+    place, count = Allocation(), c_size_t()
+    assert libra.libra_book_allocations(book, b"7.server", place, 1, byref(count)) == 0
     assert place.node == b"n1" and place.share == 0.5 and count.value == 1
     assert libra.libra_book_snapshot(book, byref(json_text)) == 0
     snapshot = ctypes.string_at(json_text.value)
@@ -129,7 +129,7 @@ def a_book_over_its_restart():
     libra.libra_book_close(book)
     assert libra.libra_book_open(EXACT, byref(book)) == 0
     assert libra.libra_book_rebuild(book, snapshot, byref(problems)) == 0 and not problems.value
-    assert libra.libra_book_places(book, b"7.server", place, 1, byref(count)) == 0
+    assert libra.libra_book_allocations(book, b"7.server", place, 1, byref(count)) == 0
     libra.libra_book_close(book)
 
 

@@ -60,7 +60,7 @@ static void a_job_from_begin_to_end(void)
 {
     libra_host *host = NULL;
     libra_job job = job_of_ten_seconds();
-    libra_part part = LIBRA_PART_INIT;
+    libra_host_job part = LIBRA_HOST_JOB_INIT;
     libra_usage usage = LIBRA_USAGE_INIT;
     libra_outcome outcome = LIBRA_OUTCOME_INIT;
     double start, used, took;
@@ -89,7 +89,7 @@ static void a_job_from_begin_to_end(void)
     used = usage.cput / took;
     /* The first quota comes at once, so a little more than the share. */
     CHECK(used > 0.36 && used < 0.44);
-    CHECK(usage.standing == LIBRA_STANDING_ON_TRACK);
+    CHECK(usage.deadline_status == LIBRA_STATUS_ON_TRACK);
     CHECK(libra_host_adjust(host) == 1);
     CHECK(libra_host_end(host, "12[3].server", &outcome) == 0);
     CHECK(outcome.met == 1 && outcome.delay == 0 && NEAR(outcome.price, 10.4));
@@ -105,7 +105,7 @@ static void what_is_wrong_is_said(void)
     static const char *const ids[] = { "", ".", "..", "../x", "a/b", ".hidden", "new\nline" };
     libra_host *host = NULL;
     libra_job job = job_of_ten_seconds();
-    libra_part part = LIBRA_PART_INIT;
+    libra_host_job part = LIBRA_HOST_JOB_INIT;
     libra_usage usage = LIBRA_USAGE_INIT;
     size_t i;
 
@@ -139,7 +139,7 @@ static void without_enforcement_everything_else_works(void)
 {
     libra_host *host = NULL;
     libra_job job = job_of_ten_seconds();
-    libra_part part = LIBRA_PART_INIT;
+    libra_host_job part = LIBRA_HOST_JOB_INIT;
     char off[1100], *text = NULL;
     /* The last table of the configuration is [cgroup]. */
     sprintf(off, "%sversion = 'off'\n", config);

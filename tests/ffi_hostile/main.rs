@@ -631,7 +631,7 @@ fn a_book_under_random_calls() {
                 9 => libra_book_cancel(book, id.as_ptr(), at),
                 10 => libra_book_cancel_token(book, random.below(100_000), at),
                 11 => libra_book_modify(book, id.as_ptr(), &job(&mut random), at, &mut decision),
-                12 => libra_book_places(book, id.as_ptr(), ptr::null_mut(), 0, &mut count),
+                12 => libra_book_allocations(book, id.as_ptr(), ptr::null_mut(), 0, &mut count),
                 13 => {
                     let capacity = random.below(9) as usize;
                     let name = room.as_mut_ptr().cast();
