@@ -628,7 +628,7 @@ fn a_quote_on_a_host_asks_the_account_as_the_run_does() {
     for (code, said) in [quote(dear), run(dear)] {
         assert_eq!(code, Some(3), "{said}");
         assert!(
-            said.contains("refused (funds): the budget is 500 credits and the account has 89.75"),
+            said.contains("refused (funds): the budget is 500 credits; the account has 89.75"),
             "{said}"
         );
         assert!(
@@ -640,9 +640,7 @@ fn a_quote_on_a_host_asks_the_account_as_the_run_does() {
     for (code, said) in [quote(unlimited), run(unlimited)] {
         assert_eq!(code, Some(3), "{said}");
         assert!(
-            said.contains(
-                "refused (funds): the job costs 100.25 credits and the account has 89.75"
-            ),
+            said.contains("refused (funds): the job costs 100.25 credits; the account has 89.75"),
             "{said}"
         );
     }

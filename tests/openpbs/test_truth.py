@@ -263,7 +263,7 @@ class Waiting(Site):
         file.unlink()
         try:
             self.assertTrue(refused())
-            self.said(r"server\.toml is gone; the rules that it had last go on")
+            self.said(r"server\.toml is gone; Libra goes on with the rules it had last")
             self.restart()
             self.assertTrue(refused())
             # The host's as well, where each event is a process of its own.

@@ -61,7 +61,7 @@ class Submitting(SiteCase):
         return self.running(self.pbs.submit("-l", ",".join(f"{key}={value}" for key, value in terms.items())))
 
     def test_refused_for_its_budget(self):
-        text = self.refused(self.ask(10, 20, budget=9), "libra: refused (budget): the job costs 10.5 credits and the budget is 9")
+        text = self.refused(self.ask(10, 20, budget=9), "libra: refused (budget): the job costs 10.5 credits; the budget is 9")
         self.assertEqual(self.offer(text), {"budget": "10.5"})
         self.take(self.offer(text), 10, 20, 9)
 

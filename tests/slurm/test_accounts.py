@@ -97,7 +97,7 @@ class Accounts(SiteCase):
 
     def test_a_budget_larger_than_the_balance(self):
         """Refused, and the budget that it names is accepted."""
-        text = self.refused(self.ask(10, 20, budget=101), "libra: refused (funds): the budget is 101 credits and the account has 100 available")
+        text = self.refused(self.ask(10, 20, budget=101), "libra: refused (funds): the budget is 101 credits; the account has 100 available")
         offer = re.search(r"accepted now would be: (\S+)", text)[1]
         self.assertEqual(offer, "--budget=100")
         job = self.slurm.submit("--estimate=10", "--sla-deadline=20", offer)

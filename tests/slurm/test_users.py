@@ -60,7 +60,7 @@ class Submitting(SiteCase):
         return offer
 
     def test_refused_for_its_budget(self):
-        text = self.refused(self.ask(10, 20, budget=9), "sbatch: error: libra: refused (budget): the job costs 10.5 credits and the budget is 9")
+        text = self.refused(self.ask(10, 20, budget=9), "sbatch: error: libra: refused (budget): the job costs 10.5 credits; the budget is 9")
         self.assertEqual(self.take(text, "--budget", *self.terms_of(10, 20, 9)), ["--budget=10.5"])
 
     def test_refused_for_its_deadline(self):
@@ -76,13 +76,13 @@ class Submitting(SiteCase):
         # A job needs more the longer it waits, until the plugin has seen that it runs: an offer made before is soon too little.
         self.poll()
         time.sleep(0.5)
-        text = self.refused(self.ask(100, 200), "libra: refused (share): it needs 0.525 processors", " left")
+        text = self.refused(self.ask(100, 200), "libra: refused (share): needs 0.525 CPU", " free")
         offer = self.take(text, "--sla-deadline", *self.terms_of(100, 200))
         self.assertGreater(float(offer[0].split("=")[1]), 200)
 
     def test_refused_for_its_tasks(self):
         """Six tasks on four nodes of one processor; two nodes where one has room: the same work on fewer takes longer on each."""
-        text = self.refused(self.ask(10, 100, "-n6"), "libra: refused (nodes): it asks for 6 nodes and there is room for 4 now")
+        text = self.refused(self.ask(10, 100, "-n6"), "libra: refused (nodes): only 4 of 6 nodes would fit now")
         self.assertEqual(self.take(text, "-N", *self.terms_of(10, 100), "-n6"), ["-N", "4", "-n", "4", "--estimate=15"])
         self.clear()
         for node in self.slurm.nodes[1:]:
@@ -99,7 +99,7 @@ class Submitting(SiteCase):
 
     def test_refused_for_its_array(self):
         """Five of 0.63 on four nodes: four would be accepted, and as many as the budget is for."""
-        text = self.refused(self.ask(60, 100, "--array=1-5"), "libra: refused (jobs): it asks for 5 jobs and there is room for 4 now (all 5 jobs of the array together)",
+        text = self.refused(self.ask(60, 100, "--array=1-5"), "libra: refused (jobs): only 4 of 5 jobs would fit now (all 5 jobs of the array together)",
                             "an array of 4 jobs (costs 242.4)")
         self.running(self.slurm.submit(*self.terms_of(60, 100), "--array=1-4") + "_4")
         self.clear()
@@ -133,7 +133,7 @@ class Submitting(SiteCase):
     def test_lines_in_the_script(self):
         """#SBATCH lines are options; the command line wins."""
         script = "#!/bin/sh\n#SBATCH --estimate=10 --sla-deadline=20\n#SBATCH --budget=9\nsleep 1000\n"
-        self.refused(self.slurm.sbatch(script=script), "refused (budget): the job costs 10.5 credits and the budget is 9")
+        self.refused(self.slurm.sbatch(script=script), "refused (budget): the job costs 10.5 credits; the budget is 9")
         answer = self.slurm.sbatch("--budget=11", script=script)
         self.assertEqual(answer.rc, 0, answer.err)
         self.assertIn("for 10.5 of 11 credits", answer.err)
@@ -241,7 +241,7 @@ class Placing(SiteCase):
         # Fewer nodes than are named would not be what was asked for: they are not offered.
         for node in (n1, n2):
             self.accept(90, 100, "-w", node)
-        text = self.refused(self.ask(50, 100, "-w", f"{n1},{n3}"), "refused (nodes): it asks for 2 nodes and there is room for 1 now")
+        text = self.refused(self.ask(50, 100, "-w", f"{n1},{n3}"), "refused (nodes): only 1 of 2 nodes would fit now")
         self.assertNotIn("-n 1", text)
 
     def eventually(self, *options, accepted=True):
@@ -311,7 +311,7 @@ class Large(SiteCase):
         """A node's memory is committed as well."""
         there = ("-w", self.slurm.nodes[0])
         self.running(self.accept(1, 100, *there, "--mem=600"))
-        self.refused(self.ask(1, 100, *there, "--mem=600"), "refused (memory): it needs 600 MiB of memory and ", "has 400 MiB left")
+        self.refused(self.ask(1, 100, *there, "--mem=600"), "refused (memory): needs 600 MiB of memory; ", "has 400 MiB free")
         self.refused(self.ask(1, 100, "--mem=20G"), "refused (memory)")
         self.refused(self.ask(1, 100, *there, "-n2", "--mem-per-cpu=300"), "refused (memory)")
         self.running(self.accept(1, 100, *there, "-n2", "--mem-per-cpu=150"))

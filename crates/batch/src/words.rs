@@ -101,7 +101,7 @@ pub fn reason<T, P: Problem>(verdict: &Verdict<T, P>) -> String {
                 problem,
                 let_in: true,
             } => format!(
-                "accounting unavailable, so nothing is promised and nobody pays: {problem}; tell the administrators"
+                "accounting unavailable; job accepted without a promise and without a charge: {problem}; tell the administrators"
             ),
             Fault::Own(problem) => problem.to_string(),
         },
@@ -144,7 +144,7 @@ pub fn not_taken<T, P: Problem>(verdict: &Verdict<T, P>, manner: &Manner<'_>) ->
     let mut lines = vec![first];
     if offers.is_empty() {
         lines.push(
-            "no other deadline, budget or number of processors by itself would be accepted now"
+            "changing the deadline, the budget or the number of processors alone would not be enough now"
                 .to_string(),
         );
     }
@@ -226,7 +226,7 @@ mod tests {
         };
         assert_eq!(
             signed(&not_taken(&decided(offers), &manner)),
-            "libra: refused (chunks): it asks for 4 chunks and 3 of them would fit now (all 2 jobs of the array together)\n\
+            "libra: refused (chunks): only 3 of its 4 chunks would fit now (all 2 jobs of the array together)\n\
              libra: accepted now would be: budget=10.5\n\
              libra:                    or: deadline=30 (costs 9)"
         );
@@ -238,8 +238,8 @@ mod tests {
         assert_eq!(
             not_taken(&decided(Vec::new()), &in_nodes),
             [
-                "refused (nodes): it asks for 4 nodes and there is room for 3 now",
-                "no other deadline, budget or number of processors by itself would be accepted now"
+                "refused (nodes): only 3 of 4 nodes would fit now",
+                "changing the deadline, the budget or the number of processors alone would not be enough now"
             ]
         );
     }
@@ -263,7 +263,7 @@ mod tests {
         }));
         assert_eq!(
             headed_reason(&uncovered),
-            "refused (funds): the job costs 5 credits and the account has 3 available"
+            "refused (funds): the job costs 5 credits; the account has 3 available"
         );
     }
 }

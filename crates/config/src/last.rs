@@ -64,7 +64,7 @@ fn read_copy(path: &Path, how: &str) -> Result<Read, ConfigError> {
         Ok(text) => Ok(Read {
             config: Config::of_file(&copy, &text)?,
             gone: Some(format!(
-                "{} is {how}; the rules that it had last go on (kept in {}). Put it back; if the defaults are meant, put a line of comment there, '# defaults'",
+                "{} is {how}; Libra goes on with the rules it had last (a copy is in {}). Restore the file; to go back to the defaults, write a file with only a comment, '# defaults'",
                 path.display(),
                 copy.display()
             )),

@@ -127,7 +127,7 @@ impl Server {
         let (committed, has) = self.book.committed_shares(node)?;
         (committed > has * (1.0 + 2.0 * TOLERANCE)).then(|| {
             format!(
-                "{node} has {} processors to share now, {} were committed; release the job (qrls) when it has them again, or delete it",
+                "{node} has {} CPU to share now, but {} are committed; release the job (qrls) when it has them again, or delete it",
                 processors(has),
                 processors(committed)
             )

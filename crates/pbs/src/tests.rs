@@ -425,7 +425,7 @@ fn a_job_whose_node_changed_is_not_run_elsewhere_or_over_it() {
         1000.0,
     );
     let answer = ask(&mut server, run("(n1:libra_share=0.5)"), 1000.0);
-    assert!(text(&answer).contains("n1 has 0.25 processors to share now, 0.5 were committed"));
+    assert!(text(&answer).contains("n1 has 0.25 CPU to share now, but 0.5 are committed"));
     assert_eq!(answer["hold"], true);
     ask(
         &mut server,

@@ -644,9 +644,7 @@ fn fewer_nodes_are_offered_as_slurm_takes_them() {
     wide.least_nodes = Some(2);
     let reason = queue.refuse(&wide, START);
     assert!(
-        reason.starts_with(
-            "libra: refused (nodes): it asks for 2 nodes and there is room for 1 now\n"
-        ),
+        reason.starts_with("libra: refused (nodes): only 1 of 2 nodes would fit now\n"),
         "{reason}"
     );
     // Without -N it would still be for two nodes.
@@ -661,9 +659,7 @@ fn fewer_nodes_are_offered_as_slurm_takes_them() {
     array.array = Some("1-3".to_string());
     let reason = queue.refuse(&array, START);
     assert!(
-        reason.starts_with(
-            "libra: refused (jobs): it asks for 3 jobs and there is room for 2 now (all 3 jobs"
-        ),
+        reason.starts_with("libra: refused (jobs): only 2 of 3 jobs would fit now (all 3 jobs"),
         "{reason}"
     );
 }

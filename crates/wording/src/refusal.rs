@@ -21,50 +21,48 @@ pub fn reason<N: Display>(reason: &Reason<N>) -> String {
     match reason {
         Reason::Invalid(error) => out_of_range(error),
         Reason::Budget { price, budget } => format!(
-            "the job costs {} credits and the budget is {}",
+            "the job costs {} credits; the budget is {}",
             credits(*price),
             credits(*budget)
         ),
         Reason::Funds { budget, available } => format!(
-            "the budget is {} credits and the account has {} available",
+            "the budget is {} credits; the account has {} available",
             credits(*budget),
             credits(*available)
         ),
         Reason::Cover { price, available } => format!(
-            "the job costs {} credits and the account has {} available",
+            "the job costs {} credits; the account has {} available",
             credits(*price),
             credits(*available)
         ),
         Reason::Deadline { fastest, deadline } => format!(
-            "a processor of its own would need {} and the deadline is {}",
+            "even a whole CPU would need {}; the deadline is {}",
             duration::show(*fastest),
             duration::show(*deadline)
         ),
         Reason::Share { needed, free, node } => {
             let (needed, free) = processors_apart(*needed, *free);
-            format!(
-                "it needs {needed} processors until its deadline and {node}, the node that comes nearest, has {free} left"
-            )
+            format!("needs {needed} CPU until its deadline; the best node, {node}, has {free} free")
         }
         Reason::Memory { needed, free, node } => format!(
-            "it needs {} of memory and {node}, the node that comes nearest, has {} left",
+            "needs {} of memory; the best node, {node}, has {} free",
             memory::show(*needed),
             memory::show(*free)
         ),
         Reason::Time { needed, free, node } => format!(
-            "beside what was promised to others it needs {} of processor time and {node}, the node that comes nearest, has {} left before its deadline",
+            "needs {} of CPU time before its deadline; the best node, {node}, has {} that others do not need",
             duration::show(*needed),
             duration::show(*free)
         ),
         Reason::Risk { delay, node } => format!(
-            "somebody would be late on every node; on {node}, the one that comes nearest, by {} or more",
+            "on every node some job would miss its deadline; on the best node, {node}, by at least {}",
             duration::show(*delay)
         ),
         Reason::Return { node, .. } => format!(
-            "on every node the penalties to others would outweigh its budget; {node} comes nearest"
+            "on every node the penalties paid to other jobs would exceed its budget; the best node is {node}"
         ),
         Reason::Chunks { asked, fit } => {
-            format!("it asks for {asked} chunks and {fit} of them would fit now")
+            format!("only {fit} of its {asked} chunks would fit now")
         }
         Reason::NoNode => "no node takes new jobs now".to_string(),
     }
@@ -149,7 +147,7 @@ mod tests {
         let text = reason(&why.named(|node| format!("n{node}")));
         assert_eq!(
             text,
-            "it needs 0.5 processors until its deadline and n7, the node that comes nearest, has 0.25 left"
+            "needs 0.5 CPU until its deadline; the best node, n7, has 0.25 free"
         );
     }
 }

@@ -52,7 +52,7 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> Markup {
 fn offers(offers: &[Offer]) -> Markup {
     if offers.is_empty() {
         return html! {
-            p { "No other deadline, budget or number of processors by itself would be accepted now." }
+            p { "Changing the deadline, the budget or the number of processors alone would not be enough now." }
         };
     }
     html! {
