@@ -65,7 +65,7 @@ impl Server {
             Some(-29) => "was ended after its walltime".to_string(),
             Some(-28..=-24) => "was ended by a limit of PBS".to_string(),
             Some(..0) => "was not run to its end by its host".to_string(),
-            Some(0) => words::kept(&commitment, took),
+            Some(0) => words::met_or_missed(&commitment, took),
             Some(exit) => format!("{} (exit status {exit})", words::failed(&commitment, took)),
         };
         let subjob = subjob_of(id, &commitment, text(job, "array"))?;

@@ -305,7 +305,7 @@ impl Controller {
                 (true, _) => "was ended before it was done".to_string(),
                 // A task that its node refused looks the same as a program that did not succeed.
                 (false, true) => words::failed(commitment, took),
-                (false, false) => words::kept(commitment, took),
+                (false, false) => words::met_or_missed(commitment, took),
             };
             let outcome = Outcome::of(took, commitment.request.terms.deadline, job.cut_short);
             (poll.counts).end(outcome.but_failed(job.failed));

@@ -61,7 +61,7 @@ pub enum Named {
     /// A node.
     Node,
     /// A job, by its id.
-    BookedJob,
+    Job,
 }
 
 /// What contradicts itself in a record or a request.

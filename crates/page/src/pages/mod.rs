@@ -226,9 +226,9 @@ mod tests {
     use super::*;
     use crate::account::{Account, Amount, Balance, Month, Movement};
     use crate::history::{History, Hour};
-    use crate::system::output::Part;
+    use crate::system::output::OutputChunk;
     use crate::system::quote::{Offer, Quote};
-    use crate::system::{Cluster, Detail, Job, Node, Problem, Submission};
+    use crate::system::{Cluster, Detail, JobSummary, Node, Problem, Submission};
 
     /// A text of somebody else in every place of every page. The script alone is sent back as it was.
     #[test]
@@ -243,7 +243,7 @@ mod tests {
             now: 0.0,
             time: |at| format!("{at}"),
         };
-        let job = Job {
+        let job = JobSummary {
             key: text(),
             id: text(),
             name: text(),
@@ -251,7 +251,7 @@ mod tests {
             live: true,
             node: text(),
             ending: text(),
-            ..Job::default()
+            ..JobSummary::default()
         };
         let detail = Detail {
             job: job.clone(),
@@ -260,7 +260,7 @@ mod tests {
             no_output: text(),
             ..Detail::default()
         };
-        let output = Part {
+        let output = OutputChunk {
             text: text(),
             from: 1,
             next: 2,
