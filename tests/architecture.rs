@@ -226,7 +226,7 @@ fn the_core_has_no_words_for_people() {
     // Words for people are made by these. The line of the commitment is for programs.
     const WORDS: [&str; 5] = ["fmt::", "Display", "thiserror", "format!(", "format_args!("];
     const FOR_PROGRAMS: [&str; 2] = [
-        "crates/core/src/committed.rs",
+        "crates/core/src/commitment.rs",
         "crates/core/src/decision/job.rs",
     ];
     for path in sources(&top().join("crates/core/src")) {

@@ -40,7 +40,10 @@ fn a_copy_is_made_while_others_write_and_replaces_nothing_but_a_copy() {
     let text = site.path("text");
     fs::write(&text, "something else").expect("written");
     for (name, part) in [
-        (text.to_string_lossy().into_owned(), "no copy of a ledger"),
+        (
+            text.to_string_lossy().into_owned(),
+            "not a copy of a ledger",
+        ),
         (
             site.path("accounts/ledger.sqlite")
                 .to_string_lossy()

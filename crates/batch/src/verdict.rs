@@ -77,7 +77,7 @@ impl Problem for Infallible {
 }
 
 impl<T, P> Verdict<T, P> {
-    /// Is it taken, as far as it was said what it may cost?
+    /// Returns true if it is taken, as far as it was said what it may cost.
     pub fn is_accepted(&self) -> bool {
         matches!(self, Verdict::Accepted(_) | Verdict::Conditional { .. })
     }
@@ -98,7 +98,7 @@ impl<T, P> Verdict<T, P> {
         }
     }
 
-    /// Was it refused for the nodes' sake? Then it may be another answer when somebody has left them.
+    /// Returns true if the nodes are the reason: it may be another answer when a job has left them.
     pub fn is_for_nodes(&self) -> bool {
         (self.refusal()).is_some_and(|refusal| refusal.reason.category() != Category::Funds)
     }

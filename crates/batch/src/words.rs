@@ -88,7 +88,7 @@ pub fn reason<T, P: Problem>(verdict: &Verdict<T, P>) -> String {
             Refused::Decided(refusal) => wording::reason(&refusal.reason),
             Refused::Uncovered(reason) => wording::reason(reason),
             Refused::Account(problem) => problem.clone(),
-            Refused::Quote(error) => errors::not_kept(error),
+            Refused::Quote(error) => errors::quote(error),
             Refused::Book(error) => errors::book(error),
             Refused::Own(problem) => problem.to_string(),
         },
@@ -130,9 +130,9 @@ pub fn not_taken<T, P: Problem>(verdict: &Verdict<T, P>, manner: &Manner<'_>) ->
         return vec![headed_reason(verdict)];
     };
     let mut first = match (refusal.reason.clone(), manner.pieces) {
-        (Reason::Chunks { asked, fit }, Some(pieces)) => format!(
-            "refused ({pieces}): it asks for {asked} {pieces} and there is room for {fit} now"
-        ),
+        (Reason::Chunks { asked, fit }, Some(pieces)) => {
+            format!("refused ({pieces}): only {fit} of {asked} {pieces} would fit now")
+        }
         _ => headed_reason(verdict),
     };
     if manner.jobs > 1 {

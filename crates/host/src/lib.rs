@@ -111,7 +111,7 @@ pub enum HostError {
     )]
     OtherAdmitter(String),
     /// A quote.
-    #[error("{}", libra_wording::errors::not_kept(.0))]
+    #[error("{}", libra_wording::errors::quote(.0))]
     Quote(QuoteError),
     /// A value is out of range.
     #[error("{}", libra_wording::refusal::out_of_range(.0))]

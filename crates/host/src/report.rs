@@ -97,7 +97,7 @@ pub struct HostReport {
     pub processors: f64,
     /// Processors committed.
     pub committed: f64,
-    /// Are shares enforced?
+    /// Whether shares are enforced.
     pub enforced: bool,
     /// How, or why not, in words.
     pub enforcement: String,

@@ -362,7 +362,7 @@ impl Asked {
         Some(select)
     }
 
-    /// Does it ask for processors, and for nothing else?
+    /// Returns true if it asks for processors and nothing else.
     pub fn is_processors_alone(&self) -> bool {
         let plain = self.parts <= 1 && self.mpiprocs <= 1 && self.conditions.is_empty();
         plain && self.by_select && self.shape.memory_per_chunk == 0

@@ -34,7 +34,7 @@ pub struct ArrayTasks {
 
 /// Why a line does not say what is committed to a job.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum NotSoldJob {
+pub enum NotCommitted {
     /// What is committed.
     #[error("{}", errors::not_committed(.0))]
     Commitment(CommitmentError),
@@ -77,24 +77,24 @@ impl JobCommitment {
     ///
     /// # Errors
     /// What is missing in it or cannot be read.
-    pub fn parse_line(line: &str) -> Result<JobCommitment, NotSoldJob> {
+    pub fn parse_line(line: &str) -> Result<JobCommitment, NotCommitted> {
         let tasks = line
             .rsplit(':')
             .next()
             .and_then(|last| last.strip_prefix("tasks="));
         let tasks = match tasks {
             None => Vec::new(),
-            Some(tasks) => indices::parse(tasks).map_err(NotSoldJob::Tasks)?,
+            Some(tasks) => indices::parse(tasks).map_err(NotCommitted::Tasks)?,
         };
         if !tasks.windows(2).all(|pair| pair[0] < pair[1]) {
-            return Err(NotSoldJob::Order);
+            return Err(NotCommitted::Order);
         }
-        let commitment = Commitment::parse(line).map_err(NotSoldJob::Commitment)?;
+        let commitment = Commitment::parse(line).map_err(NotCommitted::Commitment)?;
         Ok(JobCommitment { commitment, tasks })
     }
 
     /// Reads an admin comment; None if it is not about a sale.
-    pub fn parse(comment: &str) -> Option<Result<JobCommitment, NotSoldJob>> {
+    pub fn parse(comment: &str) -> Option<Result<JobCommitment, NotCommitted>> {
         comment.strip_prefix(PREFIX).map(JobCommitment::parse_line)
     }
 

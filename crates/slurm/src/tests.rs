@@ -282,7 +282,7 @@ fn a_job_may_start_late() {
     assert!(queue.committed()["n1"] < 0.49);
     let reason = queue.refuse(&asks("8", "11", "100"), START + 4.0);
     assert!(
-        reason.contains("would need 12 s and the deadline is 11 s"),
+        reason.contains("would need 12 s; the deadline is 11 s"),
         "{reason}"
     );
     assert!(reason.contains("--sla-deadline=12 "), "{reason}");

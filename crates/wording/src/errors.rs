@@ -76,7 +76,7 @@ pub fn untaken(record: &Untaken) -> String {
 }
 
 /// Why a quote cannot be had or used.
-pub fn not_kept(error: &QuoteError) -> String {
+pub fn quote(error: &QuoteError) -> String {
     match error {
         QuoteError::Unknown(number) => format!(
             "there is no quote {number} of yours: it was used or given back, or the server was restarted; ask for a new one"
@@ -91,7 +91,7 @@ pub fn not_kept(error: &QuoteError) -> String {
         } => {
             let differences: Vec<String> = differences.iter().map(difference).collect();
             format!(
-                "quote {number} is for another job: {}; it is still kept",
+                "quote {number} is for another job: {}; it is still held",
                 differences.join(", ")
             )
         }
@@ -99,15 +99,15 @@ pub fn not_kept(error: &QuoteError) -> String {
             "quote {number} is for node {node}, which takes no jobs now; try again, or ask for a new one"
         ),
         QuoteError::TooLong(longest) => format!(
-            "a quote is kept for at most {} here; ask for that or less",
+            "a quote is held for at most {} here; ask for that or less",
             duration::show(*longest)
         ),
         QuoteError::NoSecret(problem) => format!(
-            "the quote cannot be kept: no random number from /dev/urandom ({problem}); tell the administrators"
+            "the quote cannot be held: no random number from /dev/urandom ({problem}); tell the administrators"
         ),
-        QuoteError::Never => "no quotes are kept here (admission.longest-quote is 0)".to_string(),
+        QuoteError::Never => "no quotes are held here (admission.longest-quote is 0)".to_string(),
         QuoteError::TooMany(most) => format!(
-            "{most} quotes of yours are kept already, the most that one user may have; use one, or give one back"
+            "{most} quotes of yours are held already, the most that one user may have; use one, or give one back"
         ),
         QuoteError::Book(error) => book(error),
     }
@@ -169,7 +169,7 @@ fn shown(value: &Value) -> String {
 pub fn no_order(error: &NoOrder) -> String {
     match error {
         NoOrder::Time(error) => error.to_string(),
-        NoOrder::NoTime => "a quote is kept for more than 0 s".to_string(),
+        NoOrder::NoTime => "a quote is held for more than 0 s".to_string(),
         NoOrder::Number(given) => {
             format!("'{given}' is not the number of a quote; 'libra quote --hold 5m' gives one")
         }
@@ -221,10 +221,10 @@ mod tests {
                 .collect(),
         };
         assert_eq!(
-            not_kept(&error),
+            quote(&error),
             "quote a-b is for another job: its deadline from submission is 25 and the quote's 20, \
              its number of chunks or nodes is 2 and the quote's 1, its partition is other and the quote's none, \
-             it is no array and the quote is for an array of 3; it is still kept"
+             it is no array and the quote is for an array of 3; it is still held"
         );
     }
 
