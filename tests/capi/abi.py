@@ -106,7 +106,7 @@ def main(arguments):
         BASELINE.write_text("\n".join([HEAD, *now]) + "\n")
         print(f"{BASELINE.relative_to(ROOT)} has {len(now)} lines now")
         return 0
-    if now == kept:
+    if now == baseline:
         print(f"ok the C interface is the baseline ({len(now)} lines of tests/capi/abi.txt)")
         return 0
     changes = [line for line in difflib.unified_diff(baseline, now, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]

@@ -149,7 +149,6 @@ class Waiting(Site):
         self.assertEqual(pbs.run("qrls", job).rc, 0)
         self.go()
         self.running(other)
-        self.comment(job, "libra: refused (share): ")
         pbs.qdel(other)
         self.running(job)
         self.assertIn("asked anew", pbs.qstat(job)["Resource_List.libra_info"])

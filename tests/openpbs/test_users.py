@@ -66,7 +66,7 @@ class Submitting(SiteCase):
         self.take(self.offer(text), 10, 20, 9)
 
     def test_refused_for_its_deadline(self):
-        text = self.refused(self.ask(30, 20), "libra: refused (deadline)", "31.5 s and the deadline is 20 s")
+        text = self.refused(self.ask(30, 20), "libra: refused (deadline)", "31.5 s; the deadline is 20 s")
         self.assertEqual(self.offer(text), {"deadline": "31.5"})
         self.take(self.offer(text), 30, 20, 1000)
 

@@ -64,7 +64,7 @@ class Submitting(SiteCase):
         self.assertEqual(self.take(text, "--budget", *self.terms_of(10, 20, 9)), ["--budget=10.5"])
 
     def test_refused_for_its_deadline(self):
-        text = self.refused(self.ask(30, 20), "libra: refused (deadline)", "31.5 s and the deadline is 20 s")
+        text = self.refused(self.ask(30, 20), "libra: refused (deadline)", "31.5 s; the deadline is 20 s")
         self.assertEqual(self.take(text, "--sla-deadline", *self.terms_of(30, 20)), ["--sla-deadline=31.5"])
 
     def test_refused_for_other_peoples_shares(self):
