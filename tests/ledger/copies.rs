@@ -52,7 +52,7 @@ fn a_copy_is_made_while_others_write_and_replaces_nothing_but_a_copy() {
         ),
         (
             site.path("accounts").to_string_lossy().into_owned(),
-            "no file",
+            "is not a file",
         ),
         ("/nonexistent/copy".to_string(), "No such file"),
     ] {
