@@ -88,8 +88,9 @@ class Tasks(NodeCase):
         self.printed(job)
         first = slurm.entry(node, job)
         slurm.must("scontrol", "requeue", job)
-        # Slurm would let it wait for two minutes, until its credentials have expired. Earlier, it may start without a prolog.
-        asked = [0.0]
+        # Slurm would let it wait for two minutes, until its credentials have expired. Earlier, it may start without a prolog, and in the second in which
+        # it was killed slurmd takes it for the same run ("Job credential revoked").
+        asked = [time.monotonic()]
 
         def again():
             if slurm.output(job).count("LIBRA_DEADLINE") == 2:
