@@ -38,7 +38,7 @@ use_built() {
     export LIBRA=$CARGO_TARGET_DIR/debug/libra
 }
 
-# Runs the steps with these indices. The output of each is in $results/NAME.out; exit code, seconds and seconds of processor time are in
+# Runs the steps with these indices. The output of each is in $results/NAME.out until it has ended; exit code, seconds and seconds of processor time are in
 # $results/NAME.end.
 run_lane() { # index...
     local i name began rc worked=0 before
@@ -89,6 +89,8 @@ processor_time() {
 run_lanes() { # index...
     local i line lane class after steps_of
     results=$(mktemp -d) left=$# alone=no running=() busy=0
+    kept=$CARGO_TARGET_DIR/test-output
+    mkdir -p "$kept" || die "what the steps print cannot be kept in $kept"
     # What is alone shows what it prints as it comes.
     if [ $# -eq 1 ] || [ ${#lanes[@]} -eq 1 ]; then alone=yes; fi
     mkfifo "$results/done"
@@ -118,7 +120,7 @@ run_lanes() { # index...
 }
 
 # Waits for the end of a step: its index is in i, its exit code in rc, its seconds in took, those of processor time in worked, its output in the
-# file $out. What it printed is shown, where it was not shown as it came.
+# file $out, which is kept in $kept until it runs again. Of a failed one what is about failures is shown, where it was not shown as it came.
 next_done() {
     local name
     [ "$left" -gt 0 ] || return 1
@@ -129,7 +131,11 @@ next_done() {
     [[ "$(lane_of "$name")" == *' idle' ]] || busy=$((busy - 1))
     if [ "$busy" -eq 0 ]; then wake_idle; fi
     read -r rc took worked <"$results/$name.end"
-    [ "$alone" = yes ] || { say "== $name: ${titles[$i]}" && cat "$out"; }
+    mv "$out" "$kept/$name.log" && out=$kept/$name.log
+    if [ "$alone" != yes ] && [ "$rc" -ne 0 ] && [ "$rc" -ne 77 ]; then
+        say "== $name: ${titles[$i]} (all of it: $out)"
+        "$root/scripts/failures" "$out"
+    fi
 }
 
 # There is nobody left whom the idle lane could disturb: its processes are as any others from now on.

@@ -1,0 +1,93 @@
+//! What `scripts/test` shows of a step that failed: what failed, and little else.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+fn shown(printed: &str) -> Vec<String> {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(printed.as_bytes()).expect("it is written");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/failures");
+    let output = Command::new(script)
+        .arg(file.path())
+        .output()
+        .expect("scripts/failures");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// So many tests of cargo that passed, and what they said.
+fn passed(tests: usize) -> String {
+    let ok: String = (0..tests)
+        .map(|n| format!("test good_{n} ... ok\n"))
+        .collect();
+    let said: String = (0..tests)
+        .map(|n| format!("---- good_{n} stdout ----\n{n} accepted, none failed\n\n"))
+        .collect();
+    format!("running {tests} tests\n{ok}\nsuccesses:\n\n{said}\nsuccesses:\n    good_0\n\n")
+}
+
+#[test]
+fn of_cargo_the_failed_test_and_what_it_said() {
+    let printed = format!(
+        "   Compiling libra v0.1.0\n{}test result: ok. 500 passed; 0 failed\n\n\
+         {}failures:\n\n---- bad stdout ----\nthread 'bad' panicked at tests/x.rs:1:1:\n{}the end\n\n\
+         failures:\n    bad\n\ntest result: FAILED. 500 passed; 1 failed\n\n\
+         error: test failed, to rerun pass `--test x`\n\n{}test result: ok. 500 passed; 0 failed\n",
+        passed(500),
+        passed(500),
+        "a line of a list\n".repeat(400),
+        passed(500),
+    );
+    let lines = shown(&printed);
+    for wanted in [
+        "thread 'bad' panicked at tests/x.rs:1:1:",
+        "the end",
+        "    bad",
+        "error: test failed, to rerun pass `--test x`",
+    ] {
+        assert!(
+            lines.iter().any(|line| line == wanted),
+            "{wanted}: {lines:#?}"
+        );
+    }
+    assert!(lines.len() <= 80, "{} lines", lines.len());
+    assert!(!lines.iter().any(|line| line.contains("good")), "{lines:#?}");
+}
+
+#[test]
+fn of_the_suites_each_failed_test_up_to_the_next_verdict() {
+    let lines = shown(
+        "ok test_node.Tasks.test_one (1.0 s)\n\n  used 0.600\n\
+         FAILED test_node.Tasks.test_two (181.3 s)\nTraceback (most recent call last):\n\
+         TimeoutError: after 180 s still not: it prints again\n\
+         -- test_node.Tasks: 190 s\nok test_node.Tasks.test_three (1.0 s)\n2 passed, 1 failed, in 190 s\n",
+    );
+    assert_eq!(
+        lines,
+        [
+            "FAILED test_node.Tasks.test_two (181.3 s)",
+            "Traceback (most recent call last):",
+            "TimeoutError: after 180 s still not: it prints again",
+        ]
+    );
+}
+
+#[test]
+fn of_the_compiler_its_errors_and_of_anything_else_the_last_lines() {
+    let lines = shown("   Compiling a\nerror[E0425]: cannot find value `x`\n --> src/lib.rs:1:1\n\n   Compiling b\n");
+    assert_eq!(
+        lines,
+        ["error[E0425]: cannot find value `x`", " --> src/lib.rs:1:1"]
+    );
+    let lines = shown(&(0..1000).map(|n| format!("line {n}\n")).collect::<String>());
+    assert_eq!(
+        (lines.len(), lines.last().map(String::as_str)),
+        (30, Some("line 999"))
+    );
+}
