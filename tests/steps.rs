@@ -57,7 +57,10 @@ fn of_cargo_the_failed_test_and_what_it_said() {
         );
     }
     assert!(lines.len() <= 80, "{} lines", lines.len());
-    assert!(!lines.iter().any(|line| line.contains("good")), "{lines:#?}");
+    assert!(
+        !lines.iter().any(|line| line.contains("good")),
+        "{lines:#?}"
+    );
 }
 
 #[test]
@@ -80,7 +83,9 @@ fn of_the_suites_each_failed_test_up_to_the_next_verdict() {
 
 #[test]
 fn of_the_compiler_its_errors_and_of_anything_else_the_last_lines() {
-    let lines = shown("   Compiling a\nerror[E0425]: cannot find value `x`\n --> src/lib.rs:1:1\n\n   Compiling b\n");
+    let lines = shown(
+        "   Compiling a\nerror[E0425]: cannot find value `x`\n --> src/lib.rs:1:1\n\n   Compiling b\n",
+    );
     assert_eq!(
         lines,
         ["error[E0425]: cannot find value `x`", " --> src/lib.rs:1:1"]

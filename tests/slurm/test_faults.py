@@ -6,6 +6,7 @@ Run as root: `tests/slurm/run test_faults`. Takes about four minutes.
 
 import concurrent.futures
 import pathlib
+import re
 import sys
 import time
 import unittest
@@ -25,6 +26,17 @@ class ControllerKilled(SiteCase):
         # Ended in its own time, slurmctld saves what the test before has cancelled; killed too early, it would have those jobs again.
         self.slurm.stop_controller()
         self.slurm.start_controller()
+        self.pass_numbers()
+
+    def pass_numbers(self):
+        """Have slurmctld give numbers that it has not given yet: one that was killed gives again those that it had not saved, and a slurmd
+        that has ended such a job does not begin its namesake."""
+        slurm = self.slurm
+        given = max((int(number) for number in re.findall(r"JobId=(\d+)", slurm.log())), default=0)
+        passed = []
+        while not passed or int(passed[-1]) <= given:
+            passed.append(slurm.submit("--hold", script="true\n"))
+        slurm.must("scancel", *passed)
 
     def restart(self):
         self.slurm.kill_controller()
