@@ -69,6 +69,7 @@ fn a_script_of_either_kind_is_quoted_and_the_command_line_wins() {
         "#PBS -W deadline=20,budget=30,estimate=10\n#SBATCH --budget=1\n",
     )
     .expect("a script");
+    // Also where those lines have no estimate: whose command is here decides.
     let output = done(&mut site.libra(&["quote", "--system=local", &both.display().to_string()]));
     assert!(
         stderr(&output).contains("#PBS and #SBATCH lines: the #"),

@@ -23,10 +23,13 @@ class ControllerKilled(SiteCase):
     site = {"nodes": 4}
 
     def setUp(self):
-        # Ended in its own time, slurmctld saves what the test before has cancelled; killed too early, it would have those jobs again.
+        self.save()
+        self.pass_numbers()
+
+    def save(self):
+        """Ended in its own time, slurmctld saves what was cancelled; killed too early, it would have those jobs again."""
         self.slurm.stop_controller()
         self.slurm.start_controller()
-        self.pass_numbers()
 
     def pass_numbers(self):
         """Have slurmctld give numbers that it has not given yet: one that was killed gives again those that it had not saved, and a slurmd
@@ -117,6 +120,7 @@ class ControllerKilled(SiteCase):
                 self.assertEqual(sum(one == job for one in holding(slurm)), 1)
             expect_free(self, slurm, {node: 1 - taken for node, taken in committed_on(slurm).items()})
             self.clear()
+            self.save()
 
     def settled(self):
         """All nodes have ended what slurmctld does not know. What was lost between its prolog and its first process slurmd knows nothing of,

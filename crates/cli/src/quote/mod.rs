@@ -70,10 +70,15 @@ pub fn quote(quote: &QuoteArgs, args: &Args) -> Done {
         return answer(&note(args, &format!("quote {number} was given back")), 0);
     }
     let answered = match system {
-        System::Local => local::ask(&question, args, &mut notes)?,
-        System::Pbs => remote::pbs(&question)?,
-        System::Slurm => remote::slurm(&question)?,
+        System::Local => local::ask(&question, args, &mut notes),
+        System::Pbs => remote::pbs(&question),
+        System::Slurm => remote::slurm(&question),
     };
+    if answered.is_err() {
+        // Whose lines were read may be why something is missing.
+        tell_notes(&notes);
+    }
+    let answered = answered?;
     if let Some(file) = &quote.svg {
         std::fs::write(file, picture::svg(&answered.quote)).map_err(|error| Failure::File {
             file: file.clone(),
@@ -93,9 +98,7 @@ pub fn quote(quote: &QuoteArgs, args: &Args) -> Done {
         json["notes"] = notes.into();
         return answer(&format!("{json}\n"), code);
     }
-    for note in &notes {
-        say(format_args!("libra: {note}"));
-    }
+    tell_notes(&notes);
     let mut text = format!("{}\n", answered.quote.text);
     for warning in &answered.warnings {
         text += &format!("{warning}\n");
@@ -110,6 +113,12 @@ pub fn quote(quote: &QuoteArgs, args: &Args) -> Done {
         }
     }
     answer(&text, code)
+}
+
+fn tell_notes(notes: &[String]) {
+    for note in notes {
+        say(format_args!("libra: {note}"));
+    }
 }
 
 fn read(path: &Path) -> Result<Script, Failure> {
