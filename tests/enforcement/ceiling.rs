@@ -32,38 +32,33 @@ fn the_rest_of_the_host_makes_progress_beside_jobs_that_want_everything() {
         greedy(&stage, "2.greedy", 0.4 * all),
     ];
     sleep(Duration::from_millis(500));
-    let (begin, before) = (Instant::now(), own_seconds());
-    let used_before: f64 = jobs.iter().map(|job| job.usage().unwrap().seconds).sum();
-    let (mut longest, mut others) = (Duration::ZERO, 0.0_f64);
-    while begin.elapsed() < Duration::from_secs(5) {
-        // Wakes up, works a little, sleeps again, as a login or a daemon does.
-        let slept = Instant::now();
-        sleep(Duration::from_millis(1));
-        longest = longest.max(slept.elapsed());
-        others = others.max(running() - 1.0 - jobs.len() as f64);
-        let work = own_seconds();
-        while own_seconds() - work < 0.002 {}
-    }
-    let took = begin.elapsed().as_secs_f64();
-    let used: f64 = jobs
-        .iter()
-        .map(|job| job.usage().unwrap().seconds)
-        .sum::<f64>()
-        - used_before;
-    let got = (own_seconds() - before) / took;
-    println!(
-        "jobs used {:.4} of {ceiling} processors, a process beside them and at most {others} others {got:.4}; longest wake-up {longest:?}",
-        used / took
-    );
-    assert!(
-        used / took <= ceiling * 1.02,
-        "{} of {ceiling}",
-        used / took
-    );
-    // Other programs may want the reserve as well, so this one is sure of a part of it only.
-    let least = 0.1 * all / 16.0 / (1.0 + others.max(0.0));
-    assert!(got > least, "{got} of {}, less than {least}", 0.1 * all);
-    assert!(longest < Duration::from_secs(30), "{longest:?}");
+    within_tolerance(|interval| {
+        let (begin, before) = (Instant::now(), own_seconds());
+        let seconds = || -> f64 { jobs.iter().map(|job| job.usage().unwrap().seconds).sum() };
+        let used_before = seconds();
+        let (mut longest, mut others) = (Duration::ZERO, 0.0_f64);
+        while begin.elapsed() < interval {
+            // Wakes up, works a little, sleeps again, as a login or a daemon does.
+            let slept = Instant::now();
+            sleep(Duration::from_millis(1));
+            longest = longest.max(slept.elapsed());
+            others = others.max(running() - 1.0 - jobs.len() as f64);
+            let work = own_seconds();
+            while own_seconds() - work < 0.002 {}
+        }
+        let took = begin.elapsed().as_secs_f64();
+        let used = (seconds() - used_before) / took;
+        let got = (own_seconds() - before) / took;
+        println!(
+            "jobs used {used:.4} of {ceiling} processors, a process beside them and at most {others} others {got:.4}; longest wake-up {longest:?}"
+        );
+        // Other programs may want the reserve as well, so this one is sure of a part of it only.
+        let least = 0.1 * all / 16.0 / (1.0 + others.max(0.0));
+        match got > least && longest < Duration::from_secs(30) {
+            true => (used / ceiling - 1.0).max(0.0),
+            false => f64::INFINITY,
+        }
+    });
 }
 
 /// Processes of the whole machine that run or would if they could.
