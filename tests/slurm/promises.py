@@ -95,14 +95,17 @@ def saved_at(slurm):
 
 
 def is_saved(slurm, *jobs):
-    """slurmctld has written down these jobs as they are: a kill does not lose them, and it does not start anew what runs (slurmd would drain
-    the node for it: "Duplicate jobid")."""
+    """slurmctld has written down these jobs as they are, and what has ended: a kill does not lose them, does not start anew what runs (slurmd would
+    drain the node for it: "Duplicate jobid"), and brings back nothing that was cancelled."""
     when, state = saved_at(slurm)
-    begun = [(has["start_time"], job) for job, has in slurm.jobs().items() if {job, str(has["array_job_id"])} & set(jobs) and has["job_state"] == "RUNNING"]
-    last, job = max(begun, default=(0, None))
-    if begun and when <= last:
+    asked = {job: has for job, has in slurm.jobs().items() if {job, str(has["array_job_id"])} & set(jobs)}
+    begun = [has["start_time"] for has in asked.values() if has["job_state"] == "RUNNING"]
+    ended = [has["end_time"] for has in slurm.jobs().values() if has["job_state"] in GONE]
+    if when <= max(begun + ended, default=0):
         # What backfill starts it does not write down by itself; a job that is changed it does, with all others.
-        slurm.scontrol("update", f"jobid={job}", "comment=saved")
+        there = [job for job, has in asked.items() if has["job_state"] not in GONE]
+        if there:
+            slurm.scontrol("update", f"jobid={there[-1]}", "comment=saved")
         return False
     return all(f"token={commitment(line)['token']}:".encode() in state for job, line in holding(slurm).items() if job in jobs)
 
