@@ -130,10 +130,16 @@ class ControllerKilled(SiteCase):
         slurm.must("scontrol", "reconfigure")  # every slurmd says anew what runs; without, some minutes later
         slurm.wait("no process of a job that slurmctld does not know", lambda: not [job for node, job in unknown() if self.processes(job, node)])
         time.sleep(11)
-        for node in {node for node, _ in unknown()}:
-            print(f"left on {node} without an epilog: {unknown()}", file=sys.stderr)
-            slurm.wait_ended(slurm.submit("-w", node, script="true\n"))
-        slurm.wait("all of it is gone", lambda: not unknown())
+        if unknown():
+            print(f"left without an epilog: {unknown()}", file=sys.stderr)
+
+        def gone():
+            # Where slurmctld does not answer a prolog in time, the next one ends it.
+            for node in {node for node, _ in unknown()}:
+                slurm.wait_ended(slurm.submit("-w", node, script="true\n"))
+            return not unknown()
+
+        slurm.wait("all of it is gone", gone)
         for node in slurm.nodes:
             if "DRAIN" in slurm.node(node)["State"]:
                 # Slurm's own, after it has given lost numbers again.
