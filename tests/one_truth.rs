@@ -458,7 +458,7 @@ fn inside_slurm() {
                     }
                 }
                 Answer::Refuse(not) => {
-                    let text = not.text(&job);
+                    let text = not.text;
                     assert!(!quote.accepted, "{round} {case}: {job:?} {quote:?} {text}");
                     assert_eq!(signed(&quote), text, "{round} {case}: {job:?}");
                     assert_eq!(quote.category, not.verdict.category());

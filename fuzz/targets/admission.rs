@@ -210,7 +210,7 @@ pub fn slurm_submission(input: &[u8]) {
                     "{accepted:?}"
                 );
             }
-            Answer::Refuse(not) => said(&not.text(&submission), 2100),
+            Answer::Refuse(not) => said(&not.text, 2100),
             Answer::Answered(line) => said(&line, 8000),
             Answer::Pass | Answer::PassWithout(_) => assert!(!submission.has_terms()),
             Answer::NotReady => panic!("its records were read"),

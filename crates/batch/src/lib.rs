@@ -2,6 +2,8 @@
 //! are told. It knows accounts and the book, and no batch system.
 
 pub mod admit;
+pub mod front_end;
 pub mod quote;
+pub mod server;
 pub mod verdict;
 pub mod words;

@@ -43,6 +43,8 @@ pub enum Refused<P> {
     Account(String),
     /// A quote cannot be had, or used for it.
     Quote(QuoteError),
+    /// It was held until its deadline was over.
+    HeldTooLong,
     /// The book cannot take it as it is.
     Book(BookError),
     /// The batch system's own reason.
@@ -115,6 +117,7 @@ impl<T, P: Problem> Verdict<T, P> {
                 Refused::Uncovered(reason) => reason.category(),
                 Refused::Account(_) => Category::Funds,
                 Refused::Quote(_) => Category::Request,
+                Refused::HeldTooLong => Category::Deadline,
                 Refused::Book(_) => Category::Invalid,
                 Refused::Own(problem) => problem.category(),
             }),

@@ -89,6 +89,7 @@ pub fn reason<T, P: Problem>(verdict: &Verdict<T, P>) -> String {
             Refused::Uncovered(reason) => wording::reason(reason),
             Refused::Account(problem) => problem.clone(),
             Refused::Quote(error) => errors::quote(error),
+            Refused::HeldTooLong => "it was held past its deadline".to_string(),
             Refused::Book(error) => errors::book(error),
             Refused::Own(problem) => problem.to_string(),
         },

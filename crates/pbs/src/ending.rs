@@ -40,11 +40,11 @@ impl Server {
         }
         let substate = job.get("substate").and_then(Value::as_i64).unwrap_or(0);
         if RERUN.contains(&substate) || text(job, "state") == Some("Q") {
-            let _ = self.book.requeued(id, now);
+            let _ = self.admission.book.requeued(id, now);
             return Ok(accept());
         }
         let commitment = read(line)?;
-        let known = self.book.ended(id, now).is_ok();
+        let known = self.admission.book.ended(id, now).is_ok();
         if !known && commitment.payer.is_none() {
             return Ok(accept());
         }
@@ -79,7 +79,7 @@ impl Server {
             restarted: false,
         };
         let part = u32::try_from(subjob).unwrap_or(0);
-        let settled = self.gate.ended(&commitment, part, &end, now);
+        let settled = self.admission.gate.ended(&commitment, part, &end, now);
         if !known && settled.is_none() {
             return Ok(accept());
         }

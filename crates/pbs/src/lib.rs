@@ -15,12 +15,12 @@
 
 mod ending;
 pub mod exec_vnode;
+mod front_end;
 pub mod hosts;
 mod life;
 pub mod problem;
 pub mod process;
 mod queue;
-mod quote;
 #[cfg(test)]
 mod quote_tests;
 pub mod records;

@@ -34,16 +34,16 @@ impl Server {
             .into_iter()
             .enumerate()
         {
-            if self.book.contains(&id) {
+            if self.admission.book.contains(&id) {
                 continue;
             }
             let token = commitment.token + subjob as u64;
-            if self.book.bind(token, &id, now).is_err() {
+            if self.admission.book.bind(token, &id, now).is_err() {
                 // Its reservation expired, or the library was loaded anew in between.
                 self.take_back(&id, subjob, &commitment, Phase::Bound)?;
             }
         }
-        self.gate.named(&commitment, id);
+        self.admission.gate.named(&commitment, id);
         Ok(accept())
     }
 
@@ -56,7 +56,7 @@ impl Server {
         let commitment = read(line)?;
         let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
         let mut given = in_judged_chunks(&commitment, &places);
-        if !self.book.contains(id) {
+        if !self.admission.book.contains(id) {
             let subjob = subjob_of(id, &commitment, text(job, "array"))?;
             match self.claim_of(id, job, &commitment, now) {
                 Claim::Stands => self.take_back(id, subjob, &commitment, Phase::Bound)?,
@@ -85,14 +85,17 @@ impl Server {
         if let Some(problem) = given.iter().find_map(|(node, _)| self.too_small_now(node)) {
             if elsewhere {
                 // Promised to others, who will start there; this one finds another place.
-                self.book.moved(id, &planned, now).map_err(internal)?;
+                self.admission
+                    .book
+                    .moved(id, &planned, now)
+                    .map_err(internal)?;
                 return Ok(refuse("libra: that place is promised to another job"));
             }
             return Ok(
                 json!({"verdict": "refuse", "text": format!("libra: {problem}"), "hold": true}),
             );
         }
-        self.book.started(id, now).map_err(internal)?;
+        self.admission.book.started(id, now).map_err(internal)?;
         Ok(accept())
     }
 
@@ -105,7 +108,7 @@ impl Server {
         now: f64,
     ) -> Result<(), BookError> {
         let array = id.split('[').next().unwrap_or_default();
-        let sibling = (self.book.unstarted())
+        let sibling = (self.admission.book.unstarted())
             .filter(|other| *other != id && other.split('[').next() == Some(array))
             .find(|other| {
                 let mut places = self.planned(other).unwrap_or_default();
@@ -114,8 +117,8 @@ impl Server {
             })
             .map(str::to_string);
         match sibling {
-            Some(sibling) => self.book.swap(id, &sibling),
-            None => self.book.moved(id, given, now),
+            Some(sibling) => self.admission.book.swap(id, &sibling),
+            None => self.admission.book.moved(id, given, now),
         }
     }
 
@@ -124,7 +127,7 @@ impl Server {
         if !self.shares_add_up {
             return None;
         }
-        let (committed, has) = self.book.committed_shares(node)?;
+        let (committed, has) = self.admission.book.committed_shares(node)?;
         (committed > has * (1.0 + 2.0 * TOLERANCE)).then(|| {
             format!(
                 "{node} has {} CPU to share now, but {} are committed; release the job (qrls) when it has them again, or delete it",
@@ -174,7 +177,7 @@ impl Server {
         let node = need(event, "node")?;
         let up = event["up"].as_bool().unwrap_or(false);
         // One that is not Libra's is not in the book.
-        let _ = self.book.set_available(node, up);
+        let _ = self.admission.book.set_available(node, up);
         Ok(accept())
     }
 
@@ -182,7 +185,7 @@ impl Server {
     pub(super) fn gone(&mut self, event: &Value, now: f64) -> Value {
         for id in list(event, "jobs").iter().filter_map(Value::as_str) {
             // One that has left the book meanwhile is fine as well.
-            if self.book.cancel(id, now).is_ok() {
+            if self.admission.book.cancel(id, now).is_ok() {
                 self.counts.end(Outcome::Cancelled);
             }
         }
@@ -191,7 +194,7 @@ impl Server {
 
     /// Where the book has a job.
     fn planned(&self, id: &str) -> Result<Vec<(String, u32)>, BookError> {
-        let places = self.book.places(id)?;
+        let places = self.admission.book.places(id)?;
         Ok(places
             .into_iter()
             .map(|place| (place.node.to_string(), place.chunks))
@@ -207,7 +210,7 @@ impl Server {
         phase: Phase,
     ) -> Result<(), BadEvent> {
         let record = record(id, subjob, commitment, phase, self.shares_add_up);
-        self.book.restore(&record).map_err(internal)
+        self.admission.book.restore(&record).map_err(internal)
     }
 }
 

@@ -30,9 +30,6 @@ pub enum Problem {
     /// No node meets its conditions: resource and value.
     #[error("none of the nodes that jobs with a deadline run on has {}", conditions(.0))]
     NoNode(Vec<(String, String)>),
-    /// It was held until its deadline was over.
-    #[error("it was held past its deadline; delete it and submit it anew")]
-    HeldTooLong,
     /// The places that PBS has found for it have no room; this node.
     #[error("{0} has no room for its chunks")]
     NoRoom(String),
@@ -57,11 +54,16 @@ pub enum Wait {
     Others,
 }
 
+impl From<NoOrder> for Problem {
+    fn from(given: NoOrder) -> Problem {
+        Problem::Order(given)
+    }
+}
+
 impl verdict::Problem for Problem {
     fn category(&self) -> Category {
         match self {
             Problem::NoNode(_) => Category::NoNode,
-            Problem::HeldTooLong => Category::Deadline,
             Problem::NoRoom(_) => Category::Share,
             Problem::NoTerms => Category::NoTerms,
             Problem::Terms(_)

@@ -36,7 +36,7 @@ impl Server {
             job.phase == Phase::Running || !self.given_back.contains_key(id)
         });
         if self.has_records {
-            let differences = self.book.reconcile(&snapshot, now).map_err(bad)?;
+            let differences = self.admission.book.reconcile(&snapshot, now).map_err(bad)?;
             self.counts
                 .vanish(differences.vanished.len(), differences.waited);
             if !differences.vanished.is_empty() {
@@ -50,20 +50,20 @@ impl Server {
             }
             problems.extend(differences.problems.iter().map(errors::untaken));
         } else {
-            let untaken = self.book.rebuild(&snapshot).map_err(bad)?;
+            let untaken = self.admission.book.rebuild(&snapshot).map_err(bad)?;
             problems.extend(untaken.iter().map(errors::untaken));
             self.has_records = true;
             log.push(format!(
                 "{} nodes, {} jobs with terms",
-                self.book.node_count(),
-                self.book.job_count()
+                self.admission.book.node_count(),
+                self.admission.book.job_count()
             ));
         }
         let not_taken: Vec<String> = (problems.iter())
             .map(|problem| clean(&format!("not taken: {problem}")))
             .collect();
         log.extend(not_taken.iter().cloned());
-        let accounts = self.gate.tried(|payments| {
+        let accounts = self.admission.gate.tried(|payments| {
             payments.refresh()?;
             // A held job has given its money back: that it is there is no reason to set it aside again.
             let commitment: Vec<Commitment> = (jobs.iter())
@@ -104,7 +104,13 @@ impl Server {
                 Err(problem) => problems.push(problem),
             }
         }
-        problems.extend(self.book.set_nodes(&records).iter().map(errors::untaken));
+        problems.extend(
+            self.admission
+                .book
+                .set_nodes(&records)
+                .iter()
+                .map(errors::untaken),
+        );
         let log: Vec<String> = problems
             .iter()
             .map(|problem| format!("not taken: {problem}"))
@@ -121,7 +127,7 @@ impl Server {
             let resources = (resources.iter())
                 .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_string())))
                 .collect();
-            self.resources.insert(name.to_string(), resources);
+            self.front.resources.insert(name.to_string(), resources);
         }
     }
 }

@@ -11,12 +11,12 @@
 //! That a job was held is read from PBS's own record, so that it is known after a restart as well: a job becomes eligible to run (its `etime`)
 //! when it is submitted, and when it is released (but see [`Server::note_held`]).
 
+use super::front_end::Front;
 use super::problem::{NotTaken, Problem};
 use super::server::{Server, accept_with, internal, refuse};
 use super::subjobs::{ids, ids_among, is_subjob};
 use super::{BadEvent, list, number, text};
-use libra_accounts::budget_gate::Denied;
-use libra_accounts::payments::Payer;
+use libra_batch::verdict::{Refused, Verdict};
 use libra_batch::words;
 use libra_core::book::{BookError, Phase};
 use libra_core::commitment::{Commitment, NodeCommitment};
@@ -95,7 +95,7 @@ impl Server {
             let ids = self::ids(id, &commitment, text(job, "array")).unwrap_or_default();
             let mut released = 0;
             for id in ids {
-                if self.book.release_waiting(&id, taken, now) {
+                if self.admission.book.release_waiting(&id, taken, now) {
                     released += 1;
                     if claim == Claim::Held {
                         self.given_back.insert(id, now);
@@ -106,7 +106,7 @@ impl Server {
                 continue;
             }
             if is_unpaid(job, &commitment, taken) {
-                self.gate.never_began(&commitment, now);
+                self.admission.gate.never_began(&commitment, now);
             }
             log.push(match claim {
                 Claim::Held => format!(
@@ -133,7 +133,7 @@ impl Server {
             }
             // Those subjobs that have begun are jobs of their own.
             for id in ids_among(id, text(job, "remaining")).unwrap_or_default() {
-                if !self.book.contains(&id) {
+                if !self.admission.book.contains(&id) {
                     self.given_back.entry(id).or_insert(taken);
                 }
             }
@@ -142,9 +142,9 @@ impl Server {
 
     /// Takes back what jobs hold that wait past their deadlines.
     pub(super) fn release_lapsed(&mut self, now: f64) {
-        self.book.advance(now);
-        for id in self.book.lapsed(now) {
-            if self.book.release_waiting(&id, f64::INFINITY, now) {
+        self.admission.book.advance(now);
+        for id in self.admission.book.lapsed(now) {
+            if self.admission.book.release_waiting(&id, f64::INFINITY, now) {
                 log::info!("{}", lapsed(&id));
             }
         }
@@ -176,7 +176,7 @@ impl Server {
         match self.overfull(id).map_err(internal)? {
             None => Ok(None),
             Some(node) => {
-                self.book.cancel(id, now).map_err(internal)?;
+                self.admission.book.cancel(id, now).map_err(internal)?;
                 Ok(Some(not_run(
                     id,
                     format!(
@@ -197,19 +197,16 @@ impl Server {
         given: &[(String, u32)],
         now: f64,
     ) -> Result<Value, BadEvent> {
-        let mut request = commitment.request;
-        request.terms.deadline = commitment.submitted + request.terms.deadline - now;
-        if request.terms.deadline <= 0.0 {
-            let not = NotTaken::from(Problem::HeldTooLong);
-            return Ok(hopeless(not_run(id, words::headed_reason(&not))));
-        }
         // An array is paid for by one hold; where that is still there it pays for this one too.
         let pays = commitment.count > 1 && self.is_paid(commitment);
-        let payer = match self.payer_anew(job, commitment, request.terms.budget, now) {
-            _ if pays => None,
-            Ok(payer) => payer,
-            Err(denied) => return Ok(refuse_anew(id, &denied.into())),
+        let payer = match pays {
+            true => Ok(None),
+            false => {
+                let owner = text(job, "owner").unwrap_or_default();
+                self.admission.payer_anew(commitment, owner, now)
+            }
         };
+        let paid = payer.as_ref().is_ok_and(Option::is_some);
         let planned;
         let given = match given {
             [] => {
@@ -220,13 +217,15 @@ impl Server {
             }
             given => given,
         };
-        let allowed: Vec<bool> = (0..self.book.node_count())
-            .map(|index| (given.iter()).any(|(node, _)| node == self.book.node_name(index)))
-            .collect();
-        let admitted = match self.book.admit_among(&request, Some(&allowed), now) {
-            Ok(admitted) => admitted,
-            Err(error) => {
-                let not = self.not_taken(error);
+        let nodes: Vec<&str> = given.iter().map(|(node, _)| node.as_str()).collect();
+        let mut committed = match self.admission.admit_anew(commitment, &nodes, payer, now) {
+            Ok(committed) => committed,
+            Err(not @ Verdict::Refused(Refused::HeldTooLong)) => {
+                let why = words::headed_reason::<_, Problem>(&not);
+                let text = format!("{why}; delete it and submit it anew");
+                return Ok(hopeless(not_run(id, text)));
+            }
+            Err(not) => {
                 let answer = refuse_anew(id, &not);
                 // The price rises with less time, and the time does not come back.
                 let for_ever =
@@ -234,11 +233,11 @@ impl Server {
                 return Ok(if for_ever { hopeless(answer) } else { answer });
             }
         };
-        let mut anew = match self.commit(&request, 1, &admitted, payer.as_ref(), now) {
-            Ok(anew) => anew,
-            Err(denied) => return Ok(refuse_anew(id, &denied.into())),
-        };
-        self.book.bind(admitted.token, id, now).map_err(internal)?;
+        let anew = &mut committed.commitment;
+        self.admission
+            .book
+            .bind(anew.token, id, now)
+            .map_err(internal)?;
         let mut chosen: Vec<(String, u32)> = (anew.places.iter())
             .map(|place| (place.node.clone(), place.chunks))
             .collect();
@@ -246,7 +245,10 @@ impl Server {
         chosen.sort();
         wanted.sort();
         if chosen != wanted {
-            self.book.moved(id, given, now).map_err(internal)?;
+            self.admission
+                .book
+                .moved(id, given, now)
+                .map_err(internal)?;
             let share = anew.share_on("");
             anew.places = (given.iter())
                 .map(|(node, chunks)| NodeCommitment {
@@ -257,21 +259,21 @@ impl Server {
                 .collect();
         }
         if let Some(node) = self.overfull(id).map_err(internal)? {
-            self.book.cancel(id, now).map_err(internal)?;
-            if payer.is_some() {
-                self.gate.never_began(&anew, now);
+            self.admission.book.cancel(id, now).map_err(internal)?;
+            if paid {
+                self.admission.gate.never_began(anew, now);
             }
             return Ok(refuse_anew(id, &Problem::NoRoom(node).into()));
         }
-        self.book.started(id, now).map_err(internal)?;
+        self.admission.book.started(id, now).map_err(internal)?;
         self.given_back.remove(id);
-        self.gate.named(&anew, id);
-        let info = words::accepted(&anew, admitted.price, true);
+        self.admission.gate.named(anew, id);
         let mut resources = Map::new();
         if !pays {
             resources.insert("libra_terms".to_string(), anew.line().into());
-            resources.insert("libra_price".to_string(), credits(admitted.price).into());
+            resources.insert("libra_price".to_string(), credits(anew.price).into());
         }
+        let info = committed.text::<Front>();
         let told = format!("{info} (asked anew after a hold)");
         resources.insert("libra_info".to_string(), told.into());
         let mut answer = accept_with(resources);
@@ -284,10 +286,14 @@ impl Server {
         if !self.shares_add_up {
             return Ok(None);
         }
-        let places = self.book.places(id)?;
+        let places = self.admission.book.places(id)?;
         let over = |node: &str| -> Result<bool, BookError> {
-            let committed = self.book.committed(node)?;
-            let has = self.book.committed_shares(node).map_or(0.0, |(_, has)| has);
+            let committed = self.admission.book.committed(node)?;
+            let has = self
+                .admission
+                .book
+                .committed_shares(node)
+                .map_or(0.0, |(_, has)| has);
             Ok(committed > has * (1.0 + 2.0 * TOLERANCE))
         };
         for place in places {
@@ -298,36 +304,12 @@ impl Server {
         Ok(None)
     }
 
-    /// Who pays for it from now on: the account that did, if it still may.
-    fn payer_anew(
-        &self,
-        job: &Value,
-        commitment: &Commitment,
-        budget: f64,
-        now: f64,
-    ) -> Result<Option<Payer>, Denied> {
-        if !self.gate.is_on() {
-            return Ok(None);
-        }
-        let (user, project) = match commitment
-            .payer
-            .as_deref()
-            .and_then(|name| name.split_once(':'))
-        {
-            Some(("project", project)) => (text(job, "owner"), Some(project)),
-            Some((_, user)) => (Some(user), None),
-            None => (text(job, "owner"), None),
-        };
-        self.gate
-            .payer(user.unwrap_or_default(), project, budget, now)
-    }
-
     /// Returns true if something is set aside for it.
     fn is_paid(&mut self, commitment: &Commitment) -> bool {
         if commitment.payer.is_none() {
             return true;
         }
-        let held = self.gate.tried(|payments| {
+        let held = self.admission.gate.tried(|payments| {
             let key = payments.key(commitment);
             Ok(payments.open_holds()?.iter().any(|hold| hold.key == key))
         });

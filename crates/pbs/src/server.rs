@@ -6,10 +6,11 @@
 //!   `"wants": "records"`, and the hook shows them and asks again.
 //! - A job that is in PBS with a line of the commitment is in the book, or will be after the next records.
 
+use super::front_end::Front;
 use super::{BadEvent, TERMS, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
+use libra_batch::server::AdmissionServer;
 use libra_config::{Config, PolicyName, WithoutTerms};
-use libra_core::book::held_quote::HeldQuotes;
 use libra_core::book::{Book, BookError};
 use libra_core::decision::refusal::Category;
 use libra_metrics::Counts;
@@ -21,22 +22,17 @@ use std::collections::HashMap;
 /// Latest time of an event, Unix time: what is committed then can be read again.
 const LATEST: f64 = 1e11;
 
-/// Conditions of jobs can be met by these resources of a node.
-pub(super) type NodeResources = HashMap<String, String>;
-
 /// One pbs_server's book.
 pub struct Server {
-    pub(super) book: Book,
+    pub(super) admission: AdmissionServer,
+    pub(super) front: Front,
     pub(super) without_terms: WithoutTerms,
     /// Whether the nodes' `libra_share` are used up by what is committed. Only where shares that fit are the rule;
     /// the other policies commit more than a node has, knowing that not all of it is needed at once.
     pub(super) shares_add_up: bool,
     pub(super) has_records: bool,
-    pub(super) resources: HashMap<String, NodeResources>,
-    pub(super) gate: BudgetGate,
     /// What happened since it was taken last; who asks counts submissions.
     pub counts: Counts,
-    pub(super) quotes: HeldQuotes,
     /// Jobs that gave their share back when they were held, and when that was noticed.
     pub(super) given_back: HashMap<String, f64>,
     /// What became of the submission that was answered last.
@@ -56,14 +52,15 @@ impl Server {
     /// Without nodes and jobs.
     pub fn new(config: &Config) -> Server {
         let mut server = Server {
-            book: Book::new(libra_rules::admission(config), config.provisional_seconds()),
+            admission: AdmissionServer::new(
+                Book::new(libra_rules::admission(config), config.provisional_seconds()),
+                libra_rules::quote_limits(config),
+            ),
+            front: Front::default(),
             without_terms: WithoutTerms::default(),
             shares_add_up: true,
             has_records: false,
-            resources: HashMap::new(),
-            gate: BudgetGate::off(),
             counts: Counts::EMPTY,
-            quotes: HeldQuotes::new(libra_rules::quote_limits(config)),
             given_back: HashMap::new(),
             judged: None,
         };
@@ -73,22 +70,26 @@ impl Server {
 
     /// Decides by these rules from now on.
     pub fn configure(&mut self, config: &Config) {
-        self.book.set_admission(libra_rules::admission(config));
+        self.admission.configure(
+            libra_rules::admission(config),
+            libra_rules::quote_limits(config),
+        );
         self.without_terms = config.pbs.without_terms;
-        self.quotes.configure(libra_rules::quote_limits(config));
-        self.gate.configure(config.pbs.on_fault);
+        self.admission.gate.configure(config.pbs.on_fault);
         self.shares_add_up = config.admission.policy == PolicyName::Libra;
-        self.book.reserve_committed_share(self.shares_add_up);
+        self.admission
+            .book
+            .reserve_committed_share(self.shares_add_up);
     }
 
     /// Budgets are taken from these accounts from now on.
     pub fn take_accounts(&mut self, gate: BudgetGate) {
-        self.gate = gate;
+        self.admission.gate = gate;
     }
 
     /// Its accounts.
     pub fn gate(&mut self) -> &mut BudgetGate {
-        &mut self.gate
+        &mut self.admission.gate
     }
 
     /// Returns true if it has read PBS's records.
@@ -98,12 +99,12 @@ impl Server {
 
     /// The book.
     pub fn book(&self) -> &Book {
-        &self.book
+        &self.admission.book
     }
 
     /// As [`Book::take_withdrawn`].
     pub fn take_withdrawn(&mut self) -> u64 {
-        self.book.take_withdrawn()
+        self.admission.book.take_withdrawn()
     }
 
     /// What became of the submission that was answered since this was asked last; None if there was none, or only a question.
@@ -165,35 +166,6 @@ impl Server {
     /// Returns true if it is about a job that has a commitment, or wants to be.
     fn concerns_book(&self, job: &Value) -> bool {
         text(job, "commitment").is_some() || has_terms(job) || is_asked(job)
-    }
-
-    /// Name of a node by the book's index.
-    pub(super) fn node_name(&self, index: usize) -> String {
-        self.book.node_name(index).to_string()
-    }
-
-    /// Which nodes meet these conditions, by the book's index; None if there are no conditions.
-    pub(super) fn meeting(&self, conditions: &[(String, String)]) -> Option<Vec<bool>> {
-        if conditions.is_empty() {
-            return None;
-        }
-        let meets = |index: usize| {
-            let name = self.book.node_name(index);
-            let resources = self.resources.get(name);
-            (conditions.iter()).all(|(key, value)| meets(name, resources, key, value))
-        };
-        Some((0..self.book.node_count()).map(meets).collect())
-    }
-}
-
-fn meets(name: &str, resources: Option<&NodeResources>, key: &str, value: &str) -> bool {
-    let has = resources.and_then(|resources| resources.get(key));
-    match (key, has) {
-        ("vnode", _) => name == value,
-        ("host", None) => super::exec_vnode::is_on_host(name, value),
-        (_, Some(has)) => has.split(',').any(|one| one.eq_ignore_ascii_case(value)),
-        // PBS takes a boolean that is not set for False.
-        (_, None) => value.eq_ignore_ascii_case("false"),
     }
 }
 

@@ -12,13 +12,10 @@
 use super::array::{HELD, JobCommitment, NOTHING};
 use super::controller::Controller;
 use super::poll::Poll;
-use super::problem::{NotTaken, Problem};
+use super::problem::NotTaken;
 use super::records::{Rest, Rewrite, SlurmJob, State};
-use libra_accounts::budget_gate::Denied;
-use libra_accounts::payments::Payer;
-use libra_batch::words;
+use libra_batch::{server, words};
 use libra_core::commitment::Commitment;
-use libra_core::decision::job::Request;
 use libra_units::{credits, duration, percent};
 
 /// What stands before Libra's words, where a job's comment has others.
@@ -46,7 +43,7 @@ impl Controller {
             let (commitment, name) = (&job_commitment.commitment, job.name());
             let mut released = 0;
             for (part, _) in job.parts(job_commitment) {
-                released += usize::from(self.book.release_waiting(&part, taken, now));
+                released += usize::from(self.admission.book.release_waiting(&part, taken, now));
             }
             match rest {
                 Rest::Lapsed if released > 0 => poll.log.push(format!(
@@ -54,11 +51,11 @@ impl Controller {
                 )),
                 Rest::Lapsed => {}
                 // What happened to it after the records were taken stands.
-                Rest::Held if self.book.contains(&name) => {}
+                Rest::Held if self.admission.book.contains(&name) => {}
                 Rest::Held => {
                     // It may have been held before it had a name here.
                     if self.unnamed.remove(&commitment.token).is_some() {
-                        self.book.drop_token(commitment.token);
+                        self.admission.book.drop_token(commitment.token);
                     }
                     let text =
                         "held: its share is given back, and is asked for anew when it is released";
@@ -86,7 +83,7 @@ impl Controller {
     ) {
         for (job, commitment) in returned {
             let name = job.name();
-            if self.book.contains(&name) {
+            if self.admission.book.contains(&name) {
                 continue;
             }
             let runs = job.state == State::Running;
@@ -134,60 +131,31 @@ impl Controller {
         commitment: &Commitment,
         now: f64,
     ) -> Result<Option<Commitment>, NotTaken> {
-        let mut request: Request = commitment.request;
-        request.terms.deadline = commitment.submitted + request.terms.deadline - now;
-        if request.terms.deadline <= 0.0 {
-            return Err(Problem::HeldTooLong.into());
-        }
-        let payer = match self.payer_anew(job, commitment, request.terms.budget, now) {
-            None => return Ok(None),
-            Some(payer) => payer?,
+        let owner = match server::paid_by(commitment) {
+            _ if !self.admission.gate.is_on() => String::new(),
+            Some(("user", _)) => String::new(),
+            _ => {
+                let Some(user) = self.front.users.get(&job.user) else {
+                    self.unknown_users.push(job.user);
+                    return Ok(None);
+                };
+                user.clone().unwrap_or_default()
+            }
         };
-        let given: Vec<&str> = match job.state {
+        let payer = self.admission.payer_anew(commitment, &owner, now);
+        let nodes: Vec<&str> = match job.state {
             State::Running => job.nodes.iter().map(String::as_str).collect(),
             // It is pinned to them.
             _ => (commitment.places.iter().map(|place| place.node.as_str())).collect(),
         };
-        let allowed: Vec<bool> = (0..self.book.node_count())
-            .map(|index| given.contains(&self.book.node_name(index)))
-            .collect();
-        let admitted = (self.book.admit_among(&request, Some(&allowed), now))
-            .map_err(|error| NotTaken::of_book(error, |node| self.node_name(node)))?;
-        let anew = self.commit(&request, 1, &admitted, payer.as_ref(), now)?;
-        self.unnamed.remove(&anew.token);
+        let anew = (self.admission.admit_anew(commitment, &nodes, payer, now)?).commitment;
         // Its token was given just now, and its name is not in the book.
-        let mut bound = self.book.bind(anew.token, name, now);
+        let mut bound = self.admission.book.bind(anew.token, name, now);
         if job.state == State::Running {
-            bound = bound.and_then(|()| self.book.started(name, now));
+            bound = bound.and_then(|()| self.admission.book.started(name, now));
         }
-        bound.map_err(|error| NotTaken::of_book(error, |node| self.node_name(node)))?;
+        let name_of = |node| self.admission.book.node_name(node).to_string();
+        bound.map_err(|error| NotTaken::of_book(error, name_of))?;
         Ok(Some(anew))
-    }
-
-    /// Who pays for it from now on: the account that did, if it still may. None: not known yet.
-    fn payer_anew(
-        &mut self,
-        job: &SlurmJob,
-        commitment: &Commitment,
-        budget: f64,
-        now: f64,
-    ) -> Option<Result<Option<Payer>, Denied>> {
-        if !self.gate.is_on() {
-            return Some(Ok(None));
-        }
-        let known = commitment
-            .payer
-            .as_deref()
-            .and_then(|name| name.split_once(':'));
-        if let Some(("user", user)) = known {
-            return Some(self.gate.payer(user, None, budget, now));
-        }
-        let Some(user) = self.users.get(&job.user) else {
-            self.unknown_users.push(job.user);
-            return None;
-        };
-        let project = known.map(|(_, project)| project);
-        let user = user.as_deref().unwrap_or_default();
-        Some(self.gate.payer(user, project, budget, now))
     }
 }

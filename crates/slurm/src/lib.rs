@@ -12,18 +12,16 @@
 pub mod array;
 pub mod claim;
 pub mod controller;
+mod front_end;
 pub mod held;
 pub mod node;
-mod nodes;
 pub mod options;
 pub mod payment;
 pub mod poll;
 pub mod problem;
-mod quote;
 #[cfg(test)]
 mod quote_tests;
 pub mod records;
-pub mod refusal;
 mod rules;
 pub mod submission;
 #[cfg(test)]

@@ -172,7 +172,7 @@ impl Controller {
     pub fn take(&mut self, prepared: &mut Prepared<'_>, now: f64) -> Result<Poll, BookError> {
         let records = prepared.records;
         let mut poll = Poll::default();
-        std::mem::swap(&mut self.libra_nodes, &mut prepared.libra_nodes);
+        std::mem::swap(&mut self.front.libra_nodes, &mut prepared.libra_nodes);
         let first = self.read.is_none();
         // Before the nodes have answered after a start of slurmctld every job would be refused.
         if first && now - self.begun < NODES_ANSWER && prepared.unknown {
@@ -183,25 +183,25 @@ impl Controller {
         }
         self.let_rest(&prepared.resting, records.taken, now, &mut poll);
         let problems = match first {
-            true => told(&self.book.rebuild(&prepared.snapshot)?),
+            true => told(&self.admission.book.rebuild(&prepared.snapshot)?),
             false => {
                 let snapshot = &mut prepared.snapshot;
                 self.name_accepted(snapshot, now, &mut poll);
                 self.end(&prepared.ended, records, now, &mut poll);
                 self.follow(snapshot, now, &mut poll);
-                let differences = self.book.reconcile(snapshot, now)?;
+                let differences = self.admission.book.reconcile(snapshot, now)?;
                 let mut dropped = Vec::new();
                 let mut tests = std::mem::take(&mut self.tests);
                 tests.retain(|&(token, submitted)| {
                     let searched_for = submitted < records.taken - UNNAMED_TEST;
-                    if searched_for && self.book.drop_token(token) {
+                    if searched_for && self.admission.book.drop_token(token) {
                         dropped.push(token);
                     }
                     !searched_for
                 });
                 self.tests = tests;
                 let of_tests = dropped.len();
-                dropped.extend(self.book.drop_unnamed(records.taken - UNNAMED));
+                dropped.extend(self.admission.book.drop_unnamed(records.taken - UNNAMED));
                 let commitment: Vec<Commitment> = (dropped.iter())
                     .filter_map(|token| self.unnamed.remove(token))
                     .collect();
@@ -234,23 +234,24 @@ impl Controller {
         .chain(std::mem::take(&mut prepared.problems));
         poll.log
             .extend(problems.map(|problem| format!("not taken: {problem}")));
-        self.set_partitions(
+        self.front.set_partitions(
             &mut prepared.partitions,
             &mut prepared.features,
             &records.nodes,
+            &self.admission.book,
         );
         std::mem::swap(&mut self.committed_jobs, &mut prepared.committed_jobs);
         self.newest_job = self.newest_job.max(prepared.newest_job);
-        self.book.refresh_waiting(now);
+        self.admission.book.refresh_waiting(now);
         self.ask_anew(&prepared.returned, now, &mut poll);
         self.rewrites.clone_from(&poll.rewrites);
         poll.pins = std::mem::take(&mut prepared.pins);
-        poll.counts.withdrawn += self.book.take_withdrawn();
+        poll.counts.withdrawn += self.admission.book.take_withdrawn();
         if first {
             poll.log.push(format!(
                 "{} nodes, {} jobs with terms",
-                self.book.node_count(),
-                self.book.job_count()
+                self.admission.book.node_count(),
+                self.admission.book.job_count()
             ));
         }
         self.read = Some(records.taken);
@@ -262,8 +263,8 @@ impl Controller {
         for job in &snapshot.jobs {
             let Some(id) = &job.id else { continue };
             if job.token != 0
-                && !self.book.contains(id)
-                && self.book.bind(job.token, id, now).is_ok()
+                && !self.admission.book.contains(id)
+                && self.admission.book.bind(job.token, id, now).is_ok()
             {
                 self.unnamed.remove(&job.token);
                 poll.log.push(format!(
@@ -290,7 +291,7 @@ impl Controller {
                     "job {name} was ended before it was done: {never_began} of its tasks never began"
                 ));
             }
-            if !self.book.contains(name) {
+            if !self.admission.book.contains(name) {
                 continue;
             }
             let commitment = &ended.commitment.commitment;
@@ -310,7 +311,7 @@ impl Controller {
             let outcome = Outcome::of(took, commitment.request.terms.deadline, job.cut_short);
             (poll.counts).end(outcome.but_failed(job.failed));
             // It is in the book, so this cannot fail.
-            let _ = self.book.ended(name, now);
+            let _ = self.admission.book.ended(name, now);
             poll.log.push(format!(
                 "job {name} {result}: ended after {} of {}, price {}{}",
                 duration::show(took),
@@ -330,16 +331,22 @@ impl Controller {
         let token = commitment.commitment.token;
         // Mostly it is long gone, and the tokens with it.
         let tokens = token..token.saturating_add(u64::from(commitment.commitment.count));
-        if !tokens.into_iter().any(|token| self.book.has_token(token)) {
+        if !tokens
+            .into_iter()
+            .any(|token| self.admission.book.has_token(token))
+        {
             return 0;
         }
         let array = match &job.array {
             Some(array) if array.tasks.is_empty() => array.array,
             _ => {
                 for (name, number) in &ended.parts {
-                    if !self.book.contains(name) {
+                    if !self.admission.book.contains(name) {
                         // Its own share may be gone already.
-                        let _ = self.book.bind(token + u64::from(*number), name, now);
+                        let _ = self
+                            .admission
+                            .book
+                            .bind(token + u64::from(*number), name, now);
                     }
                 }
                 return 0;
@@ -354,8 +361,12 @@ impl Controller {
         let mut taken_back = 0;
         for task in commitment.tasks.iter().filter(|task| !own.contains(task)) {
             let number = u64::from(commitment.number_of(*task));
-            if !self.book.contains(&format!("{array}_{task}"))
-                && self.book.cancel_token(token + number, now).is_ok()
+            if !self.admission.book.contains(&format!("{array}_{task}"))
+                && self
+                    .admission
+                    .book
+                    .cancel_token(token + number, now)
+                    .is_ok()
             {
                 taken_back += 1;
             }
@@ -367,7 +378,11 @@ impl Controller {
     /// the records would say, so that is taken out of them.
     fn follow(&mut self, snapshot: &mut Snapshot, now: f64, poll: &mut Poll) {
         for job in &mut snapshot.jobs {
-            let Some(id) = job.id.as_ref().filter(|id| self.book.contains(id)) else {
+            let Some(id) = job
+                .id
+                .as_ref()
+                .filter(|id| self.admission.book.contains(id))
+            else {
                 continue;
             };
             for place in &mut job.places {
@@ -376,7 +391,7 @@ impl Controller {
             if job.phase != Phase::Running {
                 continue;
             }
-            let Ok(planned) = self.book.places(id) else {
+            let Ok(planned) = self.admission.book.places(id) else {
                 continue;
             };
             let same = planned.len() == job.places.len()
@@ -390,7 +405,7 @@ impl Controller {
             let given: Vec<(String, u32)> = (job.places.iter())
                 .map(|place| (place.node.clone(), place.chunks))
                 .collect();
-            match self.book.moved(id, &given, now) {
+            match self.admission.book.moved(id, &given, now) {
                 Ok(()) => poll.log.push(format!(
                     "job {id} runs on {}, not where it was planned",
                     (given

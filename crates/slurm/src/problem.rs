@@ -77,9 +77,6 @@ pub enum Problem {
         /// Those that take such jobs.
         others: Vec<String>,
     },
-    /// None of its partitions is there any more.
-    #[error("there is no partition for it")]
-    PartitionGone,
     /// The partition ends jobs before its deadline.
     #[error(
         "partition {partition} ends jobs after {} and the deadline is {}; give a deadline of at most that",
@@ -112,9 +109,6 @@ pub enum Problem {
         /// What all of them lack.
         lacks: Lack,
     },
-    /// It was held until its deadline was over.
-    #[error("it was held past its deadline")]
-    HeldTooLong,
     /// What it says about a quote is no order.
     #[error("--{QUOTE_OPTION}: {}", no_order(.0))]
     Order(NoOrder),
@@ -208,12 +202,17 @@ pub enum Lack {
     Room(u32),
 }
 
+impl From<NoOrder> for Problem {
+    fn from(given: NoOrder) -> Problem {
+        Problem::Order(given)
+    }
+}
+
 impl verdict::Problem for Problem {
     fn category(&self) -> Category {
         match self {
             Problem::NoNode { .. } | Problem::NodeList { .. } => Category::NoNode,
-            Problem::ShortPartition { .. } | Problem::PartitionGone => Category::Partition,
-            Problem::HeldTooLong => Category::Deadline,
+            Problem::ShortPartition { .. } => Category::Partition,
             Problem::NoTerms | Problem::NoTermsHere { .. } => Category::NoTerms,
             Problem::NoRules | Problem::OldRecords | Problem::Own(_) => Category::Fault,
             _ => Category::Request,

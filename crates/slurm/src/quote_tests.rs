@@ -61,7 +61,7 @@ fn job(deadline: &str, quote: &str) -> Submission {
 
 fn refused(controller: &mut Controller, job: &Submission, now: f64) -> String {
     match controller.submit(job, now) {
-        Answer::Refuse(not) => not.text(job),
+        Answer::Refuse(not) => not.text,
         Answer::Answered(line) => line,
         other => panic!("not refused: {other:?}"),
     }
@@ -108,7 +108,7 @@ fn a_question_is_answered_as_a_submission_and_never_queued() {
                 let signed: Vec<String> = (quote.text.lines())
                     .map(|line| format!("libra: {line}"))
                     .collect();
-                assert_eq!(signed.join("\n"), not.text(&submission));
+                assert_eq!(signed.join("\n"), not.text);
             }
             other => panic!("{other:?}"),
         }

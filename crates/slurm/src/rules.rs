@@ -40,9 +40,9 @@ impl Controller {
     fn keep_off(&self, submission: &Submission) -> Answer {
         let goes_to: Vec<&Partition> = match &submission.partition {
             Some(names) => (names.split(','))
-                .filter_map(|name| self.partitions.iter().find(|p| p.name == name.trim()))
+                .filter_map(|name| self.front.partitions.iter().find(|p| p.name == name.trim()))
                 .collect(),
-            None => self.partitions.iter().filter(|p| p.default).collect(),
+            None => self.front.partitions.iter().filter(|p| p.default).collect(),
         };
         // One that Slurm does not know it refuses itself.
         if goes_to.is_empty() {
@@ -50,7 +50,7 @@ impl Controller {
         }
         let (mut off, mut others) = (Vec::new(), false);
         for node in goes_to.iter().flat_map(|partition| &partition.nodes) {
-            match self.libra_nodes.contains(node) {
+            match self.front.libra_nodes.contains(node) {
                 true => off.push(node.clone()),
                 false => others = true,
             }
@@ -65,8 +65,12 @@ impl Controller {
         }
         refuse(Problem::NoTermsHere {
             partition: goes_to[0].name.clone(),
-            others: (self.partitions.iter())
-                .filter(|p| p.nodes.iter().any(|node| !self.libra_nodes.contains(node)))
+            others: (self.front.partitions.iter())
+                .filter(|p| {
+                    p.nodes
+                        .iter()
+                        .any(|node| !self.front.libra_nodes.contains(node))
+                })
                 .map(|p| p.name.clone())
                 .collect(),
         })
@@ -84,8 +88,8 @@ impl Controller {
             .and_then(|number| number.parse().ok())
             .unwrap_or(0);
         // What was just accepted has no number here yet.
-        let unknown =
-            number > self.newest_job && (self.book.has_provisional() || self.read.is_none());
+        let unknown = number > self.newest_job
+            && (self.admission.book.has_provisional() || self.read.is_none());
         let has_commitment = self.committed_jobs.contains(&number);
         let begins = |text: &Option<String>| {
             text.as_ref()

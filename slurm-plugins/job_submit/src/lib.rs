@@ -105,7 +105,7 @@ unsafe fn answer(mut job: JobDescriptor<'_>, error: *mut *mut c_char, begun: Ins
         match answer {
             Answer::Pass | Answer::PassWithout(_) => (SUCCESS, None),
             Answer::Accept(accepted) => (SUCCESS, Some(words::signed(&[accepted.quote]))),
-            Answer::Refuse(not) => (DENIED, Some(not.text(&submission))),
+            Answer::Refuse(not) => (DENIED, Some(not.text)),
             Answer::Answered(line) => (DENIED, Some(line)),
             Answer::NotReady => (TRY_AGAIN, None),
         }

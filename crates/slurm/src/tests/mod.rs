@@ -90,7 +90,7 @@ impl Queue {
 
     fn refuse(&mut self, submission: &Submission, now: f64) -> String {
         match self.controller.submit(submission, now) {
-            Answer::Refuse(not) => not.text(submission),
+            Answer::Refuse(not) => not.text,
             other => panic!("not refused: {other:?}"),
         }
     }

@@ -81,7 +81,7 @@ fn a_partition_is_tried_once_however_often_it_is_named() {
         partition: Some(["main", "none", " main "].repeat(10_000).join(",")),
         ..Submission::default()
     };
-    assert_eq!(queue.controller.candidates(&often), Ok(vec![0]));
+    assert_eq!(queue.controller.front.candidates(&often), Ok(vec![0]));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn jobs_without_terms() {
             panic!("{rule}: not refused");
         };
         assert_eq!(not.verdict.category(), Some(Category::NoTerms));
-        let reason = not.text(&plain);
+        let reason = not.text;
         assert!(reason.contains("sbatch --sla-deadline"), "{reason}");
     }
     let mut queue = Queue::new("[slurm]\nwithout-terms = 'other-nodes'\npartitions = ['main']");

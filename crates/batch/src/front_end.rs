@@ -1,0 +1,193 @@
+//! What a batch system's own side brings: its submissions, read into one form, and its users' ways to write.
+
+use crate::verdict::{self, NotTaken};
+use crate::words::{Manner, Written};
+use libra_core::book::Book;
+use libra_core::book::held_quote::{HeldQuote, NoOrder, Wanted};
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::job::Request;
+
+/// What a batch system's own side translates. It is shown the book and changes nothing in it.
+pub trait FrontEnd: Sized {
+    /// A job as the system's users submit it.
+    type Submission: ?Sized;
+    /// What it asks for beside terms and shape.
+    type Asked;
+    /// What the system has against a job itself.
+    type Problem: verdict::Problem + Clone + From<NoOrder>;
+
+    /// Longest answer to a question in bytes, of one line.
+    const LONGEST_ANSWER: usize;
+    /// Every job is pinned to its nodes, those of an array when they have their numbers.
+    const PINS_ALL: bool;
+
+    /// Reads a submission. `question`: it may be without a budget.
+    ///
+    /// # Errors
+    /// What cannot be read, or cannot be had together with a deadline.
+    fn specification(
+        &self,
+        book: &Book,
+        submission: &Self::Submission,
+        question: bool,
+        now: f64,
+    ) -> Result<JobSpecification<Self>, Self::Problem>;
+
+    /// What it says about a quote; None where it says nothing.
+    fn order<'a>(&self, submission: &'a Self::Submission) -> Option<&'a str>;
+
+    /// Who submits it, as the owner of quotes is known.
+    fn user(&self, submission: &Self::Submission) -> String;
+
+    /// Checks that it may have a price of its own.
+    ///
+    /// # Errors
+    /// Why not.
+    fn may_ask(&self, _submission: &Self::Submission) -> Result<(), Self::Problem> {
+        Ok(())
+    }
+
+    /// Checks that it may use up this quote.
+    ///
+    /// # Errors
+    /// Why not; the quote is still held then.
+    fn may_redeem(
+        &self,
+        _submission: &Self::Submission,
+        _number: &str,
+        _held: &HeldQuote,
+    ) -> Result<(), Self::Problem> {
+        Ok(())
+    }
+
+    /// What users call what does not fit in whole; None for chunks. `jobs`: of an array, else 1.
+    fn pieces(jobs: u32) -> Option<&'static str>;
+
+    /// A counter-offer as it is asked for; None if it cannot be.
+    fn write_offer(
+        submission: &Self::Submission,
+        asked: &Self::Asked,
+        offer: &CounterOffer,
+    ) -> Option<Written>;
+
+    /// A budget as it is asked for.
+    fn write_budget(budget: f64) -> String;
+
+    /// A command that uses this quote.
+    fn write_quote(number: &str) -> String;
+}
+
+/// A job as it is judged.
+pub struct JobSpecification<F: FrontEnd> {
+    /// Terms and shape, of one job of an array.
+    pub request: Request,
+    /// Where not, it is a question without one, and that of the request is infinite.
+    pub has_budget: bool,
+    /// Jobs of an array that is judged as one; None for a job that is none.
+    pub array: Option<u32>,
+    /// Who pays where the site has accounts; else why nobody can.
+    pub account: Result<OnAccount, String>,
+    /// Where it may go first of all.
+    pub domain: Domain<F::Problem>,
+    /// Where it may go where that does not take it, in the order in which they are tried.
+    pub alternatives: Vec<Domain<F::Problem>>,
+    /// What a job must have in common with its quote, beside its request: a name for people, and what it is.
+    pub conditions: Vec<(&'static str, String)>,
+    /// What else it asks for.
+    pub asked: F::Asked,
+}
+
+/// Who pays for a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OnAccount {
+    /// Name of the user.
+    pub user: String,
+    /// Project that it names.
+    pub project: Option<String>,
+}
+
+/// A part of a cluster that jobs are sent to: a partition, or all nodes.
+#[derive(Debug, Clone)]
+pub struct Domain<P> {
+    /// Its name; empty where there is only one.
+    pub name: String,
+    /// Nodes of the book that it may have there, None for all; or why none.
+    pub nodes: Result<Option<Vec<bool>>, P>,
+    /// How long jobs may run there.
+    pub limit: Option<TimeLimit<P>>,
+}
+
+/// How long jobs may run in a part of a cluster.
+#[derive(Debug, Clone)]
+pub struct TimeLimit<P> {
+    /// Seconds.
+    pub longest: f64,
+    /// Why a job with a longer deadline is not taken: of this domain, these seconds, this deadline.
+    pub problem: fn(&str, f64, f64) -> P,
+}
+
+impl<F: FrontEnd> JobSpecification<F> {
+    /// Jobs: those of an array, else 1.
+    pub fn jobs(&self) -> u32 {
+        self.array.unwrap_or(1)
+    }
+
+    pub(crate) fn domains(&self) -> impl Iterator<Item = &Domain<F::Problem>> {
+        std::iter::once(&self.domain).chain(&self.alternatives)
+    }
+
+    pub(crate) fn wanted(&self, user: String) -> Wanted {
+        Wanted {
+            user,
+            request: self.request,
+            array: self.array,
+            others: self.conditions.clone(),
+        }
+    }
+
+    pub(crate) fn with_manner<T>(
+        &self,
+        submission: &F::Submission,
+        what: impl FnOnce(&Manner<'_>) -> T,
+    ) -> T {
+        let write = |offer: &CounterOffer| F::write_offer(submission, &self.asked, offer);
+        what(&Manner {
+            jobs: self.jobs(),
+            pieces: F::pieces(self.jobs()),
+            write_offer: &write,
+        })
+    }
+
+    /// What the first domain answers that takes a request, else what the first one has against it.
+    pub(crate) fn first_domain<T>(
+        &self,
+        request: &Request,
+        mut what: impl FnMut(&str, Option<&[bool]>) -> Result<T, NotTaken<F::Problem>>,
+    ) -> Result<T, NotTaken<F::Problem>> {
+        let mut on = |domain: &Domain<F::Problem>| {
+            let nodes = domain.nodes_for(request)?;
+            what(&domain.name, nodes)
+        };
+        let first = match on(&self.domain) {
+            Ok(taken) => return Ok(taken),
+            Err(not) => not,
+        };
+        (self.alternatives.iter())
+            .find_map(|domain| on(domain).ok())
+            .ok_or(first)
+    }
+}
+
+impl<P: Clone> Domain<P> {
+    /// The nodes that a request may have, None for all; or why none, whatever runs there.
+    pub(crate) fn nodes_for(&self, request: &Request) -> Result<Option<&[bool]>, P> {
+        let deadline = request.terms.deadline;
+        match (&self.limit, &self.nodes) {
+            (Some(limit), _) if deadline > limit.longest => {
+                Err((limit.problem)(&self.name, limit.longest, deadline))
+            }
+            (_, Ok(nodes)) => Ok(nodes.as_deref()),
+            (_, Err(problem)) => Err(problem.clone()),
+        }
+    }
+}

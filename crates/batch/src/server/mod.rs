@@ -1,0 +1,316 @@
+//! The admitting side of a batch system: one book, the accounts and the held quotes, the same for every system.
+//!
+//! A front end reads what its users submit into a [`JobSpecification`], and writes what comes back in its system's own way
+//! ([`FrontEnd`]). Between the two nothing differs from one system to the next, so that a quote, a submission and a held quote are
+//! answered by one path.
+//!
+//! Invariants:
+//! - All of it is answered from memory, accounts included (their live state is memory, see [`libra_accounts`]); clocks, files and the batch
+//!   system itself belong to the caller.
+//! - What is committed is held for on the payer's account; where that fails it is out of the book again.
+//! - A question reserves nothing, unless it asks for a quote that is held.
+
+mod nodes;
+mod quotes;
+
+use crate::admit::admit;
+use crate::front_end::{FrontEnd, JobSpecification, OnAccount};
+use crate::verdict::{NotTaken, Refused, Verdict};
+use crate::words;
+use libra_accounts::budget_gate::{BudgetGate, Denied};
+use libra_accounts::payments::Payer;
+use libra_core::book::held_quote::{HeldQuotes, Limits, Order};
+use libra_core::book::{Admitted, Book, BookError, Offer};
+use libra_core::commitment::Commitment;
+use libra_core::decision::admission::Admission;
+use libra_core::decision::job::Request;
+use nodes::Taking;
+
+/// What was committed to a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Committed {
+    /// The line that travels with it.
+    pub commitment: Commitment,
+    /// Where it goes.
+    pub domain: String,
+    /// Credits, for all jobs of an array.
+    pub price: f64,
+    /// It runs on just these nodes; else its array may be placed otherwise on nodes like them.
+    pub pinned: bool,
+}
+
+impl Committed {
+    /// As the user is told.
+    pub fn text<F: FrontEnd>(&self) -> String {
+        words::accepted(&self.commitment, self.price, self.pinned || F::PINS_ALL)
+    }
+}
+
+/// The answer to a submission.
+pub enum Answer<F: FrontEnd> {
+    /// It is accepted.
+    Accepted(Box<(Committed, JobSpecification<F>)>),
+    /// It came with a quote, which is used up by it.
+    Redeemed(Box<(Committed, JobSpecification<F>)>),
+    /// It was a question, which is never queued.
+    Answered {
+        /// For [`Quote::find`].
+        line: String,
+        /// It would be refused for the nodes' sake: another answer is possible when a job has left them.
+        for_nodes: bool,
+    },
+    /// It is not taken.
+    NotTaken(NotAdmitted<F>),
+}
+
+/// A submission that is not taken.
+pub struct NotAdmitted<F: FrontEnd> {
+    /// Why.
+    pub verdict: NotTaken<F::Problem>,
+    /// What it was read as, where it was judged.
+    pub specification: Option<Box<JobSpecification<F>>>,
+}
+
+impl<F: FrontEnd> NotAdmitted<F> {
+    fn unread(verdict: impl Into<NotTaken<F::Problem>>) -> NotAdmitted<F> {
+        NotAdmitted {
+            verdict: verdict.into(),
+            specification: None,
+        }
+    }
+
+    /// Jobs of the array that it is; 1 where it is none, or was not judged.
+    pub fn jobs(&self) -> u32 {
+        (self.specification.as_ref()).map_or(1, |specification| specification.jobs())
+    }
+
+    /// As the user is told, who submitted this: why, and what would be accepted.
+    pub fn lines(&self, submission: &F::Submission) -> Vec<String> {
+        match &self.specification {
+            None => vec![words::headed_reason(&self.verdict)],
+            Some(specification) => specification
+                .with_manner(submission, |manner| words::not_taken(&self.verdict, manner)),
+        }
+    }
+}
+
+/// What the nodes give to a job.
+struct Reserved {
+    admitted: Admitted,
+    domain: String,
+    pinned: bool,
+}
+
+/// One batch server's admitting side.
+pub struct AdmissionServer {
+    /// What is committed.
+    pub book: Book,
+    /// Who pays.
+    pub gate: BudgetGate,
+    quotes: HeldQuotes,
+}
+
+impl AdmissionServer {
+    /// Over a book without nodes and jobs, without accounts.
+    pub fn new(book: Book, limits: Limits) -> AdmissionServer {
+        AdmissionServer {
+            book,
+            gate: BudgetGate::off(),
+            quotes: HeldQuotes::new(limits),
+        }
+    }
+
+    /// Decides by these rules from now on.
+    pub fn configure(&mut self, admission: Admission, limits: Limits) {
+        self.book.set_admission(admission);
+        self.quotes.configure(limits);
+    }
+
+    /// Judges a submission, or answers what it asks about a quote. `now`: Unix time.
+    pub fn answer<F: FrontEnd>(
+        &mut self,
+        front: &F,
+        submission: &F::Submission,
+        now: f64,
+    ) -> Answer<F> {
+        let answer = match front.order(submission).map(Order::parse) {
+            None => self.submit(front, submission, now),
+            Some(Err(error)) => Err(NotAdmitted::unread(F::Problem::from(error))),
+            Some(Ok(order)) => match front.may_ask(submission) {
+                Err(problem) => Err(NotAdmitted::unread(problem)),
+                Ok(()) => {
+                    (self.follow(front, submission, &order, now)).map_err(NotAdmitted::unread)
+                }
+            },
+        };
+        answer.unwrap_or_else(Answer::NotTaken)
+    }
+
+    fn submit<F: FrontEnd>(
+        &mut self,
+        front: &F,
+        submission: &F::Submission,
+        now: f64,
+    ) -> Result<Answer<F>, NotAdmitted<F>> {
+        let specification = (front.specification(&self.book, submission, false, now))
+            .map_err(NotAdmitted::unread)?;
+        match self.admit(&specification, now) {
+            Ok(committed) => Ok(Answer::Accepted(Box::new((committed, specification)))),
+            Err(verdict) => Err(NotAdmitted {
+                verdict,
+                specification: Some(Box::new(specification)),
+            }),
+        }
+    }
+
+    fn admit<F: FrontEnd>(
+        &mut self,
+        specification: &JobSpecification<F>,
+        now: f64,
+    ) -> Result<Committed, NotTaken<F::Problem>> {
+        let payer = self.payer(specification, &specification.request, now);
+        let mut taking = Taking {
+            server: self,
+            specification,
+            now,
+        };
+        let (payer, reserved) = admit(payer, &specification.request, &mut taking)?;
+        Ok(self.commit(
+            &specification.request,
+            specification.jobs(),
+            reserved,
+            payer,
+            now,
+        )?)
+    }
+
+    /// A job that gave its share back is to have one again, on these nodes: judged as if it was submitted now, by the time that is left until its
+    /// deadline, at today's price.
+    ///
+    /// # Errors
+    /// Why it is not taken.
+    pub fn admit_anew<P>(
+        &mut self,
+        commitment: &Commitment,
+        nodes: &[&str],
+        payer: Result<Option<Payer>, Denied>,
+        now: f64,
+    ) -> Result<Committed, NotTaken<P>> {
+        let mut request = commitment.request;
+        request.terms.deadline = commitment.submitted + request.terms.deadline - now;
+        if request.terms.deadline <= 0.0 {
+            return Err(Verdict::Refused(Refused::HeldTooLong));
+        }
+        let payer = payer?;
+        let allowed: Vec<bool> = (0..self.book.node_count())
+            .map(|index| nodes.contains(&self.book.node_name(index)))
+            .collect();
+        let admitted = (self.book.admit_among(&request, Some(&allowed), now))
+            .map_err(|error| self.of_book(error))?;
+        let reserved = Reserved {
+            admitted,
+            domain: String::new(),
+            pinned: true,
+        };
+        Ok(self.commit(&request, 1, reserved, payer, now)?)
+    }
+
+    /// Who pays for a job that gave its share back: the account that did, if it still may. `owner`: name of its user, which is asked for
+    /// only where no user's account has paid.
+    ///
+    /// # Errors
+    /// Why nobody.
+    pub fn payer_anew(
+        &self,
+        commitment: &Commitment,
+        owner: &str,
+        now: f64,
+    ) -> Result<Option<Payer>, Denied> {
+        if !self.gate.is_on() {
+            return Ok(None);
+        }
+        let budget = commitment.request.terms.budget;
+        match paid_by(commitment) {
+            Some(("project", project)) => self.gate.payer(owner, Some(project), budget, now),
+            Some((_, user)) => self.gate.payer(user, None, budget, now),
+            None => self.gate.payer(owner, None, budget, now),
+        }
+    }
+
+    /// Who pays for a request: the user that submits it, or the project that it names.
+    fn payer<F: FrontEnd>(
+        &self,
+        specification: &JobSpecification<F>,
+        request: &Request,
+        now: f64,
+    ) -> Result<Option<Payer>, Denied> {
+        if !self.gate.is_on() {
+            return Ok(None);
+        }
+        match &specification.account {
+            Err(problem) => Err(Denied::Account(problem.clone())),
+            Ok(OnAccount { user, project }) => {
+                (self.gate).payer(user, project.as_deref(), request.terms.budget, now)
+            }
+        }
+    }
+
+    /// What was reserved is committed, and held for on the payer's account.
+    fn commit(
+        &mut self,
+        request: &Request,
+        jobs: u32,
+        reserved: Reserved,
+        payer: Option<Payer>,
+        now: f64,
+    ) -> Result<Committed, Denied> {
+        let admitted = &reserved.admitted;
+        let name = payer.as_ref().map(|payer| payer.name.as_str());
+        let commitment = (self.book).commitment(request, jobs, admitted, name, now);
+        if let Some(payer) = &payer {
+            if let Err(denied) = self.gate.hold(payer, &commitment, now) {
+                self.book.release(admitted, jobs, now);
+                return Err(denied);
+            }
+        }
+        Ok(Committed {
+            commitment,
+            domain: reserved.domain,
+            price: admitted.price,
+            pinned: reserved.pinned,
+        })
+    }
+
+    /// What would be committed by an offer.
+    fn commitment(&self, request: &Request, jobs: u32, offer: &Offer, now: f64) -> Commitment {
+        let admitted = Admitted {
+            token: 0,
+            price: offer.price,
+            places: offer.places.clone(),
+        };
+        self.book.commitment(request, jobs, &admitted, None, now)
+    }
+
+    /// Reserves for a job, or for all of an array, on these nodes.
+    fn reserve<F: FrontEnd>(
+        &mut self,
+        specification: &JobSpecification<F>,
+        request: &Request,
+        nodes: Option<&[bool]>,
+        now: f64,
+    ) -> Result<(Admitted, bool), BookError> {
+        match specification.array {
+            None => Ok((self.book.admit_among(request, nodes, now)?, true)),
+            Some(jobs) => self.book.admit_array(request, jobs, nodes, now),
+        }
+    }
+
+    fn of_book<P>(&self, error: BookError) -> NotTaken<P> {
+        NotTaken::of_book(error, |node| self.book.node_name(node).to_string())
+    }
+}
+
+/// Kind and name of the account that paid for it.
+pub fn paid_by(commitment: &Commitment) -> Option<(&str, &str)> {
+    commitment.payer.as_deref()?.split_once(':')
+}

@@ -1,0 +1,196 @@
+//! Questions about price, and quotes that are held, used and given back.
+
+use super::{AdmissionServer, Answer, Committed, Reserved};
+use crate::admit::{admit, paid_curve};
+use crate::front_end::{FrontEnd, JobSpecification};
+use crate::quote::{Quote, QuoteHandle, dropped_line, held_text, secret};
+use crate::server::nodes::Asking;
+use crate::verdict::{NotTaken, Verdict};
+use libra_core::book::held_quote::{HeldQuote, Order};
+use libra_core::book::{Admitted, Offer};
+use libra_core::decision::curve::curve;
+use libra_core::decision::job::Request;
+
+impl AdmissionServer {
+    pub(super) fn follow<F: FrontEnd>(
+        &mut self,
+        front: &F,
+        submission: &F::Submission,
+        order: &Order,
+        now: f64,
+    ) -> Result<Answer<F>, NotTaken<F::Problem>> {
+        match order {
+            Order::Ask => self.question(front, submission, None, now),
+            Order::Hold(seconds) => self.question(front, submission, Some(*seconds), now),
+            Order::Use(number) => self.redeem(front, submission, number, now),
+            Order::Drop(number) => {
+                let user = front.user(submission);
+                (self.quotes).give_back(&mut self.book, number, &user, now)?;
+                Ok(Answer::Answered {
+                    line: dropped_line(number),
+                    for_nodes: false,
+                })
+            }
+        }
+    }
+
+    /// A question about price. `hold`: seconds that the quote is to be held.
+    fn question<F: FrontEnd>(
+        &mut self,
+        front: &F,
+        submission: &F::Submission,
+        hold: Option<f64>,
+        now: f64,
+    ) -> Result<Answer<F>, NotTaken<F::Problem>> {
+        self.book.advance(now);
+        // What is held is held for a budget, with which it comes.
+        let mut specification = front.specification(&self.book, submission, hold.is_none(), now)?;
+        if let Some(seconds) = hold {
+            (self.quotes).check(&front.user(submission), seconds, now)?;
+        }
+        let asked = specification.request;
+        let judge = |request: &Request| self.appraise(&specification, request);
+        let payer = self.payer(&specification, &asked, now);
+        let mut quote = Quote {
+            price: judge(&asked).price,
+            slots: asked.shape.slots() * u64::from(specification.jobs()),
+            curve: paid_curve(&payer, &asked, curve(&asked, &judge), &judge),
+            ..Quote::of(&asked)
+        };
+        if !specification.has_budget {
+            quote.needs = self.budget_needed(&specification);
+            specification.request.terms.budget = quote.needs.unwrap_or(f64::INFINITY);
+        }
+        let (specification, request) = (&specification, &specification.request);
+        let payer = self.payer(specification, request, now);
+        let mut answer = admit(
+            payer,
+            request,
+            &mut Asking {
+                server: self,
+                specification,
+            },
+        );
+        if let Ok((Some(payer), (offer, _))) = &answer {
+            let commitment = self.commitment(request, specification.jobs(), offer, now);
+            if let Err(denied) = self.gate.covers(payer, &commitment) {
+                answer = Err(denied.into());
+            }
+        }
+        let verdict: Verdict<_, F::Problem> = answer.map(|(_, taken)| taken).into();
+        let verdict = verdict.on_budget(quote.needs);
+        let for_nodes = verdict.is_for_nodes();
+        match verdict {
+            Verdict::Accepted((offer, domain))
+            | Verdict::Conditional {
+                offer: (offer, domain),
+                ..
+            } => {
+                self.say_offered(specification, offer, &domain, now, &mut quote);
+                if let Some(seconds) = hold {
+                    let user = front.user(submission);
+                    let held = self.hold(specification, user, &domain, now + seconds, now)?;
+                    let use_it = F::write_quote(&held.number);
+                    quote.text += &format!("\n{}", held_text(&held, now, &use_it));
+                    quote.held = Some(held);
+                }
+            }
+            not => specification.with_manner(submission, |manner| quote.not_taken(&not, manner)),
+        }
+        Ok(Answer::Answered {
+            line: quote.line_within(F::LONGEST_ANSWER),
+            for_nodes,
+        })
+    }
+
+    /// What was offered goes into the quote.
+    fn say_offered<F: FrontEnd>(
+        &self,
+        specification: &JobSpecification<F>,
+        offer: Offer,
+        domain: &str,
+        now: f64,
+        quote: &mut Quote,
+    ) {
+        quote.accepted = true;
+        quote.price = offer.price;
+        let shares = offer.places.iter().map(|place| place.share);
+        quote.share = Some(shares.fold(0.0, f64::max));
+        let mut nodes: Vec<&str> = (offer.places.iter())
+            .map(|place| self.book.node_name(place.node))
+            .collect();
+        nodes.dedup();
+        quote.node = Some(nodes.join("+"));
+        let committed = Committed {
+            commitment: self.commitment(&specification.request, specification.jobs(), &offer, now),
+            domain: domain.to_string(),
+            price: offer.price,
+            pinned: offer.pinned,
+        };
+        quote.text = committed.text::<F>();
+        quote.say_needs(&F::write_budget);
+    }
+
+    /// Admits what was just judged, and holds it.
+    fn hold<F: FrontEnd>(
+        &mut self,
+        specification: &JobSpecification<F>,
+        user: String,
+        domain: &str,
+        until: f64,
+        now: f64,
+    ) -> Result<QuoteHandle, NotTaken<F::Problem>> {
+        let nodes = (specification.domains())
+            .find(|known| known.name == domain)
+            .and_then(|known| known.nodes.as_ref().ok()?.as_deref());
+        let (admitted, pinned) = (self.reserve(specification, &specification.request, nodes, now))
+            .map_err(|error| self.of_book(error))?;
+        let held = HeldQuote {
+            wanted: specification.wanted(user),
+            offer: Offer {
+                price: admitted.price,
+                places: admitted.places,
+                pinned,
+            },
+            token: admitted.token,
+            until,
+            place: domain.to_string(),
+        };
+        let number = secret().and_then(|bits| self.quotes.hold(&mut self.book, held, bits))?;
+        Ok(QuoteHandle { number, until })
+    }
+
+    /// A job that comes with a quote.
+    fn redeem<F: FrontEnd>(
+        &mut self,
+        front: &F,
+        submission: &F::Submission,
+        number: &str,
+        now: f64,
+    ) -> Result<Answer<F>, NotTaken<F::Problem>> {
+        self.book.advance(now);
+        let specification = front.specification(&self.book, submission, false, now)?;
+        let wanted = specification.wanted(front.user(submission));
+        let held = (self.quotes.usable(&self.book, number, &wanted, now)?).clone();
+        let (request, jobs) = (&specification.request, specification.jobs());
+        let payer = self.payer(&specification, request, now)?;
+        if let Some(payer) = &payer {
+            // It is not used up for a hold that fails.
+            let commitment = self.commitment(request, jobs, &held.offer, now);
+            self.gate.covers(payer, &commitment)?;
+        }
+        front.may_redeem(submission, number, &held)?;
+        self.quotes.redeem(&mut self.book, number, &wanted, now)?;
+        let reserved = Reserved {
+            admitted: Admitted {
+                token: held.token,
+                price: held.offer.price,
+                places: held.offer.places,
+            },
+            domain: held.place,
+            pinned: held.offer.pinned,
+        };
+        let committed = self.commit(request, jobs, reserved, payer, now)?;
+        Ok(Answer::Redeemed(Box::new((committed, specification))))
+    }
+}

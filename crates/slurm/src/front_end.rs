@@ -1,0 +1,355 @@
+//! What Slurm's side translates for [`libra_batch::front_end`]: a submission with the partitions and nodes that it may have, and a
+//! counter-offer as sbatch takes it.
+
+use super::QUOTE_OPTION;
+use super::problem::{Lack, Problem};
+use super::records::Partition;
+use super::submission::{Asked, Submission};
+use super::words::write_offer;
+use libra_batch::front_end::{Domain, FrontEnd, JobSpecification, OnAccount, TimeLimit};
+use libra_batch::words::Written;
+use libra_core::book::Book;
+use libra_core::book::held_quote::HeldQuote;
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::job::{Request, Shape};
+use libra_units::{credits, indices};
+use std::collections::{HashMap, HashSet};
+
+/// What is known of Slurm beside the book.
+pub struct Front {
+    /// Partitions whose processors jobs with terms share, as configured; none: all that Slurm shares.
+    pub(super) wanted: Vec<String>,
+    /// Partitions that take jobs with terms.
+    pub(super) shared: Vec<SharedPartition>,
+    /// How many nodes the book had when `shared` was made, and which partitions were wanted.
+    shared_for: (usize, Vec<String>),
+    pub(super) partitions: Vec<Partition>,
+    /// Nodes of Libra's partitions.
+    pub(super) libra_nodes: HashSet<String>,
+    features: HashMap<String, Vec<String>>,
+    pub(super) largest: u32,
+    /// Nodes that were taken by the components so far of each user's last heterogeneous job.
+    pub(super) components: HashMap<u32, Vec<String>>,
+    /// Names of users, where the site has accounts; None for a number without a name.
+    pub(super) users: HashMap<u32, Option<String>>,
+}
+
+pub(super) struct SharedPartition {
+    pub(super) name: String,
+    default: bool,
+    /// Seconds; infinite for no limit.
+    pub(super) longest: f64,
+    /// By the book's index.
+    nodes: Vec<bool>,
+    jobs_per_processor: u32,
+}
+
+impl FrontEnd for Front {
+    type Submission = Submission;
+    type Asked = Asked;
+    type Problem = Problem;
+
+    /// Slurm's clients print a line of any length, logs are for people.
+    const LONGEST_ANSWER: usize = 8000;
+    const PINS_ALL: bool = true;
+
+    fn specification(
+        &self,
+        book: &Book,
+        submission: &Submission,
+        question: bool,
+        now: f64,
+    ) -> Result<JobSpecification<Front>, Problem> {
+        let (asked, has_budget) = match question {
+            true => submission.read_question(now)?,
+            false => (submission.read(now)?, true),
+        };
+        let shape = submission.shape(self.largest)?;
+        let candidates = self.candidates(submission)?;
+        let mut domains = (candidates.into_iter())
+            .map(|partition| self.domain(book, partition, submission, &asked, &shape));
+        let domain = domains.next().ok_or(Problem::NoPartition)?;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Ok(JobSpecification {
+            request: Request {
+                terms: asked.terms,
+                shape,
+            },
+            has_budget,
+            array: match asked.array.len() {
+                0 => None,
+                count => Some(u32::try_from(count).unwrap_or(u32::MAX)),
+            },
+            account: match self.users.get(&submission.user) {
+                Some(Some(user)) => Ok(OnAccount {
+                    user: user.clone(),
+                    project: submission.account.clone(),
+                }),
+                _ => Err(format!(
+                    "user {} has no name on the host of slurmctld",
+                    submission.user
+                )),
+            },
+            domain,
+            alternatives: domains.collect(),
+            conditions: vec![
+                ("partition", text(&submission.partition)),
+                ("list of array tasks", indices::show(&asked.array)),
+                ("nodelist", submission.required_nodes.join(",")),
+                (
+                    "list of excluded nodes",
+                    submission.excluded_nodes.join(","),
+                ),
+                ("constraint", text(&submission.features)),
+            ],
+            asked,
+        })
+    }
+
+    fn order<'a>(&self, submission: &'a Submission) -> Option<&'a str> {
+        submission.quote()
+    }
+
+    fn user(&self, submission: &Submission) -> String {
+        submission.user.to_string()
+    }
+
+    fn may_ask(&self, submission: &Submission) -> Result<(), Problem> {
+        match submission.component {
+            Some(_) => Err(Problem::Heterogeneous),
+            None => Ok(()),
+        }
+    }
+
+    fn may_redeem(
+        &self,
+        submission: &Submission,
+        number: &str,
+        held: &HeldQuote,
+    ) -> Result<(), Problem> {
+        let number = number.to_string();
+        if self.shared(&held.place).is_none() {
+            let partition = held.place.clone();
+            return Err(Problem::QuoteElsewhere { number, partition });
+        }
+        // It may be a test, which must not use it up, or may only say so, and then be queued.
+        match submission.without_session {
+            true => Err(Problem::QuoteInTest {
+                number,
+                price: held.offer.price,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Slurm's users know nodes and jobs; chunks are PBS's word.
+    fn pieces(jobs: u32) -> Option<&'static str> {
+        Some(if jobs > 1 { "jobs" } else { "nodes" })
+    }
+
+    fn write_offer(
+        submission: &Submission,
+        _asked: &Asked,
+        offer: &CounterOffer,
+    ) -> Option<Written> {
+        write_offer(offer, submission)
+    }
+
+    fn write_budget(budget: f64) -> String {
+        format!("--budget={}", credits(budget))
+    }
+
+    fn write_quote(number: &str) -> String {
+        format!("sbatch --{QUOTE_OPTION}={number}")
+    }
+}
+
+impl Front {
+    /// Of a Slurm of which nothing was read yet.
+    pub(super) fn new() -> Front {
+        Front {
+            wanted: Vec::new(),
+            shared: Vec::new(),
+            shared_for: (0, Vec::new()),
+            partitions: Vec::new(),
+            libra_nodes: HashSet::new(),
+            features: HashMap::new(),
+            largest: 1,
+            components: HashMap::new(),
+            users: HashMap::new(),
+        }
+    }
+
+    /// The partition of this name, if jobs with terms may go there.
+    pub(super) fn shared(&self, name: &str) -> Option<&SharedPartition> {
+        self.shared.iter().find(|partition| partition.name == name)
+    }
+
+    /// Takes partitions and nodes as Slurm has them; the book has its nodes already. What was there before is handed back.
+    pub(super) fn set_partitions(
+        &mut self,
+        partitions: &mut Vec<Partition>,
+        features: &mut HashMap<String, Vec<String>>,
+        nodes: &[super::records::Node],
+        book: &Book,
+    ) {
+        std::mem::swap(&mut self.features, features);
+        self.largest = (nodes.iter())
+            .filter(|node| self.libra_nodes.contains(&node.name))
+            .map(|node| node.processors)
+            .max()
+            .unwrap_or(1);
+        let made_for = (book.node_count(), self.wanted.clone());
+        if self.partitions == *partitions && self.shared_for == made_for {
+            return;
+        }
+        self.shared_for = made_for;
+        std::mem::swap(&mut self.partitions, partitions);
+        self.shared = Vec::new();
+        for partition in self.partitions.iter().filter(|partition| partition.up) {
+            if !partition.is_shared(&self.wanted) {
+                continue;
+            }
+            let names: HashSet<&str> = partition.nodes.iter().map(String::as_str).collect();
+            self.shared.push(SharedPartition {
+                name: partition.name.clone(),
+                default: partition.default,
+                longest: partition
+                    .longest
+                    .map_or(f64::INFINITY, |minutes| f64::from(minutes) * 60.0),
+                nodes: (0..book.node_count())
+                    .map(|index| names.contains(book.node_name(index)))
+                    .collect(),
+                jobs_per_processor: partition.jobs_per_processor.max(1),
+            });
+        }
+    }
+
+    /// Partitions to be tried, by their index, in the user's order.
+    pub(super) fn candidates(&self, submission: &Submission) -> Result<Vec<usize>, Problem> {
+        if self.shared.is_empty() {
+            return Err(Problem::NoPartition);
+        }
+        let Some(named) = &submission.partition else {
+            let default = self.shared.iter().position(|partition| partition.default);
+            return Ok(vec![default.unwrap_or(0)]);
+        };
+        let mut found: Vec<usize> = Vec::new();
+        for name in named.split(',') {
+            let known = self.shared.iter().position(|p| p.name == name.trim());
+            // Each is tried once, however often it is named.
+            found.extend(known.filter(|index| !found.contains(index)));
+        }
+        if found.is_empty() {
+            return Err(Problem::OtherPartition {
+                named: named.clone(),
+                others: self.shared.iter().map(|p| p.name.clone()).collect(),
+            });
+        }
+        Ok(found)
+    }
+
+    fn domain(
+        &self,
+        book: &Book,
+        partition: usize,
+        submission: &Submission,
+        asked: &Asked,
+        shape: &Shape,
+    ) -> Domain<Problem> {
+        let partition = &self.shared[partition];
+        let nodes = self.allowed(book, partition, submission, asked, shape);
+        Domain {
+            name: partition.name.clone(),
+            nodes: nodes.map(Some),
+            limit: Some(TimeLimit {
+                longest: partition.longest,
+                problem: |partition, longest, deadline| Problem::ShortPartition {
+                    partition: partition.to_string(),
+                    longest,
+                    deadline,
+                },
+            }),
+        }
+    }
+
+    /// Which nodes may be taken.
+    fn allowed(
+        &self,
+        book: &Book,
+        partition: &SharedPartition,
+        submission: &Submission,
+        asked: &Asked,
+        shape: &Shape,
+    ) -> Result<Vec<bool>, Problem> {
+        let mut allowed = partition.nodes.clone();
+        let mut keep = |keep: &dyn Fn(usize) -> bool, lacks: &dyn Fn() -> Lack| {
+            for (index, allowed) in allowed.iter_mut().enumerate() {
+                *allowed = *allowed && keep(index);
+            }
+            match allowed.contains(&true) {
+                true => Ok(()),
+                false => Err(Problem::NoNode {
+                    partition: partition.name.clone(),
+                    lacks: lacks(),
+                }),
+            }
+        };
+        let name = |index: usize| book.node_name(index);
+        let required = &submission.required_nodes;
+        if !required.is_empty() {
+            if required.len() > shape.chunks as usize && asked.array.is_empty() {
+                return Err(Problem::NodeList {
+                    named: required.len(),
+                    asked: shape.chunks,
+                });
+            }
+            let names: HashSet<&str> = required.iter().map(String::as_str).collect();
+            keep(&|index| names.contains(name(index)), &|| {
+                Lack::Listed(required.clone())
+            })?;
+        }
+        let excluded = &submission.excluded_nodes;
+        if !excluded.is_empty() {
+            let names: HashSet<&str> = excluded.iter().map(String::as_str).collect();
+            keep(&|index| !names.contains(name(index)), &|| {
+                Lack::Left(excluded.clone())
+            })?;
+        }
+        if !asked.features.is_empty() {
+            keep(
+                &|index| {
+                    (self.features.get(name(index)))
+                        .is_some_and(|has| asked.features.iter().all(|f| has.contains(f)))
+                },
+                &|| Lack::Features(asked.features.clone()),
+            )?;
+        }
+        // Slurm never starts a job two components of which share a processor.
+        if let (Some(1..), Some(taken)) =
+            (submission.component, self.components.get(&submission.user))
+        {
+            keep(
+                &|index| !taken.iter().any(|node| node == name(index)),
+                &|| Lack::OtherComponents,
+            )?;
+        }
+        // Slurm gives a job no processor of a node twice.
+        let wanted = u64::from(shape.processors_per_chunk);
+        keep(
+            // What is kept for the system is taken off all processors of a node, not one of them.
+            &|index| wanted as f64 <= book.processors(index).ceil(),
+            &|| Lack::Processors(wanted),
+        )?;
+        // Slurm itself lets only so many jobs on a processor; one more would wait.
+        let most = f64::from(partition.jobs_per_processor);
+        keep(
+            &|index| {
+                let processors = book.processors(index).ceil();
+                (book.slots_on(index) + wanted) as f64 <= most * processors
+            },
+            &|| Lack::Room(partition.jobs_per_processor),
+        )?;
+        Ok(allowed)
+    }
+}
