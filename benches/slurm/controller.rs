@@ -4,7 +4,7 @@
 
 use libra_config::Config;
 use libra_core::decision::refusal::Category;
-use libra_metrics::{Counts, Reason};
+use libra_metrics::Counts;
 use libra_slurm::controller::{Answer, Controller};
 use libra_slurm::poll::Prepared;
 use libra_slurm::records::{Node, Partition, Records, SlurmJob, State};
@@ -86,7 +86,7 @@ fn count() {
         });
         timed(&mut refused, || {
             for _ in 0..1000 {
-                let reason = Reason::from(black_box(Category::NoNode));
+                let reason = black_box(Category::NoNode);
                 counts.lock().expect("ours").refuse(reason, took);
             }
         });

@@ -9,8 +9,9 @@ use super::entry::{Conclusion, Ending, Entry};
 use super::registry::Lock;
 use super::{Host, HostError};
 use libra_batch::verdict::NotTaken;
+use libra_core::decision::refusal::Category;
 use libra_metrics::files::read_record;
-use libra_metrics::{Counts, Outcome, Reason, Rejection, StoredCounts, System};
+use libra_metrics::{Counts, Outcome, Rejection, StoredCounts, System};
 use libra_system::clock;
 use std::convert::Infallible;
 use std::io::Write;
@@ -49,7 +50,7 @@ impl Host {
         let faults = std::fs::metadata(self.faults_path()).map_or(0, |data| data.len());
         if faults > 0 {
             let mut counts = Counts::EMPTY;
-            counts.refuse_many(Reason::Fault, faults);
+            counts.refuse_many(Category::Fault, faults);
             let record = counted.get_or_insert_with(|| StoredCounts::new(&self.boot));
             record.totals.add(&counts);
         }
@@ -93,7 +94,7 @@ impl Host {
     /// Counts a submission that is not taken.
     pub(super) fn count_refusal(&self, lock: &Lock, not: &NotTaken<Infallible>, took: Duration) {
         if let Some(category) = not.category() {
-            self.count(lock, |counts| counts.refuse(category.into(), took));
+            self.count(lock, |counts| counts.refuse(category, took));
         }
     }
 

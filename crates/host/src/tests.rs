@@ -365,7 +365,9 @@ fn a_submission_that_cannot_be_judged_is_counted() {
     let counted = || {
         let counts = host.counts().expect("readable");
         counts.map_or(0, |record| {
-            record.totals.refused(libra_metrics::Reason::Fault)
+            record
+                .totals
+                .refused(libra_core::decision::refusal::Category::Fault)
         })
     };
     assert_eq!(counted(), 0);

@@ -60,101 +60,6 @@ impl Outcome {
     }
 }
 
-/// Why a submission was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// A value out of range.
-    Invalid,
-    /// It costs more than its budget.
-    Budget,
-    /// Its account has not enough.
-    Funds,
-    /// Even whole processors would end it too late.
-    Deadline,
-    /// No node has enough processors left.
-    Share,
-    /// No node has enough memory left.
-    Memory,
-    /// No node has enough time left before a deadline.
-    Time,
-    /// Somebody would be late on every node.
-    Risk,
-    /// Penalties would outweigh what it brings.
-    Return,
-    /// Not all of its chunks, nodes or jobs fit.
-    Chunks,
-    /// No node takes such jobs.
-    NoNode,
-    /// It came without terms, and the site wants them.
-    NoTerms,
-    /// What it asks for is not understood, or cannot be had with a deadline.
-    Request,
-    /// Libra itself could not judge it.
-    Fault,
-}
-
-impl Reason {
-    /// All of them, in their order.
-    pub const ALL: [Reason; 14] = [
-        Reason::Invalid,
-        Reason::Budget,
-        Reason::Funds,
-        Reason::Deadline,
-        Reason::Share,
-        Reason::Memory,
-        Reason::Time,
-        Reason::Risk,
-        Reason::Return,
-        Reason::Chunks,
-        Reason::NoNode,
-        Reason::NoTerms,
-        Reason::Request,
-        Reason::Fault,
-    ];
-
-    /// Its word in metrics and history; that of its [`Category`].
-    pub fn word(self) -> &'static str {
-        match self {
-            Reason::Invalid => "invalid",
-            Reason::Budget => "budget",
-            Reason::Funds => "funds",
-            Reason::Deadline => "deadline",
-            Reason::Share => "share",
-            Reason::Memory => "memory",
-            Reason::Time => "time",
-            Reason::Risk => "risk",
-            Reason::Return => "return",
-            Reason::Chunks => "chunks",
-            Reason::NoNode => "no-node",
-            Reason::NoTerms => "no-terms",
-            Reason::Request => "request",
-            Reason::Fault => "fault",
-        }
-    }
-}
-
-impl From<Category> for Reason {
-    fn from(category: Category) -> Reason {
-        match category {
-            Category::Invalid => Reason::Invalid,
-            Category::Budget => Reason::Budget,
-            Category::Funds => Reason::Funds,
-            Category::Deadline => Reason::Deadline,
-            Category::Share => Reason::Share,
-            Category::Memory => Reason::Memory,
-            Category::Time => Reason::Time,
-            Category::Risk => Reason::Risk,
-            Category::Return => Reason::Return,
-            Category::Chunks => Reason::Chunks,
-            Category::NoNode => Reason::NoNode,
-            Category::NoTerms => Reason::NoTerms,
-            // Another partition may take it as it is.
-            Category::Partition | Category::Request => Reason::Request,
-            Category::Fault => Reason::Fault,
-        }
-    }
-}
-
 /// Why a host did not take a job's claim to a share for a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
@@ -184,7 +89,7 @@ pub struct Counts {
     pub accepted: u64,
     /// Of these, jobs that the batch system then did not have: tests, and submissions that others refused.
     pub withdrawn: u64,
-    refused: [u64; Reason::ALL.len()],
+    refused: [u64; Category::ALL.len()],
     ended: [u64; Outcome::ALL.len()],
     rejected: [u64; Rejection::ALL.len()],
     /// How long verdicts took, accepted and refused.
@@ -196,7 +101,7 @@ impl Counts {
     pub const EMPTY: Counts = Counts {
         accepted: 0,
         withdrawn: 0,
-        refused: [0; Reason::ALL.len()],
+        refused: [0; Category::ALL.len()],
         ended: [0; Outcome::ALL.len()],
         rejected: [0; Rejection::ALL.len()],
         decisions: Histogram::EMPTY,
@@ -209,14 +114,14 @@ impl Counts {
     }
 
     /// A submission was refused.
-    pub fn refuse(&mut self, reason: Reason, took: Duration) {
+    pub fn refuse(&mut self, reason: Category, took: Duration) {
         let count = &mut self.refused[reason as usize];
         *count = count.saturating_add(1);
         self.decisions.observe(took);
     }
 
     /// So many submissions were refused, and nobody knows how long that took.
-    pub fn refuse_many(&mut self, reason: Reason, submissions: u64) {
+    pub fn refuse_many(&mut self, reason: Category, submissions: u64) {
         let count = &mut self.refused[reason as usize];
         *count = count.saturating_add(submissions);
     }
@@ -251,7 +156,7 @@ impl Counts {
     }
 
     /// Submissions that were refused for this reason.
-    pub fn refused(&self, reason: Reason) -> u64 {
+    pub fn refused(&self, reason: Category) -> u64 {
         self.refused[reason as usize]
     }
 
@@ -294,7 +199,7 @@ impl Counts {
         for outcome in Outcome::ALL {
             put(outcome.word(), self.ended(outcome));
         }
-        let refused: Map<String, Value> = (Reason::ALL.into_iter())
+        let refused: Map<String, Value> = (Category::ALL.into_iter())
             .filter(|&reason| self.refused(reason) > 0)
             .map(|reason| (reason.word().to_string(), self.refused(reason).into()))
             .collect();
@@ -327,7 +232,7 @@ impl Counts {
         for outcome in Outcome::ALL {
             counts.ended[outcome as usize] = number(&value[outcome.word()]);
         }
-        for reason in Reason::ALL {
+        for reason in Category::ALL {
             counts.refused[reason as usize] = number(&value["refused"][reason.word()]);
         }
         for rejection in Rejection::ALL {

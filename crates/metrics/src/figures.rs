@@ -1,8 +1,9 @@
 //! Gauges as plain numbers, and the page made of them and of what was counted.
 
 use super::families::*;
-use super::{Counts, Histogram, Outcome, Page, Reason, Rejection, System};
+use super::{Counts, Histogram, Outcome, Page, Rejection, System};
 use libra_core::book::figures::ClusterFigures;
+use libra_core::decision::refusal::Category;
 
 /// Most bytes of lines about single nodes; a file for all nodes of a large cluster would be megabytes.
 const MOST_ABOUT_NODES: usize = 40 * 1024;
@@ -83,7 +84,7 @@ pub fn show_counts(page: &mut Page, counted_by: System, counts: &Counts) {
         page.count(ENDED, &labels, counts.ended(outcome));
     }
     // All of them from the beginning, so that the first refusal of its kind is seen as a rise.
-    for reason in Reason::ALL {
+    for reason in Category::ALL {
         let labels = [system, ("reason", reason.word())];
         page.count(REFUSED, &labels, counts.refused(reason));
     }

@@ -22,7 +22,7 @@ pub mod record;
 #[cfg(test)]
 mod tests;
 
-pub use counts::{Counts, Outcome, Reason, Rejection};
+pub use counts::{Counts, Outcome, Rejection};
 pub use figures::HostFigures;
 pub use histogram::Histogram;
 pub use page::{Format, Page};

@@ -18,9 +18,9 @@ fn some_counts() -> Counts {
     let mut counts = Counts::EMPTY;
     counts.accept(1, microseconds(9));
     counts.accept(3, microseconds(150));
-    counts.refuse(Reason::Share, microseconds(10));
-    counts.refuse(Reason::Share, microseconds(200_000));
-    counts.refuse(Reason::NoTerms, microseconds(11));
+    counts.refuse(Category::Share, microseconds(10));
+    counts.refuse(Category::Share, microseconds(200_000));
+    counts.refuse(Category::NoTerms, microseconds(11));
     counts.end(Outcome::Met);
     counts.end_many(Outcome::Late, 2);
     counts.withdrawn = 1;
@@ -65,13 +65,13 @@ fn whole_page() -> Page {
 }
 
 #[test]
-fn every_category_is_a_reason_by_the_same_word() {
+fn every_category_has_a_count_of_its_own() {
     for category in Category::ALL {
-        let word = match category {
-            Category::Partition => "request",
-            other => other.word(),
-        };
-        assert_eq!(Reason::from(category).word(), word);
+        let mut counts = Counts::EMPTY;
+        counts.refuse_many(category, 3);
+        for other in Category::ALL {
+            assert_eq!(counts.refused(other), if other == category { 3 } else { 0 });
+        }
         assert_eq!(Category::of_word(category.word()), Some(category));
     }
 }

@@ -250,7 +250,7 @@ fn count(server: &mut Server, begun: Instant) {
     let took = begun.elapsed();
     match server.take_judged() {
         Some(Judged::Accepted(jobs)) => server.counts.accept(u64::from(jobs), took),
-        Some(Judged::NotTaken(category)) => server.counts.refuse(category.into(), took),
+        Some(Judged::NotTaken(category)) => server.counts.refuse(category, took),
         None => {}
     }
 }

@@ -5,8 +5,9 @@
 
 use libra_config::MetricsConfig;
 use libra_core::book::figures::ClusterFigures;
+use libra_core::decision::refusal::Category;
 use libra_metrics::files::Files;
-use libra_metrics::{Counts, Reason, System};
+use libra_metrics::{Counts, System};
 use libra_slurm::controller::Answer;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub fn submission(answer: &Answer, took: Duration) {
         Answer::Accept(accepted) => counts().accept(u64::from(accepted.count), took),
         Answer::Refuse(not) => {
             if let Some(category) = not.verdict.category() {
-                counts().refuse(category.into(), took);
+                counts().refuse(category, took);
             }
         }
         Answer::Pass | Answer::PassWithout(_) | Answer::Answered(_) | Answer::NotReady => {}
@@ -36,7 +37,7 @@ pub fn submission(answer: &Answer, took: Duration) {
 
 /// A submission was refused because of a fault of ours.
 pub fn fault(took: Duration) {
-    counts().refuse(Reason::Fault, took);
+    counts().refuse(Category::Fault, took);
 }
 
 /// Adds what a poll of the queue has found.
