@@ -5,7 +5,7 @@ use libra_accounts::names::AccountName;
 use libra_core::book::held_quote::{self, Order};
 use libra_page::form::{self, Fields};
 use libra_page::pages::{self, View};
-use libra_page::system::{Kind, Submission};
+use libra_page::system::{KINDS, Kind, Submission};
 use libra_units::money::Money;
 use libra_units::{duration, indices, memory};
 use libra_wording::errors::no_order;
@@ -104,7 +104,7 @@ pub fn values(input: &[u8]) {
 }
 
 /// A view whose words are its own.
-fn view(kind: Kind) -> View<'static> {
+fn view(kind: &'static Kind) -> View<'static> {
     View {
         kind,
         host: "host",
@@ -143,7 +143,7 @@ pub fn web_form(input: &[u8]) {
             Err(error) => refused(&error),
         }
     }
-    for kind in [Kind::Local, Kind::Slurm, Kind::Pbs] {
+    for kind in KINDS {
         let said = match form::checked(&typed, kind) {
             Ok(wanted) => {
                 submittable(&wanted);
@@ -192,7 +192,7 @@ fn submittable(wanted: &Submission) {
 
 /// The page, with this problem or none, has the elements and attributes of one with nothing typed, and the script in it is the one that was
 /// typed.
-fn shown(typed: &Submission, kind: Kind, problem: Option<&str>) {
+fn shown(typed: &Submission, kind: &'static Kind, problem: Option<&str>) {
     let view = view(kind);
     let said = problem.map(pages::problem);
     let body = pages::submit::body(&view, typed, "once", said.as_ref(), true);

@@ -33,7 +33,7 @@ pub trait FrontEnd: Sized {
         now: f64,
     ) -> Result<JobSpecification<Self>, Self::Problem>;
 
-    /// What it says about a quote; None where it says nothing.
+    /// What it says about a quote; None if it says nothing.
     fn order<'a>(&self, submission: &'a Self::Submission) -> Option<&'a str>;
 
     /// Who submits it, as the owner of quotes is known.

@@ -15,7 +15,7 @@ pub use quote::{QuoteArgs, System};
 pub use reproduce::{Paper, ReproduceArgs};
 pub use simulate::{Format, SimulateArgs, Spare};
 pub use slurm::{Role, SlurmCommand, SlurmInstallArgs, SlurmSettings, SlurmUninstallArgs};
-pub use web::{WebArgs, WebSystem};
+pub use web::WebArgs;
 pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};

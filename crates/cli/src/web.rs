@@ -1,6 +1,6 @@
 //! `libra web`
 
-use super::args::{Args, WebArgs, WebSystem};
+use super::args::{Args, WebArgs};
 use super::{Done, Failure, load_config, say, tell};
 use libra_page::serve::{ListenAddress, Options, Told, serve};
 use libra_page::system::{Kind, Site};
@@ -24,12 +24,8 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
             )));
         }
     }
-    let kind = match web.system {
-        Some(WebSystem::Local) => Kind::Local,
-        Some(WebSystem::Pbs) => Kind::Pbs,
-        Some(WebSystem::Slurm) => Kind::Slurm,
-        None => Kind::found(),
-    };
+    let named = web.system.as_deref().and_then(Kind::named);
+    let kind = named.unwrap_or_else(Kind::found);
     let place = match &web.socket {
         Some(path) => ListenAddress::Socket(path.clone()),
         None => ListenAddress::Address(web.listen),
@@ -45,10 +41,9 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
     let (shown, found) = (place.clone(), web.system.is_none());
     let options = Options {
         place,
-        kind,
+        system: (kind.open)(site(args)?).map_err(Failure::Web)?,
         idle: Duration::from_secs_f64(idle.min(1e9)),
         hosts: web.host.clone(),
-        site: site(args)?,
         user: user(),
         history: history(web, args, kind),
         terminal: std::io::stdin().is_terminal(),
@@ -56,7 +51,7 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
     let told = |what: Told| {
         let text = match what {
             Told::Address(url) if json => {
-                let system = kind.name();
+                let system = kind.name;
                 format!("{}\n", serde_json::json!({"url": url, "system": system}))
             }
             Told::Address(url) => words(&shown, kind, found, &url),
@@ -83,16 +78,12 @@ fn unread(error: std::io::Error) -> Result<(), std::io::Error> {
 }
 
 /// What a person is told who has started it.
-fn words(place: &ListenAddress, kind: Kind, found: bool, url: &str) -> String {
+fn words(place: &ListenAddress, kind: &Kind, found: bool, url: &str) -> String {
     let host = nix::unistd::gethostname();
     let host = host
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let to = match kind {
-        Kind::Local => "jobs run on this host",
-        Kind::Slurm => "jobs go to Slurm",
-        Kind::Pbs => "jobs go to PBS",
-    };
+    let to = kind.says;
     let other = if found {
         " (--system says otherwise)"
     } else {
@@ -124,18 +115,18 @@ fn user() -> String {
     user.map_or_else(|| id.to_string(), |user| user.name)
 }
 
-/// This program and the user's directories.
 /// Where the site keeps what became of jobs; None if it does not.
-fn history(web: &WebArgs, args: &Args, kind: Kind) -> Option<PathBuf> {
+fn history(web: &WebArgs, args: &Args, kind: &Kind) -> Option<PathBuf> {
     let configured = || {
         // A configuration that cannot be read is said by whatever the page runs.
         let directory = load_config(args).ok()?.metrics.directory;
         (!directory.is_empty()).then(|| directory.into())
     };
     let directory: PathBuf = web.metrics.clone().or_else(configured)?;
-    Some(directory.join(format!("{}.json", kind.name())))
+    Some(directory.join(format!("{}.json", kind.name)))
 }
 
+/// This program and the user's directories.
 fn site(args: &Args) -> Result<Site, Failure> {
     let here = || std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let absolute = |name: &str| {

@@ -50,9 +50,9 @@ pub fn typed(fields: &Fields) -> Submission {
 ///
 /// # Errors
 /// Which field is wrong, and what is expected there.
-pub fn checked(typed: &Submission, kind: Kind) -> Result<Submission, Problem> {
+pub fn checked(typed: &Submission, kind: &Kind) -> Result<Submission, Problem> {
     let mut wanted = checked_terms(typed, kind)?;
-    if typed.budget.is_empty() && kind == Kind::Local {
+    if typed.budget.is_empty() && kind.directive.is_none() {
         return Err(Problem::new(format!(
             "Budget: it is missing; expected is {BUDGET}"
         )));
@@ -69,7 +69,7 @@ pub fn checked(typed: &Submission, kind: Kind) -> Result<Submission, Problem> {
     if !wanted.script.ends_with('\n') {
         wanted.script.push('\n');
     }
-    if wanted.name.is_empty() && kind == Kind::Local {
+    if wanted.name.is_empty() && kind.directive.is_none() {
         wanted.name = NAMELESS.to_string();
     }
     Ok(wanted)
@@ -79,7 +79,7 @@ pub fn checked(typed: &Submission, kind: Kind) -> Result<Submission, Problem> {
 ///
 /// # Errors
 /// Which field is wrong, and what is expected there.
-pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Problem> {
+pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Problem> {
     let wrong = |field: &str, expected: &str| Problem::new(format!("{field}: {expected}"));
     let terms = [
         (
@@ -90,9 +90,9 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
         (
             "Deadline",
             &typed.deadline,
-            match kind {
-                Kind::Slurm => "a duration such as 2h or 1h30m",
-                _ => "a duration such as 2h or 1h30m, or a clock time such as @17:30",
+            match kind.clock_deadlines {
+                false => "a duration such as 2h or 1h30m",
+                true => "a duration such as 2h or 1h30m, or a clock time such as @17:30",
             },
         ),
         ("Budget", &typed.budget, BUDGET),
@@ -105,7 +105,7 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
     for (field, value, expected) in terms {
         // Where a batch system takes the job, its script may say these. A price needs no budget.
         let needed = matches!(field, "Estimate" | "Deadline");
-        if value.is_empty() && kind == Kind::Local && needed {
+        if value.is_empty() && kind.directive.is_none() && needed {
             return Err(wrong(
                 field,
                 &format!("it is missing; expected is {expected}"),
@@ -117,7 +117,7 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
         }
     }
     // libra quote would take it.
-    if kind == Kind::Slurm && typed.deadline.contains('@') {
+    if !kind.clock_deadlines && typed.deadline.contains('@') {
         return Err(wrong(
             "Deadline",
             "Slurm takes no clock time; expected is a duration from now, such as 2h or 1h30m",
@@ -136,7 +136,7 @@ pub fn checked_terms(typed: &Submission, kind: Kind) -> Result<Submission, Probl
     }
     if !is_word(&typed.queue, 200, "._-@,") {
         return Err(wrong(
-            kind.queues().unwrap_or("Queue"),
+            kind.queues.unwrap_or("Queue"),
             "expected is the name of one, of letters, digits and . _ - @",
         ));
     }
@@ -198,6 +198,7 @@ pub fn take(typed: &mut Submission, offer: &str) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::{local, pbs, slurm};
 
     fn good() -> Fields {
         let fields = [
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_form_becomes_a_submission() {
-        let wanted = checked(&typed(&good()), Kind::Local).expect("good");
+        let wanted = checked(&typed(&good()), &local::KIND).expect("good");
         assert_eq!(wanted.script, "#!/bin/sh\necho a\necho b\n");
         assert_eq!(wanted.name, "job");
         assert_eq!(
@@ -257,31 +258,31 @@ mod tests {
         ] {
             let mut fields = good();
             fields.insert(field.to_string(), value.to_string());
-            let refused = checked(&typed(&fields), Kind::Slurm);
+            let refused = checked(&typed(&fields), &slurm::KIND);
             assert!(refused.is_err(), "{field}={value:?}: {refused:?}");
         }
         let mut fields = good();
         fields.insert("script".to_string(), "x".repeat(LARGEST_SCRIPT + 1));
-        assert!(checked(&typed(&fields), Kind::Local).is_err());
+        assert!(checked(&typed(&fields), &local::KIND).is_err());
     }
 
     #[test]
     fn terms_may_be_in_the_script_of_a_batch_system_only() {
         let mut fields = good();
         fields.remove("budget");
-        let said = checked(&typed(&fields), Kind::Local).expect_err("missing");
+        let said = checked(&typed(&fields), &local::KIND).expect_err("missing");
         assert!(
             said.to_string().starts_with("Budget: it is missing"),
             "{said}"
         );
         assert!(
-            checked_terms(&typed(&fields), Kind::Local).is_ok(),
+            checked_terms(&typed(&fields), &local::KIND).is_ok(),
             "a price"
         );
-        assert!(checked(&typed(&fields), Kind::Slurm).is_ok());
+        assert!(checked(&typed(&fields), &slurm::KIND).is_ok());
         fields.remove("script");
-        assert!(checked(&typed(&fields), Kind::Slurm).is_err());
-        assert!(checked_terms(&typed(&fields), Kind::Slurm).is_ok());
+        assert!(checked(&typed(&fields), &slurm::KIND).is_err());
+        assert!(checked_terms(&typed(&fields), &slurm::KIND).is_ok());
     }
 
     #[test]
@@ -289,9 +290,9 @@ mod tests {
         let mut fields = good();
         fields.insert("deadline".to_string(), "@17:30".to_string());
         let typed = typed(&fields);
-        let said = checked_terms(&typed, Kind::Slurm).expect_err("Slurm");
+        let said = checked_terms(&typed, &slurm::KIND).expect_err("Slurm");
         assert!(said.to_string().starts_with("Deadline: Slurm"), "{said}");
-        assert!(checked_terms(&typed, Kind::Pbs).is_ok());
+        assert!(checked_terms(&typed, &pbs::KIND).is_ok());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::pages::{self, PageKind, View};
 use super::secret;
 use super::system::quote::Quote;
 use super::system::{
-    Cluster, Detail, JobSummary, Kind, Problem, Submission, Submitted, System, output,
+    self, Cluster, Detail, JobSummary, Problem, Submission, Submitted, System, output,
 };
 use axum::extract::{DefaultBodyLimit, Extension, Query, State};
 use axum::http::{StatusCode, header};
@@ -45,7 +45,7 @@ type Cached<T> = Mutex<Option<(Instant, Result<T, Problem>)>>;
 
 /// What handlers share.
 pub struct Site {
-    system: System,
+    system: Box<dyn System>,
     user: String,
     host: String,
     history: Option<PathBuf>,
@@ -62,7 +62,7 @@ type Answer = Result<Response, Problem>;
 
 impl Site {
     /// `history`: the file that the site keeps its past in.
-    pub fn new(system: System, user: String, history: Option<PathBuf>) -> Site {
+    pub fn new(system: Box<dyn System>, user: String, history: Option<PathBuf>) -> Site {
         Site {
             system,
             user,
@@ -77,8 +77,8 @@ impl Site {
     }
 
     /// The system.
-    pub fn system(&self) -> &System {
-        &self.system
+    pub fn system(&self) -> &dyn System {
+        self.system.as_ref()
     }
 
     fn view<'a>(&'a self, word: &'a Word) -> View<'a> {
@@ -264,13 +264,13 @@ async fn show_form(
     words: Words,
 ) -> Answer {
     let again = get_word(&words, "again").to_string();
-    let typed = ask(&site, move |site| site.system.again(&again)).await?;
+    let typed = ask(&site, move |site| system::again(site.system(), &again)).await?;
     let typed = typed.unwrap_or_else(|| Submission {
         directory: site.system.site().home.display().to_string(),
         // A script of a batch system may say how many.
-        processors: match site.system.kind() {
-            Kind::Local => "1".to_string(),
-            _ => String::new(),
+        processors: match site.system.kind().directive {
+            None => "1".to_string(),
+            Some(_) => String::new(),
         },
         ..Submission::default()
     });
@@ -404,8 +404,7 @@ async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<Markup, Proble
         Ok(wanted) => wanted,
         Err(error) => return Ok(pages::problem(&error.to_string())),
     };
-    // PBS is asked nothing of a job without terms, and would miss an estimate.
-    if site.system.kind() == Kind::Pbs && !wanted.says_terms() {
+    if !site.system.kind().judges_without_terms && !wanted.says_terms() {
         return Ok(pages::note(
             "Without an estimate, a deadline and a budget it is a job like any other: nothing is promised and nothing is charged.",
         ));
@@ -529,7 +528,7 @@ async fn cancel(
 ) -> Answer {
     let key = fields.get("id").cloned().unwrap_or_default();
     let done = ask(&site, move |site| {
-        let done = site.system.cancel(&key);
+        let done = system::cancel(site.system(), &key);
         site.changed();
         done
     });

@@ -5,7 +5,7 @@
 
 use super::guard::Guard;
 use super::routes::{Site, router};
-use super::system::{Kind, Problem, System};
+use super::system::{Problem, System};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -45,18 +45,16 @@ pub enum ListenAddress {
 }
 
 /// What the page is to be.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Options {
     /// Where to listen.
     pub place: ListenAddress,
     /// Where jobs go.
-    pub kind: Kind,
+    pub system: Box<dyn System>,
     /// Nobody uses it for so long: it ends.
     pub idle: Duration,
     /// Names that it is reached by through a proxy.
     pub hosts: Vec<String>,
-    /// This program, its configuration, the user's directories.
-    pub site: super::system::Site,
     /// The name of the user.
     pub user: String,
     /// The file that the site keeps its past in.
@@ -94,7 +92,7 @@ impl Drop for Remove {
 /// Serves until it is ended.
 ///
 /// # Errors
-/// It cannot listen there, or the system is not here.
+/// It cannot listen there.
 pub fn serve(options: Options, tell: &dyn Fn(Told)) -> Result<(), Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -107,8 +105,7 @@ pub fn serve(options: Options, tell: &dyn Fn(Told)) -> Result<(), Problem> {
 }
 
 async fn run(options: Options, tell: &dyn Fn(Told)) -> Result<(), Problem> {
-    let system = System::open(options.kind, options.site)?;
-    let site = Arc::new(Site::new(system, options.user, options.history));
+    let site = Arc::new(Site::new(options.system, options.user, options.history));
     let guard = Arc::new(Guard::new(options.hosts));
     let listener = listen(&options.place).await?;
     let base = match &listener {

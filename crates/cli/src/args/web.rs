@@ -1,6 +1,8 @@
 //! What can be typed after `libra web`.
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use libra_page::system::{KINDS, Kind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -20,15 +22,10 @@ Files:
                             submitted; $XDG_STATE_HOME/libra/web where
                             that is set";
 
-/// Where jobs go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum WebSystem {
-    /// This host, by 'libra run'
-    Local,
-    /// PBS, by 'libra qsub'
-    Pbs,
-    /// Slurm, by sbatch
-    Slurm,
+/// Where jobs go, by their names.
+fn systems() -> Vec<PossibleValue> {
+    let named = |kind: &&Kind| PossibleValue::new(kind.name).help(kind.help);
+    KINDS.iter().map(named).collect()
 }
 
 /// `libra web`
@@ -49,8 +46,8 @@ pub struct WebArgs {
     pub socket: Option<PathBuf>,
 
     /// Where jobs go [default: found out]
-    #[arg(long, value_name = "SYSTEM")]
-    pub system: Option<WebSystem>,
+    #[arg(long, value_name = "SYSTEM", value_parser = PossibleValuesParser::new(systems()))]
+    pub system: Option<String>,
 
     /// End when nobody has used it for so long
     #[arg(long, value_name = "DURATION", default_value = "12h")]

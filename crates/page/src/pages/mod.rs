@@ -32,7 +32,7 @@ pub fn stylesheet() -> String {
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// Where jobs go.
-    pub kind: Kind,
+    pub kind: &'static Kind,
     /// The name of this host.
     pub host: &'a str,
     /// The user.
@@ -83,11 +83,7 @@ pub fn page(
         (_, true) => Some("true"),
         _ => None,
     };
-    let system = match view.kind {
-        Kind::Local => "jobs run on this host",
-        Kind::Slurm => "jobs go to Slurm",
-        Kind::Pbs => "jobs go to PBS",
-    };
+    let system = view.kind.says;
     let head = html! {
         // With an address: without one, a browser that is at a place in the page stays there and asks for nothing.
         @if let Some((seconds, to)) = reload {
@@ -236,7 +232,7 @@ mod tests {
         let nasty = "<b>'\"&\u{1b}[1m\u{0}";
         let text = || nasty.to_string();
         let view = View {
-            kind: Kind::Pbs,
+            kind: &crate::system::pbs::KIND,
             host: nasty,
             user: nasty,
             word: nasty,

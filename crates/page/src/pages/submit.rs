@@ -13,7 +13,7 @@ pub fn body(
     said: Option<&Markup>,
     live: bool,
 ) -> Markup {
-    let needed = view.kind == Kind::Local;
+    let needed = view.kind.directive.is_none();
     html! {
         // PBS judges nothing that is not submitted.
         form #submit .two method="post" action="submit#verdict" enctype="multipart/form-data"
@@ -38,7 +38,7 @@ pub fn body(
 }
 
 /// The script and what it is called. `focus`: whoever opens the page types there.
-fn what_to_run(kind: Kind, typed: &Submission, focus: bool) -> Markup {
+fn what_to_run(kind: &Kind, typed: &Submission, focus: bool) -> Markup {
     html! {
         fieldset {
             legend { "What to run" }
@@ -60,7 +60,7 @@ fn what_to_run(kind: Kind, typed: &Submission, focus: bool) -> Markup {
             }
             div.row {
                 (Field::new("name", "Name", &typed.name, html! { "Letters, digits and . _ + -" }))
-                @if let Some(label) = kind.queues() {
+                @if let Some(label) = kind.queues {
                     (Field::new("queue", label, &typed.queue, html! { "Empty: the site's own choice." }))
                 }
             }
@@ -69,7 +69,7 @@ fn what_to_run(kind: Kind, typed: &Submission, focus: bool) -> Markup {
                 input #directory name="directory" value=(Escaped(&typed.directory)) autocomplete="off" autocapitalize="none"
                     spellcheck="false" required aria-describedby="directory-hint";
                 small #directory-hint {
-                    @if kind == Kind::Pbs {
+                    @if kind.begins_at_home {
                         "Output files come here. The script itself begins in your home directory; "
                         code { "cd $PBS_O_WORKDIR" } " leads here."
                     } @else {
@@ -82,24 +82,18 @@ fn what_to_run(kind: Kind, typed: &Submission, focus: bool) -> Markup {
 }
 
 /// Estimate, deadline, budget and what belongs to them. `needed`: they cannot be said elsewhere.
-fn terms(kind: Kind, typed: &Submission, needed: bool) -> Markup {
-    let directive = match kind {
-        Kind::Local => None,
-        Kind::Slurm => Some("#SBATCH"),
-        Kind::Pbs => Some("#PBS"),
-    };
+fn terms(kind: &Kind, typed: &Submission, needed: bool) -> Markup {
     let hint = |text: &str| {
         html! {
             (text)
-            @if let Some(directive) = directive {
+            @if let Some(directive) = kind.directive {
                 " Empty: as in the script's " code { (directive) } " lines."
             }
         }
     };
-    let deadline = match kind {
-        // Its options know durations only.
-        Kind::Slurm => "When it must be finished, from now: 2h, 1h30m.",
-        _ => "When it must be finished, from now: 2h, 1h30m, or a clock time: @17:30.",
+    let deadline = match kind.clock_deadlines {
+        false => "When it must be finished, from now: 2h, 1h30m.",
+        true => "When it must be finished, from now: 2h, 1h30m, or a clock time: @17:30.",
     };
     let choice = |value: &str, checked: bool, text: &str| {
         html! {

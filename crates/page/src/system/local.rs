@@ -1,12 +1,12 @@
 //! This host, by `libra run`: a process of its own, in a session of its own, which outlives the page and its terminal.
 
-use super::ask::ask;
+use super::ask;
 use super::command::Call;
 use super::quote::Quote;
 use super::records::{self, Records, SubmissionRecord};
 use super::{
-    Cluster, Detail, JobSummary, Kind, Problem, Site, Submission, Submitted, Tone, check_directory,
-    own, plain,
+    Cluster, Detail, JobSummary, Kind, Problem, Site, Submission, Submitted, System, Tone,
+    check_directory, own, plain,
 };
 use libra_system::clock;
 use libra_system::spawn::in_session_of_its_own;
@@ -31,6 +31,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The most that is read of what `libra run` said, in bytes.
 const MOST_SAID: u64 = 64 << 10;
+
+/// This host, by `libra run`.
+pub static KIND: Kind = Kind {
+    name: "local",
+    help: "This host, by 'libra run'",
+    says: "jobs run on this host",
+    queues: None,
+    directive: None,
+    clock_deadlines: true,
+    begins_at_home: false,
+    judges_without_terms: true,
+    is_here: || true,
+    open: |site| Ok(Box::new(Local::new(site))),
+};
 
 /// This host.
 #[derive(Debug)]
@@ -57,39 +71,10 @@ impl Local {
     /// This host.
     pub fn new(site: Site) -> Local {
         Local {
-            records: Records::new(&site, Kind::Local),
+            records: Records::new(&site, &KIND),
             children: Mutex::new(Vec::new()),
             site,
         }
-    }
-
-    /// What it is made of.
-    pub fn site(&self) -> &Site {
-        &self.site
-    }
-
-    /// What it would cost.
-    ///
-    /// # Errors
-    /// A value is none, or the host fails.
-    pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
-        ask(&self.site, Kind::Local, wanted)
-    }
-
-    /// Starts it, when it is accepted.
-    ///
-    /// # Errors
-    /// It was not started, and not because it was refused.
-    pub fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
-        let workplace = check_directory(&wanted.directory)?;
-        let mut record = self.records.begin(wanted, clock::unix_time())?;
-        let begun = self.start(wanted, workplace, &mut record);
-        match &begun {
-            // Its script and what it says are there as long as it may need them.
-            Ok(Submitted::Accepted(_) | Submitted::Unknown(_)) => {}
-            _ => self.records.drop(&record),
-        }
-        begun
     }
 
     fn start(
@@ -177,20 +162,6 @@ impl Local {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of children that have ended.
-    pub fn reap(&self) {
-        self.children()
-            .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-    }
-
-    /// The user's jobs on this host.
-    ///
-    /// # Errors
-    /// `libra status` fails.
-    pub fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
-        Ok(self.all()?.into_iter().map(|(job, _)| job).collect())
-    }
-
     /// Jobs, with the records of those that this page has submitted.
     fn all(&self) -> Result<Vec<(JobSummary, Option<SubmissionRecord>)>, Problem> {
         let report = self.site.json(&["status"])?;
@@ -268,21 +239,43 @@ impl Local {
         }
         Some(job)
     }
+}
 
-    /// One of the user's jobs.
-    ///
-    /// # Errors
-    /// `libra status` fails.
-    pub fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
+impl System for Local {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn site(&self) -> &Site {
+        &self.site
+    }
+
+    fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
+        ask::of_host(&self.site, wanted)
+    }
+
+    fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
+        let workplace = check_directory(&wanted.directory)?;
+        let mut record = self.records.begin(wanted, clock::unix_time())?;
+        let begun = self.start(wanted, workplace, &mut record);
+        match &begun {
+            // Its script and what it says are there as long as it may need them.
+            Ok(Submitted::Accepted(_) | Submitted::Unknown(_)) => {}
+            _ => self.records.drop(&record),
+        }
+        begun
+    }
+
+    fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
+        Ok(self.all()?.into_iter().map(|(job, _)| job).collect())
+    }
+
+    fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
         let found = self.all()?.into_iter().find(|(job, _)| job.key == key);
         Ok(found.map(|(job, record)| detail(job, record)))
     }
 
-    /// Ends a job.
-    ///
-    /// # Errors
-    /// It does not end.
-    pub fn cancel(&self, id: &str) -> Result<(), Problem> {
+    fn end(&self, id: &str) -> Result<(), Problem> {
         let done = Call::run(self.site.libra(&["cancel", "--", id]))?;
         match done.is_success() {
             true => Ok(()),
@@ -290,12 +283,13 @@ impl Local {
         }
     }
 
-    /// This host as a cluster of one node.
-    ///
-    /// # Errors
-    /// `libra status` fails.
-    pub fn cluster(&self) -> Result<Cluster, Problem> {
+    fn cluster(&self) -> Result<Cluster, Problem> {
         Ok(own::cluster_of_host(&self.site.json(&["status"])?))
+    }
+
+    fn tick(&self) {
+        self.children()
+            .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
     }
 }
 

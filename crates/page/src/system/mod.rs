@@ -1,4 +1,4 @@
-//! Where jobs go: this host, Slurm or PBS.
+//! Where jobs go: this host, or a batch system. Each is a module with a [`Kind`] and a [`System`]; [`KINDS`] lists them.
 //!
 //! Everything is done by programs that the user could have typed, as that user: `libra`, `sbatch`, `qsub` and their kin.
 //! Nothing here knows of HTTP or HTML. Every function may wait for a program.
@@ -13,10 +13,11 @@ pub mod quote;
 pub mod records;
 pub mod slurm;
 
-use command::{Call, Output, in_path, is_executable};
+use command::{Call, Output};
 use quote::Quote;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
 /// What went wrong, in words for the user.
@@ -31,58 +32,46 @@ impl Problem {
     }
 }
 
-/// Which system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// This host, by `libra run`.
-    Local,
-    /// Slurm.
-    Slurm,
-    /// OpenPBS.
-    Pbs,
+/// A kind of system, before it is used.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its name in options, files and JSON.
+    pub name: &'static str,
+    /// For the help: what it is, and by what jobs get there.
+    pub help: &'static str,
+    /// Where jobs go, in words.
+    pub says: &'static str,
+    /// What jobs are put into there; None if there is nothing of the kind.
+    pub queues: Option<&'static str>,
+    /// What lines of a script begin with that have options in them; None if all is said in the form.
+    pub directive: Option<&'static str>,
+    /// A deadline may be a time of day.
+    pub clock_deadlines: bool,
+    /// Scripts begin in the user's home, wherever their output goes.
+    pub begins_at_home: bool,
+    /// It tells what becomes of a job without terms.
+    pub judges_without_terms: bool,
+    /// Whether it is on this machine.
+    pub is_here: fn() -> bool,
+    /// Makes it ready for use.
+    pub open: fn(Site) -> Result<Box<dyn System>, Problem>,
 }
+
+/// All kinds. Where several are on one machine the last one is meant.
+pub static KINDS: [&Kind; 3] = [&local::KIND, &pbs::KIND, &slurm::KIND];
 
 impl Kind {
-    /// Its name in options, files and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Local => "local",
-            Kind::Slurm => "slurm",
-            Kind::Pbs => "pbs",
-        }
+    /// The kind of this machine's system.
+    pub fn found() -> &'static Kind {
+        let here = KINDS.iter().rev().find(|kind| (kind.is_here)());
+        here.unwrap_or(&&local::KIND)
     }
 
-    /// What jobs are put into there; None if there is nothing of the kind.
-    pub fn queues(self) -> Option<&'static str> {
-        match self {
-            Kind::Local => None,
-            Kind::Slurm => Some("Partition"),
-            Kind::Pbs => Some("Queue"),
-        }
-    }
-
-    /// The system of this machine: Slurm where there is `sbatch` and a configuration of it, else PBS where its
-    /// configuration names a `qsub`, else this host.
-    pub fn found() -> Kind {
-        let conf = std::env::var_os("SLURM_CONF").map(PathBuf::from);
-        let usual = SLURM_CONFS.iter().map(PathBuf::from);
-        if in_path("sbatch") && conf.into_iter().chain(usual).any(|file| file.exists()) {
-            return Kind::Slurm;
-        }
-        match pbs::programs() {
-            Ok(directory) if is_executable(&directory.join("qsub")) => Kind::Pbs,
-            _ => Kind::Local,
-        }
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<&'static Kind> {
+        KINDS.into_iter().find(|kind| kind.name == name)
     }
 }
-
-const SLURM_CONFS: [&str; 5] = [
-    "/etc/slurm/slurm.conf",
-    "/etc/slurm-llnl/slurm.conf",
-    "/usr/local/etc/slurm.conf",
-    "/opt/slurm/etc/slurm.conf",
-    "/run/slurm/conf/slurm.conf",
-];
 
 /// What a user wants run, as it was typed. Made by [`crate::form`], which has looked at every field: none has control
 /// characters, and none begins with a dash.
@@ -118,8 +107,11 @@ impl Submission {
     pub fn says_terms(&self) -> bool {
         let typed = [&self.estimate, &self.deadline, &self.budget];
         let in_script = |line: &str| {
-            let directive = line.starts_with("#SBATCH") || line.starts_with("#PBS");
-            directive
+            let directives = KINDS.iter().filter_map(|kind| kind.directive);
+            let has_options = directives
+                .into_iter()
+                .any(|directive| line.starts_with(directive));
+            has_options
                 && ["estimate", "deadline", "budget"]
                     .iter()
                     .any(|key| line.contains(key))
@@ -366,146 +358,79 @@ pub fn plain(done: &Output) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A system, ready for use.
-#[derive(Debug)]
-pub enum System {
-    /// This host.
-    Local(local::Local),
-    /// Slurm.
-    Slurm(slurm::Slurm),
-    /// OpenPBS.
-    Pbs(pbs::Pbs),
-}
-
-impl System {
-    /// The system of this kind.
-    ///
-    /// # Errors
-    /// It is not here.
-    pub fn open(kind: Kind, site: Site) -> Result<System, Problem> {
-        Ok(match kind {
-            Kind::Local => System::Local(local::Local::new(site)),
-            Kind::Slurm => System::Slurm(slurm::Slurm::new(site)),
-            Kind::Pbs => System::Pbs(pbs::Pbs::new(site)?),
-        })
-    }
-
+/// A system, ready for use. Every function may wait for a program.
+pub trait System: Debug + Send + Sync {
     /// Its kind.
-    pub fn kind(&self) -> Kind {
-        match self {
-            System::Local(_) => Kind::Local,
-            System::Slurm(_) => Kind::Slurm,
-            System::Pbs(_) => Kind::Pbs,
-        }
-    }
+    fn kind(&self) -> &'static Kind;
 
     /// What it is made of.
-    pub fn site(&self) -> &Site {
-        match self {
-            System::Local(local) => local.site(),
-            System::Slurm(slurm) => slurm.site(),
-            System::Pbs(pbs) => pbs.site(),
-        }
-    }
+    fn site(&self) -> &Site;
 
     /// Returns true if it can be asked what a job would cost.
-    pub fn quotes(&self) -> bool {
-        match self {
-            System::Pbs(pbs) => pbs.quotes(),
-            _ => true,
-        }
+    fn quotes(&self) -> bool {
+        true
     }
 
     /// What it would cost, and whether it would be accepted. Changes nothing.
     ///
     /// # Errors
     /// It could not be asked, or a value is none.
-    pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
-        match self {
-            System::Local(local) => local.quote(wanted),
-            System::Slurm(slurm) => slurm.quote(wanted),
-            System::Pbs(pbs) => pbs.quote(wanted),
-        }
-    }
+    fn quote(&self, wanted: &Submission) -> Result<Quote, Problem>;
 
     /// Submits it.
     ///
     /// # Errors
     /// Nothing was submitted, and not because Libra refused it.
-    pub fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
-        match self {
-            System::Local(local) => local.submit(wanted),
-            System::Slurm(slurm) => slurm.submit(wanted),
-            System::Pbs(pbs) => pbs.submit(wanted),
-        }
-    }
+    fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem>;
 
     /// The user's jobs, the latest first.
     ///
     /// # Errors
     /// The system does not say.
-    pub fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
-        match self {
-            System::Local(local) => local.jobs(),
-            System::Slurm(slurm) => slurm.jobs(),
-            System::Pbs(pbs) => pbs.jobs(),
-        }
-    }
+    fn jobs(&self) -> Result<Vec<JobSummary>, Problem>;
 
     /// One of the user's jobs; None if there is none of that key.
     ///
     /// # Errors
     /// The system does not say.
-    pub fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
-        match self {
-            System::Local(local) => local.job(key),
-            System::Slurm(slurm) => slurm.job(key),
-            System::Pbs(pbs) => pbs.job(key),
-        }
-    }
+    fn job(&self, key: &str) -> Result<Option<Detail>, Problem>;
 
-    /// Ends one of the user's jobs.
+    /// Ends a live job of the user's, by its id.
     ///
     /// # Errors
-    /// There is none of that key, or it does not end.
-    pub fn cancel(&self, key: &str) -> Result<(), Problem> {
-        let Some(detail) = self.job(key)? else {
-            return Err(Problem::new("there is no such job of yours"));
-        };
-        let id = &detail.job.id;
-        if !detail.job.live {
-            return Err(Problem::new(format!("job {id} has ended already")));
-        }
-        match self {
-            System::Local(local) => local.cancel(id),
-            System::Slurm(slurm) => slurm.cancel(id),
-            System::Pbs(pbs) => pbs.cancel(id),
-        }
-    }
+    /// It does not end.
+    fn end(&self, id: &str) -> Result<(), Problem>;
 
     /// All nodes.
     ///
     /// # Errors
     /// The system does not say.
-    pub fn cluster(&self) -> Result<Cluster, Problem> {
-        match self {
-            System::Local(local) => local.cluster(),
-            System::Slurm(_) => own::batch_cluster(self.site(), "slurm"),
-            System::Pbs(_) => own::batch_cluster(self.site(), "pbs"),
-        }
-    }
-
-    /// A submission of this page, with its script, to be changed and submitted again.
-    pub fn again(&self, key: &str) -> Option<Submission> {
-        records::Records::new(self.site(), self.kind()).again(key)
+    fn cluster(&self) -> Result<Cluster, Problem> {
+        own::batch_cluster(self.site(), self.kind().name)
     }
 
     /// To be called now and then: children that have ended are looked after.
-    pub fn tick(&self) {
-        if let System::Local(local) = self {
-            local.reap();
-        }
+    fn tick(&self) {}
+}
+
+/// Ends one of the user's jobs.
+///
+/// # Errors
+/// There is none of that key, or it does not end.
+pub fn cancel(system: &dyn System, key: &str) -> Result<(), Problem> {
+    let Some(detail) = system.job(key)? else {
+        return Err(Problem::new("there is no such job of yours"));
+    };
+    let id = &detail.job.id;
+    if !detail.job.live {
+        return Err(Problem::new(format!("job {id} has ended already")));
     }
+    system.end(id)
+}
+
+/// A submission of this page, with its script, to be changed and submitted again.
+pub fn again(system: &dyn System, key: &str) -> Option<Submission> {
+    records::Records::new(system.site(), system.kind()).again(key)
 }
 
 /// Tells whether this may be the working directory of a job.

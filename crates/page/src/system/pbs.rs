@@ -1,12 +1,12 @@
 //! OpenPBS, by `libra qsub`, which calls PBS's own, and by `qselect`, `qstat` and `qdel`.
 
-use super::ask::{ask, asks_batch_systems};
-use super::command::{Call, Output};
+use super::ask::{self, asks_batch_systems};
+use super::command::{Call, Output, is_executable};
 use super::own::{job_statuses, newest_first, settle};
 use super::quote::{Promise, Quote};
 use super::records::{Records, SubmissionRecord};
 use super::{
-    Detail, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, check_directory,
+    Detail, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, System, check_directory,
     not_sent, perhaps, plain,
 };
 use jiff::civil::DateTime;
@@ -47,6 +47,21 @@ pub fn programs() -> Result<PathBuf, Problem> {
     Ok(directory.join("bin"))
 }
 
+/// OpenPBS, where its configuration names a `qsub`.
+pub static KIND: Kind = Kind {
+    name: "pbs",
+    help: "PBS, by 'libra qsub'",
+    says: "jobs go to PBS",
+    queues: Some("Queue"),
+    directive: Some("#PBS"),
+    clock_deadlines: true,
+    begins_at_home: true,
+    // It is asked nothing of such a job, and would miss an estimate.
+    judges_without_terms: false,
+    is_here: || programs().is_ok_and(|directory| is_executable(&directory.join("qsub"))),
+    open: |site| Ok(Box::new(Pbs::new(site)?)),
+};
+
 /// OpenPBS.
 #[derive(Debug)]
 pub struct Pbs {
@@ -65,7 +80,7 @@ impl Pbs {
     /// There is none here.
     pub fn new(site: Site) -> Result<Pbs, Problem> {
         Ok(Pbs {
-            records: Records::new(&site, Kind::Pbs),
+            records: Records::new(&site, &KIND),
             programs: programs()?,
             ended: Mutex::new(BTreeMap::new()),
             quotes: asks_batch_systems(&site),
@@ -73,72 +88,8 @@ impl Pbs {
         })
     }
 
-    /// What it is made of.
-    pub fn site(&self) -> &Site {
-        &self.site
-    }
-
     fn program(&self, name: &str) -> Call {
         Call::new(self.programs.join(name))
-    }
-
-    /// Returns true if it can be asked what a job would cost.
-    pub fn quotes(&self) -> bool {
-        self.quotes
-    }
-
-    /// What it would cost.
-    ///
-    /// # Errors
-    /// PBS does not say.
-    pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
-        if self.quotes {
-            return ask(&self.site, Kind::Pbs, wanted);
-        }
-        Err(Problem::new(
-            "PBS says what a job costs when it is submitted; one whose budget is too small is refused and costs nothing",
-        ))
-    }
-
-    /// Submits it.
-    ///
-    /// # Errors
-    /// PBS says something else than that it was refused.
-    pub fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
-        let directory = check_directory(&wanted.directory)?;
-        let mut record = self.records.begin(wanted, clock::unix_time())?;
-        let call = self.site.libra(&["qsub"]).args(options(wanted));
-        let call = call.directory(directory).input(&wanted.script);
-        let done = call.run_to_submit().inspect_err(|_| {
-            self.records.drop(&record);
-        })?;
-        match Sent::of(&done) {
-            Sent::Job(id) => record.id = id,
-            Sent::No => {
-                self.records.drop(&record);
-                // A client says why in words; asked, Libra says it in values.
-                let asks = self.quotes && wanted.says_terms();
-                return not_sent(asks.then(|| self.quote(wanted)), said(&done));
-            }
-            Sent::Perhaps => {
-                if let Err(error) = self.records.write(&record) {
-                    log::warn!("a submission without an answer: {error}");
-                }
-                return Ok(Submitted::Unknown(perhaps("qsub", &done)));
-            }
-        }
-        if let Ok(jobs) = self.ask(Some(&record.id)) {
-            let job = jobs.get(&record.id);
-            record.output = job.and_then(output_of).unwrap_or_default();
-            let commitment = job.and_then(commitment);
-            record.said = commitment.map_or_else(String::new, |commitment| {
-                Promise::of_committed(&commitment).text()
-            });
-        }
-        if let Err(error) = self.records.write(&record) {
-            log::warn!("job {}: {error}", record.id);
-        }
-        Ok(Submitted::Accepted(record.key))
     }
 
     /// Attributes of one job, or of all that have not ended, anybody's: of several ids qstat prints the first alone in JSON (23.06).
@@ -172,15 +123,6 @@ impl Pbs {
             lock().insert(id.to_string(), found.clone());
         }
         found
-    }
-
-    /// The user's jobs.
-    ///
-    /// # Errors
-    /// PBS does not say.
-    pub fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
-        let all = self.all()?;
-        Ok(all.into_iter().map(|(job, _, _)| job).collect())
     }
 
     fn all(&self) -> Result<Vec<(JobSummary, Option<SubmissionRecord>, Value)>, Problem> {
@@ -252,12 +194,75 @@ impl Pbs {
             .map(|(job, (record, attributes))| (job, record, attributes))
             .collect())
     }
+}
 
-    /// One of the user's jobs.
-    ///
-    /// # Errors
-    /// PBS does not say.
-    pub fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
+impl System for Pbs {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn site(&self) -> &Site {
+        &self.site
+    }
+
+    fn quotes(&self) -> bool {
+        self.quotes
+    }
+
+    fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
+        if self.quotes {
+            let (first, rest) = ask::head_and_rest(&wanted.script);
+            let text = format!("{first}\n{}\n", with_queue(rest, &wanted.queue));
+            return ask::of_batch(&self.site, &KIND, wanted, &text, |call| call);
+        }
+        Err(Problem::new(
+            "PBS says what a job costs when it is submitted; one whose budget is too small is refused and costs nothing",
+        ))
+    }
+
+    fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
+        let directory = check_directory(&wanted.directory)?;
+        let mut record = self.records.begin(wanted, clock::unix_time())?;
+        let call = self.site.libra(&["qsub"]).args(options(wanted));
+        let call = call.directory(directory).input(&wanted.script);
+        let done = call.run_to_submit().inspect_err(|_| {
+            self.records.drop(&record);
+        })?;
+        match Sent::of(&done) {
+            Sent::Job(id) => record.id = id,
+            Sent::No => {
+                self.records.drop(&record);
+                // A client says why in words; asked, Libra says it in values.
+                let asks = self.quotes && wanted.says_terms();
+                return not_sent(asks.then(|| self.quote(wanted)), said(&done));
+            }
+            Sent::Perhaps => {
+                if let Err(error) = self.records.write(&record) {
+                    log::warn!("a submission without an answer: {error}");
+                }
+                return Ok(Submitted::Unknown(perhaps("qsub", &done)));
+            }
+        }
+        if let Ok(jobs) = self.ask(Some(&record.id)) {
+            let job = jobs.get(&record.id);
+            record.output = job.and_then(output_of).unwrap_or_default();
+            let commitment = job.and_then(commitment);
+            record.said = commitment.map_or_else(String::new, |commitment| {
+                Promise::of_committed(&commitment).text()
+            });
+        }
+        if let Err(error) = self.records.write(&record) {
+            log::warn!("job {}: {error}", record.id);
+        }
+        Ok(Submitted::Accepted(record.key))
+    }
+
+    fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
+        let all = self.all()?;
+        Ok(all.into_iter().map(|(job, _, _)| job).collect())
+    }
+
+    fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
         let found = self.all()?.into_iter().find(|(job, _, _)| job.key == key);
         let Some((job, record, attributes)) = found else {
             return Ok(None);
@@ -298,11 +303,7 @@ impl Pbs {
         }))
     }
 
-    /// Ends a job.
-    ///
-    /// # Errors
-    /// It does not end.
-    pub fn cancel(&self, id: &str) -> Result<(), Problem> {
+    fn end(&self, id: &str) -> Result<(), Problem> {
         let done = self.program("qdel").arg(id).run()?;
         match done.is_success() {
             true => Ok(()),
@@ -452,9 +453,54 @@ fn said(done: &Output) -> Problem {
     Problem::new(lines.collect::<Vec<_>>().join("\n"))
 }
 
+/// A script of PBS with a queue, which a question has no option for: a line behind all of the script's own, since the last
+/// one counts, as the option does in a submission.
+fn with_queue(script: &str, queue: &str) -> String {
+    if queue.is_empty() {
+        return script.to_string();
+    }
+    let mut end = 0;
+    let mut at = 0;
+    let mut goes_on = false;
+    for line in script.split_inclusive('\n') {
+        at += line.len();
+        let directive = line.starts_with("#PBS");
+        // qsub reads none below the first line of the script proper.
+        let comment = line.trim().is_empty() || line.starts_with(['#', ':']);
+        if !directive && !goes_on && !comment {
+            break;
+        }
+        if directive || goes_on {
+            end = at;
+        }
+        goes_on = (directive || goes_on) && line.trim_end().ends_with('\\');
+    }
+    let (head, rest) = script.split_at(end);
+    let line_end = if head.is_empty() || head.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    format!("{head}{line_end}#PBS -q {queue}\n{rest}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_queue_of_the_form_wins_over_the_script() {
+        let script =
+            "#PBS -q other\n# text\n#PBS -W estimate=1,\\\ndeadline=2\n\necho\n#PBS -q none\n";
+        let asked = "#PBS -q other\n# text\n#PBS -W estimate=1,\\\ndeadline=2\n#PBS -q typed\n\necho\n#PBS -q none\n";
+        assert_eq!(with_queue(script, "typed"), asked);
+        assert_eq!(with_queue("echo", "typed"), "#PBS -q typed\necho");
+        assert_eq!(
+            with_queue("#PBS -N x", "typed"),
+            "#PBS -N x\n#PBS -q typed\n"
+        );
+        assert_eq!(with_queue(script, ""), script);
+    }
     use serde_json::json;
 
     #[test]

@@ -64,9 +64,9 @@ pub struct Records {
 
 impl Records {
     /// Those of this system.
-    pub fn new(site: &Site, kind: Kind) -> Records {
+    pub fn new(site: &Site, kind: &Kind) -> Records {
         Records {
-            directory: site.state.join(kind.name()),
+            directory: site.state.join(kind.name),
         }
     }
 
@@ -229,7 +229,7 @@ mod tests {
             state: home.path().join("state"),
             home: home.path().into(),
         };
-        let records = Records::new(&site, Kind::Local);
+        let records = Records::new(&site, &crate::system::local::KIND);
         assert_eq!(records.all(), []);
         let wanted = Submission {
             script: "echo\n".to_string(),

@@ -1,12 +1,12 @@
 //! Slurm, by its own clients: `sbatch` submits, `squeue` and `scontrol` tell, `scancel` ends.
 
-use super::ask::{ask, asks_batch_systems};
-use super::command::{Call, Output};
+use super::ask::{self, asks_batch_systems};
+use super::command::{Call, Output, in_path};
 use super::own::{JobStatus, job_statuses, settle};
 use super::quote::{Promise, Quote};
 use super::records::{Records, SubmissionRecord};
 use super::{
-    Detail, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, check_directory,
+    Detail, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, System, check_directory,
     not_sent, perhaps,
 };
 use libra_core::commitment::Commitment;
@@ -29,6 +29,33 @@ const COLUMNS: [(&str, usize); 7] = [
 /// The administrator's comment, which has what is committed: its name in squeue's options, by version.
 const COMMENT: [&str; 2] = ["admin_comment", "AdminComment"];
 
+/// Slurm, where there is `sbatch` and a configuration of it.
+pub static KIND: Kind = Kind {
+    name: "slurm",
+    help: "Slurm, by sbatch",
+    says: "jobs go to Slurm",
+    queues: Some("Partition"),
+    directive: Some("#SBATCH"),
+    // Its options know durations only.
+    clock_deadlines: false,
+    begins_at_home: false,
+    judges_without_terms: true,
+    is_here: || {
+        let conf = std::env::var_os("SLURM_CONF").map(PathBuf::from);
+        let usual = CONFS.iter().map(PathBuf::from);
+        in_path("sbatch") && conf.into_iter().chain(usual).any(|file| file.exists())
+    },
+    open: |site| Ok(Box::new(Slurm::new(site))),
+};
+
+const CONFS: [&str; 5] = [
+    "/etc/slurm/slurm.conf",
+    "/etc/slurm-llnl/slurm.conf",
+    "/usr/local/etc/slurm.conf",
+    "/opt/slurm/etc/slurm.conf",
+    "/run/slurm/conf/slurm.conf",
+];
+
 /// Slurm.
 #[derive(Debug)]
 pub struct Slurm {
@@ -42,16 +69,11 @@ impl Slurm {
     /// Slurm.
     pub fn new(site: Site) -> Slurm {
         Slurm {
-            records: Records::new(&site, Kind::Slurm),
+            records: Records::new(&site, &KIND),
             cluster: OnceLock::new(),
             quotes: asks_batch_systems(&site),
             site,
         }
-    }
-
-    /// What it is made of.
-    pub fn site(&self) -> &Site {
-        &self.site
     }
 
     /// The name of the cluster: several may share a home directory, and their jobs' numbers mean different jobs.
@@ -101,75 +123,6 @@ impl Slurm {
             .input(&wanted.script))
     }
 
-    /// What it would cost: `sbatch --test-only`.
-    ///
-    /// # Errors
-    /// Slurm says something else.
-    pub fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
-        // A job without a deadline is no question for Libra.
-        if self.quotes && wanted.says_terms() {
-            return ask(&self.site, Kind::Slurm, wanted);
-        }
-        let mut wanted = wanted.clone();
-        if wanted.script.trim().is_empty() {
-            wanted.script = "#!/bin/sh\n".to_string();
-        } else if !wanted.script.starts_with("#!") {
-            wanted.script.insert_str(0, "#!/bin/sh\n");
-        }
-        let done = self.sbatch(&wanted)?.arg("--test-only").run()?;
-        match done.is_success() {
-            // Of one with a deadline an older Libra has said something else.
-            true if !wanted.says_terms() => Ok(Quote {
-                accepted: true,
-                text: "without a deadline: nothing is promised and nothing is charged".to_string(),
-                ..Quote::default()
-            }),
-            _ => Err(said(&done)),
-        }
-    }
-
-    /// Submits it.
-    ///
-    /// # Errors
-    /// Slurm says something else than that it was refused.
-    pub fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
-        let cluster = self.cluster()?.to_string();
-        let call = self.sbatch(wanted)?;
-        let mut record = self.records.begin(wanted, clock::unix_time())?;
-        record.cluster = cluster;
-        let done = call.run_to_submit().inspect_err(|_| {
-            self.records.drop(&record);
-        })?;
-        let id = match Sent::of(&done) {
-            Sent::Job(id) => id,
-            Sent::No => {
-                self.records.drop(&record);
-                // A client says why in words; asked, Libra says it in values.
-                let asks = self.quotes && wanted.says_terms();
-                return not_sent(asks.then(|| self.quote(wanted)), said(&done));
-            }
-            Sent::Perhaps => {
-                if let Err(error) = self.records.write(&record) {
-                    log::warn!("a submission without an answer: {error}");
-                }
-                return Ok(Submitted::Unknown(perhaps("sbatch", &done)));
-            }
-        };
-        record.id.clone_from(&id);
-        if let Ok(fields) = self.fields(&id) {
-            let commitment = fields.get("AdminComment").and_then(|text| commitment(text));
-            record.said = commitment.map_or_else(String::new, |commitment| {
-                Promise::of_committed(&commitment).text()
-            });
-            record.output = fields.get("StdOut").map(PathBuf::from).unwrap_or_default();
-        }
-        // It is there, with a record or without.
-        if let Err(error) = self.records.write(&record) {
-            log::warn!("job {id}: {error}");
-        }
-        Ok(Submitted::Accepted(record.key))
-    }
-
     /// A job's fields as `scontrol show job` prints them, each on a line or several on one; of an array, those of the first.
     fn fields(&self, id: &str) -> Result<BTreeMap<String, String>, Problem> {
         let id = match is_rest_of_array(id) {
@@ -204,15 +157,6 @@ impl Slurm {
             }
         }
         Ok(fields)
-    }
-
-    /// The user's jobs.
-    ///
-    /// # Errors
-    /// Slurm does not say.
-    pub fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
-        let done = self.all()?;
-        Ok(done.into_iter().map(|(job, _)| job).collect())
     }
 
     /// The user's jobs, a line each, in [`COLUMNS`].
@@ -283,12 +227,92 @@ impl Slurm {
         super::own::newest_first(&mut listed);
         Ok(listed)
     }
+}
 
-    /// One of the user's jobs.
-    ///
-    /// # Errors
-    /// Slurm does not say.
-    pub fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
+impl System for Slurm {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn site(&self) -> &Site {
+        &self.site
+    }
+
+    fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
+        // A job without a deadline is no question for Libra.
+        if self.quotes && wanted.says_terms() {
+            let (first, rest) = ask::head_and_rest(&wanted.script);
+            let text = format!("{first}\n{rest}\n");
+            // sbatch lets it override lines of a script, as an option does.
+            return ask::of_batch(&self.site, &KIND, wanted, &text, |call| {
+                match wanted.queue.as_str() {
+                    "" => call,
+                    partition => call.variable("SBATCH_PARTITION", partition),
+                }
+            });
+        }
+        let mut wanted = wanted.clone();
+        if wanted.script.trim().is_empty() {
+            wanted.script = "#!/bin/sh\n".to_string();
+        } else if !wanted.script.starts_with("#!") {
+            wanted.script.insert_str(0, "#!/bin/sh\n");
+        }
+        let done = self.sbatch(&wanted)?.arg("--test-only").run()?;
+        match done.is_success() {
+            // Of one with a deadline an older Libra has said something else.
+            true if !wanted.says_terms() => Ok(Quote {
+                accepted: true,
+                text: "without a deadline: nothing is promised and nothing is charged".to_string(),
+                ..Quote::default()
+            }),
+            _ => Err(said(&done)),
+        }
+    }
+
+    fn submit(&self, wanted: &Submission) -> Result<Submitted, Problem> {
+        let cluster = self.cluster()?.to_string();
+        let call = self.sbatch(wanted)?;
+        let mut record = self.records.begin(wanted, clock::unix_time())?;
+        record.cluster = cluster;
+        let done = call.run_to_submit().inspect_err(|_| {
+            self.records.drop(&record);
+        })?;
+        let id = match Sent::of(&done) {
+            Sent::Job(id) => id,
+            Sent::No => {
+                self.records.drop(&record);
+                // A client says why in words; asked, Libra says it in values.
+                let asks = self.quotes && wanted.says_terms();
+                return not_sent(asks.then(|| self.quote(wanted)), said(&done));
+            }
+            Sent::Perhaps => {
+                if let Err(error) = self.records.write(&record) {
+                    log::warn!("a submission without an answer: {error}");
+                }
+                return Ok(Submitted::Unknown(perhaps("sbatch", &done)));
+            }
+        };
+        record.id.clone_from(&id);
+        if let Ok(fields) = self.fields(&id) {
+            let commitment = fields.get("AdminComment").and_then(|text| commitment(text));
+            record.said = commitment.map_or_else(String::new, |commitment| {
+                Promise::of_committed(&commitment).text()
+            });
+            record.output = fields.get("StdOut").map(PathBuf::from).unwrap_or_default();
+        }
+        // It is there, with a record or without.
+        if let Err(error) = self.records.write(&record) {
+            log::warn!("job {id}: {error}");
+        }
+        Ok(Submitted::Accepted(record.key))
+    }
+
+    fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
+        let done = self.all()?;
+        Ok(done.into_iter().map(|(job, _)| job).collect())
+    }
+
+    fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
         let Some((mut job, record)) = find(key, self.all()?) else {
             return Ok(None);
         };
@@ -345,11 +369,7 @@ impl Slurm {
         }))
     }
 
-    /// Ends a job.
-    ///
-    /// # Errors
-    /// It does not end.
-    pub fn cancel(&self, id: &str) -> Result<(), Problem> {
+    fn end(&self, id: &str) -> Result<(), Problem> {
         let call = Call::new("scancel");
         let call = match is_rest_of_array(id) {
             // scancel does not read all that squeue prints of it.
