@@ -353,8 +353,8 @@ fn what_others_write_stays_text() {
         browser.get(&format!("job?id={key}")),
         browser.get(&format!("job?id={by_hand}")),
         browser.get(&format!("submit?again={key}")),
-        browser.get(&format!("job?id={}", crate::support::encoded(nasty))),
-        browser.get(&format!("account?month={}", crate::support::encoded(nasty))),
+        browser.get(&format!("job?id={}", crate::client::encoded(nasty))),
+        browser.get(&format!("account?month={}", crate::client::encoded(nasty))),
         browser.submit(&odd),
         browser.post("quote", &odd),
     ] {

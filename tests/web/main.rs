@@ -2,5 +2,6 @@
 //! comes back. What it looks like and how it feels is for tests/web/run.
 
 mod attacks;
+mod client;
 mod pages;
 mod support;
