@@ -145,8 +145,8 @@ class ControllerKilled(SiteCase):
                 # Slurm's own, after it has given lost numbers again.
                 self.assertIn("Duplicate jobid", slurm.node(node).get("Reason"))
                 slurm.must("scontrol", "update", f"nodename={node}", "state=resume")
-                # The book knows of it with its next poll of the nodes.
-                slurm.wait(f"{node} takes jobs", lambda node=node: "no node takes new jobs" not in slurm.sbatch("--test-only", *terms(0.01, node)).err)
+                # The book knows of it with its next poll of the nodes. A question reserves nothing, a test does for a moment.
+                slurm.wait(f"{node} takes jobs", lambda node=node: "no node takes new jobs" not in slurm.sbatch("--sla-quote=ask", *terms(0.01, node)).err)
 
     def test_submissions_meanwhile(self):
         """Clients wait by themselves for a slurmctld that starts, and for its book."""
