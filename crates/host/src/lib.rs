@@ -4,7 +4,7 @@
 //! job) and the kernel's own cgroup tree are the truth; nothing else remembers anything, so every
 //! process of Libra may be killed at any time and the next one finds what is there.
 //!
-//! [`batch`] serves the hooks of a batch system, and [`room`] sees to it that their jobs take nothing from others. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
+//! [`session`] and [`batch`] serve the hooks of a batch system, and [`room`] sees to it that their jobs take nothing from others. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
 //! readjusts shares, [`ending`] finds out that a job is over and cleans up, [`report`] tells,
 //! [`counts`] and [`figures`] count.
 //! [`machine`] is the only place that looks at the host.
@@ -22,6 +22,7 @@ pub mod quotes;
 pub mod registry;
 pub mod report;
 mod room;
+pub mod session;
 mod sole_admission;
 pub mod submit;
 pub mod supervise;

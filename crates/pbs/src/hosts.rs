@@ -13,13 +13,11 @@
 use super::records::progress_line;
 use super::server::{accept, accept_and_log, refuse};
 use super::{BadEvent, exec_vnode, list, need, number, text};
-use libra_config::VersionChoice;
 use libra_core::commitment::Commitment;
-use libra_host::batch::BatchJob;
 use libra_host::entry::Exit;
+use libra_host::session::{Begun, Starting};
 use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
-use libra_system::clock;
 use libra_wording::errors;
 use serde_json::{Map, Value, json};
 
@@ -102,35 +100,19 @@ fn begin(
     let share = here.iter().fold(0.0f64, |most, (vnode, _)| {
         most.max(commitment.share_on(vnode))
     });
-    let batch = BatchJob {
-        id: id.to_string(),
-        request: commitment.request,
-        slots: u32::try_from(slots.max(1)).unwrap_or(u32::MAX),
+    let starting = Starting {
+        id,
+        commitment: &commitment,
+        slots,
         share,
-        price: commitment.price,
-        elapsed: (now - commitment.submitted).clamp(0.0, 1e10),
         user: number(job, "user").map_or(0, |user| user as u32),
     };
-    let begun = match host.begin(&batch) {
-        // It began here before and PBS starts it anew, without an end in between.
-        Err(HostError::Id { .. }) if host.usage(id).is_ok() => {
-            host.end(id)?;
-            host.begin(&batch)
-        }
-        other => other,
-    };
-    let unenforced = match begun {
-        // Counted where it was found.
-        Err(error @ HostError::NoRoom { .. }) => return Ok(accept_and_log(error.to_string())),
-        other => other?,
-    };
-    Ok(match unenforced {
-        None => accept(),
-        Some(reason) if host.config().cgroup.version == VersionChoice::Off => {
-            accept_and_log(format!("job {id} runs without a cap: {reason}"))
-        }
-        // The site wants a cap: its rule for faults says whether the job begins without one.
-        Some(reason) => {
+    Ok(match host.begin_committed(&starting, now)? {
+        Begun::Held => accept(),
+        Begun::NoRoom(reason) => accept_and_log(reason),
+        Begun::Uncapped(reason) => accept_and_log(format!("job {id} runs without a cap: {reason}")),
+        // The site's rule for faults says whether the job begins without one.
+        Begun::Unenforced(reason) => {
             json!({"verdict": "fault", "text": format!("job {id} has no cap: {reason}")})
         }
     })
@@ -185,17 +167,16 @@ fn readjust(host: &Host, event: &Value, now: f64) -> Value {
         .iter()
         .filter_map(Value::as_str)
         .collect();
-    let known = host.registry().all().unwrap_or_default();
-    for entry in known.iter().filter(|entry| entry.is_live()) {
-        // Only what a batch system began, and nothing that it may just be starting.
-        let Some(begun) = entry.begun else { continue };
-        let young = clock::since_boot() - begun < YOUNG;
-        if !young && !here.contains(&entry.id.as_str()) {
-            match host.end(&entry.id) {
-                Ok(_) => log.push(format!("job {} was left over, ended", entry.id)),
-                Err(error) => log.push(format!("job {} is left over: {error}", entry.id)),
-            }
-        }
+    // Nothing that PBS may just be starting.
+    let left_over =
+        host.end_left_over(&mut |entry, age| age >= YOUNG && !here.contains(&entry.id.as_str()));
+    match left_over {
+        Ok(lines) => log.extend(
+            lines
+                .into_iter()
+                .map(|line| line.unwrap_or_else(|line| line)),
+        ),
+        Err(error) => log.push(format!("leftovers were not looked for: {error}")),
     }
     if let Err(error) = host.adjust() {
         log.push(format!("shares were not taken anew: {error}"));

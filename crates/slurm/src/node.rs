@@ -11,11 +11,11 @@
 //! tasks is on record, or the site admits without a promise. Nothing here ends a job that has a process.
 
 use super::claim::{Ask, Claim, look_up};
-use libra_config::VersionChoice;
 use libra_config::{OnFault, WithoutTerms};
 use libra_core::commitment::Commitment;
 use libra_host::batch::BatchJob;
-use libra_host::entry::Exit;
+use libra_host::entry::{Entry, Exit};
+use libra_host::session::{self, Begun};
 use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
 use libra_system::clock;
@@ -159,31 +159,21 @@ fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
     let commitment = Commitment::parse(job.line).map_err(|error| errors::not_committed(&error))?;
     let slots = u64::from(chunks_here(&commitment, job))
         .saturating_mul(u64::from(commitment.request.shape.processors_per_chunk));
-    let batch = BatchJob {
-        id: job.name.to_string(),
-        request: commitment.request,
-        slots: u32::try_from(slots.max(1)).unwrap_or(u32::MAX),
+    let starting = session::Starting {
+        id: job.name,
+        commitment: &commitment,
+        slots,
         share: commitment.share_on(job.node),
-        price: commitment.price,
-        elapsed: (now - commitment.submitted).clamp(0.0, 1e10),
         user: job.user,
     };
-    let unenforced = match host.begin(&batch) {
-        // It began here before and Slurm starts it anew, without an epilog in between.
-        Err(HostError::Id { .. }) if host.usage(job.name).is_ok() => {
-            host.end(job.name).and_then(|_| host.begin(&batch))
-        }
-        other => other,
-    };
-    match unenforced {
-        // Counted where it was found.
-        Err(error @ HostError::NoRoom { .. }) => {
-            log::warn!("{error}");
+    match host.begin_committed(&starting, now) {
+        Ok(Begun::Held | Begun::Uncapped(_)) => Ok(true),
+        Ok(Begun::NoRoom(reason)) => {
+            log::warn!("{reason}");
             Ok(false)
         }
+        Ok(Begun::Unenforced(reason)) => Err(reason),
         Err(error) => Err(error.to_string()),
-        Ok(Some(reason)) if host.config().cgroup.version != VersionChoice::Off => Err(reason),
-        Ok(_) => Ok(true),
     }
 }
 
@@ -333,28 +323,25 @@ fn adjust(host: &Host) {
 /// That time is at most the deadline and the estimate, from the prolog on. A job may be without a process before: it
 /// runs its steps elsewhere, or it is between two of them.
 fn end_leftovers(host: &Host) {
-    let known = host.registry().all().unwrap_or_else(|error| {
-        log::error!("leftovers were not looked for: {error}");
-        Vec::new()
-    });
-    for entry in known.iter().filter(|entry| entry.is_live()) {
-        let Some(begun) = entry.begun else { continue };
+    end_left_over(host, &mut |entry, age| {
         let terms = &entry.request.terms;
         let longest = terms.deadline + terms.estimate + LEFT_OVER;
-        let lives = entry.leader.is_some_and(|leader| leader.is_alive());
-        if lives || clock::since_boot() - begun < longest {
-            continue;
+        age >= longest && host.is_without_process(entry)
+    });
+}
+
+/// Says what was ended, and what could not be.
+fn end_left_over(host: &Host, is_left_over: &mut dyn FnMut(&Entry, f64) -> bool) {
+    match host.end_left_over(is_left_over) {
+        Ok(lines) => {
+            for line in lines {
+                match line {
+                    Ok(ended) => log::warn!("{ended}, as it had no epilog"),
+                    Err(problem) => log::error!("{problem}"),
+                }
+            }
         }
-        if !host
-            .usage(&entry.id)
-            .is_ok_and(|usage| usage.processes == 0)
-        {
-            continue;
-        }
-        match host.end(&entry.id) {
-            Ok(_) => log::warn!("job {} was left over without an epilog, ended", entry.id),
-            Err(error) => log::error!("job {} is left over: {error}", entry.id),
-        }
+        Err(error) => log::error!("leftovers were not looked for: {error}"),
     }
 }
 
@@ -362,30 +349,19 @@ fn end_leftovers(host: &Host) {
 /// to run, or their epilog was killed. What stays of them would take its share from others. `given_up`: has slurmctld, by the
 /// job's number, nothing of it on this node? None if it does not say.
 pub fn end_given_up(host: &Host, given_up: &dyn Fn(u32) -> Option<bool>) {
-    let known = host.registry().all().unwrap_or_default();
-    for entry in known.iter().filter(|entry| entry.is_live()) {
-        let age = (entry.begun).map_or(0.0, |begun| clock::since_boot() - begun);
-        if age < JUST_BEGUN || entry.leader.is_some_and(|leader| leader.is_alive()) {
-            continue;
-        }
-        // Without a cgroup there is nothing that could have a process.
-        if (host.usage(&entry.id)).is_ok_and(|usage| usage.processes > 0) {
-            continue;
-        }
+    let mut answers = true;
+    end_left_over(host, &mut |entry, age| {
         let Ok(number) = entry.id.parse() else {
-            continue;
+            return false;
         };
-        match given_up(number) {
-            Some(true) => {}
-            Some(false) => continue,
-            // It will not say more about the next one.
-            None => return,
+        if !answers || age < JUST_BEGUN || !host.is_without_process(entry) {
+            return false;
         }
-        match host.end(&entry.id) {
-            Ok(_) => log::warn!("job {} was left over without an epilog, ended", entry.id),
-            Err(error) => log::error!("job {} is left over: {error}", entry.id),
-        }
-    }
+        let answer = given_up(number);
+        // It will not say more about the next one.
+        answers = answer.is_some();
+        answer == Some(true)
+    });
 }
 
 /// None for what cannot be a job of Slurm's.
