@@ -21,7 +21,7 @@ use Find::{Name, Phrase};
 const RULES: &[(Find, &[&str], &str)] = &[
     (
         Name,
-        &["sold", "seller", "sellers"],
+        &["sold", "sale", "seller", "sellers"],
         "commitment, committed: accounting has sales, admission has promises",
     ),
     (

@@ -75,7 +75,7 @@ class Held(SiteCase):
         self.assertIn("asked anew after a hold", self.comments(job)[1])
         slurm.scancel(other)
         self.held_money(0)
-        # There is room: a sale of its own, for the time that is left.
+        # There is room: a commitment of its own, for the time that is left.
         slurm.must("scontrol", "release", job)
         slurm.wait("committed anew", lambda: self.comments(job)[0].startswith("libra:v=1:"))
         self.assertIn("asked anew after a hold", self.comments(job)[1])
@@ -83,7 +83,7 @@ class Held(SiteCase):
         self.assertLess(float(anew["deadline"]), LARGE[1])
         self.held_money(float(anew["price"]))
         self.refused(self.ask(*LARGE, "-w", n1, budget=10000), "refused (share)")
-        # The node takes the new sale, and nobody for a forger.
+        # The node takes the new commitment, and nobody for a forger.
         self.start()
         self.started(job)
         self.assertAlmostEqual(slurm.entry(n1, job)["share"], float(anew["at"].split("*")[2]), places=4)

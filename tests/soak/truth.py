@@ -77,7 +77,7 @@ class Truth:
             self.submissions[one.name] = one
         return one
 
-    def sale(self, submission, line):
+    def commit(self, submission, line):
         """This was committed to it."""
         found = commitment(line)
         if found:
@@ -89,7 +89,7 @@ class Truth:
         submission.job, submission.answered = job, time.time()
         submission.said = (SAID.findall(text or "") or [""])[-1]
         submission.verdict = "accepted" if submission.kind != "plain" else "plain"
-        self.sale(submission, line)
+        self.commit(submission, line)
         self.count(submission.verdict, submission.name, job, submission.kind, submission.user, (line or "")[:300])
 
     def refused(self, submission, text):

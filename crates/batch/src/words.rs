@@ -97,7 +97,9 @@ pub fn reason<T, P: Problem>(verdict: &Verdict<T, P>) -> String {
             Fault::Accounts {
                 problem,
                 let_in: false,
-            } => format!("accounting unavailable: {problem}; tell the administrators"),
+            } => {
+                format!("accounting unavailable; job rejected: {problem}; tell the administrators")
+            }
             Fault::Accounts {
                 problem,
                 let_in: true,
@@ -254,7 +256,7 @@ mod tests {
         assert_eq!(fault(true).category(), Some(Category::Fault));
         assert_eq!(
             headed_reason(&fault(false)),
-            "refused (fault): accounting unavailable: no disk; tell the administrators"
+            "refused (fault): accounting unavailable; job rejected: no disk; tell the administrators"
         );
         let without_promise = headed_reason(&fault(true));
         assert_eq!(without_promise, reason(&fault(true)));

@@ -93,7 +93,7 @@ impl JobCommitment {
         Ok(JobCommitment { commitment, tasks })
     }
 
-    /// Reads an admin comment; None if it is not about a sale.
+    /// Reads an admin comment; None if it is not about a commitment.
     pub fn parse(comment: &str) -> Option<Result<JobCommitment, NotCommitted>> {
         comment.strip_prefix(PREFIX).map(JobCommitment::parse_line)
     }

@@ -1,6 +1,6 @@
 //! A site's own accounting records as a log in the Standard Workload Format.
 //!
-//! `sacct` and `pbs` read one system's lines each and yield an [`Entry`] for each job; `log` puts
+//! `sacct` and `pbs` read one system's lines each and yield an [`AccountingRecord`] for each job; `log` puts
 //! them in order of submission, numbers them, and gives them what the format wants: numbers for
 //! users, groups and queues, and times from the first submission on.
 //!
