@@ -185,7 +185,7 @@ def run(work, refusal=None):
     """Runs a hook's work. Whatever goes wrong in it is ours, and the log has a line. The event passes, unless it is one that can be
     refused: then `refusal` says what is not done, and the site's rule for faults decides.
 
-    accept() and reject() end a hook by SystemExit, which is no Exception.
+    accept() and reject() end a hook by SystemExit, which is not an Exception.
     """
     event = pbs.event()
     try:

@@ -75,7 +75,7 @@ def judge(event):
     # PBS looks for the queue after its hooks, and a question never comes so far.
     queue = str(job.queue or "").partition("@")[0]
     if asked["quote"] and queue and pbs.server().queue(queue) is None:
-        event.reject("libra: there is no queue '%s'; qstat -Q shows those there are" % queue)
+        event.reject("libra: there is no queue '%s'; qstat -Q lists them" % queue)
     wants_promise = any(asked["terms"].values())
     try:
         libra = Libra()

@@ -83,7 +83,7 @@ fn what_is_no_clone_says_no_commit() {
 fn git_says_the_same() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     if !root.join(".git").exists() {
-        println!("not run: this tree is no clone");
+        println!("not run: this tree is not a clone");
         return;
     }
     let said = Command::new("git")

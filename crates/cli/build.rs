@@ -22,7 +22,7 @@ fn build() -> String {
         }
         if !said.trim().is_empty() {
             println!(
-                "cargo::warning=LIBRA_COMMIT is '{said}', which is no commit; 7 or more hexadecimal digits are expected. It is left out"
+                "cargo::warning=LIBRA_COMMIT is '{said}', which is not a commit; 7 or more hexadecimal digits are expected. It is left out"
             );
         }
     }

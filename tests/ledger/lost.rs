@@ -137,7 +137,7 @@ fn an_empty_ledger_and_one_that_is_cut_off_are_none() {
     assert_refused(&site, "is damaged or cut off");
     there(&whole[..whole.len() - 4096]);
     assert_refused(&site, "is damaged or cut off");
-    there(b"this is no ledger, and longer than the header of one would be; so it says more than it has to: 0123456789");
+    there(b"this is not a ledger, and longer than the header of one would be; so it says more than it has to: 0123456789");
     assert_refused(&site, "is damaged or cut off");
     there(&whole);
     assert_eq!(balance(&site, "alice"), 90.75);
@@ -217,7 +217,7 @@ fn a_place_that_is_somebody_elses_or_open_to_others_is_refused() {
     std::os::unix::fs::symlink("/tmp", &live).expect("a link");
     let (code, _, err) = site.root(&["balance"]);
     assert_eq!(
-        (code, err.contains("is no directory")),
+        (code, err.contains("is not a directory")),
         (125, true),
         "{err}"
     );

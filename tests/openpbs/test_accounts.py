@@ -112,7 +112,7 @@ class Accounts(SiteCase):
         self.account("deposit", "project:chem", "30")
         job = self.accept(10, 20, "-A", "chem", budget=20, user=other)
         self.about(self.balance("project:chem")["held"], self.price(job))
-        self.refused(self.ask(10, 20, "-P", "chem", budget=5), f"{self.user} is no member of project:chem")
+        self.refused(self.ask(10, 20, "-P", "chem", budget=5), f"{self.user} is not a member of project:chem")
 
     def test_cancelled(self):
         """While it ran: the part of the estimate that it has used."""

@@ -226,7 +226,7 @@ class Waiting(Site):
         self.assertNotIn(f"job {job} met", self.pbs.log())
 
     def test_an_end_that_the_host_did_not_see(self):
-        """Its registry is gone: the last that was measured is no end."""
+        """Its registry is gone: the last that was measured is not an end."""
         host = self.pbs.host_names[0]
         job = self.accept(3, 25, "-l", "walltime=200", script=busy(3) + "sleep 27\n")
         self.running(job)

@@ -216,7 +216,7 @@ fn terms_given_by_the_site_count() {
 fn what_is_left_out_is_said() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut log = fs::read_to_string(super::synthetic()).expect("the log");
-    log += "this is no job\n";
+    log += "this is not a job\n";
     fs::write(directory.path().join("log.swf"), log).expect("a file");
     let strict = simulate(directory.path(), &["log.swf"]);
     assert_eq!(strict.status.code(), Some(2));

@@ -117,7 +117,7 @@ class Accounts(SiteCase):
         self.account("deposit", "project:chem", "30")
         job = self.accept(10, 20, "--account=chem", budget=20, user=other)
         self.about(self.balance("project:chem")["held"], float(self.commitment(job)["price"]))
-        self.refused(self.ask(10, 20, "--account=chem", budget=5), f"{self.user} is no member of project:chem")
+        self.refused(self.ask(10, 20, "--account=chem", budget=5), f"{self.user} is not a member of project:chem")
 
     def test_cancelled(self):
         """Before it ran: nothing. While it ran: the part that it has used."""

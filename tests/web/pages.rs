@@ -106,7 +106,10 @@ fn a_file_that_is_no_text_leaves_what_was_typed() {
     // What the guard makes of such a file.
     let refused = browser.submit(&[("script", "echo kept\r\n"), ("file", "a\0b")]);
     assert_eq!(refused.status, 422);
-    assert!(refused.body.contains("this file is no text"), "{refused:?}");
+    assert!(
+        refused.body.contains("this file is not text"),
+        "{refused:?}"
+    );
     assert!(
         refused.body.contains(">\necho kept\n</textarea>"),
         "{refused:?}"

@@ -177,7 +177,7 @@ impl Ledger {
         if !found.is_file() || found.len() == 0 {
             let problem = match found.is_file() {
                 true => "is empty, no ledger",
-                false => "is no file",
+                false => "is not a file",
             };
             return Err(lost(problem.to_string()));
         }

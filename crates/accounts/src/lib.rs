@@ -55,7 +55,7 @@ pub enum AccountsError {
     Exists(String),
     /// A name that is none.
     #[error(
-        "'{0}' is no account; expected user:NAME or project:NAME, with letters, digits, '.', '_' and '-'"
+        "'{0}' is not an account; expected user:NAME or project:NAME, with letters, digits, '.', '_' and '-'"
     )]
     BadName(String),
     /// It has not enough.
@@ -70,7 +70,7 @@ pub enum AccountsError {
     },
     /// The user may not use the project's money.
     #[error(
-        "{user} is no member of {account}; an administrator can change that with: libra account create {account} --member {user}"
+        "{user} is not a member of {account}; an administrator can change that with: libra account create {account} --member {user}"
     )]
     NotMember {
         /// Who.

@@ -350,11 +350,11 @@ pub struct StatusArgs {
 /// A text that can be the id of a job; whether there is one is another question.
 fn job_id(text: &str) -> Result<String, &'static str> {
     if text.is_empty() {
-        return Err("a job id is missing; 'libra status' shows those there are");
+        return Err("a job id is missing; 'libra status' lists the known ones");
     }
     let plain = !text.starts_with('.') && !text.contains(|c: char| c == '/' || c.is_control());
     if !plain || text.len() > 200 {
-        return Err("this cannot be the id of a job; 'libra status' shows those there are");
+        return Err("this cannot be the id of a job; 'libra status' lists the known ones");
     }
     Ok(text.to_string())
 }

@@ -123,7 +123,7 @@ fn registry_warnings(origin: &str, config: &Config) -> Result<Vec<String>, Confi
     };
     let problem = match std::fs::metadata(&directory) {
         Ok(metadata) if metadata.is_dir() => return Ok(Vec::new()),
-        Ok(_) => "which is no directory".to_string(),
+        Ok(_) => "which is not a directory".to_string(),
         // It is made when it is needed.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => format!("which cannot be used: {error}"),

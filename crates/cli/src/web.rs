@@ -14,13 +14,13 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
     let usage = |what: String| Failure::Usage(what);
     let idle = duration::parse(&web.idle).map_err(|error| usage(format!("--idle: {error}")))?;
     if idle < 1.0 {
-        return Err(usage("--idle: expected is 1s or more".to_string()));
+        return Err(usage("--idle: expected 1s or more".to_string()));
     }
     for name in &web.host {
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
         if name.is_empty() || !name.chars().all(plain) {
             return Err(usage(format!(
-                "--host '{name}': expected is a name without a port, such as portal.example.org"
+                "--host '{name}': expected a name without a port, such as portal.example.org"
             )));
         }
     }
@@ -32,7 +32,7 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
     };
     if !web.listen.ip().is_loopback() {
         return Err(usage(format!(
-            "--listen {}: this is no loopback address; the page is as good as your password, so it is for this machine alone; \
+            "--listen {}: this is not a loopback address; the page is as good as your password, so it is for this machine alone; \
              from another one: ssh -L",
             web.listen
         )));

@@ -219,7 +219,7 @@ impl Host {
             .collect();
         for orphan in enforcer.orphans(&known)? {
             log::warn!(
-                "{} is no job of this registry ({}); it is left alone",
+                "{} is not a job of this registry ({}); it is left alone",
                 orphan.path.display(),
                 if orphan.populated {
                     "processes are in it"

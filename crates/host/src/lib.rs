@@ -71,7 +71,7 @@ pub enum HostError {
         error: std::io::Error,
     },
     /// No job of that id.
-    #[error("there is no job {0}; 'libra status' shows those there are")]
+    #[error("there is no job {0}; 'libra status' lists the known ones")]
     UnknownJob(String),
     /// Its processes do not end.
     #[error(

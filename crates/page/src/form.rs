@@ -53,9 +53,7 @@ pub fn typed(fields: &Fields) -> Submission {
 pub fn checked(typed: &Submission, kind: &Kind) -> Result<Submission, Problem> {
     let mut wanted = checked_terms(typed, kind)?;
     if typed.budget.is_empty() && kind.directive.is_none() {
-        return Err(Problem::new(format!(
-            "Budget: it is missing; expected is {BUDGET}"
-        )));
+        return Err(Problem::new(format!("Budget: missing; expected {BUDGET}")));
     }
     if wanted.script.trim().is_empty() {
         return Err(Problem::new(
@@ -106,38 +104,35 @@ pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Prob
         // Where a batch system takes the job, its script may say these. A price needs no budget.
         let needed = matches!(field, "Estimate" | "Deadline");
         if value.is_empty() && kind.directive.is_none() && needed {
-            return Err(wrong(
-                field,
-                &format!("it is missing; expected is {expected}"),
-            ));
+            return Err(wrong(field, &format!("missing; expected {expected}")));
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || " .:@-".contains(c);
         if value.len() > 64 || !value.chars().all(plain) || value.starts_with('-') {
-            return Err(wrong(field, &format!("expected is {expected}")));
+            return Err(wrong(field, &format!("expected {expected}")));
         }
     }
     // libra quote would take it.
     if !kind.clock_deadlines && typed.deadline.contains('@') {
         return Err(wrong(
             "Deadline",
-            "Slurm takes no clock time; expected is a duration from now, such as 2h or 1h30m",
+            "Slurm takes no clock time; expected a duration from now, such as 2h or 1h30m",
         ));
     }
     let count = &typed.processors;
     let digits = count.len() <= 6 && count.bytes().all(|b| b.is_ascii_digit());
     if !digits || count.parse() == Ok(0u32) {
-        return Err(wrong("Processors", "expected is a number of 1 or more"));
+        return Err(wrong("Processors", "expected a number of 1 or more"));
     }
     if !is_word(&typed.name, 60, "._+-") {
         return Err(wrong(
             "Name",
-            "expected are up to 60 letters, digits and . _ + -, a letter or digit first",
+            "expected up to 60 letters, digits and . _ + -, a letter or digit first",
         ));
     }
     if !is_word(&typed.queue, 200, "._-@,") {
         return Err(wrong(
             kind.queues.unwrap_or("Queue"),
-            "expected is the name of one, of letters, digits and . _ - @",
+            "expected the name of one, of letters, digits and . _ - @",
         ));
     }
     let directory = &typed.directory;
@@ -145,14 +140,11 @@ pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Prob
     {
         return Err(wrong(
             "Working directory",
-            "expected is the path of a directory, with a / first",
+            "expected the path of a directory, with a / first",
         ));
     }
     if typed.script.contains('\0') {
-        return Err(wrong(
-            "Script",
-            "this file is no text; expected is a script",
-        ));
+        return Err(wrong("Script", "this file is not text; expected a script"));
     }
     if typed.script.len() > LARGEST_SCRIPT {
         return Err(wrong(
@@ -180,7 +172,7 @@ fn is_word(text: &str, most: usize, also: &str) -> bool {
 /// # Errors
 /// It is none.
 pub fn take(typed: &mut Submission, offer: &str) -> Result<(), Problem> {
-    let none = || Problem::new("this is no counter-offer; submit the form as it is");
+    let none = || Problem::new("this is not a counter-offer; submit the form as it is");
     for pair in offer.split_ascii_whitespace() {
         let (key, value) = pair.split_once('=').ok_or_else(none)?;
         let place = match key {

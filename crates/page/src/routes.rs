@@ -557,7 +557,7 @@ async fn account(
         month => month.to_string(),
     };
     let Some((earlier, later)) = neighbours(&month) else {
-        let body = pages::problem("This is no month; expected is one such as 2026-11.");
+        let body = pages::problem("This is not a month; expected one such as 2026-11.");
         let page = pages::page(&view, PageKind::Account, "Account", None, &body);
         return Ok((StatusCode::BAD_REQUEST, html(page)).into_response());
     };

@@ -265,7 +265,7 @@ async fn listen(place: &ListenAddress) -> Result<Listener, Problem> {
     match place {
         ListenAddress::Address(address) => {
             if !address.ip().is_loopback() {
-                return Err(Problem::new(format!("{address} is no loopback address")));
+                return Err(Problem::new(format!("{address} is not a loopback address")));
             }
             let bound = TcpListener::bind(address).await;
             bound.map(Listener::Tcp).map_err(|error| {
@@ -284,7 +284,7 @@ fn unix(path: &Path) -> Result<Listener, Problem> {
         let own = metadata.uid() == nix::unistd::geteuid().as_raw();
         if !own || !metadata.file_type().is_socket() {
             return Err(problem(
-                "a file of this name exists and is no socket; name another file".to_string(),
+                "a file of this name exists and is not a socket; name another file".to_string(),
             ));
         }
         if std::os::unix::net::UnixStream::connect(path).is_ok() {

@@ -59,7 +59,7 @@ pub(crate) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 
 /// A text of the event that must be there.
 pub(crate) fn need<'a>(value: &'a Value, key: &str) -> Result<&'a str, BadEvent> {
-    text(value, key).ok_or_else(|| BadEvent(format!("'{key}' is missing or no text")))
+    text(value, key).ok_or_else(|| BadEvent(format!("'{key}' is missing or not text")))
 }
 
 /// A time or another number of the event that must be there.
@@ -68,7 +68,7 @@ pub(crate) fn number(value: &Value, key: &str) -> Result<f64, BadEvent> {
         .get(key)
         .and_then(Value::as_f64)
         .filter(|number| number.is_finite())
-        .ok_or_else(|| BadEvent(format!("'{key}' is missing or no number")))
+        .ok_or_else(|| BadEvent(format!("'{key}' is missing or not a number")))
 }
 
 /// A list of the event; none is an empty one.

@@ -90,7 +90,7 @@ pub fn parse(
             }
             other => {
                 return no(format!(
-                    "'-l place={}' cannot be had together with a deadline; there are free, pack and scatter",
+                    "'-l place={}' cannot be combined with a deadline; use free, pack or scatter",
                     cut(other)
                 ));
             }
@@ -224,7 +224,7 @@ fn name(text: &str) -> Result<String, NotAsked> {
     let text = text.trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !text.starts_with(|c: char| c.is_ascii_alphabetic()) || !text.chars().all(plain) {
-        return no(format!("'{}' in select is no resource", cut(text)));
+        return no(format!("'{}' in select is not a resource", cut(text)));
     }
     let lower = text.to_ascii_lowercase();
     match lower.starts_with("libra_") || KNOWN.contains(&lower.as_str()) {
@@ -244,7 +244,7 @@ fn plain(value: &str) -> Result<&str, NotAsked> {
     match inner {
         Some(inner) if !inner.contains(QUOTES) && !inner.contains(char::is_control) => Ok(inner),
         _ => no(format!(
-            "'{}' in select is no value: quotes stand around all of it, and parentheses between quotes",
+            "'{}' in select is not a value: quotes stand around all of it, and parentheses between quotes",
             cut(value)
         )),
     }

@@ -105,7 +105,7 @@ pub enum Claim {
 /// Looks a claim up. `name`: Slurm's number of the job; `claimed`: the line that its environment has, if there is one to compare.
 pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Claim {
     let record = match name.parse().map(ask) {
-        Err(_) => return Claim::Unknown(format!("'{name}' is no number of a job")),
+        Err(_) => return Claim::Unknown(format!("'{name}' is not the number of a job")),
         Ok(None) => {
             return Claim::Unknown(
                 "slurmctld did not say in time what is committed to it; see that it answers this node ('scontrol ping')"

@@ -11,7 +11,7 @@ const MOST: usize = 65_536;
 pub fn parse(text: &str) -> Result<Vec<u32>, String> {
     let bad = || {
         let text = super::cut(text);
-        format!("'{text}' is no range of array indices, at most {MOST} of them")
+        format!("'{text}' is not a range of array indices, at most {MOST} of them")
     };
     let mut indices = Vec::new();
     for range in text.split('%').next().unwrap_or_default().split(',') {

@@ -29,7 +29,7 @@ pub struct Money(pub i64);
 /// A value that is no money.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no amount; expected credits, such as 12 or 0.25, at most 10^12, with at most 6 digits after the point"
+    "'{0}' is not an amount; expected credits, such as 12 or 0.25, at most 10^12, with at most 6 digits after the point"
 )]
 pub struct NoMoney(pub String);
 

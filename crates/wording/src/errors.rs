@@ -185,13 +185,13 @@ pub fn not_committed(error: &CommitmentError) -> String {
         CommitmentError::OutOfRange(error) => out_of_range(error),
         CommitmentError::Token(token) => format!("its token is {token}"),
         CommitmentError::NoJob => "it is for no job".to_string(),
-        CommitmentError::NoPayer => "its payer is no account".to_string(),
+        CommitmentError::NoPayer => "its payer is not an account".to_string(),
         CommitmentError::Value { key, value } => format!("its '{key}' is {value}"),
         CommitmentError::Chunks { planned, asked } => {
             format!("it places {planned} chunks of {asked}")
         }
-        CommitmentError::NoPlace(given) => format!("'{given}' is no place"),
-        CommitmentError::NoNumber(given) => format!("'{given}' is no number"),
+        CommitmentError::NoPlace(given) => format!("'{given}' is not a place"),
+        CommitmentError::NoNumber(given) => format!("'{given}' is not a number"),
     };
     unreadable(&problem)
 }
@@ -224,7 +224,7 @@ mod tests {
             quote(&error),
             "quote a-b is for another job: its deadline from submission is 25 and the quote's 20, \
              its number of chunks or nodes is 2 and the quote's 1, its partition is other and the quote's none, \
-             it is no array and the quote is for an array of 3; it is still held"
+             it is not an array and the quote is for an array of 3; it is still held"
         );
     }
 

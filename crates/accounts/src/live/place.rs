@@ -75,7 +75,7 @@ pub(in super::super) fn own_directory(
                 found.uid(),
                 found.mode() & 0o7777
             ),
-            false => "is no directory".to_string(),
+            false => "is not a directory".to_string(),
         };
         return Err(file(format!(
             "{what}; expected a directory of user {owner}, who owns the ledger, that nobody else can write to: stop what admits, remove \

@@ -15,8 +15,9 @@ pub fn until(text: &str, zone: &TimeZone) -> Result<i64, String> {
 }
 
 fn second(text: &str, zone: &TimeZone, days: i64) -> Result<i64, String> {
-    let bad =
-        || format!("'{text}' is no date; expected 2026-12-31 or a time such as 2026-12-31T18:00");
+    let bad = || {
+        format!("'{text}' is not a date; expected 2026-12-31 or a time such as 2026-12-31T18:00")
+    };
     let at: DateTime = match text.contains(['T', ' ']) {
         true => text.parse().map_err(|_| bad())?,
         false => {
@@ -43,7 +44,7 @@ pub fn month(text: Option<&str>, now: &Zoned) -> Result<(i64, i64), String> {
                     Date::new(year.parse().ok()?, month.parse().ok()?, 1).ok()
                 });
             month.ok_or_else(|| {
-                format!("--month: '{text}' is no month; expected one such as 2026-11")
+                format!("--month: '{text}' is not a month; expected one such as 2026-11")
             })?
         }
     };

@@ -158,7 +158,7 @@ fn ours_alone(
 ) -> Result<(), AccountFailure> {
     if !found.is_dir() {
         return Err(AccountFailure::Setup(format!(
-            "{}: is no directory; accounts.ledger in the configuration names it",
+            "{}: is not a directory; accounts.ledger in the configuration names it",
             home.display()
         )));
     }

@@ -127,7 +127,7 @@ fn listen(
         }
         Ok(_) => {
             return Err(AccountFailure::Setup(format!(
-                "{}: is there and no socket; accounts.socket in the configuration names it",
+                "{}: exists and is not a socket; accounts.socket in the configuration names it",
                 socket.display()
             )));
         }

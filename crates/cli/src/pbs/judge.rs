@@ -108,7 +108,7 @@ pub fn cgroups(findings: &mut Findings, found: &Found) {
     };
     let Ok(config) = serde_json::from_str::<Value>(&hook.config) else {
         findings.problem(
-            "pbs_cgroups: enabled, and its configuration is no JSON; correct it \
+            "pbs_cgroups: enabled, and its configuration is not JSON; correct it \
              (qmgr -c 'export hook pbs_cgroups application/x-config default')",
         );
         return;

@@ -108,9 +108,7 @@ pub fn nodes(
     }
     for name in names {
         let Some(node) = found.nodes.get(name) else {
-            problems.push(format!(
-                "there is no node '{name}'; pbsnodes -a shows those there are"
-            ));
+            problems.push(format!("there is no node '{name}'; pbsnodes -a lists them"));
             continue;
         };
         let processors = node.processors();

@@ -130,7 +130,7 @@ fn read(path: &Path) -> Result<Script, Failure> {
     };
     let data = std::fs::metadata(path).map_err(|error| cannot(&error))?;
     if !data.is_file() || data.len() > LARGEST_SCRIPT {
-        return Err(cannot(&"it is no plain file of at most 64 MiB"));
+        return Err(cannot(&"it is not a plain file of at most 64 MiB"));
     }
     let bytes = std::fs::read(path).map_err(|error| cannot(&error))?;
     Ok(Script {

@@ -152,7 +152,7 @@ fn set(
     let count = || {
         (value.parse::<u32>().ok().filter(|count| *count > 0))
             .map(Some)
-            .ok_or_else(|| format!("--{name}={value} is no whole number above 0"))
+            .ok_or_else(|| format!("--{name}={value} is not a whole number above 0"))
     };
     match name {
         "comment" => submission.comment = text(),
@@ -165,7 +165,7 @@ fn set(
             let least = value.split(['-', ',']).next().unwrap_or(value);
             submission.least_nodes = Some(
                 (least.parse().ok().filter(|count| *count > 0))
-                    .ok_or_else(|| format!("--nodes={value} is no number of nodes"))?,
+                    .ok_or_else(|| format!("--nodes={value} is not a number of nodes"))?,
             );
         }
         "ntasks" => submission.tasks = count()?,
@@ -193,7 +193,7 @@ fn minutes(text: &str) -> Result<Option<u32>, String> {
     if ["infinite", "unlimited", "-1"].contains(&text.to_ascii_lowercase().as_str()) {
         return Ok(None);
     }
-    let wrong = || format!("--time={text} is no time; write minutes, HH:MM:SS or D-HH:MM:SS");
+    let wrong = || format!("--time={text} is not a time; write minutes, HH:MM:SS or D-HH:MM:SS");
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(days.parse::<u64>().map_err(|_| wrong())?), rest),
         None => (None, text),
@@ -225,7 +225,7 @@ fn minutes(text: &str) -> Result<Option<u32>, String> {
 
 /// `--mem`: a number, in MB without a letter; None for 0, all of it.
 fn mebibytes(name: &str, text: &str) -> Result<Option<u64>, String> {
-    let wrong = || format!("--{name}={text} is no amount of memory; write 512M or 4G");
+    let wrong = || format!("--{name}={text} is not an amount of memory; write 512M or 4G");
     let upper = text.to_ascii_uppercase();
     let digits = upper.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| wrong())?;
@@ -249,7 +249,7 @@ mod tests {
     fn read(script: &str) -> Result<Submission, String> {
         submission(script, "job.sh", 1000.0, &|text| match text {
             "17:30" => Ok(90.0),
-            _ => Err(format!("'{text}' is no time")),
+            _ => Err(format!("'{text}' is not a time")),
         })
     }
 

@@ -220,7 +220,7 @@ fn relative(text: &str) -> Result<f64, String> {
     match seconds.is_finite() {
         true => Ok(seconds),
         false => Err(format!(
-            "'now+{text}' is no time; write now+2hours or now+90minutes"
+            "'now+{text}' is not a time; write now+2hours or now+90minutes"
         )),
     }
 }

@@ -227,7 +227,7 @@ fn plugins(
         ));
     }
     for dir in slurm.plugin_dirs.iter().filter(|dir| !dir.is_dir()) {
-        findings.problem(format!("PluginDir: {} is no directory", dir.display()));
+        findings.problem(format!("PluginDir: {} is not a directory", dir.display()));
     }
     if slurm.library.is_none() {
         findings.warning(

@@ -212,12 +212,12 @@ fn pairs(line: &str) -> Result<Vec<(String, String)>, String> {
     while !rest.is_empty() {
         let cut = || rest.chars().take(40).collect::<String>();
         let Some((key, after)) = rest.split_once('=') else {
-            return Err(format!("'{}' is no key=value", cut()));
+            return Err(format!("'{}' is not of the form key=value", cut()));
         };
         // Slurm has += and the like for some keys.
         let key = key.trim().trim_end_matches(['+', '-', '*', '/']);
         if key.is_empty() || key.contains(char::is_whitespace) {
-            return Err(format!("'{}' is no key=value", cut()));
+            return Err(format!("'{}' is not of the form key=value", cut()));
         }
         let after = after.trim_start();
         let (value, left) = match after.strip_prefix('"') {

@@ -49,11 +49,11 @@ fn expand(part: &str, names: &mut Vec<String>) -> Result<(), String> {
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
             let number = digits.then(|| text.parse::<usize>().ok()).flatten();
-            number.ok_or_else(|| format!("'{range}' is no range of numbers"))
+            number.ok_or_else(|| format!("'{range}' is not a range of numbers"))
         };
         let (from, to) = (number(first)?, number(last)?);
         if to < from || to - from >= MOST || names.len() >= MOST {
-            return Err(format!("'{range}' is no range that a cluster has"));
+            return Err(format!("'{range}' is not a range that a cluster has"));
         }
         for n in from..=to {
             let name = format!("{before}{n:0width$}{after}", width = first.len());

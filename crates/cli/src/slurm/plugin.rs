@@ -231,8 +231,9 @@ pub fn faults(
                 ));
             }
         }
-        (Some(_), None) | (None, _) => faults
-            .push("it is no plugin of Slurm: it has no plugin_type and plugin_version".to_string()),
+        (Some(_), None) | (None, _) => faults.push(
+            "it is not a plugin of Slurm: it has no plugin_type and plugin_version".to_string(),
+        ),
         (Some(kind), _) => {
             faults.push(format!("it is of the type {kind}, not {}", which.kind()));
         }

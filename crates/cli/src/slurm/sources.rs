@@ -102,7 +102,9 @@ pub fn build(tree: &Path) -> Result<PathBuf, SlurmError> {
     let last = text.lines().last().unwrap_or_default().trim();
     match Path::new(last).is_dir() {
         true => Ok(PathBuf::from(last)),
-        false => Err(failed(format!("it says '{last}', which is no directory"))),
+        false => Err(failed(format!(
+            "it says '{last}', which is not a directory"
+        ))),
     }
 }
 

@@ -98,5 +98,5 @@ fn output(detail: &Detail, output: Option<&Result<OutputChunk, Problem>>) -> Mar
 
 /// In place of a job that is not there.
 pub fn gone() -> Markup {
-    note("There is no such job of yours. Those there are, are under Jobs.")
+    note("There is no such job of yours. Yours are listed under Jobs.")
 }

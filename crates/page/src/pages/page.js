@@ -218,7 +218,7 @@ function form(page) {
     if (file.size > 1 << 20) {
       trouble(`${file.name} is larger than 1 MiB; put data and programs into files of their own.`);
     } else if ((script = await text(file)) === null) {
-      trouble(`${file.name} is no text in UTF-8; save it as that, and choose it again.`);
+      trouble(`${file.name} is not text in UTF-8; save it as that, and choose it again.`);
     } else {
       trouble('');
       field('script').value = script;

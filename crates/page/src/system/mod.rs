@@ -442,7 +442,7 @@ pub fn check_directory(directory: &str) -> Result<&Path, Problem> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(path),
         Ok(_) => Err(Problem::new(format!(
-            "{directory} is no directory; name the directory in which the job is to work"
+            "{directory} is not a directory; name the directory in which the job is to work"
         ))),
         Err(error) => Err(Problem::new(format!(
             "{directory} cannot be used as working directory: {error}"

@@ -48,7 +48,7 @@ pub fn read(path: &Path, offset: Option<u64>) -> Result<OutputChunk, Problem> {
         |error: std::io::Error| Problem::new(format!("{} cannot be read: {error}", path.display()));
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(not_shown(path, "it is no regular file"));
+        return Err(not_shown(path, "it is not a regular file"));
     }
     if metadata.uid() != nix::unistd::geteuid().as_raw() {
         return Err(not_shown(path, "it belongs to somebody else"));

@@ -168,7 +168,7 @@ impl<'a> Collector<'a> {
         let mut parts = line.splitn(4, ';');
         let (Some(stamp), Some(kind), Some(id)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(format!(
-                "'{}' is no record, expected MM/DD/YYYY HH:MM:SS;type;id;key=value ...",
+                "'{}' is not a record, expected MM/DD/YYYY HH:MM:SS;type;id;key=value ...",
                 shown(line)
             ));
         };
