@@ -115,6 +115,16 @@ def resident(pid):
     return int(re.search(r"RssAnon:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1])
 
 
+def peak_during(pid, act):
+    """kB by which a process's memory rose at most while something was done, above what it had before."""
+    proc = pathlib.Path(f"/proc/{pid}")
+    has = lambda name: int(re.search(rf"{name}:\s+(\d+)", (proc / "status").read_text())[1])  # noqa: E731
+    (proc / "clear_refs").write_text("5")  # the peak is what it has now
+    before = has("VmRSS")
+    act()
+    return has("VmHWM") - before
+
+
 def pause(test, job, node, on=True):
     """Stop a job's processes, or let them go on."""
     for pid in test.processes(job, node):

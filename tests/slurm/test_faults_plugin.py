@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from case import SiteCase  # noqa: E402  (puts tests/batch in the path)
 import limits  # noqa: E402
 from libra_site import TOP, with_start  # noqa: E402
-from promises import STILL, expect_free, holding, is_saved, terms  # noqa: E402
+from promises import STILL, expect_free, holding, is_saved, peak_during, terms  # noqa: E402
 
 DEADLY = ["--estimate=10", "--sla-deadline=100", "--budget=666"]  # the plugin panics when it sees this budget
 HERE = pathlib.Path(__file__).resolve().parent
@@ -315,6 +315,21 @@ class OddJobs(SiteCase):
         # What Slurm itself refused after Libra keeps its share for two seconds and a poll.
         time.sleep(5)
         expect_free(self, slurm, dict.fromkeys(slurm.nodes, 1))
+
+    def test_more_nodes_by_name_than_there_is_memory(self):
+        """A range of ten letters is 65,536 names; slurmctld holds its locks while they are read."""
+        slurm = self.slurm
+        controller = slurm.daemon_pid("slurmctld")
+        many = ",".join(f"x{number}-[0-65535]" for number in range(150))
+        for option in ("-w", "-x"):
+            with self.subTest(option):
+                asked = []
+                rose = peak_during(controller, lambda: asked.append(slurm.sbatch(*terms(0.1), option + many, timeout=180)))
+                self.assertIn("so many nodes by their names", asked[0].err)
+                self.assertLess(rose, 65_536, "kB, of a list that has ten million names")
+        self.assertEqual(slurm.daemon_pid("slurmctld"), controller)
+        job = slurm.submit(*terms(0.1), "-w" + slurm.nodes[1])
+        self.assertEqual(slurm.job(job)["ReqNodeList"], slurm.nodes[1])
 
     def test_a_thousand_tasks(self):
         """An array of a thousand over four nodes: every task is told its node, no node is committed twice."""

@@ -139,6 +139,12 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
 
+    def follow(self, selector):
+        """A click that leads to another page, and wait for that: the one that is left may show already what is expected of it."""
+        self.evaluate("window.isLeft = true")
+        self.click(selector)
+        self.wait("!window.isLeft && document.readyState === 'complete'")
+
     def key(self, key, code=None, text=None):
         code = code or key
         virtual = {"Enter": 13, "Tab": 9, "ArrowRight": 39, "ArrowLeft": 37, "Home": 36, "End": 35, " ": 32}.get(key, 0)

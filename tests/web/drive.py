@@ -107,7 +107,7 @@ class User:
     def submit(self, **fields):
         """A job that must be accepted; the key of its page."""
         self.fill(**fields)
-        self.page.click("button[value=submit]")
+        self.page.follow("button[value=submit]")
         return self.at_job()
 
     def at_job(self):
@@ -178,7 +178,7 @@ def cancelled(user, directory, terms):
     user.go("jobs")
     user.page.wait("document.querySelector('table.jobs .progress')")
     user.check_view("jobs")
-    user.page.click(f"#cancel-{key}")
+    user.page.follow(f"#cancel-{key}")
     user.page.wait("!document.querySelector('[id^=cancel-]')")
     user.go(f"job?id={key}")
     user.wait_state("cancelled", patience=180)
@@ -187,13 +187,13 @@ def cancelled(user, directory, terms):
 def refused(user, directory, terms, offer):
     """A job is refused with a reason; one click takes what is offered in its place."""
     user.fill(script=lines("echo taken\n"), name="refused", directory=str(directory), **terms)
-    user.page.click("button[value=submit]")
+    user.page.follow("button[value=submit]")
     user.page.wait("document.querySelector('#verdict .verdict.bad h2')?.innerText.startsWith('Refused')")
     text = user.page.text("#verdict")
     assert "Nothing was submitted" in text and offer in text, text
     assert user.page.evaluate("document.getElementById('script').value").endswith("echo taken\n"), "nothing that was typed may be lost"
     user.check_view("refused")
-    user.page.click(".offers button")
+    user.page.follow(".offers button")
     user.at_job()
     user.wait_output("taken", 90)
 
@@ -205,7 +205,7 @@ def hostile(user, directory, terms):
     user.wait_output("red", 90)
     assert nasty in user.output(), user.output()
     assert user.page.evaluate("document.querySelectorAll('main img, main script').length") == 0
-    user.page.click("a.button")
+    user.page.follow("a.button")
     user.page.wait("document.getElementById('script')?.value.includes('onerror')")
     assert user.page.evaluate("document.querySelectorAll('main img, main script').length") == 0
 
@@ -216,14 +216,14 @@ def without_scripts(user, directory, terms):
     page.view(scripts=False)
     page.open(user.base + "submit")
     user.fields(script=lines("sleep 4; echo plain\n"), name="plain", directory=str(directory), **{**terms, "estimate": "--help"})
-    page.click("button[value=submit]")
+    page.follow("button[value=submit]")
     page.wait("document.querySelector('#verdict .notice.bad')?.innerText.startsWith('Estimate')")
     page.said[:] = [line for line in page.said if "422" not in line]  # that is what the answer was
     user.fields(estimate=terms["estimate"])
     if page.evaluate("!!document.getElementById('ask')"):
-        page.click("#ask")
+        page.follow("#ask")
         page.wait("document.querySelector('#verdict .verdict.good')")
-    page.click("button[value=submit]")
+    page.follow("button[value=submit]")
     page.wait("location.pathname.endsWith('/job')")
     assert "plain" not in user.output()
     user.wait_output("plain", 90)  # by pages that reload themselves

@@ -107,7 +107,7 @@ def a_file(user, local):
         if scripts:
             user.page.wait("document.getElementById('script').value.includes('from a file')")
             assert user.page.evaluate("document.querySelector('[name=name]').value") == "from-file.sh"
-        user.page.click("button[value=submit]")
+        user.page.follow("button[value=submit]")
         user.page.wait("location.pathname.endsWith('/job')")
         user.page.wait("document.getElementById('output')?.textContent.includes('from a file')")
         user.page.view()
@@ -118,7 +118,7 @@ def scripts_stay_as_they_are(user, local):
     page = user.page
     script = drive.lines("printf '\033[1m\x7f\t&amp;</textarea>'\n")
     user.fill(script=script, directory=str(local.work), **{**TERMS, "budget": "1"})
-    page.click("button[value=submit]")
+    page.follow("button[value=submit]")
     page.wait("document.querySelector('#verdict .verdict.bad h2')?.innerText.startsWith('Refused')")
     value = "document.getElementById('script').value"
     assert page.evaluate(value) == script, ascii(page.evaluate(value))
@@ -183,12 +183,13 @@ def an_account_pays(page, local, pictures):
         user.go("account")
         assert "user:root" in page.text() and "for a start" in page.text(), page.text()
         user.fill(script=drive.lines("echo paid\n"), name="paid", directory=str(local.work), **{**TERMS, "budget": "21"})
-        page.click("button[value=submit]")
+        page.follow("button[value=submit]")
         page.wait("document.querySelector('.verdict.bad') && document.body.innerText.includes('funds')")
         text = page.text()
         assert "the account has 20 available" in text and "Submit with budget 20" in text, text
         user.check_view("refused-funds")
-        page.evaluate("[...document.querySelectorAll('button')].find(b => b.innerText.includes('Submit with budget 20')).click()")
+        page.evaluate("[...document.querySelectorAll('button')].find(b => b.innerText.includes('Submit with budget 20')).id = 'offer'")
+        page.follow("#offer")
         page.wait("location.pathname.endsWith('/job')")
         user.wait_state("met")
         # It is paid for in the moment after its end.
