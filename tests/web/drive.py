@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import select
+import shlex
 import signal
 import subprocess
 import time
@@ -150,17 +151,22 @@ def lines(script):
     return "#!/bin/sh\n" + script
 
 
-# A job that prints a line each time, and works.
-def steps(count, each=0.3):
-    return lines(f"for i in $(seq 1 {count}); do echo \"step $i\"; end=$(($(date +%s%N) + {int(each * 1e9)})); while [ $(date +%s%N) -lt $end ]; do :; done; done\necho 'all done'\n")
+# A job that prints a line each time, and works; in the middle it waits for a file.
+def steps(count, until, each=0.3):
+    work = f"end=$(($(date +%s%N) + {int(each * 1e9)})); while [ $(date +%s%N) -lt $end ]; do :; done"
+    wait = f"[ $i -ne {count // 2} ] || while [ ! -e {shlex.quote(str(until))} ]; do sleep 0.1; done"
+    return lines(f"for i in $(seq 1 {count}); do echo \"step $i\"; {work}; {wait}; done\necho 'all done'\n")
 
 
 def watched(user, directory, terms, count=20):
-    """A job is submitted, its progress and its output grow, it ends in time."""
-    user.submit(script=steps(count), name="watched", directory=str(directory), **terms)
+    """A job is submitted, its progress and its output grow, it ends in time. It goes on when its first lines have been seen, however late that is."""
+    seen = pathlib.Path(directory) / "watched-is-seen"
+    seen.unlink(missing_ok=True)
+    user.submit(script=steps(count, seen), name="watched", directory=str(directory), **{**terms, "deadline": "300"})
     user.wait_output("step 1\n", 90)
     first, early = user.output(), user.part("time")
     user.check_view("job-running")
+    seen.touch()
     user.wait_output("all done", 120)
     assert len(user.output()) > len(first) and user.output().startswith("step 1\n"), user.output()
     assert re.findall(r"step \d+", user.output()) == [f"step {i}" for i in range(1, count + 1)], "each line once, in order"

@@ -211,7 +211,7 @@ def main(libra, pictures):
                     user.enter()
                     tests = {
                         "the form and its price": lambda: price_moves(user, local),
-                        "a job is watched to its end": lambda: drive.watched(user, local.work, {**TERMS, "deadline": "12", "estimate": "8"}),
+                        "a job is watched to its end": lambda: drive.watched(user, local.work, {**TERMS, "estimate": "8"}),
                         "a job is cancelled": lambda: drive.cancelled(user, local.work, TERMS),
                         "refused, and an offer taken": lambda: drive.refused(user, local.work, {**TERMS, "budget": "1"}, "Submit with budget"),
                         "hostile text stays text": lambda: drive.hostile(user, local.work, TERMS),
