@@ -51,6 +51,7 @@ def expect_free(test, slurm, free):
     slurm.wait("the book has them", lambda: set(accepted) <= set(slurm.booked()))
     slurm.must("scancel", *accepted)
     slurm.wait("the book is rid of them", lambda: not set(accepted) & set(slurm.booked()))
+    slurm.wait("their epilogs are over", lambda: not set(accepted) & set(holding(slurm)))
 
 
 def holding(slurm):

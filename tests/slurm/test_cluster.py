@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import machine  # noqa: E402  (puts tests/batch in the path)
 import limits  # noqa: E402
 from cluster import Cluster  # noqa: E402
+from promises import is_saved  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -56,7 +57,7 @@ class TwoClusters(unittest.TestCase):
             for one in shared:
                 self.assertEqual(slurm.wait_running(one)["NodeList"], node, "two jobs share its one processor")
             self.assertNotEqual(slurm.scancel(shared[0], user=second).rc, 0, "another user's job")
-            time.sleep(6)  # the controller saves its state within five seconds
+            slurm.wait("both are saved as running", lambda: is_saved(slurm, *shared))
             slurm.kill_controller()
             self.assertIsNone(slurm.daemon_pid("slurmctld"))
             slurm.start_controller()

@@ -15,28 +15,43 @@
 //! - A power failure loses the live state: it is made anew of the ledger, and the batch system's own job records bring back holds that
 //!   had not been written down ([`payments`]).
 
+#[cfg(feature = "ledger")]
 pub mod backup;
 pub mod budget_gate;
+#[cfg(feature = "ledger")]
 pub mod check;
+#[cfg(feature = "ledger")]
 mod crash;
+#[cfg(feature = "ledger")]
 pub mod flush;
-#[cfg(test)]
+#[cfg(all(test, feature = "ledger"))]
 mod histories;
+#[cfg(feature = "ledger")]
 pub mod identity;
+#[cfg(feature = "ledger")]
 pub mod ledger;
+#[cfg(feature = "ledger")]
 pub mod live;
+#[cfg(feature = "ledger")]
 mod lock;
+#[cfg(feature = "ledger")]
 pub mod lots;
+#[cfg(feature = "ledger")]
 pub mod movement;
 pub mod names;
 pub mod payments;
+#[cfg(feature = "ledger")]
 pub mod perform;
+#[cfg(feature = "ledger")]
 pub mod request;
+#[cfg(feature = "ledger")]
 pub mod restore;
 pub mod settlement;
+#[cfg(feature = "ledger")]
 pub mod statement;
-#[cfg(test)]
+#[cfg(all(test, feature = "ledger"))]
 mod tests;
+#[cfg(feature = "ledger")]
 pub mod writer;
 
 use std::path::PathBuf;
@@ -121,7 +136,13 @@ pub enum AccountsError {
         /// Who has it, where that is known, with a space ahead.
         holder: String,
     },
+    /// The configuration has accounts, and what was built has none.
+    #[error(
+        "this library or program was built without accounts; set accounts.mode = \"off\", or install one that was built with the feature 'accounts'"
+    )]
+    LeftOut,
     /// SQLite.
+    #[cfg(feature = "ledger")]
     #[error("{path}: {error}")]
     Store {
         /// Which file.
@@ -134,16 +155,19 @@ pub enum AccountsError {
 impl AccountsError {
     /// Returns true if it is about the account rather than about files: something to tell the user.
     pub fn is_refusal(&self) -> bool {
-        !matches!(
-            self,
+        match self {
             AccountsError::File { .. }
-                | AccountsError::Ledger { .. }
-                | AccountsError::Locked { .. }
-                | AccountsError::Store { .. }
-        )
+            | AccountsError::Ledger { .. }
+            | AccountsError::Locked { .. }
+            | AccountsError::LeftOut => false,
+            #[cfg(feature = "ledger")]
+            AccountsError::Store { .. } => false,
+            _ => true,
+        }
     }
 
     /// What SQLite said of a file. One that others do not give back is said in words that help.
+    #[cfg(feature = "ledger")]
     pub(crate) fn store(
         path: &std::path::Path,
         patience: std::time::Duration,

@@ -7,4 +7,5 @@ pub mod clock;
 pub mod pidfd;
 pub mod random;
 pub mod spawn;
+#[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -97,19 +97,6 @@ impl Account {
     }
 }
 
-/// Money that is set aside for a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenHold {
-    /// Its key.
-    pub key: String,
-    /// Number of its account.
-    pub account: i64,
-    /// How much is left of it.
-    pub amount: Money,
-    /// Since when, Unix milliseconds.
-    pub at: i64,
-}
-
 /// Who does something, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Act<'a> {

@@ -1,15 +1,13 @@
-//! The admitting side's dealings with accounts: who pays, is a budget covered, hold, settle, and comparing with the batch system's jobs.
-//!
-//! A hold's key is of what is committed ([`Commitment`], which travels with the job): system, time of submission and token. So whoever
-//! sees the job can find its hold, open it again where a power failure lost it, and settle it once.
+//! Payments where accounts are built in: all that admission and the ends of jobs do to the live state.
 
-use super::AccountsError;
-use super::flush::is_outdated;
-use super::ledger::Ledger;
-use super::live::{Act, Live, Payout};
-use super::names::AccountName;
-use super::settlement::{End, Settlement, settle};
-use super::writer::Writer;
+use super::{OpenHold, Payer, Settled, amount, each, millis};
+use crate::AccountsError;
+use crate::flush::{flush, is_outdated};
+use crate::ledger::Ledger;
+use crate::live::{Account, Act, Live, Payout};
+use crate::names::AccountName;
+use crate::settlement::{End, Settlement, settle};
+use crate::writer::Writer;
 use libra_config::{Config, Overrun, PolicyName};
 use libra_core::commitment::Commitment;
 use libra_units::credits;
@@ -47,39 +45,6 @@ pub struct Payments {
     steady: bool,
     /// Holds without a job that are a little later than now, and since when they are known.
     later: HashMap<String, Instant>,
-}
-
-/// Who pays for a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payer {
-    /// The account.
-    pub name: String,
-    id: i64,
-    /// What it can spend; none: without limit.
-    pub available: Option<Money>,
-}
-
-/// What came of a job's end.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settled {
-    /// The account.
-    pub payer: String,
-    /// What was charged, beyond the hold as well.
-    pub charged: Money,
-    /// What was paid out.
-    pub compensation: Money,
-    /// Why.
-    pub reason: &'static str,
-}
-
-impl std::fmt::Display for Settled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} is charged {}", self.payer, self.charged)?;
-        if self.compensation > Money::ZERO {
-            write!(f, " and paid {}", self.compensation)?;
-        }
-        write!(f, " ({})", self.reason)
-    }
 }
 
 impl Payments {
@@ -133,9 +98,9 @@ impl Payments {
     /// Writes down what waits.
     ///
     /// # Errors
-    /// As [`super::flush::flush`].
+    /// As [`crate::flush::flush`].
     pub fn flush(&self) -> Result<(), AccountsError> {
-        super::flush::flush(&self.live, &self.ledger).map(|_| ())
+        flush(&self.live, &self.ledger).map(|_| ())
     }
 
     /// Returns true if the live state was removed or made anew since this was opened. Looks at the disk. Where the ledger cannot be read just now,
@@ -186,7 +151,7 @@ impl Payments {
     ///
     /// # Errors
     /// When the accounts cannot be read.
-    pub fn open_holds(&self) -> Result<Vec<super::live::OpenHold>, AccountsError> {
+    pub fn open_holds(&self) -> Result<Vec<OpenHold>, AccountsError> {
         self.live.holds(&format!("{}:", self.keys))
     }
 
@@ -493,28 +458,10 @@ impl Payments {
     }
 }
 
-/// What is held for all jobs of an array.
-fn amount(commitment: &Commitment) -> Money {
-    Money(
-        each(commitment)
-            .0
-            .saturating_mul(i64::from(commitment.count)),
-    )
-}
-
-impl Payer {
-    /// What it lacks for a hold, as [`Payments::hold`] would find; None if it has enough.
-    pub fn lacks(&self, commitment: &Commitment) -> Option<(Money, Money)> {
-        let available = self.available?;
-        let wanted = amount(commitment);
-        (wanted > available).then_some((wanted, available))
-    }
-}
-
 impl Payments {
     /// Returns true if a hold is so old that records of `taken` would have its job. One of a clock that was ahead is not kept until that time comes: it is
     /// old when it was seen here for as long, or where it is far ahead.
-    fn is_old(&mut self, hold: &super::live::OpenHold, taken: f64, now: f64) -> bool {
+    fn is_old(&mut self, hold: &OpenHold, taken: f64, now: f64) -> bool {
         let at = hold.at as f64 / 1000.0;
         if at <= now + UNSEEN {
             return at <= taken - UNSEEN;
@@ -527,12 +474,7 @@ impl Payments {
     }
 }
 
-/// What one job of it can cost.
-fn each(commitment: &Commitment) -> Money {
-    Money::up(commitment.price)
-}
-
-fn payer(account: super::live::Account) -> Result<Payer, AccountsError> {
+fn payer(account: Account) -> Result<Payer, AccountsError> {
     match account.closed {
         true => Err(AccountsError::Closed(account.name)),
         false => Ok(Payer {
@@ -541,9 +483,4 @@ fn payer(account: super::live::Account) -> Result<Payer, AccountsError> {
             name: account.name,
         }),
     }
-}
-
-/// Unix milliseconds.
-pub fn millis(now: f64) -> i64 {
-    (now * 1000.0) as i64
 }
