@@ -30,13 +30,16 @@ build: ## the command line: target/release/libra
 	@scripts/bootstrap build
 	@scripts/cargo build --release
 
+# ACCOUNTS=no: without accounts, for sites that have none (docs/accounts.md).
+FEATURES = $(if $(filter no,$(ACCOUNTS)),--no-default-features)
+
 lib: ## the library alone: target/lib/small/liblibra.so
 	@scripts/bootstrap build
-	@scripts/lib
+	@scripts/lib $(FEATURES)
 
 slurm-plugins: ## for the Slurm whose headers are here: target/slurm/VERSION
 	@scripts/bootstrap build
-	@scripts/slurm-plugins
+	@scripts/slurm-plugins $(FEATURES)
 
 bench: ## benchmarks
 	@scripts/bootstrap build

@@ -4,7 +4,8 @@ use super::super::AccountsError;
 use super::super::ledger::INCOME;
 use super::super::lots::FOR_EVER;
 use super::super::movement::{Event, Kind, Side};
-use super::{Act, Live, OpenHold, Payout};
+use super::{Act, Live, Payout};
+use crate::payments::OpenHold;
 use libra_units::money::Money;
 use rusqlite::params;
 

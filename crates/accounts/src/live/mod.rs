@@ -22,6 +22,7 @@ use super::lock;
 use super::lots::{Free, Overdraft, available};
 use super::movement::Event;
 use super::names::AccountName;
+use super::payments::OpenHold;
 use libra_system::sqlite;
 use libra_units::money::Money;
 use make::make;
