@@ -20,7 +20,6 @@ use std::path::{Component, Path, PathBuf};
 use super::detect::Role;
 use super::enforcer::Enforcer;
 use super::error::Error;
-use super::file::write_once;
 use super::group::Group;
 use super::record::{Adopted, DirectoryRecord, GroupRecord};
 use super::settings::Version;
@@ -94,16 +93,6 @@ impl Enforcer {
             seen: used,
         });
         open(&record)
-    }
-
-    /// Gives a group the least weight there is, for a job that was promised nothing.
-    ///
-    /// # Errors
-    /// As for [`Enforcer::adopt`].
-    pub fn weigh_least(&self, directory: &DirectoryRecord) -> Result<(), Error> {
-        self.furnish_adopted(directory)?;
-        let least = super::limits::V2_WEIGHT.0;
-        write_once(&directory.path.join(v2::WEIGHT), &least.to_string())
     }
 
     /// Gives it the files of the cpu controller where they are missing, from the top down.

@@ -81,6 +81,16 @@ pub enum PolicyName {
     LibraAdaptive,
 }
 
+impl PolicyName {
+    /// Returns true if a job has its share from its start to its end, so that what is committed on a node is a sum of shares.
+    pub fn shares_add_up(self) -> bool {
+        match self {
+            PolicyName::Libra => true,
+            PolicyName::LibraSla | PolicyName::LibraRisk | PolicyName::LibraAdaptive => false,
+        }
+    }
+}
+
 /// Which node is taken of those that take a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]

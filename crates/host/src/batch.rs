@@ -296,7 +296,7 @@ impl Host {
 
     /// Puts a process of a job that was promised nothing where it takes nothing from those that were, or sees to that in
     /// the group that the batch system made for it. False where there is no such place: nothing is enforced here, or its
-    /// own group has little weight already ([`Enforcer::make_best_effort`]).
+    /// own group has little weight already (version 2, where the batch system makes none for the job).
     ///
     /// # Errors
     /// When the cgroup or the registry fails.
@@ -321,7 +321,7 @@ impl Host {
                 self.note_roots()?;
             }
             // Last of all: from then on this process has next to no time, and would hold the lock meanwhile.
-            if enforcer.place_best_effort(pid)? {
+            if enforcer.enter_best_effort(pid)? {
                 return Ok(true);
             }
         }

@@ -234,6 +234,16 @@ fn documentation_and_dashboard_know_the_metrics_and_no_others() {
         let row = format!("| `{}` |", family.sample_name());
         assert!(guide.contains(&row), "docs/metrics.md has no row {row}");
     }
+    let users = include_str!("../../../docs/user-guide.md");
+    for category in libra_core::decision::refusal::Category::ALL {
+        let word = category.word();
+        assert!(
+            guide.contains(&format!("`{word}`")),
+            "docs/metrics.md does not have {word}"
+        );
+        let row = format!("| `{word}` |");
+        assert!(users.contains(&row), "docs/user-guide.md has no row {row}");
+    }
     for (place, text) in [("docs/metrics.md", guide), ("the dashboard", dashboard)] {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         for word in words.filter(|word| word.starts_with("libra_")) {

@@ -227,10 +227,10 @@ impl Server {
             }
             Err(not) => {
                 let answer = refuse_anew(id, &not);
-                // The price rises with less time, and the time does not come back.
-                let for_ever =
-                    matches!(not.category(), Some(Category::Budget | Category::Deadline));
-                return Ok(if for_ever { hopeless(answer) } else { answer });
+                return Ok(match not.category().is_some_and(Category::is_for_good) {
+                    true => hopeless(answer),
+                    false => answer,
+                });
             }
         };
         let anew = &mut committed.commitment;

@@ -10,7 +10,7 @@ use super::front_end::Front;
 use super::{BadEvent, TERMS, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::server::AdmissionServer;
-use libra_config::{Config, PolicyName, WithoutTerms};
+use libra_config::{Config, WithoutTerms};
 use libra_core::book::{Book, BookError};
 use libra_core::decision::refusal::Category;
 use libra_metrics::Counts;
@@ -76,7 +76,7 @@ impl Server {
         );
         self.without_terms = config.pbs.without_terms;
         self.admission.gate.configure(config.pbs.on_fault);
-        self.shares_add_up = config.admission.policy == PolicyName::Libra;
+        self.shares_add_up = config.admission.policy.shares_add_up();
         self.admission
             .book
             .reserve_committed_share(self.shares_add_up);

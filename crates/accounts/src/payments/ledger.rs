@@ -8,7 +8,7 @@ use crate::live::{Account, Act, Live, Payout};
 use crate::names::AccountName;
 use crate::settlement::{End, Settlement, settle};
 use crate::writer::Writer;
-use libra_config::{Config, Overrun, PolicyName};
+use libra_config::{Config, Overrun};
 use libra_core::commitment::Commitment;
 use libra_units::credits;
 use libra_units::money::Money;
@@ -80,7 +80,7 @@ impl Payments {
             keys: system.to_string(),
             overrun: accounts.overrun,
             margin: config.admission.estimate_margin.0,
-            steady: config.admission.policy == PolicyName::Libra,
+            steady: config.admission.policy.shares_add_up(),
             later: HashMap::new(),
         }))
     }

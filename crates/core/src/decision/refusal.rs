@@ -115,6 +115,27 @@ impl Category {
         }
     }
 
+    /// Returns true if waiting does not help: the same job with the same deadline will be refused for as long as it waits. Its price rises with less
+    /// time, and the time does not come back.
+    pub fn is_for_good(self) -> bool {
+        match self {
+            Category::Budget | Category::Deadline => true,
+            Category::Invalid
+            | Category::Funds
+            | Category::Share
+            | Category::Memory
+            | Category::Time
+            | Category::Risk
+            | Category::Return
+            | Category::Chunks
+            | Category::NoNode
+            | Category::Partition
+            | Category::NoTerms
+            | Category::Request
+            | Category::Fault => false,
+        }
+    }
+
     /// By its word.
     pub fn of_word(word: &str) -> Option<Category> {
         Category::ALL.into_iter().find(|known| known.word() == word)

@@ -111,7 +111,8 @@ pub trait Policy {
         let _ = (spec, jobs);
     }
 
-    /// Returns true if the deadline is too short for every node of at most this rating, whatever runs there.
+    /// Returns true if the deadline is too short for every node of at most this rating, whatever runs there: the refusal is
+    /// [`super::refusal::Reason::Deadline`] then.
     fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {
         let _ = (request, fastest);
         false
@@ -245,6 +246,10 @@ impl Policy for AnyPolicy {
 
     fn accept_delays(&self, spec: &NodeSpec, jobs: &mut [JobOnNode]) {
         ask!(self, policy => policy.accept_delays(spec, jobs));
+    }
+
+    fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {
+        ask!(self, policy => policy.is_hopeless(request, fastest))
     }
 
     #[inline(always)]
