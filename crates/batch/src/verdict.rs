@@ -102,7 +102,7 @@ impl<T, P> Verdict<T, P> {
 
     /// Returns true if the nodes are the reason: it may be another answer when a job has left them.
     pub fn is_for_nodes(&self) -> bool {
-        (self.refusal()).is_some_and(|refusal| refusal.reason.category() != Category::Funds)
+        (self.refusal()).is_some_and(|refusal| refusal.reason.category().is_for_nodes())
     }
 }
 

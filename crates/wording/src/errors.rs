@@ -116,7 +116,7 @@ pub fn quote(error: &QuoteError) -> String {
 fn difference(Difference { asked, quoted }: &Difference) -> String {
     if let (Value::Array(asked), Value::Array(quoted)) = (asked, quoted) {
         let jobs = |array: &Option<u32>| match array {
-            None => "no array".to_string(),
+            None => "not an array".to_string(),
             Some(count) => format!("an array of {count}"),
         };
         return format!(

@@ -115,6 +115,27 @@ impl Category {
         }
     }
 
+    /// Returns true if a decision about nodes and their loads ends so: it may be another one when a job has left them.
+    pub fn is_for_nodes(self) -> bool {
+        match self {
+            Category::Budget
+            | Category::Deadline
+            | Category::Share
+            | Category::Memory
+            | Category::Time
+            | Category::Risk
+            | Category::Return
+            | Category::Chunks
+            | Category::NoNode => true,
+            Category::Invalid
+            | Category::Funds
+            | Category::Partition
+            | Category::NoTerms
+            | Category::Request
+            | Category::Fault => false,
+        }
+    }
+
     /// Returns true if waiting does not help: the same job with the same deadline will be refused for as long as it waits. Its price rises with less
     /// time, and the time does not come back.
     pub fn is_for_good(self) -> bool {

@@ -108,15 +108,23 @@ pub fn part(points: &[Point], asked: &Asked) -> Option<Markup> {
     } else {
         " What lies on grey ground would be refused."
     };
-    let words = match least {
-        Some(p) => format!(
+    let words = match (least, points.iter().rfind(|p| p.accepted)) {
+        // A site may take none that is further away.
+        (Some(p), Some(longest)) if longest.deadline < last.deadline => format!(
+            "Accepted from a deadline of {}, there for {} credits, to one of {}, there for {}.{grey}{scale_words}",
+            duration::show(p.deadline),
+            credits(p.price),
+            duration::show(longest.deadline),
+            credits(longest.price)
+        ),
+        (Some(p), _) => format!(
             "Accepted from a deadline of {} on, there for {} credits; the last one drawn, {}, costs {}.{grey}{scale_words}",
             duration::show(p.deadline),
             credits(p.price),
             duration::show(last.deadline),
             credits(last.price)
         ),
-        None => format!("None of these deadlines would be accepted now.{scale_words}"),
+        (None, _) => format!("None of these deadlines would be accepted now.{scale_words}"),
     };
     Some(html! {
         figure.curve {
@@ -305,6 +313,20 @@ mod tests {
             !svg.contains("marker") && !svg.contains(">budget<"),
             "{svg}"
         );
+    }
+
+    #[test]
+    fn a_longest_deadline_is_said() {
+        let mut points = points();
+        for point in &mut points[20..] {
+            point.accepted = false;
+        }
+        let svg = part(&points, &Asked::default())
+            .expect("a curve")
+            .into_string();
+        assert!(svg.contains("Accepted from a deadline of 1h44m"), "{svg}");
+        assert!(svg.contains("to one of 14h13m, there for"), "{svg}");
+        assert!(!svg.contains("the last one drawn"), "{svg}");
     }
 
     #[test]
