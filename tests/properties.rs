@@ -12,7 +12,7 @@ use libra_core::decision::placement::{self, Placement};
 use libra_core::decision::policy::{
     AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice, Policy,
 };
-use libra_core::decision::pricing::{AnyPricing, Linear, Utilisation};
+use libra_core::decision::pricing::{AnyPricing, ByShare, Linear, Utilisation};
 use libra_core::decision::refusal::{Reason, Refusal};
 use libra_core::decision::share::{DeadlineStatus, ShareRule};
 use libra_wording::refusal as wording;
@@ -127,7 +127,7 @@ fn admission() -> impl Strategy<Value = Admission> {
         })
 }
 
-/// Every policy, both pricings.
+/// Every policy, every pricing.
 fn any_admission() -> impl Strategy<Value = Admission> {
     let others = prop_oneof![
         Just(AnyPolicy::LibraSla(LibraSla)),
@@ -137,6 +137,7 @@ fn any_admission() -> impl Strategy<Value = Admission> {
     ];
     let pricing = prop_oneof![
         Just(AnyPricing::Linear(Linear::default())),
+        (0.0..2.0, 0.0..2.0).prop_map(|(alpha, beta)| AnyPricing::ByShare(ByShare { alpha, beta })),
         (0.0..2.0, 0.0..2.0, prop_oneof![Just(1.0), 0.0..2.0]).prop_map(|(alpha, beta, base)| {
             AnyPricing::Utilisation(Utilisation { alpha, beta, base })
         }),

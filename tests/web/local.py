@@ -125,7 +125,7 @@ def scripts_stay_as_they_are(user, local):
     latin = local.directory / "latin1.sh"
     latin.write_bytes(b"#!/bin/sh\necho gr\xfc\xdfe\n")
     page.files("#file", latin)
-    page.wait("document.getElementById('trouble').innerText.includes('no text in UTF-8')")
+    page.wait("document.getElementById('trouble').innerText.includes('not text in UTF-8')")
     assert page.evaluate(value) == script, ascii(page.evaluate(value))
 
 

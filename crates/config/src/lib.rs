@@ -124,6 +124,8 @@ pub enum PricingName {
     /// α·E + β·E/D.
     #[default]
     Linear,
+    /// (α + β·E/D)·E: the larger the share, the dearer.
+    ByShare,
     /// The fuller the node, the dearer.
     Utilisation,
 }

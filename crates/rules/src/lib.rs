@@ -8,7 +8,7 @@ use libra_core::decision::overrun::PastDeadline;
 use libra_core::decision::policy::{
     AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice,
 };
-use libra_core::decision::pricing::{AnyPricing, Linear, Utilisation};
+use libra_core::decision::pricing::{AnyPricing, ByShare, Linear, Utilisation};
 use libra_core::decision::share::ShareRule;
 
 /// The rules of admission.
@@ -37,6 +37,10 @@ pub fn admission(config: &Config) -> Admission {
         },
         pricing: match config.pricing.rule {
             PricingName::Linear => AnyPricing::Linear(Linear {
+                alpha: config.pricing.alpha.0,
+                beta: config.pricing.beta.0,
+            }),
+            PricingName::ByShare => AnyPricing::ByShare(ByShare {
                 alpha: config.pricing.alpha.0,
                 beta: config.pricing.beta.0,
             }),

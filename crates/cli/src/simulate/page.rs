@@ -235,6 +235,10 @@ fn rules(setting: &Setting) -> String {
             "price {} × estimate + {} × estimate / deadline for each processor",
             linear.alpha, linear.beta
         ),
+        AnyPricing::ByShare(price) => format!(
+            "price ({} + {} × estimate / deadline) × estimate for each processor",
+            price.alpha, price.beta
+        ),
         AnyPricing::Utilisation(price) => format!(
             "price ({} + {} × processors / those free) × {} × estimate for each processor",
             price.alpha, price.beta, price.base

@@ -1,9 +1,11 @@
 //! What a job costs. One rule, one module, behind the one trait [`Pricing`].
 
+pub mod by_share;
 pub mod linear;
 pub mod utilisation;
 
 use super::job::Request;
+pub use by_share::ByShare;
 pub use linear::Linear;
 pub use utilisation::Utilisation;
 
@@ -43,6 +45,8 @@ pub trait Pricing {
 pub enum AnyPricing {
     /// Formula (1) of the 2004 paper.
     Linear(Linear),
+    /// A large share is dear.
+    ByShare(ByShare),
     /// A scarce node is dear.
     Utilisation(Utilisation),
 }
@@ -57,6 +61,7 @@ impl Pricing for AnyPricing {
     fn least(&self, request: &Request) -> f64 {
         match self {
             AnyPricing::Linear(pricing) => pricing.least(request),
+            AnyPricing::ByShare(pricing) => pricing.least(request),
             AnyPricing::Utilisation(pricing) => pricing.least(request),
         }
     }
@@ -64,6 +69,7 @@ impl Pricing for AnyPricing {
     fn price(&self, request: &Request, places: impl Iterator<Item = PricedNode>) -> f64 {
         match self {
             AnyPricing::Linear(pricing) => pricing.price(request, places),
+            AnyPricing::ByShare(pricing) => pricing.price(request, places),
             AnyPricing::Utilisation(pricing) => pricing.price(request, places),
         }
     }
@@ -71,6 +77,7 @@ impl Pricing for AnyPricing {
     fn depends_on_places(&self) -> bool {
         match self {
             AnyPricing::Linear(pricing) => pricing.depends_on_places(),
+            AnyPricing::ByShare(pricing) => pricing.depends_on_places(),
             AnyPricing::Utilisation(pricing) => pricing.depends_on_places(),
         }
     }
