@@ -216,5 +216,41 @@ class Steps(Attacks, SiteCase):
             slurm.wait("it is over", lambda: slurm.job_groups() == [f"{self.node} job-{victim}"])
 
 
+class Changed(SiteCase):
+    """A job that was accepted is changed by its owner under another name than its number."""
+
+    site = {"nodes": 2, "users": 1}
+
+    def unchanged(self, job, names):
+        slurm = self.slurm
+        before = slurm.job(job)
+        for name in names:
+            for change in ("timelimit=1", "numtasks=2", "numnodes=2-2", f"reqnodelist={','.join(slurm.nodes)}", "starttime=now+1hour", "partition=main"):
+                with self.subTest(f"{name!r} {change}"):
+                    asked = slurm.scontrol("update", f"jobid={name}", change, user=slurm.users[0])
+                    self.assertNotEqual(asked.rc, 0)
+        fields = ("TimeLimit", "NumNodes", "NumTasks", "ReqNodeList", "Partition", "AdminComment")
+        self.assertEqual({key: slurm.job(job)[key] for key in fields}, {key: before[key] for key in fields})
+
+    def test_numbers_as_slurmctld_reads_them(self):
+        """It takes blanks, signs and zeros ahead, and cuts off what 32 bits do not hold."""
+        slurm = self.slurm
+        job = self.accept(30, 300)
+        self.booked(job)
+        names = [f"+{job}", f" {job}", f"0{job}", str(2**32 + int(job)), f"+{job}_1", f"+{job}+0"]
+        self.unchanged(job, names)
+        for name in names:
+            self.assertNotEqual(slurm.scontrol("update", f"jobid={name}", "admincomment=mine").rc, 0, name)
+        self.assertTrue(slurm.job(job)["AdminComment"].startswith("libra:"))
+
+    def test_a_component_of_a_job_without_a_commitment(self):
+        slurm = self.slurm
+        first = slurm.submit("-n1", ":", *self.terms_of(30, 300), "-n1")
+        job = str(int(first) + 1)
+        slurm.wait("it has a commitment", lambda: slurm.job(job).get("AdminComment", "").startswith("libra:"))
+        self.booked(job)
+        self.unchanged(job, [job, f"{first}+1", f"+{first}+1"])
+
+
 if __name__ == "__main__":
     unittest.main()

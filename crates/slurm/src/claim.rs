@@ -23,6 +23,8 @@ pub struct JobRecord {
     pub user: u32,
     /// Nodes that it has, 0 where it waits.
     pub nodes: u32,
+    /// How many of them come before the one that asks.
+    pub before: u32,
     /// It has the node that asks, and is not over but for its epilogs.
     pub is_here: bool,
     /// It is about to run, or runs, or is suspended: neither waiting nor over.
@@ -49,9 +51,10 @@ impl ControllerRecord {
         match self {
             ControllerRecord::Unknown => "unknown\n".to_string(),
             ControllerRecord::Job(job) => format!(
-                "job {} {} {} {}\n{}",
+                "job {} {} {} {} {}\n{}",
                 job.user,
                 job.nodes,
+                job.before,
                 u8::from(job.is_here),
                 u8::from(job.is_running),
                 job.admin_comment
@@ -65,13 +68,16 @@ impl ControllerRecord {
         let words: Vec<&str> = head.split(' ').collect();
         match words[..] {
             ["unknown"] => Some(ControllerRecord::Unknown),
-            ["job", user, nodes, is_here, is_running] => Some(ControllerRecord::Job(JobRecord {
-                user: user.parse().ok()?,
-                nodes: nodes.parse().ok()?,
-                is_here: is_here == "1",
-                is_running: is_running == "1",
-                admin_comment: comment.to_string(),
-            })),
+            ["job", user, nodes, before, is_here, is_running] => {
+                Some(ControllerRecord::Job(JobRecord {
+                    user: user.parse().ok()?,
+                    nodes: nodes.parse().ok()?,
+                    before: before.parse().ok()?,
+                    is_here: is_here == "1",
+                    is_running: is_running == "1",
+                    admin_comment: comment.to_string(),
+                }))
+            }
             _ => None,
         }
     }
@@ -89,6 +95,8 @@ pub enum Claim {
         line: String,
         /// Nodes that the job has, at least 1.
         nodes: u32,
+        /// How many of them come before this one.
+        before: u32,
         /// Something else was claimed: what to say of it.
         other: Option<String>,
     },
@@ -137,6 +145,7 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
     Claim::Commitment {
         line: line.to_string(),
         nodes: record.nodes.max(1),
+        before: record.before,
         other: (claimed.is_some_and(|claimed| !is_of(claimed, line))).then(|| {
             "its environment says something else than slurmctld's records, which count".to_string()
         }),
@@ -162,6 +171,7 @@ mod tests {
         JobRecord {
             user: 1000,
             nodes: 2,
+            before: 1,
             is_here: true,
             is_running: true,
             admin_comment: comment.to_string(),
@@ -176,6 +186,7 @@ mod tests {
                 Claim::Commitment {
                     line,
                     nodes: 2,
+                    before: 1,
                     other: said,
                 } => said.is_some() == other && line == "x",
                 _ => false,

@@ -32,6 +32,8 @@ pub struct Controller {
     pub(super) committed_jobs: HashSet<u32>,
     /// The largest number of a job that was seen.
     pub(super) newest_job: u32,
+    /// Whether tasks of a committed array wait, which have no numbers of their own yet.
+    pub(super) arrays_wait: bool,
     /// Acceptances of submissions that most likely were tests: token and when.
     pub(super) tests: Vec<(u64, f64)>,
     /// When the records that were read last were taken.
@@ -120,6 +122,7 @@ impl Controller {
             reserve: config.node.reserve,
             committed_jobs: HashSet::new(),
             newest_job: 0,
+            arrays_wait: false,
             tests: Vec::new(),
             read: None,
             begun: now,

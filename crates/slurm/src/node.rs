@@ -52,6 +52,7 @@ struct Recorded<'a> {
     line: &'a str,
     node: &'a str,
     nodes: u32,
+    before: u32,
 }
 
 /// What becomes of a process that is about to be a task.
@@ -112,12 +113,17 @@ fn begin_claimed(
     ask: Ask<'_>,
     now: f64,
 ) -> Result<bool, String> {
-    let (line, nodes) = match look_up(job.name, job.user, Some(claimed), ask) {
-        Claim::Commitment { line, nodes, other } => {
+    let (line, nodes, before) = match look_up(job.name, job.user, Some(claimed), ask) {
+        Claim::Commitment {
+            line,
+            nodes,
+            before,
+            other,
+        } => {
             if let Some(reason) = other {
                 reject(host, job.name, &reason);
             }
-            (line, nodes)
+            (line, nodes, before)
         }
         Claim::Unrecorded(reason) => {
             let reason = format!("{reason}; it gets what a job without terms gets");
@@ -143,6 +149,7 @@ fn begin_claimed(
         line: &line,
         node: job.node,
         nodes,
+        before,
     };
     begin(host, &recorded, now)
 }
@@ -157,6 +164,14 @@ fn reject(host: &Host, name: &str, reason: &str) {
 
 fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
     let commitment = Commitment::parse(job.line).map_err(|error| errors::not_committed(&error))?;
+    if chunks_here(&commitment, job) == 0 {
+        let reason = format!(
+            "it has {} nodes, and {} chunks were committed; this node gets what a job without terms gets",
+            job.nodes, commitment.request.shape.chunks
+        );
+        reject(host, job.name, &reason);
+        return Ok(false);
+    }
     let slots = u64::from(chunks_here(&commitment, job))
         .saturating_mul(u64::from(commitment.request.shape.processors_per_chunk));
     let starting = session::Starting {
@@ -178,9 +193,11 @@ fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
 }
 
 /// Chunks of the job on this node: as planned, or evenly over its nodes where Slurm has put it elsewhere, or it is one task of
-/// an array, and the plan does not say which.
+/// an array, and the plan does not say which. Over all of its nodes they are no more than was committed.
 fn chunks_here(commitment: &Commitment, job: &Recorded<'_>) -> u32 {
-    let even = commitment.request.shape.chunks.div_ceil(job.nodes.max(1));
+    let chunks = u64::from(commitment.request.shape.chunks);
+    let up_to = |nodes: u32| chunks * u64::from(nodes.min(job.nodes)) / u64::from(job.nodes.max(1));
+    let even = (up_to(job.before.saturating_add(1)) - up_to(job.before)) as u32;
     let plan = commitment.plan(0);
     if commitment.count != 1 || plan.len() != job.nodes as usize {
         return even;

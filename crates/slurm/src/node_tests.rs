@@ -35,6 +35,7 @@ fn recorded(line: &str, nodes: u32) -> impl Fn(u32) -> Option<ControllerRecord> 
     let record = ControllerRecord::Job(JobRecord {
         user: 1000,
         nodes,
+        before: 0,
         is_here: true,
         is_running: true,
         admin_comment: format!("libra:{line}"),
@@ -156,6 +157,7 @@ fn what_slurmctld_has_not_on_record_is_no_promise() {
         Some(ControllerRecord::Job(JobRecord {
             user: 1000,
             nodes: 1,
+            before: 0,
             is_here: true,
             is_running: true,
             admin_comment: String::new(),

@@ -65,6 +65,7 @@ pub struct Prepared<'a> {
     features: HashMap<String, Vec<String>>,
     committed_jobs: HashSet<u32>,
     newest_job: u32,
+    arrays_wait: bool,
     pins: Vec<Pin>,
     ended: Vec<Ended<'a>>,
     /// Waiting jobs that hold nothing.
@@ -108,13 +109,14 @@ impl<'a> Prepared<'a> {
             .filter(|partition| partition.is_shared(wanted))
             .flat_map(|partition| partition.nodes.iter().cloned())
             .collect();
-        let (mut committed_jobs, mut newest_job) = (HashSet::new(), 0);
+        let (mut committed_jobs, mut newest_job, mut arrays_wait) = (HashSet::new(), 0, false);
         for job in &records.jobs {
             let array = job.array.as_ref().map(|array| array.array);
             newest_job = newest_job.max(job.id).max(array.unwrap_or(0));
             if job.state != State::Ended && is_ours(&job.admin_comment) {
                 committed_jobs.insert(job.id);
                 committed_jobs.extend(array);
+                arrays_wait |= array.is_some() && job.state == State::Pending;
             }
         }
         let (snapshot, problems) = snapshot(records, &|name| libra_nodes.contains(name));
@@ -132,6 +134,7 @@ impl<'a> Prepared<'a> {
                 .collect(),
             committed_jobs,
             newest_job,
+            arrays_wait,
             pins: pins(records),
             ended: records.jobs.iter().filter_map(Ended::new).collect(),
             resting: (records.jobs.iter())
@@ -242,6 +245,7 @@ impl Controller {
         );
         std::mem::swap(&mut self.committed_jobs, &mut prepared.committed_jobs);
         self.newest_job = self.newest_job.max(prepared.newest_job);
+        self.arrays_wait = prepared.arrays_wait;
         self.admission.book.refresh_waiting(now);
         self.ask_anew(&prepared.returned, now, &mut poll);
         self.rewrites.clone_from(&poll.rewrites);

@@ -7,6 +7,7 @@ use super::records::Partition;
 use super::records::Rewrite;
 use super::submission::Submission;
 use libra_config::WithoutTerms;
+use libra_units::cut;
 
 /// A change of a job that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -21,6 +22,23 @@ pub struct Change {
     pub admin_comment: Option<String>,
     /// The new comment.
     pub comment: Option<String>,
+}
+
+/// The numbers that a job can have by what was given: one, or of a component of a heterogeneous job those from its first one on. None where it is not
+/// written plainly. slurmctld reads it as C does, with blanks, signs and zeros ahead, and cuts off what 32 bits do not hold; who
+/// reads it otherwise takes one job for another.
+fn numbers(given: &str) -> Option<(u32, u32)> {
+    let plain = |digits: &str| -> Option<u32> {
+        let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit())
+            && (digits == "0" || !digits.starts_with('0'));
+        (is_plain).then(|| digits.parse().ok()).flatten()
+    };
+    let end = given.find(['_', '+']).unwrap_or(given.len());
+    let first = plain(&given[..end]).filter(|number| *number > 0)?;
+    match given[end..].strip_prefix('+') {
+        None => Some((first, first)),
+        Some(offset) => Some((first, first.checked_add(plain(offset)?)?)),
+    }
 }
 
 fn refuse(problem: Problem) -> Answer {
@@ -81,16 +99,25 @@ impl Controller {
     /// # Errors
     /// Why not, for whoever asked.
     pub fn change(&self, change: &Change) -> Result<(), String> {
-        let number: u32 = change
-            .job
-            .split(['_', '+'])
-            .next()
-            .and_then(|number| number.parse().ok())
-            .unwrap_or(0);
-        // What was just accepted has no number here yet.
-        let unknown = number > self.newest_job
-            && (self.admission.book.has_provisional() || self.read.is_none());
-        let has_commitment = self.committed_jobs.contains(&number);
+        let touches_commitment = change.admin_comment.is_some()
+            || !change.by_administrator && !change.committed_properties.is_empty();
+        let (number, last) = match numbers(&change.job) {
+            Some(numbers) => numbers,
+            None if touches_commitment => {
+                return Err(format!(
+                    "'{}' may be any job: write its number as plain digits, such as 12, 12_3 or 12+1; nothing was changed",
+                    cut(&change.job)
+                ));
+            }
+            None => (0, 0),
+        };
+        // What was just accepted has no number here yet, and a task of an array gets one of its own when it begins.
+        let unknown = last > self.newest_job
+            && (self.admission.book.has_provisional() || self.arrays_wait || self.read.is_none());
+        let has_commitment = match number == last {
+            true => self.committed_jobs.contains(&number),
+            false => (self.committed_jobs.iter()).any(|job| (number..=last).contains(job)),
+        };
         let begins = |text: &Option<String>| {
             text.as_ref()
                 .is_some_and(|text| text.trim().starts_with(PREFIX))
@@ -143,5 +170,43 @@ impl Controller {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn only_plain_numbers_are_a_job() {
+        assert_eq!(numbers("12"), Some((12, 12)));
+        assert_eq!(numbers("12_3"), Some((12, 12)));
+        assert_eq!(numbers("12_[1-3,7]"), Some((12, 12)));
+        assert_eq!(numbers("12+0"), Some((12, 12)));
+        assert_eq!(numbers("12+2"), Some((12, 14)));
+        for other in [
+            "",
+            "0",
+            "+12",
+            "-12",
+            " 12",
+            "12 ",
+            "\t12",
+            "012",
+            "0x12",
+            "1e1",
+            "12.0",
+            "_1",
+            "12+",
+            "12++1",
+            "12+-1",
+            "12+01",
+            "4294967308",
+            "99999999999999999999",
+            "12+4294967295",
+            "١٢",
+        ] {
+            assert_eq!(numbers(other), None, "{other:?}");
+        }
     }
 }

@@ -119,6 +119,10 @@ unsafe fn job_record(job: &c::slurm_job_info_t, here: &str) -> JobRecord {
     JobRecord {
         user: job.user_id,
         nodes: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
+        before: nodes
+            .iter()
+            .position(|node| node == here)
+            .map_or(0, |at| u32::try_from(at).unwrap_or(u32::MAX)),
         is_here: (is_running || completing) && nodes.iter().any(|node| node == here),
         // While its epilogs run it is over, whatever it was.
         is_running: is_running && !completing,

@@ -219,9 +219,20 @@ fn a_commitment_stays() {
     let id = queue.enqueue(&accepted);
     assert_eq!(id, 2);
     queue.poll(START + 0.2);
-    for job in ["2", "2_1-3", "2+0"] {
+    // Its second component, by its own number or by that of a first one without a commitment.
+    for job in ["2", "2_1-3", "2+0", "1+1"] {
         let answer = ask(&queue, job, &["TimeLimit"]);
         assert!(answer.is_err_and(|reason| reason.contains("TimeLimit belongs to the commitment")));
+        assert_eq!(ask(&queue, job, &[]), Ok(()));
+    }
+    // slurmctld takes all of these for job 2.
+    for job in ["+2", " 2", "02", "4294967298"] {
+        let answer = ask(&queue, job, &["TimeLimit"]);
+        assert!(
+            answer.is_err_and(|reason| reason.contains("may be any job")),
+            "{job}"
+        );
+        assert!(root_wipes(&queue, job).is_err(), "{job}");
         assert_eq!(ask(&queue, job, &[]), Ok(()));
     }
     let root = |admin_comment: Option<&str>, comment: Option<&str>| {
