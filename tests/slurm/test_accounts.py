@@ -20,7 +20,7 @@ from libra_site import busy, program  # noqa: E402
 from promises import is_saved  # noqa: E402
 
 
-class Accounts(SiteCase):
+class AccountsCase(SiteCase):
     """Two nodes of one processor; the first user has an account, the second has none."""
 
     site = {"nodes": 2}
@@ -67,6 +67,8 @@ class Accounts(SiteCase):
         statement = json.loads(self.account("--json", "statement", self.user, "--holds"))
         return [(line["kind"], round(line["amount"], 3), line["job"]) for line in statement["movements"]]
 
+
+class Accounts(AccountsCase):
     def test_from_the_deposit_to_the_statement(self):
         """Held when it is accepted, charged when it has met its deadline."""
         job = self.accept(2, 20, budget=50, script=busy(0.5))

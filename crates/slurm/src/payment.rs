@@ -12,7 +12,8 @@ use libra_accounts::AccountsError;
 use libra_accounts::payments::Payments;
 use libra_accounts::settlement::{End, HowEnded};
 use libra_core::commitment::Commitment;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 /// Time between two comparisons of all holds with all jobs, in seconds.
 const COMPARISONS: f64 = 30.0;
@@ -23,8 +24,9 @@ pub struct Settler {
     /// Holds whose jobs were named.
     named: HashSet<String>,
     compared: f64,
+    runs: Runs,
     /// What could not be settled, as it was said last.
-    unsound: Option<String>,
+    unsettled: Option<String>,
 }
 
 impl Settler {
@@ -34,7 +36,8 @@ impl Settler {
             payments,
             named: HashSet::new(),
             compared: 0.0,
-            unsound: None,
+            runs: Runs::default(),
+            unsettled: None,
         }
     }
 
@@ -58,102 +61,207 @@ impl Settler {
         dropped: &[Commitment],
         now: f64,
     ) -> Result<Vec<String>, AccountsError> {
-        let payments = &mut self.payments;
-        let mut log = Vec::new();
-        let mut unsound = None;
-        let mut running_again = HashSet::new();
+        let mut round = Round {
+            open: (self.payments.open_holds()?.into_iter())
+                .map(|hold| hold.key)
+                .collect(),
+            now,
+            compare: now - self.compared >= COMPARISONS,
+            present: Vec::new(),
+            running_again: HashSet::new(),
+            log: Vec::new(),
+        };
+        let mut unsettled = None;
+        let mut tried = |result: Result<(), AccountsError>, what: &dyn Fn() -> String| match result
+        {
+            // What is about one job or one account keeps no other job from being settled.
+            Err(error) if error.is_refusal() => {
+                unsettled.get_or_insert_with(|| format!("accounts: {}: {error}", what()));
+                Ok(())
+            }
+            other => other,
+        };
         for commitment in dropped {
-            payments.never_began(commitment, now)?;
+            let done = self.payments.never_began(commitment, now);
+            tried(done, &|| format!("commitment {}", commitment.token))?;
         }
-        let open: HashSet<String> = (payments.open_holds()?.into_iter())
-            .map(|hold| hold.key)
-            .collect();
-        self.named.retain(|key| open.contains(key));
-        let compare = now - self.compared >= COMPARISONS;
-        let mut present = Vec::new();
+        self.named.retain(|key| round.open.contains(key));
+        self.runs.forget_others(records);
         for job in &records.jobs {
-            let Some(Ok(JobCommitment { commitment, tasks })) =
-                JobCommitment::parse(&job.admin_comment)
-            else {
+            let Some(Ok(commitment)) = JobCommitment::parse(&job.admin_comment) else {
                 continue;
             };
-            let key = payments.key(&commitment);
-            let is_open = open.contains(&key);
-            if is_open && !self.named.contains(&key) {
-                let id = job.array.as_ref().map_or(job.id, |array| array.array);
-                payments.named(&commitment, &id.to_string())?;
-                self.named.insert(key);
-            }
-            // It had ended and been paid for when somebody requeued it.
-            let again =
-                (job.restarts > 0 && !is_open && commitment.count == 1).then_some(job.restarts);
-            if job.state != State::Ended {
-                if let Some(run) = again {
-                    let key = payments.key_again(&commitment, run);
-                    if !open.contains(&key) && payments.ensure_again(&commitment, run, now)? {
-                        payments.named_again(&commitment, run, &job.id.to_string())?;
-                        log.push(format!(
-                            "job {}: runs once more and is paid for again",
-                            job.id
-                        ));
-                    }
-                    running_again.insert(key);
-                } else if compare {
-                    present.push(commitment);
-                }
-                continue;
-            }
-            if let Some(run) = again {
-                if open.contains(&payments.key_again(&commitment, run)) {
-                    // Its deadline is over: what counts is how long it ran.
-                    let end = End {
-                        how: job.how,
-                        took: job.ran,
-                        used: Some(job.ran * commitment.share_on("")),
-                        waited: Some(0.0),
-                        restarted: true,
-                    };
-                    if let Some(settled) = payments.ended_again(&commitment, run, &end, now)? {
-                        log.push(format!("job {}: {settled}", job.id));
-                    }
-                }
-                continue;
-            }
-            if !is_open {
-                continue;
-            }
-            let end = end(job, &commitment, now);
-            for (name, number) in job.parts(&JobCommitment {
-                commitment: commitment.clone(),
-                tasks,
-            }) {
-                match payments.ended(&commitment, number, &end, now) {
-                    Ok(Some(settled)) => log.push(format!("job {name}: {settled}")),
-                    Ok(None) => {}
-                    // One that cannot be settled keeps no other from it.
-                    Err(error @ AccountsError::Unsound(_)) => {
-                        unsound.get_or_insert(error);
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
+            self.runs.saw(job);
+            let done = self.job(job, commitment, &mut round);
+            tried(done, &|| format!("job {}", job.id))?;
         }
-        if compare {
+        let Round {
+            present,
+            running_again,
+            mut log,
+            ..
+        } = round;
+        if round.compare {
             self.compared = now;
-            log.extend(payments.reconcile(present.iter(), running_again, records.taken, now)?);
+            let found = self
+                .payments
+                .reconcile(present.iter(), running_again, records.taken, now);
+            log.extend(found?);
         }
         // Said once, not with every poll.
-        let unsound = unsound.map(|error| format!("accounts: {error}"));
-        if unsound != self.unsound {
-            log.extend(unsound.clone());
-            self.unsound = unsound;
+        if unsettled != self.unsettled {
+            log.extend(unsettled.clone());
+            self.unsettled = unsettled;
         }
         Ok(log)
     }
+
+    /// One job, or the tasks of an array that wait.
+    fn job(
+        &mut self,
+        job: &SlurmJob,
+        known: JobCommitment,
+        round: &mut Round,
+    ) -> Result<(), AccountsError> {
+        let parts = job.parts(&known);
+        let JobCommitment { commitment, .. } = known;
+        let payments = &mut self.payments;
+        let key = payments.key(&commitment);
+        let is_open = round.open.contains(&key);
+        if is_open && !self.named.contains(&key) {
+            let id = job.array.as_ref().map_or(job.id, |array| array.array);
+            payments.named(&commitment, &id.to_string())?;
+            self.named.insert(key);
+        }
+        if job.state != State::Ended && is_open && round.compare {
+            round.present.push(commitment.clone());
+        }
+        // It had ended and been paid for when somebody requeued it.
+        if let (1.., [(name, number)]) = (job.restarts, &parts[..]) {
+            if !is_open || payments.is_settled(&commitment, *number)? {
+                return self.runs_again(job, name, &commitment, *number, round);
+            }
+        }
+        if job.state != State::Ended {
+            if !is_open && round.compare {
+                round.present.push(commitment);
+            }
+            return Ok(());
+        }
+        if !is_open {
+            return Ok(());
+        }
+        let end = end(
+            job,
+            &commitment,
+            self.runs.ran(job, 0..=job.restarts),
+            round.now,
+        );
+        for (name, number) in parts {
+            if let Some(settled) = payments.ended(&commitment, number, &end, round.now)? {
+                round.log.push(format!("job {name}: {settled}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// One that was settled and runs once more: each run has a hold of its own, and is settled when it ends, or the next one begins.
+    fn runs_again(
+        &mut self,
+        job: &SlurmJob,
+        name: &str,
+        commitment: &Commitment,
+        number: u32,
+        round: &mut Round,
+    ) -> Result<(), AccountsError> {
+        let payments = &mut self.payments;
+        let over = match job.state {
+            State::Ended => job.restarts,
+            _ => job.restarts - 1,
+        };
+        for run in 1..=over {
+            if !round
+                .open
+                .contains(&payments.key_again(commitment, number, run))
+            {
+                continue;
+            }
+            let ran = self.runs.ran(job, run..=run);
+            // Its deadline is over: what counts is how long it ran.
+            let end = End {
+                how: match job.how {
+                    _ if run < job.restarts => HowEnded::Cancelled,
+                    HowEnded::NeverBegan if ran > 0.0 => HowEnded::Cancelled,
+                    how => how,
+                },
+                took: ran,
+                used: Some(ran * commitment.share_on("")),
+                waited: Some(0.0),
+                restarted: true,
+            };
+            let settled = payments.ended_again(commitment, number, run, &end, round.now)?;
+            if let Some(settled) = settled {
+                round.log.push(format!("job {name}: {settled}"));
+            }
+        }
+        if job.state == State::Ended {
+            return Ok(());
+        }
+        let key = payments.key_again(commitment, number, job.restarts);
+        if !round.open.contains(&key)
+            && payments.ensure_again(commitment, number, job.restarts, round.now)?
+        {
+            payments.named_again(commitment, number, job.restarts, name)?;
+            (round.log).push(format!("job {name}: runs once more and is paid for again"));
+        }
+        round.running_again.insert(key);
+        Ok(())
+    }
 }
 
-/// A job that was requeued: Slurm tells neither by whom nor what it had run before.
-fn end(job: &SlurmJob, commitment: &Commitment, now: f64) -> End {
+/// What one round has found.
+struct Round {
+    /// Keys of holds.
+    open: HashSet<String>,
+    now: f64,
+    /// Whether all holds are compared with all jobs this time.
+    compare: bool,
+    present: Vec<Commitment>,
+    /// Keys of the holds of jobs that run once more.
+    running_again: HashSet<String>,
+    log: Vec<String>,
+}
+
+/// How long each job ran, by its runs and as polls have seen it: Slurm knows the last run alone, and a user may requeue a job as often as he
+/// likes. What ran before slurmctld began anew is not known.
+#[derive(Default)]
+struct Runs(HashMap<u32, BTreeMap<u32, f64>>);
+
+impl Runs {
+    fn saw(&mut self, job: &SlurmJob) {
+        if job.ran > 0.0 {
+            let runs = self.0.entry(job.id).or_default();
+            let ran = runs.entry(job.restarts).or_default();
+            *ran = ran.max(job.ran);
+        }
+    }
+
+    /// Seconds that it ran in these runs.
+    fn ran(&self, job: &SlurmJob, runs: RangeInclusive<u32>) -> f64 {
+        let known = self.0.get(&job.id);
+        known.map_or(0.0, |known| known.range(runs).map(|(_, ran)| ran).sum())
+    }
+
+    fn forget_others(&mut self, records: &Records) {
+        if !self.0.is_empty() {
+            let there: HashSet<u32> = records.jobs.iter().map(|job| job.id).collect();
+            self.0.retain(|job, _| there.contains(job));
+        }
+    }
+}
+
+/// `ran`: seconds in all its runs. Of a job that was requeued Slurm does not tell by whom, so nobody knows for whom it waited.
+fn end(job: &SlurmJob, commitment: &Commitment, ran: f64, now: f64) -> End {
     let ended = match job.ended > commitment.submitted {
         true => job.ended.min(now),
         false => now,
@@ -164,12 +272,12 @@ fn end(job: &SlurmJob, commitment: &Commitment, now: f64) -> End {
         HowEnded::NeverBegan if restarted => HowEnded::Cancelled,
         how => how,
     };
-    let counted = how != HowEnded::NeverBegan && !restarted;
+    let began = how != HowEnded::NeverBegan;
     End {
         how,
         took,
-        used: counted.then(|| job.ran * commitment.share_on("")),
-        waited: counted.then(|| (took - job.ran).max(0.0)),
+        used: (began && (ran > 0.0 || !restarted)).then(|| ran * commitment.share_on("")),
+        waited: (began && !restarted).then(|| (took - ran).max(0.0)),
         restarted,
     }
 }

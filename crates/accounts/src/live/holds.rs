@@ -123,6 +123,21 @@ impl Live {
         })
     }
 
+    /// Returns true if this hold was settled, or this part of it.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn is_settled(&self, key: &str, part: u32) -> Result<bool, AccountsError> {
+        self.read(|c| {
+            let closed = c
+                .prepare_cached("SELECT 1 FROM known WHERE key = ?1 AND at <> 0")?
+                .exists([key])?;
+            Ok(closed
+                || c.prepare_cached("SELECT 1 FROM part WHERE key = ?1 AND part = ?2")?
+                    .exists(params![key, part])?)
+        })
+    }
+
     /// Returns true if this hold is known, open or closed.
     ///
     /// # Errors

@@ -142,9 +142,21 @@ impl Payments {
         )
     }
 
-    /// The key of the hold for a job's run of this number, where the one before was settled.
-    pub fn key_again(&self, commitment: &Commitment, run: u32) -> String {
-        format!("{}+{run}", self.key(commitment))
+    /// The key of the hold for a run of this number of a job, or of a subjob, where the one before was settled.
+    pub fn key_again(&self, commitment: &Commitment, part: u32, run: u32) -> String {
+        let key = self.key(commitment);
+        match commitment.count {
+            1 => format!("{key}+{run}"),
+            _ => format!("{key}+{run}.{part}"),
+        }
+    }
+
+    /// Returns true if a job, or one subjob of an array, was settled.
+    ///
+    /// # Errors
+    /// When the accounts cannot be read.
+    pub fn is_settled(&self, commitment: &Commitment, part: u32) -> Result<bool, AccountsError> {
+        self.live.is_settled(&self.key(commitment), part)
     }
 
     /// All holds of this system that are open.
@@ -238,10 +250,11 @@ impl Payments {
     pub fn named_again(
         &mut self,
         commitment: &Commitment,
+        part: u32,
         run: u32,
         id: &str,
     ) -> Result<(), AccountsError> {
-        self.live.name_job(&self.key_again(commitment, run), id)
+        (self.live).name_job(&self.key_again(commitment, part, run), id)
     }
 
     /// A job that is there has a hold, whatever happened to it. Returns whether one had to be made; where the account has not
@@ -260,10 +273,12 @@ impl Payments {
     pub fn ensure_again(
         &mut self,
         commitment: &Commitment,
+        part: u32,
         run: u32,
         now: f64,
     ) -> Result<bool, AccountsError> {
-        self.ensure_key(&self.key_again(commitment, run), commitment, 1, now)
+        let key = self.key_again(commitment, part, run);
+        self.ensure_key(&key, commitment, 1, now)
     }
 
     fn ensure_key(
@@ -321,12 +336,14 @@ impl Payments {
     pub fn ended_again(
         &mut self,
         commitment: &Commitment,
+        part: u32,
         run: u32,
         end: &End,
         now: f64,
     ) -> Result<Option<Settled>, AccountsError> {
-        self.ensure_again(commitment, run, now)?;
-        self.settle(&self.key_again(commitment, run), commitment, 0, end, now)
+        self.ensure_again(commitment, part, run, now)?;
+        let key = self.key_again(commitment, part, run);
+        self.settle(&key, commitment, 0, end, now)
     }
 
     fn settle(

@@ -48,7 +48,11 @@ impl Payments {
         match *self {}
     }
 
-    pub fn key_again(&self, _: &Commitment, _: u32) -> String {
+    pub fn key_again(&self, _: &Commitment, _: u32, _: u32) -> String {
+        match *self {}
+    }
+
+    pub fn is_settled(&self, _: &Commitment, _: u32) -> Result<bool, AccountsError> {
         match *self {}
     }
 
@@ -72,11 +76,23 @@ impl Payments {
         match *self {}
     }
 
-    pub fn named_again(&mut self, _: &Commitment, _: u32, _: &str) -> Result<(), AccountsError> {
+    pub fn named_again(
+        &mut self,
+        _: &Commitment,
+        _: u32,
+        _: u32,
+        _: &str,
+    ) -> Result<(), AccountsError> {
         match *self {}
     }
 
-    pub fn ensure_again(&mut self, _: &Commitment, _: u32, _: f64) -> Result<bool, AccountsError> {
+    pub fn ensure_again(
+        &mut self,
+        _: &Commitment,
+        _: u32,
+        _: u32,
+        _: f64,
+    ) -> Result<bool, AccountsError> {
         match *self {}
     }
 
@@ -93,6 +109,7 @@ impl Payments {
     pub fn ended_again(
         &mut self,
         _: &Commitment,
+        _: u32,
         _: u32,
         _: &End,
         _: f64,

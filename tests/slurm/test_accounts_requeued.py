@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Jobs that run more than once, by their owners' wish, and what is paid for each run.
+
+Run as root: `tests/slurm/run test_accounts_requeued`. Takes about two minutes.
+"""
+
+import pathlib
+import re
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from test_accounts import AccountsCase  # noqa: E402  (puts tests/batch in the path)
+from libra_site import busy  # noqa: E402
+
+
+class Requeued(AccountsCase):
+    # A requeued job may begin again at once.
+    site = {"nodes": 2, "settings": {"SchedulerParameters": "batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf_interval=2,requeue_delay=1"}}
+
+    def runs_again(self, job):
+        """Slurm waits for two minutes before it starts a requeued job; its owner does not."""
+        def runs():
+            if self.slurm.run("squeue", "-h", "-t", "R", "-j", job).out.strip():
+                return True
+            self.slurm.scontrol("update", f"jobid={job}", "starttime=now")
+            return False
+        self.slurm.wait("it runs again", runs)
+
+    def ran(self, job, seconds):
+        """Wait until slurmctld says that it ran so long, and its plugin has read it."""
+        self.slurm.wait("it has run", lambda: self.run_time(job) >= seconds)
+
+    def run_time(self, job):
+        hours, minutes, seconds = self.slurm.job(job)["RunTime"].split("-")[-1].split(":")
+        return int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+
+    def test_work_before_a_requeue_is_paid_for(self):
+        """It does its work, requeues itself, and ends late the second time."""
+        script = f"if [ -z \"$SLURM_RESTART_COUNT\" ]; then\n{busy(4)}\nscontrol requeue $SLURM_JOB_ID; sleep 100\nfi\nsleep 8\n"
+        job = self.accept(4, 8, budget=50, script=script)
+        price = float(self.commitment(job)["price"])
+        self.running(job)
+        self.held(0)
+        self.assertLess(self.balance()["available"], 100 - price / 2)
+
+    def test_a_task_that_runs_again_is_paid_for_again(self):
+        script = f"[ -n \"$SLURM_RESTART_COUNT\" ] || exit 0\n{busy(2)}\nsleep 6\n"
+        job = self.accept(4, 8, "--array=1-2", budget=100, script=script)
+        each = float(self.commitment(job)["price"])
+        self.held(0)
+        paid = self.balance()["available"]
+        self.assertEqual(self.slurm.scontrol("requeue", f"{job}_1", user=self.user).rc, 0)
+        self.runs_again(f"{job}_1")
+        self.slurm.wait("its price is held again", lambda: abs(self.balance()["held"] - each) < 1e-4)
+        self.held(0)
+        self.assertLess(self.balance()["available"], paid - each / 2)
+        self.account("check")
+
+    def test_a_run_that_is_given_up_is_paid_for(self):
+        """It was paid for; the run after that ends by another requeue, and the job with a cancellation while it waits."""
+        job = self.accept(4, 8, budget=50, script=f"[ -n \"$SLURM_RESTART_COUNT\" ] || exit 0\n{busy(30)}\n")
+        self.held(0)
+        paid = self.balance()["available"]
+        self.assertEqual(self.slurm.scontrol("requeue", job, user=self.user).rc, 0)
+        self.runs_again(job)
+        self.ran(job, 5)
+        self.assertEqual(self.slurm.scontrol("requeuehold", job, user=self.user).rc, 0)
+        self.slurm.wait("it waits", lambda: self.slurm.state(job) == "PENDING")
+        self.slurm.scancel(job, user=self.user)
+        self.held(0)
+        self.assertLess(self.balance()["available"], paid - 0.5)
+
+    def test_an_account_that_is_closed_keeps_nobody_from_being_settled(self):
+        """Whose account was closed has requeued a job of before; it is there for as long as its owner likes."""
+        other = self.slurm.users[1]
+        self.account("create", other)
+        self.account("create", "project:dead", "--member", other)
+        self.account("deposit", "project:dead", "20")
+        old = self.accept(2, 100, "--account=dead", budget=10, script="true\n", user=other)
+        self.slurm.wait("it is paid", lambda: re.search(rf"job {old}: project:dead is charged", self.slurm.log()))
+        self.account("close", "project:dead")
+        self.assertEqual(self.slurm.scontrol("requeuehold", old, user=other).rc, 0)
+        self.slurm.wait("it is there again", lambda: self.slurm.state(old) == "PENDING")
+        job = self.accept(2, 60, budget=30, script=busy(0.5))
+        self.held(0)
+        self.slurm.wait("it has ended", lambda: self.slurm.state(job) == "COMPLETED")
+        self.slurm.scancel(old, user=other)
+
+
+if __name__ == "__main__":
+    unittest.main()
