@@ -1,7 +1,8 @@
 //! Reads a log in the Standard Workload Format from a file, plain or gzip, or from standard input.
 //!
 //! Invariant: the records of a [`Log`] stand in order of submission, jobs submitted at one time in
-//! the order of the file, and there is at least one.
+//! the order of the file, and there is at least one. Jobs of which nobody knows when they were submitted are
+//! counted and not among them.
 
 use super::swf::{self, BadLine, Header, SwfRecord};
 use flate2::bufread::MultiGzDecoder;
@@ -69,6 +70,8 @@ pub struct Log {
     pub header: Header,
     /// Its jobs, in order of submission, those that never ran among them.
     pub records: Vec<SwfRecord>,
+    /// Jobs without a time of submission (-1), which nothing can be done with.
+    pub not_submitted: u64,
     /// Lines that were left out.
     pub skipped: u64,
     /// The first of them, at most [`Log::SHOWN`].
@@ -383,6 +386,10 @@ impl Reading<'_> {
     }
 
     fn keep(&mut self, line: u64, record: SwfRecord) -> Result<(), TraceError> {
+        if record.submit < 0.0 {
+            self.log.not_submitted += 1;
+            return Ok(());
+        }
         if let Some((line_above, submit_above)) = self.above {
             if record.submit < submit_above {
                 let disorder = Disorder {

@@ -194,3 +194,29 @@ fn files_that_are_none() {
     let log = read(&file, Leniency::Strict).expect("gzip by its first bytes");
     assert_eq!(numbers(&log), [3]);
 }
+
+#[test]
+fn logs_as_they_come() {
+    // A job of which nobody knows when it was submitted stands between others, and is no disorder.
+    let text = format!(
+        "{}{}{}",
+        job(1, 5, 10),
+        job(2, 0, 10).replacen("2 0", "2 -1", 1),
+        job(3, 7, 10)
+    );
+    for log in [strict(text.as_bytes()), lenient(text.as_bytes())] {
+        let log = log.expect("a log");
+        assert_eq!(numbers(&log), [1, 3]);
+        assert_eq!((log.not_submitted, log.skipped), (1, 0));
+        assert_eq!(log.sorted, None);
+    }
+    // A code of the system's own.
+    let status = job(1, 5, 10).replacen("100 -1 1 ", "100 -1 265 ", 1);
+    let log = strict(status.as_bytes()).expect("a log");
+    assert_eq!(log.records[0].status, 265);
+    let error = error(job(1, 0, 10).replacen("1 0", "1 -2", 1).as_bytes());
+    assert!(
+        error.contains("field 2 (submit time) is '-2', expected seconds"),
+        "{error}"
+    );
+}

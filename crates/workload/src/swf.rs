@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-/// Stands for 'not known, or does not apply' in every field but the job number and the submit time.
+/// Stands for 'not known, or does not apply' in every field but the job number.
 pub const UNKNOWN: f64 = -1.0;
 /// Longest time that is taken, in seconds: [`libra_core::decision::job::LONGEST`].
 pub const LONGEST: f64 = libra_core::decision::job::LONGEST;
@@ -18,7 +18,8 @@ pub const LONGEST: f64 = libra_core::decision::job::LONGEST;
 pub struct SwfRecord {
     /// Field 1: its number, one for each job of a log.
     pub number: u32,
-    /// Field 2: when it was submitted, in seconds from the start of the log, ≥ 0.
+    /// Field 2: when it was submitted, in seconds from the start of the log, ≥ 0. The format has no -1 here, some
+    /// logs do.
     pub submit: f64,
     /// Field 3: how long it waited, in seconds.
     pub wait: f64,
@@ -36,8 +37,9 @@ pub struct SwfRecord {
     pub requested_time: f64,
     /// Field 10: memory it asked for, in KB (1024 bytes) for each processor.
     pub requested_memory: f64,
-    /// Field 11: 1 completed, 0 failed, 5 cancelled; 2 to 4 for parts of jobs.
-    pub status: i8,
+    /// Field 11: 1 completed, 0 failed, 5 cancelled; 2 to 4 for parts of jobs. Some logs have codes of their
+    /// system's.
+    pub status: i32,
     /// Field 12: its user.
     pub user: i32,
     /// Field 13: its group.
@@ -109,9 +111,9 @@ const FIELDS: [Field; 18] = [
     Field {
         name: "submit time",
         whole: false,
-        may_be_unknown: false,
+        may_be_unknown: true,
         most: LONGEST,
-        expected: "seconds from the start of the log, from 0 to 10000000000",
+        expected: "seconds from the start of the log, from 0 to 10000000000, or -1 where it is not known",
     },
     time("wait time"),
     time("run time"),
@@ -121,7 +123,11 @@ const FIELDS: [Field; 18] = [
     count("requested processors", i32::MAX as f64, PROCESSORS),
     time("requested time"),
     memory("requested memory"),
-    count("status", 127.0, "0 to 5, or -1 where it is not known"),
+    count(
+        "status",
+        i32::MAX as f64,
+        "0 to 5, a whole number of the log's own, or -1 where it is not known",
+    ),
     count("user", i32::MAX as f64, NUMBER),
     count("group", i32::MAX as f64, NUMBER),
     count("executable", i32::MAX as f64, NUMBER),
@@ -275,7 +281,7 @@ pub fn parse(line: &[u8]) -> Result<SwfRecord, BadLine> {
         requested: values[7] as i32,
         requested_time: values[8],
         requested_memory: values[9],
-        status: values[10] as i8,
+        status: values[10] as i32,
         user: values[11] as i32,
         group: values[12] as i32,
         executable: values[13] as i32,

@@ -73,8 +73,8 @@ fn what_is_wrong_with_a_line_is_said() {
         (1, "4294967296", "field 1 (job number)"),
         (
             2,
-            "-1",
-            "field 2 (submit time) is '-1', expected seconds from the start of the log",
+            "-2",
+            "field 2 (submit time) is '-2', expected seconds from the start of the log",
         ),
         (3, "-2", "field 3 (wait time) is '-2', expected seconds"),
         (
@@ -179,7 +179,7 @@ fn id() -> impl Strategy<Value = i32> {
 
 prop_compose! {
     fn record()(
-        (number, preceding, status) in (any::<u32>(), any::<u32>(), -1i8..=127),
+        (number, preceding, status) in (any::<u32>(), any::<u32>(), -1i32..=i32::MAX),
         (submit, wait, run_time, cpu_time) in (0.0..1e10f64, time(), time(), time()),
         (requested_time, think_time, used_memory, requested_memory) in (time(), time(), time(), time()),
         (allocated, requested, user, group) in (id(), id(), id(), id()),

@@ -131,7 +131,7 @@ fn record(entry: &AccountingRecord, number: u32, start: i64) -> SwfRecord {
             .filter(|t| known(*t))
             .unwrap_or(UNKNOWN),
         requested_memory: each(entry.requested_memory, 1.0),
-        status: entry.status,
+        status: i32::from(entry.status),
         ..SwfRecord::unknown(number, (entry.submit - start) as f64)
     }
 }
