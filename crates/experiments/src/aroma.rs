@@ -191,6 +191,7 @@ pub fn jobs(records: &[SwfRecord], times: Times) -> Result<Vec<Job>, Unfit> {
             user: record.user.max(0).unsigned_abs(),
             queue: record.queue,
             logged_wait: record.wait,
+            coupled: false,
         })
     })
     .collect()

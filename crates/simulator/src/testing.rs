@@ -16,6 +16,7 @@ pub fn job(submit: f64, run_time: f64, deadline: f64) -> Job {
         user: 0,
         queue: -1,
         logged_wait: -1.0,
+        coupled: false,
     }
 }
 

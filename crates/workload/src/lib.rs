@@ -1,8 +1,9 @@
 //! Workloads: the jobs that a simulation is fed with, from real logs or from a model. It knows terms, and no scheduler.
 //!
 //! A log says when a job came, how long it ran and what its user asked for; it says nothing of
-//! deadlines and budgets. Those are drawn by the papers' workload model or given by the site.
+//! deadlines and budgets. Those are drawn by a workload model, the papers' or another, or given by the site.
 
+pub mod deadlines;
 pub mod import;
 pub mod lublin;
 mod random;
@@ -38,12 +39,21 @@ pub struct Job {
     pub queue: i32,
     /// How long it waited in the log, in seconds (SWF field 3); negative where the log does not say.
     pub logged_wait: f64,
+    /// Its slots wait for each other: each goes on at the pace of the slowest, as the processes of most
+    /// parallel programs do. Otherwise each makes its own way.
+    pub coupled: bool,
 }
 
 impl Job {
     /// When it must be finished, in seconds since the first job of the workload.
     pub fn due(&self) -> f64 {
         self.submit + self.terms.deadline
+    }
+
+    /// Returns true if a promise to it is kept only if it needs less than it says: its deadline is shorter than
+    /// its estimate.
+    pub fn conditional(&self) -> bool {
+        self.terms.estimate > self.terms.deadline
     }
 
     /// Returns true if an end at `finish` keeps the deadline. Rounding in sums of times is forgiven: a

@@ -2,8 +2,8 @@
 //!
 //! The header names the columns, in any order: `job` (the SWF job number, required), `deadline`
 //! and `estimate` (seconds, or durations as on the command line; the deadline counts from the
-//! submission), `budget` (credits or `unlimited`), `deadline_type` (`hard` or `soft`) and
-//! `penalty_rate` (credits per second of delay). A cell that is blank, a column that is missing
+//! submission), `budget` (credits or `unlimited`), `deadline_type` (`hard` or `soft`),
+//! `penalty_rate` (credits per second of delay) and `coupled` (`yes` or `no`, see [`Job::coupled`]). A cell that is blank, a column that is missing
 //! and a job that is not listed leave what the workload model has drawn.
 //!
 //! Invariant: an entry holds only values that pass [`Terms::check`].
@@ -26,6 +26,7 @@ pub struct Sla {
 struct TermsLine {
     line: usize,
     terms: PartialTerms,
+    coupled: Option<bool>,
 }
 
 /// What is wrong with a file of terms.
@@ -41,7 +42,7 @@ pub enum SlaError {
     },
     /// It has no header.
     #[error(
-        "{0}: is empty; the first line names the columns: job,deadline,budget,deadline_type,penalty_rate,estimate"
+        "{0}: is empty; the first line names the columns: job,deadline,budget,deadline_type,penalty_rate,estimate,coupled"
     )]
     Empty(String),
     /// A line cannot be taken.
@@ -152,7 +153,10 @@ pub fn parse(text: &str, name: &str) -> Result<Sla, SlaError> {
     Ok(sla)
 }
 
-const NAMES: &str = "job, deadline, budget, deadline_type, penalty_rate, estimate";
+const NAMES: &str = "job, deadline, budget, deadline_type, penalty_rate, estimate, coupled";
+
+/// Columns that are no terms.
+const OWN_KEYS: [&str; 2] = ["job", "coupled"];
 
 impl Sla {
     /// Jobs that are listed.
@@ -189,7 +193,7 @@ impl Sla {
         let names = cells(header).map_err(|problem| self.bad_line(line, problem))?;
         for (index, name) in names.iter().enumerate() {
             let key = name.to_ascii_lowercase().replace('-', "_");
-            if key != "job" && !KEYS.contains(&key.as_str()) {
+            if !OWN_KEYS.contains(&key.as_str()) && !KEYS.contains(&key.as_str()) {
                 let problem =
                     format!("there is no such column; there are {NAMES}, separated by commas");
                 return Err(self.bad_cell(line, index, name, problem));
@@ -220,10 +224,13 @@ impl Sla {
         }
         let mut number = None;
         let mut terms = PartialTerms::default();
+        let mut coupled = None;
         for (index, (key, cell)) in columns.iter().zip(&cells).enumerate() {
             let bad = |problem| self.bad_cell(line, index, key, problem);
             if key == "job" {
                 number = Some((index, job_number(cell).map_err(bad)?));
+            } else if key == "coupled" {
+                coupled = yes_or_no(cell).map_err(bad)?;
             } else if !cell.is_empty() {
                 terms
                     .set(key, cell, &deadline_as_duration)
@@ -238,7 +245,11 @@ impl Sla {
         let Some((column, number)) = number else {
             return Err(self.bad_line(line, "the job's number is missing"));
         };
-        let entry = TermsLine { line, terms };
+        let entry = TermsLine {
+            line,
+            terms,
+            coupled,
+        };
         if let Some(other) = self.entries.insert(number, entry) {
             let problem = format!("job {number} was already given in line {}", other.line);
             return Err(self.bad_cell(line, column, "job", problem));
@@ -274,6 +285,7 @@ impl Sla {
             let number = u32::try_from(job.number).ok();
             if let Some(entry) = number.and_then(|number| self.entries.get(&number)) {
                 job.terms = over(&entry.terms, job.terms);
+                job.coupled = entry.coupled.unwrap_or(job.coupled);
                 given += 1;
             }
         }
@@ -289,6 +301,18 @@ fn job_number(cell: &str) -> Result<u32, String> {
             cell.chars().take(32).collect::<String>()
         )
     })
+}
+
+fn yes_or_no(cell: &str) -> Result<Option<bool>, String> {
+    match cell.to_ascii_lowercase().as_str() {
+        "" => Ok(None),
+        "yes" => Ok(Some(true)),
+        "no" => Ok(Some(false)),
+        _ => Err(format!(
+            "'{}', expected yes or no",
+            cell.chars().take(32).collect::<String>()
+        )),
+    }
 }
 
 /// These terms, and where they say nothing, the others.

@@ -62,7 +62,7 @@ fn what_is_wrong_has_its_line_and_column() {
         (
             "job,colour\n",
             "line 1, column 2 (colour): there is no such column; there are job, deadline, budget, \
-             deadline_type, penalty_rate, estimate, separated by commas",
+             deadline_type, penalty_rate, estimate, coupled, separated by commas",
         ),
         (
             "job;deadline\n",
@@ -167,4 +167,17 @@ proptest::proptest! {
         let _ = parse(&text, "sla.csv");
         let _ = parse(&format!("job,deadline,budget\n{text}"), "sla.csv");
     }
+}
+
+#[test]
+fn who_is_coupled_can_be_given() {
+    let sla = parse("job,coupled\n1,Yes\n2,no\n3,\n", "sla.csv").expect("a file of terms");
+    let mut jobs = made(&log());
+    (jobs[1].coupled, jobs[2].coupled) = (true, true);
+    assert_eq!(sla.apply(&log(), &mut jobs).expect("all there"), 3);
+    let coupled: Vec<bool> = jobs.iter().map(|job| job.coupled).collect();
+    assert_eq!(coupled, [true, false, true]);
+    let error = parse("job,coupled\n1,maybe\n", "sla.csv").expect_err("neither");
+    let expected = "sla.csv: line 2, column 2 (coupled): 'maybe', expected yes or no";
+    assert_eq!(error.to_string(), expected);
 }

@@ -1,5 +1,5 @@
-//! The papers' workload model: jobs of a log with terms that are drawn (Yeo and Buyya 2006,
-//! section 4; 2005, section 5.1).
+//! The workload model: jobs of a log with terms that are drawn. It is the papers' (Yeo and Buyya 2006,
+//! section 4; 2005, section 5.1), and theirs with deadlines of another kind ([`DeadlineModel`]).
 //!
 //! Two classes of jobs: those of high urgency have a short deadline, measured against their run
 //! time, and a high budget and penalty rate; those of low urgency the other way round. Within a
@@ -12,6 +12,7 @@
 //! sweep differ by what was changed. Every job that is made has terms that pass [`Terms::check`].
 
 use super::Job;
+use super::deadlines::{self, Basis, DeadlineModel};
 use super::random;
 use super::read::Leniency;
 use super::swf::SwfRecord;
@@ -22,7 +23,7 @@ use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64Mcg;
 use std::str::FromStr;
 
-/// No deadline is shorter than this, in run times: a job alone on its processors can keep it.
+/// No deadline that is a multiple is shorter than this: a job alone on its processors can keep it.
 pub const SHORTEST_DEADLINE: f64 = 1.05;
 
 /// What the user says of the run time.
@@ -66,6 +67,38 @@ impl FromStr for Estimates {
     }
 }
 
+/// Which jobs are coupled, see [`Job::coupled`]. No log says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Coupled {
+    /// None, as in the papers.
+    #[default]
+    Never,
+    /// Those of more than one processor.
+    MultiProcessor,
+    /// All of them.
+    Always,
+}
+
+impl Coupled {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Coupled::Never => "never",
+            Coupled::MultiProcessor => "multi-processor",
+            Coupled::Always => "always",
+        }
+    }
+
+    /// Whether a job of so many processors is.
+    pub fn of(self, processors: u32) -> bool {
+        match self {
+            Coupled::Never => false,
+            Coupled::MultiProcessor => processors > 1,
+            Coupled::Always => true,
+        }
+    }
+}
+
 /// How an amount of credits grows with the run time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Amounts {
@@ -84,12 +117,19 @@ pub struct Amounts {
 pub struct TermsModel {
     /// Fraction of the jobs that are of high urgency, 0 to 1.
     pub high_urgency: f64,
-    /// Mean of low deadline / run time, > 0. Jobs of high urgency have low ones.
+    /// What deadlines are drawn from.
+    pub deadlines: DeadlineModel,
+    /// Of deadlines that are multiples of the run time or of the estimate: mean of low ones / that, > 0. Jobs
+    /// of high urgency have low ones.
     pub deadline_factor: f64,
-    /// Ratio of the means of high and low deadline / run time, > 0.
+    /// Ratio of the means of high and low such multiples, > 0.
     pub deadline_ratio: f64,
-    /// Standard deviation of deadline / run time as a part of its mean, ≥ 0.
+    /// Standard deviation of the multiple as a part of its mean, ≥ 0.
     pub deadline_spread: f64,
+    /// Part of the jobs whose deadline is shorter than their run time, 0 to 1: nothing can keep it.
+    pub infeasible: f64,
+    /// Second of the week, from Monday 0:00, in which the first job is submitted: for deadlines by the clock.
+    pub second_of_week: f64,
     /// Multiplies the times between submissions, ≥ 0: less than 1 is more load.
     pub arrival_delay_factor: f64,
     /// What users say of their run times.
@@ -102,21 +142,27 @@ pub struct TermsModel {
     pub soft_deadlines: bool,
     /// Take the memory that a job asked for (field 10); otherwise memory is not counted.
     pub memory: bool,
+    /// Which jobs are coupled.
+    pub coupled: Coupled,
 }
 
 impl Default for TermsModel {
     fn default() -> TermsModel {
         TermsModel {
             high_urgency: 0.2,
+            deadlines: DeadlineModel::Run,
             deadline_factor: 4.0,
             deadline_ratio: 4.0,
             deadline_spread: 0.25,
+            infeasible: 0.0,
+            second_of_week: 0.0,
             arrival_delay_factor: 1.0,
             estimates: Estimates::Trace,
             budget: None,
             penalty: None,
             soft_deadlines: false,
             memory: false,
+            coupled: Coupled::Never,
         }
     }
 }
@@ -163,6 +209,7 @@ impl TermsModel {
         };
         let (budget, penalty) = (self.budget.unwrap_or(none), self.penalty.unwrap_or(none));
         let more = f64::MIN_POSITIVE;
+        self.deadlines.check()?;
         for (field, value, least, most, expected) in [
             (
                 "high_urgency",
@@ -174,6 +221,20 @@ impl TermsModel {
             ("deadline_factor", self.deadline_factor, more, 1e6, FACTOR),
             ("deadline_ratio", self.deadline_ratio, more, 1e6, FACTOR),
             ("deadline_spread", self.deadline_spread, 0.0, 10.0, SPREAD),
+            (
+                "infeasible",
+                self.infeasible,
+                0.0,
+                1.0,
+                "a part of the jobs from 0 to 1, such as 0.1",
+            ),
+            (
+                "second_of_week",
+                self.second_of_week,
+                0.0,
+                604_800.0,
+                "seconds from Monday 0:00, from 0 to 604800",
+            ),
             (
                 "arrival_delay_factor",
                 self.arrival_delay_factor,
@@ -223,6 +284,8 @@ enum Property {
     Deadline = 2,
     Budget = 3,
     Penalty = 4,
+    Infeasible = 5,
+    InfeasibleDeadline = 6,
 }
 
 /// The stream of one property of one job.
@@ -311,16 +374,18 @@ pub fn jobs(
             }
         };
         let first = *first.get_or_insert(record.submit);
+        let submit = (record.submit - first) * model.arrival_delay_factor;
         made.jobs.push(Job {
             number: u64::from(number),
-            submit: (record.submit - first) * model.arrival_delay_factor,
+            submit,
             run_time: record.run_time,
-            terms: terms(record, model, seed),
+            terms: terms(record, submit, model, seed),
             processors,
             memory: if model.memory { memory(record) } else { 0 },
             user: record.user.max(0).unsigned_abs(),
             queue: record.queue,
             logged_wait: record.wait,
+            coupled: model.coupled.of(processors),
         });
     }
     if made.jobs.is_empty() {
@@ -334,8 +399,8 @@ fn memory(record: &SwfRecord) -> u64 {
     (record.requested_memory.max(0.0) * 1024.0) as u64
 }
 
-/// The terms of one job that ran.
-fn terms(record: &SwfRecord, model: &TermsModel, seed: u64) -> Terms {
+/// The terms of one job that ran, which is submitted so many seconds after the first.
+fn terms(record: &SwfRecord, submit: f64, model: &TermsModel, seed: u64) -> Terms {
     let run_time = record.run_time;
     let normal =
         |property| -> f64 { StandardNormal.sample(&mut stream(seed, record.number, property)) };
@@ -349,9 +414,27 @@ fn terms(record: &SwfRecord, model: &TermsModel, seed: u64) -> Terms {
         let mean = amounts.factor * if urgent { amounts.ratio } else { 1.0 };
         (run_time * mean * (1.0 + amounts.spread * normal(property))).clamp(0.0, LARGEST)
     };
+    let estimate = estimate(record, model.estimates);
+    let infeasible = {
+        let draw: f64 = stream(seed, record.number, Property::Infeasible).random();
+        draw < model.infeasible
+    };
+    let deadline = if infeasible {
+        let property = Property::InfeasibleDeadline as u32;
+        deadlines::draw_infeasible(run_time, seed, record.number, property)
+    } else {
+        let basis = Basis {
+            run_time,
+            estimate,
+            factor: factor.max(SHORTEST_DEADLINE),
+            second_of_week: model.second_of_week + submit,
+        };
+        let mut stream = stream(seed, record.number, Property::Deadline);
+        deadlines::draw(model.deadlines, &basis, &mut stream)
+    };
     Terms {
-        estimate: estimate(record, model.estimates),
-        deadline: (run_time * factor.max(SHORTEST_DEADLINE)).clamp(SHORTEST, LONGEST),
+        estimate,
+        deadline: deadline.clamp(SHORTEST, LONGEST),
         budget: model
             .budget
             .map_or(f64::INFINITY, |budget| amount(budget, Property::Budget)),

@@ -302,3 +302,114 @@ proptest! {
         prop_assert_eq!(made.jobs[0].terms.check(), Ok(()));
     }
 }
+
+fn deadlines_of(model: &TermsModel) -> Vec<f64> {
+    let jobs = make(&many(), model);
+    jobs.iter().map(|job| job.terms.deadline).collect()
+}
+
+#[test]
+fn deadlines_of_the_estimate_and_of_slack_have_their_means() {
+    // 1000 s of run time, 2000 s of estimate: the same draws, twice as long.
+    let of_run = deadlines_of(&TermsModel::default());
+    let model = |deadlines| TermsModel {
+        deadlines,
+        ..TermsModel::default()
+    };
+    let of_estimate = deadlines_of(&model(DeadlineModel::Estimate));
+    for (run, estimate) in of_run.iter().zip(&of_estimate) {
+        assert_eq!(2.0 * run, *estimate);
+    }
+    // Mean 2000 + 3600; the deviation of the mean is 3600 / sqrt(20000) = 25.
+    let of_slack = deadlines_of(&model(DeadlineModel::Slack(3600.0)));
+    let mean = mean(of_slack.iter().copied());
+    assert!((mean - 5600.0).abs() < 100.0, "{mean}");
+    assert!(of_slack.iter().all(|deadline| *deadline >= 2000.0));
+    // A half is below the median, ln 2 of the mean.
+    let below = of_slack
+        .iter()
+        .filter(|d| **d < 2000.0 + 3600.0 * 2f64.ln());
+    let below = below.count() as f64 / 20_000.0;
+    assert!((below - 0.5).abs() < 0.015, "{below}");
+    assert!(
+        deadlines_of(&model(DeadlineModel::Slack(0.0)))
+            .iter()
+            .all(|d| *d == 2000.0)
+    );
+}
+
+#[test]
+fn deadlines_by_the_clock_are_at_its_times() {
+    // The first job comes on Wednesday at 13:30; each draws one of three times.
+    let start = 2.0 * 86_400.0 + 13.5 * 3600.0;
+    let model = TermsModel {
+        deadlines: DeadlineModel::Clock(Default::default()),
+        second_of_week: start,
+        ..TermsModel::default()
+    };
+    let mut found = [0u32; 3];
+    for job in make(&many(), &model) {
+        assert!(job.terms.deadline >= job.terms.estimate);
+        let due = start + job.due();
+        let (day, hour) = (
+            (due / 86_400.0).floor() % 7.0,
+            due.rem_euclid(86_400.0) / 3600.0,
+        );
+        let at = |expected: f64| (hour - expected).abs() < 1e-6;
+        assert!(at(18.0) || at(8.0), "{day} {hour}");
+        found[0] += u32::from(at(18.0));
+        found[1] += u32::from(at(8.0));
+        found[2] += u32::from(at(8.0) && day == 0.0);
+    }
+    // A third each, and those by Monday are all at 8:00: 20,000 s end before the next day's 8:00.
+    for (found, expected) in found.iter().zip([6667.0, 13_333.0, 6667.0]) {
+        assert!(
+            (f64::from(*found) - expected).abs() < 300.0,
+            "{found} {expected}"
+        );
+    }
+}
+
+#[test]
+fn infeasible_deadlines_are_shorter_than_the_run_time() {
+    let model = |infeasible| TermsModel {
+        infeasible,
+        ..TermsModel::default()
+    };
+    let usual = deadlines_of(&model(0.0));
+    let some = deadlines_of(&model(0.1));
+    let short = some.iter().filter(|deadline| **deadline < 1000.0).count();
+    assert!((1850..2150).contains(&short), "{short}");
+    for (usual, deadline) in usual.iter().zip(&some) {
+        assert!(*deadline == *usual || (500.0..1000.0).contains(deadline));
+    }
+    assert!(
+        deadlines_of(&model(1.0))
+            .iter()
+            .all(|deadline| *deadline < 1000.0)
+    );
+    for wrong in [-0.1, 1.1, 2.0, f64::NAN] {
+        let error = model(wrong).check().expect_err("no part");
+        assert_eq!(error.field, "infeasible");
+    }
+}
+
+#[test]
+fn jobs_are_coupled_as_the_model_says() {
+    let records = [record(1, 0.0, 10.0, 10.0, 1), record(2, 0.0, 10.0, 10.0, 2)];
+    for (which, expected) in [
+        (Coupled::Never, [false, false]),
+        (Coupled::MultiProcessor, [false, true]),
+        (Coupled::Always, [true, true]),
+    ] {
+        let model = TermsModel {
+            coupled: which,
+            ..TermsModel::default()
+        };
+        let coupled: Vec<bool> = make(&records, &model)
+            .iter()
+            .map(|job| job.coupled)
+            .collect();
+        assert_eq!(coupled, expected, "{}", which.name());
+    }
+}

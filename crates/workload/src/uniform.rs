@@ -78,6 +78,7 @@ impl Uniform {
             user: 0,
             queue: -1,
             logged_wait: -1.0,
+            coupled: false,
         }
     }
 }

@@ -86,6 +86,7 @@ fn job(submit: f64, work: f64, processors: u32) -> Job {
         user: 0,
         queue: -1,
         logged_wait: -1.0,
+        coupled: false,
     }
 }
 

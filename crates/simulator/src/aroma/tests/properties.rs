@@ -45,6 +45,7 @@ fn jobs(exact: bool) -> impl Strategy<Value = Vec<(Class, Job)>> {
                 user: 0,
                 queue: -1,
                 logged_wait: -1.0,
+                coupled: false,
             };
             (class, job)
         };

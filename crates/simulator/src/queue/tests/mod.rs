@@ -66,6 +66,7 @@ fn job(submit: f64, processors: u32, run_time: f64, estimate: f64) -> Job {
         user: 0,
         queue: -1,
         logged_wait: -1.0,
+        coupled: false,
     }
 }
 
