@@ -4,6 +4,10 @@
 //! - [`Fifo`]: strict order of submission (Libra 2004, section 5).
 //! - [`Edf`]: earliest deadline first, with admission when selected (LibraRisk 2006, section 4).
 //! - [`Easy`]: FIFO with backfilling behind one reservation, what a PBS or Slurm site runs today.
+//! - [`Dropping`]: the same without jobs that can no longer be in time; also in the order of deadlines.
+//! - [`Conservative`]: a reservation for each job, refused where it ends after the deadline.
+//!
+//! The last two are what an expert would choose for deadlines, so they are what Libra is to be compared with.
 //!
 //! Common to all:
 //!
@@ -19,6 +23,8 @@
 //! - A scheduler sees the estimate alone; run times only tell when jobs end. Jobs that outlive their
 //!   estimate run on.
 
+mod conservative;
+mod dropping;
 mod easy;
 mod edf;
 mod expected;
@@ -30,14 +36,24 @@ mod site;
 mod tests;
 mod waiting;
 
+pub use conservative::Conservative;
+pub use dropping::{Dropping, Order};
 pub use easy::Easy;
 pub use edf::Edf;
 pub use fifo::Fifo;
 
 use super::{Machine, Observer};
 use expected::Expected;
+use libra_core::decision::job::Terms;
 use libra_workload::Job;
 use site::Site;
+
+/// Seconds that a job is planned to run on a reference node: its estimate and the margin on it, but never more
+/// than its deadline. Who asks for less time than the estimate must think it possible, and is taken at
+/// his word, as by libra-adaptive.
+fn planned(terms: &Terms, margin: f64) -> f64 {
+    (terms.estimate * (1.0 + margin)).min(terms.deadline)
+}
 
 /// Which waiting job starts next.
 trait Discipline {

@@ -1,7 +1,7 @@
 //! The schedulers against plain ones, and what holds for every outcome.
 
 use super::textbook::Textbook;
-use super::{Told, job, node, run};
+use super::{CONSERVATIVE, EASY_DROP, EDF_BACKFILL, Told, job, node, run};
 use crate::Machine;
 use crate::queue::{Easy, Edf, Fifo};
 use libra_core::decision::node::NodeSpec;
@@ -109,7 +109,24 @@ fn same(jobs: &[Job], machine: &Machine) -> Result<(), TestCaseError> {
         prop_assert_eq!(&told, &run(textbook, jobs, machine), "{}", name);
     }
     prop_assert_eq!(run(Easy, jobs, machine), run(Easy, jobs, machine));
+    for told in [
+        run(EASY_DROP, jobs, machine),
+        run(EDF_BACKFILL, jobs, machine),
+        run(CONSERVATIVE, jobs, machine),
+    ] {
+        check(&told, jobs, machine)?;
+    }
     Ok(())
+}
+
+/// Deadlines that all can keep alone, and estimates that are right.
+fn exact(mut jobs: Vec<Job>) -> Vec<Job> {
+    for job in &mut jobs {
+        job.terms.estimate = job.run_time;
+        job.terms.deadline += job.run_time;
+        job.memory = 0;
+    }
+    jobs
 }
 
 proptest! {
@@ -123,6 +140,23 @@ proptest! {
     #[test]
     fn many_processors_as_the_textbook(jobs in workload(150, 0), nodes in 1usize..80) {
         same(&jobs, &Machine::uniform(nodes, 2))?;
+    }
+
+    #[test]
+    fn with_exact_estimates_nobody_who_ran_was_late(jobs in workload(9, 0), nodes in 1usize..9) {
+        let jobs = exact(jobs);
+        let machine = Machine::uniform(nodes, 1);
+        for told in [
+            run(EASY_DROP, &jobs, &machine),
+            run(EDF_BACKFILL, &jobs, &machine),
+            run(CONSERVATIVE, &jobs, &machine),
+        ] {
+            for told in told {
+                if let Told::Ended(index, _, finish, _) = told {
+                    prop_assert!(jobs[index].met_by(finish), "job {} ended at {}", index, finish);
+                }
+            }
+        }
     }
 
     #[test]
