@@ -75,6 +75,64 @@ fn what_is_wrong_is_said_with_what_is_right() {
         &["LOG", "--estimates", "guess"],
         &["--estimates", "'trace', 'exact'"],
     );
+    fails(
+        &["LOG", "--infeasible", "2"],
+        &["--infeasible: 2, expected a part of the jobs from 0 to 1, such as 0.1"],
+    );
+    fails(
+        &["LOG", "--deadline-model", "slack", "--slack", "-1h"],
+        &["--slack: '-1h' is not a duration", "0 or more"],
+    );
+    fails(
+        &["LOG", "--slack", "1h"],
+        &[
+            "--slack: deadlines of the model 'estimate' have no such value",
+            "choose 'slack'",
+        ],
+    );
+    fails(
+        &["LOG", "--deadline-model", "clock", "--deadline-factor", "2"],
+        &[
+            "--deadline-factor: deadlines of the model 'clock'",
+            "choose 'estimate' or 'run'",
+        ],
+    );
+    fails(
+        &[
+            "LOG",
+            "--deadline-model",
+            "slack",
+            "--sweep",
+            "deadline-ratio=1,2",
+        ],
+        &["--sweep deadline-ratio: deadlines of the model 'slack'"],
+    );
+    fails(
+        &["LOG", "--deadline-model", "clock", "--clock-times", "25:00"],
+        &[
+            "--clock-times: '25:00' is no clock time, expected H:MM",
+            "mon-8:00",
+        ],
+    );
+    fails(
+        &["LOG", "--clock-times", "8:00"],
+        &[
+            "--clock-times: deadlines of the model 'estimate'",
+            "choose 'clock'",
+        ],
+    );
+    fails(
+        &["LOG", "--deadline-model", "fair"],
+        &["'fair'", "run, estimate, slack, clock"],
+    );
+    fails(
+        &["LOG", "--coupled", "sometimes"],
+        &["'sometimes'", "never, multi-processor, always"],
+    );
+    fails(
+        &["LOG", "--deadline-model", "slack", "--sweep", "slack=0,-5"],
+        &["--sweep slack: -5, expected seconds from 0"],
+    );
     fails(&["LOG", "--first", "0"], &["--first", "from 1 up"]);
     fails(
         &["LOG", "--first", "1", "--last", "1"],
@@ -180,4 +238,44 @@ fn a_log_without_a_machine_asks_for_one() {
     );
     assert!(with.contains("on 32 nodes of 2 processors"), "{with}");
     super::printed(directory.path(), &["bare.swf", "--sweep", "nodes=64,128"]);
+}
+
+/// Never single processors where the header tells of nodes.
+#[test]
+fn nodes_that_are_not_alike_are_all_there() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let log = fs::read_to_string(super::synthetic()).expect("the log");
+    let jobs = log.lines().filter(|line| !line.starts_with(';'));
+    let mut uneven = "; MaxNodes: 30\n; MaxProcs: 128\n".to_string();
+    jobs.for_each(|line| uneven += &format!("{line}\n"));
+    fs::write(directory.path().join("uneven.swf"), &uneven).expect("a file");
+    let printed = |arguments: &[&str]| super::printed(directory.path(), arguments);
+    let table = printed(&["uneven.swf", "--policy", "easy", "--report", "page.html"]);
+    assert!(
+        table.contains("on 30 nodes of 4 or 5 processors"),
+        "{table}"
+    );
+    let page = fs::read_to_string(directory.path().join("page.html")).expect("a page");
+    assert!(page.contains("30 nodes of 4 processors, 8 of them of one more"));
+    let json = printed(&["uneven.swf", "--policy", "easy", "--json"]);
+    assert!(
+        json.contains("\"nodes\":30,\"processors_per_node\":4,\"processors\":128"),
+        "{json}"
+    );
+    let given = [
+        "uneven.swf",
+        "--policy",
+        "easy",
+        "--processors-per-node",
+        "5",
+    ];
+    assert!(printed(&given).contains("on 30 nodes of 5 processors"));
+    let output = simulate(directory.path(), &["uneven.swf", "--nodes", "20"]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("not alike (MaxNodes 30, MaxProcs 128)")
+            && error.contains("--processors-per-node"),
+        "{error}"
+    );
 }

@@ -31,14 +31,16 @@ fn lines_of_json(text: &str) -> Vec<Value> {
 const QUEUES: &str = "fifo,easy,edf";
 const SHARES: &str = "libra,libra-sla,libra-risk,libra-adaptive";
 
-fn measures_and_outcomes_are_as_the_reference(name: &str, policies: &str) {
+/// As in the papers: deadlines of the run time, each slot on its own.
+const PAPERS: &[&str] = &["--deadline-model", "run", "--coupled", "never"];
+
+fn measures_and_outcomes_are_as_the_reference(name: &str, policies: &str, model: &[&str]) {
     let directory = tempfile::tempdir().expect("a directory");
-    let all = printed(
-        directory.path(),
-        &["LOG", "--policy", policies, "--format", "json"],
-    );
+    let mut measures = vec!["LOG", "--policy", policies, "--format", "json"];
+    measures.extend(model);
+    let all = printed(directory.path(), &measures);
     as_reference(&format!("{name}.json"), &all);
-    let outcomes = [
+    let mut outcomes = vec![
         "LOG",
         "--policy",
         policies,
@@ -50,6 +52,7 @@ fn measures_and_outcomes_are_as_the_reference(name: &str, policies: &str) {
         "--outcomes",
         "o.csv",
     ];
+    outcomes.extend(model);
     printed(directory.path(), &outcomes);
     let outcomes = fs::read_to_string(directory.path().join("o.csv")).expect("written");
     as_reference(&format!("{name}.csv"), &outcomes);
@@ -57,17 +60,112 @@ fn measures_and_outcomes_are_as_the_reference(name: &str, policies: &str) {
 
 #[test]
 fn the_queues_are_as_the_reference() {
-    measures_and_outcomes_are_as_the_reference("queues", QUEUES);
+    measures_and_outcomes_are_as_the_reference("queues", QUEUES, PAPERS);
 }
 
 #[test]
 fn the_shares_are_as_the_reference() {
-    measures_and_outcomes_are_as_the_reference("shares", SHARES);
+    measures_and_outcomes_are_as_the_reference("shares", SHARES, PAPERS);
 }
 
 #[test]
 fn aroma_is_as_the_reference() {
-    measures_and_outcomes_are_as_the_reference("aroma", "aroma");
+    measures_and_outcomes_are_as_the_reference("aroma", "aroma", PAPERS);
+}
+
+#[test]
+fn queues_that_know_deadlines_are_as_the_reference() {
+    let policies = "easy-drop,edf-backfill,conservative";
+    measures_and_outcomes_are_as_the_reference("baselines", policies, PAPERS);
+}
+
+/// By the defaults: deadlines of the estimate, jobs of more than one processor coupled.
+#[test]
+fn shares_of_coupled_jobs_are_as_the_reference() {
+    measures_and_outcomes_are_as_the_reference("coupled", SHARES, &[]);
+}
+
+/// What was used is said, and makes a difference where it should.
+#[test]
+fn models_are_named_in_text_json_and_page() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |arguments: &[&str]| {
+        let mut all = vec![
+            "LOG",
+            "--policy",
+            "easy,libra-adaptive",
+            "--report",
+            "page.html",
+        ];
+        all.extend(arguments);
+        let table = printed(directory.path(), &all);
+        all.push("--json");
+        let json = lines_of_json(&printed(directory.path(), &all));
+        let page = fs::read_to_string(directory.path().join("page.html")).expect("a page");
+        (table, json, page)
+    };
+    let met = |json: &[Value], line: usize| json[line]["fulfilled"].as_u64().expect("a count");
+    let (table, default, page) = run(&[]);
+    let head = table.lines().next().expect("a line");
+    assert!(
+        head.ends_with("; deadlines: estimate; coupled: multi-processor"),
+        "{head}"
+    );
+    assert_eq!(default[0]["coupled"], "multi-processor");
+    assert_eq!(default[0]["deadline_model"], "estimate");
+    assert_eq!(default[0]["infeasible"], 0.0);
+    assert!(page.contains("at the pace of the slowest") && page.contains("deadline / estimate"));
+    let (table, never, page) = run(&["--coupled", "never"]);
+    assert!(table.contains("; coupled: never"), "{table}");
+    assert_eq!(never[0]["coupled"], "never");
+    assert!(page.contains("each slot makes its own way"));
+    // Queues do not know of slots that wait; shares do.
+    assert_eq!(met(&default, 0), met(&never, 0));
+    assert!(met(&default, 1) <= met(&never, 1));
+    assert_ne!(default[1]["mean_slowdown"], never[1]["mean_slowdown"]);
+    let (table, spin, page) = run(&["--waiting", "spin"]);
+    assert!(
+        table.contains("multi-processor, waiting slots spin"),
+        "{table}"
+    );
+    assert!(page.contains("a slot that waits uses up its time"));
+    assert_eq!(
+        (&spin[0]["waiting"], &default[0]["waiting"]),
+        (&"spin".into(), &"block".into())
+    );
+    assert_ne!(spin[1]["mean_slowdown"], default[1]["mean_slowdown"]);
+    let (_, always, _) = run(&["--coupled", "always"]);
+    assert_eq!(met(&always, 1), met(&default, 1));
+    for (model, options, said) in [
+        ("run", &[][..], "deadline / run time"),
+        (
+            "slack",
+            &["--slack", "90m"],
+            "exponential length, mean 1h30m",
+        ),
+        (
+            "clock",
+            &["--clock-times", "7:30,fri-12:00"],
+            "the clock times 7:30,fri-12:00",
+        ),
+    ] {
+        let mut arguments = vec!["--deadline-model", model];
+        arguments.extend(options);
+        let (table, json, page) = run(&arguments);
+        assert!(table.contains(&format!("; deadlines: {model};")), "{table}");
+        assert_eq!(json[0]["deadline_model"], model);
+        assert!(page.contains(said), "{model}");
+        assert_ne!(met(&json, 0), met(&default, 0), "{model}");
+    }
+    let (table, json, page) = run(&["--deadline-model", "run", "--infeasible", "0.25"]);
+    assert!(
+        table.contains("; deadlines: run, infeasible 0.25;"),
+        "{table}"
+    );
+    assert_eq!(json[0]["infeasible"], 0.25);
+    assert!(page.contains("25 % of the jobs: half of the run time or more"));
+    // A quarter of 500 cannot end in time under anything.
+    assert!(met(&json, 0) < 400 && met(&json, 1) < 400, "{json:?}");
 }
 
 /// The measures can be counted from the outcomes.
@@ -79,6 +177,8 @@ fn outcomes_and_measures_agree() {
         "--policy",
         QUEUES,
         "--soft",
+        "--estimates",
+        "trace",
         "--json",
         "--outcomes",
         "o.csv.gz",
@@ -99,7 +199,15 @@ fn outcomes_and_measures_agree() {
         let count =
             |column: usize, value: &str| of_policy().filter(|row| row[column] == value).count();
         assert_eq!(measures["submitted"], of_policy().count());
-        assert_eq!(measures["accepted"], count(3, "accepted"));
+        let ran = count(3, "accepted") + count(3, "conditional");
+        assert_eq!(measures["accepted"], ran);
+        assert_eq!(measures["conditional"], count(3, "conditional"));
+        let late = |decision: &str| {
+            let rows = of_policy().filter(|row| row[3] == decision);
+            rows.filter(|row| row[8] == "no").count()
+        };
+        assert_eq!(measures["late"], late("accepted"));
+        assert_eq!(measures["conditional_late"], late("conditional"));
         assert_eq!(measures["rejected"], count(3, "refused"));
         assert_eq!(measures["fulfilled"], count(8, "yes"));
         let utility: f64 = of_policy()
@@ -112,7 +220,7 @@ fn outcomes_and_measures_agree() {
         );
         for row in of_policy() {
             let number = |column: usize| row[column].parse::<f64>().expect("a number");
-            if row[3] == "accepted" {
+            if row[3] != "refused" {
                 assert!(number(5) >= number(2) && number(6) > number(5), "{row:?}");
                 assert_eq!(row[8] == "yes", number(6) <= number(7) + 1e-6, "{row:?}");
                 assert!(!row[11].is_empty(), "{row:?}");

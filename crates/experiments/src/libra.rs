@@ -18,7 +18,7 @@ use libra_core::decision::policy::{Libra, NodeChoice};
 use libra_core::decision::pricing::AnyPricing;
 use libra_plots::figure::Table;
 use libra_simulator::queue::Fifo;
-use libra_simulator::shares::Shares;
+use libra_simulator::shares::{Shares, Waiting};
 use libra_simulator::sums::Spread;
 use libra_simulator::{Fate, Machine, Observer, Outcome, Scheduler};
 use libra_workload::Job;
@@ -125,7 +125,11 @@ fn libra((node_choice, spare): (NodeChoice, Spare)) -> Shares<Libra> {
         pricing: AnyPricing::default(),
         estimate_margin: 0.0,
     };
-    Shares { admission, spare }
+    Shares {
+        admission,
+        spare,
+        waiting: Waiting::Block,
+    }
 }
 
 /// Runs the experiment.

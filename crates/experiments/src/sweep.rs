@@ -11,7 +11,7 @@ use libra_core::decision::job::DeadlineType;
 use libra_core::decision::policy::Policy;
 use libra_core::decision::pricing::{AnyPricing, Linear};
 use libra_simulator::measures::{MeasureObserver, Measures};
-use libra_simulator::shares::Shares;
+use libra_simulator::shares::{Shares, Waiting};
 use libra_simulator::sums::Spread;
 use libra_simulator::{Fate, Machine, Observer, Outcome, Scheduler};
 use libra_workload::read::{Leniency, Log, Subset};
@@ -41,7 +41,11 @@ pub fn free_of_charge<P: Policy + Copy + 'static>(policy: P, spare: Spare) -> Bo
         pricing,
         estimate_margin: 0.0,
     };
-    Box::new(Shares { admission, spare })
+    Box::new(Shares {
+        admission,
+        spare,
+        waiting: Waiting::Block,
+    })
 }
 
 /// What is measured of one run.
@@ -273,7 +277,13 @@ mod tests {
         assert_eq!(one, run(5));
         assert_eq!((one.len(), one[0].len(), one[0][0].len()), (2, 2, 3));
         // FIFO does not look at estimates: the same draws, the same outcomes. Libra does.
-        assert_eq!(one[0][0], one[1][0]);
+        let outcomes = |runs: &[Run]| -> Vec<_> {
+            let measures = runs.iter().map(|run| &run.measures);
+            measures
+                .map(|m| (m.fulfilled, m.mean_slowdown, m.mean_wait, m.utilisation))
+                .collect()
+        };
+        assert_eq!(outcomes(&one[0][0]), outcomes(&one[1][0]));
         assert_ne!(one[0][1], one[1][1]);
         assert!(
             one.iter()

@@ -161,12 +161,12 @@ impl Experiment<'_> {
         let machine = setting.machine();
         let mut measured = MeasureObserver::new(&machine);
         let plotted = self.settings.len() == 1 && seed == 0;
-        let mut series = plotted.then(|| Series::new(&machine, self.time_of_day));
+        let mut scheduler = policy.scheduler(&setting.options);
+        let tells_work = scheduler.tells_work();
+        let mut series = plotted.then(|| Series::new(&machine, self.time_of_day, tells_work));
         let outcomes = outcomes.map(|outcomes| outcomes.of(policy.name));
         let mut observer = ((&mut measured, &mut series), (outcomes, progress));
-        policy
-            .scheduler(&setting.options)
-            .run(&jobs, &machine, &mut observer);
+        scheduler.run(&jobs, &machine, &mut observer);
         Ok(Run {
             measures: measured.measures(),
             series,
@@ -202,6 +202,7 @@ mod tests {
             options: Options::default(),
             nodes,
             processors_per_node: 1,
+            larger_nodes: 0,
         }
     }
 

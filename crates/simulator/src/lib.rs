@@ -99,6 +99,10 @@ impl Outcome<'_> {
 pub trait Observer {
     /// A job was refused or has ended.
     fn outcome(&mut self, outcome: &Outcome<'_>);
+
+    /// So much work, in processor seconds of reference nodes, was done evenly between two times, seconds of the
+    /// simulation. Only schedulers that say so tell it ([`Scheduler::tells_work`]).
+    fn worked(&mut self, _from: f64, _to: f64, _work: f64) {}
 }
 
 /// Decides which job runs when and where.
@@ -106,4 +110,10 @@ pub trait Scheduler {
     /// Runs all jobs, which stand in order of submission, from an empty machine until the last
     /// one has ended.
     fn run(&mut self, jobs: &[Job], machine: &Machine, observer: &mut dyn Observer);
+
+    /// Returns true if it tells all work as it is done ([`Observer::worked`]). Under others each job works evenly
+    /// from its start to its end.
+    fn tells_work(&self) -> bool {
+        false
+    }
 }

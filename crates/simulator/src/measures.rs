@@ -1,7 +1,14 @@
 //! What is measured of one run: counts, means, utility, utilisation.
 //!
+//! A promise may have a condition: where the deadline is shorter than the estimate, the job ends in time only
+//! if it needs less than it says ([`Job::conditional`]). Late ones of those are counted apart, since nobody
+//! broke a promise; what counts is how many of the others are late.
+//!
 //! Invariants: memory does not grow with the number of jobs; the result depends on the outcomes
-//! alone, not on who computes it; accepted + rejected = submitted and fulfilled + late = accepted.
+//! alone, not on who computes it; accepted + rejected = submitted and fulfilled + late + conditional_late =
+//! accepted.
+//!
+//! [`Job::conditional`]: libra_workload::Job::conditional
 
 use super::sums::Sum;
 use super::{Fate, Machine, Observer, Outcome};
@@ -20,10 +27,19 @@ pub struct Measures {
     pub rejected: u64,
     /// Jobs that ended by their deadline.
     pub fulfilled: u64,
-    /// Jobs that ran and ended after it.
+    /// Jobs that ran and ended after it although their promise had no condition.
     pub late: u64,
+    /// Jobs that ran whose promise had one.
+    pub conditional: u64,
+    /// Those of them that ended after their deadline.
+    pub conditional_late: u64,
     /// Fulfilled jobs in percent of the submitted ones (LibraRisk 2006, section 5), 0 to 100.
     pub fulfilled_percent: Option<f64>,
+    /// Their work in percent of that of all submitted jobs, in processor seconds, 0 to 100: a policy that keeps
+    /// many small jobs and refuses the large ones shows here.
+    pub fulfilled_work_percent: Option<f64>,
+    /// Late jobs in percent of those that ran without a condition, 0 to 100: how good a promise is.
+    pub late_percent: Option<f64>,
     /// Mean of response time / run time of the fulfilled jobs (LibraRisk 2006, section 5): it says
     /// nothing about jobs that were late or refused.
     pub mean_slowdown: Option<f64>,
@@ -38,7 +54,7 @@ pub struct Measures {
     pub utilisation: Option<f64>,
     /// Rejected jobs by reason.
     pub rejected_by_reason: BTreeMap<&'static str, u64>,
-    /// Mean of end - deadline of the late jobs, in seconds.
+    /// Mean of end - deadline of all jobs that ended after it, with and without a condition, in seconds.
     pub mean_delay: Option<f64>,
     /// Greatest such delay, in seconds.
     pub longest_delay: Option<f64>,
@@ -78,6 +94,8 @@ pub struct MeasureObserver {
     utility: Sum,
     unlimited: bool,
     work: Sum,
+    submitted_work: Sum,
+    fulfilled_work: Sum,
     delay: Sum,
     first: f64,
     last: f64,
@@ -94,6 +112,8 @@ impl MeasureObserver {
             utility: Sum::default(),
             unlimited: false,
             work: Sum::default(),
+            submitted_work: Sum::default(),
+            fulfilled_work: Sum::default(),
             delay: Sum::default(),
             first: f64::INFINITY,
             last: f64::NEG_INFINITY,
@@ -105,9 +125,15 @@ impl MeasureObserver {
         let counts = &self.so_far;
         let span = self.last - self.first;
         let could_do = self.capacity * span;
+        let percent = |part: f64, of: f64| (of > 0.0).then(|| part / of * 100.0);
+        let unconditional = counts.accepted - counts.conditional;
         Measures {
-            fulfilled_percent: (counts.submitted > 0)
-                .then(|| counts.fulfilled as f64 / counts.submitted as f64 * 100.0),
+            fulfilled_percent: percent(counts.fulfilled as f64, counts.submitted as f64),
+            fulfilled_work_percent: percent(
+                self.fulfilled_work.total(),
+                self.submitted_work.total(),
+            ),
+            late_percent: percent(counts.late as f64, unconditional as f64),
             mean_slowdown: self.slowdown.mean(),
             mean_wait: self.wait.mean(),
             utility: (!self.unlimited && counts.submitted > 0).then(|| self.utility.total()),
@@ -124,6 +150,7 @@ impl Observer for MeasureObserver {
         let job = outcome.job;
         let counts = &mut self.so_far;
         counts.submitted += 1;
+        self.submitted_work.add(work(outcome));
         self.first = self.first.min(job.submit);
         self.last = self.last.max(job.submit);
         self.unlimited |= job.terms.budget == f64::INFINITY;
@@ -136,6 +163,7 @@ impl Observer for MeasureObserver {
             Fate::Ended { start, finish, .. } => (start, finish),
         };
         counts.accepted += 1;
+        counts.conditional += u64::from(job.conditional());
         self.last = self.last.max(finish);
         self.wait.add(start - job.submit);
         self.work.add(work(outcome));
@@ -144,9 +172,13 @@ impl Observer for MeasureObserver {
         }
         if outcome.met() {
             counts.fulfilled += 1;
+            self.fulfilled_work.add(work(outcome));
             self.slowdown.add((finish - job.submit) / job.run_time);
         } else {
-            counts.late += 1;
+            match job.conditional() {
+                true => counts.conditional_late += 1,
+                false => counts.late += 1,
+            }
             let delay = finish - job.due();
             self.delay.add(delay);
             counts.longest_delay = Some(counts.longest_delay.map_or(delay, |most| most.max(delay)));
@@ -171,6 +203,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.outcome(outcome);
         self.1.outcome(outcome);
     }
+
+    fn worked(&mut self, from: f64, to: f64, work: f64) {
+        self.0.worked(from, to, work);
+        self.1.worked(from, to, work);
+    }
 }
 
 /// Tells an observer where there is one.
@@ -180,12 +217,22 @@ impl<A: Observer> Observer for Option<A> {
             observer.outcome(outcome);
         }
     }
+
+    fn worked(&mut self, from: f64, to: f64, work: f64) {
+        if let Some(observer) = self {
+            observer.worked(from, to, work);
+        }
+    }
 }
 
 /// Tells an observer by reference.
 impl<A: Observer + ?Sized> Observer for &mut A {
     fn outcome(&mut self, outcome: &Outcome<'_>) {
         (**self).outcome(outcome);
+    }
+
+    fn worked(&mut self, from: f64, to: f64, work: f64) {
+        (**self).worked(from, to, work);
     }
 }
 
@@ -203,6 +250,30 @@ mod tests {
         measured.measures()
     }
 
+    fn estimated(estimate: f64, mut job: Job) -> Job {
+        job.terms.estimate = estimate;
+        job
+    }
+
+    #[test]
+    fn promises_under_a_condition_are_counted_apart() {
+        // Due at 20; the second was estimated at 21.
+        let jobs = [
+            job(0.0, 10.0, 20.0),
+            estimated(21.0, job(0.0, 10.0, 20.0)),
+            estimated(20.0, job(0.0, 10.0, 20.0)),
+        ];
+        let late: Vec<Outcome<'_>> = jobs.iter().map(|job| ended(job, 0.0, 25.0)).collect();
+        let measures = of(&late);
+        assert_eq!((measures.accepted, measures.late), (3, 2));
+        assert_eq!((measures.conditional, measures.conditional_late), (1, 1));
+        assert_eq!(measures.late_percent, Some(100.0));
+        assert_eq!(measures.mean_delay, Some(5.0));
+        let only = of(&late[1..2]);
+        assert_eq!((only.late, only.late_percent), (0, None));
+        assert_eq!(only.fulfilled_work_percent, Some(0.0));
+    }
+
     #[test]
     fn a_run_worked_out_by_hand() {
         // Four processors.
@@ -213,9 +284,10 @@ mod tests {
                 ..job(0.0, 10.0, 40.0)
             },
             // Waits 10 s, ends at 50, 15 s late. Work 30.
-            job(10.0, 30.0, 25.0),
-            // Starts at once, ends 20 s after submission: slowdown 1. Work 20.
-            job(20.0, 20.0, 40.0),
+            estimated(25.0, job(10.0, 30.0, 25.0)),
+            // Starts at once, ends 20 s after submission: slowdown 1. Work 20. Estimated at more than its
+            // deadline: a promise under a condition.
+            estimated(50.0, job(20.0, 20.0, 40.0)),
             job(30.0, 5.0, 6.0),
             job(35.0, 5.0, 6.0),
         ];
@@ -232,7 +304,13 @@ mod tests {
             rejected: 2,
             fulfilled: 2,
             late: 1,
+            conditional: 1,
+            conditional_late: 0,
             fulfilled_percent: Some(40.0),
+            // 20 + 20 of 20 + 30 + 20 + 5 + 5.
+            fulfilled_work_percent: Some(50.0),
+            // One of two: that of the other is conditional.
+            late_percent: Some(50.0),
             mean_slowdown: Some(2.5),
             mean_wait: Some(10.0 / 3.0),
             // 100 + 100 for the two in time; the late one is hard and has no penalty.

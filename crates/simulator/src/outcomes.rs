@@ -5,7 +5,7 @@
 //! | `job` | number in the log |
 //! | `policy` | name of the policy |
 //! | `submit` | seconds since the first job of the workload, as all times |
-//! | `decision` | `accepted` or `refused` |
+//! | `decision` | `accepted`, `refused`, or `conditional`: accepted with a deadline shorter than its estimate |
 //! | `reason` | category of the refusal; empty for others |
 //! | `start`, `finish` | when it first ran and when it ended; empty where it did not run |
 //! | `deadline` | by when it had to be finished |
@@ -73,7 +73,13 @@ impl<W: Write> Outcomes<W> {
         write!(to, "{},{},{},", job.number, self.policy, job.submit)?;
         match outcome.fate {
             Fate::Refused { reason, .. } => write!(to, "refused,{reason},,,")?,
-            Fate::Ended { start, finish, .. } => write!(to, "accepted,,{start},{finish},")?,
+            Fate::Ended { start, finish, .. } => {
+                let decision = match job.conditional() {
+                    true => "conditional",
+                    false => "accepted",
+                };
+                write!(to, "{decision},,{start},{finish},")?;
+            }
         }
         let met = if outcome.met() { "yes" } else { "no" };
         write!(to, "{},{met},", job.due())?;
@@ -136,6 +142,7 @@ mod tests {
     fn a_line_for_each_job() {
         let mut unlimited = job(2.0, 10.5, 20.0);
         unlimited.terms.budget = f64::INFINITY;
+        unlimited.terms.estimate = 30.0;
         let jobs = [job(0.0, 10.0, 20.0), job(1.5, 10.0, 10.0), unlimited];
         let mut outcomes = Outcomes::new(Vec::new()).expect("memory");
         outcomes.of("fifo").outcome(&ended(&jobs[0], 0.0, 10.0));
@@ -147,7 +154,7 @@ mod tests {
 job,policy,submit,decision,reason,start,finish,deadline,met,utility,cost,nodes
 1,fifo,0,accepted,,0,10,20,yes,100,3,0
 1,fifo,1.5,refused,share,,,11.5,no,0,,
-1,edf,2,accepted,,12,22.5,22,no,,3,0
+1,edf,2,conditional,,12,22.5,22,no,,3,0
 1,edf,1.5,accepted,,10,20,11.5,no,0,3,0
 ";
         assert_eq!(text, expected);

@@ -4,8 +4,8 @@
 
 use super::Scheduler;
 use super::aroma::{self, Aroma};
-use super::queue::{Easy, Edf, Fifo};
-use super::shares::Shares;
+use super::queue::{Conservative, Dropping, Easy, Edf, Fifo, Order};
+use super::shares::{Shares, Waiting};
 use libra_core::decision::admission::Admission;
 use libra_core::decision::allotment::Spare;
 use libra_core::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
@@ -19,6 +19,8 @@ pub struct Options {
     pub admission: Admission,
     /// What spare time is used for.
     pub spare: Spare,
+    /// What slots of coupled jobs do while they wait.
+    pub waiting: Waiting,
 }
 
 /// A scheduler that can be run in another thread.
@@ -42,7 +44,7 @@ impl Known {
 }
 
 /// All of them, in the order in which they are listed.
-pub const ALL: [Known; 8] = [
+pub const ALL: [Known; 11] = [
     Known {
         name: "fifo",
         summary: "strict order of submission, no admission",
@@ -57,6 +59,24 @@ pub const ALL: [Known; 8] = [
         name: "edf",
         summary: "earliest deadline first, refused when it can no longer be met",
         make: |_| Box::new(Edf),
+    },
+    Known {
+        name: "easy-drop",
+        summary: "easy, and jobs that can no longer be in time are dropped",
+        make: |options| dropping(Order::Submission, options),
+    },
+    Known {
+        name: "edf-backfill",
+        summary: "the same in the order of deadlines",
+        make: |options| dropping(Order::Deadline, options),
+    },
+    Known {
+        name: "conservative",
+        summary: "a reservation for each job, refused where that ends after its deadline",
+        make: |options| {
+            let estimate_margin = options.admission.estimate_margin;
+            Box::new(Conservative { estimate_margin })
+        },
     },
     Known {
         name: "libra",
@@ -89,7 +109,8 @@ pub const ALL: [Known; 8] = [
 ];
 
 /// Those that are compared where none are named.
-pub const DEFAULT: &str = "easy,libra,libra-risk,libra-adaptive";
+pub const DEFAULT: &str =
+    "easy,easy-drop,edf-backfill,conservative,libra,libra-risk,libra-adaptive";
 
 /// Libra with the node choice and the rule of shares that were configured.
 fn libra(options: &Options) -> Libra {
@@ -97,6 +118,13 @@ fn libra(options: &Options) -> Libra {
         AnyPolicy::Libra(libra) => libra,
         _ => Libra::default(),
     }
+}
+
+fn dropping(order: Order, options: &Options) -> AnyScheduler {
+    Box::new(Dropping {
+        order,
+        estimate_margin: options.admission.estimate_margin,
+    })
 }
 
 fn shared<P: Policy + Copy + Send + 'static>(policy: P, options: &Options) -> AnyScheduler {
@@ -108,6 +136,7 @@ fn shared<P: Policy + Copy + Send + 'static>(policy: P, options: &Options) -> An
             estimate_margin: configured.estimate_margin,
         },
         spare: options.spare,
+        waiting: options.waiting,
     })
 }
 

@@ -201,7 +201,8 @@ pub struct Hour {
 /// Collects what the plots need of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Processor seconds of the jobs that ran, each spread evenly from its start to its end.
+    /// Processor seconds as they were worked; where that is not told, those of each job spread evenly from its
+    /// start to its end.
     pub work: Timeline,
     /// Deadlines against response times of the jobs that ran.
     pub promises: PromiseGrid,
@@ -212,12 +213,13 @@ pub struct Series {
     /// What the machine does in a second, in processor seconds of reference nodes.
     pub capacity: f64,
     midnight: f64,
+    work_is_told: bool,
 }
 
 impl Series {
     /// Of a run on this machine. `time_of_day` is that of the simulation's second 0, in seconds
-    /// since midnight where the log was written.
-    pub fn new(machine: &Machine, time_of_day: f64) -> Series {
+    /// since midnight where the log was written. `work_is_told`: see [`crate::Scheduler::tells_work`].
+    pub fn new(machine: &Machine, time_of_day: f64, work_is_told: bool) -> Series {
         Series {
             work: Timeline::default(),
             promises: PromiseGrid::default(),
@@ -225,6 +227,7 @@ impl Series {
             hours: [Hour::default(); 24],
             capacity: capacity(machine),
             midnight: time_of_day,
+            work_is_told,
         }
     }
 
@@ -248,12 +251,20 @@ impl Observer for Series {
             return;
         };
         hour.accepted += 1;
-        self.work.spread(start, finish, work(outcome));
+        if !self.work_is_told {
+            self.work.spread(start, finish, work(outcome));
+        }
         let (response, met) = (finish - job.submit, outcome.met());
         self.promises.add(job.terms.deadline, response, met);
         if met {
             hour.fulfilled += 1;
             self.slowdowns.add(response / job.run_time);
+        }
+    }
+
+    fn worked(&mut self, from: f64, to: f64, work: f64) {
+        if self.work_is_told {
+            self.work.spread(from, to, work);
         }
     }
 }
@@ -344,9 +355,19 @@ mod tests {
     }
 
     #[test]
+    fn work_that_is_told_counts_as_it_was_done() {
+        // The job runs for 100 s, and works in the first 10 of them.
+        let mut series = Series::new(&Machine::uniform(1, 1), 0.0, true);
+        series.worked(0.0, 10.0, 10.0);
+        series.outcome(&ended(&job(0.0, 10.0, 100.0), 0.0, 100.0));
+        let bins: Vec<_> = series.utilisation().collect();
+        assert_eq!((bins.len(), bins[0]), (10, (0.0, 1.0, 1.0)));
+    }
+
+    #[test]
     fn hours_are_those_of_the_log() {
         // Second 0 is at 23:30, so second 1800 at midnight.
-        let mut series = Series::new(&Machine::uniform(1, 2), 23.5 * 3600.0);
+        let mut series = Series::new(&Machine::uniform(1, 2), 23.5 * 3600.0, false);
         let jobs = [
             job(0.0, 10.0, 20.0),
             job(1800.0, 10.0, 20.0),

@@ -4,6 +4,7 @@ use super::Machine;
 use super::schedulers::Options;
 use libra_core::decision::job::OutOfRange;
 use libra_wording::words::nearest;
+use libra_workload::deadlines::DeadlineModel;
 use libra_workload::terms::{Amounts, Estimates, TermsModel};
 use std::str::FromStr;
 
@@ -18,6 +19,9 @@ pub struct Setting {
     pub nodes: u32,
     /// Processors of each, 1 to 65,536.
     pub processors_per_node: u32,
+    /// So many of the nodes, the first ones, have one processor more: a log may tell how many processors
+    /// there are on all nodes together, and no multiple of the nodes. 0 up to the nodes.
+    pub larger_nodes: u32,
 }
 
 impl Setting {
@@ -26,12 +30,17 @@ impl Setting {
 
     /// The machine.
     pub fn machine(&self) -> Machine {
-        Machine::uniform(self.nodes as usize, self.processors_per_node)
+        let mut machine = Machine::uniform(self.nodes as usize, self.processors_per_node);
+        for node in machine.nodes.iter_mut().take(self.larger_nodes as usize) {
+            node.processors += 1.0;
+        }
+        machine
     }
 
     /// Processors of the machine.
     pub fn processors(&self) -> u32 {
-        self.nodes.saturating_mul(self.processors_per_node)
+        let all = self.nodes.saturating_mul(self.processors_per_node);
+        all.saturating_add(self.larger_nodes.min(self.nodes))
     }
 
     /// Checks every value against its range.
@@ -58,6 +67,13 @@ impl Setting {
             65_536.0,
             "processors, from 1 to 65536",
         )?;
+        range(
+            "larger_nodes",
+            f64::from(self.larger_nodes),
+            0.0,
+            nodes,
+            "no more than there are nodes",
+        )?;
         let margin = self.options.admission.estimate_margin;
         range(
             "estimate_margin",
@@ -83,6 +99,10 @@ pub enum Parameter {
     DeadlineRatio,
     /// [`TermsModel::deadline_spread`]
     DeadlineSpread,
+    /// [`DeadlineModel::Slack`]
+    Slack,
+    /// [`TermsModel::infeasible`]
+    Infeasible,
     /// [`Estimates::Inaccuracy`]
     Estimates,
     /// [`Amounts::factor`] of the budget
@@ -105,12 +125,14 @@ pub enum Parameter {
 
 impl Parameter {
     /// All of them.
-    pub const ALL: [Parameter; 14] = [
+    pub const ALL: [Parameter; 16] = [
         Parameter::ArrivalDelayFactor,
         Parameter::HighUrgency,
         Parameter::DeadlineFactor,
         Parameter::DeadlineRatio,
         Parameter::DeadlineSpread,
+        Parameter::Slack,
+        Parameter::Infeasible,
         Parameter::Estimates,
         Parameter::BudgetFactor,
         Parameter::BudgetRatio,
@@ -130,6 +152,8 @@ impl Parameter {
             Parameter::DeadlineFactor => "deadline-factor",
             Parameter::DeadlineRatio => "deadline-ratio",
             Parameter::DeadlineSpread => "deadline-spread",
+            Parameter::Slack => "slack",
+            Parameter::Infeasible => "infeasible",
             Parameter::Estimates => "estimates",
             Parameter::BudgetFactor => "budget-factor",
             Parameter::BudgetRatio => "budget-ratio",
@@ -147,9 +171,11 @@ impl Parameter {
         match self {
             Parameter::ArrivalDelayFactor => "arrival delay factor",
             Parameter::HighUrgency => "fraction of high-urgency jobs",
-            Parameter::DeadlineFactor => "low deadline / run time, mean",
+            Parameter::DeadlineFactor => "low multiple of deadlines, mean",
             Parameter::DeadlineRatio => "deadline high:low ratio",
-            Parameter::DeadlineSpread => "spread of deadline / run time",
+            Parameter::DeadlineSpread => "spread of the multiple of deadlines",
+            Parameter::Slack => "mean slack beyond the estimate, seconds",
+            Parameter::Infeasible => "part of infeasible deadlines",
             Parameter::Estimates => "inaccuracy of estimates",
             Parameter::BudgetFactor => "low budget / run time, mean",
             Parameter::BudgetRatio => "budget high:low ratio",
@@ -159,6 +185,17 @@ impl Parameter {
             Parameter::PenaltySpread => "spread of penalty rate / run time",
             Parameter::EstimateMargin => "margin on estimates",
             Parameter::Nodes => "nodes",
+        }
+    }
+
+    /// Returns true if deadlines of this model do not depend on it.
+    pub fn is_foreign_to(self, model: DeadlineModel) -> bool {
+        match self {
+            Parameter::DeadlineFactor | Parameter::DeadlineRatio | Parameter::DeadlineSpread => {
+                !model.is_multiple()
+            }
+            Parameter::Slack => !matches!(model, DeadlineModel::Slack(_)),
+            _ => false,
         }
     }
 
@@ -174,6 +211,8 @@ impl Parameter {
             Parameter::DeadlineFactor => model.deadline_factor = value,
             Parameter::DeadlineRatio => model.deadline_ratio = value,
             Parameter::DeadlineSpread => model.deadline_spread = value,
+            Parameter::Slack => model.deadlines = DeadlineModel::Slack(value),
+            Parameter::Infeasible => model.infeasible = value,
             Parameter::Estimates => model.estimates = Estimates::Inaccuracy(value),
             Parameter::BudgetFactor => amounts(&mut model.budget, BUDGET).factor = value,
             Parameter::BudgetRatio => amounts(&mut model.budget, BUDGET).ratio = value,
@@ -183,7 +222,10 @@ impl Parameter {
             Parameter::PenaltySpread => amounts(&mut model.penalty, PENALTY).spread = value,
             Parameter::EstimateMargin => setting.options.admission.estimate_margin = value,
             // What is no count of nodes becomes 0, which is out of range.
-            Parameter::Nodes if value.fract() == 0.0 => setting.nodes = value as u32,
+            Parameter::Nodes if value.fract() == 0.0 => {
+                setting.nodes = value as u32;
+                setting.larger_nodes = 0;
+            }
             Parameter::Nodes => setting.nodes = 0,
         }
         setting
@@ -337,7 +379,29 @@ mod tests {
             options: Options::default(),
             nodes: 128,
             processors_per_node: 1,
+            larger_nodes: 0,
         }
+    }
+
+    #[test]
+    fn processors_that_are_no_multiple_of_the_nodes_are_all_there() {
+        // 10 processors on 4 nodes: 3, 3, 2, 2.
+        let uneven = Setting {
+            nodes: 4,
+            processors_per_node: 2,
+            larger_nodes: 2,
+            ..setting()
+        };
+        let machine = uneven.machine();
+        let each: Vec<f64> = machine.nodes.iter().map(|node| node.processors).collect();
+        assert_eq!(each, [3.0, 3.0, 2.0, 2.0]);
+        assert_eq!(uneven.processors(), 10);
+        assert_eq!(uneven.check(), Ok(()));
+        let too_many = Setting {
+            larger_nodes: 5,
+            ..uneven
+        };
+        assert!(too_many.check().is_err());
     }
 
     #[test]

@@ -18,8 +18,16 @@ pub enum Measure {
     Fulfilled,
     /// [`Measures::late`]
     Late,
+    /// [`Measures::conditional`]
+    Conditional,
+    /// [`Measures::conditional_late`]
+    ConditionalLate,
     /// [`Measures::fulfilled_percent`]
     FulfilledPercent,
+    /// [`Measures::fulfilled_work_percent`]
+    FulfilledWorkPercent,
+    /// [`Measures::late_percent`]
+    LatePercent,
     /// [`Measures::mean_slowdown`]
     MeanSlowdown,
     /// [`Measures::mean_wait`]
@@ -36,13 +44,17 @@ pub enum Measure {
 
 impl Measure {
     /// All of them, in the order of [`Measures`].
-    pub const ALL: [Measure; 12] = [
+    pub const ALL: [Measure; 16] = [
         Measure::Submitted,
         Measure::Accepted,
         Measure::Rejected,
         Measure::Fulfilled,
         Measure::Late,
+        Measure::Conditional,
+        Measure::ConditionalLate,
         Measure::FulfilledPercent,
+        Measure::FulfilledWorkPercent,
+        Measure::LatePercent,
         Measure::MeanSlowdown,
         Measure::MeanWait,
         Measure::Utility,
@@ -59,7 +71,11 @@ impl Measure {
             Measure::Rejected => "rejected",
             Measure::Fulfilled => "fulfilled",
             Measure::Late => "late",
+            Measure::Conditional => "conditional",
+            Measure::ConditionalLate => "conditional_late",
             Measure::FulfilledPercent => "fulfilled_percent",
+            Measure::FulfilledWorkPercent => "fulfilled_work_percent",
+            Measure::LatePercent => "late_percent",
             Measure::MeanSlowdown => "mean_slowdown",
             Measure::MeanWait => "mean_wait",
             Measure::Utility => "utility",
@@ -77,7 +93,11 @@ impl Measure {
             Measure::Rejected => Some(measures.rejected as f64),
             Measure::Fulfilled => Some(measures.fulfilled as f64),
             Measure::Late => Some(measures.late as f64),
+            Measure::Conditional => Some(measures.conditional as f64),
+            Measure::ConditionalLate => Some(measures.conditional_late as f64),
             Measure::FulfilledPercent => measures.fulfilled_percent,
+            Measure::FulfilledWorkPercent => measures.fulfilled_work_percent,
+            Measure::LatePercent => measures.late_percent,
             Measure::MeanSlowdown => measures.mean_slowdown,
             Measure::MeanWait => measures.mean_wait,
             Measure::Utility => measures.utility,

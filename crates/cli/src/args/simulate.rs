@@ -7,9 +7,13 @@ use std::path::PathBuf;
 const AFTER: &str = "\
 Measures:
   refused   jobs that did not run
-  late      jobs that ended after their deadline
+  late      jobs that ended after their deadline; the percentage is of those
+            that ran without a condition
+  cond.     jobs that did so with a deadline shorter than their estimate: they
+            are not counted as late
   met       jobs that ended by it; the percentage is of all submitted jobs
             that ran in the log
+  work      processor seconds of those, in percent of all submitted jobs'
   slowdown  (end - submission) / run time, mean of the jobs that met
   wait      from submission to start, mean of the jobs that ran
   utility   credits: budgets less penalties for delay (LibraSLA 2005);
@@ -19,12 +23,15 @@ Measures:
 Sweeps:
   --sweep NAME=FROM..TO..STEP, or NAME=0.1,0.2,...,1, where NAME is one of
   arrival-delay-factor, high-urgency, deadline-factor, deadline-ratio,
-  deadline-spread, estimates, budget-factor, budget-ratio, budget-spread,
-  penalty-factor, penalty-ratio, penalty-spread, estimate-margin, nodes
+  deadline-spread, slack (seconds), infeasible, estimates, budget-factor,
+  budget-ratio, budget-spread, penalty-factor, penalty-ratio, penalty-spread,
+  estimate-margin, nodes
 
 Examples:
   libra simulate site.swf.gz --policy easy,edf --report page.html
   libra simulate site.swf.gz --last 3000 --sweep arrival-delay-factor=0.1..1..0.1
+  libra simulate site.swf.gz --deadline-model slack --slack 4h
+  libra simulate site.swf.gz --deadline-model run --coupled never
   libra simulate site.swf.gz --seeds 10 --format json
 
 Exit status:
@@ -84,6 +91,13 @@ pub struct MachineArgs {
     /// Processors of each node [default: MaxProcs / MaxNodes of the log, or 1]
     #[arg(long, value_name = "N")]
     pub processors_per_node: Option<u32>,
+
+    /// Which jobs are coupled: their slots wait for each other and go on at the pace of the slowest
+    ///
+    /// The processes of most parallel programs do. A column 'coupled' of the file of --sla says it of
+    /// single jobs.
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Coupled::MultiProcessor)]
+    pub coupled: Coupled,
 }
 
 /// How terms are drawn.
@@ -93,7 +107,7 @@ pub struct DrawnTermsArgs {
     /// Terms of single jobs from a CSV file, with the columns job, deadline, budget and so on
     ///
     /// The first line names the columns: job (the number in the log), and any of deadline, estimate,
-    /// budget, deadline_type and penalty_rate. What is not given is drawn.
+    /// budget, deadline_type, penalty_rate and coupled (yes or no). What is not given is drawn.
     #[arg(long, value_name = "FILE")]
     pub sla: Option<PathBuf>,
 
@@ -105,7 +119,13 @@ pub struct DrawnTermsArgs {
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     pub high_urgency: Option<f64>,
 
-    /// Mean of deadline / run time of jobs of high urgency [default: 4]
+    /// What deadlines are drawn from [default: estimate; with --soft: run]
+    ///
+    /// The papers take the true run time, which no user knows; the other models go by what users do know.
+    #[arg(long, value_name = "MODEL", value_enum)]
+    pub deadline_model: Option<DeadlineModel>,
+
+    /// Mean of deadline / estimate (or run time) of jobs of high urgency [default: 4]
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub deadline_factor: Option<f64>,
 
@@ -113,9 +133,21 @@ pub struct DrawnTermsArgs {
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub deadline_ratio: Option<f64>,
 
-    /// Standard deviation of deadline / run time, as a part of its mean [default: 0.25]
+    /// Standard deviation of that multiple, as a part of its mean [default: 0.25]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     pub deadline_spread: Option<f64>,
+
+    /// With --deadline-model slack: mean time between the estimate and the deadline [default: 8h]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub slack: Option<String>,
+
+    /// With --deadline-model clock: the times by which jobs are wanted [default: 18:00,8:00,mon-8:00]
+    #[arg(long, value_name = "TIMES")]
+    pub clock_times: Option<String>,
+
+    /// Part of the jobs whose deadline is shorter than their run time [default: 0]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    pub infeasible: Option<f64>,
 
     /// Multiplies the times between submissions: less is more load [default: 1]
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
@@ -165,6 +197,10 @@ pub struct RulesArgs {
     /// What time that no job was promised is used for
     #[arg(long, value_name = "USE", value_enum, default_value_t = Spare::Idle)]
     pub spare: Spare,
+
+    /// What a slot of a coupled job does while it waits for the others
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Waiting::Block)]
+    pub waiting: Waiting,
 }
 
 /// Which runs there are.
@@ -203,6 +239,39 @@ pub struct OutputArgs {
     /// Write a page with figures as HTML
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+}
+
+/// What deadlines are drawn from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeadlineModel {
+    /// A multiple of the true run time, as in the papers
+    Run,
+    /// A multiple of the estimate
+    Estimate,
+    /// The estimate and a time of exponential length (--slack)
+    Slack,
+    /// The next of the clock times that leaves time for the estimate (--clock-times)
+    Clock,
+}
+
+/// Which jobs are coupled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Coupled {
+    /// None, as in the papers
+    Never,
+    /// Those of more than one processor
+    MultiProcessor,
+    /// All
+    Always,
+}
+
+/// What a slot of a coupled job does while it waits for the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Waiting {
+    /// It sleeps: policies that give spare time out give its time to others
+    Block,
+    /// It asks again and again, as MPI libraries often do: its time is used up
+    Spin,
 }
 
 /// What time that no job was promised is used for.

@@ -8,7 +8,10 @@ use libra_simulator::experiment::Run;
 use libra_simulator::report::page::Results as Figures;
 use libra_simulator::report::{Clock, PolicyRun, Report, Sweep};
 use libra_simulator::setting::{Parameter, Setting};
-use libra_workload::terms::{Amounts, Estimates, TermsModel};
+use libra_simulator::shares::Waiting;
+use libra_units::duration;
+use libra_workload::deadlines::DeadlineModel;
+use libra_workload::terms::{Amounts, Coupled, Estimates, TermsModel};
 
 /// The page, as HTML.
 pub fn page(results: &Results<'_>, runs: &[Run]) -> String {
@@ -93,17 +96,21 @@ fn machine(setting: &Setting) -> String {
     let Setting {
         nodes,
         processors_per_node: each,
+        larger_nodes,
         ..
     } = *setting;
     let nodes = match nodes {
         1 => "1 node".to_string(),
         nodes => format!("{} nodes", count(u64::from(nodes))),
     };
-    let each = match each {
-        1 => "1 processor".to_string(),
-        each => format!("{each} processors"),
-    };
-    format!("{nodes} of {each}")
+    match (each, larger_nodes) {
+        (1, 0) => format!("{nodes} of 1 processor"),
+        (each, 0) => format!("{nodes} of {each} processors"),
+        (each, larger) => format!(
+            "{nodes} of {each} processors, {} of them of one more",
+            count(u64::from(larger))
+        ),
+    }
 }
 
 fn facts(results: &Results<'_>, machine: &str) -> Vec<(String, String)> {
@@ -132,6 +139,10 @@ fn facts(results: &Results<'_>, machine: &str) -> Vec<(String, String)> {
         (made.never_ran, "never ran"),
         (made.too_large, "larger than the machine"),
         (made.no_processors, "of unknown size"),
+        (
+            part.log.not_submitted as usize,
+            "submitted at an unknown time",
+        ),
         (part.log.skipped as usize, "not readable"),
     ] {
         if left_out > 0 {
@@ -146,6 +157,7 @@ fn facts(results: &Results<'_>, machine: &str) -> Vec<(String, String)> {
     let model = &setting.model;
     facts.push(("estimates", estimates(model.estimates)));
     facts.push(("deadlines", deadlines(model)));
+    facts.push(("coupled jobs", coupled(setting)));
     facts.push((
         "budgets",
         amounts(model.budget, "unlimited", "credits a second"),
@@ -200,18 +212,55 @@ fn deadlines(model: &TermsModel) -> String {
         deadline_factor: factor,
         deadline_ratio: ratio,
         deadline_spread: spread,
+        infeasible,
         ..
     } = model;
     let soft = match model.soft_deadlines {
         true => "; hard for high urgency, soft for the others",
         false => "; all hard",
     };
-    format!(
-        "{:.0} % of the jobs of high urgency: deadline / run time has mean {factor}, of the others \
-         {}; standard deviation {spread} × mean, never below 1.05{soft}",
-        high_urgency * 100.0,
-        factor * ratio
-    )
+    let multiple_of = |what: &str| {
+        format!(
+            "{:.0} % of the jobs of high urgency: deadline / {what} has mean {factor}, of the others \
+             {}; standard deviation {spread} × mean, never below 1.05",
+            high_urgency * 100.0,
+            factor * ratio
+        )
+    };
+    let mut text = match model.deadlines {
+        DeadlineModel::Run => multiple_of("run time"),
+        DeadlineModel::Estimate => multiple_of("estimate"),
+        DeadlineModel::Slack(mean) => format!(
+            "the estimate and a time of exponential length, mean {}",
+            duration::show(mean)
+        ),
+        DeadlineModel::Clock(times) => format!(
+            "by one of the clock times {times}, drawn for each job: the next that leaves time for the \
+             estimate"
+        ),
+    };
+    if *infeasible > 0.0 {
+        text += &format!(
+            "; {:.0} % of the jobs: half of the run time or more, but less than it",
+            infeasible * 100.0
+        );
+    }
+    text + soft
+}
+
+fn coupled(setting: &Setting) -> String {
+    let who = match setting.model.coupled {
+        Coupled::Never => return "none: each slot makes its own way".to_string(),
+        Coupled::MultiProcessor => "those of more than one processor",
+        Coupled::Always => "all",
+    };
+    let waiting = match setting.options.waiting {
+        Waiting::Block => {
+            "a slot that waits leaves its time to others, where a policy gives spare time out"
+        }
+        Waiting::Spin => "a slot that waits uses up its time",
+    };
+    format!("{who}: their slots go on at the pace of the slowest; {waiting}")
 }
 
 fn amounts(amounts: Option<Amounts>, none: &str, unit: &str) -> String {
@@ -257,17 +306,30 @@ fn notes(results: &Results<'_>) -> Vec<String> {
     let plan = results.plan;
     let listed = plan.sla.as_ref().map_or(0, |sla| sla.len());
     let drawn = match listed {
-        0 => {
-            "Deadlines and budgets were drawn at random, as in the papers: no log has them. Their \
-              users might have wanted others."
-                .to_string()
-        }
+        0 => "Deadlines and budgets were drawn at random: no log has them. Their users might have \
+              wanted others."
+            .to_string(),
         listed => format!(
             "The site gave terms for {listed} jobs; the others' deadlines and budgets were drawn at \
-             random, as in the papers."
+             random."
         ),
     };
     let mut notes = vec![drawn];
+    let model = &results.settings[0].model;
+    if model.deadlines == DeadlineModel::Run {
+        notes.push(
+            "Deadlines are multiples of the true run time, as in the papers: they tell policies \
+             something about it that no user knows."
+                .to_string(),
+        );
+    }
+    if model.coupled == Coupled::Never {
+        notes.push(
+            "Each slot of a job makes its own way, as in the papers. The processes of most parallel \
+             programs wait for each other; then policies of shares keep fewer deadlines than here."
+                .to_string(),
+        );
+    }
     if plan.seeds.len() > 1 && plan.sweep.is_none() {
         notes.push(format!(
             "Figures of single jobs and of times (slowdowns, promises, utilisation, hours) show the \

@@ -1,17 +1,19 @@
 //! From arguments to what is to be run. What can be wrong in them is said before a log is read.
 
-use crate::args::{Args, SimulateArgs, Spare};
+use crate::args::{self, Args, DrawnTermsArgs, SimulateArgs, Spare};
 use crate::{Failure, load_config, say};
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 use libra_core::decision::allotment;
 use libra_simulator::schedulers::{self, Known, Options};
 use libra_simulator::setting::{Parameter, Range, Setting};
+use libra_simulator::shares::Waiting;
 use libra_units::duration;
+use libra_workload::deadlines::{ClockTimes, DeadlineModel};
 use libra_workload::read::{self, Leniency, Log, Subset, TraceError};
 use libra_workload::sla::{self, Sla};
-use libra_workload::swf::SwfRecord;
-use libra_workload::terms::{Estimates, Made, TermsModel};
+use libra_workload::swf::{Header, SwfRecord};
+use libra_workload::terms::{Coupled, Estimates, Made, TermsModel};
 use std::path::Path;
 
 /// What is to be run.
@@ -67,29 +69,54 @@ impl Plan {
             nodes: simulate.machine.nodes,
             processors_per_node: simulate.machine.processors_per_node,
         };
+        if let Some(range) = &plan.sweep {
+            let option = format!("sweep {}", range.parameter.name());
+            belongs(range.parameter, &option, plan.setting.model.deadlines)?;
+        }
         plan.swept(plan.setting)?;
         Ok(plan)
     }
 
     /// The settings on the machine of this log: one, or one for each value of the range.
     pub fn settings(&self, part: &LogExcerpt) -> Result<Vec<Setting>, Failure> {
-        let header = &part.log.header;
         let mut setting = self.setting;
-        let (nodes, each) = match (header.max_nodes(), header.max_processors()) {
-            (Some(nodes), Some(all)) if nodes > 0 && all % nodes == 0 => (Some(nodes), all / nodes),
-            (_, Some(all)) => (Some(all), 1),
-            (nodes, None) => (nodes, 1),
+        let swept = self.sweep.as_ref();
+        let swept = swept.is_some_and(|range| range.parameter == Parameter::Nodes);
+        let machine = NodesOfLog::of(&part.log.header);
+        let each = self.processors_per_node;
+        (
+            setting.nodes,
+            setting.processors_per_node,
+            setting.larger_nodes,
+        ) = match (self.nodes, each, machine) {
+            (Some(nodes), Some(each), _) => (nodes, each, 0),
+            (None, Some(each), Some(machine)) => (machine.nodes, each, 0),
+            (None, None, Some(machine)) if !swept => (machine.nodes, machine.each, machine.larger),
+            (nodes, None, Some(machine)) if machine.larger == 0 => {
+                (nodes.unwrap_or(machine.nodes), machine.each, 0)
+            }
+            (_, None, Some(machine)) => {
+                return Err(Failure::Usage(format!(
+                    "{}: its nodes are not alike (MaxNodes {}, MaxProcs {}); with other nodes say also with --processors-per-node what each has",
+                    part.name,
+                    machine.nodes,
+                    machine.nodes * machine.each + machine.larger
+                )));
+            }
+            (nodes, each, None) => {
+                let nodes = nodes.or(swept.then_some(1));
+                let nodes = nodes.ok_or_else(|| {
+                    Failure::Usage(format!(
+                        "{}: its header has neither MaxNodes nor MaxProcs; say with --nodes how many nodes there are",
+                        part.name
+                    ))
+                })?;
+                (nodes, each.unwrap_or(1), 0)
+            }
         };
-        let swept = |range: &Range| range.parameter == Parameter::Nodes;
-        let nodes = self.nodes.or(nodes.filter(|nodes| *nodes > 0));
-        let nodes = nodes.or(self.sweep.as_ref().filter(|range| swept(range)).map(|_| 1));
-        setting.nodes = nodes.ok_or_else(|| {
-            Failure::Usage(format!(
-                "{}: its header has neither MaxNodes nor MaxProcs; say with --nodes how many nodes there are",
-                part.name
-            ))
-        })?;
-        setting.processors_per_node = self.processors_per_node.unwrap_or(each.max(1));
+        if let Some(second) = part.second_of_week() {
+            setting.model.second_of_week = second;
+        }
         self.swept(setting)
     }
 
@@ -112,6 +139,36 @@ impl Plan {
             }
         });
         settings.collect()
+    }
+}
+
+/// The nodes that a header tells of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct NodesOfLog {
+    nodes: u32,
+    /// Processors of each.
+    each: u32,
+    /// So many nodes have one more.
+    larger: u32,
+}
+
+impl NodesOfLog {
+    fn of(header: &Header) -> Option<NodesOfLog> {
+        let known = |value: Option<u32>| value.filter(|value| *value > 0);
+        let (nodes, all) = (known(header.max_nodes()), known(header.max_processors()));
+        let of = |nodes, each, larger| {
+            Some(NodesOfLog {
+                nodes,
+                each,
+                larger,
+            })
+        };
+        match (nodes, all) {
+            (Some(nodes), Some(all)) if all >= nodes => of(nodes, all / nodes, all % nodes),
+            (_, Some(all)) => of(all, 1, 0),
+            (Some(nodes), None) => of(nodes, 1, 0),
+            (None, None) => None,
+        }
     }
 }
 
@@ -145,6 +202,12 @@ fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
         let read = estimates.parse::<Estimates>();
         model.estimates = read.map_err(|error| Failure::Usage(format!("--estimates: {error}")))?;
     }
+    model.deadlines = deadlines(terms)?;
+    model.coupled = match simulate.machine.coupled {
+        args::Coupled::Never => Coupled::Never,
+        args::Coupled::MultiProcessor => Coupled::MultiProcessor,
+        args::Coupled::Always => Coupled::Always,
+    };
     let mut setting = Setting {
         model,
         options: Options {
@@ -154,15 +217,21 @@ fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
                 Spare::Shared => allotment::Spare::Shared,
                 Spare::HighestReturn => allotment::Spare::HighestReturn,
             },
+            waiting: match simulate.rules.waiting {
+                args::Waiting::Block => Waiting::Block,
+                args::Waiting::Spin => Waiting::Spin,
+            },
         },
         nodes: simulate.machine.nodes.unwrap_or(1),
         processors_per_node: simulate.machine.processors_per_node.unwrap_or(1),
+        larger_nodes: 0,
     };
     for (parameter, value) in [
         (Parameter::HighUrgency, terms.high_urgency),
         (Parameter::DeadlineFactor, terms.deadline_factor),
         (Parameter::DeadlineRatio, terms.deadline_ratio),
         (Parameter::DeadlineSpread, terms.deadline_spread),
+        (Parameter::Infeasible, terms.infeasible),
         (Parameter::ArrivalDelayFactor, terms.arrival_delay_factor),
         (Parameter::BudgetFactor, terms.budget_factor),
         (Parameter::BudgetRatio, terms.budget_ratio),
@@ -173,10 +242,12 @@ fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
         (Parameter::EstimateMargin, simulate.rules.estimate_margin),
     ] {
         if let Some(value) = value {
+            belongs(parameter, parameter.name(), model.deadlines)?;
             // What is wrong with another value is said of that one.
             let mut alone = Setting {
                 nodes: 1,
                 processors_per_node: 1,
+                larger_nodes: 0,
                 ..setting
             };
             let set = parameter.set(&mut alone, value);
@@ -186,6 +257,61 @@ fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
         }
     }
     Ok(setting)
+}
+
+/// The model of deadlines, and that nothing is said of another.
+fn deadlines(terms: &DrawnTermsArgs) -> Result<DeadlineModel, Failure> {
+    let named = terms.deadline_model.unwrap_or(match terms.soft {
+        true => args::DeadlineModel::Run,
+        false => args::DeadlineModel::Estimate,
+    });
+    let usage = |problem: String| Failure::Usage(problem);
+    let model = match named {
+        args::DeadlineModel::Run => DeadlineModel::Run,
+        args::DeadlineModel::Estimate => DeadlineModel::Estimate,
+        args::DeadlineModel::Slack => {
+            let text = terms.slack.as_deref().unwrap_or("8h");
+            let slack = duration::parse(text);
+            let slack = slack.map_err(|error| {
+                usage(format!(
+                    "--slack: {error}; expected the mean time from the estimate to the deadline, 0 or more"
+                ))
+            })?;
+            DeadlineModel::Slack(slack)
+        }
+        args::DeadlineModel::Clock => {
+            let times = terms.clock_times.as_deref().map(str::parse::<ClockTimes>);
+            let times = times.transpose();
+            let times = times.map_err(|error| usage(format!("--clock-times: {error}")))?;
+            DeadlineModel::Clock(times.unwrap_or_default())
+        }
+    };
+    if let Err(error) = model.check() {
+        return Err(out_of_range(error.field, error));
+    }
+    if terms.slack.is_some() {
+        belongs(Parameter::Slack, "slack", model)?;
+    }
+    if terms.clock_times.is_some() && named != args::DeadlineModel::Clock {
+        return Err(foreign("clock-times", model, "clock"));
+    }
+    Ok(model)
+}
+
+/// That deadlines of this model depend on this parameter.
+fn belongs(parameter: Parameter, option: &str, model: DeadlineModel) -> Result<(), Failure> {
+    match (parameter.is_foreign_to(model), parameter) {
+        (false, _) => Ok(()),
+        (true, Parameter::Slack) => Err(foreign(option, model, "slack")),
+        (true, _) => Err(foreign(option, model, "estimate' or 'run")),
+    }
+}
+
+fn foreign(option: &str, model: DeadlineModel, other: &str) -> Failure {
+    Failure::Usage(format!(
+        "--{option}: deadlines of the model '{}' have no such value; leave it out, or choose '{other}' with --deadline-model",
+        model.name()
+    ))
 }
 
 /// A log, of which a part is simulated.
@@ -223,6 +349,11 @@ impl LogExcerpt {
     /// Second of the day, by the log's clock, in which the first job was submitted; None if
     /// the log does not say.
     pub fn time_of_day(&self) -> Option<f64> {
+        Some(self.second_of_week()? % 86_400.0)
+    }
+
+    /// The same of the week, from Monday 0:00.
+    fn second_of_week(&self) -> Option<f64> {
         let header = &self.log.header;
         let first = self.records().iter().find(|record| record.ran())?;
         let seconds = header.unix_start_time()?.checked_add(first.submit as i64)?;
@@ -236,8 +367,10 @@ impl LogExcerpt {
             Some(TimeZone::fixed(Offset::from_seconds(offset).ok()?))
         };
         let time = instant.to_zoned(by_name.or_else(by_offset)?);
+        let days = f64::from(time.weekday().to_monday_zero_offset());
         let (hour, minute, second) = (time.hour(), time.minute(), time.second());
-        Some(f64::from(hour) * 3600.0 + f64::from(minute) * 60.0 + f64::from(second))
+        let of_day = f64::from(hour) * 3600.0 + f64::from(minute) * 60.0 + f64::from(second);
+        Some(days * 86_400.0 + of_day)
     }
 
     /// Says what was left out although it was asked to be simulated.
@@ -254,6 +387,10 @@ impl LogExcerpt {
             say(format_args!("libra: {}: sorted; {disorder}", self.name));
         }
         for (jobs, why) in [
+            (
+                log.not_submitted as usize,
+                "for which the log does not say when they were submitted",
+            ),
             (made.too_large, "larger than the machine"),
             (
                 made.no_processors,

@@ -5,6 +5,7 @@ use crate::status::utf8;
 use libra_plots::columns::{self, Flush};
 use libra_plots::scale::{count, number};
 use libra_simulator::setting::Setting;
+use libra_simulator::shares::Waiting;
 use libra_simulator::summary::{Measure, Summary};
 use libra_simulator::sums::Spread;
 use libra_units::duration;
@@ -32,7 +33,7 @@ struct Column {
     weight: u8,
 }
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 11] = [
     Column {
         heading: "REFUSED",
         measure: Measure::Rejected,
@@ -43,7 +44,19 @@ const COLUMNS: [Column; 8] = [
         heading: "LATE",
         measure: Measure::Late,
         show: whole,
+        weight: 10,
+    },
+    Column {
+        heading: "LATE %",
+        measure: Measure::LatePercent,
+        show: tenths,
         weight: 8,
+    },
+    Column {
+        heading: "COND. LATE",
+        measure: Measure::ConditionalLate,
+        show: whole,
+        weight: 4,
     },
     Column {
         heading: "MET",
@@ -54,7 +67,13 @@ const COLUMNS: [Column; 8] = [
     Column {
         heading: "MET %",
         measure: Measure::FulfilledPercent,
-        show: |percent| format!("{percent:.1}"),
+        show: tenths,
+        weight: 11,
+    },
+    Column {
+        heading: "WORK %",
+        measure: Measure::FulfilledWorkPercent,
+        show: tenths,
         weight: 9,
     },
     Column {
@@ -67,21 +86,25 @@ const COLUMNS: [Column; 8] = [
         heading: "WAIT",
         measure: Measure::MeanWait,
         show: duration::show,
-        weight: 2,
+        weight: 1,
     },
     Column {
         heading: "UTILITY",
         measure: Measure::Utility,
         show: number,
-        weight: 4,
+        weight: 3,
     },
     Column {
         heading: "IN USE",
         measure: Measure::Utilisation,
         show: |part| format!("{:.1} %", part * 100.0),
-        weight: 3,
+        weight: 2,
     },
 ];
+
+fn tenths(percent: f64) -> String {
+    format!("{percent:.1}")
+}
 
 fn whole(jobs: f64) -> String {
     count(jobs.round() as u64)
@@ -143,17 +166,30 @@ impl Results<'_> {
         }
         let Setting {
             nodes,
-            processors_per_node,
+            processors_per_node: each,
+            larger_nodes,
             ..
         } = self.settings[0];
-        line += &match (nodes, processors_per_node) {
-            (nodes, 1) => format!(" on {} processors", count(u64::from(nodes))),
-            (nodes, each) => format!(" on {} nodes of {each} processors", count(u64::from(nodes))),
+        let all = count(u64::from(nodes));
+        line += &match (each, larger_nodes) {
+            (1, 0) => format!(" on {all} processors"),
+            (each, 0) => format!(" on {all} nodes of {each} processors"),
+            (each, _) => format!(" on {all} nodes of {each} or {} processors", each + 1),
         };
-        line + &match &self.plan.seeds[..] {
+        line += &match &self.plan.seeds[..] {
             [seed] => format!(", seed {seed}"),
             [first, .., last] => format!(", mean of seeds {first} to {last}"),
             [] => String::new(),
+        };
+        let model = &self.settings[0].model;
+        line += &format!("; deadlines: {}", model.deadlines.name());
+        if model.infeasible > 0.0 {
+            line += &format!(", infeasible {}", model.infeasible);
+        }
+        line += &format!("; coupled: {}", model.coupled.name());
+        match self.settings[0].options.waiting {
+            Waiting::Block => line,
+            Waiting::Spin => line + ", waiting slots spin",
         }
     }
 
@@ -201,6 +237,11 @@ impl Results<'_> {
                     trace: &self.part.name,
                     nodes: setting.nodes,
                     processors_per_node: setting.processors_per_node,
+                    processors: setting.processors(),
+                    coupled: setting.model.coupled.name(),
+                    waiting: setting.options.waiting.name(),
+                    deadline_model: setting.model.deadlines.name(),
+                    infeasible: setting.model.infeasible,
                     seed: self.plan.seeds[0],
                     summary,
                 })?;
@@ -220,6 +261,12 @@ struct Line<'a> {
     trace: &'a str,
     nodes: u32,
     processors_per_node: u32,
+    /// All of them: some nodes may have one more.
+    processors: u32,
+    coupled: &'static str,
+    waiting: &'static str,
+    deadline_model: &'static str,
+    infeasible: f64,
     /// The first one.
     seed: u64,
     #[serde(flatten)]
@@ -236,7 +283,7 @@ fn cell(column: &Column, summary: &Summary, plus_minus: &str) -> String {
     // How far counts are apart, the percentage tells.
     let plain = matches!(
         column.measure,
-        Measure::Rejected | Measure::Late | Measure::Fulfilled
+        Measure::Rejected | Measure::Late | Measure::ConditionalLate | Measure::Fulfilled
     );
     match summary.get(column.measure) {
         None => "-".to_string(),

@@ -182,8 +182,8 @@ pub(super) fn utilisation(runs: &[PolicyRun]) -> Figure {
         id: "utilisation",
         heading: strips.title.clone(),
         caption: format!(
-            "Work of the jobs that ran, each spread evenly between its start and its end, in \
-             steps of at most {width}; the top of a strip is all processors."
+            "Work as it was done, in steps of at most {width}; the top of a strip is all processors. \
+             (Of aroma's jobs it is not told: it is spread evenly between their start and their end.)"
         ),
         drawings: both(
             |wide, id, class| strips.inline(wide, id, class),

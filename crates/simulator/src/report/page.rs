@@ -162,16 +162,24 @@ fn lead(runs: &[PolicyRun]) -> Option<String> {
     }
     let mean = |measure| best.summary.mean(measure).unwrap_or(0.0);
     let (accepted, late) = (mean(Measure::Accepted), mean(Measure::Late));
+    let conditional = mean(Measure::Conditional);
     if accepted > 0.0 {
         let part = match accepted / mean(Measure::Submitted).max(1.0) * 100.0 {
             100.0 => "all jobs".to_string(),
             part => format!("{} of the jobs", run::percent(part)),
         };
         text += &format!(". {} accepted {part}", best.name);
-        text += &match late / accepted * 100.0 {
+        let promised = accepted - conditional;
+        text += &match late / promised.max(1.0) * 100.0 {
             0.0 => " and ended none of them late".to_string(),
             part => format!(" and ended {} of those late", run::percent(part)),
         };
+        if conditional > 0.0 {
+            text += &format!(
+                ", not counting {} whose deadline was shorter than their estimate",
+                run::jobs(conditional)
+            );
+        }
     }
     Some(text + ".")
 }
@@ -198,15 +206,27 @@ fn all_measures(runs: &[PolicyRun]) -> Table {
     }
 }
 
-const MEANINGS: [(&str, &str); 7] = [
+const MEANINGS: [(&str, &str); 9] = [
     (
         "refused, late, met",
-        "Every submitted job is one of the three: it did not run, it ended after its deadline, or \
-         by its deadline. Jobs that never ran in the log are left out.",
+        "What became of the submitted jobs: they did not run, ended after their deadline, or by their \
+         deadline. Jobs that never ran in the log are left out. Late, in percent, is of those that \
+         ran without a condition.",
+    ),
+    (
+        "conditional, of these late",
+        "Jobs that ran with a deadline shorter than their estimate, and those of them that ended after \
+         it: they could end in time only by needing less than they said, so nobody broke a promise. They \
+         are not among the late.",
     ),
     (
         "met, %",
         "Jobs that met their deadline, of all submitted jobs.",
+    ),
+    (
+        "work met, %",
+        "The work of the jobs that met their deadline, of that of all submitted jobs, in processor \
+         seconds. A policy that keeps many small jobs and refuses large ones has less of it.",
     ),
     (
         "slowdown",

@@ -85,6 +85,7 @@ pub(super) fn fates(runs: &[PolicyRun]) -> Figure {
             values: vec![
                 of(Measure::Fulfilled),
                 of(Measure::Late),
+                of(Measure::ConditionalLate),
                 of(Measure::Rejected),
             ],
             between: spread
@@ -101,12 +102,14 @@ pub(super) fn fates(runs: &[PolicyRun]) -> Figure {
     let bars = Bars {
         title: "What became of the jobs".to_string(),
         description: "One bar for each policy: the parts of the submitted jobs that ended by \
-                      their deadlines, that ended late, and that were refused."
+                      their deadlines, that ended late, that ended late under a condition, and that \
+                      were refused."
             .to_string(),
         x: Axis::percent("% of submitted jobs"),
         parts: vec![
             part("met their deadline", Some(0)),
             part("ended late", Some(1)),
+            part("ended late, conditional", Some(4)),
             part("refused", None),
         ],
         rows: rows.collect(),
@@ -114,7 +117,9 @@ pub(super) fn fates(runs: &[PolicyRun]) -> Figure {
         unit: " %".to_string(),
     };
     let mut caption = "Each bar is all submitted jobs. The orange part ran and ended after its \
-                       deadline: it took processors and kept no promise."
+                       deadline: it took processors and kept no promise. A conditional one had a \
+                       deadline shorter than its estimate: nothing was promised but that it would end \
+                       in time if it needed less than it said."
         .to_string();
     if several {
         caption += " The whisker is one standard deviation over the seeds to each side.";
@@ -126,6 +131,7 @@ pub(super) fn fates(runs: &[PolicyRun]) -> Figure {
             jobs(Measure::Submitted),
             jobs(Measure::Fulfilled),
             jobs(Measure::Late),
+            jobs(Measure::ConditionalLate),
             jobs(Measure::Rejected),
         ]
     });
@@ -137,7 +143,14 @@ pub(super) fn fates(runs: &[PolicyRun]) -> Figure {
         small: false,
         table: Table {
             caption: "Jobs".to_string(),
-            head: words(&["policy", "submitted", "met", "late", "refused"]),
+            head: words(&[
+                "policy",
+                "submitted",
+                "met",
+                "late",
+                "late, conditional",
+                "refused",
+            ]),
             rows: rows.collect(),
         },
     }
@@ -250,7 +263,18 @@ impl Columns {
     }
 
     pub fn head(&self) -> Vec<String> {
-        let mut head = words(&["refused", "late", "met", "met, %", "slowdown", "wait"]);
+        let mut head = words(&[
+            "refused",
+            "late",
+            "late, %",
+            "conditional",
+            "of these late",
+            "met",
+            "met, %",
+            "work met, %",
+            "slowdown",
+            "wait",
+        ]);
         head.extend(self.utility.then(|| "utility".to_string()));
         head.push("in use".to_string());
         head
@@ -266,17 +290,20 @@ impl Columns {
 }
 
 /// Where it stands among the cells.
-const UTILITY: usize = 6;
+const UTILITY: usize = 10;
 
 fn cells(summary: &Summary) -> Vec<String> {
     let jobs = |measure| spread(summary, measure, jobs);
+    let tenths = |measure| spread(summary, measure, |value| format!("{value:.1}"));
     vec![
         jobs(Measure::Rejected),
         jobs(Measure::Late),
+        tenths(Measure::LatePercent),
+        jobs(Measure::Conditional),
+        jobs(Measure::ConditionalLate),
         jobs(Measure::Fulfilled),
-        spread(summary, Measure::FulfilledPercent, |value| {
-            format!("{value:.1}")
-        }),
+        tenths(Measure::FulfilledPercent),
+        tenths(Measure::FulfilledWorkPercent),
         spread(summary, Measure::MeanSlowdown, |value| {
             format!("{value:.2}")
         }),

@@ -101,7 +101,7 @@ fn run(name: &str, seeds: usize) -> PolicyRun {
     let machine = Machine::uniform(2, 1);
     let (mut measured, mut series) = (
         MeasureObserver::new(&machine),
-        series::Series::new(&machine, 0.0),
+        series::Series::new(&machine, 0.0, false),
     );
     let jobs: Vec<_> = (0..50)
         .map(|n| job(n as f64 * 900.0, 1000.0, 2000.0 + n as f64 * 100.0))
@@ -164,7 +164,7 @@ fn pages_of_nothing_are_pages() {
     let empty = PolicyRun {
         name: "fifo".to_string(),
         summary: Summary::new(vec![Measures::default()]),
-        series: series::Series::new(&Machine::uniform(0, 0), 0.0),
+        series: series::Series::new(&Machine::uniform(0, 0), 0.0, false),
     };
     assert_eq!(
         check(&report("", Results::Runs(vec![empty])).html()),

@@ -5,17 +5,21 @@
 //! ends there or passes its deadline; between two such events every rate is constant. (The
 //! live agent takes them anew every second.)
 //!
-//! Each slot of a job makes its own way: its part on a node ends when it has had its run time
-//! there, and the job ends with its last part. That is the loosely coupled job of the papers.
+//! The slots of a job make their own way, as in the papers: a part on a node ends when it has had its run
+//! time there, and the job ends with its last part. Those of a coupled job ([`Job::coupled`]) wait for
+//! each other instead, see [`coupled`]: they go on at the pace of the slowest and end together.
 //!
 //! Invariants, checked in debug builds: no node gives out more than its processors, and every part
 //! ends with exactly its run time.
 
+mod coupled;
 mod node;
 #[cfg(test)]
 mod tests;
 
 use super::{Fate, Machine, Observer, Outcome, Scheduler};
+pub use coupled::Waiting;
+use coupled::{Giving, Progress, Scratch};
 use libra_core::decision::admission::Admission;
 use libra_core::decision::allotment::{Claim, Spare};
 use libra_core::decision::job::{Request, Shape};
@@ -38,16 +42,28 @@ pub struct Shares<P> {
     pub admission: Admission<P, AnyPricing>,
     /// Who gets the time that nobody needs.
     pub spare: Spare,
+    /// What slots of coupled jobs do while they wait.
+    pub waiting: Waiting,
 }
 
-/// Something that will happen on a node by itself. The earliest first; of equals the first node.
+/// Something that will happen by itself. The earliest first; of equals ends of coupled jobs, then the first
+/// node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     /// Bits of a time that is not negative: they stand in its order.
     at: u64,
-    node: u32,
-    /// Counts the changes of the node: an event of an earlier state is void.
+    to: To,
+    /// Counts the changes of whom it happens to: an event of an earlier state is void.
     version: u32,
+}
+
+/// To whom it happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum To {
+    /// A coupled job, by its place among the running ones: it ends.
+    Job(u32),
+    /// A node: a part ends there, or a deadline passes.
+    Node(u32),
 }
 
 /// A job that runs.
@@ -59,6 +75,10 @@ struct Running {
     /// Parts that have not ended.
     left: u32,
     nodes: Vec<u32>,
+    /// How far it is, where its parts go on together.
+    progress: Option<Progress>,
+    /// As that of a node.
+    version: u32,
 }
 
 struct Simulation<'a, P> {
@@ -79,6 +99,13 @@ struct Simulation<'a, P> {
     claims: Vec<Claim>,
     given: Vec<f64>,
     ended: Vec<Tenant>,
+    /// Who gets the time that coupled jobs leave.
+    giving: Giving,
+    /// Coupled jobs that run.
+    coupled: usize,
+    /// Nodes on which something has changed at this moment.
+    changed: Vec<u32>,
+    pacing: Scratch,
 }
 
 /// The cluster at a moment, as the decision core sees it.
@@ -129,12 +156,20 @@ impl<P: Policy + Copy> Scheduler for Shares<P> {
             claims: Vec::new(),
             given: Vec::new(),
             ended: Vec::new(),
+            giving: Giving::of(self.admission.policy.shortage(), self.spare, self.waiting),
+            coupled: 0,
+            changed: Vec::new(),
+            pacing: Scratch::default(),
         };
         for (index, job) in jobs.iter().enumerate() {
             simulation.events_until(job.submit);
             simulation.submit(index);
         }
         simulation.events_until(f64::INFINITY);
+    }
+
+    fn tells_work(&self) -> bool {
+        true
     }
 }
 
@@ -146,14 +181,21 @@ impl<P: Policy + Copy> Simulation<'_, P> {
                 return;
             }
             self.events.pop();
-            let index = event.node as usize;
-            if self.nodes[index].version == event.version {
-                if self.leave(index, at) {
-                    self.allot(index, at);
-                } else {
-                    self.await_next(index);
+            match event.to {
+                To::Node(node) if self.nodes[node as usize].version == event.version => {
+                    let index = node as usize;
+                    if self.leave(index, at) {
+                        self.allot(index, at);
+                    } else {
+                        self.await_next(index);
+                    }
                 }
+                To::Job(job) if self.running[job as usize].version == event.version => {
+                    self.end_together(job, at);
+                }
+                _ => continue,
             }
+            self.pace(at);
         }
     }
 
@@ -172,9 +214,14 @@ impl<P: Policy + Copy> Simulation<'_, P> {
     fn part_ended(&mut self, tenant: &Tenant, now: f64) {
         let running = &mut self.running[tenant.running as usize];
         running.left -= 1;
-        if running.left > 0 {
-            return;
+        if running.left == 0 {
+            self.job_ended(tenant.running, now);
         }
+    }
+
+    fn job_ended(&mut self, slab: u32, now: f64) {
+        let running = &mut self.running[slab as usize];
+        running.version = running.version.wrapping_add(1);
         let index = running.index;
         let job = &self.jobs[index];
         self.observer.outcome(&Outcome {
@@ -187,7 +234,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
                 nodes: &running.nodes,
             },
         });
-        self.vacant.push(tenant.running);
+        self.vacant.push(slab);
     }
 
     /// Takes the shares of a node anew.
@@ -206,12 +253,13 @@ impl<P: Policy + Copy> Simulation<'_, P> {
     }
 
     fn await_next(&mut self, index: usize) {
+        self.changed.push(index as u32);
         let node = &mut self.nodes[index];
         node.version = node.version.wrapping_add(1);
         if node.next < f64::INFINITY {
             self.events.push(Reverse(Event {
                 at: node.next.to_bits(),
-                node: index as u32,
+                to: To::Node(index as u32),
                 version: node.version,
             }));
         }
@@ -271,6 +319,10 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         let places = &self.scratch[..acceptance.nodes];
         (running.nodes).extend(places.iter().map(|place| place.node as u32));
         running.nodes.sort_unstable();
+        // On one node all slots are given the same.
+        let coupled = job.coupled && acceptance.nodes > 1;
+        running.progress = coupled.then(|| Progress::new(job.run_time, now));
+        self.coupled += usize::from(coupled);
         let terms = admission.planned(&request).terms;
         for place in 0..acceptance.nodes {
             let place = self.scratch[place];
@@ -287,11 +339,13 @@ impl<P: Policy + Copy> Simulation<'_, P> {
                     committed_share: place.share,
                     since: now,
                     rate: place.share,
+                    coupled,
                     ..Tenant::default()
                 },
                 now,
             );
         }
+        self.pace(now);
     }
 
     /// A part of a job comes to a node.
@@ -305,6 +359,8 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             self.fronts[index] = node.front();
             if node.next != before {
                 self.await_next(index);
+            } else {
+                self.changed.push(index as u32);
             }
             return;
         }

@@ -28,9 +28,15 @@ pub(super) struct Tenant {
     pub cput: f64,
     /// Since when it runs at `rate`.
     pub since: f64,
-    /// Processors per slot that it runs at.
+    /// Processors per slot that the node gives it.
+    pub granted: f64,
+    /// Processors per slot that it runs at: as granted, or as the pace of its job has it.
     pub rate: f64,
-    /// When it ends at this rate.
+    /// Processors per slot that it is about to run at, while paces are taken anew.
+    pub target: f64,
+    /// It goes on at the pace of its job's slowest part, which also tells when it ends.
+    pub coupled: bool,
+    /// When it ends at this rate; infinite where it is coupled.
     pub ends: f64,
     /// Seconds after its deadline that were accepted for it.
     pub delay: f64,
@@ -50,7 +56,10 @@ impl Default for Tenant {
             committed_share: 0.0,
             cput: 0.0,
             since: 0.0,
+            granted: 0.0,
             rate: 0.0,
+            target: 0.0,
+            coupled: false,
             ends: f64::INFINITY,
             delay: 0.0,
             passed: false,
@@ -67,12 +76,26 @@ impl Tenant {
 
     /// Processor seconds per slot by `now`.
     #[inline(always)]
-    fn cput_by(&self, now: f64) -> f64 {
+    pub fn cput_by(&self, now: f64) -> f64 {
         self.cput + self.rate * (now - self.since)
     }
 
+    /// From now on at this rate, where it makes its own way also to its end.
+    pub fn run_at(&mut self, rate: f64, now: f64) {
+        self.cput = self.cput_by(now);
+        self.since = now;
+        self.rate = rate;
+        if !self.coupled {
+            self.ends = if rate > 0.0 {
+                now + (self.run_time - self.cput).max(0.0) / rate
+            } else {
+                f64::INFINITY
+            };
+        }
+    }
+
     #[inline(always)]
-    fn on_node(&self, now: f64) -> JobOnNode {
+    pub fn on_node(&self, now: f64) -> JobOnNode {
         JobOnNode {
             terms: self.terms,
             slots: self.slots,
@@ -116,6 +139,9 @@ pub(super) struct Node {
     /// Sum of the shares; kept up where it is steady.
     committed: f64,
     memory_committed: u64,
+    /// Processors in use since then.
+    used: f64,
+    used_since: f64,
 }
 
 impl Node {
@@ -128,7 +154,21 @@ impl Node {
             steady: true,
             committed: 0.0,
             memory_committed: 0,
+            used: 0.0,
+            used_since: 0.0,
         }
+    }
+
+    /// Since when it has done how much, in processor seconds of reference nodes; from now on it counts anew, at
+    /// the rates of now.
+    pub fn worked_by(&mut self, now: f64) -> (f64, f64) {
+        let (from, work) = (self.used_since, self.used * (now - self.used_since));
+        self.used = match self.steady {
+            true => self.committed,
+            false => self.sum_of_rates(),
+        };
+        self.used_since = now;
+        (from, work * self.spec.rating)
     }
 
     pub fn front(&self) -> Front {
@@ -168,10 +208,42 @@ impl Node {
             self.tenants.remove(index);
         }
         if !anew {
-            self.committed = self.sum_of_rates();
-            self.next = (self.tenants.iter()).fold(f64::INFINITY, |next, t| next.min(t.next()));
+            self.tidy();
         }
         anew
+    }
+
+    /// Takes leave of the part of a coupled job. Returns whether shares must be taken anew, as [`Node::leave`].
+    pub fn remove(&mut self, running: u32) -> bool {
+        if let Some(place) = self.tenants.iter().position(|t| t.running == running) {
+            let tenant = self.tenants.remove(place);
+            self.memory_committed -= tenant.memory * u64::from(tenant.slots);
+        }
+        if self.steady {
+            self.tidy();
+        }
+        !self.steady
+    }
+
+    /// Sum and next event where everyone runs on as before.
+    fn tidy(&mut self) {
+        self.committed = self.sum_of_rates();
+        self.expect();
+    }
+
+    /// Takes the next event anew.
+    pub fn expect(&mut self) {
+        self.next = (self.tenants.iter()).fold(f64::INFINITY, |next, t| next.min(t.next()));
+    }
+
+    /// Somebody here runs slower than at what it needs, and so will need more.
+    pub fn unsteady(&mut self) {
+        self.steady = false;
+    }
+
+    /// The part of a running job that is here.
+    pub fn part_of(&self, running: u32) -> Option<usize> {
+        self.tenants.iter().position(|t| t.running == running)
     }
 
     /// A new tenant, before shares are taken anew.
@@ -195,8 +267,8 @@ impl Node {
     /// As [`Node::add`] and taking shares anew, where that changes nobody's but its own.
     pub fn just_add(&mut self, mut tenant: Tenant, now: f64) {
         tenant.since = now;
-        tenant.rate = tenant.committed_share;
-        tenant.ends = now + tenant.run_time / tenant.rate;
+        tenant.granted = tenant.committed_share;
+        tenant.run_at(tenant.granted, now);
         self.next = self.next.min(tenant.next());
         self.memory_committed += tenant.memory * u64::from(tenant.slots);
         self.tenants.push(tenant);
@@ -249,12 +321,10 @@ impl Node {
         debug_assert!(given.iter().sum::<f64>() <= capacity * (1.0 + 1e-6));
         self.next = f64::INFINITY;
         for (tenant, given) in self.tenants.iter_mut().zip(given.iter()) {
-            tenant.rate = given / f64::from(tenant.slots);
-            tenant.ends = if tenant.rate > 0.0 {
-                now + (tenant.run_time - tenant.cput).max(0.0) / tenant.rate
-            } else {
-                f64::INFINITY
-            };
+            tenant.granted = given / f64::from(tenant.slots);
+            if !tenant.coupled {
+                tenant.run_at(tenant.granted, now);
+            }
             self.next = self.next.min(tenant.next());
         }
         self.steady = spare == Spare::Idle
