@@ -12,6 +12,7 @@ pub mod experiment;
 pub mod measures;
 pub mod outcomes;
 pub mod queue;
+pub mod range;
 pub mod report;
 pub mod schedulers;
 pub mod series;

@@ -3,6 +3,7 @@
 //! A log says when a job came, how long it ran and what its user asked for; it says nothing of
 //! deadlines and budgets. Those are drawn by a workload model, the papers' or another, or given by the site.
 
+pub mod coupled;
 pub mod deadlines;
 pub mod import;
 pub mod lublin;

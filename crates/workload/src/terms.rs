@@ -12,6 +12,7 @@
 //! sweep differ by what was changed. Every job that is made has terms that pass [`Terms::check`].
 
 use super::Job;
+use super::coupled::Coupled;
 use super::deadlines::{self, Basis, DeadlineModel};
 use super::random;
 use super::read::Leniency;
@@ -63,38 +64,6 @@ impl FromStr for Estimates {
                     text.chars().take(32).collect::<String>()
                 )
             }),
-        }
-    }
-}
-
-/// Which jobs are coupled, see [`Job::coupled`]. No log says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Coupled {
-    /// None, as in the papers.
-    #[default]
-    Never,
-    /// Those of more than one processor.
-    MultiProcessor,
-    /// All of them.
-    Always,
-}
-
-impl Coupled {
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Coupled::Never => "never",
-            Coupled::MultiProcessor => "multi-processor",
-            Coupled::Always => "always",
-        }
-    }
-
-    /// Whether a job of so many processors is.
-    pub fn of(self, processors: u32) -> bool {
-        match self {
-            Coupled::Never => false,
-            Coupled::MultiProcessor => processors > 1,
-            Coupled::Always => true,
         }
     }
 }

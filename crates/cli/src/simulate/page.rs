@@ -10,8 +10,9 @@ use libra_simulator::report::{Clock, PolicyRun, Report, Sweep};
 use libra_simulator::setting::{Parameter, Setting};
 use libra_simulator::shares::Waiting;
 use libra_units::duration;
+use libra_workload::coupled::Coupled;
 use libra_workload::deadlines::DeadlineModel;
-use libra_workload::terms::{Amounts, Coupled, Estimates, TermsModel};
+use libra_workload::terms::{Amounts, Estimates, TermsModel};
 
 /// The page, as HTML.
 pub fn page(results: &Results<'_>, runs: &[Run]) -> String {

@@ -5,15 +5,17 @@ use crate::{Failure, load_config, say};
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 use libra_core::decision::allotment;
+use libra_simulator::range::Range;
 use libra_simulator::schedulers::{self, Known, Options};
-use libra_simulator::setting::{Parameter, Range, Setting};
+use libra_simulator::setting::{Parameter, Setting};
 use libra_simulator::shares::Waiting;
 use libra_units::duration;
+use libra_workload::coupled::Coupled;
 use libra_workload::deadlines::{ClockTimes, DeadlineModel};
 use libra_workload::read::{self, Leniency, Log, Subset, TraceError};
 use libra_workload::sla::{self, Sla};
 use libra_workload::swf::{Header, SwfRecord};
-use libra_workload::terms::{Coupled, Estimates, Made, TermsModel};
+use libra_workload::terms::{Estimates, Made, TermsModel};
 use std::path::Path;
 
 /// What is to be run.
