@@ -4,3 +4,4 @@
 pub mod book;
 pub mod commitment;
 pub mod decision;
+pub mod gang;
