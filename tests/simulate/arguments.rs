@@ -72,6 +72,17 @@ fn what_is_wrong_is_said_with_what_is_right() {
         &["--estimate-margin: -1, expected"],
     );
     fails(
+        &["LOG", "--suspend", "sometimes"],
+        &["--suspend", "memory, never"],
+    );
+    for more in [&[][..], &["--estimate-margin", "0.05"]] {
+        let line = [&["LOG", "--jobs-per-processor", "0"], more].concat();
+        fails(
+            &line,
+            &["--jobs-per-processor: 0, expected jobs, from 1 to 65536"],
+        );
+    }
+    fails(
         &["LOG", "--estimates", "guess"],
         &["--estimates", "'trace', 'exact'"],
     );

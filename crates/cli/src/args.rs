@@ -13,7 +13,9 @@ pub use account::{AccountArgs, AccountCommand, CreateArgs, DepositArgs, Statemen
 pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
 pub use quote::{QuoteArgs, System};
 pub use reproduce::{Paper, ReproduceArgs};
-pub use simulate::{Coupled, DeadlineModel, DrawnTermsArgs, Format, SimulateArgs, Spare, Waiting};
+pub use simulate::{
+    Coupled, DeadlineModel, DrawnTermsArgs, Format, SimulateArgs, Spare, Suspend, Waiting,
+};
 pub use slurm::{Role, SlurmCommand, SlurmInstallArgs, SlurmSettings, SlurmUninstallArgs};
 pub use web::WebArgs;
 pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};

@@ -9,6 +9,7 @@
 
 pub mod aroma;
 pub mod experiment;
+pub mod gang;
 pub mod measures;
 pub mod outcomes;
 pub mod queue;
@@ -104,6 +105,9 @@ pub trait Observer {
     /// So much work, in processor seconds of reference nodes, was done evenly between two times, seconds of the
     /// simulation. Only schedulers that say so tell it ([`Scheduler::tells_work`]).
     fn worked(&mut self, _from: f64, _to: f64, _work: f64) {}
+
+    /// A job that was refused is promised after all, as others have ended. What becomes of it is told as of any other.
+    fn promised_later(&mut self) {}
 }
 
 /// Decides which job runs when and where.

@@ -58,6 +58,13 @@ pub struct Measures {
     pub mean_delay: Option<f64>,
     /// Greatest such delay, in seconds.
     pub longest_delay: Option<f64>,
+    /// Accepted jobs that were refused at first, and promised when others had ended. Not told where there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub promised_later: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a job was worth to the cluster, in credits (LibraSLA 2005, formula 1):
@@ -184,6 +191,10 @@ impl Observer for MeasureObserver {
             counts.longest_delay = Some(counts.longest_delay.map_or(delay, |most| most.max(delay)));
         }
     }
+
+    fn promised_later(&mut self) {
+        self.so_far.promised_later += 1;
+    }
 }
 
 /// Processor seconds of a job on reference nodes.
@@ -208,6 +219,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.worked(from, to, work);
         self.1.worked(from, to, work);
     }
+
+    fn promised_later(&mut self) {
+        self.0.promised_later();
+        self.1.promised_later();
+    }
 }
 
 /// Tells an observer where there is one.
@@ -223,6 +239,12 @@ impl<A: Observer> Observer for Option<A> {
             observer.worked(from, to, work);
         }
     }
+
+    fn promised_later(&mut self) {
+        if let Some(observer) = self {
+            observer.promised_later();
+        }
+    }
 }
 
 /// Tells an observer by reference.
@@ -233,6 +255,10 @@ impl<A: Observer + ?Sized> Observer for &mut A {
 
     fn worked(&mut self, from: f64, to: f64, work: f64) {
         (**self).worked(from, to, work);
+    }
+
+    fn promised_later(&mut self) {
+        (**self).promised_later();
     }
 }
 
@@ -320,6 +346,7 @@ mod tests {
             rejected_by_reason: BTreeMap::from([("budget", 1), ("share", 1)]),
             mean_delay: Some(15.0),
             longest_delay: Some(15.0),
+            promised_later: 0,
         };
         assert_eq!(measures, expected);
     }

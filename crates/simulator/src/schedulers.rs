@@ -4,11 +4,13 @@
 
 use super::Scheduler;
 use super::aroma::{self, Aroma};
+use super::gang::Gang;
 use super::queue::{Conservative, Dropping, Easy, Edf, Fifo, Order};
 use super::shares::{Shares, Waiting};
 use libra_core::decision::admission::Admission;
 use libra_core::decision::allotment::Spare;
 use libra_core::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
+use libra_core::gang::{Rules, Suspend};
 use libra_wording::words::nearest;
 
 /// What schedulers that admit jobs are told. Others need none of it.
@@ -21,6 +23,19 @@ pub struct Options {
     pub spare: Spare,
     /// What slots of coupled jobs do while they wait.
     pub waiting: Waiting,
+    /// What coupled jobs are told.
+    pub gang: GangOptions,
+}
+
+/// What `libra-gang` is told besides.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct GangOptions {
+    /// Who may be suspended.
+    pub suspend: Suspend,
+    /// Most jobs that have begun and not ended on one processor; None: what memory holds.
+    pub jobs_per_processor: Option<u32>,
+    /// Refused jobs wait for a promise.
+    pub wait_for_promise: bool,
 }
 
 /// A scheduler that can be run in another thread.
@@ -44,7 +59,7 @@ impl Known {
 }
 
 /// All of them, in the order in which they are listed.
-pub const ALL: [Known; 11] = [
+pub const ALL: [Known; 12] = [
     Known {
         name: "fifo",
         summary: "strict order of submission, no admission",
@@ -102,6 +117,11 @@ pub const ALL: [Known; 11] = [
         make: |options| shared(LibraAdaptive, options),
     },
     Known {
+        name: "libra-gang",
+        summary: "whole processors for coupled jobs, in the order of deadlines, suspended and planned so that all end in time",
+        make: |options| Box::new(gang(options)),
+    },
+    Known {
         name: "aroma",
         summary: "processors shared round robin; a job is mapped when it comes, by its deadline (2004)",
         make: |_| Box::new(Aroma::new(aroma::by_deadline)),
@@ -125,6 +145,19 @@ fn dropping(order: Order, options: &Options) -> AnyScheduler {
         order,
         estimate_margin: options.admission.estimate_margin,
     })
+}
+
+/// The gang rule as it was configured.
+pub(super) fn gang(options: &Options) -> Gang {
+    Gang {
+        rules: Rules {
+            suspend: options.gang.suspend,
+            jobs_per_processor: options.gang.jobs_per_processor,
+            margin: options.admission.estimate_margin,
+        },
+        pricing: options.admission.pricing,
+        wait_for_promise: options.gang.wait_for_promise,
+    }
 }
 
 fn shared<P: Policy + Copy + Send + 'static>(policy: P, options: &Options) -> AnyScheduler {

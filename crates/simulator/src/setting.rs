@@ -1,7 +1,7 @@
 //! One setting of a simulation, and its parameters by name.
 
 use super::Machine;
-use super::schedulers::Options;
+use super::schedulers::{Options, gang};
 use libra_core::decision::job::OutOfRange;
 use libra_workload::deadlines::DeadlineModel;
 use libra_workload::terms::{Amounts, Estimates, TermsModel};
@@ -80,6 +80,7 @@ impl Setting {
             10.0,
             "a part of the estimate, from 0 to 10",
         )?;
+        gang(&self.options).rules.check()?;
         self.model.check()
     }
 }

@@ -181,6 +181,10 @@ impl Statistic<'_> {
         for measure in Measure::ALL {
             fields.serialize_entry(measure.name(), &summary.get(measure).map(of))?;
         }
+        let later = (summary.runs.iter()).map(|run| run.promised_later as f64);
+        if let Some(later) = Spread::of(later).filter(|later| later.mean > 0.0) {
+            fields.serialize_entry("promised_later", &of(later))?;
+        }
         let reasons = summary.rejected_by_reason().into_iter();
         let reasons: BTreeMap<&str, f64> =
             reasons.map(|(name, spread)| (name, of(spread))).collect();

@@ -201,6 +201,18 @@ pub struct RulesArgs {
     /// What a slot of a coupled job does while it waits for the others
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Waiting::Block)]
     pub waiting: Waiting,
+
+    /// Whether libra-gang suspends jobs behind earlier deadlines
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Suspend::Memory)]
+    pub suspend: Suspend,
+
+    /// Most jobs of libra-gang that have begun and not ended on a processor [default: what its memory holds]
+    #[arg(long, value_name = "N")]
+    pub jobs_per_processor: Option<u32>,
+
+    /// Jobs that libra-gang refuses wait, and are promised later where others end early
+    #[arg(long)]
+    pub wait_for_promise: bool,
 }
 
 /// Which runs there are.
@@ -283,6 +295,15 @@ pub enum Spare {
     Shared,
     /// The job of the node with the highest return
     HighestReturn,
+}
+
+/// Who may be suspended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Suspend {
+    /// Where the memory of the nodes holds both jobs
+    Memory,
+    /// Who has started runs to its end
+    Never,
 }
 
 /// How results are printed.

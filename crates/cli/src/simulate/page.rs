@@ -3,6 +3,7 @@
 use super::print::Results;
 use libra_core::decision::allotment::Spare;
 use libra_core::decision::pricing::AnyPricing;
+use libra_core::gang::Suspend;
 use libra_plots::scale::count;
 use libra_simulator::experiment::Run;
 use libra_simulator::report::page::Results as Figures;
@@ -300,7 +301,18 @@ fn rules(setting: &Setting) -> String {
         Spare::HighestReturn => "to the highest return",
     };
     let margin = admission.estimate_margin * 100.0;
-    format!("{price}; margin on estimates {margin} %; spare time {spare}")
+    let mut text = format!("{price}; margin on estimates {margin} %; spare time {spare}");
+    let gang = &setting.options.gang;
+    if gang.suspend == Suspend::Never {
+        text += "; no job suspended";
+    }
+    if let Some(jobs) = gang.jobs_per_processor {
+        text += &format!("; at most {jobs} begun jobs on a processor");
+    }
+    if gang.wait_for_promise {
+        text += "; refused jobs wait for a promise";
+    }
+    text
 }
 
 fn notes(results: &Results<'_>) -> Vec<String> {

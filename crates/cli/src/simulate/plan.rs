@@ -1,12 +1,13 @@
 //! From arguments to what is to be run. What can be wrong in them is said before a log is read.
 
-use crate::args::{self, Args, DrawnTermsArgs, SimulateArgs, Spare};
+use crate::args::{self, Args, DrawnTermsArgs, SimulateArgs, Spare, Suspend};
 use crate::{Failure, load_config, say};
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 use libra_core::decision::allotment;
+use libra_core::gang;
 use libra_simulator::range::Range;
-use libra_simulator::schedulers::{self, Known, Options};
+use libra_simulator::schedulers::{self, GangOptions, Known, Options};
 use libra_simulator::setting::{Parameter, Setting};
 use libra_simulator::shares::Waiting;
 use libra_units::duration;
@@ -223,6 +224,7 @@ fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
                 args::Waiting::Block => Waiting::Block,
                 args::Waiting::Spin => Waiting::Spin,
             },
+            gang: GangOptions::default(),
         },
         nodes: simulate.machine.nodes.unwrap_or(1),
         processors_per_node: simulate.machine.processors_per_node.unwrap_or(1),
@@ -258,6 +260,21 @@ fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
             setting.options = alone.options;
         }
     }
+    setting.options.gang = GangOptions {
+        suspend: match simulate.rules.suspend {
+            Suspend::Memory => gang::Suspend::Memory,
+            Suspend::Never => gang::Suspend::Never,
+        },
+        jobs_per_processor: simulate.rules.jobs_per_processor,
+        wait_for_promise: simulate.rules.wait_for_promise,
+    };
+    let alone = Setting {
+        nodes: 1,
+        processors_per_node: 1,
+        ..setting
+    };
+    let check = alone.check();
+    check.map_err(|error| out_of_range(&error.field.replace('_', "-"), error))?;
     Ok(setting)
 }
 
