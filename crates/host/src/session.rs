@@ -35,6 +35,21 @@ pub enum Begun {
     NoRoom(String),
 }
 
+impl Starting<'_> {
+    fn as_batch(&self, now: f64) -> BatchJob {
+        let commitment = self.commitment;
+        BatchJob {
+            id: self.id.to_string(),
+            request: commitment.request,
+            slots: u32::try_from(self.slots.max(1)).unwrap_or(u32::MAX),
+            share: self.share,
+            price: commitment.price,
+            elapsed: (now - commitment.submitted).clamp(0.0, 1e10),
+            user: self.user,
+        }
+    }
+}
+
 impl Host {
     /// Begins a job as it was committed. One that began here before and is started anew, without an end in between, begins anew. `now`:
     /// Unix time.
@@ -42,22 +57,32 @@ impl Host {
     /// # Errors
     /// As [`Host::begin`], but for a host that has no room.
     pub fn begin_committed(&self, job: &Starting<'_>, now: f64) -> Result<Begun, HostError> {
-        let commitment = job.commitment;
-        let batch = BatchJob {
-            id: job.id.to_string(),
-            request: commitment.request,
-            slots: u32::try_from(job.slots.max(1)).unwrap_or(u32::MAX),
-            share: job.share,
-            price: commitment.price,
-            elapsed: (now - commitment.submitted).clamp(0.0, 1e10),
-            user: job.user,
-        };
+        let batch = job.as_batch(now);
         let begun = match self.begin(&batch) {
             Err(HostError::Id { .. }) if self.usage(job.id).is_ok() => {
                 self.end(job.id).and_then(|_| self.begin(&batch))
             }
             other => other,
         };
+        self.begun(begun)
+    }
+
+    /// The same for one of several processes that come to a job on this host at any time: None if another one has begun it.
+    ///
+    /// # Errors
+    /// As [`Host::begin_committed`].
+    pub fn begin_committed_once(
+        &self,
+        job: &Starting<'_>,
+        now: f64,
+    ) -> Result<Option<Begun>, HostError> {
+        match self.begin(&job.as_batch(now)) {
+            Err(HostError::Id { .. }) if self.usage(job.id).is_ok() => Ok(None),
+            other => self.begun(other).map(Some),
+        }
+    }
+
+    fn begun(&self, begun: Result<Option<String>, HostError>) -> Result<Begun, HostError> {
         match begun {
             Ok(None) => Ok(Begun::Held),
             Ok(Some(reason)) if self.config().cgroup.version == VersionChoice::Off => {
