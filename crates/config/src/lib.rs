@@ -42,6 +42,8 @@ pub struct Config {
     pub pbs: PbsConfig,
     /// The plugins of Slurm.
     pub slurm: SlurmConfig,
+    /// Grid Engine's verifier and hosts.
+    pub gridengine: GridEngineConfig,
     /// Numbers for those who watch a site.
     pub metrics: MetricsConfig,
 }
@@ -289,6 +291,22 @@ pub struct SlurmConfig {
     pub report_interval: Duration,
 }
 
+/// `[gridengine]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct GridEngineConfig {
+    /// What becomes of jobs with terms when the verifier cannot judge, or a host cannot hold them to their share.
+    pub on_fault: OnFault,
+    /// What becomes of jobs without terms.
+    pub without_terms: WithoutTerms,
+    /// Queues that jobs with terms go to; none: all.
+    pub queues: Vec<String>,
+    /// Time between two polls of qmaster's own records.
+    pub interval: Duration,
+    /// Time that Grid Engine may take to start an accepted job.
+    pub start_delay: Duration,
+}
+
 /// `[metrics]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -331,6 +349,36 @@ impl Default for MetricsConfig {
             listen: String::new(),
             directory: String::new(),
             interval: Duration(10.0),
+        }
+    }
+}
+
+impl GridEngineConfig {
+    fn check(&self) -> Result<(), String> {
+        if !(0.1..=60.0).contains(&self.interval.0) {
+            return Err(format!(
+                "gridengine.interval is {} s, expected 100ms to 1m",
+                self.interval.0
+            ));
+        }
+        if self.without_terms == WithoutTerms::OtherNodes {
+            return Err(
+                "gridengine.without-terms is 'other-nodes', expected best-effort, refuse or leave-alone; a queue's user_lists keep others off it"
+                    .to_string(),
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Default for GridEngineConfig {
+    fn default() -> Self {
+        GridEngineConfig {
+            on_fault: OnFault::default(),
+            without_terms: WithoutTerms::default(),
+            queues: Vec::new(),
+            interval: Duration(1.0),
+            start_delay: Duration(4.0),
         }
     }
 }
@@ -470,6 +518,7 @@ impl Config {
                 config.slurm.report_interval.0
             )));
         }
+        config.gridengine.check().map_err(invalid)?;
         let root = &config.cgroup.root;
         if root.is_empty() || root.split('/').any(|part| part == "..") {
             return Err(invalid(format!(
@@ -550,7 +599,7 @@ mod tests {
             .replace("\"100ms\"", "\"50ms\"")
             .replace("\"what-is-left\"", "\"ended-after 2.5x\"")
             .replace("on-fault = \"refuse\"", "on-fault = \"admit\"")
-            .replace("\"best-effort\"", "\"other-nodes\"");
+            .replace("\"best-effort\"", "\"leave-alone\"");
         let config = Config::from_toml(&changed).expect("all valid");
         assert_eq!(config.admission.node_choice, NodeChoice::LeastLoaded);
         assert!(config.admission.integral_shares);
@@ -562,7 +611,7 @@ mod tests {
         assert_eq!(config.cgroup.period, Duration(0.05));
         assert_eq!(config.agent.past_deadline, PastDeadline::EndedAfter(2.5));
         assert_eq!(config.pbs.on_fault, OnFault::Admit);
-        assert_eq!(config.pbs.without_terms, WithoutTerms::OtherNodes);
+        assert_eq!(config.pbs.without_terms, WithoutTerms::LeaveAlone);
     }
 
     #[test]
@@ -593,6 +642,12 @@ mod tests {
             ("[slurm]\ninterval = '10ms'", "", "100ms to 1m"),
             ("[slurm]\nreport-interval = '10ms'", "", "1s to 1d"),
             ("[slurm]\npartitions = 'all'", "line 2", "partitions"),
+            ("[gridengine]\ninterval = '2m'", "", "100ms to 1m"),
+            (
+                "[gridengine]\nwithout-terms = 'other-nodes'",
+                "",
+                "user_lists",
+            ),
             ("[colour]", "line 1", "colour"),
             ("[cgroup]\nperiod = '2s'", "", "1ms to 1s"),
             ("[cgroup]\nroot = '../x'", "", "without '..'"),
