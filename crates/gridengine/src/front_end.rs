@@ -1,0 +1,309 @@
+//! What Grid Engine's side translates for [`libra_batch::front_end`]: a submission with the hosts that it may have, and a counter-offer as qsub
+//! takes it.
+
+use super::problem::{Lack, Problem};
+use super::records::{Environment, Host, QueueInstance};
+use super::submission::Submission;
+use super::{QUOTE, jsv};
+use libra_batch::front_end::{Domain, FrontEnd, JobSpecification, OnAccount};
+use libra_batch::words::Written;
+use libra_core::book::Book;
+use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::job::{Request, Shape};
+use libra_units::{credits, duration};
+use libra_wording::refusal;
+use std::collections::HashMap;
+
+/// What is known of the cell beside the book.
+#[derive(Debug, Default)]
+pub struct Front {
+    /// Queues that jobs with terms go to, as configured; none: all.
+    pub(super) queues: Vec<String>,
+    /// Hosts, by their names.
+    pub(super) hosts: HashMap<String, Host>,
+    /// Parallel environments, by their names.
+    pub(super) environments: HashMap<String, Environment>,
+}
+
+impl FrontEnd for Front {
+    type Submission = Submission;
+    type Asked = ();
+    type Problem = Problem;
+
+    const LONGEST_ANSWER: usize = jsv::LONGEST_MESSAGE;
+    const PINS_ALL: bool = true;
+
+    fn specification(
+        &self,
+        book: &Book,
+        submission: &Submission,
+        question: bool,
+        _now: f64,
+    ) -> Result<JobSpecification<Front>, Problem> {
+        submission.check()?;
+        let mut terms = submission.terms()?;
+        let has_budget = terms.budget.is_some();
+        if question {
+            terms.budget.get_or_insert(f64::INFINITY);
+        }
+        let terms = terms.complete()?;
+        let environment =
+            (submission.environment.as_ref()).and_then(|(name, ..)| self.environments.get(name));
+        let shape = submission.shape(environment.map(|environment| environment.allocation))?;
+        let array = submission.count()?;
+        if array.is_some() && shape.chunks > 1 {
+            return Err(Problem::WideArray);
+        }
+        let nodes = self.allowed(book, submission, &shape);
+        let (domain, alternatives) = match (array, nodes) {
+            // qmaster gives each task any of the hosts that the array may have, so that all of them go to one.
+            (Some(_), Ok(nodes)) => {
+                let mut single = (0..nodes.len()).filter(|index| nodes[*index]).map(|index| {
+                    let mut only = vec![false; nodes.len()];
+                    only[index] = true;
+                    domain(book.node_name(index), Ok(only))
+                });
+                let first = single.next().ok_or(Problem::NoHost(Lack::Queue))?;
+                (first, single.collect())
+            }
+            (_, nodes) => (domain("", nodes), Vec::new()),
+        };
+        Ok(JobSpecification {
+            request: Request { terms, shape },
+            has_budget,
+            array,
+            account: Ok(OnAccount {
+                user: submission.user.clone(),
+                project: submission.project.clone(),
+            }),
+            domain,
+            alternatives,
+            conditions: vec![
+                ("list of requests", submission.requests.join(",")),
+                ("list of queues", submission.queues.join(",")),
+            ],
+            asked: (),
+        })
+    }
+
+    fn order<'a>(&self, submission: &'a Submission) -> Option<&'a str> {
+        submission.quote.as_deref()
+    }
+
+    fn user(&self, submission: &Submission) -> String {
+        submission.user.clone()
+    }
+
+    fn pieces(jobs: u32) -> Option<&'static str> {
+        Some(if jobs > 1 { "tasks" } else { "hosts" })
+    }
+
+    fn write_offer(submission: &Submission, _asked: &(), offer: &CounterOffer) -> Option<Written> {
+        let written = |text, as_terms| Some(Written { text, as_terms });
+        match *offer {
+            CounterOffer::Deadline { deadline, price } => written(
+                format!(
+                    "-l deadline={} (costs {})",
+                    duration::exact(deadline),
+                    credits(price)
+                ),
+                true,
+            ),
+            CounterOffer::Budget { budget } => written(Front::write_budget(budget), true),
+            CounterOffer::Jobs { .. } => written(refusal::offer(offer), false),
+            CounterOffer::Processors {
+                chunks,
+                processors_per_chunk,
+                estimate,
+                price,
+            } => {
+                let (name, ..) = submission.environment.as_ref()?;
+                let slots = chunks.checked_mul(processors_per_chunk)?;
+                let text = format!(
+                    "-pe {name} {slots} -l estimate={} (costs {})",
+                    duration::exact(estimate),
+                    credits(price)
+                );
+                written(text, chunks == 1)
+            }
+        }
+    }
+
+    fn write_budget(budget: f64) -> String {
+        format!("-l budget={}", credits(budget))
+    }
+
+    fn write_quote(number: &str) -> String {
+        format!("qsub -l {QUOTE}={number}")
+    }
+}
+
+fn domain(name: &str, nodes: Result<Vec<bool>, Problem>) -> Domain<Problem> {
+    Domain {
+        name: name.to_string(),
+        nodes: nodes.map(Some),
+        limit: None,
+    }
+}
+
+impl Front {
+    /// Which hosts may be taken, by the book's index.
+    fn allowed(
+        &self,
+        book: &Book,
+        submission: &Submission,
+        shape: &Shape,
+    ) -> Result<Vec<bool>, Problem> {
+        let mut allowed = vec![true; book.node_count()];
+        let mut keep = |keep: &dyn Fn(usize, &Host) -> bool, lack: Lack| {
+            for (index, allowed) in allowed.iter_mut().enumerate() {
+                let host = self.hosts.get(book.node_name(index));
+                *allowed = *allowed && host.is_some_and(|host| keep(index, host));
+            }
+            match allowed.contains(&true) {
+                true => Ok(()),
+                false => Err(Problem::NoHost(lack)),
+            }
+        };
+        if let Some(group) = submission.queues.iter().find(|queue| queue.contains("@@")) {
+            return Err(Problem::Unjudged(format!("-q {group}")));
+        }
+        if let Some(pattern) = submission.hosts() {
+            keep(
+                &|_, host| matches(pattern, &host.name),
+                Lack::Named(pattern.to_string()),
+            )?;
+        }
+        let has = |host: &Host, submission: &Submission| {
+            self.instances(host, submission).next().is_some()
+        };
+        if let Some((name, ..)) = &submission.environment {
+            let mut without = submission.clone();
+            without.environment = None;
+            keep(&|_, host| has(host, &without), Lack::Queue)?;
+            keep(
+                &|_, host| has(host, submission),
+                Lack::Environment(name.clone()),
+            )?;
+        } else {
+            keep(&|_, host| has(host, submission), Lack::Queue)?;
+        }
+        let wanted = u64::from(shape.processors_per_chunk);
+        keep(
+            // What is kept for the system is taken off all processors of a host, not one of them.
+            &|index, _| wanted as f64 <= book.processors(index).ceil(),
+            Lack::Processors(wanted),
+        )?;
+        // qmaster itself lets only so many slots of a queue be used; one more would wait.
+        let slots = wanted * submission.count()?.map_or(1, u64::from);
+        keep(
+            &|index, host| {
+                let (all, used) = (self.instances(host, submission))
+                    .fold((0, 0), |(all, used), one| {
+                        (all + one.slots, used + one.used)
+                    });
+                used.max(book.slots_on(index)) + slots <= all
+            },
+            Lack::Slots(slots),
+        )?;
+        Ok(allowed)
+    }
+
+    /// Queues of a host that may start this job.
+    fn instances<'a>(
+        &'a self,
+        host: &'a Host,
+        submission: &'a Submission,
+    ) -> impl Iterator<Item = &'a QueueInstance> {
+        let is_wanted = |instance: &&QueueInstance| {
+            let full = format!("{}@{}", instance.queue, host.name);
+            let has_environment = (submission.environment.as_ref()).is_none_or(|(name, ..)| {
+                (self.environments.get(name))
+                    .is_some_and(|environment| environment.instances.contains(&full))
+            });
+            let is_asked = submission.queues.is_empty()
+                || (submission.queues.iter()).any(|pattern| match pattern.contains('@') {
+                    true => matches(pattern, &full),
+                    false => matches(pattern, &instance.queue),
+                });
+            let is_libras = self.queues.is_empty() || self.queues.contains(&instance.queue);
+            instance.in_service && is_libras && is_asked && has_environment
+        };
+        host.queues.iter().filter(is_wanted)
+    }
+
+    /// `-q` that leaves a job no other place than these hosts.
+    pub(super) fn pin<'a>(
+        &self,
+        hosts: impl Iterator<Item = &'a str>,
+        submission: &Submission,
+    ) -> String {
+        let mut instances = Vec::new();
+        for host in hosts.filter_map(|name| self.hosts.get(name)) {
+            for instance in self.instances(host, submission) {
+                let full = format!("{}@{}", instance.queue, host.name);
+                if !instances.contains(&full) {
+                    instances.push(full);
+                }
+            }
+        }
+        instances.join(",")
+    }
+}
+
+/// Tells whether a name is one of those that a pattern means: `*`, `?`, and alternatives with `|`.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (name, pattern) = (name.as_bytes(), pattern.split('|'));
+    pattern
+        .map(str::as_bytes)
+        .any(|pattern| is_like(pattern, name))
+}
+
+fn is_like(pattern: &[u8], name: &[u8]) -> bool {
+    // The last '*' and what of the name it has taken: enough to go back to, and no more than their product of steps.
+    let (mut at, mut from, mut star) = (0, 0, None);
+    while from < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            Some(c) if *c == b'?' || *c == name[from] => {
+                at += 1;
+                from += 1;
+            }
+            _ => match star {
+                Some((place, taken)) => {
+                    star = Some((place, taken + 1));
+                    at = place + 1;
+                    from = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|c| *c == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_grid_engine() {
+        for (pattern, name, is) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("*", "", true),
+            ("*.q@n?", "main.q@n1", true),
+            ("*.q@n?", "main.q@n12", false),
+            ("*a*b", "xaabab", true),
+            ("*a*b", "xaabac", false),
+            ("n1|n2", "n2", true),
+            ("", "n", false),
+        ] {
+            assert_eq!(matches(pattern, name), is, "{pattern} {name}");
+        }
+        assert!(!matches(&"*a".repeat(40), &"a".repeat(30)));
+    }
+}

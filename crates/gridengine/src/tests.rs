@@ -1,0 +1,373 @@
+//! A cell in one test: what is submitted, judged, recorded and read again.
+
+use crate::admission::Admission;
+use crate::context;
+use crate::jsv::{Answer, Event, Parameters, Reader};
+use crate::records::{self, Allocation, Environment, Records};
+use crate::submission::Submission;
+use libra_config::{Config, WithoutTerms};
+use libra_core::book::OLDEST_RECORDS;
+use std::collections::{BTreeSet, HashMap};
+
+const NOW: f64 = 1_795_408_000.0;
+
+/// As qhost 8.1.9 writes two hosts of two processors each, the second one with its queue in the state that is given.
+fn hosts(state: &str, used: u32) -> Vec<records::Host> {
+    let host = |name: &str, load: &str, state: &str| {
+        format!(
+            " <host name='{name}'>\n   <hostvalue name='num_proc'>2</hostvalue>\n   <hostvalue name='load_avg'>{load}</hostvalue>\n\
+               <hostvalue name='mem_total'>23.5G</hostvalue>\n <queue name='main.q'>\n   <queuevalue qname='main.q' name='slots_used'>{used}</queuevalue>\n\
+               <queuevalue qname='main.q' name='slots'>8</queuevalue>\n   <queuevalue qname='main.q' name='state_string'>{state}</queuevalue>\n </queue>\n </host>\n"
+        )
+    };
+    let text = format!(
+        "<?xml version='1.0'?>\n<qhost xmlns:xsd=\"http://x\">\n <host name='global'>\n   <hostvalue name='num_proc'>-</hostvalue>\n </host>\n{}{}</qhost>\n",
+        host("n1", "0.5", ""),
+        host("n2", "0.5", state),
+    );
+    records::hosts(&text).expect("as qhost writes it")
+}
+
+struct Cell {
+    admission: Admission,
+    records: Records,
+    now: f64,
+}
+
+impl Cell {
+    fn new(config: &Config) -> Cell {
+        let mut cell = Cell {
+            admission: Admission::new(config, NOW),
+            records: Records {
+                hosts: hosts("", 0),
+                ..Records::default()
+            },
+            now: NOW,
+        };
+        let environment = |allocation| Environment {
+            allocation,
+            instances: BTreeSet::from(["main.q@n1".to_string(), "main.q@n2".to_string()]),
+        };
+        cell.admission.set_environments(HashMap::from([
+            ("smp".to_string(), environment(Allocation::Anyhow)),
+            ("pairs".to_string(), environment(Allocation::Each(2))),
+        ]));
+        cell.poll();
+        cell
+    }
+
+    /// Reads its records, a while later.
+    fn poll(&mut self) -> Vec<String> {
+        self.now += 5.0;
+        self.records.taken = self.now;
+        self.admission.take(&self.records, self.now)
+    }
+
+    fn submit(&mut self, job: u32, lines: &[&str]) -> Answer {
+        self.admission.answer(&submission(job, lines), self.now)
+    }
+
+    /// What was accepted is in the queue from now on, as qstat shows it.
+    fn queue(&mut self, job: u32, answer: &Answer, tasks: Option<&str>, started: bool) {
+        let state = if started { "r" } else { "qw" };
+        let tasks = tasks.map_or_else(String::new, |tasks| format!("<tasks>{tasks}</tasks>"));
+        let list = format!(
+            "<job_info><queue_info><job_list state=\"x\"><JB_job_number>{job}</JB_job_number><state>{state}</state>{tasks}</job_list></queue_info></job_info>"
+        );
+        self.records
+            .jobs
+            .extend(records::list(&list).expect("as qstat writes it"));
+        let context = context_of(answer);
+        let detail = format!(
+            "<detailed_job_info><djob_info><element><JB_job_number>{job}</JB_job_number><JB_uid>1001</JB_uid>\
+             <JB_context><context_list><VA_variable>libra</VA_variable><VA_value>{context}</VA_value></context_list></JB_context>\
+             <JB_ja_structure><task_id_range><RN_min>1</RN_min><RN_max>9</RN_max><RN_step>1</RN_step></task_id_range></JB_ja_structure>\
+             </element></djob_info></detailed_job_info>"
+        );
+        self.records
+            .details
+            .extend(records::details(&detail).expect("as qstat writes it"));
+    }
+
+    fn committed(&self, host: &str) -> f64 {
+        self.admission.book().committed(host).expect("a host")
+    }
+}
+
+fn submission(job: u32, lines: &[&str]) -> Submission {
+    let mut reader = Reader::default();
+    reader.take("START");
+    reader.take(&format!("PARAM JOB_ID {job}"));
+    reader.take("PARAM USER ann");
+    for line in lines {
+        assert_eq!(reader.take(&format!("PARAM {line}")), Event::Nothing);
+    }
+    match reader.take("BEGIN") {
+        Event::Judge(parameters) => Submission::new(&parameters),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn corrected(answer: &Answer) -> Parameters {
+    match answer {
+        Answer::Correct(parameters) => (parameters.iter())
+            .map(|(name, value)| (name.to_string(), value.clone()))
+            .collect(),
+        other => panic!("not accepted: {other:?}"),
+    }
+}
+
+fn context_of(answer: &Answer) -> String {
+    let all = corrected(answer)["ac"].clone();
+    let own = all
+        .split(',')
+        .find_map(|variable| variable.strip_prefix("libra="));
+    own.expect("what is committed").to_string()
+}
+
+fn rejected(answer: &Answer) -> &str {
+    match answer {
+        Answer::Reject(text) => text,
+        other => panic!("not rejected: {other:?}"),
+    }
+}
+
+const HALF: &str = "l_hard deadline=2:00:00,h_vmem=1G,budget=100000,estimate=1h";
+const WHOLE: &str = "l_hard deadline=1:10:00,budget=100000,estimate=1h";
+
+#[test]
+fn an_accepted_job_is_pinned_and_carries_what_is_committed() {
+    let mut cell = Cell::new(&Config::default());
+    let answer = cell.submit(7, &[HALF, "ac a=b"]);
+    let parameters = corrected(&answer);
+    assert_eq!(parameters["l_hard"], "h_vmem=1G");
+    assert_eq!(parameters["q_hard"], "main.q@n1");
+    assert!(
+        parameters["ac"]
+            .starts_with("a=b,libra_accepted=accepted: 52.5 % of a processor on n1; finished in"),
+        "{parameters:?}"
+    );
+    let commitment = context::read(7, &context_of(&answer)).expect("its own");
+    // Of what is left of two hours when Grid Engine has started it.
+    let share = 3600.0 * 1.05 / (7200.0 - 4.0);
+    assert!((commitment.share_on("n1") - share).abs() < 1e-9);
+    assert!((cell.committed("n1") - share).abs() < 1e-9);
+    // Its job is not in records of the same moment, and stays in the book all the same.
+    cell.records.taken = cell.now + 0.5;
+    assert_eq!(
+        cell.admission.take(&cell.records, cell.now + 0.5),
+        Vec::<String>::new()
+    );
+    assert!(cell.committed("n1") > 0.5);
+    cell.queue(7, &answer, None, true);
+    assert_eq!(cell.poll(), Vec::<String>::new());
+    assert!(cell.committed("n1") > 0.5);
+    cell.records.jobs.clear();
+    assert_eq!(cell.poll(), ["gone: 7"]);
+    assert!(cell.committed("n1").abs() < 1e-9);
+}
+
+#[test]
+fn a_full_cell_says_what_it_would_accept_in_its_own_words() {
+    let mut cell = Cell::new(&Config::default());
+    for job in 0..4 {
+        corrected(&cell.submit(job, &[WHOLE]));
+    }
+    let answer = cell.submit(9, &[WHOLE]);
+    let text = rejected(&answer);
+    assert!(text.starts_with("libra: refused (share): "), "{text}");
+    assert!(
+        text.contains("; accepted now would be: -l deadline="),
+        "{text}"
+    );
+    let poor =
+        Cell::new(&Config::default()).submit(10, &["l_hard deadline=9:00:00,budget=1,estimate=1h"]);
+    assert!(rejected(&poor).contains("-l budget="), "{poor:?}");
+}
+
+#[test]
+fn after_a_restart_the_records_are_the_book() {
+    let mut cell = Cell::new(&Config::default());
+    let one = cell.submit(7, &[HALF]);
+    let array = cell.submit(8, &[HALF, "t_min 1", "t_max 3", "t_step 1"]);
+    cell.queue(7, &one, None, true);
+    cell.queue(8, &array, Some("1-3:1"), false);
+    cell.poll();
+    let before = [cell.committed("n1"), cell.committed("n2")];
+    assert!(
+        (before[0] + before[1] - 4.0 * 0.525).abs() < 0.02,
+        "{before:?}"
+    );
+    let (records, now) = (cell.records.clone(), cell.now);
+    let mut again = Cell::new(&Config::default());
+    (again.records, again.now) = (records, now);
+    again.poll();
+    for (host, before) in ["n1", "n2"].into_iter().zip(before) {
+        assert!((again.committed(host) - before).abs() < 0.01, "{host}");
+    }
+    // A task that has ended is gone, the others are not.
+    again
+        .records
+        .jobs
+        .get_mut(&8)
+        .expect("the array")
+        .waiting
+        .remove(&2);
+    assert_eq!(again.poll(), ["gone: 8.2"]);
+}
+
+#[test]
+fn an_array_goes_to_one_host_or_is_refused() {
+    let mut cell = Cell::new(&Config::default());
+    let array = |last: &'static str| [HALF, "t_min 1", last, "t_step 1"];
+    let answer = cell.submit(7, &array("t_max 3"));
+    assert_eq!(corrected(&answer)["q_hard"], "main.q@n1");
+    let answer = cell.submit(8, &array("t_max 3"));
+    assert_eq!(corrected(&answer)["q_hard"], "main.q@n2");
+    let refused = cell.submit(9, &array("t_max 2"));
+    assert!(rejected(&refused).contains("refused ("), "{refused:?}");
+}
+
+#[test]
+fn slots_go_on_one_host_or_as_many_as_the_environment_says() {
+    let mut cell = Cell::new(&Config::default());
+    let parallel = |cell: &mut Cell, job, name, slots| {
+        let (name, min, max) = (
+            format!("pe_name {name}"),
+            format!("pe_min {slots}"),
+            format!("pe_max {slots}"),
+        );
+        cell.submit(
+            job,
+            &[
+                "l_hard deadline=8:00:00,budget=1000000,estimate=1h",
+                &name,
+                &min,
+                &max,
+            ],
+        )
+    };
+    assert_eq!(
+        corrected(&parallel(&mut cell, 1, "smp", 2))["q_hard"],
+        "main.q@n1"
+    );
+    assert_eq!(
+        corrected(&parallel(&mut cell, 2, "pairs", 4))["q_hard"],
+        "main.q@n1,main.q@n2"
+    );
+    assert!(rejected(&parallel(&mut cell, 3, "pairs", 3)).contains("multiple of 2"));
+    assert!(rejected(&parallel(&mut cell, 4, "other", 2)).contains("'other' is not known"));
+    let wide = parallel(&mut cell, 5, "smp", 4);
+    assert!(rejected(&wide).contains("has 4 processors"), "{wide:?}");
+    let range = cell.submit(6, &[HALF, "pe_name smp", "pe_min 1", "pe_max 2"]);
+    assert!(rejected(&range).contains("not for a range"), "{range:?}");
+}
+
+#[test]
+fn what_could_wait_or_is_not_known_is_refused() {
+    let mut cell = Cell::new(&Config::default());
+    for (line, said) in [
+        ("h u", "is held"),
+        ("a 202612312359.00", "later"),
+        ("hold_jid 3", "waits for others"),
+        ("ar 3", "reservation"),
+        ("masterq main.q", "-masterq"),
+        ("tc 2", "-tc"),
+        ("q_hard other.q", "queues"),
+        ("q_hard main.q@@group", "-q main.q@@group"),
+        ("t_min 0", "-t"),
+    ] {
+        let answer = cell.submit(7, &[HALF, line]);
+        assert!(rejected(&answer).contains(said), "{line}: {answer:?}");
+    }
+    for (requests, said) in [
+        ("mem_free=1G,", "-l mem_free=1G"),
+        ("hostname=n3,", "is called n3"),
+        ("deadline=soon,", "'soon'"),
+    ] {
+        let line = format!(
+            "l_hard {requests}budget=1000000,estimate=1h,{}",
+            if requests.starts_with('d') {
+                ""
+            } else {
+                "deadline=2h"
+            }
+        );
+        let answer = cell.submit(7, &[&line]);
+        assert!(rejected(&answer).contains(said), "{line}: {answer:?}");
+    }
+    let answer = cell.submit(
+        7,
+        &["l_hard hostname=*2,h_rt=1:00:00,deadline=2h,budget=1000000"],
+    );
+    assert_eq!(corrected(&answer)["q_hard"], "main.q@n2");
+}
+
+#[test]
+fn hosts_out_of_service_and_full_queues_take_nothing() {
+    let mut cell = Cell::new(&Config::default());
+    cell.records.hosts = hosts("auE", 0);
+    cell.poll();
+    for job in 1..3 {
+        assert_eq!(
+            corrected(&cell.submit(job, &[WHOLE]))["q_hard"],
+            "main.q@n1"
+        );
+    }
+    assert!(rejected(&cell.submit(3, &[WHOLE])).starts_with("libra: refused (share)"));
+    cell.records.hosts = hosts("a", 8);
+    cell.poll();
+    assert!(rejected(&cell.submit(4, &[WHOLE])).contains("free slots"));
+}
+
+#[test]
+fn nobody_brings_a_commitment_along() {
+    let mut cell = Cell::new(&Config::default());
+    let answer = cell.submit(7, &[HALF]);
+    let claim = format!("ac libra={}", context_of(&answer));
+    for lines in [vec![claim.as_str()], vec![HALF, &claim], vec!["ac libra"]] {
+        let refused = cell.submit(8, &lines);
+        assert!(rejected(&refused).contains("Libra's own"), "{refused:?}");
+    }
+    // A copy, as qresub makes it, or one from before.
+    cell.queue(7, &answer, None, true);
+    cell.poll();
+    let before = cell.committed("n1");
+    cell.queue(8, &answer, None, true);
+    assert_eq!(
+        cell.poll(),
+        ["not taken: job 8: its context is that of job 7"]
+    );
+    assert!((cell.committed("n1") - before).abs() < 0.01);
+    assert_eq!(cell.poll(), Vec::<String>::new(), "it is said once");
+}
+
+#[test]
+fn jobs_without_terms_are_as_the_site_wants_them() {
+    let mut config = Config::default();
+    assert_eq!(
+        Cell::new(&config).submit(7, &["l_hard h_rt=60"]),
+        Answer::Accept
+    );
+    config.gridengine.without_terms = WithoutTerms::Refuse;
+    assert!(rejected(&Cell::new(&config).submit(7, &[])).contains("need a deadline"));
+}
+
+#[test]
+fn nothing_is_judged_without_records_and_by_old_ones() {
+    let mut unread = Admission::new(&Config::default(), NOW);
+    let asked = submission(7, &[HALF]);
+    assert!(matches!(unread.answer(&asked, NOW), Answer::TryAgain(_)));
+    let mut cell = Cell::new(&Config::default());
+    cell.now += OLDEST_RECORDS + 1.0;
+    assert!(matches!(cell.submit(7, &[HALF]), Answer::TryAgain(_)));
+}
+
+#[test]
+fn a_question_is_answered_and_never_queued() {
+    let mut cell = Cell::new(&Config::default());
+    let answer = cell.submit(7, &["l_hard quote=ask,deadline=2h,estimate=1h"]);
+    let quote = libra_batch::quote::Quote::find(rejected(&answer)).expect("an answer");
+    assert!(quote.accepted || quote.budget.is_some(), "{quote:?}");
+    assert_eq!(cell.admission.book().job_count(), 0);
+}
