@@ -1,6 +1,7 @@
 //! What can be typed. The one source of help texts, man pages and completions.
 
 mod account;
+mod gridengine;
 mod pbs;
 mod quote;
 mod reproduce;
@@ -10,6 +11,9 @@ mod web;
 mod workload;
 
 pub use account::{AccountArgs, AccountCommand, CreateArgs, DepositArgs, StatementArgs};
+pub use gridengine::{
+    GridEngineCommand, GridEngineInstallArgs, GridEngineSettings, GridEngineUninstallArgs,
+};
 pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
 pub use quote::{QuoteArgs, System};
 pub use reproduce::{Paper, ReproduceArgs};
@@ -222,6 +226,12 @@ pub enum Command {
     Slurm {
         #[command(subcommand)]
         command: SlurmCommand,
+    },
+
+    /// Let a Grid Engine cell admit jobs by Libra
+    Gridengine {
+        #[command(subcommand)]
+        command: GridEngineCommand,
     },
 
     /// Submit and watch jobs in a browser

@@ -13,6 +13,7 @@ mod command;
 mod config;
 mod findings;
 mod generate;
+mod gridengine;
 mod install_state;
 mod metrics;
 mod pbs;
@@ -39,6 +40,7 @@ use libra_workload::write::Target;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -69,6 +71,8 @@ enum Failure {
     Pbs(#[from] pbs::PbsError),
     #[error(transparent)]
     Slurm(#[from] slurm::SlurmError),
+    #[error(transparent)]
+    GridEngine(#[from] gridengine::GridEngineError),
     #[error(transparent)]
     Web(libra_page::system::Problem),
     #[error(transparent)]
@@ -114,6 +118,7 @@ impl Failure {
             Failure::Host(_)
             | Failure::Pbs(_)
             | Failure::Slurm(_)
+            | Failure::GridEngine(_)
             | Failure::Web(_)
             | Failure::Output(_)
             | Failure::Generate { .. }
@@ -134,13 +139,19 @@ fn main() -> ExitCode {
     let level = match (&args.command, args.verbose) {
         (Command::Agent(_), 0) => "info",
         (Command::Account(account), 0) if account.serves() => "info",
+        (Command::Gridengine { command }, 0) if command.log().is_some() => "info",
         (_, 0) => "error",
         (_, 1) => "info",
         (_, _) => "debug",
     };
-    env_logger::Builder::from_env(env_logger::Env::new().filter_or("LIBRA_LOG", level))
-        .format_target(false)
-        .init();
+    let mut logger =
+        env_logger::Builder::from_env(env_logger::Env::new().filter_or("LIBRA_LOG", level));
+    if let Command::Gridengine { command } = &args.command {
+        if let Some(file) = command.log().and_then(own_log) {
+            logger.target(env_logger::Target::Pipe(Box::new(file)));
+        }
+    }
+    logger.format_target(false).init();
     let done = match &args.command {
         Command::Run(run) => run::run(run, &args),
         Command::Quote(quote) => quote::quote(quote, &args),
@@ -156,12 +167,24 @@ fn main() -> ExitCode {
         Command::Trace { command } => trace::trace(command, &args),
         Command::Pbs { command } => pbs::pbs(command, &args),
         Command::Slurm { command } => slurm::slurm(command, &args),
+        Command::Gridengine { command } => gridengine::gridengine(command, &args),
         Command::Web(web) => web::web(web, &args),
         Command::Account(account) => account::account(account, &args),
         Command::Config { command } => config::config(command, &args),
         Command::Generate(generate) => generate::generate(generate),
     };
     end(done)
+}
+
+/// A log of its own, where it can be written: else standard error has it.
+fn own_log(file: &Path) -> Option<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .custom_flags(nix::libc::O_NOFOLLOW);
+    options.open(file).ok()
 }
 
 fn end(done: Done) -> ExitCode {

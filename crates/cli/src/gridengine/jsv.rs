@@ -1,0 +1,310 @@
+//! What qmaster starts: a verifier for each of its worker threads, one of which keeps the book for all.
+//!
+//! The one that has the lock reads qmaster's records, in threads of its own, and answers the others at a socket beside it. When it ends another one
+//! takes over and makes the book again. It begins after [`SETTLING`], so that what its forerunner has accepted is in the records. A
+//! verifier waits for its answer and qmaster for it: never for longer than [`WITHIN`], in which qmaster's other workers answer the one that reads.
+
+use super::poll::{environments, poll};
+use super::{GridEngineError, cell, file_error};
+use crate::args::Args;
+use crate::{Done, load_config};
+use libra_config::Config;
+use libra_gridengine::admission::{Admission, not_ready, without_terms};
+use libra_gridengine::commands::Cell;
+use libra_gridengine::jsv::{Answer, Event, Parameters, Reader};
+use libra_gridengine::records::Records;
+use libra_gridengine::submission::Submission;
+use libra_system::clock;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A submission is answered within this time; qmaster ends a verifier after 10 s (`jsv_timeout`).
+const WITHIN: Duration = Duration::from_secs(4);
+
+/// What was accepted so long ago is in qmaster's records.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// Time between two tries of what did not work.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// One of qmaster's commands may take so long when records are read.
+const COMMAND: Duration = Duration::from_secs(20);
+
+/// Parallel environments change rarely: they are read so often.
+const ENVIRONMENTS: Duration = Duration::from_secs(30);
+
+/// Longest request at the socket, in bytes: a job's parameters, its arguments among them.
+const LONGEST: u64 = 16 << 20;
+
+pub fn jsv(args: &Args) -> Done {
+    let cell = cell();
+    let config = load_config(args).map_err(|error| error.to_string());
+    if let Err(problem) = &config {
+        log::error!("{problem}");
+    }
+    let place = place(&cell)?;
+    if let Ok(config) = config.clone() {
+        let place = place.clone();
+        thread::spawn(move || {
+            loop {
+                if let Err(error) = lead(&cell, &config, &place) {
+                    log::error!("{error}");
+                }
+                thread::sleep(20 * AGAIN);
+            }
+        });
+    }
+    let answer = |parameters: &Parameters| -> String {
+        let submission = Submission::new(parameters);
+        match &config {
+            Ok(config) if !submission.has_terms() => {
+                without_terms(&submission, config.gridengine.without_terms).write()
+            }
+            Ok(_) => ask(&place, parameters),
+            Err(_) if !submission.has_terms() && !submission.claims => Answer::Accept.write(),
+            Err(problem) => {
+                Answer::TryAgain(format!("libra: {problem}; tell the administrators")).write()
+            }
+        }
+    };
+    serve(&mut io::stdin().lock(), &mut io::stdout().lock(), &answer)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the lock and the socket are: below qmaster's own spool directory, for qmaster's user alone.
+fn place(cell: &Cell) -> Result<PathBuf, GridEngineError> {
+    let spool = cell
+        .bootstrap("qmaster_spool_dir")
+        .ok_or(GridEngineError::Bootstrap("qmaster_spool_dir"))?;
+    let place = Path::new(&spool).join("libra");
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&place)
+        .map_err(file_error(&place))?;
+    Ok(place)
+}
+
+/// Speaks with qmaster until that ends it.
+fn serve(
+    input: &mut dyn BufRead,
+    output: &mut dyn Write,
+    answer: &dyn Fn(&Parameters) -> String,
+) -> io::Result<()> {
+    let mut reader = Reader::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&line);
+        let said = match reader.take(text.trim_end_matches(['\n', '\r'])) {
+            Event::Nothing => continue,
+            Event::Quit => return Ok(()),
+            Event::Started(line) => format!("{line}\n"),
+            Event::Unknown(line) => format!("{line}\n"),
+            Event::Judge(parameters) => answer(&parameters),
+        };
+        output.write_all(said.as_bytes())?;
+        output.flush()?;
+    }
+}
+
+/// The answer of the one that keeps the book.
+fn ask(place: &Path, parameters: &Parameters) -> String {
+    let until = Instant::now() + WITHIN;
+    let not_ready = not_ready().write();
+    loop {
+        let answered = ask_once(place, parameters, until);
+        if let Ok(text) = &answered {
+            if *text != not_ready {
+                return text.clone();
+            }
+        }
+        if Instant::now() + AGAIN >= until {
+            return not_ready;
+        }
+        thread::sleep(AGAIN);
+    }
+}
+
+fn ask_once(place: &Path, parameters: &Parameters, until: Instant) -> io::Result<String> {
+    let mut stream = UnixStream::connect(place.join("socket"))?;
+    let left = until.saturating_duration_since(Instant::now()).max(AGAIN);
+    stream.set_read_timeout(Some(left))?;
+    stream.set_write_timeout(Some(left))?;
+    let mut request = String::from("START\n");
+    for (name, value) in parameters {
+        request.push_str(&format!("PARAM {name} {value}\n"));
+    }
+    request.push_str("BEGIN\nQUIT\n");
+    stream.write_all(request.as_bytes())?;
+    let mut text = String::new();
+    stream.take(LONGEST).read_to_string(&mut text)?;
+    // Its own first answer is to START.
+    match text.strip_prefix("STARTED\n") {
+        Some(text) if text.contains("RESULT STATE ") && text.ends_with('\n') => {
+            Ok(text.to_string())
+        }
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Keeps the book, once nobody else does. Returns only when it cannot.
+fn lead(cell: &Cell, config: &Config, place: &Path) -> Result<(), GridEngineError> {
+    let _lock = lock(&place.join("lock"))?;
+    let socket = place.join("socket");
+    match fs::remove_file(&socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(file_error(&socket)(error));
+        }
+        _ => {}
+    }
+    thread::sleep(SETTLING);
+    let listener = UnixListener::bind(&socket).map_err(file_error(&socket))?;
+    let admission = Mutex::new(Admission::new(config, clock::unix_time()));
+    thread::scope(|scope| {
+        scope.spawn(|| follow(cell, config, &admission));
+        for stream in listener.incoming() {
+            match stream {
+                Ok(stream) => {
+                    let admission = &admission;
+                    scope.spawn(move || {
+                        if let Err(error) = reply(&stream, admission) {
+                            log::warn!("a submission was not answered: {error}");
+                        }
+                    });
+                }
+                Err(error) => {
+                    log::error!("{}: {error}", socket.display());
+                    thread::sleep(AGAIN);
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+fn lock(path: &Path) -> Result<Flock<File>, GridEngineError> {
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(file_error(path))?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| file_error(path)(errno.into()))
+}
+
+fn reply(stream: &UnixStream, admission: &Mutex<Admission>) -> io::Result<()> {
+    stream.set_read_timeout(Some(WITHIN))?;
+    stream.set_write_timeout(Some(WITHIN))?;
+    let answer = |parameters: &Parameters| {
+        let mut admission = admission.lock().unwrap_or_else(PoisonError::into_inner);
+        admission
+            .answer(&Submission::new(parameters), clock::unix_time())
+            .write()
+    };
+    serve(
+        &mut BufReader::new(stream).take(LONGEST),
+        &mut &*stream,
+        &answer,
+    )
+}
+
+/// Reads qmaster's records for ever.
+fn follow(cell: &Cell, config: &Config, admission: &Mutex<Admission>) {
+    let mut records = Records::default();
+    let mut read_environments: Option<Instant> = None;
+    let mut said = None;
+    loop {
+        let polled = poll(cell, &mut records, COMMAND);
+        if polled.is_ok() && read_environments.is_none_or(|read| read.elapsed() >= ENVIRONMENTS) {
+            let environments = environments(cell, COMMAND);
+            read_environments = Some(Instant::now());
+            admission
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .set_environments(environments);
+        }
+        let problem = match polled {
+            Ok(()) => {
+                let mut admission = admission.lock().unwrap_or_else(PoisonError::into_inner);
+                for line in admission.take(&records, clock::unix_time()) {
+                    log::info!("{line}");
+                }
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        if problem != said {
+            match &problem {
+                Some(problem) => log::error!("qmaster's records were not read: {problem}"),
+                None => log::info!("qmaster's records are read"),
+            }
+            said = problem;
+        }
+        thread::sleep(Duration::from_secs_f64(config.gridengine.interval.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verifier_speaks_as_long_as_qmaster_does() {
+        let input =
+            "START\nPARAM JOB_ID 7\nPARAM l_hard a=1\nBEGIN\nSTART\nBEGIN\nnonsense\nQUIT\nSTART\n";
+        let mut output = Vec::new();
+        let answer = |parameters: &Parameters| {
+            Answer::Reject(format!("{} parameters", parameters.len())).write()
+        };
+        serve(&mut input.as_bytes(), &mut output, &answer).expect("it is spoken to");
+        assert_eq!(
+            String::from_utf8(output).expect("text"),
+            "STARTED\nRESULT STATE REJECT 2 parameters\nSTARTED\nRESULT STATE REJECT 0 parameters\nERROR unknown command nonsense\n"
+        );
+    }
+
+    #[test]
+    fn who_does_not_keep_the_book_asks_who_does() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = directory.path().to_path_buf();
+        let listener = UnixListener::bind(place.join("socket")).expect("a socket");
+        thread::spawn(move || {
+            let admission = Mutex::new(Admission::new(&Config::default(), 1000.0));
+            for stream in listener.incoming() {
+                reply(&stream.expect("a caller"), &admission).expect("answered");
+            }
+        });
+        let asked = |request: &str| {
+            let parameters = Parameters::from([("l_hard".to_string(), request.to_string())]);
+            ask_once(
+                &place,
+                &parameters,
+                Instant::now() + Duration::from_secs(60),
+            )
+            .expect("an answer")
+        };
+        assert_eq!(
+            asked("deadline=1h,budget=1,estimate=1"),
+            not_ready().write()
+        );
+        assert_eq!(asked("h_rt=1"), Answer::Accept.write());
+        ask_once(
+            &directory.path().join("nowhere"),
+            &Parameters::new(),
+            Instant::now(),
+        )
+        .expect_err("nobody is there");
+    }
+}
