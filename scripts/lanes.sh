@@ -8,7 +8,7 @@
 
 # lane | class | after: a step | steps, in order. A step of no lane is of the last one.
 lanes=(
-    'tests  | normal |       | build cargo clippy demo openpbs slurm metrics web report capi'
+    'tests  | normal |       | build cargo clippy demo openpbs slurm gridengine metrics web report capi'
     'guests | normal | cargo | uml slurmv2'
     'rest   | idle   | build | '
 )

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the tests on a batch system, clusters beside each other: `suite.py DIRECTORY [FILE or CLASS ...]`, as tests/openpbs/run and tests/slurm/run call it.
+"""Runs the tests on a batch system, clusters beside each other: `suite.py DIRECTORY [FILE or CLASS ...]`, as tests/openpbs/run, tests/slurm/run and tests/gridengine/run call it.
 
 Each test class is a process and has a cluster of its own. First those that measure nothing, several at a time, while the
 clusters of the others come up; then those that do, as many as do not disturb each other (`measures`, in case.py of the directory), nor another
@@ -72,7 +72,7 @@ class Lines(unittest.TestResult):
     def fail(self, failed, test, error):
         """The test still has its cluster: its jobs and the daemons' logs say what the failure itself does not."""
         text = self._exc_info_to_string(error, test)
-        cluster = getattr(test, "pbs", None) or getattr(test, "slurm", None)
+        cluster = next((found for name in ("pbs", "slurm", "cell") if (found := getattr(test, name, None))), None)
         self.note("FAILED", failed, text + (evidence(cluster, text) if cluster else ""))
 
     def addSkip(self, test, reason):

@@ -1,0 +1,97 @@
+"""Daemons, verifiers and watchers are killed; nothing that was promised is lost, and nothing is left."""
+
+import os
+import pathlib
+import signal
+import unittest
+
+import machine
+from case import CellCase
+from cluster import HOSTS, MASTER
+
+
+def started_with(cell, *words):
+    """Numbers of the cell's processes whose command line has these words."""
+    found = []
+    for pid in machine.marked_processes(cell.directory):
+        try:
+            line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if all(word.encode() in line for word in words):
+            found.append(pid)
+    return found
+
+
+class Faults(CellCase):
+    def test_the_verifiers_may_be_killed(self):
+        jobs = self.fill()
+        for job in jobs:
+            self.cell.wait_running(job)
+        for round_ in range(3):
+            for pid in started_with(self.cell, "gridengine", "jsv"):
+                machine.end_process(pid)
+            answer = self.cell.wait("somebody judges again", lambda: (lambda said: "libra: refused (share)" in said.out + said.err and said)(self.cell.qsub(*self.terms(3600, 3785))))
+            self.refused(answer, "refused (share)")
+            self.assertEqual(len(self.cell.jobs()), len(jobs), f"round {round_}: nothing was promised twice")
+
+    def test_qmaster_may_be_killed(self):
+        jobs = self.fill()
+        for job in jobs:
+            self.cell.wait_running(job)
+        self.cell.kill(MASTER)
+        self.cell.start(MASTER)
+        self.cell.wait("qmaster answers", lambda: self.cell.run("qstat").rc == 0)
+        self.cell.wait("somebody judges again", lambda: "libra: refused (share)" in "".join(map(str, self.cell.qsub(*self.terms(3600, 3785)))))
+        for job in jobs:
+            self.cell.wait_running(job)
+            self.assertTrue(any(self.processes(job, host) for host in HOSTS), "it runs on in its group")
+
+    def test_an_execution_daemon_may_be_killed(self):
+        go_on = self.cell.home(self.cell.users[0]) / "go-on"
+        job = self.accept(60, "1h", "-l", "h=g1", script=f"while ! [ -e {go_on} ]; do sleep 0.2; done\n")
+        self.cell.wait_running(job)
+        self.cell.wait("it is in its group", lambda: self.processes(job, "g1"))
+        self.cell.kill("g1")
+        self.assertTrue(self.processes(job, "g1"))
+        go_on.touch()
+        self.cell.wait("it has ended here, without a daemon", lambda: not self.cell.group("g1", job).exists() and not self.cell.live())
+        self.cell.start("g1")
+        self.cell.wait_gone(job)
+        go_on.unlink()
+
+    def test_a_shepherd_that_is_killed_leaves_nothing(self):
+        job = self.accept(60, "1h", script="setsid sleep 1000 &\nsleep 1000\n")
+        host = self.cell.wait_running(job)
+        self.cell.wait("both run", lambda: len(self.processes(job, host)) >= 4)
+        inside = self.processes(job, host)
+        shepherd = next(pid for pid in inside if b"sge_shepherd" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(shepherd, signal.SIGKILL)
+        self.cell.wait("all are gone", lambda: not any(machine.alive(pid) for pid in inside))
+        self.cell.wait("its group is gone", lambda: not self.cell.group(host, job).exists())
+        # Grid Engine puts the queue into an error where a shepherd says nothing, and the job back into the queue.
+        self.cell.must("qdel", job)
+        self.cell.wait_gone(job)
+        self.cell.run("qmod", "-c", "*")
+
+    def test_who_waits_for_the_end_may_be_killed(self):
+        # What is left over for ten seconds is ended when the next job begins.
+        job = self.accept(60, "1h", "-l", "h=g1")
+        self.cell.wait_running(job)
+        for pid in self.cell.wait("somebody waits", lambda: started_with(self.cell, "watch")):
+            machine.end_process(pid)
+        self.cell.must("qdel", job)
+        self.cell.wait_gone(job)
+        self.assertTrue(self.cell.live())
+
+        def swept():
+            other = self.accept(60, "1h", "-l", "h=g1", script="true\n")
+            self.cell.wait_gone(other)
+            return not self.cell.group("g1", job).exists()
+
+        self.cell.wait("it is swept", swept)
+        self.assertIn(f"job {job} was left over, ended", self.cell.shepherds_log())
+
+
+if __name__ == "__main__":
+    unittest.main()
