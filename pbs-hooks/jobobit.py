@@ -6,7 +6,8 @@ def end(event):
     if commitment_of(job):
         ask_server(Libra(), "jobobit", job=dict(
             job_record(job), substate=int(job.substate or 0), exit=None if job.Exit_status is None else int(job.Exit_status),
-            started=seconds(job.stime), ran=seconds(resource(job.resources_used, "walltime"))))
+            started=seconds(job.stime), ran=seconds(resource(job.resources_used, "walltime")),
+            staged=bool(string(job.stagein) or string(job.stageout))))
 
 
 run(end)

@@ -146,6 +146,7 @@ fn main() {
                 restarts: 0,
                 ran: 0.0,
                 user: 1000,
+                component: false,
             });
         }
         if number % 50 == 49 {

@@ -5,6 +5,7 @@ Run as root: `python3 tests/openpbs/test_accounts.py`.
 """
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -156,6 +157,60 @@ class Accounts(SiteCase):
         self.pbs.wait("settled", lambda: re.search(rf"job {re.escape(job)} missed.*user:{self.user} is charged \S+ \(late by its own overrun\)", self.pbs.log()))
         self.held(0)
         self.about(self.balance()["available"], 100 - price)
+
+    def ended_late(self, job):
+        """What the server says of what it pays."""
+        return self.pbs.wait("settled", lambda: re.search(rf"job {re.escape(job)} .*(user:{self.user} is charged .*)", self.pbs.log()), 120)[1]
+
+    def test_no_slack_is_no_income(self):
+        """Its deadline leaves no time to start it, and it sleeps: the moment that PBS takes is not why it is late."""
+        for sleep in ("10.2", "11"):
+            before = self.balance()["available"]
+            job = self.accept(10, 10.5, "-l", "deadline_type=soft,penalty_rate=1000000,walltime=60", budget=50, script=f"sleep {sleep}\n")
+            price = self.price(job)
+            said = self.ended_late(job)
+            self.held(0)
+            self.assertRegex(said, r"is charged \S+ \(late by its own overrun\)")
+            self.about(self.balance()["available"], before - price)
+
+    def test_no_slack_is_no_free_work(self):
+        """It works for nearly all of its estimate, and sleeps beyond a hard deadline."""
+        job = self.accept(10, 10.5, "-l", "walltime=60", budget=50, script=busy(9) + "sleep 3\n")
+        price = self.price(job)
+        self.assertRegex(self.ended_late(job), r"is charged \S+ \(late by its own overrun\)")
+        self.held(0)
+        self.about(self.balance()["available"], 100 - price)
+
+    def test_who_waited_and_then_sleeps_pays(self):
+        """PBS starts it later than it could wait; it does nothing then but sleep."""
+        self.pbs.qmgr("set server scheduling = false")
+        try:
+            job = self.accept(3, 6, "-l", "deadline_type=soft,penalty_rate=20,walltime=60", budget=50, script="sleep 10\n")
+            price = self.price(job)
+            time.sleep(8)
+        finally:
+            self.pbs.qmgr("set server scheduling = true")
+        self.assertRegex(self.ended_late(job), r"is charged \S+ \(late by its own overrun\)")
+        self.held(0)
+        self.about(self.balance()["available"], 100 - price)
+
+    def test_who_keeps_his_files_waiting_is_not_paid(self):
+        """PBS starts a job when its files are there, and its owner decides when that is: a pipe that somebody fills after its deadline."""
+        pipe = pathlib.Path("/tmp") / f"libra-accounts-{os.getpid()}"
+        os.mkfifo(pipe)
+        try:
+            pipe.chmod(0o666)
+            more = ["-W", f"stagein=staged@{self.pbs.hosts[0]}:{pipe}", "-l", "deadline_type=soft,penalty_rate=1000000,walltime=60"]
+            job = self.accept(3, 8, *more, budget=50, script=busy(1))
+            time.sleep(12)
+            end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+            os.write(end, b"x\n")
+            time.sleep(1)
+            os.close(end)
+            self.held(0)
+            self.assertLessEqual(self.balance()["available"], 100)
+        finally:
+            pipe.unlink()
 
     def test_a_late_job_that_used_more_than_it_said(self):
         job = self.accept(2, 6, "-l", "deadline_type=soft,penalty_rate=20", budget=50, script=busy(9))

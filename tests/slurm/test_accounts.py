@@ -194,6 +194,30 @@ class Accounts(AccountsCase):
         self.about(self.balance()["available"], 100 + price)
         self.account("check")
 
+    def test_a_heterogeneous_job_is_not_paid_for_waiting(self):
+        """Backfilling alone begins its components, at its interval: late by that, and the user named the rate."""
+        more = ["--deadline-type=soft", "--penalty-rate=1000"]
+        second = ["--estimate=3", "--sla-deadline=6", "--budget=40"]
+        job = self.accept(3, 6, *more, "-n1", ":", *second, *more, "-n1", budget=50, script="sleep 1\n")
+        self.assertGreater(self.balance()["held"], 0)
+        self.slurm.wait("settled", lambda: re.search(rf"job {job}: user:{self.user} is charged", self.slurm.log()), 120)
+        self.held(0, 120)
+        self.assertNotIn("and paid", "".join(re.findall(rf"job (?:{job}|{int(job) + 1}): user:{self.user} .*", self.slurm.log())))
+        self.assertLess(self.balance()["available"], 100)
+
+    def test_a_late_job_that_was_requeued_pays(self):
+        """It does its work, requeues itself, and ends late the second time: Slurm does not say who did it."""
+        script = f"if [ -z \"$SLURM_RESTART_COUNT\" ]; then\n{busy(4)}\nscontrol requeue $SLURM_JOB_ID; sleep 100\nfi\nsleep 8\n"
+        job = self.accept(4, 8, budget=50, script=script)
+        price = float(self.commitment(job)["price"])
+        self.running(job)
+        self.slurm.wait("requeued", lambda: self.slurm.state(job) == "PENDING", 60)
+        time.sleep(2)
+        # Slurm lets a requeued job wait for two minutes.
+        self.slurm.scontrol("update", f"jobid={job}", "starttime=now")
+        self.held(0, 180)
+        self.about(self.balance()["available"], 100 - price)
+
     def test_slurmctld_killed(self):
         """Holds are there again, no charge is lost or doubled."""
         jobs = [self.accept(4, 40, budget=10, script=busy(1)), self.accept(20, 200, budget=50)]

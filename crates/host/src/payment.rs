@@ -289,8 +289,9 @@ fn end(entry: &Entry) -> End {
         },
         took: ending.at - entry.submitted,
         used: Some(ending.used / f64::from(entry.slots.max(1))),
-        // Without a cgroup nobody held it, or the others, to their shares.
-        waited: (entry.group.as_ref().and(entry.started)).map(|started| started - entry.submitted),
+        // Whoever submits it begins it himself: there is no waiting of the site's. Without a cgroup nobody held it, or the others, to
+        // their shares.
+        waited: entry.group.as_ref().and(entry.started).map(|_| 0.0),
         restarted: false,
     }
 }

@@ -71,11 +71,13 @@ impl Server {
         let subjob = subjob_of(id, &commitment, text(job, "array"))?;
         // PBS does not count what a job was suspended.
         let ran = job.get("ran").and_then(Value::as_f64);
+        // Its owner decides how long his files take.
+        let staged = job.get("staged").and_then(Value::as_bool) == Some(true);
         let end = End {
             how: how_ended(exit, text(job, "exec_vnode").is_some()),
             took,
             used: (!measured.is_empty()).then_some(used),
-            waited: ran.map(|ran| (took - ran).max(0.0)),
+            waited: (ran.filter(|_| !staged)).map(|ran| (took - ran).max(0.0)),
             restarted: false,
         };
         let part = u32::try_from(subjob).unwrap_or(0);

@@ -260,7 +260,8 @@ impl Runs {
     }
 }
 
-/// `ran`: seconds in all its runs. Of a job that was requeued Slurm does not tell by whom, so nobody knows for whom it waited.
+/// How it ended. `ran`: seconds in all its runs. Of a job that was requeued Slurm does not tell by whom, so nobody knows for whom it waited. Components of a
+/// heterogeneous job are begun by backfilling alone, at its own interval: what they waited is no delay of the site's.
 fn end(job: &SlurmJob, commitment: &Commitment, ran: f64, now: f64) -> End {
     let ended = match job.ended > commitment.submitted {
         true => job.ended.min(now),
@@ -277,7 +278,7 @@ fn end(job: &SlurmJob, commitment: &Commitment, ran: f64, now: f64) -> End {
         how,
         took,
         used: (began && (ran > 0.0 || !restarted)).then(|| ran * commitment.share_on("")),
-        waited: (began && !restarted).then(|| (took - ran).max(0.0)),
+        waited: (began && !restarted && !job.component).then(|| (took - ran).max(0.0)),
         restarted,
     }
 }

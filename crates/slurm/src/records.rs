@@ -69,6 +69,8 @@ pub struct SlurmJob {
     pub ran: f64,
     /// User number of its owner.
     pub user: u32,
+    /// Whether it is a component of a heterogeneous job.
+    pub component: bool,
 }
 
 /// A node.

@@ -237,6 +237,7 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<SlurmJob> {
         restarts: u32::from(job.restart_cnt),
         ran: ran(job, taken),
         user: job.user_id,
+        component: job.het_job_id != 0,
     })
 }
 

@@ -370,6 +370,7 @@ impl Payments {
             commitment.price,
             &commitment.request.terms,
             self.margin,
+            (commitment.places.iter()).fold(1.0, |least, place| place.share.min(least)),
             end,
             self.overrun,
         );

@@ -192,6 +192,7 @@ fn a_commitment_stays() {
         restarts: 0,
         ran: 0.0,
         user: 1,
+        component: false,
     });
     queue.next = 2;
     queue.poll(START + 0.1);

@@ -123,6 +123,7 @@ impl Queue {
             restarts: 0,
             ran: 0.0,
             user: 1,
+            component: false,
         });
         id
     }
