@@ -8,8 +8,8 @@
 
 # lane | class | after: a step | steps, in order. A step of no lane is of the last one.
 lanes=(
-    'tests  | normal |       | build cargo clippy demo openpbs slurm gridengine metrics web report capi'
-    'guests | normal | cargo | uml slurmv2'
+    'tests  | normal |       | build cargo clippy demo openpbs slurm metrics web report capi'
+    'guests | normal | cargo | uml slurmv2 gridengine'
     'rest   | idle   | build | '
 )
 if [ "${LIBRA_TEST_LANES:-yes}" != yes ] || [ $# -eq 1 ] || [ "$(id -u)" -ne 0 ] || ! have chrt; then lanes=('tests | normal | | '); fi
