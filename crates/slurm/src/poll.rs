@@ -333,14 +333,6 @@ impl Controller {
             job, commitment, ..
         } = ended;
         let token = commitment.commitment.token;
-        // Mostly it is long gone, and the tokens with it.
-        let tokens = token..token.saturating_add(u64::from(commitment.commitment.count));
-        if !tokens
-            .into_iter()
-            .any(|token| self.admission.book.has_token(token))
-        {
-            return 0;
-        }
         let array = match &job.array {
             Some(array) if array.tasks.is_empty() => array.array,
             _ => {
@@ -356,6 +348,11 @@ impl Controller {
                 return 0;
             }
         };
+        // Mostly it is long gone, and the tokens with it.
+        let mut tokens = token..token.saturating_add(u64::from(commitment.commitment.count));
+        if !tokens.any(|token| self.admission.book.has_token(token)) {
+            return 0;
+        }
         // An array of which tasks were cancelled before they had records of their own; Slurm does not say any more which.
         let own: HashSet<u32> = (records.jobs.iter())
             .filter_map(|other| other.array.as_ref())

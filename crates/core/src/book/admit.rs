@@ -1,8 +1,9 @@
 //! A job is judged and enters the book: one, one on some nodes only, or all jobs of an array.
 
 use super::judge::Nodes;
+use super::sums::work;
 use super::{
-    Admitted, Alarm, Allocation, Book, BookError, BookedJob, Phase, Unsound, check_seconds,
+    Admitted, Alarm, Allocation, Book, BookError, BookedJob, Phase, Sums, Unsound, check_seconds,
 };
 use crate::decision::job::Request;
 use crate::decision::node::JobOnNode;
@@ -63,17 +64,24 @@ impl Book {
         allowed: Option<&[bool]>,
         now: f64,
     ) -> Result<Admitted, BookError> {
-        self.admit_jobs(request, 1, allowed, now)
+        let (price, places) = self.judge_jobs(request, 1, allowed, now)?;
+        let token = self.enter(request, price, &places);
+        self.accept_delays_on(places.iter().map(|place| place.node).collect());
+        Ok(Admitted {
+            token,
+            price,
+            places,
+        })
     }
 
-    /// As [`Book::admit_among`], of so many jobs of an array together.
-    fn admit_jobs(
+    /// What a request would be accepted for, or that of so many jobs of an array together, and where; nothing is reserved.
+    fn judge_jobs(
         &mut self,
         request: &Request,
         jobs: u32,
         allowed: Option<&[bool]>,
         now: f64,
-    ) -> Result<Admitted, BookError> {
+    ) -> Result<(f64, Vec<Placement>), BookError> {
         self.advance(check_seconds("now", now)?);
         let padded = self.padded(allowed);
         let allowed = padded.as_deref();
@@ -85,17 +93,10 @@ impl Book {
         }
         let nodes = Nodes(self, allowed);
         let verdict = (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch);
-        let admitted = verdict.map(|acceptance| {
-            let places = &scratch[..acceptance.nodes];
-            let token = self.enter(request, acceptance.price, places);
-            Admitted {
-                token,
-                price: acceptance.price,
-                places: places.to_vec(),
-            }
-        });
+        let offered =
+            verdict.map(|acceptance| (acceptance.price, scratch[..acceptance.nodes].to_vec()));
         self.scratch = scratch;
-        admitted.map_err(|mut refusal| {
+        offered.map_err(|mut refusal| {
             if judged != *request {
                 refusal.later_by(self.start_latency, request.terms.deadline);
             }
@@ -144,34 +145,40 @@ impl Book {
         allowed: Option<&[bool]>,
         now: f64,
     ) -> Result<Admitted, BookError> {
-        let mut admitted = self.admit_jobs(together, count, allowed, now)?;
-        self.cancel_token(admitted.token, now)?;
+        let (price, mut places) = self.judge_jobs(together, count, allowed, now)?;
         let chunks = each.shape.chunks.max(1);
-        if let ([only], true) = (&mut admitted.places[..], together.shape.chunks == 1) {
+        if let ([only], true) = (&mut places[..], together.shape.chunks == 1) {
             only.chunks = chunks.saturating_mul(count);
         }
-        let mut rest = admitted.places.clone();
-        for number in 0..count {
+        let token = self.next_token;
+        let mut rest = places.clone();
+        // Those before it are used up.
+        let mut first = 0;
+        for _ in 0..count {
             let mut wanted = chunks;
-            let mut places = Vec::new();
-            for place in rest.iter_mut().filter(|place| place.chunks > 0) {
+            let mut own = Vec::new();
+            while let Some(place) = rest.get_mut(first).filter(|_| wanted > 0) {
+                work::step();
                 let mut taken = *place;
                 taken.chunks = place.chunks.min(wanted);
                 place.chunks -= taken.chunks;
                 wanted -= taken.chunks;
-                places.push(taken);
-                if wanted == 0 {
-                    break;
+                if place.chunks == 0 {
+                    first += 1;
                 }
+                own.push(taken);
             }
-            let token = self.enter(each, admitted.price / f64::from(count), &places);
-            if number == 0 {
-                admitted.token = token;
-            }
+            self.enter(each, price / f64::from(count), &own);
         }
-        Ok(admitted)
+        self.accept_delays_on(places.iter().map(|place| place.node).collect());
+        Ok(Admitted {
+            token,
+            price,
+            places,
+        })
     }
 
+    /// A job enters the book. What it makes others wait for is the caller's to settle, see [`Book::accept_delays_on`].
     fn enter(&mut self, request: &Request, price: f64, places: &[Placement]) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
@@ -200,26 +207,32 @@ impl Book {
                     cput: 0.0,
                     reported: now,
                     delay: 0.0,
+                    number: 0,
+                    counted: Sums::default(),
                 })
                 .collect(),
         };
-        let key = self.insert(job);
+        self.insert(job);
         self.alarms.push(Reverse(Alarm {
             at: now + self.provisional,
             token,
         }));
-        if self.admission.policy.accepts_delays() {
-            for place in 0..self.job(key).places.len() {
-                self.accept_delays(self.job(key).places[place].node);
-            }
-        }
         token
     }
 
-    /// A job came to a node: sets the delays that were accepted with it.
+    /// Jobs came to these nodes: sets the delays that were accepted with them, once on each node.
+    pub(super) fn accept_delays_on(&mut self, mut nodes: Vec<usize>) {
+        if self.admission.policy.accepts_delays() {
+            nodes.sort_unstable();
+            nodes.dedup();
+            nodes.into_iter().for_each(|node| self.accept_delays(node));
+        }
+    }
+
+    /// Sets the delays that were accepted with the jobs that came to a node last.
     pub(super) fn accept_delays(&mut self, index: usize) {
         let now = self.now;
-        let tenants = self.details[index].tenants.clone();
+        let tenants: Vec<(usize, usize)> = self.details[index].tenants.iter().collect();
         let mut jobs: Vec<JobOnNode> = tenants
             .iter()
             .map(|&(key, place)| self.on_node(self.job(key), &self.job(key).places[place]))
@@ -243,6 +256,5 @@ impl Book {
             }
             self.retake(key, place);
         }
-        self.sum_up(index);
     }
 }

@@ -60,7 +60,7 @@ impl NodeView for BookNode<'_> {
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
-        for &(key, place) in &self.book.details[self.index].tenants {
+        for (key, place) in self.book.details[self.index].tenants.iter() {
             let job = self.book.job(key);
             show(&self.book.on_node(job, &job.places[place]));
         }
@@ -90,7 +90,7 @@ impl NodeView for Others<'_> {
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
         let book = self.node.book;
-        for &(key, place) in &book.details[self.node.index].tenants {
+        for (key, place) in book.details[self.node.index].tenants.iter() {
             if key != self.without {
                 let job = book.job(key);
                 show(&book.on_node(job, &job.places[place]));
@@ -125,15 +125,8 @@ impl BookedJob {
     }
 }
 
-impl Allocation {
-    /// The share that counts in the node's sum, per slot.
-    pub(super) fn counted(&self) -> f64 {
-        self.share.max(self.committed_share)
-    }
-}
-
 /// Slots in so many chunks: up to 2^32, one more than a u32 holds.
-fn slots(request: &Request, chunks: u32) -> f64 {
+pub(super) fn slots(request: &Request, chunks: u32) -> f64 {
     f64::from(chunks) * f64::from(request.shape.processors_per_chunk)
 }
 
@@ -160,42 +153,19 @@ impl Book {
             at: due,
             token: job.token,
         }));
-        for (place, &Allocation { node, delay, .. }) in job.places.iter().enumerate() {
-            self.details[node].tenants.push((key, place));
-            if delay > 0.0 {
-                self.alarms.push(Reverse(Alarm {
-                    at: due + delay,
-                    token: job.token,
-                }));
-            }
+        for place in job.places.iter().filter(|place| place.delay > 0.0) {
+            self.alarms.push(Reverse(Alarm {
+                at: due + place.delay,
+                token: job.token,
+            }));
         }
         if job.phase != Phase::Running {
             self.waiting.insert(key);
         }
-        let nodes: Vec<usize> = job.places.iter().map(|place| place.node).collect();
+        let places = job.places.len();
         self.jobs[key] = Some(job);
-        for node in nodes {
-            self.sum_up(node);
-        }
+        (0..places).for_each(|place| self.settle(key, place));
         key
-    }
-
-    /// Takes the sums of a node anew.
-    pub(super) fn sum_up(&mut self, index: usize) {
-        let mut committed = 0.0;
-        let mut memory_committed = 0u64;
-        let mut held_slots = 0u64;
-        for &(key, place) in &self.details[index].tenants {
-            let job = self.job(key);
-            let place = &job.places[place];
-            committed += slots(&job.request, place.chunks) * place.counted();
-            memory_committed = memory_committed.saturating_add(memory(&job.request, place.chunks));
-            held_slots +=
-                u64::from(place.chunks) * u64::from(job.request.shape.processors_per_chunk);
-        }
-        self.nodes[index].slots = held_slots;
-        self.nodes[index].committed = committed;
-        self.nodes[index].memory_committed = memory_committed;
     }
 
     /// What a request would cost now if its budget were no matter, credits.
@@ -229,7 +199,7 @@ impl Book {
         let places = job.places.iter().map(|place| {
             let node = &self.nodes[place.node];
             let slots = slots(&request, place.chunks);
-            let taken = slots * place.counted();
+            let taken = slots * place.counted_share();
             pricing::PricedNode {
                 slots,
                 processors: node.spec.processors,
@@ -303,7 +273,7 @@ impl Book {
                     node,
                 },
                 without: key,
-                committed: (node.committed - slots * before.counted()).max(0.0),
+                committed: (node.committed - slots * before.counted_share()).max(0.0),
                 memory_committed: node
                     .memory_committed
                     .saturating_sub(memory(&job.request, place.chunks)),
@@ -342,8 +312,8 @@ impl Book {
         }));
         let nodes: Vec<usize> = job.places.iter().map(|place| place.node).collect();
         *self.job_mut(key) = job;
-        for node in nodes {
-            self.sum_up(node);
+        for (place, node) in nodes.into_iter().enumerate() {
+            self.recount(key, place);
             if self.admission.policy.accepts_delays() {
                 self.accept_delays(node);
             }

@@ -297,7 +297,7 @@ impl Book {
         self.now = self.now.max(now);
         self.waiting_refreshed = self.now;
         let waiting: Vec<usize> = self.waiting.iter().copied().collect();
-        self.refresh_all(&waiting);
+        waiting.into_iter().for_each(|key| self.refresh(key));
     }
 
     /// For a caller that has [`Book::refresh_waiting`] called regularly, when nobody is waiting for an answer: other calls do it
@@ -325,8 +325,7 @@ impl Book {
         self.vacant.push(key);
         self.waiting.remove(&key);
         for place in &job.places {
-            self.details[place.node].tenants.retain(|&(k, _)| k != key);
-            self.sum_up(place.node);
+            self.unsettle(place);
         }
         job
     }
@@ -335,9 +334,15 @@ impl Book {
     /// deadline would leave them behind until then.
     fn forget_alarms(&mut self) {
         let by_token = &self.by_token;
-        if self.alarms.len() > 1024 && self.alarms.len() > 8 * by_token.len() {
-            self.alarms
-                .retain(|Reverse(alarm)| by_token.contains_key(&alarm.token));
+        let many = self.alarms.len() > 1024 && self.alarms.len() > 8 * by_token.len();
+        self.gone += 1;
+        // All of them are looked at, which is not to be done for each job that leaves.
+        if many && self.alarms.len() <= 16 * self.gone {
+            self.alarms.retain(|Reverse(alarm)| {
+                super::sums::work::step();
+                by_token.contains_key(&alarm.token)
+            });
+            self.gone = 0;
         }
     }
 
@@ -345,45 +350,29 @@ impl Book {
     pub(super) fn refresh(&mut self, key: usize) {
         for place in 0..self.job(key).places.len() {
             self.retake(key, place);
-            self.sum_up(self.job(key).places[place].node);
         }
     }
 
-    /// Takes the shares of these jobs anew, and each node's sum once.
-    fn refresh_all(&mut self, keys: &[usize]) {
-        let mut nodes = Vec::new();
-        for &key in keys {
-            for place in 0..self.job(key).places.len() {
-                self.retake(key, place);
-                nodes.push(self.job(key).places[place].node);
-            }
-        }
-        nodes.sort_unstable();
-        nodes.dedup();
-        for node in nodes {
-            self.sum_up(node);
-        }
-    }
-
-    /// Takes a job's share on one of its nodes anew. The node's sum is the caller's to take.
-    pub(super) fn retake(&mut self, key: usize, place: usize) {
+    /// Takes a job's share on one of its nodes anew.
+    pub(super) fn retake(&mut self, key: usize, index: usize) {
         let job = self.job(key);
-        let on_node = self.on_node(job, &job.places[place]);
-        let rating = self.nodes[job.places[place].node].spec.rating;
+        let on_node = self.on_node(job, &job.places[index]);
+        let rating = self.nodes[job.places[index].node].spec.rating;
         let need = self.admission.policy.need(&on_node, rating);
         let now = self.now;
-        let place = &mut self.job_mut(key).places[place];
+        let place = &mut self.job_mut(key).places[index];
         // The share changes now, so what was run at the old one is settled first.
         place.cput = on_node.cput;
         place.reported = now;
         place.share = need.share;
         place.deadline_status = need.deadline_status;
+        self.recount(key, index);
     }
 
     pub(super) fn refresh_tenants(&mut self, node: usize) {
-        for (key, place) in self.details[node].tenants.clone() {
+        let tenants: Vec<(usize, usize)> = self.details[node].tenants.iter().collect();
+        for (key, place) in tenants {
             self.retake(key, place);
         }
-        self.sum_up(node);
     }
 }

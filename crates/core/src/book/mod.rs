@@ -5,8 +5,8 @@
 //!
 //! Invariants:
 //! - A job is in the book from its acceptance to its end; a reservation counts like a running job.
-//! - A node's committed sum is the sum over its jobs, taken anew whenever one of them changes, so
-//!   that no rounding piles up.
+//! - A node's committed sum is the sum over its jobs, exactly (see [`sums`]): no rounding piles up, and a job that comes, changes or
+//!   leaves costs the same on a node with many jobs as on one with few.
 //! - Between two reports a running job is taken to run at its share. Then the share it needs is a constant
 //!   (see [`crate::decision::share`]) and the sums need no refreshing; only a deadline that passes
 //!   and a reservation that expires change them by themselves, and both wait in `alarms`. A job that
@@ -30,6 +30,9 @@ mod reconcile;
 #[cfg(test)]
 mod reconcile_tests;
 mod snapshot;
+mod sums;
+#[cfg(test)]
+mod sums_tests;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +49,8 @@ pub use error::{BookError, Named, Unsound, Untaken};
 pub use life::Ending;
 pub use quote::Offer;
 pub use reconcile::{Differences, OLDEST_RECORDS};
+use sums::{Sums, Tenants};
+
 pub use snapshot::{AllocationRecord, JobRecord, NodeRecord, SNAPSHOT_VERSION, Snapshot};
 
 /// Longest name of a node and longest id of a job, in bytes.
@@ -69,6 +74,8 @@ pub struct Book {
     by_id: HashMap<String, usize>,
     next_token: u64,
     alarms: BinaryHeap<Reverse<Alarm>>,
+    /// Jobs that left the book since the alarms of those that are gone were dropped.
+    gone: usize,
     /// Jobs that do not run yet: they make no progress, so what they need grows.
     waiting: BTreeSet<usize>,
     /// When their shares were last taken anew.
@@ -92,14 +99,16 @@ struct Node {
     memory_committed: u64,
     /// Slots of its jobs, whatever their shares.
     slots: u64,
+    /// Those of them that are held for jobs to come.
+    quoted_slots: u64,
     available: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 struct NodeDetails {
     name: String,
-    /// (job, place of that job)
-    tenants: Vec<(usize, usize)>,
+    tenants: Tenants,
+    sums: Sums,
 }
 
 /// How far a job has come.
@@ -143,6 +152,9 @@ struct Allocation {
     reported: f64,
     /// Seconds after its deadline that were accepted for it here.
     delay: f64,
+    /// Its number among the node's tenants, and what the node's sums have of it; see [`sums`].
+    number: u64,
+    counted: Sums,
 }
 
 /// Something that will happen to a job by itself.
@@ -205,6 +217,7 @@ impl Book {
             by_id: HashMap::new(),
             next_token: 1,
             alarms: BinaryHeap::new(),
+            gone: 0,
             waiting: BTreeSet::new(),
             waiting_refreshed: 0.0,
             waiting_every: life::WAITING_REFRESH,
@@ -246,11 +259,13 @@ impl Book {
                     committed: 0.0,
                     memory_committed: 0,
                     slots: 0,
+                    quoted_slots: 0,
                     available,
                 });
                 self.details.push(NodeDetails {
                     name: name.to_string(),
-                    tenants: Vec::new(),
+                    tenants: Tenants::default(),
+                    sums: Sums::default(),
                 });
             }
         }
@@ -299,6 +314,11 @@ impl Book {
     /// Slots of the jobs on a node by its index, whatever their shares; 0 where there is no such node.
     pub fn slots_on(&self, index: usize) -> u64 {
         self.nodes.get(index).map_or(0, |node| node.slots)
+    }
+
+    /// Those of [`Book::slots_on`] that quotes hold for jobs to come.
+    pub fn quoted_slots_on(&self, index: usize) -> u64 {
+        self.nodes.get(index).map_or(0, |node| node.quoted_slots)
     }
 
     /// Processors of a node by its index; 0 where there is no such node.
@@ -357,7 +377,7 @@ impl Book {
     pub fn committed_shares(&self, name: &str) -> Option<(f64, f64)> {
         let index = *self.by_name.get(name)?;
         let committed_share = (self.details[index].tenants.iter())
-            .map(|&(key, place)| {
+            .map(|(key, place)| {
                 let job = self.job(key);
                 let place = &job.places[place];
                 f64::from(place.chunks)

@@ -146,7 +146,9 @@ impl Book {
         let until = check_seconds("until", until)?;
         let keys = self.keys_of_tokens(token, count)?;
         for (key, token) in keys.into_iter().zip(token..) {
-            self.job_mut(key).held_until = Some(until);
+            let job = self.job_mut(key);
+            job.held_until = Some(until);
+            (0..job.places.len()).for_each(|place| self.recount(key, place));
             self.alarms.push(Reverse(Alarm { at: until, token }));
         }
         Ok(())
@@ -160,6 +162,7 @@ impl Book {
         self.advance(check_seconds("now", now)?);
         let now = self.now;
         let keys = self.keys_of_tokens(token, count)?;
+        let mut nodes = Vec::new();
         for (key, token) in keys.into_iter().zip(token..) {
             let job = self.job_mut(key);
             job.held_until = None;
@@ -170,15 +173,13 @@ impl Book {
                 place.reported = now;
                 alarms.push(due + place.delay);
             }
-            let nodes: Vec<usize> = job.places.iter().map(|place| place.node).collect();
+            nodes.extend(job.places.iter().map(|place| place.node));
             alarms.push(now + self.provisional);
             alarms.dedup();
             (self.alarms).extend(alarms.into_iter().map(|at| Reverse(Alarm { at, token })));
             self.refresh(key);
-            if self.admission.policy.accepts_delays() {
-                nodes.into_iter().for_each(|node| self.accept_delays(node));
-            }
         }
+        self.accept_delays_on(nodes);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! job records say what is committed, and the book is built from them again.
 
 use super::{
-    Allocation, Book, BookError, BookedJob, Named, Phase, Unsound, Untaken, check_name,
+    Allocation, Book, BookError, BookedJob, Named, Phase, Sums, Unsound, Untaken, check_name,
     check_seconds,
 };
 use crate::decision::job::Request;
@@ -285,6 +285,8 @@ impl Book {
                 cput: place.cput,
                 reported: self.now,
                 delay: place.delay,
+                number: 0,
+                counted: Sums::default(),
             });
         }
         let key = self.insert(BookedJob {

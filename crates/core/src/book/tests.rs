@@ -337,7 +337,7 @@ fn run_on(book: &mut Book, seconds: f64, now: &mut f64) -> f64 {
         for (index, details) in book.details.iter().enumerate() {
             let policy = book.admission.policy;
             let (mut claims, mut names) = (Vec::new(), Vec::new());
-            for &(key, place) in &details.tenants {
+            for (key, place) in details.tenants.iter() {
                 let job = book.job(key);
                 if job.phase != Phase::Running {
                     continue;
@@ -464,7 +464,7 @@ proptest! {
             for node in 0..book.nodes.len() {
                 let (sum, spec) = (book.nodes[node].committed, book.nodes[node].spec);
                 // A part that is done waits for one on another node that was given longer.
-                let late = book.details[node].tenants.iter().any(|&(key, place)| {
+                let late = book.details[node].tenants.iter().any(|(key, place)| {
                     book.job(key).places[place].deadline_status == DeadlineStatus::Late
                 });
                 if policy.shortage() != Shortage::DeadlineOrder && !late {
