@@ -111,8 +111,8 @@ pub struct OnAccount {
 pub struct Domain<P> {
     /// Its name; empty where there is only one.
     pub name: String,
-    /// Nodes of the book that it may have there, None for all; or why none.
-    pub nodes: Result<Option<Vec<bool>>, P>,
+    /// Slots that it may have on each node of the book there, see [`Book::admit_among`], None for all; or why none.
+    pub nodes: Result<Option<Vec<u32>>, P>,
     /// How long jobs may run there.
     pub limit: Option<TimeLimit<P>>,
 }
@@ -162,7 +162,7 @@ impl<F: FrontEnd> JobSpecification<F> {
     pub(crate) fn first_domain<T>(
         &self,
         request: &Request,
-        mut what: impl FnMut(&str, Option<&[bool]>) -> Result<T, NotTaken<F::Problem>>,
+        mut what: impl FnMut(&str, Option<&[u32]>) -> Result<T, NotTaken<F::Problem>>,
     ) -> Result<T, NotTaken<F::Problem>> {
         let mut on = |domain: &Domain<F::Problem>| {
             let nodes = domain.nodes_for(request)?;
@@ -180,7 +180,7 @@ impl<F: FrontEnd> JobSpecification<F> {
 
 impl<P: Clone> Domain<P> {
     /// The nodes that a request may have, None for all; or why none, whatever runs there.
-    pub(crate) fn nodes_for(&self, request: &Request) -> Result<Option<&[bool]>, P> {
+    pub(crate) fn nodes_for(&self, request: &Request) -> Result<Option<&[u32]>, P> {
         let deadline = request.terms.deadline;
         match (&self.limit, &self.nodes) {
             (Some(limit), _) if deadline > limit.longest => {

@@ -124,7 +124,7 @@ impl Front {
         &self,
         book: &Book,
         conditions: &[(String, String)],
-    ) -> Result<Option<Vec<bool>>, Problem> {
+    ) -> Result<Option<Vec<u32>>, Problem> {
         if conditions.is_empty() {
             return Ok(None);
         }
@@ -133,8 +133,11 @@ impl Front {
             let resources = self.resources.get(name);
             (conditions.iter()).all(|(key, value)| meets(name, resources, key, value))
         };
-        let nodes: Vec<bool> = (0..book.node_count()).map(meets).collect();
-        match nodes.contains(&true) {
+        // PBS lets as many jobs onto a node as have resources there.
+        let nodes: Vec<u32> = (0..book.node_count())
+            .map(|index| if meets(index) { u32::MAX } else { 0 })
+            .collect();
+        match nodes.contains(&u32::MAX) {
             true => Ok(Some(nodes)),
             false => Err(Problem::NoNode(conditions.to_vec())),
         }

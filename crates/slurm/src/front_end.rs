@@ -9,7 +9,7 @@ use super::words::write_offer;
 use libra_batch::front_end::{Domain, FrontEnd, JobSpecification, OnAccount, TimeLimit};
 use libra_batch::words::Written;
 use libra_core::book::Book;
-use libra_core::book::held_quote::HeldQuote;
+use libra_core::book::held_quote::{HeldQuote, Order};
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Shape};
 use libra_units::{credits, indices};
@@ -273,7 +273,7 @@ impl Front {
         }
     }
 
-    /// Which nodes may be taken.
+    /// How many slots of each node may be taken.
     fn allowed(
         &self,
         book: &Book,
@@ -281,7 +281,7 @@ impl Front {
         submission: &Submission,
         asked: &Asked,
         shape: &Shape,
-    ) -> Result<Vec<bool>, Problem> {
+    ) -> Result<Vec<u32>, Problem> {
         let mut allowed = partition.nodes.clone();
         let mut keep = |keep: &dyn Fn(usize) -> bool, lacks: &dyn Fn() -> Lack| {
             for (index, allowed) in allowed.iter_mut().enumerate() {
@@ -342,14 +342,56 @@ impl Front {
             &|| Lack::Processors(wanted),
         )?;
         // Slurm itself lets only so many jobs on a processor; one more would wait.
-        let most = f64::from(partition.jobs_per_processor);
-        keep(
-            &|index| {
-                let processors = book.processors(index).ceil();
-                (book.slots_on(index) + wanted) as f64 <= most * processors
-            },
-            &|| Lack::Room(partition.jobs_per_processor),
-        )?;
-        Ok(allowed)
+        let per_processor = partition.jobs_per_processor;
+        let open = |index: usize| open_slots(book, index, per_processor, shape);
+        keep(&|index| open(index) > 0, &|| Lack::Room(per_processor))?;
+        let holds = matches!(
+            submission.quote().map(Order::parse),
+            Some(Ok(Order::Hold(_)))
+        );
+        let quotable = |index: usize| quotable_slots(book, index, per_processor, shape);
+        if holds {
+            keep(&|index| quotable(index) > 0, &|| Lack::QuoteRoom)?;
+        }
+        Ok((allowed.into_iter().enumerate())
+            .map(|(index, allowed)| match (allowed, holds) {
+                (false, _) => 0,
+                (true, false) => open(index),
+                (true, true) => open(index).min(quotable(index)),
+            })
+            .collect())
     }
+}
+
+/// Held quotes take at most this part of a node's places, all together: the rest is for jobs, which pay.
+const QUOTED_PART: u64 = 2;
+
+/// Slots of a node that Slurm still gives to jobs of this shape.
+fn open_slots(book: &Book, index: usize, jobs_per_processor: u32, shape: &Shape) -> u32 {
+    let free = places(book, index, jobs_per_processor).saturating_sub(book.slots_on(index));
+    whole_jobs(book, index, free, shape)
+}
+
+/// Slots of a node that quotes may still hold for jobs of this shape.
+fn quotable_slots(book: &Book, index: usize, jobs_per_processor: u32, shape: &Shape) -> u32 {
+    let most = places(book, index, jobs_per_processor).div_ceil(QUOTED_PART);
+    let free = most.saturating_sub(book.quoted_slots_on(index));
+    whole_jobs(book, index, free, shape)
+}
+
+/// Places of a node: slots that Slurm gives out there.
+fn places(book: &Book, index: usize, jobs_per_processor: u32) -> u64 {
+    // What is kept for the system is taken off all processors of a node, not one of them.
+    book.processors(index).ceil() as u64 * u64::from(jobs_per_processor)
+}
+
+/// Of so many slots those that jobs of this shape can have. Slurm fills a node's processors as often as jobs may share one, and each time
+/// with whole jobs: what such a row has left is lost to jobs that are wider.
+fn whole_jobs(book: &Book, index: usize, slots: u64, shape: &Shape) -> u32 {
+    let wide = u64::from(shape.processors_per_chunk).max(1);
+    let processors = book.processors(index).ceil() as u64;
+    let in_a_row = processors / wide;
+    let jobs = (slots.saturating_mul(in_a_row)).checked_div(processors);
+    // The largest number stands for no limit, and is none that is reached.
+    u32::try_from(jobs.unwrap_or(0).saturating_mul(wide)).unwrap_or(u32::MAX)
 }

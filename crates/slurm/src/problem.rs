@@ -200,6 +200,8 @@ pub enum Lack {
     Processors(u64),
     /// Room: so many jobs may share a processor.
     Room(u32),
+    /// Room for another held quote.
+    QuoteRoom,
 }
 
 impl From<NoOrder> for Problem {
@@ -239,6 +241,9 @@ impl fmt::Display for Lack {
             Lack::Features(features) => write!(f, "has {}", list(features, " and ")),
             Lack::OtherComponents => f.write_str("is free of the other components of this job"),
             Lack::Processors(count) => write!(f, "has {count} processors"),
+            Lack::QuoteRoom => f.write_str(
+                "has room for another held quote: all of them together take at most half of its places",
+            ),
             Lack::Room(most) => write!(
                 f,
                 "has room for another job: at most {most} may share a processor (OverSubscribe=FORCE:{most})"

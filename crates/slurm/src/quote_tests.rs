@@ -20,7 +20,7 @@ fn records(now: f64) -> Records {
         name: name.to_string(),
         nodes: vec!["n1".to_string(), "n2".to_string()],
         shared: true,
-        jobs_per_processor: 4,
+        jobs_per_processor: 8,
         longest,
         default: name == "main",
         up: true,

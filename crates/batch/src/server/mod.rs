@@ -202,8 +202,11 @@ impl AdmissionServer {
             return Err(Verdict::Refused(Refused::HeldTooLong));
         }
         let payer = payer?;
-        let allowed: Vec<bool> = (0..self.book.node_count())
-            .map(|index| nodes.contains(&self.book.node_name(index)))
+        let allowed: Vec<u32> = (0..self.book.node_count())
+            .map(|index| match nodes.contains(&self.book.node_name(index)) {
+                true => u32::MAX,
+                false => 0,
+            })
             .collect();
         let admitted = (self.book.admit_among(&request, Some(&allowed), now))
             .map_err(|error| self.of_book(error))?;
@@ -296,7 +299,7 @@ impl AdmissionServer {
         &mut self,
         specification: &JobSpecification<F>,
         request: &Request,
-        nodes: Option<&[bool]>,
+        nodes: Option<&[u32]>,
         now: f64,
     ) -> Result<(Admitted, bool), BookError> {
         match specification.array {

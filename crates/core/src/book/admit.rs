@@ -53,15 +53,15 @@ impl Book {
         self.admit_among(request, None, now)
     }
 
-    /// As [`Book::admit`], on some nodes only: those that `allowed` says yes to, by their index. A
-    /// shorter list says no to the rest.
+    /// As [`Book::admit`], on some nodes only: `allowed` has for each node, by its index, how many slots this request may have
+    /// there, all jobs of an array together. 0 closes the node, [`u32::MAX`] is no limit; a shorter list closes the rest.
     ///
     /// # Errors
     /// As [`Book::admit`]; the counter-offers hold for these nodes.
     pub fn admit_among(
         &mut self,
         request: &Request,
-        allowed: Option<&[bool]>,
+        allowed: Option<&[u32]>,
         now: f64,
     ) -> Result<Admitted, BookError> {
         let (price, places) = self.judge_jobs(request, 1, allowed, now)?;
@@ -79,7 +79,7 @@ impl Book {
         &mut self,
         request: &Request,
         jobs: u32,
-        allowed: Option<&[bool]>,
+        allowed: Option<&[u32]>,
         now: f64,
     ) -> Result<(f64, Vec<Placement>), BookError> {
         self.advance(check_seconds("now", now)?);
@@ -115,7 +115,7 @@ impl Book {
         &mut self,
         each: &Request,
         count: u32,
-        allowed: Option<&[bool]>,
+        allowed: Option<&[u32]>,
         now: f64,
     ) -> Result<(Admitted, bool), BookError> {
         let [together, all] = array_requests(each, count)?;
@@ -142,7 +142,7 @@ impl Book {
         together: &Request,
         each: &Request,
         count: u32,
-        allowed: Option<&[bool]>,
+        allowed: Option<&[u32]>,
         now: f64,
     ) -> Result<Admitted, BookError> {
         let (price, mut places) = self.judge_jobs(together, count, allowed, now)?;

@@ -11,14 +11,15 @@ use crate::decision::refusal::{Reason, Refusal};
 use crate::decision::share::DeadlineStatus;
 use std::cmp::Reverse;
 
-/// The book as a decision sees it; with a list, only the nodes that it says yes to.
-pub(super) struct Nodes<'a>(pub &'a Book, pub Option<&'a [bool]>);
+/// The book as a decision sees it; with a list, the nodes for as many slots as it has for each.
+pub(super) struct Nodes<'a>(pub &'a Book, pub Option<&'a [u32]>);
 
 /// One node of the book.
 pub(super) struct BookNode<'a> {
     book: &'a Book,
     index: usize,
     node: &'a Node,
+    open_slots: u32,
 }
 
 impl Cluster for Nodes<'_> {
@@ -34,11 +35,12 @@ impl Cluster for Nodes<'_> {
     #[inline(always)]
     fn node(&self, index: usize) -> Option<BookNode<'_>> {
         let node = &self.0.nodes[index];
-        let allowed = self.1.is_none_or(|allowed| allowed[index]);
-        (node.available && allowed).then_some(BookNode {
+        let open_slots = self.1.map_or(u32::MAX, |allowed| allowed[index]);
+        (node.available && open_slots > 0).then_some(BookNode {
             book: self.0,
             index,
             node,
+            open_slots,
         })
     }
 }
@@ -57,6 +59,11 @@ impl NodeView for BookNode<'_> {
     #[inline(always)]
     fn memory_committed(&self) -> u64 {
         self.node.memory_committed
+    }
+
+    #[inline(always)]
+    fn open_slots(&self) -> u32 {
+        self.open_slots
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
@@ -271,6 +278,7 @@ impl Book {
                     book: self,
                     index: place.node,
                     node,
+                    open_slots: u32::MAX,
                 },
                 without: key,
                 committed: (node.committed - slots * before.counted_share()).max(0.0),

@@ -39,7 +39,7 @@ impl Book {
         &self,
         each: &Request,
         array: Option<u32>,
-        allowed: Option<&[bool]>,
+        allowed: Option<&[u32]>,
     ) -> Result<Offer, BookError> {
         let allowed = self.padded(allowed);
         let Some(count) = array else {
@@ -61,7 +61,7 @@ impl Book {
         &self,
         request: &Request,
         jobs: u32,
-        allowed: Option<&[bool]>,
+        allowed: Option<&[u32]>,
         pinned: bool,
     ) -> Result<Offer, BookError> {
         let judged = self.begun_late(request);
@@ -85,7 +85,7 @@ impl Book {
     }
 
     /// The same without evidence and counter-offers: for many deadlines.
-    pub fn appraise(&self, each: &Request, array: Option<u32>, allowed: Option<&[bool]>) -> Judged {
+    pub fn appraise(&self, each: &Request, array: Option<u32>, allowed: Option<&[u32]>) -> Judged {
         let allowed = self.padded(allowed);
         let nodes = Nodes(self, allowed.as_deref());
         let judge =
@@ -115,7 +115,7 @@ impl Book {
         &self,
         each: &Request,
         array: Option<u32>,
-        allowed: Option<&[bool]>,
+        allowed: Option<&[u32]>,
     ) -> Option<f64> {
         let price = self.appraise(each, array, allowed).price;
         let accepts = |request: &Request| {
@@ -126,9 +126,9 @@ impl Book {
         budget_needed(&accepts, price, weighs, each)
     }
 
-    pub(super) fn padded(&self, allowed: Option<&[bool]>) -> Option<Vec<bool>> {
+    pub(super) fn padded(&self, allowed: Option<&[u32]>) -> Option<Vec<u32>> {
         let mut padded = allowed?.to_vec();
-        padded.resize(self.nodes.len(), false);
+        padded.resize(self.nodes.len(), 0);
         Some(padded)
     }
 

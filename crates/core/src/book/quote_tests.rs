@@ -150,15 +150,13 @@ proptest! {
         before in prop::collection::vec((request(), 0.0..5.0, any::<bool>()), 0..6),
         asked in request(),
         array in prop_oneof![2 => Just(None), 1 => (1u32..4).prop_map(Some)],
-        closed in prop::collection::vec(any::<bool>(), 0..4),
+        open in prop::collection::vec(prop_oneof![Just(0), 1u32..6, Just(u32::MAX)], 0..4),
         later in 0.0..10.0,
     ) {
         let (mut book, last) = filled(admission, settings, &before);
         let now = last + later;
         book.advance(now);
-        let allowed: Option<Vec<bool>> =
-            (closed.len() > 2).then(|| closed.iter().map(|closed| !closed).collect());
-        let allowed = allowed.as_deref();
+        let allowed = (open.len() > 2).then_some(open.as_slice());
         let points = curve(&asked, &|request| book.appraise(request, array, allowed));
         prop_assert!((20..=40).contains(&points.len()), "{}", points.len());
         prop_assert!(points.iter().any(|point| point.deadline == asked.terms.deadline));

@@ -88,6 +88,10 @@ pub trait NodeView {
     fn committed(&self) -> f64;
     /// Sum of the memory reserved on the node, in bytes.
     fn memory_committed(&self) -> u64;
+    /// Slots that the batch system has open here for the request that is judged, whatever their shares; [`u32::MAX`] for no limit.
+    fn open_slots(&self) -> u32 {
+        u32::MAX
+    }
     /// Shows every job of the node; for policies that need more than the sum.
     fn for_each_job(&self, show: impl FnMut(&JobOnNode));
 }

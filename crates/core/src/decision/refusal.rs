@@ -254,7 +254,7 @@ pub enum Reason<N = usize> {
         /// Chunks that fit.
         fit: u32,
     },
-    /// There is no node that takes new jobs.
+    /// There is no node that takes new jobs, or has a place for this one.
     NoNode,
 }
 
@@ -326,6 +326,7 @@ impl Reason {
                 fastest: share * deadline,
                 deadline,
             },
+            Obstacle::Slots => Reason::NoNode,
             Obstacle::Share { needed, free } => Reason::Share { needed, free, node },
             Obstacle::Memory { needed, free } => Reason::Memory { needed, free, node },
             Obstacle::Time { needed, free } => Reason::Time { needed, free, node },

@@ -175,6 +175,107 @@ fn only_so_many_jobs_share_a_processor() {
 }
 
 #[test]
+fn tasks_that_slurm_would_let_wait_are_not_accepted() {
+    let mut queue = Queue::new(EXACT);
+    queue.records.partitions[0].jobs_per_processor = 3;
+    queue.poll(START);
+    let array = |tasks: &str, quote: Option<&str>| {
+        let mut job = asks("0.5", "60", "1000");
+        job.array = Some(tasks.to_string());
+        let quote = quote.map(|quote| ("sla-quote".to_string(), quote.to_string()));
+        job.options.extend(quote);
+        job
+    };
+    // Of shares alone there are enough for all of them on one node.
+    let reason = queue.refuse(&array("0-12", None), START);
+    assert!(
+        reason.starts_with("libra: refused (jobs): only 12 of 13 jobs would fit now (all 13 jobs"),
+        "{reason}"
+    );
+    let Answer::Answered(line) = queue.controller.submit(&array("0-12", Some("ask")), START) else {
+        panic!("no answer");
+    };
+    let quote = libra_batch::quote::Quote::find(&line).expect("an answer");
+    assert!(!quote.accepted, "{line}");
+    assert!(quote.text.contains("only 12 of 13 jobs"), "{line}");
+    assert!(
+        !quote
+            .curve
+            .iter()
+            .any(|point| point.judged.refused.is_none())
+    );
+    // Two are on one node, the rest where there is a place.
+    let accepted = queue.accept(&array("0-1", None), START);
+    assert_eq!(accepted.nodes, ["n1"]);
+    let reason = queue.refuse(&array("0-10", None), START);
+    assert!(reason.contains("only 10 of 11 jobs"), "{reason}");
+    let accepted = queue.accept(&array("0-9", None), START);
+    let commitment = JobCommitment::parse(&accepted.admin_comment)
+        .expect("ours")
+        .expect("readable")
+        .commitment;
+    let mut places: Vec<(&str, u32)> = (commitment.places.iter())
+        .map(|place| (place.node.as_str(), place.chunks))
+        .collect();
+    places.sort_unstable();
+    assert_eq!(places, [("n1", 1), ("n2", 3), ("n3", 3), ("n4", 3)]);
+    let reason = queue.refuse(&array("0-1", None), START);
+    assert!(reason.contains("at most 3 may share"), "{reason}");
+}
+
+#[test]
+fn wide_tasks_leave_processors_of_a_row_over() {
+    let mut queue = Queue::new(EXACT);
+    queue.records.nodes[0] = node("n1", 4);
+    queue.records.partitions[0].jobs_per_processor = 2;
+    queue.poll(START);
+    let wide = |processors: u32, tasks: &str| {
+        let mut job = asks("0.5", "60", "1000");
+        job.processors_per_task = Some(processors);
+        job.array = Some(tasks.to_string());
+        job
+    };
+    // Of three processors each there is one in each of two rows of four.
+    for (processors, fit) in [(3, 2), (2, 4), (4, 2)] {
+        let reason = queue.refuse(&wide(processors, "0-7"), START);
+        let part = format!("only {fit} of 8 jobs");
+        assert!(reason.contains(&part), "{processors}: {reason}");
+    }
+    assert_eq!(queue.accept(&wide(3, "0-1"), START).nodes, ["n1"]);
+}
+
+#[test]
+fn held_quotes_leave_half_of_the_places_to_jobs() {
+    let mut queue = Queue::new(EXACT);
+    let held = |tasks: &str| {
+        let mut job = asks("0.001", "100000", "1");
+        job.array = Some(tasks.to_string());
+        job.options
+            .push(("sla-quote".to_string(), "hold:10m".to_string()));
+        job
+    };
+    let mut answer = |tasks: &str| match queue.controller.submit(&held(tasks), START) {
+        Answer::Answered(line) => libra_batch::quote::Quote::find(&line).expect("an answer"),
+        other => panic!("no answer: {other:?}"),
+    };
+    // Four nodes with twenty places each.
+    let refused = answer("0-40");
+    assert!(refused.text.contains("only 40 of 41 jobs"), "{refused:?}");
+    assert!(answer("0-39").held.is_some());
+    let refused = answer("0");
+    assert!(
+        refused.text.contains("take at most half of its places"),
+        "{refused:?}"
+    );
+    // Whoever submits finds the other half.
+    for _ in 0..40 {
+        queue.accept(&asks("0.01", "100", "100"), START);
+    }
+    let reason = queue.refuse(&asks("0.01", "100", "100"), START);
+    assert!(reason.contains("at most 20 may share"), "{reason}");
+}
+
+#[test]
 fn jobs_without_terms() {
     let plain = Submission::default();
     for (rule, expected) in [("best-effort", Answer::Pass), ("leave-alone", Answer::Pass)] {

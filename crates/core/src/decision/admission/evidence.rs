@@ -35,6 +35,8 @@ pub(super) fn reason<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
             Err(Obstacle::Slot { share }) => {
                 slot = Some(slot.map_or(share, |least| least.min(share)));
             }
+            // To whom no node has a place, none is open.
+            Err(Obstacle::Slots) => {}
             Err(Obstacle::Share { needed, free }) => match share {
                 Some(Reason::Share {
                     needed: n, free: f, ..

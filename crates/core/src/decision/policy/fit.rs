@@ -1,17 +1,24 @@
-//! What is the same for every policy: how many chunks a node's memory takes, and the most that a
+//! What is the same for every policy: how many chunks a node's memory and its batch system take, and the most that a
 //! job wants of one node.
 
 use super::Obstacle;
 use crate::decision::job::Shape;
 use crate::decision::node::NodeView;
 
-/// The most chunks of a job that a node may take: those it wants there and its memory holds.
+/// The most chunks of a job that a node may take: those it wants there, its memory holds and its batch system lets onto it.
 ///
 /// # Errors
-/// When not even one chunk fits into the memory.
+/// When not even one chunk fits into the memory, or there is no place for one.
 #[inline(always)]
 pub(super) fn most_chunks<N: NodeView>(node: &N, shape: &Shape) -> Result<u32, Obstacle> {
     let most = if shape.scatter { 1 } else { shape.chunks };
+    let most = match node.open_slots() {
+        u32::MAX => most,
+        open => most.min(open / shape.processors_per_chunk.max(1)),
+    };
+    if most == 0 {
+        return Err(Obstacle::Slots);
+    }
     let free = node.spec().memory.saturating_sub(node.memory_committed());
     match free.checked_div(shape.memory_per_chunk) {
         None => Ok(most),

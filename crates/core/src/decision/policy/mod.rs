@@ -51,6 +51,8 @@ pub enum Obstacle {
         /// Processors that are free.
         free: f64,
     },
+    /// The batch system has no place left for even one chunk.
+    Slots,
     /// The node has not enough memory left.
     Memory {
         /// Bytes that one chunk needs.
@@ -186,6 +188,7 @@ struct AnyNode<'a> {
     spec: NodeSpec,
     committed: f64,
     memory_committed: u64,
+    open_slots: u32,
     jobs: &'a ShowJobs<'a>,
 }
 
@@ -200,6 +203,10 @@ impl NodeView for AnyNode<'_> {
 
     fn memory_committed(&self) -> u64 {
         self.memory_committed
+    }
+
+    fn open_slots(&self) -> u32 {
+        self.open_slots
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
@@ -224,6 +231,7 @@ impl Policy for AnyPolicy {
                     spec: node.spec(),
                     committed: node.committed(),
                     memory_committed: node.memory_committed(),
+                    open_slots: node.open_slots(),
                     jobs: &|show| node.for_each_job(show),
                 },
                 request,
