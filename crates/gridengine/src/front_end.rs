@@ -141,7 +141,11 @@ impl FrontEnd for Front {
 fn domain(name: &str, nodes: Result<Vec<bool>, Problem>) -> Domain<Problem> {
     Domain {
         name: name.to_string(),
-        nodes: nodes.map(Some),
+        nodes: nodes.map(|nodes| {
+            // Grid Engine lets as many jobs onto a host as its slots allow.
+            let slots = |allowed| if allowed { u32::MAX } else { 0 };
+            Some(nodes.into_iter().map(slots).collect())
+        }),
         limit: None,
     }
 }
