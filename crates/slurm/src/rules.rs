@@ -24,7 +24,7 @@ pub struct Change {
     pub comment: Option<String>,
 }
 
-/// The numbers that a job can have by what was given: one, or of a component of a heterogeneous job those from its first one on. None where it is not
+/// The numbers that a job can have by what was given: one, or of a component of a heterogeneous job those from its first one on; None if it is not
 /// written plainly. slurmctld reads it as C does, with blanks, signs and zeros ahead, and cuts off what 32 bits do not hold; who
 /// reads it otherwise takes one job for another.
 fn numbers(given: &str) -> Option<(u32, u32)> {

@@ -46,7 +46,7 @@ impl Sums {
         self.quoted = self.quoted.wrapping_add(other.quoted);
     }
 
-    fn take_off(&mut self, other: &Sums) {
+    fn release(&mut self, other: &Sums) {
         self.committed = self.committed.wrapping_sub(other.committed);
         self.memory = self.memory.wrapping_sub(other.memory);
         self.slots = self.slots.wrapping_sub(other.slots);
@@ -101,7 +101,7 @@ impl Book {
     pub(super) fn unsettle(&mut self, place: &Allocation) {
         work::step();
         self.details[place.node].tenants.remove(place.number);
-        self.details[place.node].sums.take_off(&place.counted);
+        self.details[place.node].sums.release(&place.counted);
         self.show_sums(place.node);
     }
 
@@ -114,7 +114,7 @@ impl Book {
         let node = allocation.node;
         let counted = std::mem::replace(&mut allocation.counted, counts);
         let sums = &mut self.details[node].sums;
-        sums.take_off(&counted);
+        sums.release(&counted);
         sums.add(&counts);
         self.show_sums(node);
     }
