@@ -5,7 +5,6 @@ Run as root: `python3 tests/openpbs/test_accounts.py`.
 """
 
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -194,24 +193,6 @@ class Accounts(SiteCase):
         self.assertRegex(self.ended_late(job), r"is charged \S+ \(late by its own overrun\)")
         self.held(0)
         self.about(self.balance()["available"], 100 - price)
-
-    def test_who_keeps_his_files_waiting_is_not_paid(self):
-        """PBS starts a job when its files are there, and its owner decides when that is: a pipe that somebody fills after its deadline."""
-        pipe = pathlib.Path("/tmp") / f"libra-accounts-{os.getpid()}"
-        os.mkfifo(pipe)
-        try:
-            pipe.chmod(0o666)
-            more = ["-W", f"stagein=staged@{self.pbs.host_names[0]}:{pipe}", "-l", "deadline_type=soft,penalty_rate=1000000,walltime=60"]
-            job = self.accept(3, 8, *more, budget=50, script=busy(1))
-            time.sleep(12)
-            end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
-            os.write(end, b"x\n")
-            time.sleep(1)
-            os.close(end)
-            self.held(0)
-            self.assertLessEqual(self.balance()["available"], 100)
-        finally:
-            pipe.unlink()
 
     def test_a_late_job_that_used_more_than_it_said(self):
         job = self.accept(2, 6, "-l", "deadline_type=soft,penalty_rate=20", budget=50, script=busy(9))
