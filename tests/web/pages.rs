@@ -226,7 +226,7 @@ fn wrong_arguments_are_said() {
     fs::write(directory.path().join("libra.toml"), "").expect("written");
     fs::create_dir(directory.path().join("work")).expect("made");
     for (words, part) in [
-        (["--listen", "0.0.0.0:0"], "no loopback address"),
+        (["--listen", "0.0.0.0:0"], "not a loopback address"),
         (["--idle", "soon"], "--idle"),
         (["--host", "a b"], "--host"),
         (["--system", "none"], "invalid value"),

@@ -384,7 +384,7 @@ pub mod tests {
         assert!(Binary::read(&file).expect_err("text").contains("no plugin"));
         let empty = Binary::default();
         let found = faults(Which::Spank, &empty, None, None, &|_| None);
-        assert!(found[0].contains("no plugin of Slurm"), "{found:?}");
+        assert!(found[0].contains("not a plugin of Slurm"), "{found:?}");
         let Some(lib) = built(directory.path(), "y.so", "int x;\n") else {
             return;
         };

@@ -160,7 +160,7 @@ mod tests {
         let said = read(&link, None).expect_err("a link").to_string();
         assert!(said.contains("symbolic link"), "{said}");
         let said = read(directory.path(), None).expect_err("a directory");
-        assert!(said.to_string().contains("no regular file"), "{said}");
+        assert!(said.to_string().contains("not a regular file"), "{said}");
         let pipe = directory.path().join("p");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         assert!(read(&pipe, None).is_err(), "and it does not wait");
