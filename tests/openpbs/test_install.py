@@ -458,7 +458,7 @@ def test_again_in_the_same_server(site):
 def test_a_select_that_names_a_resource(site):
     """A job that was kept off Libra's nodes has that in its select, and PBS keeps the resource for it."""
     pbs, before = site.pbs, site.snapshot()
-    site.config.write_text(site.config.read_text().replace('without-terms = "best-effort"', 'without-terms = "other-nodes"'))
+    site.config.write_text(site.config.read_text().replace('without-terms = "best-effort"', 'without-terms = "other-nodes"', 1))  # that of [pbs], which comes first
     site.do("install", "--nodes", pbs.host_names[0])
     wait_told(pbs)
     job = pbs.submit("-l", "select=1:ncpus=1")
