@@ -6,10 +6,11 @@
 # What compiles is there. The other lanes are for what waits more than it works; when they have ended, that one is as any other. With LIBRA_TEST_LANES=no, for a single step, and without root (most of what waits needs it), one step
 # follows the other.
 
-# lane | class | after: a step | steps, in order. A step of no lane is of the last one.
+# lane | class | after: a step | steps, in order. A step of no lane is of the last one. Steps that measure shares are in the lane of the tests: nobody measures while the
+# guests run.
 lanes=(
-    'tests  | normal |       | build cargo clippy demo openpbs slurm metrics web report capi'
-    'guests | normal | cargo | uml slurmv2 gridengine'
+    'tests  | normal |       | build cargo clippy demo openpbs slurm gridengine metrics web report capi'
+    'guests | normal | cargo | uml slurmv2'
     'rest   | idle   | build | '
 )
 if [ "${LIBRA_TEST_LANES:-yes}" != yes ] || [ $# -eq 1 ] || [ "$(id -u)" -ne 0 ] || ! have chrt; then lanes=('tests | normal | | '); fi
