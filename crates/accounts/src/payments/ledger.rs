@@ -400,6 +400,12 @@ impl Payments {
     /// # Errors
     /// When it cannot be written.
     pub fn never_began(&mut self, commitment: &Commitment, now: f64) -> Result<(), AccountsError> {
+        // Of an array some parts may have been settled, the first as well.
+        self.release(&self.key(commitment), "never began", now)
+    }
+
+    /// All that is left of a hold is free again.
+    fn release(&mut self, key: &str, note: &str, now: f64) -> Result<(), AccountsError> {
         let none = Payout {
             of: None,
             charge: Money::ZERO,
@@ -409,12 +415,9 @@ impl Payments {
         let act = Act {
             at: millis(now),
             by: self.system,
-            note: "never began",
+            note,
         };
-        // Of an array some parts may have been settled, the first as well.
-        self.live
-            .settle(&self.key(commitment), u32::MAX, none, act)
-            .map(|_| ())
+        self.live.settle(key, u32::MAX, none, act).map(|_| ())
     }
 
     /// Compares the holds with the jobs that the batch system had at `taken`. Holds without a job are released, jobs without a hold get
@@ -455,18 +458,7 @@ impl Payments {
             if present.contains(&hold.key) || !self.is_old(&hold, taken, now) {
                 continue;
             }
-            let none = Payout {
-                of: None,
-                charge: Money::ZERO,
-                overrun: Money::ZERO,
-                compensation: Money::ZERO,
-            };
-            let act = Act {
-                at: millis(now),
-                by: self.system,
-                note: "its job is gone",
-            };
-            self.live.settle(&hold.key, u32::MAX, none, act)?;
+            self.release(&hold.key, "its job is gone", now)?;
             log.push(format!(
                 "accounts: hold {} has no job any more, {} credits are free again",
                 hold.key, hold.amount
