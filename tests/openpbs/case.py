@@ -1,6 +1,7 @@
 """What test cases on a throw-away OpenPBS with Libra have in common: one cluster for a class, taken down and looked after at its end."""
 
 import contextlib
+import functools
 import json
 import pathlib
 import pwd
@@ -12,6 +13,7 @@ import unittest
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "batch")]
 
 import machine  # noqa: E402
+import measuring  # noqa: E402
 import turns  # noqa: E402
 from libra_site import Site  # noqa: E402
 
@@ -172,10 +174,12 @@ class SiteCase(unittest.TestCase):
 
     def rates(self, jobs, seconds):
         """Processors that each job uses over so many seconds."""
-        began, before = time.monotonic(), [self.used(job) for job in jobs]
-        time.sleep(seconds)
-        took, after = time.monotonic() - began, [self.used(job) for job in jobs]
-        return [(b - a) / took for a, b in zip(before, after)]
+        return measuring.rates([functools.partial(self.used, job) for job in jobs], seconds)
+
+    def capped_rates(self, jobs, host, seconds):
+        """(processors that each job uses over so many seconds, the highest quota that it has there meanwhile)."""
+        return measuring.capped_rates([functools.partial(self.used, job) for job in jobs],
+                                      [functools.partial(self.quota, job, host) for job in jobs], seconds)
 
     def ending(self, job, patience=180.0):
         """(seconds from submission to end, as the library judged it in the server's log; did it meet its deadline?)"""

@@ -6,6 +6,7 @@ Where the machine is too busy for a measurement it is repeated, and all are prin
 """
 
 import contextlib
+import functools
 import pathlib
 import sys
 import time
@@ -15,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import machine  # noqa: E402
 from case import Gone, SiteCase  # noqa: E402
+import measuring  # noqa: E402
 from libra_site import busy, busy_until  # noqa: E402
 
 # A child that leaves the session and the process group, and does not heed SIGTERM.
@@ -69,9 +71,9 @@ class Sharing(OnItsHost):
             neighbour = self.accept(9, 15, *self.on(2), script=busy(8.6))
             self.running(late)
             self.pbs.wait("it works", lambda late=late: self.used(late) > 0.2)
-            used, quota = self.used(late), self.quota(late, host)
-            rate = self.rates([late], 4)[0]
-            quota, most = max(quota, self.quota(late, host)), self.due(late, used)
+            used = self.used(late)
+            (rate,), (quota,) = self.capped_rates([late], host, 4)
+            most = self.due(late, used)
             beside, neighbour_in_time = self.ending(neighbour)
             self.assertEqual(self.pbs.qstat(late)["job_state"], "R", "it was not ended for its estimate")
             terms = self.terms(late)
@@ -142,12 +144,10 @@ class Ending(OnItsHost):
         pbs.wait("pbs_tmrsh's process in the cgroup there", lambda: here(second, "sleep 1017"))
         pbs.wait("pbs_attach's process in the cgroup here", lambda: here(first, "sleep 1016"))
         time.sleep(0.5)
-        began, before = time.monotonic(), [self.used(job, host) for host in nodes]
-        time.sleep(3)
-        took = time.monotonic() - began
-        rates = [(self.used(job, host) - used) / took for host, used in zip(nodes, before)]
-        quotas = [self.quota(job, host) for host in nodes]
-        most = self.due(job, min(before))
+        used = min(self.used(job, host) for host in nodes)
+        rates, quotas = measuring.capped_rates([functools.partial(self.used, job, host) for host in nodes],
+                                               [functools.partial(self.quota, job, host) for host in nodes], 3)
+        most = self.due(job, used)
         print(f"\n  committed {self.share(job):.3f} on each of two hosts, used {rates[0]:.3f} and {rates[1]:.3f}; quotas {quotas}")
         for rate, quota in zip(rates, quotas):
             self.assertLessEqual(rate, quota * 1.2)

@@ -1,6 +1,7 @@
 """What test cases on a throw-away Slurm with Libra have in common: one cluster for a class, taken down and looked after at its end."""
 
 import contextlib
+import functools
 import pathlib
 import pwd
 import re
@@ -11,6 +12,7 @@ import unittest
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "batch")]
 
 import machine  # noqa: E402
+import measuring  # noqa: E402
 import turns  # noqa: E402
 from libra_site import ACCOUNTING, Site  # noqa: E402
 
@@ -208,10 +210,12 @@ class SiteCase(unittest.TestCase):
 
     def rates(self, places, seconds):
         """Processors that each (job, node) uses over so many seconds."""
-        began, before = time.monotonic(), [self.used(*place) for place in places]
-        time.sleep(seconds)
-        took, after = time.monotonic() - began, [self.used(*place) for place in places]
-        return [(b - a) / took for a, b in zip(before, after)]
+        return measuring.rates([functools.partial(self.used, *place) for place in places], seconds)
+
+    def capped_rates(self, places, seconds):
+        """(processors that each (job, node) uses over so many seconds, the highest quota that it has meanwhile)."""
+        return measuring.capped_rates([functools.partial(self.used, *place) for place in places],
+                                      [functools.partial(self.quota, *place) for place in places], seconds)
 
     def ending(self, job, patience=180.0):
         """(what slurmctld's log says of the job's end, did it meet its deadline?)"""

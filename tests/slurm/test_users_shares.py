@@ -67,8 +67,7 @@ class Sharing(SiteCase):
             late = self.accept(4.5, 15, "-w", node, script=busy_until(enough))
             neighbour = self.accept(9, 15, "-w", node, script=busy(8.3))
             self.working(late)
-            rate = self.rates([(late, node)], 4)[0]
-            quota = self.quota(late, node)
+            (rate,), (quota,) = self.capped_rates([(late, node)], 4)
             beside, neighbour_in_time = self.ending(neighbour)
             self.assertEqual(slurm.state(late), "RUNNING", "it was not ended for its estimate")
             commitment = self.commitment(late)
@@ -93,8 +92,7 @@ class Sharing(SiteCase):
         self.assertEqual(nodes, slurm.nodes)
         for node in nodes:
             slurm.wait(f"its task on {node}", lambda node=node: self.processes(job, node) and self.used(job, node) > 0.2)
-        rates = self.rates([(job, node) for node in nodes], 3)
-        quotas = [self.quota(job, node) for node in nodes]
+        rates, quotas = self.capped_rates([(job, node) for node in nodes], 3)
         print(f"\n  committed {self.share(job):.3f} on each of two nodes, capped at {quotas[0]:.3f} and {quotas[1]:.3f}, used {rates[0]:.3f} and {rates[1]:.3f}")
         for rate, quota in zip(rates, quotas):
             self.assertLess(quota, 0.6)
