@@ -3,13 +3,16 @@
 # Sourced by scripts/test: runs steps side by side, in lanes, so that what waits for batch systems and what compiles share the machine.
 #
 # One lane's processes run only when no other process wants to, so that beside them a test runs as on an idle machine, to within milliseconds.
-# What compiles is there. The other lanes are for what waits more than it works; when they have ended, that one is as any other. With LIBRA_TEST_LANES=no, for a single step, and without root (most of what waits needs it), one step
-# follows the other.
+# What compiles is there. The other lanes are for what waits more than it works; when they have ended, that one is as any other. With
+# LIBRA_TEST_LANES=no, for a single step, and without root (most of what waits needs it), one step follows the other.
 
-# lane | class | after: a step | steps, in order. A step of no lane is of the last one. Steps that measure shares are in the lane of the tests: nobody measures while the
-# guests run.
+# lane | class | after: a step | steps, in order. A step of no lane is of the last one. What measures shares waits until nothing else runs
+# than measurements and the idle lane (tests/batch/turns.py), and is in no lane whose noise it would wait for. What cargo builds for
+# several steps is built before the lanes part.
 lanes=(
-    'tests  | normal |       | build cargo clippy demo openpbs slurm gridengine metrics web report capi'
+    'tests  | normal |       | build clippy cargo demo openpbs capi'
+    'slurm  | normal | cargo | slurm'
+    'cells  | normal | cargo | metrics web report gridengine'
     'guests | normal | cargo | uml slurmv2'
     'rest   | idle   | build | '
 )

@@ -28,8 +28,6 @@ import limits  # noqa: E402
 import turns  # noqa: E402
 from evidence import evidence  # noqa: E402
 
-# Clusters wait more than they work: three of them keep a third of two processors busy.
-AT_A_TIME = max(3, min(8, 3 * len(os.sched_getaffinity(0))))
 # Of a class, with its waiting for quiet.
 LIMIT = turns.PATIENCE + 3600
 RUNNING = set()
@@ -142,16 +140,22 @@ def main(wanted):
         sys.exit(f"no test class is called {' or '.join(wanted)}")
     began, totals = time.monotonic(), []
     run = lambda found: in_process(found[0], found[1])  # noqa: E731
+
+    def in_place(found):
+        with turns.place():
+            return run(found)
+
     # Those with the most tests first, so that none is left to run alone at the end.
     classes.sort(key=lambda found: -found[3])
     quiet, measuring = ([found for found in classes if bool(found[2]) == measures] for measures in (False, True))
-    with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool, concurrent.futures.ThreadPoolExecutor(8) as others:
+    with concurrent.futures.ThreadPoolExecutor(len(turns.PLACES)) as pool, concurrent.futures.ThreadPoolExecutor(8) as others:
         try:
             with turns.noise():
                 later = [others.submit(run, found) for found in measuring]
-                totals += pool.map(run, quiet)
+                totals += pool.map(in_place, quiet)
             totals += [one.result() for one in later]
         except BaseException:  # Ctrl-C too: nothing is left behind
+            turns.ENDING.set()
             for executor in (pool, others):
                 executor.shutdown(wait=False, cancel_futures=True)
             for process in list(RUNNING):

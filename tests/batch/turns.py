@@ -8,15 +8,21 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import threading
 import time
 
 import limits
 
 DIRECTORY = pathlib.Path(os.environ.get("LIBRA_TEST_TURNS", "/run/libra-test-turns"))
-# Held together by everything that uses processors and measures nothing; by a measuring class while its cluster comes up; one for each processor.
-NOISE, START, PROCESSORS = "noise", "start", ("processor-0", "processor-1")
+# Held together by everything that uses processors and measures nothing; together by all that measure; by a measuring class while its cluster
+# comes up; one for each processor.
+NOISE, MEASURING, START, PROCESSORS = "noise", "measuring", "start", ("processor-0", "processor-1")
+# One for each cluster that works at the same time. They wait more than they work: three keep a third of two processors busy.
+PLACES = tuple(f"place-{number}" for number in range(5 * len(os.sched_getaffinity(0))))
 # As long as two whole suites on a slow machine.
 PATIENCE = 7200
+# Set when this process is being ended: no thread of it waits any longer.
+ENDING = threading.Event()
 
 
 def attempt(name, how):
@@ -39,6 +45,8 @@ def wait(what, names, how, patience=PATIENCE):
             for name in names:
                 if file := attempt(name, how):
                     return file
+            if ENDING.is_set():
+                raise InterruptedError(f"ended while waiting for {what}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"after {patience} s still not: {what}; who holds {' or '.join(str(DIRECTORY / name) for name in names)} is shown by 'fuser -v'")
             time.sleep(0.2)
@@ -51,13 +59,39 @@ def held(name, how=fcntl.LOCK_EX):
         yield
 
 
+@contextlib.contextmanager
 def noise():
-    """While this is held nobody measures."""
-    return held(NOISE, fcntl.LOCK_SH)
+    """While this is held nobody begins to measure; it begins when nobody measures."""
+    with held(MEASURING):
+        file = wait("the lock 'noise'", [NOISE], fcntl.LOCK_SH)
+    with file:
+        yield
+
+
+@contextlib.contextmanager
+def place():
+    """One of the places for clusters that work at the same time, of all suites together."""
+    with wait("a place among the clusters that work", PLACES, fcntl.LOCK_EX):
+        yield
 
 
 def take(processors, stack):
     """Wait until nothing else runs than measurements, and so many of the machine's two processors are nobody's; theirs until the stack is closed."""
-    wait("quiet, in which to measure", [NOISE], fcntl.LOCK_EX).close()
+    stack.enter_context(quiet())
     for wanted in [[name] for name in PROCESSORS] if processors > 1 else [PROCESSORS]:
         stack.enter_context(wait("a processor to measure on", wanted, fcntl.LOCK_EX))
+
+
+def quiet(patience=PATIENCE):
+    """A share of MEASURING, at a moment at which nobody has NOISE. It is not held while that is waited for, or all suites would wait for each other's noise."""
+    deadline = time.monotonic() + patience
+    with limits.paused():
+        while True:
+            if measuring := attempt(MEASURING, fcntl.LOCK_SH):
+                if noise_of_none := attempt(NOISE, fcntl.LOCK_EX):
+                    noise_of_none.close()
+                    return measuring
+                measuring.close()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"after {patience} s still not: quiet, in which to measure; who holds {DIRECTORY / NOISE} is shown by 'fuser -v'")
+            time.sleep(0.2)
