@@ -9,6 +9,7 @@
 //! The pages are below a path that is a secret of its own. Cookies do not know ports: a browser would show that of one
 //! user's page to the page of another on the same machine, if the path did not differ.
 
+use super::connections::Entered;
 use super::form::Fields;
 use super::pages;
 use super::secret;
@@ -218,6 +219,7 @@ async fn pass(guard: &Guard, mut request: Request) -> Result<Request, Box<Respon
         .and_then(|query| query.strip_prefix("token="));
     if let (true, Some(token)) = (below.is_empty() && request.method() == Method::GET, given) {
         if let Some(cookie) = guard.enter(token) {
+            entered(&request);
             let mut answer = redirect("submit");
             if let Ok(cookie) = HeaderValue::from_str(&cookie) {
                 answer.headers_mut().insert(header::SET_COOKIE, cookie);
@@ -235,6 +237,7 @@ async fn pass(guard: &Guard, mut request: Request) -> Result<Request, Box<Respon
              or end it there with Ctrl-C and start it again. Jobs run on.",
         ));
     };
+    entered(&request);
     match *request.method() {
         Method::GET | Method::HEAD => {}
         Method::POST => request = read_form(&word, request).await?,
@@ -248,6 +251,13 @@ async fn pass(guard: &Guard, mut request: Request) -> Result<Request, Box<Respon
     }
     request.extensions_mut().insert(word);
     Ok(request)
+}
+
+/// The connection by which this came is the user's.
+fn entered(request: &Request) {
+    if let Some(connection) = request.extensions().get::<Entered>() {
+        connection.set();
+    }
 }
 
 /// Checks a POST and reads its form, which goes with the request.

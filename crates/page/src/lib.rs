@@ -8,6 +8,7 @@
 //! what was typed, [`pages`] are pure functions from data to HTML, [`account`] and [`history`] read what others keep.
 
 pub mod account;
+mod connections;
 pub mod form;
 pub mod guard;
 pub mod history;

@@ -1,12 +1,14 @@
 //! Listening, and ending: at SIGINT, SIGTERM or SIGHUP, or when nobody has used the page for a while.
 //!
-//! A connection has little time for its request and a bounded life, and there are only so many at once: who is slow on
-//! purpose is in nobody's way for long.
+//! A connection has little time for its request and a bounded life, and there are only so many at once, of which those that say nothing give
+//! way ([`super::connections`]): who is slow on purpose is in nobody's way.
 
+use super::connections::{Connections, Entered};
 use super::guard::Guard;
 use super::routes::{Site, router};
 use super::system::{Problem, System};
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use nix::sys::signal::SigSet;
@@ -22,14 +24,12 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Semaphore;
+use tokio::sync::{oneshot, watch};
 
 /// The longest that the head of a request may take, and that a connection may wait for the next one.
 const HEAD_TIME: Duration = Duration::from_secs(15);
 /// A connection is asked to end after this, and is ended after as much again.
 const CONNECTION_TIME: Duration = Duration::from_secs(120);
-/// Connections at a time.
-const MOST_CONNECTIONS: usize = 64;
 /// The largest head of a request, in bytes.
 const LARGEST_HEAD: usize = 32 << 10;
 /// Requests that are under way at the end have so long.
@@ -140,19 +140,16 @@ async fn run(options: Options, tell: &dyn Fn(Told)) -> Result<(), Problem> {
     }
     tell(address());
     let began = Instant::now();
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let (ending, ended) = tokio::sync::watch::channel(false);
+    let mut connections = Connections::default();
+    let (ending, ended) = watch::channel(false);
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     let why = loop {
         tokio::select! {
-            accepted = accept(&listener, &room) => {
-                let (io, permit) = accepted;
+            io = accept(&listener) => {
                 let (service, ended) = (service.clone(), ended.clone());
-                tokio::spawn(async move {
-                    connection(io, service, ended).await;
-                    drop(permit);
-                });
+                connections.begin(|entered, leave| connection(io, service, entered, leave, ended));
             }
+            () = connections.ended() => {}
             () = interrupt.came() => break "interrupted",
             () = terminate.came() => break "terminated",
             () = hangup.came() => break "its terminal was closed",
@@ -166,8 +163,7 @@ async fn run(options: Options, tell: &dyn Fn(Told)) -> Result<(), Problem> {
         }
     };
     let _ = ending.send(true);
-    let all = room.acquire_many(MOST_CONNECTIONS as u32);
-    let _ = tokio::time::timeout(END_TIME, all).await;
+    let _ = tokio::time::timeout(END_TIME, connections.all_ended()).await;
     tell(Told::Ended(why));
     Ok(())
 }
@@ -200,14 +196,8 @@ impl Stop {
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-async fn accept(
-    listener: &Listener,
-    room: &Arc<Semaphore>,
-) -> (Box<dyn Stream>, tokio::sync::OwnedSemaphorePermit) {
+async fn accept(listener: &Listener) -> Box<dyn Stream> {
     loop {
-        let Ok(permit) = Arc::clone(room).acquire_owned().await else {
-            return std::future::pending().await;
-        };
         let accepted: io::Result<Box<dyn Stream>> = match listener {
             Listener::Tcp(tcp) => tcp.accept().await.map(|(stream, _)| {
                 let _ = stream.set_nodelay(true);
@@ -219,7 +209,7 @@ async fn accept(
             }
         };
         match accepted {
-            Ok(stream) => return (stream, permit),
+            Ok(stream) => return stream,
             // Too many open files, or a client that is gone: not for ever.
             Err(error) => {
                 log::debug!("a connection was not taken: {error}");
@@ -229,11 +219,19 @@ async fn accept(
     }
 }
 
+/// Serves one connection to its end, for as long as `leave` does not resolve.
 async fn connection(
     io: Box<dyn Stream>,
     service: TowerToHyperService<axum::Router>,
-    mut ended: tokio::sync::watch::Receiver<bool>,
+    entered: Entered,
+    leave: oneshot::Receiver<()>,
+    mut ended: watch::Receiver<bool>,
 ) {
+    let shown = entered.clone();
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(shown.clone());
+        service.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
@@ -243,6 +241,10 @@ async fn connection(
     let done = tokio::select! {
         done = connection.as_mut() => Some(done),
         () = tokio::time::sleep(CONNECTION_TIME) => None,
+        _ = leave => match entered.is_set() {
+            true => None,
+            false => return,
+        },
         _ = ended.changed() => None,
     };
     let done = match done {
