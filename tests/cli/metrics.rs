@@ -172,6 +172,9 @@ fn nothing_but_metrics_and_nobody_in_the_way() {
     let silent: Vec<TcpStream> = (0..16)
         .map(|_| TcpStream::connect(&agent.address).expect("it listens"))
         .collect();
+    for _ in 0..20 {
+        assert!(rounds(&agent) >= before, "the oldest gives way");
+    }
     wait_for("the silent to be sent away", || {
         silent.iter().all(|mut stream| {
             let none = stream.set_read_timeout(Some(Duration::from_millis(1)));

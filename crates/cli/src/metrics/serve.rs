@@ -1,7 +1,7 @@
 //! `/metrics` over HTTP, on a thread of its own.
 //!
-//! Whoever can reach the address may ask, so nobody may take more than a little: at most sixteen connections at a time,
-//! each for at most ten seconds. The agent needs its open files for jobs.
+//! Whoever can reach the address may ask, so nobody may take more than a little: at most sixteen connections at a time, of which the oldest
+//! gives way to one more, each for at most ten seconds. The agent needs its open files for jobs.
 
 use super::Source;
 use axum::Router;
@@ -11,6 +11,8 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::serve::Listener;
 use libra_metrics::Format;
+use std::collections::VecDeque;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -19,6 +21,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 const MOST_CONNECTIONS: usize = 16;
@@ -72,7 +75,7 @@ fn serve(listener: std::net::TcpListener, source: Arc<Source>) -> io::Result<()>
     runtime.block_on(async {
         let listener = Limited {
             listener: TcpListener::from_std(listener)?,
-            open: Arc::new(()),
+            open: VecDeque::new(),
         };
         axum::serve(listener, router).await
     })
@@ -90,8 +93,8 @@ async fn metrics(State(source): State<Arc<Source>>, headers: HeaderMap) -> impl 
 
 struct Limited {
     listener: TcpListener,
-    /// Held by every connection.
-    open: Arc<()>,
+    /// One for each connection, the oldest first. A connection whose end is dropped gives way.
+    open: VecDeque<oneshot::Sender<()>>,
 }
 
 impl Listener for Limited {
@@ -101,16 +104,20 @@ impl Listener for Limited {
     async fn accept(&mut self) -> (Connection, SocketAddr) {
         loop {
             match self.listener.accept().await {
-                Ok((stream, from)) if Arc::strong_count(&self.open) <= MOST_CONNECTIONS => {
+                Ok((stream, from)) => {
+                    self.open.retain(|one| !one.is_closed());
+                    if self.open.len() >= MOST_CONNECTIONS {
+                        self.open.pop_front();
+                    }
+                    let (stays, leave) = oneshot::channel();
+                    self.open.push_back(stays);
                     let connection = Connection {
                         stream,
                         end: Box::pin(tokio::time::sleep(LONGEST_CONNECTION)),
-                        _open: Arc::clone(&self.open),
+                        leave,
                     };
                     return (connection, from);
                 }
-                // Closed at once: better no metrics than no open files.
-                Ok(_) => {}
                 Err(error) => {
                     log::debug!("metrics: {error}");
                     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -128,15 +135,17 @@ impl Listener for Limited {
 struct Connection {
     stream: TcpStream,
     end: Pin<Box<Sleep>>,
-    _open: Arc<()>,
+    leave: oneshot::Receiver<()>,
 }
 
 impl Connection {
     fn is_over(&mut self, context: &mut Context<'_>) -> Result<(), io::Error> {
-        match self.end.as_mut().poll(context) {
-            Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
-            Poll::Pending => Ok(()),
+        if self.end.as_mut().poll(context).is_ready()
+            || Pin::new(&mut self.leave).poll(context).is_ready()
+        {
+            return Err(io::ErrorKind::TimedOut.into());
         }
+        Ok(())
     }
 }
 
