@@ -98,6 +98,17 @@ pub enum Request {
 }
 
 impl Request {
+    /// Returns true if it is to change something, and does not only ask.
+    pub fn changes(&self) -> bool {
+        match self {
+            Request::Balance { .. } | Request::Statement { .. } | Request::Check {} => false,
+            Request::Create { .. }
+            | Request::Deposit { .. }
+            | Request::Transfer { .. }
+            | Request::Close { .. } => true,
+        }
+    }
+
     /// Reads what a client has sent.
     ///
     /// # Errors

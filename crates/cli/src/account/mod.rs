@@ -4,6 +4,7 @@
 //! comes back is the same ([`libra_accounts::request`]); [`show`] prints it.
 
 mod backend;
+mod change_rate;
 mod copies;
 mod dates;
 mod init;

@@ -5,11 +5,13 @@
 //! Invariants:
 //! - Nobody waits for another client: each connection is a task of its own, the work is done by a few threads with files of
 //!   their own, and one user has at most half as many connections as there are threads.
+//! - What a user changes is written down for ever, so a user who is no administrator makes few changes in a time ([`super::change_rate`]).
 //! - A line is at most [`LINE`] bytes; a client that says nothing, or does not read, for [`IDLE`] is left alone.
 //! - Root's rights are given up for those of the ledger's owner before anybody is answered.
 
 use super::AccountFailure;
 use super::backend::{self, PATIENCE};
+use super::change_rate::{BURST, ChangeRate, SECONDS_EACH};
 use crate::Done;
 use libra_accounts::flush::is_outdated;
 use libra_accounts::ledger::Ledger;
@@ -59,6 +61,7 @@ pub fn serve(config: &AccountsConfig) -> Done {
         config: config.clone(),
         owner: owner.0,
         open: Mutex::new(Vec::new()),
+        changes: Mutex::default(),
     };
     // Says now what would be wrong with each answer.
     let first = files.take().map_err(AccountFailure::from)?;
@@ -282,6 +285,7 @@ struct Files {
     config: AccountsConfig,
     owner: Uid,
     open: Mutex<Vec<(Live, Ledger)>>,
+    changes: Mutex<ChangeRate>,
 }
 
 impl Files {
@@ -317,6 +321,14 @@ impl Files {
             Ok(caller) => caller,
             Err(text) => return Reply::Failed(text),
         };
+        if request.changes() && !caller.administrator {
+            let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(seconds) = changes.change(uid, unix_millis()) {
+                return Reply::Refused(format!(
+                    "you have made {BURST} changes in a short time, and may make one more every {SECONDS_EACH} s; try again in {seconds} s"
+                ));
+            }
+        }
         let done = self.take().and_then(|(mut live, ledger)| {
             let done = perform(&mut live, &ledger, &caller, &request, unix_millis());
             if !matches!(
