@@ -120,14 +120,19 @@ class Clients(SiteCase):
     def test_a_test_only(self):
         """It says what would be, and nothing stays reserved."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        answer = slurm.sbatch(*self.terms_of(90, 100), "--test-only")
-        self.assertEqual(answer.rc, 0, answer.err)
-        self.assertIn(f"libra: accepted: 94.5 % of a processor on {node}", answer.err)
         refused = slurm.sbatch(*self.terms_of(90, 10), "--test-only")
         self.assertNotEqual(refused.rc, 0)
         self.assertIn("refused (deadline)", refused.err)
+        answer = slurm.sbatch(*self.terms_of(90, 100), "--test-only")
+        self.assertEqual(answer.rc, 0, answer.err)
+        self.assertIn(f"libra: accepted: 94.5 % of a processor on {node}", answer.err)
         self.assertEqual(slurm.must("squeue", "-h"), "")
         self.free_again(node)
+        # One after the other would keep it from others; the user's jobs do not wait, and another user does not.
+        test = [*self.terms_of(1, 100), "--test-only"]
+        slurm.wait("a test is one too many", lambda: "test again in" in slurm.sbatch(*test).err, 60)
+        self.assertEqual(slurm.sbatch(*test, user=slurm.users[1]).rc, 0)
+        self.running(slurm.submit(*self.terms_of(1, 100)))
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@
 
 use super::array::JobCommitment;
 use super::front_end::Front;
-use super::problem::NotTaken;
+use super::problem::{NotTaken, Problem};
 use super::records::Rewrite;
 use super::submission::{Asked, Submission};
+use super::test_only::TestOnly;
 use super::words::in_few_words;
 use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::server::{self, AdmissionServer, Committed};
@@ -34,8 +35,8 @@ pub struct Controller {
     pub(super) newest_job: u32,
     /// Whether tasks of a committed array wait, which have no numbers of their own yet.
     pub(super) arrays_wait: bool,
-    /// Acceptances of submissions that most likely were tests: token and when.
-    pub(super) tests: Vec<(u64, f64)>,
+    /// Acceptances of submissions that most likely were tests.
+    pub(super) test_only: TestOnly,
     /// When the records that were read last were taken.
     pub(super) read: Option<f64>,
     /// When it was made, Unix time.
@@ -123,7 +124,7 @@ impl Controller {
             committed_jobs: HashSet::new(),
             newest_job: 0,
             arrays_wait: false,
-            tests: Vec::new(),
+            test_only: TestOnly::default(),
             read: None,
             begun: now,
             unknown_users: Vec::new(),
@@ -212,6 +213,12 @@ impl Controller {
             self.unknown_users.push(submission.user);
             return Answer::NotReady;
         }
+        // A question holds nothing.
+        if submission.without_session && submission.quote().is_none() {
+            if let Some(pause) = self.test_only.pause(submission.user, now) {
+                return Answer::Refuse(Box::new(NotTaken::from(Problem::Tested(pause)).into()));
+            }
+        }
         match self.admission.answer(&self.front, submission, now) {
             server::Answer::Accepted(accepted) => {
                 let (committed, specification) = *accepted;
@@ -219,7 +226,7 @@ impl Controller {
                 let accepted = self.accepted(submission, &specification.asked, committed);
                 if submission.without_session {
                     let tokens = first..first + u64::from(accepted.count);
-                    self.tests.extend(tokens.map(|token| (token, now)));
+                    self.test_only.accepted(tokens, submission.user, now);
                 }
                 if submission.component.is_some() {
                     let taken = self.front.components.entry(submission.user).or_default();

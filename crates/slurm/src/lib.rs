@@ -24,6 +24,7 @@ mod quote_tests;
 pub mod records;
 mod rules;
 pub mod submission;
+mod test_only;
 #[cfg(test)]
 mod tests;
 mod words;

@@ -19,9 +19,6 @@ use std::collections::{HashMap, HashSet};
 /// refused it, or it was only a test.
 const UNNAMED: f64 = 2.0;
 
-/// The same, for one that most likely was a test.
-const UNNAMED_TEST: f64 = 0.1;
-
 /// Slurm's times are whole seconds, and a job may be written down a moment after its end.
 const SECONDS_CUT: f64 = 2.0;
 
@@ -193,16 +190,9 @@ impl Controller {
                 self.end(&prepared.ended, records, now, &mut poll);
                 self.follow(snapshot, now, &mut poll);
                 let differences = self.admission.book.reconcile(snapshot, now)?;
-                let mut dropped = Vec::new();
-                let mut tests = std::mem::take(&mut self.tests);
-                tests.retain(|&(token, submitted)| {
-                    let searched_for = submitted < records.taken - UNNAMED_TEST;
-                    if searched_for && self.admission.book.drop_token(token) {
-                        dropped.push(token);
-                    }
-                    !searched_for
-                });
-                self.tests = tests;
+                let book = &mut self.admission.book;
+                let mut dropped = (self.test_only)
+                    .searched(records.taken, now, |token| book.drop_token(token));
                 let of_tests = dropped.len();
                 dropped.extend(self.admission.book.drop_unnamed(records.taken - UNNAMED));
                 let commitment: Vec<Commitment> = (dropped.iter())

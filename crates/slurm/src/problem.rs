@@ -138,6 +138,12 @@ pub enum Problem {
         /// Credits.
         price: f64,
     },
+    /// Its user's tests hold what they are promised for a moment, and the last was so short a time ago; seconds.
+    #[error(
+        "your last test (--test-only) kept others from what it asked for until it was found to be one; test again in {}, or ask for a quote (libra quote), which holds nothing",
+        duration::show(.0.ceil())
+    )]
+    Tested(f64),
     /// It has no terms, and the site wants them.
     #[error(
         "jobs on this cluster need a deadline, a budget and an estimate: sbatch --sla-deadline=1h --budget=5000 --estimate=30m"

@@ -154,6 +154,15 @@ fn a_test_holds_its_share_for_a_moment_only() {
     assert_eq!(poll.log.len(), 1, "{:?}", poll.log);
     // The one that has a job after all keeps its share.
     assert_eq!(queue.controller.book().job_count(), 1);
+    // Who tests on and on would keep others out; jobs of theirs are jobs, and others test as they like.
+    let text = queue.refuse(&test, START + 0.3);
+    assert!(text.contains("test again in 2 s"), "{text}");
+    test.user += 1;
+    queue.accept(&test, START + 0.3);
+    test.user -= 1;
+    test.without_session = false;
+    queue.poll(START + 0.5);
+    queue.accept(&test, START + 0.5);
 }
 
 #[test]
