@@ -30,7 +30,7 @@ def said(slurm, text):
         has = slurm.job(job)
         lines.append(f"---- {job}: " + " ".join(f"{key}={has[key]}" for key in SHOWN if key in has))
         for what in ("slurmctld", *slurm.nodes):
-            about = [line for line in slurm.log(what).splitlines() if re.search(rf"(JobId=|job |Job ){job}\b", line)]
+            about = [line for line in slurm.log(what).splitlines() if re.search(rf"(JobId=|job |Job ){job}(?!\d)", line)]
             if about:
                 lines += [f"---- {job}: log of {what}", *(line[:400] for line in about[-MOST_LINES:])]
     libra = [line[:400] for line in slurm.log().splitlines() if "libra: " in line]

@@ -19,6 +19,14 @@ class Requeued(AccountsCase):
     # A requeued job may begin again at once.
     site = {"nodes": 2, "settings": {"SchedulerParameters": "batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf_interval=2,requeue_delay=1"}}
 
+    def requeue(self, job, how="requeue"):
+        """Its owner has it run once more. What a node is not done with yet may be left as it is."""
+        slurm = self.slurm
+        slurm.wait("its nodes are done with it", lambda: not slurm.run("squeue", "-h", "-t", "R,CG", "-j", job).out.strip())
+        answer = slurm.scontrol(how, job, user=self.user)
+        self.assertEqual(answer.rc, 0, answer.err)
+        slurm.wait("it is queued again", lambda: slurm.run("squeue", "-h", "-t", "PD,R", "-j", job).out.strip())
+
     def runs_again(self, job):
         """Slurm waits for two minutes before it starts a requeued job; its owner does not."""
         def runs():
@@ -51,7 +59,7 @@ class Requeued(AccountsCase):
         each = float(self.commitment(job)["price"])
         self.held(0)
         paid = self.balance()["available"]
-        self.assertEqual(self.slurm.scontrol("requeue", f"{job}_1", user=self.user).rc, 0)
+        self.requeue(f"{job}_1")
         self.runs_again(f"{job}_1")
         self.slurm.wait("its price is held again", lambda: abs(self.balance()["held"] - each) < 1e-4)
         self.held(0)
@@ -63,7 +71,7 @@ class Requeued(AccountsCase):
         job = self.accept(4, 8, budget=50, script=f"[ -n \"$SLURM_RESTART_COUNT\" ] || exit 0\n{busy(30)}\n")
         self.held(0)
         paid = self.balance()["available"]
-        self.assertEqual(self.slurm.scontrol("requeue", job, user=self.user).rc, 0)
+        self.requeue(job)
         self.runs_again(job)
         self.ran(job, 5)
         self.assertEqual(self.slurm.scontrol("requeuehold", job, user=self.user).rc, 0)
