@@ -560,7 +560,7 @@ fn on_one_host() {
         match host.submit(&request, "true", None) {
             Ok(Verdict::Accepted(accepted)) => {
                 loaded = true;
-                let (Verdict::Accepted(terms) | Verdict::Conditional { offer: terms, .. }) =
+                let (Verdict::Accepted(terms) | Verdict::WithBudget { offer: terms, .. }) =
                     &quoted.verdict
                 else {
                     panic!("{case}: {request:?} {:?}", quoted.verdict);

@@ -131,9 +131,12 @@ fn admission() -> impl Strategy<Value = Admission> {
 fn any_admission() -> impl Strategy<Value = Admission> {
     let others = prop_oneof![
         Just(AnyPolicy::LibraSla(LibraSla)),
+        any::<bool>().prop_map(|spare_is_shared| AnyPolicy::LibraRisk(LibraRisk {
+            spare_is_shared,
+            unconditional: !spare_is_shared
+        })),
         any::<bool>()
-            .prop_map(|spare_is_shared| AnyPolicy::LibraRisk(LibraRisk { spare_is_shared })),
-        Just(AnyPolicy::LibraAdaptive(LibraAdaptive)),
+            .prop_map(|unconditional| AnyPolicy::LibraAdaptive(LibraAdaptive { unconditional })),
     ];
     let pricing = prop_oneof![
         Just(AnyPricing::Linear(Linear::default())),

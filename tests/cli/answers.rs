@@ -51,6 +51,40 @@ fn a_quote_says_price_share_and_verdict_or_what_would_be_accepted() {
 }
 
 #[test]
+fn a_deadline_below_the_estimate_is_refused_or_conditional_as_the_site_says() {
+    for policy in ["libra-adaptive", "libra-risk"] {
+        let site = |above: &str| {
+            Site::new(&format!(
+                "[node]\nprocessors = 1\n[admission]\npolicy = '{policy}'\n{above}"
+            ))
+        };
+        let quote = |site: &Site| -> (Option<i32>, Value) {
+            let asked = ["quote", "--json", "-W", "deadline=10,budget=50,estimate=20"];
+            let output = site.libra(&asked).output().expect("libra");
+            let json = serde_json::from_slice(&output.stdout).expect("JSON");
+            (output.status.code(), json)
+        };
+        let (code, json) = quote(&site(""));
+        assert_eq!((code, &json["verdict"]), (Some(3), &"refused".into()));
+        assert_eq!(json["category"], "deadline", "{json}");
+        let offer = json["counter_offers"][0]["deadline"].as_f64();
+        assert!(
+            offer.is_some_and(|offer| (20.0..=21.5).contains(&offer)),
+            "{json}"
+        );
+        let taking = site("estimate-above-deadline = 'conditional'");
+        let (code, json) = quote(&taking);
+        assert_eq!((code, &json["verdict"]), (Some(0), &"conditional".into()));
+        let text = json["text"].as_str().expect("a text");
+        assert!(
+            text.starts_with("conditional: ")
+                && text.contains("if it needs less than its estimate of 20 s"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn wrong_arguments_and_configurations_are_named() {
     let site = Site::new("");
     for (arguments, part) in [

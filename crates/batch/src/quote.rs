@@ -83,6 +83,8 @@ impl OtherOffer {
 pub struct Quote {
     /// Whether it would be accepted.
     pub accepted: bool,
+    /// Of an accepted one: its deadline is shorter than its estimate, and kept only if it needs less than it says.
+    pub conditional: bool,
     /// Credits; of a refused one, what it would cost if the budget were no matter.
     pub price: f64,
     /// Share of each slot, in processors.
@@ -173,7 +175,11 @@ impl Quote {
             })
             .collect();
         json!({
-            "verdict": if self.accepted { "accepted" } else { "refused" },
+            "verdict": match (self.accepted, self.conditional) {
+                (true, false) => "accepted",
+                (true, true) => "conditional",
+                (false, _) => "refused",
+            },
             "system": system,
             "price": self.price,
             "share": self.share,
@@ -243,6 +249,7 @@ impl Quote {
         let answer = json!({
             "v": 1,
             "accepted": self.accepted,
+            "conditional": self.conditional,
             "price": self.price,
             "share": self.share,
             "node": self.node,
@@ -311,6 +318,7 @@ fn read(answer: &Value) -> Option<Quote> {
     let held = list("held");
     Some(Quote {
         accepted: answer["accepted"].as_bool()?,
+        conditional: answer["conditional"] == true,
         price: answer["price"].as_f64()?,
         share: answer["share"].as_f64(),
         node: text("node"),

@@ -17,7 +17,7 @@ pub enum Verdict<T, P> {
     /// It is taken.
     Accepted(T),
     /// A question without a budget: it would be taken with this one.
-    Conditional {
+    WithBudget {
         /// Credits.
         budget: f64,
         /// What it would get.
@@ -81,13 +81,13 @@ impl Problem for Infallible {
 impl<T, P> Verdict<T, P> {
     /// Returns true if it is taken, as far as it was said what it may cost.
     pub fn is_accepted(&self) -> bool {
-        matches!(self, Verdict::Accepted(_) | Verdict::Conditional { .. })
+        matches!(self, Verdict::Accepted(_) | Verdict::WithBudget { .. })
     }
 
     /// Of a question: what it is where no budget was given, and it would need this one.
     pub fn on_budget(self, budget: Option<f64>) -> Verdict<T, P> {
         match (self, budget) {
-            (Verdict::Accepted(offer), Some(budget)) => Verdict::Conditional { budget, offer },
+            (Verdict::Accepted(offer), Some(budget)) => Verdict::WithBudget { budget, offer },
             (verdict, _) => verdict,
         }
     }
@@ -110,7 +110,7 @@ impl<T, P: Problem> Verdict<T, P> {
     /// What kind of a reason it is not taken for; None if it is.
     pub fn category(&self) -> Option<Category> {
         match self {
-            Verdict::Accepted(_) | Verdict::Conditional { .. } => None,
+            Verdict::Accepted(_) | Verdict::WithBudget { .. } => None,
             Verdict::NotJudged(_) => Some(Category::Fault),
             Verdict::Refused(refused) => Some(match refused {
                 Refused::Decided(refusal) => refusal.reason.category(),
@@ -138,7 +138,7 @@ impl<P> NotTaken<P> {
     /// As any verdict.
     pub fn widen<T>(self) -> Verdict<T, P> {
         match self {
-            Verdict::Accepted(never) | Verdict::Conditional { offer: never, .. } => match never {},
+            Verdict::Accepted(never) | Verdict::WithBudget { offer: never, .. } => match never {},
             Verdict::Refused(refused) => Verdict::Refused(refused),
             Verdict::NotJudged(fault) => Verdict::NotJudged(fault),
         }

@@ -60,12 +60,24 @@ pub fn accepted(commitment: &Commitment, price: f64, pinned: bool) -> String {
         more => format!("{} and {} other nodes", nodes[0], more - 1),
     };
     let on = if pinned { "on" } else { "on nodes such as" };
+    let (verdict, condition) = match commitment.conditional {
+        true => ("conditional", condition(terms.estimate)),
+        false => ("accepted", String::new()),
+    };
     format!(
-        "accepted: {jobs}{} of {each} {on} {shown}, finished in {} at the latest, for {} of {} credits",
+        "{verdict}: {jobs}{} of {each} {on} {shown}, finished in {} at the latest{condition}, for {} of {} credits",
         percent(commitment.share_on("")),
         duration::show(terms.deadline),
         credits(price),
         credits(terms.budget),
+    )
+}
+
+/// What a promise under a condition rests on, to be put behind its deadline. `estimate`: in seconds.
+pub fn condition(estimate: f64) -> String {
+    format!(
+        " if it needs less than its estimate of {}",
+        duration::show(estimate)
     )
 }
 
@@ -83,7 +95,7 @@ pub struct Manner<'a> {
 /// Why it is not taken, in a sentence; empty where it is taken.
 pub fn reason<T, P: Problem>(verdict: &Verdict<T, P>) -> String {
     match verdict {
-        Verdict::Accepted(_) | Verdict::Conditional { .. } => String::new(),
+        Verdict::Accepted(_) | Verdict::WithBudget { .. } => String::new(),
         Verdict::Refused(refused) => match refused {
             Refused::Decided(refusal) => wording::reason(&refusal.reason),
             Refused::Uncovered(reason) => wording::reason(reason),
@@ -172,12 +184,20 @@ pub fn signed(lines: &[String]) -> String {
 /// Tells whether the deadline was met. `took`: seconds from submission to end.
 pub fn met_or_missed(commitment: &Commitment, took: f64) -> String {
     let delay = took - commitment.request.terms.deadline;
+    let conditional = match commitment.conditional {
+        true => ", which was shorter than its estimate,",
+        false => "",
+    };
     if delay <= 0.0 {
         "met its deadline".to_string()
     } else if delay < 1.0 {
-        format!("missed its deadline by {:.0} ms", (delay * 1000.0).max(1.0))
+        let delay = (delay * 1000.0).max(1.0);
+        format!("missed its deadline{conditional} by {delay:.0} ms")
     } else {
-        format!("missed its deadline by {}", duration::show(delay))
+        format!(
+            "missed its deadline{conditional} by {}",
+            duration::show(delay)
+        )
     }
 }
 
@@ -211,6 +231,23 @@ mod tests {
             reason,
             counter_offers,
         })))
+    }
+
+    #[test]
+    fn a_promise_under_a_condition_says_so_from_the_first_word_on() {
+        let line = "v=1:token=17:submitted=0:estimate=20:deadline=10:budget=50:type=hard:penalty=0:price=22:\
+             chunks=1:processors=1:memory=0:scatter=0:count=1:conditional=1:at=n1*1*1";
+        let commitment = Commitment::parse(line).expect("ours");
+        assert_eq!(
+            accepted(&commitment, 22.0, true),
+            "conditional: 100 % of a processor on n1, finished in 10 s at the latest if it needs less than its estimate of 20 s, \
+             for 22 of 50 credits"
+        );
+        assert_eq!(met_or_missed(&commitment, 10.0), "met its deadline");
+        assert_eq!(
+            met_or_missed(&commitment, 12.0),
+            "missed its deadline, which was shorter than its estimate, by 2 s"
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
     };
     let accepted = match submitted {
         Verdict::Accepted(accepted)
-        | Verdict::Conditional {
+        | Verdict::WithBudget {
             offer: accepted, ..
         } => accepted,
         not => {
@@ -50,8 +50,9 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
         if !run.quiet {
             let got = show::terms(&host, &request, &accepted.terms);
             say(format_args!(
-                "libra: job {} accepted: {got}",
-                accepted.entry.id
+                "libra: job {} {}: {got}",
+                accepted.entry.id,
+                show::verdict(&host, &request)
             ));
         }
         if let Some(reason) = &accepted.unenforced {

@@ -31,14 +31,31 @@ pub fn terms(host: &Host, request: &Request, terms: &Terms) -> String {
         1 => "a processor".to_string(),
         slots => format!("each of {slots} processors"),
     };
+    let condition = match is_conditional(host, request) {
+        true => words::condition(request.terms.estimate),
+        false => String::new(),
+    };
     format!(
-        "{} of {each} on {}, finished {}, for {} of {} credits",
+        "{} of {each} on {}, finished {}{condition}, for {} of {} credits",
         percent(terms.share),
         host.machine().name,
         by(request.terms.deadline),
         credits(terms.price),
         credits(request.terms.budget),
     )
+}
+
+/// Returns true if its deadline is shorter than its estimate on this host.
+pub fn is_conditional(host: &Host, request: &Request) -> bool {
+    (request.terms).are_conditional(host.machine().spec.rating)
+}
+
+/// What is answered to a job that is taken.
+pub fn verdict(host: &Host, request: &Request) -> &'static str {
+    match is_conditional(host, request) {
+        true => "conditional",
+        false => "accepted",
+    }
 }
 
 /// A deadline from now, as a clock time where that says more.
@@ -72,7 +89,7 @@ pub fn refusal<T>(not: &Verdict<T, Infallible>) -> Vec<String> {
 /// What an accepted job gets, for machines. Seconds, processors, credits; null is unlimited.
 pub fn terms_json(host: &Host, request: &Request, terms: &Terms) -> Value {
     json!({
-        "verdict": "accepted",
+        "verdict": verdict(host, request),
         "node": host.machine().name,
         "share": terms.share,
         "slots": request.shape.slots(),

@@ -60,6 +60,8 @@ pub struct AdmissionConfig {
     pub integral_shares: bool,
     /// Stretch of every estimate.
     pub estimate_margin: Margin,
+    /// What becomes of a deadline shorter than the estimate, under a policy that could take it.
+    pub estimate_above_deadline: EstimateAboveDeadline,
     /// How long an acceptance holds without a job id.
     pub provisional: Duration,
     /// How long a quote is held at most; 0: none is.
@@ -91,6 +93,17 @@ impl PolicyName {
             PolicyName::LibraSla | PolicyName::LibraRisk | PolicyName::LibraAdaptive => false,
         }
     }
+}
+
+/// What becomes of a job whose deadline is shorter than its estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EstimateAboveDeadline {
+    /// It is refused: an accepted job ends in time if it needs what it says.
+    #[default]
+    Refuse,
+    /// libra-risk and libra-adaptive take it where nobody else is late for it: kept only if it needs less than it says, and counted apart.
+    Conditional,
 }
 
 /// Which node is taken of those that take a job.
@@ -403,6 +416,7 @@ impl Default for AdmissionConfig {
             node_choice: NodeChoice::BestFit,
             integral_shares: false,
             estimate_margin: Margin(0.05),
+            estimate_above_deadline: EstimateAboveDeadline::Refuse,
             provisional: Duration(30.0),
             longest_quote: Duration(600.0),
             most_quotes: 5,

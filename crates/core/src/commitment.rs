@@ -8,7 +8,7 @@
 //! `v=1:token=17:submitted=1700000000.25:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:`
 //! `chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525`
 //!
-//! `payer` is there where the site has accounts: `payer=user/alice`. `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
+//! `payer` is there where the site has accounts: `payer=user/alice`; `conditional=1` where the deadline is shorter than the estimate. `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
 //! `count` is the number of its subjobs, `chunks` those of one subjob, `price` the price of one, and `at` is
 //! the plan for all of them.
 
@@ -32,6 +32,8 @@ pub struct Commitment {
     pub price: f64,
     /// Subjobs; 1 for a job that is no array.
     pub count: u32,
+    /// Whether its deadline is shorter than its estimate on one of its nodes: it is kept only if the job needs less than it says.
+    pub conditional: bool,
     /// The account that pays, as `user:alice`; None if the site has no accounts.
     pub payer: Option<String>,
     /// Where, in the order of the plan.
@@ -98,9 +100,14 @@ impl Commitment {
         let payer = (self.payer.as_ref()).map_or_else(String::new, |name| {
             format!(":payer={}", name.replacen(':', "/", 1))
         });
+        let conditional = if self.conditional {
+            ":conditional=1"
+        } else {
+            ""
+        };
         let mut line = format!(
             "v=1:token={}:submitted={}:estimate={}:deadline={}:budget={}:type={kind}:penalty={}:price={}:\
-             chunks={}:processors={}:memory={}:scatter={}:count={}{payer}:at=",
+             chunks={}:processors={}:memory={}:scatter={}:count={}{conditional}{payer}:at=",
             self.token,
             self.submitted,
             terms.estimate,
@@ -165,6 +172,7 @@ impl Commitment {
             request,
             price: read(value("price")?)?,
             count: read(value("count")?)?,
+            conditional: value("conditional") == Ok("1"),
             payer: value("payer").ok().map(|name| name.replacen('/', ":", 1)),
             places: value("at")?
                 .split('+')
@@ -280,6 +288,9 @@ mod tests {
     #[test]
     fn a_line_that_nobody_here_has_written_is_refused() {
         assert_eq!(Commitment::parse(LINE).expect("ours").line(), LINE);
+        let conditional = LINE.replace(":payer", ":conditional=1:payer");
+        let read = Commitment::parse(&conditional).expect("ours");
+        assert!(read.conditional && read.line() == conditional, "{read:?}");
         let no_place = |text: &str| CommitmentError::NoPlace(text.to_string());
         for (from, to, error) in [
             (

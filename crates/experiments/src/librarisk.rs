@@ -46,7 +46,13 @@ const CONTENDERS: [Contender; 5] = [
         style: 5,
         scheduler: || {
             let spare_is_shared = true;
-            free_of_charge(LibraRisk { spare_is_shared }, Spare::Shared)
+            free_of_charge(
+                LibraRisk {
+                    spare_is_shared,
+                    ..LibraRisk::default()
+                },
+                Spare::Shared,
+            )
         },
     },
 ];

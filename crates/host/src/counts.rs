@@ -20,9 +20,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How a job of this host has ended.
-fn outcome(entry: &Entry, ending: &Ending) -> Outcome {
+fn outcome(entry: &Entry, ending: &Ending, rating: f64) -> Outcome {
+    let terms = &entry.request.terms;
     let took = ending.at - entry.submitted;
-    let of = |cut_short| Outcome::of(took, entry.request.terms.deadline, cut_short);
+    let conditional = terms.are_conditional(rating);
+    let of = |cut_short| Outcome::of(took, terms.deadline, cut_short).if_conditional(conditional);
     match entry.conclusion() {
         Some(Conclusion::Cancelled | Conclusion::Stopped) => of(true),
         Some(Conclusion::Failed) => of(false).but_failed(true),
@@ -112,7 +114,8 @@ impl Host {
     pub(super) fn count_ending(&self, lock: &Lock, entry: &Entry, ending: &Ending) {
         // A batch system counts its own, and a held quote was never a job.
         if entry.begun.is_none() && entry.quote.is_none() {
-            self.count(lock, |counts| counts.end(outcome(entry, ending)));
+            let rating = self.machine.spec.rating;
+            self.count(lock, |counts| counts.end(outcome(entry, ending, rating)));
         }
     }
 

@@ -253,6 +253,7 @@ fn no_commitment(request: &Request) -> Commitment {
         request: *request,
         price: 0.0,
         count: 1,
+        conditional: false,
         payer: None,
         places: Vec::new(),
     }
@@ -266,6 +267,8 @@ fn commitment(entry: &Entry) -> Commitment {
         request: entry.request,
         price: entry.price,
         count: 1,
+        // What is paid does not depend on it.
+        conditional: false,
         payer: entry.payer.clone(),
         places: Vec::new(),
     }

@@ -12,6 +12,8 @@ pub enum Outcome {
     Met,
     /// After it, whatever ended it.
     Late,
+    /// The same of a promise under a condition: the deadline was shorter than the estimate.
+    ConditionalLate,
     /// Before its deadline, with an exit code other than 0 or by a signal, or it could not be executed.
     Failed,
     /// Before its deadline and before it was done: somebody or something ended it, or it never started.
@@ -22,9 +24,10 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in their order.
-    pub const ALL: [Outcome; 5] = [
+    pub const ALL: [Outcome; 6] = [
         Outcome::Met,
         Outcome::Late,
+        Outcome::ConditionalLate,
         Outcome::Failed,
         Outcome::Cancelled,
         Outcome::Unknown,
@@ -48,11 +51,20 @@ impl Outcome {
         }
     }
 
+    /// The same of a job whose promise may have been under a condition ([`libra_core::decision::job::Terms::are_conditional`]).
+    pub fn if_conditional(self, conditional: bool) -> Outcome {
+        match self {
+            Outcome::Late if conditional => Outcome::ConditionalLate,
+            other => other,
+        }
+    }
+
     /// Its word in metrics and history.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Met => "met",
             Outcome::Late => "late",
+            Outcome::ConditionalLate => "conditional-late",
             Outcome::Failed => "failed",
             Outcome::Cancelled => "cancelled",
             Outcome::Unknown => "unknown",

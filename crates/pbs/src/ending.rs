@@ -54,7 +54,8 @@ impl Server {
         let exit = job.get("exit").and_then(Value::as_i64);
         let cut_short = exit.is_none_or(|exit| CUT_SHORT.contains(&exit));
         let failed = exit.is_some_and(|exit| exit != 0);
-        (self.counts).end(Outcome::of(took, terms.deadline, cut_short).but_failed(failed));
+        let outcome = Outcome::of(took, terms.deadline, cut_short).but_failed(failed);
+        (self.counts).end(outcome.if_conditional(commitment.conditional));
         let used = measured.iter().fold(0.0f64, |most, one| most.max(one.cput));
         let verdict = match exit {
             // Of qdel -Wforce, and of whatever else takes a job away without asking its host.

@@ -1,6 +1,6 @@
 //! The rules of a site: what the configuration says, as the engines that decide and enforce take it. It knows both, and no batch system.
 
-use libra_config::{Config, PolicyName, PricingName};
+use libra_config::{Config, EstimateAboveDeadline, PolicyName, PricingName};
 use libra_core::book::held_quote::Limits;
 use libra_core::decision::admission::Admission;
 use libra_core::decision::allotment::Spare;
@@ -19,6 +19,10 @@ pub fn admission(config: &Config) -> Admission {
     } else {
         ShareRule::Exact
     };
+    let unconditional = match admission.estimate_above_deadline {
+        EstimateAboveDeadline::Refuse => true,
+        EstimateAboveDeadline::Conditional => false,
+    };
     let node_choice = match admission.node_choice {
         libra_config::NodeChoice::BestFit => NodeChoice::BestFit,
         libra_config::NodeChoice::LeastLoaded => NodeChoice::LeastLoaded,
@@ -32,8 +36,9 @@ pub fn admission(config: &Config) -> Admission {
             PolicyName::LibraSla => AnyPolicy::LibraSla(LibraSla),
             PolicyName::LibraRisk => AnyPolicy::LibraRisk(LibraRisk {
                 spare_is_shared: config.cgroup.spare == libra_config::Spare::Shared,
+                unconditional,
             }),
-            PolicyName::LibraAdaptive => AnyPolicy::LibraAdaptive(LibraAdaptive),
+            PolicyName::LibraAdaptive => AnyPolicy::LibraAdaptive(LibraAdaptive { unconditional }),
         },
         pricing: match config.pricing.rule {
             PricingName::Linear => AnyPricing::Linear(Linear {

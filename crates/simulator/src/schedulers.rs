@@ -108,13 +108,19 @@ pub const ALL: [Known; 12] = [
         summary: "projected forward, nobody on the node is late (2006)",
         make: |options| {
             let spare_is_shared = options.spare == Spare::Shared;
-            shared(LibraRisk { spare_is_shared }, options)
+            shared(
+                LibraRisk {
+                    spare_is_shared,
+                    ..LibraRisk::default()
+                },
+                options,
+            )
         },
     },
     Known {
         name: "libra-adaptive",
         summary: "every node works in the order of deadlines, and all end in time",
-        make: |options| shared(LibraAdaptive, options),
+        make: |options| shared(LibraAdaptive::default(), options),
     },
     Known {
         name: "libra-gang",

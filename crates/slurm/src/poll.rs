@@ -191,8 +191,8 @@ impl Controller {
                 self.follow(snapshot, now, &mut poll);
                 let differences = self.admission.book.reconcile(snapshot, now)?;
                 let book = &mut self.admission.book;
-                let mut dropped = (self.test_only)
-                    .searched(records.taken, now, |token| book.drop_token(token));
+                let mut dropped =
+                    (self.test_only).searched(records.taken, now, |token| book.drop_token(token));
                 let of_tests = dropped.len();
                 dropped.extend(self.admission.book.drop_unnamed(records.taken - UNNAMED));
                 let commitment: Vec<Commitment> = (dropped.iter())
@@ -303,7 +303,8 @@ impl Controller {
                 (false, false) => words::met_or_missed(commitment, took),
             };
             let outcome = Outcome::of(took, commitment.request.terms.deadline, job.cut_short);
-            (poll.counts).end(outcome.but_failed(job.failed));
+            let outcome = outcome.but_failed(job.failed);
+            (poll.counts).end(outcome.if_conditional(commitment.conditional));
             // It is in the book, so this cannot fail.
             let _ = self.admission.book.ended(name, now);
             poll.log.push(format!(

@@ -82,7 +82,7 @@ impl AdmissionServer {
         let for_nodes = verdict.is_for_nodes();
         match verdict {
             Verdict::Accepted((offer, domain))
-            | Verdict::Conditional {
+            | Verdict::WithBudget {
                 offer: (offer, domain),
                 ..
             } => {
@@ -127,6 +127,7 @@ impl AdmissionServer {
             price: offer.price,
             pinned: offer.pinned,
         };
+        quote.conditional = committed.commitment.conditional;
         quote.text = committed.text::<F>();
         quote.say_needs(&F::write_budget);
     }

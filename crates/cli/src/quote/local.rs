@@ -64,13 +64,14 @@ pub fn ask(
     let mut more = vec![("unenforced", host.unenforced().into())];
     let mut warnings = Vec::new();
     match quoted.verdict {
-        Verdict::Accepted(offer) | Verdict::Conditional { offer, .. } => {
+        Verdict::Accepted(offer) | Verdict::WithBudget { offer, .. } => {
             quote.accepted = true;
             quote.price = offer.price;
             quote.share = Some(offer.share);
             quote.node = Some(host.machine().name.clone());
             let words = show::terms(&host, &quoted.judged, &offer);
-            quote.text = format!("accepted: {words}");
+            quote.conditional = show::is_conditional(&host, &quoted.judged);
+            quote.text = format!("{}: {words}", show::verdict(&host, &quoted.judged));
             quote.say_needs(&|budget| format!("budget={}", credits(budget)));
             if let Some(held) = &held {
                 let use_it = format!("libra run --quote {}", held.number);

@@ -20,6 +20,11 @@ impl Book {
             request: *request,
             price: admitted.price / f64::from(count),
             count,
+            conditional: (admitted.places.iter()).any(|place| {
+                request
+                    .terms
+                    .are_conditional(self.nodes[place.node].spec.rating)
+            }),
             payer: payer.map(str::to_string),
             places: (admitted.places.iter())
                 .map(|place| NodeCommitment {

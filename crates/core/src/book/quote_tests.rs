@@ -64,9 +64,11 @@ fn admission() -> impl Strategy<Value = Admission> {
     let policy = prop_oneof![
         Just(AnyPolicy::Libra(Libra::default())),
         Just(AnyPolicy::LibraSla(LibraSla)),
-        any::<bool>()
-            .prop_map(|spare_is_shared| AnyPolicy::LibraRisk(LibraRisk { spare_is_shared })),
-        Just(AnyPolicy::LibraAdaptive(LibraAdaptive)),
+        any::<bool>().prop_map(|spare_is_shared| AnyPolicy::LibraRisk(LibraRisk {
+            spare_is_shared,
+            unconditional: spare_is_shared
+        })),
+        Just(AnyPolicy::LibraAdaptive(LibraAdaptive::default())),
     ];
     let pricing = prop_oneof![
         (0.0..3.0, 0.0..30.0).prop_map(|(alpha, beta)| AnyPricing::Linear(Linear { alpha, beta })),

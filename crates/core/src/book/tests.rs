@@ -409,7 +409,7 @@ proptest! {
             Just(AnyPolicy::Libra(Libra::default())),
             Just(AnyPolicy::LibraSla(LibraSla)),
             Just(AnyPolicy::LibraRisk(LibraRisk::default())),
-            Just(AnyPolicy::LibraAdaptive(LibraAdaptive)),
+            Just(AnyPolicy::LibraAdaptive(LibraAdaptive::default())),
         ],
         steps in prop::collection::vec((
             0u8..4, 0.5f64..20.0, 1.05f64..6.0, 0.0f64..8.0, any::<bool>(), 0.0f64..2.0, 0usize..9), 1..25),

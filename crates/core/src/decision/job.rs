@@ -4,6 +4,7 @@
 //! Invariant: a [`Request`] that passed [`Request::check`] has only finite, positive times and
 //! counts within the limits below, so that no later arithmetic can overflow or yield NaN.
 
+use super::TOLERANCE;
 use serde::{Deserialize, Serialize};
 
 /// Longest estimate or deadline that is taken, in seconds (about 317 years).
@@ -57,6 +58,12 @@ impl Terms {
             deadline_type: DeadlineType::Hard,
             penalty_rate: 0.0,
         }
+    }
+
+    /// Returns true if a promise of these terms is one under a condition: the deadline is shorter than the estimate on a node of this
+    /// rating, so the job ends in time only if it needs less than it says.
+    pub fn are_conditional(&self, rating: f64) -> bool {
+        self.estimate > self.deadline * rating * (1.0 + TOLERANCE)
     }
 
     /// What the job brings if it ends `delay` seconds late, credits: the budget less the penalty,

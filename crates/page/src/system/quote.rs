@@ -93,7 +93,7 @@ impl Quote {
     /// From the JSON of `libra quote`, or of a refusal of `libra run`. None: it is neither.
     pub fn from_json(json: &Value) -> Option<Quote> {
         let accepted = match json["verdict"].as_str()? {
-            "accepted" => true,
+            "accepted" | "conditional" => true,
             "refused" => false,
             _ => return None,
         };
@@ -166,6 +166,8 @@ pub struct Promise {
     nodes: Vec<String>,
     /// Seconds from submission.
     deadline: Option<f64>,
+    /// It is kept only if the job needs less than this estimate, in seconds.
+    condition: Option<f64>,
     /// Credits.
     price: Option<f64>,
     /// Credits; infinite for no limit.
@@ -185,6 +187,7 @@ impl Promise {
                 .flat_map(|nodes| nodes.split('+').map(str::to_string))
                 .collect(),
             deadline: number("deadline_seconds"),
+            condition: number("estimate_seconds").filter(|_| json["verdict"] == "conditional"),
             price: number("price"),
             budget: needed.or_else(|| number("budget")),
             needed: needed.is_some(),
@@ -204,6 +207,7 @@ impl Promise {
             slots: Some(commitment.request.shape.slots() as f64 * jobs),
             nodes,
             deadline: Some(terms.deadline),
+            condition: commitment.conditional.then_some(terms.estimate),
             price: Some(commitment.price * jobs),
             budget: Some(terms.budget),
             needed: false,
@@ -228,6 +232,12 @@ impl Promise {
         }
         if let Some(deadline) = self.deadline {
             text += &format!(", finished in {} at the latest", duration::show(deadline));
+        }
+        if let Some(estimate) = self.condition {
+            text += &format!(
+                " if it needs less than its estimate of {}",
+                duration::show(estimate)
+            );
         }
         match (self.price, self.budget) {
             (Some(price), Some(budget)) if budget.is_finite() => {

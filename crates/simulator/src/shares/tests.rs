@@ -186,7 +186,7 @@ fn a_job_beside_an_overestimated_one_waits_for_nothing_under_deadline_order() {
         job(0.0, 10.0, 10.0, 52.0),
     ];
     let ends = run(
-        rules(LibraAdaptive, Spare::Idle),
+        rules(LibraAdaptive::default(), Spare::Idle),
         &jobs,
         &Machine::uniform(1, 1),
     );
@@ -252,9 +252,13 @@ fn any_policy() -> impl Strategy<Value = AnyPolicy> {
     prop_oneof![
         Just(AnyPolicy::Libra(Libra::default())),
         Just(AnyPolicy::LibraSla(LibraSla)),
-        any::<bool>()
-            .prop_map(|spare_is_shared| { AnyPolicy::LibraRisk(LibraRisk { spare_is_shared }) }),
-        Just(AnyPolicy::LibraAdaptive(LibraAdaptive)),
+        any::<bool>().prop_map(|spare_is_shared| {
+            AnyPolicy::LibraRisk(LibraRisk {
+                spare_is_shared,
+                ..LibraRisk::default()
+            })
+        }),
+        Just(AnyPolicy::LibraAdaptive(LibraAdaptive::default())),
     ]
 }
 
@@ -355,7 +359,7 @@ proptest! {
     ) {
         let jobs = workload(&drawn, true, false);
         let policy = if adaptive {
-            AnyPolicy::LibraAdaptive(LibraAdaptive)
+            AnyPolicy::LibraAdaptive(LibraAdaptive::default())
         } else {
             AnyPolicy::Libra(Libra::default())
         };
@@ -395,7 +399,7 @@ proptest! {
         hurry in 1.0f64..8.0,
     ) {
         let policy = if adaptive {
-            AnyPolicy::LibraAdaptive(LibraAdaptive)
+            AnyPolicy::LibraAdaptive(LibraAdaptive::default())
         } else {
             AnyPolicy::Libra(Libra::default())
         };

@@ -11,8 +11,8 @@
 //! And a job that is served early leaves early: it is not exposed to what others turn out to need.
 //!
 //! What estimates say is treated as what it is. A user who asks for a deadline shorter than the
-//! estimate must think it possible: such a job gets whole processors until its deadline, where
-//! nobody else needs them. A job that outlives what was planned is taken to need a tenth of what it
+//! estimate must think it possible: where the site allows it ([`LibraAdaptive::unconditional`]), such a job gets whole processors until its
+//! deadline, if nobody else needs them. A job that outlives what was planned is taken to need a tenth of what it
 //! has used, again and again. Estimates are not corrected by what a user's earlier jobs needed: that
 //! admits a little more where there is room and breaks promises where there is none
 //! (docs/policies.md has the figures).
@@ -31,7 +31,10 @@ const OVERRUN: f64 = 0.1;
 
 /// Deadline order, see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LibraAdaptive;
+pub struct LibraAdaptive {
+    /// Whether a deadline shorter than the estimate is refused, and not taken at its word.
+    pub unconditional: bool,
+}
 
 /// Seconds of work that a slot is taken to need on a node of this rating. A deadline shorter than the
 /// estimate is taken at its word, on a reference node.
@@ -103,7 +106,10 @@ impl Policy for LibraAdaptive {
             return Err(Obstacle::Risk { delay });
         }
         let slots = f64::from(request.shape.processors_per_chunk);
-        let work = planned(terms, spec.rating);
+        let work = match self.unconditional {
+            true => terms.estimate / spec.rating,
+            false => planned(terms, spec.rating),
+        };
         if work > terms.deadline * (1.0 + TOLERANCE) {
             return Err(Obstacle::Slot {
                 share: work / terms.deadline,
@@ -152,6 +158,10 @@ impl Policy for LibraAdaptive {
             rank: -slack,
             rank_step: chunk.work,
         })
+    }
+
+    fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {
+        self.unconditional && request.terms.are_conditional(fastest)
     }
 
     fn need(&self, job: &JobOnNode, rating: f64) -> Need {

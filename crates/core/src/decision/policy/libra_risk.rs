@@ -20,6 +20,9 @@ pub struct LibraRisk {
     /// Time that nobody needs is used, so jobs end earlier than their shares say; a projection
     /// that knows it finds fewer delays.
     pub spare_is_shared: bool,
+    /// Whether a deadline shorter than the estimate is refused. The paper takes such a job on a node of its own: a delay that everybody there
+    /// has is no risk.
+    pub unconditional: bool,
 }
 
 /// Largest risk that counts as none.
@@ -218,6 +221,11 @@ impl Policy for LibraRisk {
         let work = terms.estimate / spec.rating;
         let slots = f64::from(request.shape.processors_per_chunk);
         let most = most_chunks(node, &request.shape)?;
+        if self.unconditional && request.terms.are_conditional(spec.rating) {
+            return Err(Obstacle::Slot {
+                share: work / terms.deadline,
+            });
+        }
         let share = (work / terms.deadline).min(1.0);
         // Nothing ever ends there, so there is nothing to project.
         if spec.processors <= 0.0 {
@@ -288,6 +296,10 @@ impl Policy for LibraRisk {
         Ok(offer(largest_suitable(most, |chunks| {
             fits(chunks) || (!alone && !at_risk && self.without_risk(node, new(chunks)).is_ok())
         })))
+    }
+
+    fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {
+        self.unconditional && request.terms.are_conditional(fastest)
     }
 
     fn takes_any_node(&self) -> bool {
@@ -380,6 +392,27 @@ mod tests {
     }
 
     #[test]
+    fn a_deadline_below_the_estimate_is_refused_where_promises_have_no_condition() {
+        let refusing = LibraRisk {
+            unconditional: true,
+            ..LibraRisk::default()
+        };
+        for (estimate, deadline, taken) in
+            [(10.0, 20.0, true), (20.0, 20.0, true), (20.0, 10.0, false)]
+        {
+            let request = Request::single(hard(estimate, deadline));
+            assert!(
+                offer(&[], estimate, deadline).is_ok(),
+                "alone there is no risk"
+            );
+            let found = refusing.offer(&&node(&[]), &request);
+            assert_eq!(found.is_ok(), taken, "{found:?}");
+            assert_eq!(refusing.is_hopeless(&request, 1.0), !taken);
+            assert!(!refusing.is_hopeless(&request, 2.0));
+        }
+    }
+
+    #[test]
     fn a_departure_can_make_room_that_the_sum_of_shares_does_not_see() {
         // 0.5 for 10 s beside 0.6 for 100 s: 1.1 together. Scaled, the first is late.
         assert!(offer(&[hard(5.0, 10.0)], 60.0, 100.0).is_err());
@@ -387,6 +420,7 @@ mod tests {
         // ahead has more room.
         let shared = LibraRisk {
             spare_is_shared: true,
+            ..LibraRisk::default()
         };
         let request = Request::single(hard(60.0, 100.0));
         assert!(shared.offer(&&node(&[hard(3.0, 10.0)]), &request).is_ok());

@@ -21,7 +21,11 @@ fn a_coupled_job_waits_for_its_slowest_slot_and_leaves_its_time_to_others() {
         job(0.0, 10.0, 10.0, 60.0),
     ];
     let machine = Machine::uniform(2, 1);
-    let ends = run(rules(LibraAdaptive, Spare::Idle), &jobs, &machine);
+    let ends = run(
+        rules(LibraAdaptive::default(), Spare::Idle),
+        &jobs,
+        &machine,
+    );
     assert_eq!(
         ends.ends[1],
         Some(End::Ran(0.0, ends.finish(1), vec![0, 1]))
@@ -34,7 +38,7 @@ fn a_coupled_job_waits_for_its_slowest_slot_and_leaves_its_time_to_others() {
     // behind job 1 on node 1, which ends at 20, and done at 30, but for footholds.
     let spinning = Shares {
         waiting: Waiting::Spin,
-        ..rules(LibraAdaptive, Spare::Idle)
+        ..rules(LibraAdaptive::default(), Spare::Idle)
     };
     let ends = run(spinning, &jobs, &machine);
     near(ends.finish(0), 10.0);
@@ -43,7 +47,11 @@ fn a_coupled_job_waits_for_its_slowest_slot_and_leaves_its_time_to_others() {
     assert!((29.0..30.0).contains(&second), "{second}");
     // If it makes its own way on node 1, it is done there by 10 (a foothold later), and job 2 follows.
     jobs[1].coupled = false;
-    let ends = run(rules(LibraAdaptive, Spare::Idle), &jobs, &machine);
+    let ends = run(
+        rules(LibraAdaptive::default(), Spare::Idle),
+        &jobs,
+        &machine,
+    );
     near(ends.finish(1), 20.0);
     near(ends.finish(2), 20.0);
 }
@@ -100,7 +108,11 @@ fn slots_on_nodes_of_different_speed_go_on_together() {
         coupled(2, job(0.0, 10.0, 10.0, 30.0)),
         job(0.0, 10.0, 10.0, 40.0),
     ];
-    let ends = run(rules(LibraAdaptive, Spare::Idle), &jobs, &machine);
+    let ends = run(
+        rules(LibraAdaptive::default(), Spare::Idle),
+        &jobs,
+        &machine,
+    );
     // Half of the fast node is left for job 1 from the start: 10 s of work at 0.5 × 2.
     let first = ends.finish(0);
     assert!((10.0..11.0).contains(&first), "{first}");
@@ -178,7 +190,7 @@ proptest! {
         wide.processors = slots.min(nodes as u32);
         jobs.push(wide);
         let last = jobs.len() - 1;
-        let (rules, machine) = (rules(LibraAdaptive, Spare::Idle), Machine::uniform(nodes, 1));
+        let (rules, machine) = (rules(LibraAdaptive::default(), Spare::Idle), Machine::uniform(nodes, 1));
         let apart = run(rules, &jobs, &machine);
         jobs[last].coupled = true;
         let together = run(rules, &jobs, &machine);
