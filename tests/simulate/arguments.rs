@@ -25,7 +25,7 @@ fn what_is_wrong_is_said_with_what_is_right() {
     let fails = |arguments: &[&str], parts: &[&str]| fails(directory.path(), arguments, 2, parts);
     fails(
         &["LOG", "--policy", "esay"],
-        &["'esay'", "nearest: 'easy'", "fifo, easy"],
+        &["'esay'", "nearest: 'easy'", "recorded, fifo, easy"],
     );
     fails(&["LOG", "--policy", "edf,edf"], &["'edf' is there twice"]);
     fails(&["LOG", "--policy", "edf,"], &["there is no policy ''"]);

@@ -21,7 +21,7 @@ use std::path::Path;
 
 pub fn simulate(simulate: &SimulateArgs, args: &Args) -> Done {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
-    let plan = Plan::of(simulate, args)?;
+    let mut plan = Plan::of(simulate, args)?;
     // Said before the work and not after it: a file that cannot be written.
     let output = &simulate.output;
     let report = output.report.as_deref().map(OutputFile::open);
@@ -34,6 +34,7 @@ pub fn simulate(simulate: &SimulateArgs, args: &Args) -> Done {
         Leniency::Strict
     };
     let part = LogExcerpt::read(simulate, leniency).map_err(|error| usage(&error))?;
+    plan.compare_with_log(&part)?;
     let settings = plan.settings(&part)?;
     let experiment = Experiment {
         log: &part.log.records,

@@ -3,6 +3,7 @@
 //! Invariant: what comes out depends on what is asked for and not on the number of threads. Each
 //! run is on its own, and results stand in the order settings, seeds, policies.
 
+use super::groups::Groups;
 use super::measures::{MeasureObserver, Measures};
 use super::outcomes::Outcomes;
 use super::schedulers::Known;
@@ -59,6 +60,8 @@ pub struct Run {
     pub measures: Measures,
     /// What the plots need; only of the first seed of an experiment with a single setting.
     pub series: Option<Series>,
+    /// Who met their deadlines, by sorts of jobs; only of an experiment with a single setting.
+    pub groups: Option<Groups>,
 }
 
 /// How far an experiment is.
@@ -160,16 +163,22 @@ impl Experiment<'_> {
         let jobs: Vec<Job> = self.jobs(setting, self.seeds[seed])?.jobs;
         let machine = setting.machine();
         let mut measured = MeasureObserver::new(&machine);
-        let plotted = self.settings.len() == 1 && seed == 0;
+        let single = self.settings.len() == 1;
+        let plotted = single && seed == 0;
+        let mut groups = single.then(|| Groups::of(&jobs));
         let mut scheduler = policy.scheduler(&setting.options);
         let tells_work = scheduler.tells_work();
         let mut series = plotted.then(|| Series::new(&machine, self.time_of_day, tells_work));
         let outcomes = outcomes.map(|outcomes| outcomes.of(policy.name));
-        let mut observer = ((&mut measured, &mut series), (outcomes, progress));
+        let mut observer = (
+            (&mut measured, (&mut series, &mut groups)),
+            (outcomes, progress),
+        );
         scheduler.run(&jobs, &machine, &mut observer);
         Ok(Run {
             measures: measured.measures(),
             series,
+            groups,
         })
     }
 

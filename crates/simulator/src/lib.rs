@@ -10,10 +10,12 @@
 pub mod aroma;
 pub mod experiment;
 pub mod gang;
+pub mod groups;
 pub mod measures;
 pub mod outcomes;
 pub mod queue;
 pub mod range;
+pub mod recorded;
 pub mod report;
 pub mod schedulers;
 pub mod series;

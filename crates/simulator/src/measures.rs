@@ -43,8 +43,8 @@ pub struct Measures {
     /// Mean of response time / run time of the fulfilled jobs (LibraRisk 2006, section 5): it says
     /// nothing about jobs that were late or refused.
     pub mean_slowdown: Option<f64>,
-    /// Mean time from submission to start of the jobs that ran, in seconds. A job that starts at
-    /// once on a small share has waited 0 s; its slowdown tells.
+    /// Mean of turnaround - run time of the jobs that ran, in seconds, at least 0: what a job with processors of its own waits for its start, and
+    /// what one with a share, or suspended, stands still or goes slowly besides.
     pub mean_wait: Option<f64>,
     /// Sum of [`utility`] over the jobs that ran, in credits; None if a submitted job has no
     /// limit to its budget. The same for every policy, so that none of them gains by refusing it.
@@ -161,18 +161,18 @@ impl Observer for MeasureObserver {
         self.first = self.first.min(job.submit);
         self.last = self.last.max(job.submit);
         self.unlimited |= job.terms.budget == f64::INFINITY;
-        let (start, finish) = match outcome.fate {
+        let finish = match outcome.fate {
             Fate::Refused { reason, .. } => {
                 counts.rejected += 1;
                 *counts.rejected_by_reason.entry(reason).or_default() += 1;
                 return;
             }
-            Fate::Ended { start, finish, .. } => (start, finish),
+            Fate::Ended { finish, .. } => finish,
         };
         counts.accepted += 1;
         counts.conditional += u64::from(job.conditional());
         self.last = self.last.max(finish);
-        self.wait.add(start - job.submit);
+        self.wait.add((finish - job.submit - job.run_time).max(0.0));
         self.work.add(work(outcome));
         if let Some(worth) = utility(outcome) {
             self.utility.add(worth);
@@ -338,7 +338,8 @@ mod tests {
             // One of two: that of the other is conditional.
             late_percent: Some(50.0),
             mean_slowdown: Some(2.5),
-            mean_wait: Some(10.0 / 3.0),
+            // 30 + 10 + 0: the first ran slowly, the second began late.
+            mean_wait: Some(40.0 / 3.0),
             // 100 + 100 for the two in time; the late one is hard and has no penalty.
             utility: Some(200.0),
             // 70 processor seconds of 4 × 50.

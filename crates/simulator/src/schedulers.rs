@@ -6,6 +6,7 @@ use super::Scheduler;
 use super::aroma::{self, Aroma};
 use super::gang::Gang;
 use super::queue::{Conservative, Dropping, Easy, Edf, Fifo, Order};
+use super::recorded::{self, Recorded};
 use super::shares::{Shares, Waiting};
 use libra_core::decision::admission::Admission;
 use libra_core::decision::allotment::Spare;
@@ -59,7 +60,12 @@ impl Known {
 }
 
 /// All of them, in the order in which they are listed.
-pub const ALL: [Known; 12] = [
+pub const ALL: [Known; 13] = [
+    Known {
+        name: recorded::NAME,
+        summary: "what the log really did, by its own waiting times",
+        make: |_| Box::new(Recorded),
+    },
     Known {
         name: "fifo",
         summary: "strict order of submission, no admission",
@@ -134,9 +140,18 @@ pub const ALL: [Known; 12] = [
     },
 ];
 
-/// Those that are compared where none are named.
-pub const DEFAULT: &str =
-    "easy,easy-drop,edf-backfill,conservative,libra,libra-risk,libra-adaptive";
+/// Those that are compared where none are named; [`recorded`] where it holds.
+pub const DEFAULT: [&str; 9] = [
+    recorded::NAME,
+    "easy",
+    "easy-drop",
+    "edf-backfill",
+    "conservative",
+    "libra",
+    "libra-risk",
+    "libra-adaptive",
+    "libra-gang",
+];
 
 /// Libra with the node choice and the rule of shares that were configured.
 fn libra(options: &Options) -> Libra {
@@ -229,7 +244,7 @@ mod tests {
             assert!(named(known.name, &Options::default()).is_ok());
             assert!(ALL[..place].iter().all(|other| other.name != known.name));
         }
-        assert!(DEFAULT.split(',').all(|name| find(name).is_ok()));
+        assert!(DEFAULT.iter().all(|name| find(name).is_ok()));
     }
 
     #[test]
@@ -240,7 +255,7 @@ mod tests {
         };
         assert!(
             error("esay")
-                .starts_with("there is no policy 'esay' (nearest: 'easy'); there are fifo,")
+                .starts_with("there is no policy 'esay' (nearest: 'easy'); there are recorded,")
         );
         assert!(error("EDF").contains("nearest: 'edf'"), "{}", error("EDF"));
         assert!(!error("round-robin").contains("nearest"));

@@ -48,9 +48,8 @@ pub struct SimulateArgs {
     pub trace: PathBuf,
 
     /// Policies to compare, separated by commas
-    #[arg(short, long, value_name = "NAME,...", value_delimiter = ',',
-          default_value = schedulers::DEFAULT, long_help = policies())]
-    pub policy: Vec<String>,
+    #[arg(short, long, value_name = "NAME,...", value_delimiter = ',', long_help = policies())]
+    pub policy: Option<Vec<String>>,
 
     /// Only so many jobs from the start of the log
     #[arg(long, value_name = "N", conflicts_with = "last", value_parser = positive)]
@@ -223,9 +222,9 @@ pub struct RunsArgs {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 
-    /// Runs with so many seeds, counted from --seed; shows means and standard deviations
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub seeds: u64,
+    /// Runs with so many seeds, counted from --seed; shows means and standard deviations [default: 1, and 5 for a report]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: Option<u64>,
 
     /// Runs over a range of values of one parameter; see below
     #[arg(long, value_name = "NAME=VALUES")]
@@ -322,7 +321,11 @@ fn positive(text: &str) -> Result<usize, &'static str> {
 
 /// The help text of `--policy`.
 fn policies() -> String {
-    let mut text = String::from("Policies to compare, separated by commas\n");
+    let mut text = format!(
+        "Policies to compare, separated by commas [default: {}; '{}' where the log has waiting times and is run on its own machine]\n",
+        schedulers::DEFAULT.join(","),
+        schedulers::DEFAULT[0]
+    );
     for known in &schedulers::ALL {
         text += &format!("\n- {}: {}", known.name, known.summary);
     }

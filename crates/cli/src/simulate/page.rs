@@ -6,6 +6,7 @@ use libra_core::decision::pricing::AnyPricing;
 use libra_core::gang::Suspend;
 use libra_plots::scale::count;
 use libra_simulator::experiment::Run;
+use libra_simulator::recorded;
 use libra_simulator::report::page::Results as Figures;
 use libra_simulator::report::{Clock, PolicyRun, Report, Sweep};
 use libra_simulator::setting::{Parameter, Setting};
@@ -23,7 +24,11 @@ pub fn page(results: &Results<'_>, runs: &[Run]) -> String {
     let words = [
         "no", "one", "two", "three", "four", "five", "six", "seven", "eight",
     ];
-    let who = match &plan.policies[..] {
+    // What the log did is no policy.
+    let all: Vec<_> = (plan.policies.iter())
+        .filter(|policy| policy.name != recorded::NAME)
+        .collect();
+    let who = match &all[..] {
         [only] => only.name.to_string(),
         all => match words.get(all.len()) {
             Some(word) => format!("{word} policies"),
@@ -59,6 +64,7 @@ pub fn page(results: &Results<'_>, runs: &[Run]) -> String {
         },
         facts: facts(results, &machine),
         notes: notes(results),
+        margin: setting.options.admission.estimate_margin,
     }
     .html()
 }
@@ -79,19 +85,21 @@ fn figures(results: &Results<'_>, runs: &[Run]) -> Figures {
                 .collect(),
         });
     }
-    // The runs of the first seed stand first, in the order of the policies.
-    let runs = names
-        .zip(summaries.flatten().cloned())
-        .zip(runs)
-        .filter_map(|((name, summary), run)| {
-            let series = run.series.clone()?;
-            Some(PolicyRun {
-                name,
-                summary,
-                series,
-            })
-        });
-    Figures::Runs(runs.collect())
+    // The runs of the first seed stand first, in the order of the policies; then those of the next.
+    let count = plan.policies.len();
+    let each = names.zip(summaries.flatten().cloned()).enumerate();
+    let of_policies = each.filter_map(|(place, (name, summary))| {
+        let mut of_policy = runs.iter().skip(place).step_by(count);
+        Some(PolicyRun {
+            name,
+            summary,
+            series: runs.get(place)?.series.clone()?,
+            groups: (of_policy.by_ref())
+                .filter_map(|run| run.groups.clone())
+                .collect(),
+        })
+    });
+    Figures::Runs(of_policies.collect())
 }
 
 fn machine(setting: &Setting) -> String {
@@ -327,8 +335,14 @@ fn notes(results: &Results<'_>) -> Vec<String> {
              random."
         ),
     };
-    let mut notes = vec![drawn];
-    let model = &results.settings[0].model;
+    let setting = &results.settings[0];
+    let model = &setting.model;
+    let mut notes = vec![
+        drawn,
+        format!("Deadlines: {}.", deadlines(model)),
+        format!("Estimates: {}.", estimates(model.estimates)),
+        format!("Coupled jobs: {}.", coupled(setting)),
+    ];
     if model.deadlines == DeadlineModel::Run {
         notes.push(
             "Deadlines are multiples of the true run time, as in the papers: they tell policies \

@@ -7,6 +7,7 @@ use jiff::tz::{Offset, TimeZone};
 use libra_core::decision::allotment;
 use libra_core::gang;
 use libra_simulator::range::Range;
+use libra_simulator::recorded;
 use libra_simulator::schedulers::{self, GangOptions, Known, Options};
 use libra_simulator::setting::{Parameter, Setting};
 use libra_simulator::shares::Waiting;
@@ -19,10 +20,15 @@ use libra_workload::swf::{Header, SwfRecord};
 use libra_workload::terms::{Estimates, Made, TermsModel};
 use std::path::Path;
 
+/// Seeds of a report, so that it can say how much its figures vary.
+const SEEDS_OF_REPORT: u64 = 5;
+
 /// What is to be run.
 pub struct Plan {
     /// Policies, no two alike.
     pub policies: Vec<&'static Known>,
+    /// Nobody has named them.
+    by_default: bool,
     /// Seeds, one after the other.
     pub seeds: Vec<u64>,
     /// The range of one parameter.
@@ -45,21 +51,29 @@ impl Plan {
             let problem = "--report and --outcomes name the same file; name two";
             return Err(usage(problem.to_string()));
         }
-        if output.outcomes.is_some() && simulate.runs.seeds > 1 {
+        let seeds = simulate.runs.seeds.unwrap_or_else(|| match output {
+            output if output.report.is_some() && output.outcomes.is_none() => SEEDS_OF_REPORT,
+            _ => 1,
+        });
+        if output.outcomes.is_some() && seeds > 1 {
             let problem = "--outcomes has the jobs of one seed; leave --seeds out, or run it once \
                            for each --seed";
             return Err(usage(problem.to_string()));
         }
-        let policies = policies(&simulate.policy).map_err(usage)?;
+        let named = simulate.policy.clone();
+        let policies =
+            policies(&named.unwrap_or_else(|| schedulers::DEFAULT.map(str::to_string).to_vec()))
+                .map_err(usage)?;
         let sweep = simulate.runs.sweep.as_deref().map(str::parse::<Range>);
         let sweep = sweep
             .transpose()
             .map_err(|error| usage(format!("--sweep: {error}")))?;
-        let last = simulate.runs.seed.checked_add(simulate.runs.seeds - 1);
+        let last = simulate.runs.seed.checked_add(seeds - 1);
         let last =
             last.ok_or_else(|| usage("--seed: there are no such large seeds".to_string()))?;
         let sla = simulate.terms.sla.as_deref().map(sla::read);
         let plan = Plan {
+            by_default: simulate.policy.is_none(),
             policies,
             seeds: (simulate.runs.seed..=last).collect(),
             sweep,
@@ -78,6 +92,34 @@ impl Plan {
         }
         plan.swept(plan.setting)?;
         Ok(plan)
+    }
+
+    /// Looks whether what the log really did can be told of these settings: of its own submissions on its own machine, and of a log that has
+    /// waiting times. Where nobody asked for it, it is left out.
+    pub fn compare_with_log(&mut self, part: &LogExcerpt) -> Result<(), Failure> {
+        let is_recorded = |known: &&'static Known| known.name == recorded::NAME;
+        if !self.policies.iter().any(is_recorded) {
+            return Ok(());
+        }
+        let problem = if self.sweep.is_some() {
+            "it is not known over a range of values (--sweep)"
+        } else if self.setting.model.arrival_delay_factor != 1.0 {
+            "it is not known for other arrivals (--arrival-delay-factor)"
+        } else if self.nodes.is_some() || self.processors_per_node.is_some() {
+            "it is not known for another machine (--nodes, --processors-per-node)"
+        } else if !(part.records().iter()).any(|record| record.ran() && record.wait >= 0.0) {
+            "the log has no waiting times (field 3)"
+        } else {
+            return Ok(());
+        };
+        if self.by_default {
+            self.policies.retain(|known| !is_recorded(known));
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "--policy {}: what the log really did cannot be compared here: {problem}; leave one of them out",
+            recorded::NAME
+        )))
     }
 
     /// The settings on the machine of this log: one, or one for each value of the range.

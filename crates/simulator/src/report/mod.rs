@@ -4,6 +4,7 @@
 
 mod clock;
 mod detail;
+mod gains;
 pub mod grid;
 pub mod page;
 pub mod run;

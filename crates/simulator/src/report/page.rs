@@ -2,6 +2,7 @@
 
 use super::clock::Clock;
 use super::detail;
+use super::gains;
 use super::run::{self, Columns, PolicyRun, words};
 use super::sweep::Sweep;
 use crate::summary::Measure;
@@ -33,8 +34,10 @@ pub struct Report {
     pub clock: Clock,
     /// How it was run: names and values, the command line first.
     pub facts: Vec<(String, String)>,
-    /// What should be kept in mind, besides what is true of every simulation.
+    /// What it rests on, besides what is true of every simulation: shown beside the result, in the same size.
     pub notes: Vec<String>,
+    /// Part by which estimates were stretched.
+    pub margin: f64,
 }
 
 impl Report {
@@ -43,10 +46,12 @@ impl Report {
         let (lead, results) = match &self.results {
             Results::Runs(runs) => {
                 let results = html! {
-                    (all_measures(runs).html())
+                    @if let Some(gains) = gains::gains(runs) { (gains) }
+                    @if let Some(lines) = gains::configuration(runs, self.margin) { (lines) }
+                    (section("All measures", &all_measures(runs).html()))
                     @for figure in self.figures(runs) { (figure.html()) }
                 };
-                (lead(runs), results)
+                (gains::lead(runs).or_else(|| best(runs)), results)
             }
             Results::Sweep(sweep) => {
                 // Its table is long: figures first.
@@ -60,9 +65,12 @@ impl Report {
         let notes = self.notes.iter().map(String::as_str).chain(NOTES);
         let facts = self.facts.iter().map(|(name, value)| (name, value));
         let body = html! {
+            div.assumptions {
+                p { "This rests on:" }
+                (bullets(notes))
+            }
             (results)
             (section("What the measures mean", &html! { dl { (definitions(MEANINGS)) } }))
-            (section("What to keep in mind", &bullets(notes)))
             (section("How it was run", &html! { dl.facts { (definitions(facts)) } }))
         };
         let heading = Heading {
@@ -137,8 +145,8 @@ pub fn bullets<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Markup {
     }
 }
 
-/// The result in two sentences.
-fn lead(runs: &[PolicyRun]) -> Option<String> {
+/// The result in a sentence, where none of Libra's policies was run.
+fn best(runs: &[PolicyRun]) -> Option<String> {
     let percent = |run: &PolicyRun| run.summary.mean(Measure::FulfilledPercent);
     let mut known: Vec<(&PolicyRun, f64)> = runs
         .iter()
@@ -159,27 +167,6 @@ fn lead(runs: &[PolicyRun]) -> Option<String> {
             worst.name,
             run::percent(*least)
         );
-    }
-    let mean = |measure| best.summary.mean(measure).unwrap_or(0.0);
-    let (accepted, late) = (mean(Measure::Accepted), mean(Measure::Late));
-    let conditional = mean(Measure::Conditional);
-    if accepted > 0.0 {
-        let part = match accepted / mean(Measure::Submitted).max(1.0) * 100.0 {
-            100.0 => "all jobs".to_string(),
-            part => format!("{} of the jobs", run::percent(part)),
-        };
-        text += &format!(". {} accepted {part}", best.name);
-        let promised = accepted - conditional;
-        text += &match late / promised.max(1.0) * 100.0 {
-            0.0 => " and ended none of them late".to_string(),
-            part => format!(" and ended {} of those late", run::percent(part)),
-        };
-        if conditional > 0.0 {
-            text += &format!(
-                ", not counting {} whose deadline was shorter than their estimate",
-                run::jobs(conditional)
-            );
-        }
     }
     Some(text + ".")
 }
@@ -235,8 +222,8 @@ const MEANINGS: [(&str, &str); 9] = [
     ),
     (
         "wait",
-        "From submission to start: the mean of all jobs that ran. A policy of shares starts a job \
-         at once and lets it run slowly: see its slowdown.",
+        "From submission to end, less the run time: the mean of all jobs that ran. With processors of \
+         its own a job waits so long for its start; with a share, or suspended, it also stands still or goes slowly.",
     ),
     (
         "utility",
@@ -274,6 +261,7 @@ h1{font-size:1.75rem;line-height:1.2;margin:0 0 .4rem;letter-spacing:-.01em;text
 h2{font-size:1.15rem;line-height:1.3;margin:0 0 .25rem}
 p{margin:0 0 .75rem;max-width:44rem}
 .subtitle{color:var(--soft);margin:0 0 1.25rem}
+.assumptions{font-size:1.1rem}
 .lead{font-size:1.1rem;border-left:3px solid #0072b2;padding-left:.9rem;margin:0 0 1.5rem}
 figure{margin:3rem 0 0}
 figcaption p{color:var(--soft)}
@@ -298,7 +286,7 @@ summary{cursor:pointer;color:var(--soft);font-size:.9rem;width:fit-content}
 dl{margin:.75rem 0 0;display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.4rem 1.5rem;max-width:50rem}
 dt{font-weight:600}
 dd{margin:0;color:var(--soft);overflow-wrap:anywhere;min-width:0}
-.facts dd{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.9rem;color:var(--ink);white-space:pre-wrap}
+.facts dd,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.9rem;color:var(--ink);white-space:pre-wrap;overflow-wrap:anywhere}
 ul{margin:.75rem 0 0;padding-left:1.2rem;max-width:44rem}
 li{margin:0 0 .4rem}
 @media (max-width:720px){

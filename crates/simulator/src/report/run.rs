@@ -1,5 +1,6 @@
 //! Figures of what became of the jobs of one workload under several policies, and why.
 
+use crate::groups::Groups;
 use crate::series;
 use crate::summary::{Measure, Summary};
 use crate::sums::Spread;
@@ -19,6 +20,8 @@ pub struct PolicyRun {
     pub summary: Summary,
     /// What became of its jobs over time, of the first seed.
     pub series: series::Series,
+    /// Who met their deadlines, for each seed.
+    pub groups: Vec<Groups>,
 }
 
 /// Drawn for both kinds of screens.
@@ -244,6 +247,7 @@ fn explain(reason: &str) -> String {
         "chunks" => "some of its parts fitted, but not all",
         "no-node" => "no node takes jobs",
         "processors" => "the machine has too few processors",
+        "not-recorded" => "the log does not say how long it waited",
         _ => return reason.to_string(),
     };
     format!("{reason}: {meaning}")

@@ -1,6 +1,7 @@
 //! What holds for every plot and page, whatever is in it.
 
 use super::*;
+use crate::groups::Groups;
 use crate::measures::{MeasureObserver, Measures};
 use crate::series;
 use crate::summary::Summary;
@@ -106,18 +107,20 @@ fn run(name: &str, seeds: usize) -> PolicyRun {
     let jobs: Vec<_> = (0..50)
         .map(|n| job(n as f64 * 900.0, 1000.0, 2000.0 + n as f64 * 100.0))
         .collect();
+    let mut groups = Groups::of(&jobs);
     for (index, job) in jobs.iter().enumerate() {
         let outcome = match index % 7 {
             0 => refused(job, "share"),
             1 => refused(job, "<reason>"),
             n => ended(job, job.submit, job.submit + 1000.0 + 600.0 * n as f64),
         };
-        (&mut measured, &mut series).outcome(&outcome);
+        (&mut measured, (&mut series, &mut groups)).outcome(&outcome);
     }
     PolicyRun {
         name: name.to_string(),
         summary: Summary::new(vec![measured.measures(); seeds]),
         series,
+        groups: vec![groups; seeds],
     }
 }
 
@@ -129,6 +132,7 @@ fn report(title: &str, results: Results) -> Report {
         clock: Clock::FirstJob,
         facts: vec![(title.to_string(), title.to_string())],
         notes: vec![title.to_string()],
+        margin: 0.05,
     }
 }
 
@@ -165,6 +169,7 @@ fn pages_of_nothing_are_pages() {
         name: "fifo".to_string(),
         summary: Summary::new(vec![Measures::default()]),
         series: series::Series::new(&Machine::uniform(0, 0), 0.0, false),
+        groups: Vec::new(),
     };
     assert_eq!(
         check(&report("", Results::Runs(vec![empty])).html()),
