@@ -5,6 +5,7 @@ use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
 use crate::decision::job::{Request, SHORTEST, Terms};
 use crate::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
+use crate::decision::node_index::Search;
 use crate::decision::policy::{Obstacle, Policy};
 use crate::decision::pricing::{self, Pricing};
 use crate::decision::refusal::{Reason, Refusal};
@@ -41,6 +42,14 @@ impl Cluster for Nodes<'_> {
             index,
             node,
             open_slots,
+        })
+    }
+
+    fn index(&self) -> Option<Search<'_>> {
+        let nodes = &self.0.index;
+        nodes.is_worthwhile().then_some(Search {
+            nodes,
+            all: self.1.is_none(),
         })
     }
 }

@@ -12,6 +12,8 @@
 //!   and a reservation that expires change them by themselves, and both wait in `alarms`. A job that
 //!   does not run yet needs more with every second; those in `waiting` are refreshed once a second (see
 //!   [`Book::refresh_waiting_every`]).
+//! - Under a policy that goes by sums, nodes are kept in the order of theirs, so that an admission looks at the nodes that it uses
+//!   (see [`crate::decision::node_index`]). Whoever changes what a node is, or whether it takes jobs, calls [`Book::reindex`].
 //! - Where the batch system itself counts what is committed (see [`Book::reserve_committed_share`]), a job's part in the sum
 //!   never falls below that: what this book accepts, the batch system has room for as well.
 //! - `now` never goes back: an earlier one counts as the latest seen.
@@ -21,6 +23,8 @@ mod commit;
 mod error;
 pub mod figures;
 pub mod held_quote;
+#[cfg(test)]
+mod index_tests;
 mod judge;
 mod life;
 mod quote;
@@ -39,6 +43,7 @@ mod tests;
 use crate::decision::admission::Admission;
 use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
+use crate::decision::node_index::NodeIndex;
 use crate::decision::placement::Placement;
 use crate::decision::share::DeadlineStatus;
 use serde::{Deserialize, Serialize};
@@ -67,6 +72,8 @@ pub struct Book {
     nodes: Vec<Node>,
     /// The rest of each node, same index.
     details: Vec<NodeDetails>,
+    /// Those that take new jobs, by what is committed on them; empty where the policy has to be shown every job.
+    index: NodeIndex,
     by_name: HashMap<String, usize>,
     jobs: Vec<Option<BookedJob>>,
     vacant: Vec<usize>,
@@ -210,6 +217,7 @@ impl Book {
             provisional,
             nodes: Vec::new(),
             details: Vec::new(),
+            index: NodeIndex::default(),
             by_name: HashMap::new(),
             jobs: Vec::new(),
             vacant: Vec::new(),
@@ -251,6 +259,7 @@ impl Book {
                 if rated_anew {
                     self.refresh_tenants(index);
                 }
+                self.reindex(index);
             }
             None => {
                 self.by_name.insert(name.to_string(), self.nodes.len());
@@ -267,6 +276,7 @@ impl Book {
                     tenants: Tenants::default(),
                     sums: Sums::default(),
                 });
+                self.reindex(self.nodes.len() - 1);
             }
         }
         Ok(())
@@ -279,6 +289,7 @@ impl Book {
     pub fn set_available(&mut self, name: &str, available: bool) -> Result<(), BookError> {
         let index = self.node_index(name)?;
         self.nodes[index].available = available;
+        self.reindex(index);
         Ok(())
     }
 
@@ -370,6 +381,8 @@ impl Book {
     /// Decides by other rules from now on. What is committed stays committed.
     pub fn set_admission(&mut self, admission: Admission) {
         self.admission = admission;
+        self.index = NodeIndex::default();
+        (0..self.nodes.len()).for_each(|index| self.reindex(index));
     }
 
     /// Processors that were committed on a node, and those it has. Committed is what its jobs were given at their

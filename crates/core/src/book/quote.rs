@@ -14,6 +14,7 @@ use crate::decision::job::Request;
 use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
 use crate::decision::refusal::Category;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 /// What a request would be accepted for.
@@ -126,10 +127,15 @@ impl Book {
         budget_needed(&accepts, price, weighs, each)
     }
 
-    pub(super) fn padded(&self, allowed: Option<&[u32]>) -> Option<Vec<u32>> {
-        let mut padded = allowed?.to_vec();
+    /// A list of as many places as there are nodes at the least.
+    pub(super) fn padded<'a>(&self, allowed: Option<&'a [u32]>) -> Option<Cow<'a, [u32]>> {
+        let allowed = allowed?;
+        if allowed.len() >= self.nodes.len() {
+            return Some(Cow::Borrowed(allowed));
+        }
+        let mut padded = allowed.to_vec();
         padded.resize(self.nodes.len(), 0);
-        Some(padded)
+        Some(Cow::Owned(padded))
     }
 
     /// Returns true if a node, by its index, takes new jobs.

@@ -99,9 +99,10 @@ impl Book {
             return problems;
         }
         let recorded: HashSet<&str> = records.iter().map(|node| node.name.as_str()).collect();
-        for (node, details) in self.nodes.iter_mut().zip(&self.details) {
-            if !recorded.contains(details.name.as_str()) {
-                node.available = false;
+        for index in 0..self.nodes.len() {
+            if !recorded.contains(self.node_name(index)) {
+                self.nodes[index].available = false;
+                self.reindex(index);
             }
         }
         problems

@@ -8,6 +8,8 @@
 //! - Tenants are shown in the order in which they came.
 
 use super::{Allocation, Book, BookedJob};
+use crate::decision::node::NodeSpec;
+use crate::decision::policy::Policy;
 use std::collections::BTreeMap;
 
 /// Units of a processor: 2^72, of which a share down to 2^-19 loses nothing, and an i128 holds more than all processors of a node.
@@ -128,6 +130,23 @@ impl Book {
         shown.memory_committed = whole(sums.memory);
         shown.slots = whole(sums.slots);
         shown.quoted_slots = whole(sums.quoted);
+        self.reindex(node);
+    }
+
+    /// A node changed, or what is committed there.
+    pub(super) fn reindex(&mut self, index: usize) {
+        let node = &self.nodes[index];
+        if !node.available {
+            self.index.remove(index);
+        } else if self.admission.policy.goes_by_sums().is_some() {
+            let NodeSpec {
+                processors,
+                rating,
+                memory,
+            } = node.spec;
+            let free = memory.saturating_sub(node.memory_committed);
+            (self.index).set(index, (rating, processors), node.committed, free);
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 use super::TOLERANCE;
 use super::job::{LARGEST_AMOUNT, LONGEST, Request};
 use super::node::{Cluster, NodeView};
+use super::node_index::Search;
 
 /// One change that makes the request acceptable.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -119,6 +120,14 @@ impl Capacity {
     };
 
     pub fn of<C: Cluster + ?Sized>(cluster: &C) -> Capacity {
+        let summed = |search: Search<'_>| search.nodes.processors().filter(|_| search.all);
+        if let Some((largest, total, slowest)) = cluster.index().and_then(summed) {
+            return Capacity {
+                largest,
+                total,
+                slowest,
+            };
+        }
         let nodes = (0..cluster.len()).filter_map(|index| cluster.node(index));
         let none = Capacity {
             slowest: f64::INFINITY,

@@ -20,6 +20,7 @@ pub mod curve;
 mod few;
 pub mod job;
 pub mod node;
+pub mod node_index;
 pub mod overrun;
 pub mod placement;
 pub mod policy;

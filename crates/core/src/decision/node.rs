@@ -4,6 +4,7 @@
 //! registry of one host and over a simulator, and none of them should copy its state to be asked.
 
 use super::job::{Request, Terms};
+use super::node_index::{Entry, Kind, Search};
 use super::share::{Need, ShareRule, Work, need};
 
 /// What a node is.
@@ -111,6 +112,59 @@ pub trait Cluster {
     /// Node `index`, or None if that node takes no new jobs now (down, removed).
     /// `index` is below [`Cluster::len`].
     fn node(&self, index: usize) -> Option<Self::Node<'_>>;
+    /// The nodes by what is committed on them, where somebody keeps that in order: every node that takes new jobs is in it.
+    #[inline(always)]
+    fn index(&self) -> Option<Search<'_>> {
+        None
+    }
+}
+
+/// A node of an index, for policies that go by sums.
+pub(super) struct SummedNode {
+    spec: NodeSpec,
+    committed: f64,
+}
+
+impl SummedNode {
+    #[inline(always)]
+    pub fn of(kind: &Kind, entry: &Entry) -> SummedNode {
+        SummedNode {
+            spec: NodeSpec {
+                processors: kind.processors,
+                rating: kind.rating,
+                // What is free of it, so that nothing of this is committed.
+                memory: entry.memory,
+            },
+            committed: entry.committed,
+        }
+    }
+
+    /// The same, if memory were no matter.
+    #[inline(always)]
+    pub fn without_memory(mut self) -> SummedNode {
+        self.spec.memory = NodeSpec::MEMORY_UNLIMITED;
+        self
+    }
+}
+
+impl NodeView for SummedNode {
+    #[inline(always)]
+    fn spec(&self) -> NodeSpec {
+        self.spec
+    }
+
+    #[inline(always)]
+    fn committed(&self) -> f64 {
+        self.committed
+    }
+
+    #[inline(always)]
+    fn memory_committed(&self) -> u64 {
+        0
+    }
+
+    /// Nobody who goes by sums asks.
+    fn for_each_job(&self, _: impl FnMut(&JobOnNode)) {}
 }
 
 /// A node given as plain data: the sums, not the jobs behind them.

@@ -1,11 +1,13 @@
 //! Which nodes take the chunks of a job.
 //!
-//! Every node is asked once. All chunks of a job are alike, so a job fits when the nodes' offers
+//! Every node is asked once, or those that an index of nodes finds. All chunks of a job are alike, so a job fits when the nodes' offers
 //! add up to its chunks, whatever their order; the rank decides only which nodes are used.
 //! A job fits whole or not at all: nothing is reserved here.
 //!
 //! At most `chunks` nodes can be used, so that many candidates, kept in order in memory that the
 //! caller gives, are enough: accepting allocates nothing.
+
+mod indexed;
 
 use super::job::Request;
 use super::node::Cluster;
@@ -61,6 +63,11 @@ impl Placement {
             .then(self.node.cmp(&other.node))
     }
 
+    /// Returns true if the other's rank is better, whatever their nodes.
+    fn is_behind(&self, other: &Placement) -> bool {
+        self.rank.total_cmp(&other.rank).is_gt()
+    }
+
     fn take(&mut self, chunks: u32) {
         // `loadfree` stands for one chunk until chunks are taken.
         let beyond_one = f64::from(self.chunks + chunks) - 1.0;
@@ -90,8 +97,68 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
     scratch: &mut [Placement],
 ) -> Option<usize> {
     let room = room(request, cluster.len());
-    let best = &mut scratch[..room];
-    let mut known = 0;
+    let mut best = Candidates::new(&mut scratch[..room]);
+    let found = match (policy.goes_by_sums(), cluster.index()) {
+        (Some(choice), Some(search)) => {
+            indexed::place(policy, choice, cluster, search, request, &mut best).is_ok()
+        }
+        _ => false,
+    };
+    if !found {
+        best.known = 0;
+        scan(policy, cluster, request, &mut best);
+    }
+    let known = best.known;
+    let best = &mut scratch[..known];
+    best.sort_unstable_by(Placement::order);
+    distribute(best, request.shape.chunks)
+}
+
+/// The best of those that take part of a job, as many as can be used.
+struct Candidates<'a> {
+    /// The first of them are known. Once all are, the worst stands first, as in a heap.
+    places: &'a mut [Placement],
+    known: usize,
+}
+
+impl Candidates<'_> {
+    fn new(places: &mut [Placement]) -> Candidates<'_> {
+        Candidates { places, known: 0 }
+    }
+
+    /// The worst of them, if there are as many as can be used.
+    #[inline(always)]
+    fn worst(&self) -> Option<&Placement> {
+        (self.known == self.places.len()).then(|| &self.places[0])
+    }
+
+    /// Takes one that is better than the worst, which makes room for it.
+    #[inline(always)]
+    fn take(&mut self, candidate: Placement) {
+        let room = self.places.len();
+        if self.known == room {
+            self.places[0] = candidate;
+            sift_down(self.places, 0);
+            return;
+        }
+        self.places[self.known] = candidate;
+        self.known += 1;
+        if self.known == room {
+            for parent in (0..room / 2).rev() {
+                sift_down(self.places, parent);
+            }
+        }
+    }
+}
+
+/// Asks every node in its order.
+#[inline(always)]
+fn scan<P: Policy, C: Cluster + ?Sized>(
+    policy: &P,
+    cluster: &C,
+    request: &Request,
+    best: &mut Candidates<'_>,
+) {
     for index in 0..cluster.len() {
         let Some(node) = cluster.node(index) else {
             continue;
@@ -99,26 +166,17 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
         let Ok(offer) = policy.offer(&node, request) else {
             continue;
         };
-        if known < room {
-            best[known] = Placement::new(index, &offer);
-            known += 1;
-            if known == room {
-                if policy.takes_any_node() {
-                    break;
-                }
-                for parent in (0..room / 2).rev() {
-                    sift_down(best, parent);
-                }
+        // Every candidate takes at least one chunk, so a full table is already enough.
+        if let Some(worst) = best.worst() {
+            if policy.takes_any_node() {
+                break;
             }
-        } else if offer.rank < best[0].rank {
-            // Every candidate takes at least one chunk, so a full table is already enough; the
-            // worst stands first and makes room for this one.
-            best[0] = Placement::new(index, &offer);
-            sift_down(best, 0);
+            if offer.rank >= worst.rank {
+                continue;
+            }
         }
+        best.take(Placement::new(index, &offer));
     }
-    best[..known].sort_unstable_by(Placement::order);
-    distribute(&mut best[..known], request.shape.chunks)
 }
 
 /// Returns true if there is room for all chunks of a job. The same answer as [`place`] gives, found sooner.
@@ -127,6 +185,11 @@ pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
     cluster: &C,
     request: &Request,
 ) -> bool {
+    if let (Some(_), Some(search)) = (policy.goes_by_sums(), cluster.index()) {
+        if let Ok(fits) = indexed::fits(policy, cluster, search, request) {
+            return fits;
+        }
+    }
     let mut left = request.shape.chunks;
     (0..cluster.len()).any(|index| {
         let offer = cluster

@@ -59,6 +59,11 @@ impl Policy for Libra {
         request.terms.estimate / fastest / request.terms.deadline > 1.0 + TOLERANCE
     }
 
+    #[inline(always)]
+    fn goes_by_sums(&self) -> Option<NodeChoice> {
+        Some(self.node_choice)
+    }
+
     fn share_rule(&self) -> ShareRule {
         self.share_rule
     }

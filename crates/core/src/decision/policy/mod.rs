@@ -127,6 +127,15 @@ pub trait Policy {
         false
     }
 
+    /// Which nodes are the best, of a policy that goes by sums alone: what it offers depends on a node's rating and processors, on what is
+    /// committed there, on its free memory and on its open slots. Of nodes of one rating and as many processors, an emptier one takes at
+    /// least as much; share, rank and its step do not depend on memory and slots; and the rank does not rise (least loaded) or not fall (best
+    /// fit) with what is free. Then a [`super::node_index`] finds the same nodes as asking all of them. None: every node is to be asked.
+    #[inline(always)]
+    fn goes_by_sums(&self) -> Option<NodeChoice> {
+        None
+    }
+
     /// Returns true if delays are ever accepted.
     fn accepts_delays(&self) -> bool {
         false
@@ -263,6 +272,11 @@ impl Policy for AnyPolicy {
     #[inline(always)]
     fn takes_any_node(&self) -> bool {
         ask!(self, policy => policy.takes_any_node())
+    }
+
+    #[inline(always)]
+    fn goes_by_sums(&self) -> Option<NodeChoice> {
+        ask!(self, policy => policy.goes_by_sums())
     }
 
     fn accepts_delays(&self) -> bool {

@@ -1,0 +1,233 @@
+//! Placing by an index: the same nodes as a scan over all of them finds, ties included.
+
+use super::{Candidates, Placement};
+use crate::decision::job::Request;
+use crate::decision::node::{Cluster, SummedNode};
+use crate::decision::node_index::{At, Entry, Kind, Search};
+use crate::decision::policy::{NodeChoice, Obstacle, Offer, Policy};
+
+/// More nodes than this part of all were looked at in vain: the search gives up, and all are looked at in their order, which costs less for
+/// each. Only where the cluster has some of the index's nodes.
+const IN_VAIN: usize = 16;
+
+/// Too many nodes were looked at in vain.
+pub(super) struct GaveUp;
+
+/// A search that is under way.
+struct Looking<'a, P, C: ?Sized> {
+    policy: &'a P,
+    cluster: &'a C,
+    request: &'a Request,
+    search: Search<'a>,
+    /// So many more may be looked at in vain.
+    patience: usize,
+}
+
+impl<P: Policy, C: Cluster + ?Sized> Looking<'_, P, C> {
+    fn new<'a>(
+        policy: &'a P,
+        cluster: &'a C,
+        search: Search<'a>,
+        request: &'a Request,
+    ) -> Looking<'a, P, C> {
+        Looking {
+            policy,
+            cluster,
+            request,
+            search,
+            patience: cluster.len() / IN_VAIN + 64,
+        }
+    }
+
+    /// What a node says by its sums.
+    #[inline(always)]
+    fn by_sums(&self, kind: &Kind, entry: &Entry) -> Result<Offer, Obstacle> {
+        self.policy
+            .offer(&SummedNode::of(kind, entry), self.request)
+    }
+
+    /// What it says if memory is no matter. Of a kind, this falls from the emptiest to the fullest.
+    #[inline(always)]
+    fn by_share(&self, kind: &Kind, entry: &Entry) -> Result<Offer, Obstacle> {
+        let node = SummedNode::of(kind, entry).without_memory();
+        self.policy.offer(&node, self.request)
+    }
+
+    /// What it offers in this cluster; None for nothing.
+    #[inline(always)]
+    fn offer(&mut self, kind: &Kind, entry: &Entry) -> Result<Option<Offer>, GaveUp> {
+        let offer = match self.search.all {
+            true => self.by_sums(kind, entry),
+            false => match self.cluster.node(entry.node as usize) {
+                Some(node) => self.policy.offer(&node, self.request),
+                None => Err(Obstacle::Slots),
+            },
+        };
+        if offer.is_err() {
+            self.patience = self.patience.checked_sub(1).ok_or(GaveUp)?;
+        }
+        Ok(offer.ok())
+    }
+
+    fn memory(&self) -> u64 {
+        self.request.shape.memory_per_chunk
+    }
+
+    /// The first node that has processors for a chunk; None where no node of this kind is fast enough, however empty.
+    fn first_with_room(&self, kind: &Kind) -> Option<At> {
+        let any = kind.blocks.first()?.last;
+        if let Err(Obstacle::Slot { .. }) = self.by_share(kind, &any) {
+            return None;
+        }
+        Some(kind.partition_point(|entry| self.by_share(kind, entry).is_err()))
+    }
+
+    /// The fullest first.
+    fn best_fits(&mut self, kind: &Kind, best: &mut Candidates<'_>) -> Result<(), GaveUp> {
+        let Some(mut at) = self.first_with_room(kind) else {
+            return Ok(());
+        };
+        while let Some(block) = kind.blocks.get(at.block) {
+            if block.memory < self.memory() {
+                at = At {
+                    block: at.block + 1,
+                    entry: 0,
+                };
+                continue;
+            }
+            let entry = &block.entries[at.entry];
+            at = match self.consider(kind, entry, best)? {
+                Considered::Taken => kind.next(at),
+                // Nor are those that are as full, which come after it.
+                Considered::AsGood => {
+                    kind.partition_point(|other| other.committed >= entry.committed)
+                }
+                Considered::Worse => return Ok(()),
+            };
+        }
+        Ok(())
+    }
+
+    /// The emptiest first.
+    fn least_loaded(&mut self, kind: &Kind, best: &mut Candidates<'_>) -> Result<(), GaveUp> {
+        let mut end = kind.end();
+        while let Some(last) = kind.previous(end) {
+            if kind.blocks[last.block].memory < self.memory() {
+                end = At { entry: 0, ..last };
+                continue;
+            }
+            let committed = kind.blocks[last.block].entries[last.entry].committed;
+            // Of equally empty ones, in their order.
+            let start = kind.partition_point(|other| other.committed > committed);
+            let mut at = start;
+            while at < end {
+                let block = &kind.blocks[at.block];
+                if block.memory < self.memory() {
+                    at = At {
+                        block: at.block + 1,
+                        entry: 0,
+                    };
+                    continue;
+                }
+                let entry = &block.entries[at.entry];
+                if self.by_share(kind, entry).is_err() {
+                    return Ok(());
+                }
+                at = match self.consider(kind, entry, best)? {
+                    Considered::Taken => kind.next(at),
+                    Considered::AsGood => end,
+                    Considered::Worse => return Ok(()),
+                };
+            }
+            end = start;
+        }
+        Ok(())
+    }
+
+    fn consider(
+        &mut self,
+        kind: &Kind,
+        entry: &Entry,
+        best: &mut Candidates<'_>,
+    ) -> Result<Considered, GaveUp> {
+        let Some(offer) = self.offer(kind, entry)? else {
+            return Ok(Considered::Taken);
+        };
+        let candidate = Placement::new(entry.node as usize, &offer);
+        Ok(match best.worst() {
+            Some(worst) if candidate.is_behind(worst) => Considered::Worse,
+            Some(worst) if candidate.order(worst).is_ge() => Considered::AsGood,
+            _ => {
+                best.take(candidate);
+                Considered::Taken
+            }
+        })
+    }
+}
+
+/// What became of a node that was found.
+enum Considered {
+    /// The next one may be taken as well.
+    Taken,
+    /// There are enough that are as good and come before it.
+    AsGood,
+    /// There are enough that are better, and those after it are no better.
+    Worse,
+}
+
+/// The best candidates, as [`super::place`] has them.
+///
+/// # Errors
+/// When too many nodes were looked at in vain.
+pub(super) fn place<P: Policy, C: Cluster + ?Sized>(
+    policy: &P,
+    choice: NodeChoice,
+    cluster: &C,
+    search: Search<'_>,
+    request: &Request,
+    best: &mut Candidates<'_>,
+) -> Result<(), GaveUp> {
+    let mut looking = Looking::new(policy, cluster, search, request);
+    for kind in search.nodes.kinds() {
+        match choice {
+            NodeChoice::BestFit => looking.best_fits(kind, best)?,
+            NodeChoice::LeastLoaded => looking.least_loaded(kind, best)?,
+        }
+    }
+    Ok(())
+}
+
+/// Is there room for all chunks?
+///
+/// # Errors
+/// When too many nodes were looked at in vain.
+pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
+    policy: &P,
+    cluster: &C,
+    search: Search<'_>,
+    request: &Request,
+) -> Result<bool, GaveUp> {
+    let mut looking = Looking::new(policy, cluster, search, request);
+    let mut left = request.shape.chunks;
+    for kind in search.nodes.kinds() {
+        // The emptiest first: they take the most.
+        for block in kind.blocks.iter().rev() {
+            if block.memory < looking.memory() {
+                continue;
+            }
+            if looking.by_share(kind, &block.last).is_err() {
+                break;
+            }
+            let full = |entry: &Entry| looking.by_share(kind, entry).is_err();
+            let with_room = block.entries.partition_point(full);
+            for entry in block.entries[with_room..].iter().rev() {
+                let offer = looking.offer(kind, entry)?;
+                left = left.saturating_sub(offer.map_or(0, |offer| offer.chunks));
+                if left == 0 {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
