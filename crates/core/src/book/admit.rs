@@ -3,7 +3,7 @@
 use super::judge::Nodes;
 use super::sums::work;
 use super::{
-    Admitted, Alarm, Allocation, Book, BookError, BookedJob, Phase, Sums, Unsound, check_seconds,
+    Admitted, Alarm, Allocation, Book, BookError, BookedJob, Phase, Unsound, check_seconds,
 };
 use crate::decision::job::Request;
 use crate::decision::node::JobOnNode;
@@ -195,7 +195,7 @@ impl Book {
             places: places
                 .iter()
                 .map(|place| Allocation {
-                    node: place.node,
+                    node: place.node as u32,
                     chunks: place.chunks,
                     share: place.share,
                     committed_share: if self.reserve_committed_share {
@@ -207,8 +207,10 @@ impl Book {
                     cput: 0.0,
                     reported: now,
                     delay: 0.0,
-                    number: 0,
-                    counted: Sums::default(),
+                    counted: 0.0,
+                    quoted: false,
+                    before: None,
+                    after: None,
                 })
                 .collect(),
         };
@@ -232,7 +234,7 @@ impl Book {
     /// Sets the delays that were accepted with the jobs that came to a node last.
     pub(super) fn accept_delays(&mut self, index: usize) {
         let now = self.now;
-        let tenants: Vec<(usize, usize)> = self.details[index].tenants.iter().collect();
+        let tenants: Vec<(usize, usize)> = self.tenants(index).collect();
         let mut jobs: Vec<JobOnNode> = tenants
             .iter()
             .map(|&(key, place)| self.on_node(self.job(key), &self.job(key).places[place]))

@@ -82,8 +82,7 @@ fn request((kind, one, other, third): Step) -> Request {
 fn happen(book: &mut Book, step: Step, now: f64) {
     let (kind, one, other, third) = step;
     let node = |number: u32| format!("n{}", number % 40);
-    let mut ids: Vec<String> = book.by_id.keys().cloned().collect();
-    ids.sort_unstable();
+    let ids = book.ids();
     let id = ids
         .get(one as usize % ids.len().max(1))
         .cloned()

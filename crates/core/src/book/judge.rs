@@ -76,7 +76,7 @@ impl NodeView for BookNode<'_> {
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
-        for (key, place) in self.book.details[self.index].tenants.iter() {
+        for (key, place) in self.book.tenants(self.index) {
             let job = self.book.job(key);
             show(&self.book.on_node(job, &job.places[place]));
         }
@@ -106,7 +106,7 @@ impl NodeView for Others<'_> {
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
         let book = self.node.book;
-        for (key, place) in book.details[self.node.index].tenants.iter() {
+        for (key, place) in book.tenants(self.node.index) {
             if key != self.without {
                 let job = book.job(key);
                 show(&book.on_node(job, &job.places[place]));
@@ -157,13 +157,13 @@ impl Book {
     /// Puts a job into the book and its shares into the nodes' sums.
     pub(super) fn insert(&mut self, job: BookedJob) -> usize {
         let key = self.vacant.pop().unwrap_or_else(|| {
+            // Not twice as many: they are most of a book's memory.
+            if self.jobs.len() == self.jobs.capacity() {
+                self.jobs.reserve_exact(self.jobs.len() / 16 + 64);
+            }
             self.jobs.push(None);
             self.jobs.len() - 1
         });
-        self.by_token.insert(job.token, key);
-        if let Some(id) = &job.id {
-            self.by_id.insert(id.clone(), key);
-        }
         let due = job.submitted + job.request.terms.deadline;
         self.alarms.push(Reverse(Alarm {
             at: due,
@@ -180,6 +180,7 @@ impl Book {
         }
         let places = job.places.len();
         self.jobs[key] = Some(job);
+        self.name(key);
         (0..places).for_each(|place| self.settle(key, place));
         key
     }
@@ -213,7 +214,7 @@ impl Book {
         let mut request = job.request;
         request.terms = *terms;
         let places = job.places.iter().map(|place| {
-            let node = &self.nodes[place.node];
+            let node = &self.nodes[place.node as usize];
             let slots = slots(&request, place.chunks);
             let taken = slots * place.counted_share();
             pricing::PricedNode {
@@ -253,8 +254,8 @@ impl Book {
         let old = self.job(key);
         let mut places = job.places.clone();
         let policy = &self.admission.policy;
-        for (place, before) in places.iter_mut().zip(&old.places) {
-            let node = &self.nodes[place.node];
+        for (place, before) in places.iter_mut().zip(old.places.iter()) {
+            let node = &self.nodes[place.node as usize];
             // What was accepted for the old terms is no part of the new ones.
             place.delay = 0.0;
             let on_node = JobOnNode {
@@ -285,7 +286,7 @@ impl Book {
             let others = Others {
                 node: BookNode {
                     book: self,
-                    index: place.node,
+                    index: place.node as usize,
                     node,
                     open_slots: u32::MAX,
                 },
@@ -298,12 +299,16 @@ impl Book {
             let full = Reason::Share {
                 needed: slots * need.share,
                 free: (node.spec.processors - others.committed).max(0.0),
-                node: place.node,
+                node: place.node as usize,
             };
             match policy.offer(&others, &rest) {
                 Err(Obstacle::Slot { .. }) => return refuse(too_late),
                 Err(obstacle) => {
-                    return refuse(Reason::from_obstacle(obstacle, place.node, terms.deadline));
+                    return refuse(Reason::from_obstacle(
+                        obstacle,
+                        place.node as usize,
+                        terms.deadline,
+                    ));
                 }
                 Ok(offer) if offer.chunks < place.chunks => return refuse(full),
                 Ok(_) => {}
@@ -327,7 +332,7 @@ impl Book {
             at: job.submitted + terms.deadline,
             token: job.token,
         }));
-        let nodes: Vec<usize> = job.places.iter().map(|place| place.node).collect();
+        let nodes: Vec<usize> = job.places.iter().map(|place| place.node as usize).collect();
         *self.job_mut(key) = job;
         for (place, node) in nodes.into_iter().enumerate() {
             self.recount(key, place);

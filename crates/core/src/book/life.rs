@@ -32,22 +32,22 @@ impl Book {
         self.advance(check_seconds("now", now)?);
         check_name(Named::Job, id)?;
         let key = self.key_of_token(token)?;
-        match self.by_id.get(id) {
-            Some(&holder) if holder == key => return Ok(()),
+        match self.find_id(id) {
+            Some(holder) if holder == key => return Ok(()),
             Some(_) => return Err(BookError::IdTaken(id.to_string())),
             None => {}
+        }
+        if self.job(key).id.is_some() {
+            self.unname_id(key);
         }
         let now = self.now;
         let job = self.job_mut(key);
         job.changed = now;
-        let before = job.id.replace(id.to_string());
+        job.id = Some(id.into());
         if job.phase == Phase::Provisional {
             job.phase = Phase::Bound;
         }
-        if let Some(before) = before {
-            self.by_id.remove(&before);
-        }
-        self.by_id.insert(id.to_string(), key);
+        self.name_id(key);
         Ok(())
     }
 
@@ -97,7 +97,7 @@ impl Book {
         let job = self.job_mut(key);
         job.phase = phase;
         job.changed = now;
-        for place in &mut job.places {
+        for place in job.places.iter_mut() {
             place.cput = 0.0;
             place.reported = now;
         }
@@ -122,13 +122,13 @@ impl Book {
         for (name, chunks) in nodes {
             let node = self.node_index(name)?;
             places.push(Allocation {
-                node,
+                node: node as u32,
                 chunks: *chunks,
                 ..like
             });
         }
         let mut job = self.take_out(key);
-        job.places = places;
+        job.places = places.into();
         let key = self.insert(job);
         self.refresh(key);
         Ok(())
@@ -152,8 +152,8 @@ impl Book {
         let now = self.now;
         let job = self.job_mut(key);
         let mut reported = false;
-        for place in &mut job.places {
-            if only.is_none_or(|index| index == place.node) {
+        for place in job.places.iter_mut() {
+            if only.is_none_or(|index| index == place.node as usize) {
                 place.cput = cput;
                 place.reported = now;
                 reported = true;
@@ -218,7 +218,7 @@ impl Book {
         let lapsed = |job: &&BookedJob| job.submitted + job.request.terms.deadline <= now;
         (self.waiting.iter().map(|&key| self.job(key)))
             .filter(lapsed)
-            .filter_map(|job| job.id.clone())
+            .filter_map(|job| job.id.as_deref().map(str::to_string))
             .collect()
     }
 
@@ -270,11 +270,12 @@ impl Book {
                 break;
             }
             self.alarms.pop();
-            let Some(&key) = self.by_token.get(&token) else {
+            let Some(key) = self.find_token(token) else {
                 continue;
             };
             let job = self.job(key);
-            let expires = job.held_until.unwrap_or(job.submitted + self.provisional);
+            let own = job.submitted + self.provisional;
+            let expires = job.held_until.as_deref().copied().unwrap_or(own);
             if job.phase == Phase::Provisional && expires <= self.now {
                 match job.held_until {
                     Some(_) => log::info!("the quote held under {token} expired"),
@@ -309,7 +310,7 @@ impl Book {
     pub(super) fn remove(&mut self, key: usize) -> BookedJob {
         let job = self.take_out(key);
         if let Some(id) = &job.id {
-            self.remember_left(id.clone());
+            self.remember_left(id.to_string());
         }
         self.forget_alarms();
         job
@@ -317,31 +318,26 @@ impl Book {
 
     /// Takes a job out of all lists and sums.
     fn take_out(&mut self, key: usize) -> BookedJob {
-        let job = self.jobs[key].take().expect("keys name jobs in the book");
-        self.by_token.remove(&job.token);
-        if let Some(id) = &job.id {
-            self.by_id.remove(id);
-        }
+        self.unname(key);
+        (0..self.job(key).places.len()).for_each(|place| self.unsettle(key, place));
         self.vacant.push(key);
         self.waiting.remove(&key);
-        for place in &job.places {
-            self.unsettle(place);
-        }
-        job
+        self.jobs[key].take().expect("keys name jobs in the book")
     }
 
     /// Drops alarms of jobs that are gone, once they are the most: a job that ends long before its
     /// deadline would leave them behind until then.
     fn forget_alarms(&mut self) {
-        let by_token = &self.by_token;
-        let many = self.alarms.len() > 1024 && self.alarms.len() > 8 * by_token.len();
+        let many = self.alarms.len() > 1024 && self.alarms.len() > 8 * self.by_token.len();
         self.gone += 1;
         // All of them are looked at, which is not to be done for each job that leaves.
         if many && self.alarms.len() <= 16 * self.gone {
-            self.alarms.retain(|Reverse(alarm)| {
+            let mut alarms = std::mem::take(&mut self.alarms);
+            alarms.retain(|Reverse(alarm)| {
                 super::sums::work::step();
-                by_token.contains_key(&alarm.token)
+                self.has_token(alarm.token)
             });
+            self.alarms = alarms;
             self.gone = 0;
         }
     }
@@ -357,7 +353,7 @@ impl Book {
     pub(super) fn retake(&mut self, key: usize, index: usize) {
         let job = self.job(key);
         let on_node = self.on_node(job, &job.places[index]);
-        let rating = self.nodes[job.places[index].node].spec.rating;
+        let rating = self.nodes[job.places[index].node as usize].spec.rating;
         let need = self.admission.policy.need(&on_node, rating);
         let now = self.now;
         let place = &mut self.job_mut(key).places[index];
@@ -370,7 +366,7 @@ impl Book {
     }
 
     pub(super) fn refresh_tenants(&mut self, node: usize) {
-        let tenants: Vec<(usize, usize)> = self.details[node].tenants.iter().collect();
+        let tenants: Vec<(usize, usize)> = self.tenants(node).collect();
         for (key, place) in tenants {
             self.retake(key, place);
         }

@@ -26,7 +26,9 @@ pub mod held_quote;
 #[cfg(test)]
 mod index_tests;
 mod judge;
+mod keys;
 mod life;
+mod places;
 mod quote;
 #[cfg(test)]
 mod quote_tests;
@@ -49,12 +51,15 @@ use crate::decision::share::DeadlineStatus;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 
 pub use error::{BookError, Named, Unsound, Untaken};
+use keys::Keys;
 pub use life::Ending;
+use places::Places;
 pub use quote::Offer;
 pub use reconcile::{Differences, OLDEST_RECORDS};
-use sums::{Sums, Tenants};
+use sums::{Sums, Tenant, Tenants};
 
 pub use snapshot::{AllocationRecord, JobRecord, NodeRecord, SNAPSHOT_VERSION, Snapshot};
 
@@ -77,8 +82,9 @@ pub struct Book {
     by_name: HashMap<String, usize>,
     jobs: Vec<Option<BookedJob>>,
     vacant: Vec<usize>,
-    by_token: HashMap<u64, usize>,
-    by_id: HashMap<String, usize>,
+    by_token: Keys,
+    by_id: Keys,
+    hashing: RandomState,
     next_token: u64,
     alarms: BinaryHeap<Reverse<Alarm>>,
     /// Jobs that left the book since the alarms of those that are gone were dropped.
@@ -133,7 +139,7 @@ pub enum Phase {
 #[derive(Debug, Clone)]
 struct BookedJob {
     token: u64,
-    id: Option<String>,
+    id: Option<Box<str>>,
     /// As committed: the estimate without margin.
     request: Request,
     price: f64,
@@ -141,14 +147,14 @@ struct BookedJob {
     phase: Phase,
     /// When it last got its id, was started or was requeued: older records know nothing of that.
     changed: f64,
-    /// Until when it is held for a job that is to come; None for a job that was submitted.
-    held_until: Option<f64>,
-    places: Vec<Allocation>,
+    /// Until when it is held for a job that is to come; None for a job that was submitted, as most are.
+    held_until: Option<Box<f64>>,
+    places: Places,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Allocation {
-    node: usize,
+    node: u32,
     chunks: u32,
     share: f64,
     /// Share that counts at the least; 0 where the need alone counts.
@@ -159,9 +165,12 @@ struct Allocation {
     reported: f64,
     /// Seconds after its deadline that were accepted for it here.
     delay: f64,
-    /// Its number among the node's tenants, and what the node's sums have of it; see [`sums`].
-    number: u64,
-    counted: Sums,
+    /// The share that the node's sums have of it, and whether they have it as held for a job to come; see [`sums`].
+    counted: f64,
+    quoted: bool,
+    /// Who came to the node before and after it.
+    before: Option<Tenant>,
+    after: Option<Tenant>,
 }
 
 /// Something that will happen to a job by itself.
@@ -221,8 +230,9 @@ impl Book {
             by_name: HashMap::new(),
             jobs: Vec::new(),
             vacant: Vec::new(),
-            by_token: HashMap::new(),
-            by_id: HashMap::new(),
+            by_token: Keys::default(),
+            by_id: Keys::default(),
+            hashing: RandomState::new(),
             next_token: 1,
             alarms: BinaryHeap::new(),
             gone: 0,
@@ -308,12 +318,12 @@ impl Book {
 
     /// Returns true if it has a job of this id.
     pub fn contains(&self, id: &str) -> bool {
-        self.by_id.contains_key(id)
+        self.find_id(id).is_some()
     }
 
     /// Returns true if it has a job of this token, with or without an id.
     pub fn has_token(&self, token: u64) -> bool {
-        self.by_token.contains_key(&token)
+        self.find_token(token).is_some()
     }
 
     /// Tokens that are given from now on are at least this. Beginning with a number that no earlier book of this cluster
@@ -389,7 +399,7 @@ impl Book {
     /// acceptance, see [`Book::reserve_committed_share`], whatever they need now.
     pub fn committed_shares(&self, name: &str) -> Option<(f64, f64)> {
         let index = *self.by_name.get(name)?;
-        let committed_share = (self.details[index].tenants.iter())
+        let committed_share = (self.tenants(index))
             .map(|(key, place)| {
                 let job = self.job(key);
                 let place = &job.places[place];
@@ -416,7 +426,7 @@ impl Book {
             .places
             .iter()
             .map(|place| PlaceView {
-                node: self.node_name(place.node),
+                node: self.node_name(place.node as usize),
                 chunks: place.chunks,
                 share: place.share,
                 deadline_status: place.deadline_status,
@@ -432,17 +442,58 @@ impl Book {
     }
 
     fn key_of(&self, id: &str) -> Result<usize, BookError> {
-        self.by_id
-            .get(id)
-            .copied()
+        self.find_id(id)
             .ok_or_else(|| BookError::UnknownJob(id.chars().take(LONGEST_NAME).collect()))
     }
 
     fn key_of_token(&self, token: u64) -> Result<usize, BookError> {
-        self.by_token
-            .get(&token)
-            .copied()
-            .ok_or(BookError::UnknownToken(token))
+        self.find_token(token).ok_or(BookError::UnknownToken(token))
+    }
+
+    fn find_id(&self, id: &str) -> Option<usize> {
+        let is = |key: usize| self.job(key).id.as_deref() == Some(id);
+        self.by_id.find(self.hashing.hash_one(id), is)
+    }
+
+    fn find_token(&self, token: u64) -> Option<usize> {
+        let is = |key: usize| self.job(key).token == token;
+        self.by_token.find(self.hashing.hash_one(token), is)
+    }
+
+    /// The job can be found by its token from now on, and by its id, if it has one.
+    fn name(&mut self, key: usize) {
+        let (jobs, hashing) = (&self.jobs, &self.hashing);
+        let named = |key: usize| jobs[key].as_ref().expect("keys name jobs in the book");
+        let by_token = |key: usize| hashing.hash_one(named(key).token);
+        self.by_token.insert(by_token(key), key, by_token);
+        if named(key).id.is_some() {
+            self.name_id(key);
+        }
+    }
+
+    fn name_id(&mut self, key: usize) {
+        let (jobs, hashing) = (&self.jobs, &self.hashing);
+        let id = |key: usize| jobs[key].as_ref().and_then(|job| job.id.as_deref());
+        let by_id = |key: usize| hashing.hash_one(id(key).unwrap_or_default());
+        self.by_id.insert(by_id(key), key, by_id);
+    }
+
+    /// It cannot be found any more; it is still there.
+    fn unname(&mut self, key: usize) {
+        let (jobs, hashing) = (&self.jobs, &self.hashing);
+        let named = |key: usize| jobs[key].as_ref().expect("keys name jobs in the book");
+        let by_token = |key: usize| hashing.hash_one(named(key).token);
+        self.by_token.remove(by_token(key), key, by_token);
+        if named(key).id.is_some() {
+            self.unname_id(key);
+        }
+    }
+
+    fn unname_id(&mut self, key: usize) {
+        let (jobs, hashing) = (&self.jobs, &self.hashing);
+        let id = |key: usize| jobs[key].as_ref().and_then(|job| job.id.as_deref());
+        let by_id = |key: usize| hashing.hash_one(id(key).unwrap_or_default());
+        self.by_id.remove(by_id(key), key, by_id);
     }
 
     /// A key from `by_id` or `by_token` always names a job.

@@ -153,7 +153,7 @@ impl Book {
         let keys = self.keys_of_tokens(token, count)?;
         for (key, token) in keys.into_iter().zip(token..) {
             let job = self.job_mut(key);
-            job.held_until = Some(until);
+            job.held_until = Some(Box::new(until));
             (0..job.places.len()).for_each(|place| self.recount(key, place));
             self.alarms.push(Reverse(Alarm { at: until, token }));
         }
@@ -175,11 +175,11 @@ impl Book {
             job.submitted = now;
             let due = now + job.request.terms.deadline;
             let mut alarms = vec![due];
-            for place in &mut job.places {
+            for place in job.places.iter_mut() {
                 place.reported = now;
                 alarms.push(due + place.delay);
             }
-            nodes.extend(job.places.iter().map(|place| place.node));
+            nodes.extend(job.places.iter().map(|place| place.node as usize));
             alarms.push(now + self.provisional);
             alarms.dedup();
             (self.alarms).extend(alarms.into_iter().map(|at| Reverse(Alarm { at, token })));

@@ -49,7 +49,7 @@ impl Book {
             .collect();
         let vanished: Vec<String> = (self.jobs.iter().flatten())
             .filter(|job| job.changed < taken)
-            .filter_map(|job| job.id.clone())
+            .filter_map(|job| job.id.as_deref().map(str::to_string))
             .filter(|id| !recorded.contains(id.as_str()))
             .collect();
         for id in &vanished {
@@ -59,7 +59,7 @@ impl Book {
         }
         differences.vanished = vanished;
         let mut unknown: Vec<&JobRecord> = (records.jobs.iter())
-            .filter(|record| (record.id.as_ref()).is_some_and(|id| !self.by_id.contains_key(id)))
+            .filter(|record| (record.id.as_ref()).is_some_and(|id| !self.contains(id)))
             .collect();
         if !unknown.is_empty() {
             let left: HashMap<&str, f64> = (self.left.iter())
@@ -110,7 +110,7 @@ impl Book {
 
     /// A measured progress, as of when the records were taken.
     fn take_progress(&mut self, record: &JobRecord, taken: f64) {
-        let Some(&key) = record.id.as_ref().and_then(|id| self.by_id.get(id)) else {
+        let Some(key) = record.id.as_ref().and_then(|id| self.find_id(id)) else {
             return;
         };
         if self.job(key).changed > taken {
@@ -128,8 +128,8 @@ impl Book {
         let now = self.now;
         let mut measured = false;
         for index in 0..self.job(key).places.len() {
-            let node = &self.details[self.job(key).places[index].node].name;
-            let Some(record) = (record.places.iter()).find(|r| r.node == *node && r.cput > 0.0)
+            let node = self.node_name(self.job(key).places[index].node as usize);
+            let Some(record) = (record.places.iter()).find(|r| r.node == node && r.cput > 0.0)
             else {
                 continue;
             };

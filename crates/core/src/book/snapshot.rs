@@ -2,7 +2,7 @@
 //! job records say what is committed, and the book is built from them again.
 
 use super::{
-    Allocation, Book, BookError, BookedJob, Named, Phase, Sums, Unsound, Untaken, check_name,
+    Allocation, Book, BookError, BookedJob, Named, Phase, Unsound, Untaken, check_name,
     check_seconds,
 };
 use crate::decision::job::Request;
@@ -134,7 +134,7 @@ impl Book {
             jobs: jobs
                 .into_iter()
                 .map(|job| JobRecord {
-                    id: job.id.clone(),
+                    id: job.id.as_deref().map(str::to_string),
                     token: job.token,
                     request: job.request,
                     price: job.price,
@@ -144,7 +144,7 @@ impl Book {
                         .places
                         .iter()
                         .map(|place| AllocationRecord {
-                            node: self.node_name(place.node).to_string(),
+                            node: self.node_name(place.node as usize).to_string(),
                             chunks: place.chunks,
                             share: place.share,
                             committed_share: place.committed_share,
@@ -215,7 +215,7 @@ impl Book {
         }
         if let Some(id) = &record.id {
             check_name(Named::Job, id)?;
-            if self.by_id.contains_key(id) {
+            if self.contains(id) {
                 return Err(BookError::IdTaken(id.clone()));
             }
         }
@@ -227,7 +227,7 @@ impl Book {
             }
             .into());
         }
-        if self.by_token.contains_key(&record.token) {
+        if self.has_token(record.token) {
             return Err(BookError::TokenTaken(record.token));
         }
         let mut chunks_on: HashMap<&str, u32> = HashMap::new();
@@ -277,7 +277,7 @@ impl Book {
                 self.set_node(&place.node, nothing, false)?;
             }
             places.push(Allocation {
-                node: self.node_index(&place.node)?,
+                node: self.node_index(&place.node)? as u32,
                 chunks: place.chunks,
                 share: place.share,
                 committed_share: place.committed_share,
@@ -285,13 +285,15 @@ impl Book {
                 cput: place.cput,
                 reported: self.now,
                 delay: place.delay,
-                number: 0,
-                counted: Sums::default(),
+                counted: 0.0,
+                quoted: false,
+                before: None,
+                after: None,
             });
         }
         let key = self.insert(BookedJob {
             token,
-            id: record.id.clone(),
+            id: record.id.as_deref().map(Box::from),
             request: record.request,
             price: record.price,
             submitted: record.submitted,
@@ -304,7 +306,7 @@ impl Book {
                 None => f64::INFINITY,
             },
             held_until: None,
-            places,
+            places: places.into(),
         });
         self.alarms.push(std::cmp::Reverse(super::Alarm {
             at: record.submitted + self.provisional,

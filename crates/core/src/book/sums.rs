@@ -1,7 +1,7 @@
 //! What is committed on a node: the sums over its jobs, and who they are.
 //!
 //! Invariants:
-//! - A sum is that over what [`Allocation::counted`] says of the node's jobs, exactly: shares are counted in whole units, so what is taken
+//! - A sum is that over the node's jobs at their [`Allocation::counted`] shares, exactly: shares are counted in whole units, so what is taken
 //!   off again leaves nothing behind, and no rounding piles up.
 //! - Whoever changes a share, or what counts of it, calls [`Book::recount`]. That takes one step, however many jobs the node has, so
 //!   that an array of many jobs costs about as much as they do one by one on an empty node.
@@ -10,7 +10,7 @@
 use super::{Allocation, Book, BookedJob};
 use crate::decision::node::NodeSpec;
 use crate::decision::policy::Policy;
-use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 /// Units of a processor: 2^72, of which a share down to 2^-19 loses nothing, and an i128 holds more than all processors of a node.
 const UNITS: f64 = (1u128 << 72) as f64;
@@ -29,14 +29,15 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    fn of(job: &BookedJob, place: &Allocation) -> Sums {
+    /// What a job's part is in the sums of its node, at the share that they have of it.
+    fn counted(job: &BookedJob, place: &Allocation) -> Sums {
         let slots = u128::from(place.chunks) * u128::from(job.request.shape.processors_per_chunk);
-        let share = super::judge::slots(&job.request, place.chunks) * place.counted_share();
+        let share = super::judge::slots(&job.request, place.chunks) * place.counted;
         Sums {
             committed: (share * UNITS) as i128,
             memory: u128::from(super::judge::memory(&job.request, place.chunks)),
             slots,
-            quoted: if job.held_until.is_some() { slots } else { 0 },
+            quoted: if place.quoted { slots } else { 0 },
         }
     }
 
@@ -60,61 +61,111 @@ impl Sums {
     }
 }
 
-/// The jobs on a node, each with its number there.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Tenants {
-    next: u64,
-    /// (job, place of that job), by their numbers, which count up.
-    by_number: BTreeMap<u64, (usize, usize)>,
+/// A job on a node: its key, and which of its places is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tenant {
+    key: u32,
+    /// Its number and one.
+    place: NonZeroU32,
 }
 
-impl Tenants {
-    fn add(&mut self, key: usize, place: usize) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        self.by_number.insert(number, (key, place));
-        number
+impl Tenant {
+    fn new(key: usize, place: usize) -> Tenant {
+        let place = (place as u32).saturating_add(1);
+        Tenant {
+            key: key as u32,
+            place: NonZeroU32::new(place).unwrap_or(NonZeroU32::MAX),
+        }
     }
 
-    fn remove(&mut self, number: u64) {
-        self.by_number.remove(&number);
+    /// (key, place).
+    fn numbers(self) -> (usize, usize) {
+        (self.key as usize, self.place.get() as usize - 1)
     }
+}
 
-    /// All of them, (job, place of that job), in the order in which they came.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.by_number.values().map(|&tenant| {
-            work::step();
-            tenant
-        })
-    }
+/// The jobs on a node: who came first and who came last. Each knows who came before and after it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tenants {
+    first: Option<Tenant>,
+    last: Option<Tenant>,
 }
 
 impl Book {
-    /// A job that is in the book comes to the node of one of its places.
-    pub(super) fn settle(&mut self, key: usize, place: usize) {
-        let node = self.job(key).places[place].node;
-        let number = self.details[node].tenants.add(key, place);
-        let allocation = &mut self.job_mut(key).places[place];
-        (allocation.number, allocation.counted) = (number, Sums::default());
-        self.recount(key, place);
+    /// All jobs on a node, (key, place of that job), in the order in which they came.
+    pub(super) fn tenants(&self, node: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let mut next = self.details[node].tenants.first;
+        std::iter::from_fn(move || {
+            work::step();
+            let (key, place) = next?.numbers();
+            next = self.job(key).places[place].after;
+            Some((key, place))
+        })
     }
 
-    /// A job that is taken out of the book leaves the node of one of its places.
-    pub(super) fn unsettle(&mut self, place: &Allocation) {
+    fn part(&mut self, tenant: Tenant) -> &mut Allocation {
+        let (key, place) = tenant.numbers();
+        &mut self.job_mut(key).places[place]
+    }
+
+    /// A job that is in the book comes to the node of one of its places.
+    pub(super) fn settle(&mut self, key: usize, place: usize) {
+        let comes = Tenant::new(key, place);
+        let node = self.part(comes).node as usize;
+        let before = self.details[node].tenants.last.replace(comes);
+        match before {
+            Some(last) => self.part(last).after = Some(comes),
+            None => self.details[node].tenants.first = Some(comes),
+        }
+        let part = self.part(comes);
+        (part.before, part.after) = (before, None);
+        let job = self.job_mut(key);
+        let quoted = job.held_until.is_some();
+        let part = &mut job.places[place];
+        (part.counted, part.quoted) = (part.counted_share(), quoted);
+        let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
+        self.details[node].sums.add(&counts);
         work::step();
-        self.details[place.node].tenants.remove(place.number);
-        self.details[place.node].sums.release(&place.counted);
-        self.show_sums(place.node);
+        self.show_sums(node);
+    }
+
+    /// A job that is to leave the book leaves the node of one of its places.
+    pub(super) fn unsettle(&mut self, key: usize, place: usize) {
+        work::step();
+        let job = self.job(key);
+        let Allocation {
+            node,
+            before,
+            after,
+            ..
+        } = job.places[place];
+        let counted = Sums::counted(job, &job.places[place]);
+        let node = node as usize;
+        match before {
+            Some(tenant) => self.part(tenant).after = after,
+            None => self.details[node].tenants.first = after,
+        }
+        match after {
+            Some(tenant) => self.part(tenant).before = before,
+            None => self.details[node].tenants.last = before,
+        }
+        self.details[node].sums.release(&counted);
+        self.show_sums(node);
     }
 
     /// A job's share on one of its nodes changed, or what counts of it: into the node's sums.
     pub(super) fn recount(&mut self, key: usize, place: usize) {
         work::step();
         let job = self.job(key);
-        let counts = Sums::of(job, &job.places[place]);
-        let allocation = &mut self.job_mut(key).places[place];
-        let node = allocation.node;
-        let counted = std::mem::replace(&mut allocation.counted, counts);
+        let counted = Sums::counted(job, &job.places[place]);
+        let quoted = job.held_until.is_some();
+        let part = &mut self.job_mut(key).places[place];
+        (part.counted, part.quoted) = (part.counted_share(), quoted);
+        let node = part.node as usize;
+        let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
+        if counts == counted {
+            return;
+        }
         let sums = &mut self.details[node].sums;
         sums.release(&counted);
         sums.add(&counts);

@@ -113,7 +113,11 @@ fn what_is_taken_off_leaves_nothing_behind() {
 fn by_hand(book: &Book, node: usize) -> (f64, u64, u64, u64) {
     let mut sums = (0.0, 0, 0, 0);
     for job in book.jobs.iter().flatten() {
-        for place in job.places.iter().filter(|place| place.node == node) {
+        for place in job
+            .places
+            .iter()
+            .filter(|place| place.node as usize == node)
+        {
             let slots = u64::from(place.chunks) * u64::from(job.request.shape.processors_per_chunk);
             sums.0 += slots as f64 * place.counted_share();
             sums.1 += job.request.shape.memory_per_chunk * u64::from(place.chunks);
@@ -138,7 +142,7 @@ proptest! {
         let mut names = 0;
         for (what, count, share, later) in steps {
             now += later;
-            let ids: Vec<String> = book.by_id.keys().min().cloned().into_iter().collect();
+            let ids: Vec<String> = book.ids().into_iter().take(1).collect();
             let mut request = Request::single(Terms::hard(20.0 * share, 20.0, 1e6));
             request.terms.deadline_type = DeadlineType::Soft;
             request.terms.penalty_rate = 0.1;

@@ -5,6 +5,20 @@ use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraS
 use crate::decision::refusal::Category;
 use proptest::prelude::*;
 
+impl Book {
+    /// Ids of all jobs that have one, in their order.
+    pub(super) fn ids(&self) -> Vec<String> {
+        let ids = self
+            .jobs
+            .iter()
+            .flatten()
+            .filter_map(|job| job.id.as_deref());
+        let mut ids: Vec<String> = ids.map(str::to_string).collect();
+        ids.sort();
+        ids
+    }
+}
+
 fn book(nodes: usize) -> Book {
     let mut book = Book::new(Admission::default(), 30.0);
     for index in 0..nodes {
@@ -337,7 +351,7 @@ fn run_on(book: &mut Book, seconds: f64, now: &mut f64) -> f64 {
         for (index, details) in book.details.iter().enumerate() {
             let policy = book.admission.policy;
             let (mut claims, mut names) = (Vec::new(), Vec::new());
-            for (key, place) in details.tenants.iter() {
+            for (key, place) in book.tenants(index) {
                 let job = book.job(key);
                 if job.phase != Phase::Running {
                     continue;
@@ -367,16 +381,16 @@ fn run_on(book: &mut Book, seconds: f64, now: &mut f64) -> f64 {
                 if rate > 0.0 {
                     step = step.min((left / rate).max(1e-6));
                 }
-                rates.push((id, details.name.clone(), rate));
+                rates.push((id.into(), details.name.clone(), rate));
             }
         }
         step = step.min(0.9);
         let before: Vec<f64> = rates
             .iter()
             .map(|(id, node, _)| {
-                let job = book.job(book.by_id[id]);
+                let job = book.job(book.find_id(id).expect("known"));
                 let node = book.node_index(node).expect("declared");
-                let place = job.places.iter().find(|place| place.node == node);
+                let place = job.places.iter().find(|place| place.node as usize == node);
                 job.cput(place.expect("it is there"), book.now)
             })
             .collect();
@@ -385,13 +399,12 @@ fn run_on(book: &mut Book, seconds: f64, now: &mut f64) -> f64 {
             book.progress(id, Some(node), before + rate * step, *now)
                 .expect("it runs");
         }
-        let done: Vec<String> = (book.by_id.iter())
-            .filter(|&(_, &key)| {
-                let job = book.job(key);
+        let done: Vec<String> = (book.jobs.iter().flatten())
+            .filter(|job| {
                 let done = |place: &Allocation| place.cput >= job.request.terms.estimate - 1e-7;
                 job.phase == Phase::Running && job.places.iter().all(done)
             })
-            .map(|(id, _)| id.clone())
+            .filter_map(|job| job.id.as_deref().map(str::to_string))
             .collect();
         for id in done {
             book.ended(&id, *now).expect("known");
@@ -437,13 +450,9 @@ proptest! {
                     }
                 }
                 2 => {
-                    let ids: Vec<String> = {
-                        let mut ids: Vec<String> = book.by_id.keys().cloned().collect();
-                        ids.sort();
-                        ids
-                    };
+                    let ids = book.ids();
                     if let Some(id) = ids.get(which % ids.len().max(1)) {
-                        let job = book.job(book.by_id[id]);
+                        let job = book.job(book.find_id(id).expect("known"));
                         let estimate = job.request.terms.estimate;
                         // No shorter than what is left: some policies would take it at its word.
                         let left = estimate - job.places[0].cput.min(estimate);
@@ -464,7 +473,7 @@ proptest! {
             for node in 0..book.nodes.len() {
                 let (sum, spec) = (book.nodes[node].committed, book.nodes[node].spec);
                 // A part that is done waits for one on another node that was given longer.
-                let late = book.details[node].tenants.iter().any(|(key, place)| {
+                let late = book.tenants(node).any(|(key, place)| {
                     book.job(key).places[place].deadline_status == DeadlineStatus::Late
                 });
                 if policy.shortage() != Shortage::DeadlineOrder && !late {
