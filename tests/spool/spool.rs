@@ -5,7 +5,6 @@
 use libra_batch::front_end::{Domain, FrontEnd, JobSpecification, OnAccount};
 use libra_batch::quote::Quote;
 use libra_batch::server::{AdmissionServer, Answer, Committed};
-use libra_batch::words::Written;
 use libra_batch::{verdict, words};
 use libra_config::Config;
 use libra_core::book::held_quote::NoOrder;
@@ -13,7 +12,6 @@ use libra_core::book::{
     AllocationRecord, Book, JobRecord, NodeRecord, Phase, SNAPSHOT_VERSION, Snapshot,
 };
 use libra_core::commitment::Commitment;
-use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Shape};
 use libra_core::decision::refusal::Category;
 use libra_page::system::quote::Quote as Shown;
@@ -21,7 +19,6 @@ use libra_page::system::{
     Cluster, Detail, JobSummary, Kind, Node, Problem as PageProblem, Site, Submission, Submitted,
     System,
 };
-use libra_units::credits;
 use libra_wording::errors::no_order;
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 use std::fmt;
@@ -135,14 +132,6 @@ impl FrontEnd for Directory {
 
     fn pieces(_jobs: u32) -> Option<&'static str> {
         None
-    }
-
-    fn write_offer(_job: &Job, _asked: &(), offer: &CounterOffer) -> Option<Written> {
-        Some(Written::as_list(offer))
-    }
-
-    fn write_budget(budget: f64) -> String {
-        format!("budget={}", credits(budget))
     }
 
     fn write_quote(number: &str) -> String {

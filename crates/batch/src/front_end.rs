@@ -6,6 +6,8 @@ use libra_core::book::Book;
 use libra_core::book::held_quote::{HeldQuote, NoOrder, Wanted};
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::Request;
+use libra_units::{credits, duration};
+use libra_wording::refusal;
 
 /// What a batch system's own side translates. It is shown the book and changes nothing in it.
 pub trait FrontEnd: Sized {
@@ -63,18 +65,85 @@ pub trait FrontEnd: Sized {
     /// What users call what does not fit in whole; None for chunks. `jobs`: of an array, else 1.
     fn pieces(jobs: u32) -> Option<&'static str>;
 
-    /// A counter-offer as it is asked for; None if it cannot be.
-    fn write_offer(
-        submission: &Self::Submission,
-        asked: &Self::Asked,
-        offer: &CounterOffer,
-    ) -> Option<Written>;
+    /// A term as it is asked for: `--sla-deadline=634`, `-l deadline=634`. `key`: one of [`libra_wording::terms::KEYS`].
+    fn write_term(key: &str, value: &str) -> String {
+        format!("{key}={value}")
+    }
 
-    /// A budget as it is asked for.
-    fn write_budget(budget: f64) -> String;
+    /// The same job in so many chunks of so many processors each, with this estimate; None if it cannot be asked for so. Without the price.
+    fn write_processors(
+        _submission: &Self::Submission,
+        _asked: &Self::Asked,
+        fewer: &Fewer,
+    ) -> Option<Written> {
+        Some(fewer.as_list())
+    }
 
     /// A command that uses this quote.
     fn write_quote(number: &str) -> String;
+}
+
+/// Chunks and processors that are offered in the place of those that were asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fewer {
+    /// Chunks.
+    pub chunks: u32,
+    /// Processors in each.
+    pub processors_per_chunk: u32,
+    /// Seconds on each processor, as they are typed.
+    pub estimate: String,
+}
+
+impl Fewer {
+    /// As a list of terms.
+    fn as_list(&self) -> Written {
+        let Fewer {
+            chunks,
+            processors_per_chunk,
+            estimate,
+        } = self;
+        Written {
+            text: refusal::processors(*chunks, *processors_per_chunk, estimate),
+            as_terms: *chunks == 1,
+        }
+    }
+}
+
+/// A counter-offer as a system's users ask for it, with what it costs; None if they cannot.
+fn write_offer<F: FrontEnd>(
+    submission: &F::Submission,
+    asked: &F::Asked,
+    offer: &CounterOffer,
+) -> Option<Written> {
+    let term = |key, value: &str| Written {
+        text: F::write_term(key, value),
+        as_terms: true,
+    };
+    let mut written = match *offer {
+        CounterOffer::Deadline { deadline, .. } => term("deadline", &duration::exact(deadline)),
+        CounterOffer::Budget { budget } => term("budget", &credits(budget)),
+        CounterOffer::Processors {
+            chunks,
+            processors_per_chunk,
+            estimate,
+            ..
+        } => {
+            let fewer = Fewer {
+                chunks,
+                processors_per_chunk,
+                estimate: duration::exact(estimate),
+            };
+            F::write_processors(submission, asked, &fewer)?
+        }
+        // With its price.
+        CounterOffer::Jobs { .. } => return Some(Written::as_list(offer)),
+    };
+    if let Some(price) = offer.price() {
+        written
+            .text
+            .push_str(&format!(" (costs {})", credits(price)));
+    }
+    Some(written)
 }
 
 /// A job as it is judged.
@@ -150,7 +219,7 @@ impl<F: FrontEnd> JobSpecification<F> {
         submission: &F::Submission,
         what: impl FnOnce(&Manner<'_>) -> T,
     ) -> T {
-        let write = |offer: &CounterOffer| F::write_offer(submission, &self.asked, offer);
+        let write = |offer: &CounterOffer| write_offer::<F>(submission, &self.asked, offer);
         what(&Manner {
             jobs: self.jobs(),
             pieces: F::pieces(self.jobs()),

@@ -5,13 +5,10 @@ use super::problem::{Lack, Problem};
 use super::records::{Environment, Host, QueueInstance};
 use super::submission::Submission;
 use super::{QUOTE, jsv};
-use libra_batch::front_end::{Domain, FrontEnd, JobSpecification, OnAccount};
+use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccount};
 use libra_batch::words::Written;
 use libra_core::book::Book;
-use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Shape};
-use libra_units::{credits, duration};
-use libra_wording::refusal;
 use std::collections::HashMap;
 
 /// What is known of the cell beside the book.
@@ -98,39 +95,18 @@ impl FrontEnd for Front {
         Some(if jobs > 1 { "tasks" } else { "hosts" })
     }
 
-    fn write_offer(submission: &Submission, _asked: &(), offer: &CounterOffer) -> Option<Written> {
-        let written = |text, as_terms| Some(Written { text, as_terms });
-        match *offer {
-            CounterOffer::Deadline { deadline, price } => written(
-                format!(
-                    "-l deadline={} (costs {})",
-                    duration::exact(deadline),
-                    credits(price)
-                ),
-                true,
-            ),
-            CounterOffer::Budget { budget } => written(Front::write_budget(budget), true),
-            CounterOffer::Jobs { .. } => written(refusal::offer(offer), false),
-            CounterOffer::Processors {
-                chunks,
-                processors_per_chunk,
-                estimate,
-                price,
-            } => {
-                let (name, ..) = submission.environment.as_ref()?;
-                let slots = chunks.checked_mul(processors_per_chunk)?;
-                let text = format!(
-                    "-pe {name} {slots} -l estimate={} (costs {})",
-                    duration::exact(estimate),
-                    credits(price)
-                );
-                written(text, chunks == 1)
-            }
-        }
+    fn write_term(key: &str, value: &str) -> String {
+        format!("-l {key}={value}")
     }
 
-    fn write_budget(budget: f64) -> String {
-        format!("-l budget={}", credits(budget))
+    fn write_processors(submission: &Submission, _asked: &(), fewer: &Fewer) -> Option<Written> {
+        let (name, ..) = submission.environment.as_ref()?;
+        let slots = fewer.chunks.checked_mul(fewer.processors_per_chunk)?;
+        let estimate = Front::write_term("estimate", &fewer.estimate);
+        Some(Written {
+            text: format!("-pe {name} {slots} {estimate}"),
+            as_terms: fewer.chunks == 1,
+        })
     }
 
     fn write_quote(number: &str) -> String {

@@ -3,12 +3,11 @@
 use super::problem::{Problem, Wait};
 use super::select::{self, Asked};
 use super::{TERMS, exec_vnode, number, text};
-use libra_batch::front_end::{Domain, FrontEnd, JobSpecification, OnAccount};
+use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccount};
 use libra_batch::words::Written;
 use libra_core::book::Book;
-use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::Request;
-use libra_units::{credits, duration, indices};
+use libra_units::indices;
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -89,28 +88,12 @@ impl FrontEnd for Front {
         None
     }
 
-    fn write_offer(_job: &Value, asked: &Asked, offer: &CounterOffer) -> Option<Written> {
-        match *offer {
-            CounterOffer::Processors {
-                chunks,
-                processors_per_chunk,
-                estimate,
-                price,
-            } => Some(Written {
-                text: format!(
-                    "{} -W estimate={} (costs {})",
-                    asked.with_fewer(chunks, processors_per_chunk)?,
-                    duration::exact(estimate),
-                    credits(price)
-                ),
-                as_terms: chunks == 1 && asked.is_processors_alone(),
-            }),
-            _ => Some(Written::as_list(offer)),
-        }
-    }
-
-    fn write_budget(budget: f64) -> String {
-        format!("budget={}", credits(budget))
+    fn write_processors(_job: &Value, asked: &Asked, fewer: &Fewer) -> Option<Written> {
+        let options = asked.with_fewer(fewer.chunks, fewer.processors_per_chunk)?;
+        Some(Written {
+            text: format!("{options} -W estimate={}", fewer.estimate),
+            as_terms: fewer.chunks == 1 && asked.is_processors_alone(),
+        })
     }
 
     fn write_quote(number: &str) -> String {

@@ -5,14 +5,13 @@ use super::QUOTE_OPTION;
 use super::problem::{Lack, Problem};
 use super::records::Partition;
 use super::submission::{Asked, Submission};
-use super::words::write_offer;
-use libra_batch::front_end::{Domain, FrontEnd, JobSpecification, OnAccount, TimeLimit};
+use super::words::{option, write_processors};
+use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccount, TimeLimit};
 use libra_batch::words::Written;
 use libra_core::book::Book;
 use libra_core::book::held_quote::{HeldQuote, Order};
-use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Shape};
-use libra_units::{credits, indices};
+use libra_units::indices;
 use std::collections::{HashMap, HashSet};
 
 /// What is known of Slurm beside the book.
@@ -147,16 +146,12 @@ impl FrontEnd for Front {
         Some(if jobs > 1 { "jobs" } else { "nodes" })
     }
 
-    fn write_offer(
-        submission: &Submission,
-        _asked: &Asked,
-        offer: &CounterOffer,
-    ) -> Option<Written> {
-        write_offer(offer, submission)
+    fn write_term(key: &str, value: &str) -> String {
+        option(key, value)
     }
 
-    fn write_budget(budget: f64) -> String {
-        format!("--budget={}", credits(budget))
+    fn write_processors(submission: &Submission, _asked: &Asked, fewer: &Fewer) -> Option<Written> {
+        write_processors(submission, fewer)
     }
 
     fn write_quote(number: &str) -> String {

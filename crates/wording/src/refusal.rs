@@ -82,22 +82,25 @@ pub fn offer(offer: &CounterOffer) -> String {
             processors_per_chunk,
             estimate,
             price,
-        } => {
-            let chunks = match chunks {
-                0 | 1 => String::new(),
-                chunks => format!("chunks={chunks},"),
-            };
-            format!(
-                "{chunks}processors={processors_per_chunk},estimate={} (costs {})",
-                duration::exact(estimate),
-                credits(price)
-            )
-        }
+        } => format!(
+            "{} (costs {})",
+            processors(chunks, processors_per_chunk, &duration::exact(estimate)),
+            credits(price)
+        ),
         CounterOffer::Jobs { jobs, price, .. } => {
             let what = if jobs == 1 { "job" } else { "jobs" };
             format!("an array of {jobs} {what} (costs {})", credits(price))
         }
     }
+}
+
+/// Chunks of processors, with what a job needs on each of them, as a list of terms.
+pub fn processors(chunks: u32, processors_per_chunk: u32, estimate: &str) -> String {
+    let chunks = match chunks {
+        0 | 1 => String::new(),
+        chunks => format!("chunks={chunks},"),
+    };
+    format!("{chunks}processors={processors_per_chunk},estimate={estimate}")
 }
 
 #[cfg(test)]

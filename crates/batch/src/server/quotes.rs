@@ -10,6 +10,7 @@ use libra_core::book::held_quote::{HeldQuote, Order};
 use libra_core::book::{Admitted, Offer};
 use libra_core::decision::curve::curve;
 use libra_core::decision::job::Request;
+use libra_units::credits;
 
 impl AdmissionServer {
     pub(super) fn follow<F: FrontEnd>(
@@ -129,7 +130,7 @@ impl AdmissionServer {
         };
         quote.conditional = committed.commitment.conditional;
         quote.text = committed.text::<F>();
-        quote.say_needs(&F::write_budget);
+        quote.say_needs(&|budget| F::write_term("budget", &credits(budget)));
     }
 
     /// Admits what was just judged, and holds it.

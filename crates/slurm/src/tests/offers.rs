@@ -73,27 +73,26 @@ fn fewer_processors_are_not_offered_where_their_work_does_not_fit() {
 
 #[test]
 fn fewer_processors_of_one_task_are_offered_with_their_estimate() {
-    let offer = |chunks, processors_per_chunk| CounterOffer::Processors {
+    let fewer = |chunks, processors_per_chunk| Fewer {
         chunks,
         processors_per_chunk,
-        estimate: 13.34,
-        price: 4.0,
+        estimate: "13.34".to_string(),
     };
     let mut task = asks("10", "20", "1000");
     task.processors_per_task = Some(4);
-    let written = |offer: CounterOffer, task: &Submission| {
-        write_offer(&offer, task).map(|written| written.text)
+    let written = |fewer: Fewer, task: &Submission| {
+        write_processors(task, &fewer).map(|written| written.text)
     };
     assert_eq!(
-        written(offer(1, 3), &task).as_deref(),
-        Some("-c 3 --estimate=13.34 (costs 4)")
+        written(fewer(1, 3), &task).as_deref(),
+        Some("-c 3 --estimate=13.34")
     );
     // It would still be three times as many.
     task.tasks = Some(3);
-    assert_eq!(written(offer(1, 3), &task), None);
+    assert_eq!(written(fewer(1, 3), &task), None);
     assert_eq!(
-        written(offer(2, 4), &task).as_deref(),
-        Some("-N 2 -n 2 --estimate=13.34 (costs 4)")
+        written(fewer(2, 4), &task).as_deref(),
+        Some("-N 2 -n 2 --estimate=13.34")
     );
 }
 
