@@ -5,6 +5,7 @@
 
 pub mod coupled;
 pub mod deadlines;
+pub mod gridengine;
 pub mod import;
 pub mod lublin;
 mod random;
