@@ -1,24 +1,26 @@
 //! The admitting side: one book for one qmaster, however many verifiers it starts.
 
 use super::context::{self, name_of};
+use super::ends::{UNLISTED, Watched};
 use super::front_end::Front;
 use super::jsv::Answer;
 use super::problem::Problem;
 use super::records::{Environment, Records};
 use super::submission::Submission;
 use super::{CONTEXT, TERMS};
+use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::server::{self, AdmissionServer, Committed};
 use libra_batch::words;
 use libra_config::{Config, OnFault, Reserve, WithoutTerms};
 use libra_core::book::{Book, OLDEST_RECORDS};
+use libra_core::decision::refusal::Category;
+use libra_metrics::Counts;
 use libra_wording::errors;
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 /// Variable of a job's context that tells its owner what is committed.
 const ACCEPTED: &str = "libra_accepted";
-
-/// A job that was accepted so many seconds before the records were asked for may not be in them yet.
-const UNLISTED: f64 = 2.0;
 
 /// One cell's book.
 pub struct Admission {
@@ -30,6 +32,21 @@ pub struct Admission {
     read: Option<f64>,
     /// What was said of records that are not believed.
     said: HashSet<String>,
+    /// Jobs that were accepted since somebody asked for them.
+    accepted: Vec<(u32, Watched)>,
+    /// What became of the submission that was answered last.
+    judged: Option<Judged>,
+    /// What became of submissions since somebody asked.
+    counts: Counts,
+}
+
+/// What became of a submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    /// So many jobs were accepted.
+    Accepted(u32),
+    /// It was not taken, for a reason of this kind.
+    NotTaken(Category),
 }
 
 /// What is answered while no records were read yet.
@@ -66,7 +83,41 @@ impl Admission {
             reserve: config.node.reserve,
             read: None,
             said: HashSet::new(),
+            accepted: Vec::new(),
+            judged: None,
+            counts: Counts::EMPTY,
         }
+    }
+
+    /// Budgets are taken from these accounts from now on.
+    pub fn take_accounts(&mut self, gate: BudgetGate) {
+        self.server.gate = gate;
+    }
+
+    /// Its accounts.
+    pub fn gate(&self) -> &BudgetGate {
+        &self.server.gate
+    }
+
+    /// Jobs that were accepted since this was asked last.
+    pub fn take_accepted(&mut self) -> Vec<(u32, Watched)> {
+        std::mem::take(&mut self.accepted)
+    }
+
+    /// Counts what became of the submission that was answered last; questions are none. `took`: how long that was.
+    pub fn count(&mut self, took: Duration) {
+        match self.judged.take() {
+            Some(Judged::Accepted(jobs)) => self.counts.accept(u64::from(jobs), took),
+            Some(Judged::NotTaken(category)) => self.counts.refuse(category, took),
+            None => {}
+        }
+    }
+
+    /// What became of submissions since this was asked last.
+    pub fn take_counts(&mut self) -> Counts {
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.withdrawn += self.server.book.take_withdrawn();
+        counts
     }
 
     /// The book.
@@ -135,7 +186,15 @@ impl Admission {
     /// Judges a submission. `now`: Unix time.
     pub fn answer(&mut self, submission: &Submission, now: f64) -> Answer {
         if !submission.has_terms() {
-            return without_terms(submission, self.without_terms);
+            let answer = without_terms(submission, self.without_terms);
+            if matches!(answer, Answer::Reject(_)) {
+                let category = match submission.claims {
+                    true => Category::Request,
+                    false => Category::NoTerms,
+                };
+                self.judged = Some(Judged::NotTaken(category));
+            }
+            return answer;
         }
         match self.read {
             None => return not_ready(),
@@ -148,16 +207,31 @@ impl Admission {
             }
             server::Answer::Answered { line, .. } => Answer::Reject(line),
             server::Answer::NotTaken(not) => {
+                self.judged = not.verdict.category().map(Judged::NotTaken);
                 let lines = not.lines(submission);
-                // A rejection is one line.
+                // A rejection is one line, and so is a variable.
                 let lines: Vec<&str> = lines.iter().map(|line| line.trim_start()).collect();
-                Answer::Reject(words::signed(&[lines.join("; ")]))
+                let line = lines.join("; ");
+                match not.verdict.is_let_in() {
+                    true => self.let_in(submission, &line),
+                    false => Answer::Reject(words::signed(&[line])),
+                }
             }
         }
     }
 
+    /// Accounts are out of order, and it runs without a promise. Who submits it is told nothing by qsub, and finds why in its context.
+    fn let_in(&self, submission: &Submission, line: &str) -> Answer {
+        let mut context = submission.context.clone();
+        context.push(variable(ACCEPTED, line));
+        let mut parameters = self.without_requests(submission);
+        parameters.push(("ac", context.join(",")));
+        Answer::Correct(parameters)
+    }
+
     /// The queue was not read for too long.
-    fn fault(&self, submission: &Submission) -> Answer {
+    fn fault(&mut self, submission: &Submission) -> Answer {
+        self.judged = Some(Judged::NotTaken(Category::Fault));
         match self.on_fault {
             OnFault::Refuse => Answer::TryAgain(
                 "libra: qmaster did not tell it of its jobs for ten minutes, so it cannot judge; tell the administrators"
@@ -186,6 +260,7 @@ impl Admission {
                         .book
                         .drop_token(commitment.token + u64::from(index));
                 }
+                self.server.gate.never_began(commitment, now);
                 log::error!("job {name}: {}", errors::book(&error));
                 return not_ready();
             }
@@ -193,11 +268,7 @@ impl Admission {
         let text = committed.text::<Front>();
         log::info!("job {} of {}: {text}", submission.job, submission.user);
         let mut context = submission.context.clone();
-        // A comma ends a variable.
-        context.push(format!(
-            "{ACCEPTED}={}",
-            text.replace(',', ";").replace('=', " ")
-        ));
+        context.push(variable(ACCEPTED, &text));
         context.push(format!(
             "{CONTEXT}={}",
             context::write(submission.job, commitment)
@@ -205,9 +276,18 @@ impl Admission {
         let hosts = commitment.places.iter().map(|place| place.node.as_str());
         let mut parameters = self.without_requests(submission);
         parameters.push(("q_hard", self.front.pin(hosts, submission)));
+        let tasks = submission.array.map(|_| (first, step));
+        let watched = Watched::new(commitment.clone(), tasks);
+        self.accepted.push((submission.job, watched));
+        self.judged = Some(Judged::Accepted(commitment.count));
         parameters.push(("ac", context.join(",")));
         Answer::Correct(parameters)
     }
+}
+
+/// A variable of a context: a comma would end it.
+fn variable(name: &str, text: &str) -> String {
+    format!("{name}={}", text.replace(',', ";").replace('=', " "))
 }
 
 /// Complexes that a cell needs so that its users can give terms: name and, where users are to have a shorter one, its shortcut.

@@ -68,6 +68,8 @@ pub struct Listed {
     pub running: BTreeSet<u32>,
     /// Tasks that wait.
     pub waiting: BTreeSet<u32>,
+    /// Some of these wait for more than their turn: they are held, or in an error.
+    pub held: bool,
 }
 
 /// What is known of a job's commitment.
@@ -135,9 +137,12 @@ pub fn list(text: &str) -> Result<BTreeMap<u32, Listed>, XmlError> {
         job.is_array = tasks.is_some();
         let tasks = tasks.map_or_else(|| BTreeSet::from([1]), ranges);
         // Of one that is on its way back to the queue the state says so: Rq, Rr.
-        let waits = element.text_of("state").contains(['q', 'w']);
-        match waits {
-            true => job.waiting.extend(tasks),
+        let state = element.text_of("state");
+        match state.contains(['q', 'w']) {
+            true => {
+                job.held |= state.contains(['h', 'E']);
+                job.waiting.extend(tasks);
+            }
             false => job.running.extend(tasks),
         }
     }
@@ -221,6 +226,18 @@ pub struct Records {
 }
 
 impl Records {
+    /// Drops what is known of jobs that are gone, and of starts of tasks that wait again.
+    pub fn forget(&mut self) {
+        let jobs = &self.jobs;
+        self.details.retain(|number, detail| {
+            let Some(job) = jobs.get(number) else {
+                return false;
+            };
+            (detail.started).retain(|task, _| !job.waiting.contains(task));
+            true
+        });
+    }
+
     /// Jobs of which details are to be asked for: those that are new, and those that are committed and have started since.
     pub fn wanted(&self) -> Vec<u32> {
         let is_wanted = |number: &u32, job: &Listed| match self.details.get(number) {

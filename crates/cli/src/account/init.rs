@@ -128,7 +128,7 @@ fn wanted(home: &Path, named: Option<&str>) -> Result<Owner, AccountFailure> {
         Ok(Some(user)) => user,
         Ok(None) => {
             return Err(AccountFailure::Usage(format!(
-                "there is no user {name} on this host; name who admits with --owner: root for PBS, SlurmUser for Slurm"
+                "there is no user {name} on this host; name who admits with --owner: root for PBS, SlurmUser for Slurm, the admin user for Grid Engine"
             )));
         }
         Err(error) => {

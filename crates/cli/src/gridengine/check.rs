@@ -1,7 +1,7 @@
 //! `libra gridengine check`: whether Libra can work with a cell, and whether what is installed is sound.
 
 use super::poll::{environments, poll};
-use super::settings::{complexes, definition, value};
+use super::settings::{complexes, definition, reporting, unfolded, value};
 use super::{GridEngineError, NOT_DONE, PATIENCE, cell};
 use crate::args::{Args, GridEngineSettings};
 use crate::findings::{Findings, Level};
@@ -11,12 +11,15 @@ use libra_gridengine::admission;
 use libra_gridengine::commands::Cell;
 use libra_gridengine::records::Records;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The script of qmaster's verifier, and that of the hosts' shepherds.
 pub const JSV: &str = "jsv";
 pub const SHEPHERD: &str = "shepherd";
+
+/// Seconds after which the end of a job may be written down without a word about it.
+const LONGEST_FLUSH: f64 = 60.0;
 
 /// The cell as it is.
 pub struct Site {
@@ -96,9 +99,7 @@ pub fn check(settings: &GridEngineSettings, args: &Args) -> Done {
 /// What there is to say, before an installation and after it.
 pub fn find(site: &Site, config: &Config, settings: &GridEngineSettings) -> Findings {
     let mut findings = Findings::default();
-    if config.accounts.mode != AccountsMode::Off {
-        findings.problem("accounts.mode is on, and jobs of Grid Engine are not charged yet: their hosts need a configuration with it off");
-    }
+    find_accounts(&mut findings, site, config);
     find_settings(&mut findings, site, settings);
     find_complexes(&mut findings, site);
     find_queues(&mut findings, site, config);
@@ -144,6 +145,46 @@ fn find_settings(findings: &mut Findings, site: &Site, settings: &GridEngineSett
     }
     for name in [JSV, SHEPHERD] {
         find_script(findings, &settings.scripts.join(name));
+    }
+}
+
+/// Verifiers run as the cell's admin user, and only the owner of a ledger can open it. What has ended is known by the accounting file.
+fn find_accounts(findings: &mut Findings, site: &Site, config: &Config) {
+    let conf = unfolded(&site.conf);
+    let reporting = reporting(value(&conf, "reporting_params").unwrap_or_default());
+    if !reporting.accounting {
+        findings.problem("reporting_params has accounting=false: nobody can know how jobs end; set accounting=true with 'qconf -mconf'");
+    } else if reporting.flush_time > LONGEST_FLUSH {
+        findings.warning(format!(
+            "ends of jobs are written down after {} s, and are charged only then: set accounting_flush_time=00:00:05 in reporting_params with 'qconf -mconf'",
+            reporting.flush_time
+        ));
+    } else {
+        findings.ok(format!(
+            "ends of jobs are known {} s later at most",
+            reporting.flush_time
+        ));
+    }
+    if config.accounts.mode == AccountsMode::Off {
+        return;
+    }
+    let Some(admin) = site.cell.bootstrap("admin_user") else {
+        return findings.problem("the bootstrap file of the cell says no admin_user");
+    };
+    let ledger = &config.accounts.ledger;
+    let user = nix::unistd::User::from_name(&admin).ok().flatten();
+    match (fs::metadata(ledger), user) {
+        (Err(error), _) => findings.problem(format!(
+            "{}: {error}; 'libra account init --owner {admin}' makes it",
+            ledger.display()
+        )),
+        (Ok(found), Some(user)) if found.uid() == user.uid.as_raw() => {
+            findings.ok(format!("the ledger is {admin}'s, as whom verifiers run"));
+        }
+        (Ok(_), _) => findings.problem(format!(
+            "{} is not {admin}'s, as whom verifiers run: they cannot open it; make it with 'libra account init --owner {admin}'",
+            ledger.display()
+        )),
     }
 }
 

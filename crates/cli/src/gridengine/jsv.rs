@@ -4,15 +4,14 @@
 //! takes over and makes the book again. It begins after [`SETTLING`], so that what its forerunner has accepted is in the records. A
 //! verifier waits for its answer and qmaster for it: never for longer than [`WITHIN`], in which qmaster's other workers answer the one that reads.
 
-use super::poll::{environments, poll};
+use super::follow::{Desk, files, follow};
 use super::{GridEngineError, cell, file_error};
 use crate::args::Args;
 use crate::{Done, load_config};
 use libra_config::Config;
-use libra_gridengine::admission::{Admission, not_ready, without_terms};
+use libra_gridengine::admission::{not_ready, without_terms};
 use libra_gridengine::commands::Cell;
 use libra_gridengine::jsv::{Answer, Event, Parameters, Reader};
-use libra_gridengine::records::Records;
 use libra_gridengine::submission::Submission;
 use libra_system::clock;
 use nix::fcntl::{Flock, FlockArg};
@@ -22,7 +21,6 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,12 +32,6 @@ const SETTLING: Duration = Duration::from_secs(1);
 
 /// Time between two tries of what did not work.
 const AGAIN: Duration = Duration::from_millis(50);
-
-/// One of qmaster's commands may take so long when records are read.
-const COMMAND: Duration = Duration::from_secs(20);
-
-/// Parallel environments change rarely: they are read so often.
-const ENVIRONMENTS: Duration = Duration::from_secs(30);
 
 /// Longest request at the socket, in bytes: a job's parameters, its arguments among them.
 const LONGEST: u64 = 16 << 20;
@@ -66,7 +58,12 @@ pub fn jsv(args: &Args) -> Done {
         let submission = Submission::new(parameters);
         match &config {
             Ok(config) if !submission.has_terms() => {
-                without_terms(&submission, config.gridengine.without_terms).write()
+                let answer = without_terms(&submission, config.gridengine.without_terms);
+                if matches!(answer, Answer::Reject(_)) {
+                    // That it is counted. It waits for nothing.
+                    let _ = ask_once(&place, parameters, Instant::now());
+                }
+                answer.write()
             }
             Ok(_) => ask(&place, parameters),
             Err(_) if !submission.has_terms() && !submission.claims => Answer::Accept.write(),
@@ -171,15 +168,15 @@ fn lead(cell: &Cell, config: &Config, place: &Path) -> Result<(), GridEngineErro
     }
     thread::sleep(SETTLING);
     let listener = UnixListener::bind(&socket).map_err(file_error(&socket))?;
-    let admission = Mutex::new(Admission::new(config, clock::unix_time()));
+    let desk = Desk::new(config, files(place)?);
     thread::scope(|scope| {
-        scope.spawn(|| follow(cell, config, &admission));
+        scope.spawn(|| follow(cell, config, &desk));
         for stream in listener.incoming() {
             match stream {
                 Ok(stream) => {
-                    let admission = &admission;
+                    let desk = &desk;
                     scope.spawn(move || {
-                        if let Err(error) = reply(&stream, admission) {
+                        if let Err(error) = reply(&stream, desk) {
                             log::warn!("a submission was not answered: {error}");
                         }
                     });
@@ -204,56 +201,19 @@ fn lock(path: &Path) -> Result<Flock<File>, GridEngineError> {
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| file_error(path)(errno.into()))
 }
 
-fn reply(stream: &UnixStream, admission: &Mutex<Admission>) -> io::Result<()> {
+fn reply(stream: &UnixStream, desk: &Desk) -> io::Result<()> {
     stream.set_read_timeout(Some(WITHIN))?;
     stream.set_write_timeout(Some(WITHIN))?;
     let answer = |parameters: &Parameters| {
-        let mut admission = admission.lock().unwrap_or_else(PoisonError::into_inner);
-        admission
-            .answer(&Submission::new(parameters), clock::unix_time())
-            .write()
+        let submission = Submission::new(parameters);
+        let answer = desk.judged(|admission| admission.answer(&submission, clock::unix_time()));
+        answer.write()
     };
     serve(
         &mut BufReader::new(stream).take(LONGEST),
         &mut &*stream,
         &answer,
     )
-}
-
-/// Reads qmaster's records for ever.
-fn follow(cell: &Cell, config: &Config, admission: &Mutex<Admission>) {
-    let mut records = Records::default();
-    let mut read_environments: Option<Instant> = None;
-    let mut said = None;
-    loop {
-        let polled = poll(cell, &mut records, COMMAND);
-        if polled.is_ok() && read_environments.is_none_or(|read| read.elapsed() >= ENVIRONMENTS) {
-            let environments = environments(cell, COMMAND);
-            read_environments = Some(Instant::now());
-            admission
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .set_environments(environments);
-        }
-        let problem = match polled {
-            Ok(()) => {
-                let mut admission = admission.lock().unwrap_or_else(PoisonError::into_inner);
-                for line in admission.take(&records, clock::unix_time()) {
-                    log::info!("{line}");
-                }
-                None
-            }
-            Err(error) => Some(error.to_string()),
-        };
-        if problem != said {
-            match &problem {
-                Some(problem) => log::error!("qmaster's records were not read: {problem}"),
-                None => log::info!("qmaster's records are read"),
-            }
-            said = problem;
-        }
-        thread::sleep(Duration::from_secs_f64(config.gridengine.interval.0));
-    }
 }
 
 #[cfg(test)]
@@ -280,10 +240,11 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let place = directory.path().to_path_buf();
         let listener = UnixListener::bind(place.join("socket")).expect("a socket");
+        let of_desk = place.clone();
         thread::spawn(move || {
-            let admission = Mutex::new(Admission::new(&Config::default(), 1000.0));
+            let desk = Desk::new(&Config::default(), files(&of_desk).expect("ours"));
             for stream in listener.incoming() {
-                reply(&stream.expect("a caller"), &admission).expect("answered");
+                reply(&stream.expect("a caller"), &desk).expect("answered");
             }
         });
         let asked = |request: &str| {

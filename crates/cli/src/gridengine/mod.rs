@@ -1,9 +1,10 @@
 //! `libra gridengine`: what Grid Engine's daemons start, and the installation into the cell of this machine.
 //!
 //! [`jsv`] is what qmaster starts, [`shepherd`] what execution daemons start. [`settings`] reads and changes texts of qconf: plain data. [`check`]
-//! looks at the cell, [`install`] carries out what it has printed, [`poll`] reads qmaster's records.
+//! looks at the cell, [`install`] carries out what it has printed, [`poll`] reads qmaster's records, [`follow`] is what is done with them.
 
 mod check;
+mod follow;
 mod install;
 mod jsv;
 mod poll;

@@ -21,10 +21,7 @@ pub fn poll(cell: &Cell, records: &mut Records, within: Duration) -> Result<(), 
     let jobs = cell.run("qstat", &["-xml", "-u", "*"], within)?;
     let jobs = records::list(&jobs).map_err(unreadable)?;
     (records.hosts, records.jobs) = (hosts, jobs);
-    let jobs = &records.jobs;
-    records
-        .details
-        .retain(|number, _| jobs.contains_key(number));
+    records.forget();
     for some in records.wanted().chunks(AT_ONCE) {
         let found = match details(cell, some, within)? {
             Ok(found) => found,

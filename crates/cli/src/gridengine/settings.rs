@@ -6,6 +6,13 @@ pub fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(of).map(str::trim)
 }
 
+/// The text with each value on one line.
+pub fn unfolded(text: &str) -> String {
+    let mut parts = text.split("\\\n");
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |text, part| text + part.trim_start())
+}
+
 /// The text with another value of a key, which is added where it is not there. The file that `qconf -Mconf` takes is without the comment that
 /// `qconf -sconf` begins with.
 pub fn with(text: &str, key: &str, value: &str) -> String {
@@ -59,6 +66,30 @@ pub fn definition(name: &str) -> [&str; 7] {
     [name, "STRING", "==", "YES", "NO", "NONE", "0"]
 }
 
+/// What `reporting_params` says of the accounting file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reporting {
+    /// It is written.
+    pub accounting: bool,
+    /// Seconds after which an end is in it.
+    pub flush_time: f64,
+}
+
+/// Reads `reporting_params`.
+pub fn reporting(text: &str) -> Reporting {
+    let find = |name: &str| {
+        (text.split_whitespace()).find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+    };
+    let time = |name| libra_units::duration::parse(find(name)?).ok();
+    Reporting {
+        accounting: find("accounting").is_none_or(|value| value.eq_ignore_ascii_case("true")),
+        // Grid Engine's own, where nothing is said.
+        flush_time: time("accounting_flush_time")
+            .or_else(|| time("flush_time"))
+            .unwrap_or(15.0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +105,35 @@ mod tests {
         let back = with(&changed, "jsv_url", "none");
         assert_eq!(format!("#global:\n{back}"), CONF);
         assert!(with(CONF, "shepherd_cmd", "/b").ends_with("\nshepherd_cmd                 /b\n"));
+    }
+
+    #[test]
+    fn when_ends_are_written_down_is_read() {
+        let folded = "a 1\nreporting_params   accounting=true reporting=false \\\n                   flush_time=00:00:09 joblog=false\nb 2\n";
+        let conf = unfolded(folded);
+        let params = value(&conf, "reporting_params").expect("a value");
+        assert_eq!(reporting(params).flush_time, 9.0);
+        assert_eq!(value(&conf, "b"), Some("2"));
+        for (text, accounting, flush_time) in [
+            (
+                "accounting=true reporting=false flush_time=00:00:15 joblog=false sharelog=00:00:00",
+                true,
+                15.0,
+            ),
+            (
+                "accounting=true flush_time=00:01:00 accounting_flush_time=00:00:01",
+                true,
+                1.0,
+            ),
+            ("accounting=false", false, 15.0),
+            ("", true, 15.0),
+        ] {
+            let expected = Reporting {
+                accounting,
+                flush_time,
+            };
+            assert_eq!(reporting(text), expected, "{text}");
+        }
     }
 
     #[test]

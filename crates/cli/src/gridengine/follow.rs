@@ -1,0 +1,281 @@
+//! What the verifier that keeps the book does every second, while qmaster waits for nothing of it: it reads qmaster's records into the book, finds what has
+//! ended, and has it paid.
+
+use super::GridEngineError;
+use super::poll::{environments, poll};
+use super::settings::{reporting, unfolded, value};
+use libra_accounts::budget_gate::BudgetGate;
+use libra_accounts::payments::Payments;
+use libra_config::Config;
+use libra_gridengine::accounting::Follower;
+use libra_gridengine::admission::Admission;
+use libra_gridengine::commands::Cell;
+use libra_gridengine::ends::{Ended, Ends, Watched};
+use libra_gridengine::payment::Settler;
+use libra_gridengine::records::Records;
+use libra_gridengine::watched_files::WatchedFiles;
+use libra_metrics::Counts;
+use libra_system::clock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// One of qmaster's commands may take so long when records are read.
+const COMMAND: Duration = Duration::from_secs(20);
+
+/// What changes rarely is read so often: parallel environments, and when the accounting file is written.
+const RARELY: Duration = Duration::from_secs(30);
+
+/// Accounts that are out of order, or others than those on the disk, are opened again after so long.
+const OPEN_AGAIN: Duration = Duration::from_secs(5);
+
+/// What has ended is in the accounting file so many seconds after qmaster has written it down.
+const WRITTEN: f64 = 5.0;
+
+/// First part of the keys of holds.
+const SYSTEM: &str = "gridengine";
+
+/// What submissions and the thread that follows share.
+pub struct Desk {
+    admission: Mutex<Admission>,
+    /// Jobs that were accepted and that the thread does not watch yet.
+    accepted: Mutex<Vec<(u32, Watched)>>,
+    files: WatchedFiles,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic under the lock left whole values.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Desk {
+    pub fn new(config: &Config, files: WatchedFiles) -> Desk {
+        Desk {
+            admission: Mutex::new(Admission::new(config, clock::unix_time())),
+            accepted: Mutex::new(Vec::new()),
+            files,
+        }
+    }
+
+    /// Judges with `judge`. What was accepted is written down before anybody is told.
+    pub fn judged<T>(&self, judge: impl FnOnce(&mut Admission) -> T) -> T {
+        let begun = Instant::now();
+        let (answer, accepted) = {
+            let mut admission = locked(&self.admission);
+            let answer = judge(&mut admission);
+            admission.count(begun.elapsed());
+            (answer, admission.take_accepted())
+        };
+        for (job, watched) in &accepted {
+            if let Err(error) = self.files.write(*job, Some(watched)) {
+                log::error!(
+                    "job {job} is not written down, and known as long as it is queued: {error}"
+                );
+            }
+        }
+        locked(&self.accepted).extend(accepted);
+        answer
+    }
+}
+
+/// What the thread remembers from round to round.
+struct Rounds<'a> {
+    cell: &'a Cell,
+    config: &'a Config,
+    desk: &'a Desk,
+    records: Records,
+    ends: Ends,
+    accounting: Follower,
+    /// Seconds after which what has ended is in the accounting file.
+    patience: f64,
+    /// Ends that are not settled yet.
+    ended: Vec<Ended>,
+    counts: Counts,
+    accounts: Option<Settler>,
+    opened: Option<Instant>,
+    read_rarely: Option<Instant>,
+    /// What was said last of each of them: records, the accounting file, accounts.
+    said: [Option<String>; 3],
+}
+
+/// Follows qmaster's records for ever.
+pub fn follow(cell: &Cell, config: &Config, desk: &Desk) {
+    let mut ends = Ends::default();
+    match desk.files.read() {
+        Ok((found, problems)) => {
+            for (job, watched) in found {
+                ends.watch(job, watched);
+            }
+            for problem in problems {
+                log::error!("{problem}");
+            }
+        }
+        Err(error) => {
+            log::error!("accepted jobs are only known as long as they are queued: {error}")
+        }
+    }
+    let mut rounds = Rounds {
+        cell,
+        config,
+        desk,
+        records: Records::default(),
+        ends,
+        accounting: Follower::new(&cell.common().join("accounting")),
+        patience: WRITTEN,
+        ended: Vec::new(),
+        counts: Counts::EMPTY,
+        accounts: None,
+        opened: None,
+        read_rarely: None,
+        said: [None, None, None],
+    };
+    loop {
+        rounds.round();
+        thread::sleep(Duration::from_secs_f64(config.gridengine.interval.0));
+    }
+}
+
+impl Rounds<'_> {
+    fn round(&mut self) {
+        self.follow_accounts();
+        let polled = poll(self.cell, &mut self.records, COMMAND);
+        let is_read = polled.is_ok();
+        self.say(
+            0,
+            "qmaster's records",
+            polled.err().map(|error| error.to_string()),
+        );
+        if !is_read {
+            return;
+        }
+        if self.read_rarely.is_none_or(|read| read.elapsed() >= RARELY) {
+            self.read_rarely();
+        }
+        {
+            let mut admission = locked(&self.desk.admission);
+            for line in admission.take(&self.records, clock::unix_time()) {
+                log::info!("{line}");
+            }
+        }
+        self.find_ends();
+        self.settle();
+        for (job, watched) in self.ends.take_changed() {
+            if let Err(error) = self.desk.files.write(job, watched) {
+                log::error!("job {job}: {error}");
+            }
+        }
+    }
+
+    /// Says that something goes wrong, or works again, once.
+    fn say(&mut self, which: usize, what: &str, problem: Option<String>) {
+        if problem != self.said[which] {
+            match &problem {
+                Some(problem) => log::error!("{what} cannot be read: {problem}; trying on"),
+                None => log::info!("{what} can be read again"),
+            }
+            self.said[which] = problem;
+        }
+    }
+
+    fn read_rarely(&mut self) {
+        self.read_rarely = Some(Instant::now());
+        let environments = environments(self.cell, COMMAND);
+        locked(&self.desk.admission).set_environments(environments);
+        let conf = self
+            .cell
+            .run("qconf", &["-sconf"], COMMAND)
+            .unwrap_or_default();
+        let conf = unfolded(&conf);
+        let reporting = reporting(value(&conf, "reporting_params").unwrap_or_default());
+        self.patience = reporting.flush_time + WRITTEN;
+    }
+
+    /// What has ended since the last round.
+    fn find_ends(&mut self) {
+        for (job, watched) in locked(&self.desk.accepted).drain(..) {
+            self.ends.watch(job, watched);
+        }
+        let since = self.ends.since();
+        // Where nothing is watched nothing is read yet.
+        let runs = match since.is_finite() {
+            true => {
+                let ends = &self.ends;
+                (self.accounting).read(since, &|job| ends.jobs().contains_key(&job))
+            }
+            false => Ok(Vec::new()),
+        };
+        let (runs, problem) = match runs {
+            Ok(runs) => (runs, self.accounting.take_problem()),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        if problem.is_some() || !since.is_finite() {
+            self.say(1, "the accounting file", problem);
+        }
+        let found = (self.ends).round(&self.records, runs, self.patience, &mut self.counts);
+        for (ended, line) in found {
+            log::info!("{line}");
+            self.ended.push(ended);
+        }
+    }
+
+    fn settle(&mut self) {
+        if !locked(&self.desk.admission).gate().is_on() {
+            for ended in self.ended.drain(..) {
+                self.ends.settled(&ended);
+            }
+            return;
+        }
+        // While they cannot be opened, what has ended waits.
+        let Some(settler) = &mut self.accounts else {
+            return;
+        };
+        let (taken, now) = (self.records.taken, clock::unix_time());
+        let problem = match settler.round(&mut self.ends, &mut self.ended, taken, now) {
+            Ok(lines) => {
+                for line in lines {
+                    log::info!("{line}");
+                }
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        self.say(2, "the accounts", problem);
+    }
+
+    /// Opens accounts, and opens them again that are out of order or were made anew.
+    fn follow_accounts(&mut self) {
+        if self
+            .opened
+            .is_some_and(|opened| opened.elapsed() < OPEN_AGAIN)
+        {
+            return;
+        }
+        let is_broken = {
+            let admission = locked(&self.desk.admission);
+            if self.opened.is_some() && !admission.gate().is_on() {
+                return;
+            }
+            admission.gate().is_broken()
+        };
+        self.opened = Some(Instant::now());
+        // Submissions have accounts of their own, which were opened with these.
+        if !is_broken && (self.accounts.as_ref()).is_some_and(|accounts| !accounts.is_stale()) {
+            return;
+        }
+        let on_fault = self.config.gridengine.on_fault;
+        let mut gate = BudgetGate::open(self.config, SYSTEM, on_fault, true);
+        let mut payments = Payments::open(self.config, SYSTEM, false).ok().flatten();
+        // Another cell may have the same accounts, and does not know the jobs of this one.
+        for payments in [gate.payments(), payments.as_mut()].into_iter().flatten() {
+            payments.tell_apart(&self.cell.name);
+        }
+        self.accounts = payments.map(Settler::new);
+        locked(&self.desk.admission).take_accounts(gate);
+    }
+}
+
+/// The directory of what is known of accepted jobs.
+pub fn files(place: &std::path::Path) -> Result<WatchedFiles, GridEngineError> {
+    let directory = place.join("jobs");
+    WatchedFiles::open(&directory).map_err(super::file_error(&directory))
+}
