@@ -105,7 +105,7 @@ class Web(SiteCase):
         user.wait_output("begun", 90)
         # Its client was ended; it was not.
         user.go("jobs")
-        self.assertEqual(user.page.evaluate(f"document.querySelectorAll('#cancel-{key}').length"), 1)
+        self.assertEqual(user.page.evaluate(f"document.querySelectorAll('#choose-{key}').length"), 1)
 
     def test_mistakes_of_pbs(self):
         """What PBS itself refuses is said in its words, and nothing typed is lost."""

@@ -181,7 +181,10 @@ fn the_page_submits_to_it() {
     );
     let cluster = browser.get("cluster");
     assert!(cluster.body.contains("n1"), "{cluster:?}");
-    let gone = browser.post("cancel", &[("id", &key)]);
+    let chosen = format!("job.{key}");
+    let asked = browser.post("cancel", &[(&chosen, "on")]);
+    assert!(asked.body.contains("This job ends now"), "{asked:?}");
+    let gone = browser.post("cancel", &[(&chosen, "on"), ("sure", "yes")]);
     assert_eq!(gone.status, 303, "{gone:?}");
     assert_eq!(
         std::fs::read_dir(directory.path().join("queue"))

@@ -346,13 +346,14 @@ impl System for Spool {
         Ok(found.map(detail))
     }
 
-    fn end(&self, id: &str) -> Result<(), PageProblem> {
-        let failed = |error: &dyn fmt::Display| PageProblem::new(error.to_string());
-        fs::remove_file(self.site.state.join("queue").join(id)).map_err(|error| failed(&error))?;
-        let ended = self.server().book.ended(id, unix_time());
-        ended
-            .map(|_| ())
-            .map_err(|error| PageProblem::new(libra_wording::errors::book(&error)))
+    fn end(&self, ids: &[String]) -> Result<(), PageProblem> {
+        for id in ids {
+            fs::remove_file(self.site.state.join("queue").join(id))
+                .map_err(|error| PageProblem::new(error.to_string()))?;
+            let ended = self.server().book.ended(id, unix_time());
+            ended.map_err(|error| PageProblem::new(libra_wording::errors::book(&error)))?;
+        }
+        Ok(())
     }
 
     fn cluster(&self) -> Result<Cluster, PageProblem> {

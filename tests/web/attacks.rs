@@ -308,8 +308,10 @@ fn jobs_of_others_are_not_there() {
         let answer = browser.get(&format!("{page}?id={id}&from=0"));
         assert!(answer.body.contains("no such job of yours"), "{answer:?}");
     }
-    let answer = browser.post("cancel", &[("id", &id)]);
-    assert_eq!(answer.status, 409);
+    for sure in ["yes", "no"] {
+        let answer = browser.post("cancel", &[(&format!("job.{id}"), "on"), ("sure", sure)]);
+        assert_eq!(answer.status, 409);
+    }
     assert_eq!(site.jobs()[0]["phase"], "running", "it runs on");
     entry["user"] = own;
     fs::write(&file, entry.to_string()).expect("as it was");

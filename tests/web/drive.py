@@ -1,6 +1,6 @@
 """What a user does on the page of `libra web`, in a real browser. The same for every system: this host, Slurm, PBS.
 
-`Web` starts `libra web` and ends it; `User` does things on the page and asserts what comes of them. Pictures of all pages (light, dark, 380 px wide) go to
+`Web` starts `libra web` and ends it; `User` does things on the page and asserts what comes of them. Pictures of all pages (light and dark, 1280, 768 and 360 px wide) go to
 a directory, for people to look at; view.js looks at them meanwhile.
 """
 
@@ -17,7 +17,8 @@ import time
 import browser
 
 HERE = pathlib.Path(__file__).resolve().parent
-VIEWS = {"light": {}, "dark": {"dark": True}, "narrow": {"width": 380, "height": 800}, "narrow-dark": {"width": 380, "height": 800, "dark": True}}
+SIZES = {"": {}, "middle": {"width": 768, "height": 1024}, "narrow": {"width": 360, "height": 800}}
+VIEWS = {"-".join(filter(None, (size, tone))): {**view, "dark": tone == "dark"} for size, view in SIZES.items() for tone in ("light", "dark")}
 
 
 def chromium():
@@ -139,6 +140,14 @@ class User:
         """How far a bar on the page is, from 0 to 100: `time` or `work`."""
         return self.page.evaluate(f"Number(document.querySelector('#part .progress .{what}')?.getAttribute('width') ?? 0)")
 
+    def cancel_on_list(self, key):
+        """Tick the box of a job on the list, and say that it is meant."""
+        self.page.click(f"#choose-{key}")
+        self.page.follow("#cancel-chosen")
+        assert "ends now" in self.page.text(), self.page.text()
+        self.page.follow("#sure")
+        self.page.wait("location.pathname.endsWith('/jobs')")
+
     # ---- together
 
     def complaints(self):
@@ -170,11 +179,11 @@ def watched(user, directory, terms, count=20):
     user.wait_output("all done", 120)
     assert len(user.output()) > len(first) and user.output().startswith("step 1\n"), user.output()
     assert re.findall(r"step \d+", user.output()) == [f"step {i}" for i in range(1, count + 1)], "each line once, in order"
-    user.wait_state("met", "completed", patience=180)
+    user.wait_state("finished", patience=180)
     assert user.part("time") > early, (early, user.part("time"))
     user.check_view("job-ended")
     user.go("jobs")
-    assert "watched" in user.page.text("#part"), user.page.text()
+    assert "watched" in user.page.text("#rows"), user.page.text()
 
 
 def cancelled(user, directory, terms):
@@ -184,8 +193,8 @@ def cancelled(user, directory, terms):
     user.go("jobs")
     user.page.wait("document.querySelector('table.jobs .progress')")
     user.check_view("jobs")
-    user.page.follow(f"#cancel-{key}")
-    user.page.wait("!document.querySelector('[id^=cancel-]')")
+    user.cancel_on_list(key)
+    user.page.wait("!document.querySelector('[id^=choose-]')")
     user.go(f"job?id={key}")
     user.wait_state("cancelled", patience=180)
 

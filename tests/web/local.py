@@ -191,7 +191,7 @@ def an_account_pays(page, local, pictures):
         page.evaluate("[...document.querySelectorAll('button')].find(b => b.innerText.includes('Submit with budget 20')).id = 'offer'")
         page.follow("#offer")
         page.wait("location.pathname.endsWith('/job')")
-        user.wait_state("met")
+        user.wait_state("finished")
         # It is paid for in the moment after its end.
         text = user.until("account", "met its deadline")
         assert "9.75" in text, text
@@ -247,7 +247,7 @@ def main(libra, pictures):
                         user.enter()
                         user.go(f"job?id={key}")
                         user.wait_output("survived")
-                        user.wait_state("met")
+                        user.wait_state("finished")
                     print("ok jobs outlive the page")
                     passed += 1
                 except Exception:

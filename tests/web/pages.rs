@@ -27,7 +27,7 @@ fn a_job_is_submitted_once_and_its_output_read() {
     // Its output may be there before the registry says that it runs; and it may have ended by now.
     let shown = || {
         let page = browser.get(&format!("job?id={key}"));
-        let state = ["on track", ">met<"];
+        let state = ["on track", ">finished<"];
         let is_there =
             page.body.contains("to stderr") && state.iter().any(|state| page.body.contains(state));
         (is_there, page)
@@ -125,13 +125,22 @@ fn a_job_is_cancelled_and_ended_ones_stay_on_the_list() {
         .submit(&[("script", "echo begun; sleep 1000\n")])
         .key();
     browser.output(&key, "begun");
-    assert_eq!(
-        browser.post("cancel", &[("id", &key)]).header("location"),
-        Some("jobs")
-    );
+    // Nothing is ended by one click, nor by a form without a choice.
+    let job = format!("job.{key}");
+    let asked = browser.post("cancel", &[(&job, "on"), ("state", "live")]);
+    assert!(asked.body.contains("This job ends now"), "{asked:?}");
+    let all = browser.post("cancel", &[("do", "all"), ("state", "live")]);
+    assert!(all.body.contains(&job), "{all:?}");
+    let none = browser.post("cancel", &[("do", "all"), ("state", "failed")]);
+    assert_eq!(none.status, 409);
+    assert_eq!(browser.post("cancel", &[]).status, 409);
+    assert_eq!(site.jobs()[0]["phase"], "running");
+    let sure = [(job.as_str(), "on"), ("sure", "yes"), ("state", "live")];
+    let gone = browser.post("cancel", &sure);
+    assert_eq!(gone.header("location"), Some("jobs?state=live"));
     let list = browser.get("jobs");
     assert!(list.body.contains("cancelled"), "{list:?}");
-    let twice = browser.post("cancel", &[("id", &key)]);
+    let twice = browser.post("cancel", &[(&job, "on"), ("sure", "yes")]);
     assert_eq!(twice.status, 409);
     assert!(twice.body.contains("has ended already"), "{twice:?}");
     // Also when libra has forgotten it.
@@ -147,6 +156,81 @@ fn a_job_is_cancelled_and_ended_ones_stay_on_the_list() {
     assert!(
         list.body.contains("cancelled") && list.body.contains(&key),
         "{list:?}"
+    );
+}
+
+#[test]
+fn a_list_is_sent_once_and_then_what_has_changed() {
+    let site = Site::new();
+    let browser = site.enter();
+    let key = browser
+        .submit(&[("script", "echo begun; sleep 1000\n")])
+        .key();
+    browser.output(&key, "begun");
+    let read = |address: &str| -> serde_json::Value {
+        let answer = browser.get(address);
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        serde_json::from_str(&answer.body).expect("JSON")
+    };
+    let all = read("jobs-part?news=0");
+    let version = all["version"].as_str().expect("a version");
+    assert_eq!(all["order"], serde_json::json!([key]));
+    assert!(
+        all["rows"][&key]
+            .as_str()
+            .is_some_and(|row| row.contains("on track"))
+    );
+    // Its state may still change; then only the time that goes on is sent.
+    let mut version = version.to_string();
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        std::thread::sleep(Duration::from_millis(1600));
+        let next = read(&format!("jobs-part?version={version}&news=0"));
+        version = next["version"].as_str().expect("a version").to_string();
+        if next["bars"][&key].is_array() {
+            assert_eq!(next["rows"], serde_json::Value::Null);
+            break;
+        }
+        assert!(Instant::now() < end, "{next}");
+    }
+    let sure = [(format!("job.{key}"), "on"), ("sure".to_string(), "yes")];
+    let sure: Vec<(&str, &str)> = sure
+        .iter()
+        .map(|(name, value)| (name.as_str(), *value))
+        .collect();
+    browser.post("cancel", &sure);
+    let ended = read(&format!("jobs-part?version={version}&news=0"));
+    assert!(
+        ended["rows"][&key]
+            .as_str()
+            .is_some_and(|row| row.contains("cancelled"))
+    );
+    assert!(
+        ended["news"][0]["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("has ended: cancelled")),
+        "{ended}"
+    );
+    let version = ended["version"].as_str().expect("a version");
+    let number = &ended["news"][0]["number"];
+    let nothing = browser.get(&format!("jobs-part?version={version}&news={number}"));
+    assert_eq!(
+        (nothing.status, nothing.body.as_str()),
+        (204, ""),
+        "{nothing:?}"
+    );
+    assert_eq!(browser.get(&format!("news?after={number}")).status, 204);
+    assert_eq!(read("news?after=0")[0]["key"], serde_json::json!(key));
+    // A search that finds nothing, and one that no list was sent for.
+    let none = read(&format!(
+        "jobs-part?q=nowhere&version={version}&news={number}"
+    ));
+    assert_eq!(none["order"], serde_json::json!([]));
+    assert!(
+        browser
+            .get("jobs?q=nowhere")
+            .body
+            .contains("No job of yours is like that")
     );
 }
 

@@ -5,13 +5,16 @@
 //! Nothing here decides about a job or keeps one: [`system`] runs the programs that the user could have typed.
 //!
 //! [`serve`] listens and ends, [`guard`] says who may ask and what leaves, [`routes`] knows the addresses, [`form`] looks at
-//! what was typed, [`pages`] are pure functions from data to HTML, [`account`] and [`history`] read what others keep.
+//! what was typed, [`list`] which jobs are to be seen, [`news`] what has become of them, [`pages`] are pure functions from data to HTML, [`account`] and [`history`] read what others keep.
 
 pub mod account;
+pub mod address;
 mod connections;
 pub mod form;
 pub mod guard;
 pub mod history;
+pub mod list;
+pub mod news;
 pub mod pages;
 pub mod routes;
 pub mod secret;

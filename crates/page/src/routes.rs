@@ -4,16 +4,20 @@
 //! asked for again and again is asked once for all open pages.
 
 use super::account::{self, neighbours};
+use super::address::InAddress;
 use super::form::{self, Fields};
 use super::guard::{self, Guard, Word, redirect};
 use super::history::History;
+use super::list::{self, Query};
+use super::news::News;
+use super::pages::jobs::{Known, Rendered};
 use super::pages::{self, PageKind, View};
 use super::secret;
 use super::system::quote::Quote;
 use super::system::{
     self, Cluster, Detail, JobSummary, Problem, Submission, Submitted, System, output,
 };
-use axum::extract::{DefaultBodyLimit, Extension, Query, State};
+use axum::extract::{DefaultBodyLimit, Extension, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
@@ -40,6 +44,9 @@ const OLD: Duration = Duration::from_secs(5);
 /// Forms that are remembered as sent, so that one that is sent twice submits once.
 const MOST_SENT: usize = 200;
 
+/// Lists that browsers have, so that they are sent what is new to them: a page of 50 rows has some kilobytes.
+const MOST_LISTS: usize = 32;
+
 /// Something that was asked for, when, and the answer.
 type Cached<T> = Mutex<Option<(Instant, Result<T, Problem>)>>;
 
@@ -55,6 +62,9 @@ pub struct Site {
     cluster: Cached<Cluster>,
     /// Forms by their own word, with the job they made; None while that is not known.
     sent: Mutex<VecDeque<(String, Option<String>)>>,
+    /// Lists that were sent, the latest last.
+    lists: Mutex<VecDeque<Known>>,
+    news: Mutex<News>,
 }
 
 /// A handler's end: a page, or what stopped it.
@@ -73,6 +83,8 @@ impl Site {
             details: Mutex::new(BTreeMap::new()),
             cluster: Mutex::new(None),
             sent: Mutex::new(VecDeque::new()),
+            lists: Mutex::new(VecDeque::new()),
+            news: Mutex::new(News::default()),
         }
     }
 
@@ -88,13 +100,36 @@ impl Site {
             user: &self.user,
             word: &word.0,
             now: clock::unix_time(),
+            news: locked(&self.news).latest(),
             time: time_of_day,
         }
     }
 
     /// The jobs, at most [`FRESH`] old.
     fn jobs(&self) -> Result<Vec<JobSummary>, Problem> {
-        cached(&self.jobs, || self.system.jobs())
+        cached(&self.jobs, || {
+            let jobs = self.system.jobs();
+            if let Ok(jobs) = &jobs {
+                locked(&self.news).observe(jobs);
+            }
+            jobs
+        })
+    }
+
+    /// The list that a browser has, by its version.
+    fn list(&self, version: &str) -> Option<Known> {
+        let lists = locked(&self.lists);
+        lists.iter().find(|list| list.version == version).cloned()
+    }
+
+    /// Takes note of a list that is sent.
+    fn sends(&self, list: Known) {
+        let mut lists = locked(&self.lists);
+        lists.retain(|known| known.version != list.version);
+        if lists.len() == MOST_LISTS {
+            lists.pop_front();
+        }
+        lists.push_back(list);
     }
 
     /// One of the user's jobs, as it was so long ago at most.
@@ -173,6 +208,7 @@ pub fn router(site: Arc<Site>, guard: Arc<Guard>) -> Router {
         .route("/quote", post(quote_part))
         .route("/jobs", get(jobs))
         .route("/jobs-part", get(jobs_part))
+        .route("/news", get(news))
         .route("/job", get(job))
         .route("/job-part", get(job_part))
         .route("/output", get(output_part))
@@ -251,7 +287,7 @@ fn html(page: Markup) -> Response {
 
 // ---- the form
 
-type Words = Query<Vec<(String, String)>>;
+type Words = axum::extract::Query<Vec<(String, String)>>;
 
 fn get_word<'a>(words: &'a Words, name: &str) -> &'a str {
     let found = words.0.iter().find(|(key, _)| key == name);
@@ -418,22 +454,66 @@ async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<Markup, Proble
 
 // ---- jobs
 
-async fn jobs(State(site): State<Arc<Site>>, Extension(word): Extension<Word>) -> Answer {
+async fn jobs(
+    State(site): State<Arc<Site>>,
+    Extension(word): Extension<Word>,
+    words: Words,
+) -> Answer {
+    let query = Query::of(|name| get_word(&words, name));
     let jobs = ask(&site, Site::jobs).await?;
     let view = site.view(&word);
-    let body = pages::jobs::body(&view, &jobs);
+    let rendered = Rendered::new(&view, &jobs, &query);
+    site.sends(rendered.known());
+    let body = pages::jobs::body(&view, &rendered, &query);
+    let to = query.address("jobs");
     Ok(html(pages::page(
         &view,
         PageKind::Jobs,
         "Your jobs",
-        Some((5, "jobs")),
+        (!query.still).then_some((5, to.as_str())),
         &body,
     )))
 }
 
-async fn jobs_part(State(site): State<Arc<Site>>, Extension(word): Extension<Word>) -> Answer {
+/// What is new to a browser that has the list of this version, as JSON; nothing, where nothing is.
+async fn jobs_part(
+    State(site): State<Arc<Site>>,
+    Extension(word): Extension<Word>,
+    words: Words,
+) -> Answer {
+    let query = Query::of(|name| get_word(&words, name));
     let jobs = ask(&site, Site::jobs).await?;
-    Ok(html(pages::jobs::part(&site.view(&word), &jobs)))
+    let rendered = Rendered::new(&site.view(&word), &jobs, &query);
+    let old = site.list(get_word(&words, "version"));
+    let new = rendered.known();
+    let is_same = old.as_ref().is_some_and(|old| old.version == new.version);
+    let news = locked(&site.news).after(get_word(&words, "news").parse().unwrap_or(u64::MAX));
+    if is_same && news.is_empty() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    site.sends(new);
+    let mut changes = rendered.changes(old.as_ref());
+    if !news.is_empty() {
+        changes.insert("news".to_string(), serde_json::json!(news));
+    }
+    Ok(json(&changes.into()))
+}
+
+/// What has happened to the user's jobs after the news of this number, as JSON.
+async fn news(State(site): State<Arc<Site>>, words: Words) -> Answer {
+    let after = get_word(&words, "after").parse().unwrap_or(u64::MAX);
+    // What cannot be asked for is said by pages that somebody looks at.
+    let _ = ask(&site, Site::jobs).await?;
+    let news = locked(&site.news).after(after);
+    Ok(match news.is_empty() {
+        true => StatusCode::NO_CONTENT.into_response(),
+        false => json(&serde_json::json!(news)),
+    })
+}
+
+fn json(value: &serde_json::Value) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (kind, value.to_string()).into_response()
 }
 
 async fn job(
@@ -469,7 +549,7 @@ async fn job(
     };
     let title = format!("{name} ({})", detail.job.id);
     let body = pages::job::body(&view, &detail, output.as_ref());
-    let to = format!("job?id={}", pages::InAddress(&detail.job.key));
+    let to = format!("job?id={}", InAddress(&detail.job.key));
     let reload = detail.job.live.then_some((5, to.as_str()));
     Ok(html(pages::page(
         &view,
@@ -514,32 +594,91 @@ async fn output_part(State(site): State<Arc<Site>>, words: Words) -> Answer {
         }),
         Err(error) => serde_json::json!({"problem": error.to_string(), "more": false}),
     };
-    Ok((
-        [(header::CONTENT_TYPE, "application/json")],
-        json.to_string(),
-    )
-        .into_response())
+    Ok(self::json(&json))
 }
 
+/// Ends jobs: a form that does not say that somebody is sure is answered with a question.
 async fn cancel(
     State(site): State<Arc<Site>>,
     Extension(word): Extension<Word>,
     Extension(fields): Extension<Fields>,
 ) -> Answer {
-    let key = fields.get("id").cloned().unwrap_or_default();
+    let query = Query::of(|name| fields.get(name).map_or("", String::as_str));
+    let back = query.address("jobs");
+    let sure = fields.get("sure").is_some_and(|sure| sure == "yes");
+    let asked = query.clone();
     let done = ask(&site, move |site| {
-        let done = system::cancel(site.system(), &key);
-        site.changed();
-        done
-    });
-    match done.await? {
-        Ok(()) => Ok(redirect("jobs")),
-        Err(error) => {
-            let view = site.view(&word);
-            let body = pages::problem(&error.to_string());
-            let page = pages::page(&view, PageKind::Jobs, "Not cancelled", None, &body);
-            Ok((StatusCode::CONFLICT, html(page)).into_response())
+        if !sure {
+            return chosen(site, &fields, &asked);
         }
+        let keys = fields.keys().filter_map(|name| name.strip_prefix("job."));
+        let keys: Vec<String> = keys.map(str::to_string).collect();
+        let done = system::cancel(site.system(), &keys);
+        site.changed();
+        done.map(|()| Vec::new())
+    });
+    let done = done.await?;
+    let view = site.view(&word);
+    let (status, title, body) = match done {
+        Ok(_) if sure => return Ok(redirect(&back)),
+        Ok(jobs) => {
+            let jobs: Vec<&JobSummary> = jobs.iter().collect();
+            let title = match jobs.len() {
+                1 => "Cancel the job?".to_string(),
+                count => format!("Cancel {count} jobs?"),
+            };
+            let body = pages::jobs::confirm(&view, &jobs, &query);
+            (StatusCode::OK, title, body)
+        }
+        Err(error) => {
+            let body = pages::problem(&error.to_string());
+            (StatusCode::CONFLICT, "Not cancelled".to_string(), body)
+        }
+    };
+    let page = pages::page(&view, PageKind::Jobs, &title, None, &body);
+    Ok((status, html(page)).into_response())
+}
+
+/// The jobs that a form names, by themselves (`job.KEY`), by their groups (`group.KEY`), or as all that `query` shows.
+fn chosen(site: &Site, fields: &Fields, query: &Query) -> Result<Vec<JobSummary>, Problem> {
+    let jobs = site.jobs()?;
+    let named = |job: &JobSummary| fields.contains_key(&format!("job.{}", job.key));
+    let all = fields.get("do").is_some_and(|what| what == "all");
+    let groups = fields.keys().any(|name| name.starts_with("group."));
+    let mut chosen: Vec<JobSummary> = Vec::new();
+    if all || groups {
+        let is = |job: &&&JobSummary| {
+            let group = || format!("group.{}", list::group_of(job));
+            job.live && (all || named(job) || fields.contains_key(&group()))
+        };
+        chosen.extend(
+            list::wanted(&jobs, query)
+                .iter()
+                .filter(is)
+                .map(|job| (*job).clone()),
+        );
+    } else {
+        for key in fields.keys().filter_map(|name| name.strip_prefix("job.")) {
+            let found = jobs.iter().find(|job| job.key == key).cloned();
+            // An array is not on the list by the key of its record once its parts have begun.
+            let found = match found {
+                None => site.job(key, FRESH)?.map(|detail| detail.job),
+                found => found,
+            };
+            chosen.push(found.ok_or_else(|| Problem::new("there is no such job of yours"))?);
+        }
+        if let [job] = &chosen[..] {
+            if !job.live {
+                return Err(Problem::new(format!("job {} has ended already", job.id)));
+            }
+        }
+        chosen.retain(|job| job.live);
+    }
+    match chosen.is_empty() {
+        true => Err(Problem::new(
+            "no job was chosen that has not ended; tick the boxes of those that are to end",
+        )),
+        false => Ok(chosen),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One job: how it stands, what it has printed so far.
 
-use super::{InAddress, View, facts, note, problem};
+use super::{View, facts, note, problem};
+use crate::address::InAddress;
 use crate::pages::jobs;
 use crate::system::output::OutputChunk;
 use crate::system::{Detail, Problem};

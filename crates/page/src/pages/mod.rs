@@ -41,6 +41,8 @@ pub struct View<'a> {
     pub word: &'a str,
     /// Now, seconds since 1970.
     pub now: f64,
+    /// The number of the latest news of the user's jobs ([`crate::news`]).
+    pub news: u64,
     /// A time of day in the site's zone, from seconds since 1970.
     pub time: fn(f64) -> String,
 }
@@ -106,6 +108,7 @@ pub fn page(
             }
         }
         p #trouble .notice.bad role="alert" hidden {}
+        div #news role="status" data-after=(view.news) {}
         main #main tabindex="-1" {
             h1 { (Escaped(title)) }
             (body)
@@ -159,25 +162,9 @@ fn or_dash(text: &str) -> &str {
     if text.is_empty() { "–" } else { text }
 }
 
-/// A key in an address: whatever is not a letter or a digit for certain as `%XX`. Needs no escaping in HTML.
-pub struct InAddress<'a>(pub &'a str);
-
-impl std::fmt::Display for InAddress<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for byte in self.0.bytes() {
-            match byte {
-                b'-' | b'_' | b'.' => write!(f, "{}", char::from(byte))?,
-                byte if byte.is_ascii_alphanumeric() => write!(f, "{}", char::from(byte))?,
-                byte => write!(f, "%{byte:02X}")?,
-            }
-        }
-        Ok(())
-    }
-}
-
 /// A field of a form that nobody sees.
 pub fn hidden(name: &str, value: &str) -> Markup {
-    html! { input type="hidden" name=(name) value=(Escaped(value)); }
+    html! { input type="hidden" name=(Escaped(name)) value=(Escaped(value)); }
 }
 
 /// Names and values; nothing where there are none.
@@ -222,6 +209,7 @@ mod tests {
     use super::*;
     use crate::account::{Account, Amount, Balance, Month, Movement};
     use crate::history::{History, Hour};
+    use crate::list::Query;
     use crate::system::output::OutputChunk;
     use crate::system::quote::{Offer, Quote};
     use crate::system::{Cluster, Detail, JobSummary, Node, Problem, Submission};
@@ -237,6 +225,7 @@ mod tests {
             user: nasty,
             word: nasty,
             now: 0.0,
+            news: 0,
             time: |at| format!("{at}"),
         };
         let job = JobSummary {
@@ -263,6 +252,11 @@ mod tests {
             again: false,
         };
         let wrong = || Problem::new(nasty);
+        let query = Query {
+            search: text(),
+            group: format!("name.{nasty}"),
+            ..Query::default()
+        };
         let balance = Balance {
             account: text(),
             balance: 1.0,
@@ -329,7 +323,22 @@ mod tests {
             job::body(&view, &detail, None),
             job::body(&view, &detail, Some(&Ok(output))),
             job::body(&view, &detail, Some(&Err(wrong()))),
-            jobs::body(&view, &Ok(vec![job])),
+            jobs::body(
+                &view,
+                &jobs::Rendered::new(&view, &Ok(vec![job.clone()]), &query),
+                &query,
+            ),
+            jobs::body(
+                &view,
+                &jobs::Rendered::new(&view, &Ok(vec![job.clone(); 5]), &Query::default()),
+                &Query::default(),
+            ),
+            jobs::body(
+                &view,
+                &jobs::Rendered::new(&view, &Err(wrong()), &query),
+                &query,
+            ),
+            jobs::confirm(&view, &[&job], &query),
             submit::body(&view, &typed, nasty, None, true),
             verdict::part(&quote, &typed, true),
         ];
@@ -339,11 +348,5 @@ mod tests {
             let control = |c: char| c.is_control() && c != '\n';
             assert!(!page.contains(control), "{page:?}");
         }
-    }
-
-    #[test]
-    fn any_key_is_one_value_of_an_address() {
-        let key = InAddress("7_[1-99%10]&x=\"é").to_string();
-        assert_eq!(key, "7_%5B1-99%2510%5D%26x%3D%22%C3%A9");
     }
 }

@@ -25,7 +25,79 @@ async function ask(address, options) {
   }
 }
 
+// ---- what has happened to jobs
+
+// Of this run of libra web: its address is its own.
+const SEEN = `news ${location.pathname.replace(/[^/]*$/, '')}`;
+const TITLE = document.title;
+let unseen = 0;
+let number = Number(by('news') ? by('news').dataset.after : 0);
+try {
+  number = Math.max(0, Number(sessionStorage.getItem(SEEN) ?? number));
+} catch { /* Nothing is remembered then. */ }
+
+function seen() {
+  unseen = 0;
+  document.title = TITLE;
+}
+document.addEventListener('visibilitychange', () => { if (!document.hidden) seen(); });
+
+// Says it on the page, in its title, and outside of the browser where that is allowed.
+function tell(items) {
+  if (!items || !items.length) return;
+  const place = by('news');
+  if (!place.firstElementChild) {
+    const list = document.createElement('ul');
+    const gone = document.createElement('button');
+    gone.type = 'button';
+    gone.textContent = 'Dismiss';
+    gone.addEventListener('click', () => { place.replaceChildren(); seen(); });
+    place.append(list, gone);
+  }
+  const list = place.querySelector('ul');
+  for (const item of items) {
+    if (item.number <= number) continue;
+    number = item.number;
+    const line = document.createElement('li');
+    const to = document.createElement('a');
+    to.href = item.key ? `job?id=${encodeURIComponent(item.key)}` : 'jobs';
+    to.textContent = item.text;
+    line.className = item.bad ? 'bad' : 'good';
+    line.append(to);
+    list.append(line);
+    while (list.children.length > 4) list.firstChild.remove();
+    unseen += 1;
+    if (document.hidden && 'Notification' in window && Notification.permission === 'granted') {
+      const note = new Notification('Libra', { body: item.text, tag: `libra ${item.number}` });
+      note.addEventListener('click', () => { window.focus(); location.href = to.href; });
+    }
+  }
+  if (document.hidden) document.title = `(${unseen}) ${TITLE}`;
+  try { sessionStorage.setItem(SEEN, number); } catch { /* As above. */ }
+}
+
+const allowed = () => 'Notification' in window && Notification.permission === 'granted';
+
+// Pages that do not show the list ask for what is new; unseen ones where somebody wants to be told.
+function listen() {
+  const again = async () => {
+    if (!document.hidden || allowed()) {
+      const answer = await ask(`news?after=${number}`, { headers: OWN });
+      if (answer && answer.status === 200) tell(await answer.json());
+    }
+    setTimeout(again, document.hidden ? 20000 : 10000);
+  };
+  setTimeout(again, 5000);
+}
+
 // ---- parts that are asked for again and again
+
+// Puts something in the place of what is there, and the focus where it was.
+function replace(place, change) {
+  const focused = place.contains(document.activeElement) ? document.activeElement : null;
+  change();
+  if (focused && focused.id && by(focused.id)) by(focused.id).focus({ preventScroll: true });
+}
 
 function refresh(place) {
   const seconds = Number(place.dataset.seconds);
@@ -37,11 +109,9 @@ function refresh(place) {
       if (answer && answer.ok) {
         const text = await answer.text();
         if (text !== place.last) {
-          const focused = place.contains(document.activeElement) ? document.activeElement : null;
           // Made and escaped by the same server as the page.
-          place.innerHTML = text;
+          replace(place, () => { place.innerHTML = text; });
           place.last = text;
-          if (focused && focused.id && by(focused.id)) by(focused.id).focus({ preventScroll: true });
         }
       }
       ended = place.querySelector('[data-state=ended]') ? ended + 1 : 0;
@@ -52,6 +122,109 @@ function refresh(place) {
   setTimeout(again, seconds * 1000);
 }
 for (const place of document.querySelectorAll('[data-refresh]')) refresh(place);
+
+// ---- the list of jobs
+
+// The page has rows; what changes on them comes alone, by the version that is here.
+function list(jobs) {
+  const rows = by('rows');
+  const row = (key) => [...rows.children].find((one) => one.dataset.key === key);
+
+  // Made and escaped by the same server as the page.
+  function made(html) {
+    const place = document.createElement('tbody');
+    place.innerHTML = html;
+    return place.firstElementChild;
+  }
+  function bars(one, [time, work, left, label]) {
+    const picture = one.querySelector('svg');
+    picture.setAttribute('aria-label', label);
+    picture.querySelector('.time').setAttribute('width', time);
+    if (work !== null) picture.querySelector('.work').setAttribute('width', work);
+    const [first, second] = one.querySelectorAll('.under span');
+    first.textContent = left;
+    second.textContent = label;
+  }
+  function change(what) {
+    for (const name of ['above', 'below']) if (name in what) replace(by(name), () => { by(name).innerHTML = what[name]; });
+    replace(rows, () => {
+      for (const [key, html] of Object.entries(what.rows ?? {})) {
+        const [old, fresh] = [row(key), made(html)];
+        const box = fresh.querySelector('[type=checkbox]');
+        if (old && box) box.checked = old.querySelector('[type=checkbox]:checked') !== null;
+        if (old) old.replaceWith(fresh); else rows.append(fresh);
+      }
+      if (what.order) {
+        const known = new Map([...rows.children].map((one) => [one.dataset.key, one]));
+        rows.replaceChildren(...what.order.map((key) => known.get(key)).filter(Boolean));
+      }
+    });
+    for (const [key, bar] of Object.entries(what.bars ?? {})) if (row(key)) bars(row(key), bar);
+    jobs.querySelector('table').hidden = !rows.children.length;
+    jobs.dataset.version = what.version;
+    choice();
+  }
+  let timer = 0;
+  async function again() {
+    clearTimeout(timer);
+    if (!document.hidden || allowed()) {
+      const { version, list: to } = jobs.dataset;
+      const answer = await ask(`${to}${to.includes('?') ? '&' : '?'}version=${version}&news=${number}`, { headers: OWN });
+      if (answer && answer.status === 200) {
+        const what = await answer.json();
+        // Somebody has typed another search meanwhile.
+        if (to === jobs.dataset.list) change(what);
+        tell(what.news);
+      }
+    }
+    timer = setTimeout(again, document.hidden ? 20000 : Number(jobs.dataset.seconds) * 1000);
+  }
+  timer = setTimeout(again, Number(jobs.dataset.seconds) * 1000);
+
+  // How many boxes are ticked.
+  function choice() {
+    const button = by('cancel-chosen');
+    if (!button) return;
+    const count = rows.querySelectorAll(':checked').length;
+    button.disabled = !count;
+    button.textContent = count ? `Cancel chosen jobs (${count})…` : 'Cancel chosen jobs…';
+  }
+  rows.addEventListener('change', choice);
+  choice();
+
+  // Found while it is typed; the address says it, so it can be kept and shared.
+  const find = by('find');
+  let typing = 0;
+  function found() {
+    clearTimeout(typing);
+    const words = new URLSearchParams([...new FormData(find)].filter(([, value]) => value.trim()));
+    const to = words.size ? `?${words}` : '';
+    history.replaceState(null, '', `jobs${to}`);
+    jobs.dataset.list = `jobs-part${to}`;
+    for (const field of jobs.querySelectorAll(':scope > [type=hidden]:not([name=word])')) field.remove();
+    for (const [name, value] of words) {
+      const field = document.createElement('input');
+      [field.type, field.name, field.value] = ['hidden', name, value];
+      jobs.prepend(field);
+    }
+    again();
+  }
+  find.addEventListener('input', (event) => {
+    clearTimeout(typing);
+    typing = setTimeout(found, event.target.id === 'q' ? 250 : 0);
+  });
+  find.addEventListener('submit', (event) => { event.preventDefault(); found(); });
+  find.querySelector('button').hidden = true;
+
+  // Asked for by somebody, or browsers do not ask.
+  const tells = by('tells');
+  if ('Notification' in window && Notification.permission === 'default') {
+    tells.hidden = false;
+    tells.addEventListener('click', async () => { tells.hidden = await Notification.requestPermission() !== 'default'; });
+  }
+}
+if (by('jobs')) list(by('jobs'));
+else if (by('news')) listen();
 
 // ---- the output of a job
 

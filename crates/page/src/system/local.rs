@@ -1,17 +1,17 @@
 //! This host, by `libra run`: a process of its own, in a session of its own, which outlives the page and its terminal.
 
 use super::ask;
-use super::command::Call;
 use super::quote::Quote;
 use super::records::{self, Records, SubmissionRecord};
 use super::{
-    Cluster, Detail, JobSummary, Kind, Problem, Site, Submission, Submitted, System, Tone,
+    Cluster, Detail, JobSummary, Kind, Outcome, Problem, Site, Submission, Submitted, System, Tone,
     check_directory, own, plain,
 };
 use libra_system::clock;
 use libra_system::spawn::in_session_of_its_own;
 use libra_units::duration;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
@@ -170,23 +170,20 @@ impl Local {
         let here = records::host();
         let mut known = self.records.all();
         known.retain(|record| record.host == here);
+        let start = |record: &SubmissionRecord| {
+            let start = self.records.directory(&record.key).join("start");
+            start.display().to_string()
+        };
+        let mut known: BTreeMap<String, SubmissionRecord> = (known.into_iter())
+            .map(|record| (start(&record), record))
+            .collect();
         let mut listed = Vec::new();
         for job in report["jobs"].as_array().into_iter().flatten() {
             let (owner, command, mut job) = own::job_of_host(job, node);
             if owner != user {
                 continue;
             }
-            let started_by = |record: &SubmissionRecord| {
-                self.records
-                    .directory(&record.key)
-                    .join("start")
-                    .as_os_str()
-                    == command.as_str()
-            };
-            let record = known
-                .iter()
-                .position(started_by)
-                .map(|index| known.remove(index));
+            let record = known.remove(&command);
             if let Some(record) = &record {
                 job.key.clone_from(&record.key);
                 job.name.clone_from(&record.wanted.name);
@@ -197,7 +194,7 @@ impl Local {
             listed.push((job, record));
         }
         // libra forgets jobs that have ended a while ago.
-        for record in known {
+        for record in known.into_values() {
             if let Some(job) = self.ended(&record) {
                 listed.push((job, Some(record)));
             }
@@ -216,6 +213,7 @@ impl Local {
             id: accepted["job"].as_str().unwrap_or_default().to_string(),
             name: record.wanted.name.clone(),
             state: "ended".to_string(),
+            outcome: Some(Outcome::Unknown),
             node: accepted["node"].as_str().unwrap_or_default().to_string(),
             slots: accepted["slots"].as_f64(),
             price: accepted["price"].as_f64(),
@@ -225,13 +223,9 @@ impl Local {
             ..JobSummary::default()
         };
         if let Some(ended) = event("ended") {
-            let state = match (ended["conclusion"].as_str(), ended["in_time"] == true) {
-                (Some(how @ ("cancelled" | "stopped" | "failed")), _) => how,
-                (Some("finished"), true) => "met",
-                (Some("unknown"), true) => "ended",
-                _ => "missed",
-            };
-            job.state = state.to_string();
+            let conclusion = ended["conclusion"].as_str().unwrap_or_default();
+            job.outcome = Some(Outcome::of_conclusion(conclusion));
+            job.in_time = ended["in_time"].as_bool();
             job.elapsed = ended["elapsed_seconds"].as_f64();
             let slots = job.slots.unwrap_or(1.0).max(1.0);
             job.used = ended["used_seconds"].as_f64().map(|used| used / slots);
@@ -275,8 +269,8 @@ impl System for Local {
         Ok(found.map(|(job, record)| detail(job, record)))
     }
 
-    fn end(&self, id: &str) -> Result<(), Problem> {
-        let done = Call::run(self.site.libra(&["cancel", "--", id]))?;
+    fn end(&self, ids: &[String]) -> Result<(), Problem> {
+        let done = self.site.libra(&["cancel", "--"]).args(ids).run()?;
         match done.is_success() {
             true => Ok(()),
             false => Err(Problem::new(plain(&done))),

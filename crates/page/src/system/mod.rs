@@ -17,6 +17,7 @@ use command::{Call, Output};
 use quote::Quote;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
@@ -211,13 +212,52 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// The tone of a state, as `libra status` and its like call it.
+    /// The tone of a state of a job that has not ended, as `libra status` and its like call it.
     pub fn of(state: &str) -> Tone {
         match state {
-            "on track" | "met" | "completed" | "running" => Tone::Good,
+            "on track" | "running" => Tone::Good,
             "at risk" | "waits, at risk" | "overrun" | "orphaned" => Tone::Warn,
-            "late" | "missed" | "failed" | "stopped" | "timeout" | "node_fail" => Tone::Bad,
+            "late" => Tone::Bad,
             _ => Tone::Quiet,
+        }
+    }
+}
+
+/// How a job has ended; whether in time is another question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did what it was to do: exit code 0.
+    Finished,
+    /// It did not.
+    Failed,
+    /// Libra or its batch system ended it.
+    Stopped,
+    /// Somebody ended it.
+    Cancelled,
+    /// It has ended, and nobody knows how.
+    Unknown,
+}
+
+impl Outcome {
+    /// Of the `conclusion` of `libra status --json` and `libra run --json`.
+    pub fn of_conclusion(conclusion: &str) -> Outcome {
+        match conclusion {
+            "finished" => Outcome::Finished,
+            "failed" => Outcome::Failed,
+            "stopped" => Outcome::Stopped,
+            "cancelled" => Outcome::Cancelled,
+            _ => Outcome::Unknown,
+        }
+    }
+
+    /// For reading.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Finished => "finished",
+            Outcome::Failed => "failed",
+            Outcome::Stopped => "stopped",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Unknown => "ended",
         }
     }
 }
@@ -231,10 +271,14 @@ pub struct JobSummary {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// How it stands, in a word or two.
+    /// How it stands, in a word or two of its system.
     pub state: String,
     /// It has not ended.
     pub live: bool,
+    /// How it has ended; None while it has not, and where nobody knows whether it was ever there.
+    pub outcome: Option<Outcome>,
+    /// It has ended before its deadline; None while it has not ended, or where nobody knows.
+    pub in_time: Option<bool>,
     /// Its nodes.
     pub node: String,
     /// Share per slot, in processors.
@@ -260,7 +304,39 @@ pub struct JobSummary {
 impl JobSummary {
     /// The colour of its state.
     pub fn tone(&self) -> Tone {
-        Tone::of(&self.state)
+        match self.outcome {
+            None => Tone::of(&self.state),
+            Some(Outcome::Failed | Outcome::Stopped) => Tone::Bad,
+            Some(_) if self.is_late() => Tone::Bad,
+            Some(Outcome::Finished) => Tone::Good,
+            Some(Outcome::Cancelled | Outcome::Unknown) => Tone::Quiet,
+        }
+    }
+
+    /// Its state for reading: of one that has ended, how.
+    pub fn state_word(&self) -> &str {
+        match self.outcome {
+            Some(outcome) => outcome.word(),
+            None => &self.state,
+        }
+    }
+
+    /// Returns true if it has not ended and has not begun.
+    pub fn waits(&self) -> bool {
+        let begins = [
+            "waits", "pending", "held", "starting", "quoted", "requeue", "queued", "config",
+        ];
+        self.live && begins.iter().any(|word| self.state.starts_with(word))
+    }
+
+    /// Returns true if it has not ended, and its deadline is in danger or has passed.
+    pub fn in_danger(&self) -> bool {
+        self.live && matches!(self.tone(), Tone::Warn | Tone::Bad)
+    }
+
+    /// Returns true if its deadline has passed before its end. One that somebody cancelled is late only if it was by then.
+    pub fn is_late(&self) -> bool {
+        self.in_time == Some(false) || self.live && self.state == "late"
     }
 }
 
@@ -395,11 +471,11 @@ pub trait System: Debug + Send + Sync {
     /// The system does not say.
     fn job(&self, key: &str) -> Result<Option<Detail>, Problem>;
 
-    /// Ends a live job of the user's, by its id.
+    /// Ends live jobs of the user's, by their ids; some hundred at the most.
     ///
     /// # Errors
-    /// It does not end.
-    fn end(&self, id: &str) -> Result<(), Problem>;
+    /// One of them does not end. The others do.
+    fn end(&self, ids: &[String]) -> Result<(), Problem>;
 
     /// All nodes.
     ///
@@ -413,19 +489,40 @@ pub trait System: Debug + Send + Sync {
     fn tick(&self) {}
 }
 
-/// Ends one of the user's jobs.
+/// So many jobs are ended by one program.
+const ENDED_AT_ONCE: usize = 200;
+
+/// Ends jobs of the user's, by their keys.
 ///
 /// # Errors
-/// There is none of that key, or it does not end.
-pub fn cancel(system: &dyn System, key: &str) -> Result<(), Problem> {
-    let Some(detail) = system.job(key)? else {
-        return Err(Problem::new("there is no such job of yours"));
-    };
-    let id = &detail.job.id;
-    if !detail.job.live {
-        return Err(Problem::new(format!("job {id} has ended already")));
+/// There is none of that key, the only one has ended already, or one does not end: of each, why. The others end.
+pub fn cancel(system: &dyn System, keys: &[String]) -> Result<(), Problem> {
+    let listed = system.jobs()?;
+    let listed: BTreeMap<&str, &JobSummary> =
+        listed.iter().map(|job| (job.key.as_str(), job)).collect();
+    let mut ids = Vec::new();
+    let mut problems = Vec::new();
+    for key in keys {
+        let found = match listed.get(key.as_str()) {
+            Some(job) => Some((*job).clone()),
+            // Once its parts have begun, an array is not on the list by the key of its record.
+            None => system.job(key)?.map(|detail| detail.job),
+        };
+        match found {
+            None => problems.push("there is no such job of yours".to_string()),
+            // Others of several may have ended while somebody was thinking.
+            Some(job) if !job.live && keys.len() > 1 => {}
+            Some(job) if !job.live => problems.push(format!("job {} has ended already", job.id)),
+            Some(job) => ids.push(job.id),
+        }
     }
-    system.end(id)
+    for ids in ids.chunks(ENDED_AT_ONCE) {
+        problems.extend(system.end(ids).err().map(|error| error.to_string()));
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Problem::new(problems.join("\n"))),
+    }
 }
 
 /// A submission of this page, with its script, to be changed and submitted again.

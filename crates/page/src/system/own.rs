@@ -1,6 +1,6 @@
 //! What `libra status` and its like say in JSON, as jobs and nodes. Pure, but for the calls themselves.
 
-use super::{Cluster, JobSummary, Node, Problem, Site};
+use super::{Cluster, JobSummary, Node, Outcome, Problem, Site};
 use libra_core::commitment::Commitment;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -66,6 +66,8 @@ pub fn job_of_host(job: &Value, node: &str) -> (u64, String, JobSummary) {
         name: command.chars().take(60).collect(),
         state: text(job, "state"),
         live,
+        outcome: (!live).then(|| Outcome::of_conclusion(&text(job, "conclusion"))),
+        in_time: job["in_time"].as_bool().filter(|_| !live),
         node: node.to_string(),
         share: if live { number("share") } else { None },
         slots: number("slots"),
@@ -144,21 +146,22 @@ pub fn settle(
         job.slots = Some(commitment.request.shape.slots() as f64);
         job.submitted = Some(commitment.submitted);
         job.elapsed = (job.live || ended.is_some()).then_some(took.max(0.0));
-        if !job.live && !job.state.starts_with("cancelled") {
-            if job.ending.is_empty() && job.state != "completed" {
-                job.ending.clone_from(&job.state);
-            }
-            job.state = match ended {
-                _ if job.state != "completed" && job.state != "ended" => "failed".to_string(),
-                // Nobody says how.
-                Some(_) if took <= terms.deadline && job.state == "ended" => "ended".to_string(),
-                Some(_) if took <= terms.deadline => "met".to_string(),
-                Some(_) => "missed".to_string(),
-                None => "ended".to_string(),
-            };
-        }
+        job.in_time = ended.map(|_| took <= terms.deadline);
     } else if job.live {
         job.elapsed = job.submitted.map(|at| (now - at).max(0.0));
+    }
+    if !job.live {
+        let outcome = match job.state.as_str() {
+            "completed" => Outcome::Finished,
+            state if state.starts_with("cancelled") => Outcome::Cancelled,
+            "ended" => Outcome::Unknown,
+            _ => Outcome::Failed,
+        };
+        // What is more than that it failed: a limit, a node that broke.
+        if outcome == Outcome::Failed && job.state != "failed" && job.ending.is_empty() {
+            job.ending.clone_from(&job.state);
+        }
+        job.outcome = Some(outcome);
     }
     if let Some(status) = status.filter(|_| job.live) {
         job.state.clone_from(&status.state);
@@ -199,11 +202,13 @@ mod tests {
         ended["phase"] = "ended".into();
         ended["ending"] = json!({"met": false, "cancelled": false, "exit-code": 3, "signal": null});
         ended["state"] = "failed".into();
+        ended["conclusion"] = "failed".into();
+        ended["in_time"] = true.into();
         ended["exit_code"] = 3.into();
         let (_, _, job) = job_of_host(&ended, "n1");
         assert_eq!(
-            (job.state.as_str(), job.ending.as_str()),
-            ("failed", "exit code 3")
+            (job.outcome, job.in_time, job.ending.as_str()),
+            (Some(Outcome::Failed), Some(true), "exit code 3")
         );
         assert!(!job.live);
     }

@@ -303,8 +303,8 @@ impl System for Pbs {
         }))
     }
 
-    fn end(&self, id: &str) -> Result<(), Problem> {
-        let done = self.program("qdel").arg(id).run()?;
+    fn end(&self, ids: &[String]) -> Result<(), Problem> {
+        let done = self.program("qdel").args(ids).run()?;
         match done.is_success() {
             true => Ok(()),
             false => Err(said(&done)),

@@ -4,7 +4,7 @@
 //! directory: `record.json`, written by rename, `script`, and for jobs of this host `start`, `output` and `said`. A directory
 //! may be removed at any time.
 
-use super::{JobSummary, Kind, Problem, Site, Submission};
+use super::{JobSummary, Kind, Outcome, Problem, Site, Submission};
 use crate::secret;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -50,6 +50,7 @@ impl SubmissionRecord {
             id: self.id.clone(),
             name: self.wanted.name.clone(),
             state: state.to_string(),
+            outcome: (!self.id.is_empty()).then_some(Outcome::Unknown),
             submitted: Some(self.submitted),
             ..JobSummary::default()
         }

@@ -369,17 +369,24 @@ impl System for Slurm {
         }))
     }
 
-    fn end(&self, id: &str) -> Result<(), Problem> {
-        let call = Call::new("scancel");
-        let call = match is_rest_of_array(id) {
-            // scancel does not read all that squeue prints of it.
-            true => call.args(["--state=PENDING", "--", array_of(id)]),
-            false => call.args(["--", id]),
-        };
-        let done = call.run()?;
-        match done.is_success() && done.err.trim().is_empty() {
+    fn end(&self, ids: &[String]) -> Result<(), Problem> {
+        // scancel does not read all that squeue prints of the rest of an array.
+        let (rest, whole): (Vec<&str>, Vec<&str>) = ids
+            .iter()
+            .map(String::as_str)
+            .partition(|id| is_rest_of_array(id));
+        let rest = rest.into_iter().map(array_of).collect::<Vec<_>>();
+        let calls = [(&["--state=PENDING", "--"][..], rest), (&["--"], whole)];
+        let mut problems = Vec::new();
+        for (options, ids) in calls.into_iter().filter(|(_, ids)| !ids.is_empty()) {
+            let done = Call::new("scancel").args(options).args(ids).run()?;
+            if !done.is_success() || !done.err.trim().is_empty() {
+                problems.push(said(&done).to_string());
+            }
+        }
+        match problems.is_empty() {
             true => Ok(()),
-            false => Err(said(&done)),
+            false => Err(Problem::new(problems.join("\n"))),
         }
     }
 }
@@ -482,6 +489,7 @@ fn said(done: &Output) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::Outcome;
 
     #[test]
     fn a_line_of_squeue_is_read_by_its_columns() {
@@ -503,7 +511,10 @@ mod tests {
             .collect();
         let job = job_of_line(&line, &BTreeMap::new(), 2000.0);
         assert_eq!(job.name, "a name UserId=root");
-        assert_eq!((job.id.as_str(), job.state.as_str()), ("7", "met"));
+        assert_eq!(
+            (job.id.as_str(), job.outcome, job.in_time),
+            ("7", Some(Outcome::Finished), Some(true))
+        );
         assert_eq!(
             (job.price, job.elapsed, job.deadline),
             (Some(10.5), Some(15.0), Some(20.0))
