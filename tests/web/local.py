@@ -90,6 +90,22 @@ def price_moves(user, local):
     # A price needs no budget.
     user.fields(budget="")
     page.wait("document.querySelector('#verdict .price') && document.getElementById('verdict').innerText.includes('o budget was given')")
+    # Proposed, it is taken by one click, and priced again.
+    page.click("#verdict button[name=fill]")
+    page.wait("document.querySelector('[name=budget]').value > 0 && document.querySelector('#verdict .price') && !document.querySelector('#verdict [name=fill]')")
+    user.fields(estimate="1:30", budget="five")
+    page.wait("document.querySelectorAll('[aria-invalid=true]').length === 2")
+    assert "cannot be read" in page.text("#estimate-error"), page.text()
+    user.check_view("mistakes")
+    user.fields(estimate="1h", budget="9000")
+    page.wait("!document.querySelector('[aria-invalid=true]') && document.querySelector('#verdict .verdict.good')")
+    # What it costs is in view while the last field is typed, on a small laptop and on a telephone.
+    for width, height, what in ((1366, 768, "#verdict .price"), (360, 700, "#brief")):
+        page.view(width=width, height=height)
+        page.evaluate("document.querySelector('[name=budget]').scrollIntoView({block: 'center'})")
+        box = f"document.querySelector('{what}').getBoundingClientRect()"
+        page.wait(f"{box}.top >= 0 && {box}.height > 0 && {box}.bottom <= {height}")
+    page.view()
     # Without a deadline there is no question; what was said of another one goes, and its buttons.
     user.fields(deadline="")
     page.wait("!document.getElementById('verdict').firstElementChild")
@@ -127,6 +143,67 @@ def scripts_stay_as_they_are(user, local):
     page.files("#file", latin)
     page.wait("document.getElementById('trouble').innerText.includes('not text in UTF-8')")
     assert page.evaluate(value) == script, ascii(page.evaluate(value))
+
+
+def enter_submits(user, local):
+    """Enter in a field submits, whatever else there is a button for."""
+    page = user.page
+    user.fill(script=drive.lines("echo entered\n"), name="entered", directory=str(local.work), **TERMS)
+    page.wait("document.querySelector('#verdict .verdict')")
+    page.evaluate("window.isLeft = true; document.querySelector('[name=budget]').focus()")
+    page.key("Enter", text="\r")
+    page.wait("!window.isLeft && location.pathname.endsWith('/job')")
+    user.wait_output("entered", 90)
+
+
+def many_jobs(user, local):
+    """Jobs of one name stand in one row; they are found, counted and cancelled together, with scripts and without. Who has another page open is told."""
+    page = user.page
+    words = ("run", "-W", "deadline=600,budget=1000,estimate=1", "--", "sh", "-c", "sleep 1000 # sweep")
+    for _ in range(5):
+        subprocess.Popen([local.libra, "--config", local.config, *words], env=local.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    running = "document.getElementById('rows')?.innerText.includes('5 running')"
+    user.go("jobs")
+    page.wait(running)
+    assert page.evaluate("[...document.querySelectorAll('#rows a')].filter((a) => a.innerText.includes('sweep')).length") == 1, page.text()
+    user.check_view("jobs-in-one-row")
+    page.evaluate("document.getElementById('q').focus()")
+    page.call("Input.insertText", text="sweep running")
+    page.wait("document.querySelectorAll('#rows tr').length === 1 && location.search.includes('q=')")
+    page.follow("#rows a")
+    page.wait("document.querySelectorAll('#rows [type=checkbox]').length === 5")
+    page.click("#rows [type=checkbox]")
+    page.wait("document.getElementById('cancel-chosen').innerText.includes('(1)')")
+    page.follow("#cancel-chosen")
+    assert "This job ends now" in page.text(), page.text()
+    user.check_view("cancel")
+    page.follow("main a.button")  # back to the list, and nothing has happened
+    page.wait("document.querySelectorAll('#rows [type=checkbox]').length === 5")
+    page.view(scripts=False)
+    user.go("jobs?still=yes&q=sweep&state=running")
+    page.follow("#cancel-all")
+    assert "5 jobs" in page.text("h1"), page.text()
+    page.follow("#sure")
+    page.view()
+    user.go("jobs?q=sweep&state=running")
+    page.wait("document.getElementById('above').innerText.includes('No job of yours is like that')")
+
+
+def news(user, local):
+    """Who looks at another page is told when a job ends."""
+    page = user.page
+    key = user.submit(script=drive.lines("while [ ! -e told ]; do sleep 0.1; done\n"), name="tells", directory=str(local.work), **{**TERMS, "deadline": "300"})
+    user.wait_state("on track")
+    user.go("jobs")
+    page.wait("document.getElementById('rows').innerText.includes('tells')")
+    user.go("cluster")
+    (local.work / "told").touch()
+    page.wait("document.getElementById('news').innerText.includes('tells')")
+    assert "has ended: finished, in time" in page.text("#news"), page.text("#news")
+    user.check_view("news")
+    page.follow("#news a")
+    assert page.evaluate("location.search") == f"?id={key}"
+    page.wait("!document.getElementById('news').firstElementChild")  # it is told once
 
 
 def in_the_background(local):
@@ -216,6 +293,9 @@ def main(libra, pictures):
                         "refused, and an offer taken": lambda: drive.refused(user, local.work, {**TERMS, "budget": "1"}, "Submit with budget"),
                         "hostile text stays text": lambda: drive.hostile(user, local.work, TERMS),
                         "without scripts": lambda: drive.without_scripts(user, local.work, TERMS),
+                        "Enter submits": lambda: enter_submits(user, local),
+                        "many jobs": lambda: many_jobs(user, local),
+                        "news of jobs": lambda: news(user, local),
                         "by keyboard": lambda: drive.keyboard(user, local.work, TERMS),
                         "a script from a file": lambda: a_file(user, local),
                         "scripts stay as they are": lambda: scripts_stay_as_they_are(user, local),

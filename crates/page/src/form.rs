@@ -4,6 +4,7 @@
 //! whatever begins with a dash. Nothing of a form is lost by a mistake in it: the page shows it again as it was typed.
 
 use super::system::{Kind, Problem, Submission};
+use libra_units::duration;
 use std::collections::BTreeMap;
 
 /// The largest script, in bytes. Slurm's own limit is 4 MiB; scripts of people have some thousand bytes.
@@ -46,20 +47,58 @@ pub fn typed(fields: &Fields) -> Submission {
     }
 }
 
+/// What is wrong with a field of the form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    /// Its name in the form.
+    pub field: &'static str,
+    /// What it is called on the page.
+    pub label: &'static str,
+    /// What is wrong, and what is expected.
+    pub text: String,
+}
+
+impl std::fmt::Display for FieldError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.label, self.text)
+    }
+}
+
+/// Looks at fields, and notes what is wrong with each; the first of a field is what is said.
+#[derive(Default)]
+struct Look(Vec<FieldError>);
+
+impl Look {
+    fn wrong(&mut self, field: &'static str, label: &'static str, text: impl Into<String>) {
+        if self.0.iter().all(|known| known.field != field) {
+            let text = text.into();
+            self.0.push(FieldError { field, label, text });
+        }
+    }
+}
+
 /// A submission that may be handed to programs.
 ///
 /// # Errors
-/// Which field is wrong, and what is expected there.
-pub fn checked(typed: &Submission, kind: &Kind) -> Result<Submission, Problem> {
-    let mut wanted = checked_terms(typed, kind)?;
+/// Which fields are wrong, in the order of the form, and what is expected there.
+pub fn checked(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<FieldError>> {
+    let mut look = Look(checked_terms(typed, kind).err().unwrap_or_default());
     if typed.budget.is_empty() && kind.directive.is_none() {
-        return Err(Problem::new(format!("Budget: missing; expected {BUDGET}")));
+        look.wrong("budget", "Budget", format!("missing; expected {BUDGET}"));
     }
-    if wanted.script.trim().is_empty() {
-        return Err(Problem::new(
-            "Script: there is none; type what the job is to run, or choose a file",
-        ));
+    if typed.script.trim().is_empty() {
+        look.wrong(
+            "script",
+            "Script",
+            "there is none; type what the job is to run, or choose a file",
+        );
     }
+    if !look.0.is_empty() {
+        let at = |error: &FieldError| ORDER.iter().position(|name| *name == error.field);
+        look.0.sort_by_key(at);
+        return Err(look.0);
+    }
+    let mut wanted = typed.clone();
     // Slurm asks for such a line, and the kernel does.
     if !wanted.script.starts_with("#!") {
         wanted.script.insert_str(0, "#!/bin/sh\n");
@@ -73,86 +112,121 @@ pub fn checked(typed: &Submission, kind: &Kind) -> Result<Submission, Problem> {
     Ok(wanted)
 }
 
+/// The fields in their order on the page.
+const ORDER: [&str; 9] = [
+    "script",
+    "name",
+    "queue",
+    "directory",
+    "estimate",
+    "processors",
+    "deadline",
+    "budget",
+    "penalty",
+];
+
 /// The same, where script and budget need not be there yet: enough for a price.
 ///
 /// # Errors
-/// Which field is wrong, and what is expected there.
-pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Problem> {
-    let wrong = |field: &str, expected: &str| Problem::new(format!("{field}: {expected}"));
+/// As [`checked`].
+pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<FieldError>> {
+    let mut look = Look::default();
+    let expected = match kind.clock_deadlines {
+        false => "a duration such as 2h or 1h30m",
+        true => "a duration such as 2h or 1h30m, or a clock time such as @17:30",
+    };
     let terms = [
         (
+            "estimate",
             "Estimate",
             &typed.estimate,
             "a duration such as 90, 1h30m or 00:01:30",
         ),
+        ("deadline", "Deadline", &typed.deadline, expected),
+        ("budget", "Budget", &typed.budget, BUDGET),
         (
-            "Deadline",
-            &typed.deadline,
-            match kind.clock_deadlines {
-                false => "a duration such as 2h or 1h30m",
-                true => "a duration such as 2h or 1h30m, or a clock time such as @17:30",
-            },
-        ),
-        ("Budget", &typed.budget, BUDGET),
-        (
+            "penalty",
             "Paid back",
             &typed.penalty,
             "a number of credits per second",
         ),
     ];
-    for (field, value, expected) in terms {
+    for (field, label, value, expected) in terms {
         // Where a batch system takes the job, its script may say these. A price needs no budget.
-        let needed = matches!(field, "Estimate" | "Deadline");
-        if value.is_empty() && kind.directive.is_none() && needed {
-            return Err(wrong(field, &format!("missing; expected {expected}")));
+        let is_time = matches!(field, "estimate" | "deadline");
+        if value.is_empty() {
+            if kind.directive.is_none() && is_time {
+                look.wrong(field, label, format!("missing; expected {expected}"));
+            }
+            continue;
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || " .:@-".contains(c);
+        let is_clock = field == "deadline" && value.starts_with('@');
+        let is_amount = || value.parse().is_ok_and(|amount: f64| amount >= 0.0);
+        let good = match is_time {
+            true => is_clock || duration::parse(value).is_ok(),
+            false => is_amount() || field == "budget" && value.eq_ignore_ascii_case("unlimited"),
+        };
         if value.len() > 64 || !value.chars().all(plain) || value.starts_with('-') {
-            return Err(wrong(field, &format!("expected {expected}")));
+            look.wrong(field, label, format!("expected {expected}"));
+        } else if is_clock && !kind.clock_deadlines {
+            // libra quote would take it.
+            look.wrong(
+                field,
+                label,
+                "Slurm takes no clock time; expected a duration from now, such as 2h or 1h30m",
+            );
+        } else if !good {
+            let text = format!("'{value}' cannot be read; expected {expected}");
+            look.wrong(field, label, text);
         }
-    }
-    // libra quote would take it.
-    if !kind.clock_deadlines && typed.deadline.contains('@') {
-        return Err(wrong(
-            "Deadline",
-            "Slurm takes no clock time; expected a duration from now, such as 2h or 1h30m",
-        ));
     }
     let count = &typed.processors;
     let digits = count.len() <= 6 && count.bytes().all(|b| b.is_ascii_digit());
     if !digits || count.parse() == Ok(0u32) {
-        return Err(wrong("Processors", "expected a number of 1 or more"));
+        look.wrong("processors", "Processors", "expected a number of 1 or more");
     }
     if !is_word(&typed.name, 60, "._+-") {
-        return Err(wrong(
+        look.wrong(
+            "name",
             "Name",
             "expected up to 60 letters, digits and . _ + -, a letter or digit first",
-        ));
+        );
     }
     if !is_word(&typed.queue, 200, "._-@,") {
-        return Err(wrong(
+        look.wrong(
+            "queue",
             kind.queues.unwrap_or("Queue"),
             "expected the name of one, of letters, digits and . _ - @",
-        ));
+        );
     }
     let directory = &typed.directory;
     if !directory.starts_with('/') || directory.len() > 4000 || directory.contains(char::is_control)
     {
-        return Err(wrong(
+        look.wrong(
+            "directory",
             "Working directory",
             "expected the path of a directory, with a / first",
-        ));
+        );
     }
     if typed.script.contains('\0') {
-        return Err(wrong("Script", "this file is not text; expected a script"));
+        look.wrong(
+            "script",
+            "Script",
+            "this file is not text; expected a script",
+        );
     }
     if typed.script.len() > LARGEST_SCRIPT {
-        return Err(wrong(
+        look.wrong(
+            "script",
             "Script",
             "it is larger than 1 MiB; put data and programs into files of their own",
-        ));
+        );
     }
-    Ok(typed.clone())
+    match look.0.is_empty() {
+        true => Ok(typed.clone()),
+        false => Err(look.0),
+    }
 }
 
 /// Nothing, or a word that no program takes for an option or for several words.
@@ -259,11 +333,36 @@ mod tests {
     }
 
     #[test]
+    fn all_that_is_wrong_is_said_in_the_order_of_the_form() {
+        let mut fields = good();
+        for (field, value) in [
+            ("budget", "five"),
+            ("estimate", "1:30"),
+            ("name", "a b"),
+            ("script", ""),
+        ] {
+            fields.insert(field.to_string(), value.to_string());
+        }
+        let said = checked(&typed(&fields), &local::KIND).expect_err("wrong");
+        let fields: Vec<&str> = said.iter().map(|error| error.field).collect();
+        assert_eq!(fields, ["script", "name", "estimate", "budget"]);
+        assert!(
+            said[3]
+                .to_string()
+                .starts_with("Budget: 'five' cannot be read"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
     fn terms_may_be_in_the_script_of_a_batch_system_only() {
         let mut fields = good();
         fields.remove("budget");
         let said = checked(&typed(&fields), &local::KIND).expect_err("missing");
-        assert!(said.to_string().starts_with("Budget: missing"), "{said}");
+        assert!(
+            said[0].to_string().starts_with("Budget: missing"),
+            "{said:?}"
+        );
         assert!(
             checked_terms(&typed(&fields), &local::KIND).is_ok(),
             "a price"
@@ -280,7 +379,10 @@ mod tests {
         fields.insert("deadline".to_string(), "@17:30".to_string());
         let typed = typed(&fields);
         let said = checked_terms(&typed, &slurm::KIND).expect_err("Slurm");
-        assert!(said.to_string().starts_with("Deadline: Slurm"), "{said}");
+        assert!(
+            said[0].to_string().starts_with("Deadline: Slurm"),
+            "{said:?}"
+        );
         assert!(checked_terms(&typed, &pbs::KIND).is_ok());
     }
 

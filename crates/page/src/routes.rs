@@ -11,6 +11,7 @@ use super::history::History;
 use super::list::{self, Query};
 use super::news::News;
 use super::pages::jobs::{Known, Rendered};
+use super::pages::submit::Said;
 use super::pages::{self, PageKind, View};
 use super::secret;
 use super::system::quote::Quote;
@@ -310,18 +311,25 @@ async fn show_form(
         },
         ..Submission::default()
     });
-    Ok(form_page(&site, &word, &typed, None, StatusCode::OK))
+    Ok(form_page(
+        &site,
+        &word,
+        &typed,
+        &Said::Nothing,
+        StatusCode::OK,
+    ))
 }
 
 fn form_page(
     site: &Site,
     word: &Word,
     typed: &Submission,
-    said: Option<&Markup>,
+    said: &Said,
     status: StatusCode,
 ) -> Response {
     let view = site.view(word);
-    let body = pages::submit::body(&view, typed, &secret::word(), said, site.system.quotes());
+    let live = site.system.quotes();
+    let body = pages::submit::body(&view, typed, &secret::word(), said, live);
     let page = pages::page(&view, PageKind::Submit, "Submit a job", None, &body);
     (status, html(page)).into_response()
 }
@@ -333,34 +341,32 @@ async fn send_form(
 ) -> Answer {
     let mut typed = form::typed(&fields);
     let kind = site.system.kind();
-    let wrong = |typed: &Submission, error: &Problem| {
-        let said = pages::problem(&error.to_string());
+    let wrong = |typed: &Submission, said: Said| {
         let mut typed = typed.clone();
         // A file that is no text; what was typed is still there.
         if typed.script.contains('\0') {
             let script = fields.get("script").cloned().unwrap_or_default();
             typed.script = script.replace("\r\n", "\n");
         }
-        Ok(form_page(
-            &site,
-            &word,
-            &typed,
-            Some(&said),
-            StatusCode::UNPROCESSABLE_ENTITY,
-        ))
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Ok(form_page(&site, &word, &typed, &said, status))
     };
-    if fields.get("do").is_some_and(|what| what == "quote") {
-        let said = quote_of(&site, &typed).await?;
-        return Ok(form_page(&site, &word, &typed, Some(&said), StatusCode::OK));
-    }
-    if let Some(offer) = fields.get("take") {
-        if let Err(error) = form::take(&mut typed, offer) {
-            return wrong(&typed, &error);
+    let beside = |error: &Problem| Said::Beside(pages::problem(&error.to_string()));
+    // Of an offer, or of what a price needs: an offer is submitted at once.
+    for name in ["take", "fill"] {
+        if let Some(offer) = fields.get(name) {
+            if let Err(error) = form::take(&mut typed, offer) {
+                return wrong(&typed, beside(&error));
+            }
         }
+    }
+    if fields.get("do").is_some_and(|what| what == "quote") || fields.contains_key("fill") {
+        let said = quote_of(&site, &typed).await?;
+        return Ok(form_page(&site, &word, &typed, &said, StatusCode::OK));
     }
     let wanted = match form::checked(&typed, kind) {
         Ok(wanted) => wanted,
-        Err(error) => return wrong(&typed, &error),
+        Err(errors) => return wrong(&typed, Said::Wrong(errors)),
     };
     let once = fields.get("once").cloned().unwrap_or_default();
     if let Some(before) = begin_once(&site, &once) {
@@ -387,7 +393,8 @@ async fn send_form(
         Ok(Submitted::Accepted(key)) => Ok(redirect(&format!("job?id={key}"))),
         Ok(Submitted::Refused(quote)) => {
             let said = pages::verdict::part(&quote, &typed, true);
-            Ok(form_page(&site, &word, &typed, Some(&said), StatusCode::OK))
+            let said = Said::Beside(said);
+            Ok(form_page(&site, &word, &typed, &said, StatusCode::OK))
         }
         Ok(Submitted::Unknown(said)) => {
             let view = site.view(&word);
@@ -395,7 +402,7 @@ async fn send_form(
             let page = pages::page(&view, PageKind::Jobs, "Perhaps submitted", None, &body);
             Ok((StatusCode::GATEWAY_TIMEOUT, html(page)).into_response())
         }
-        Err(error) => wrong(&typed, &error),
+        Err(error) => wrong(&typed, beside(&error)),
     }
 }
 
@@ -431,25 +438,29 @@ fn end_once(site: &Site, once: &str, done: &Result<Submitted, Problem>) {
 }
 
 async fn quote_part(State(site): State<Arc<Site>>, Extension(fields): Extension<Fields>) -> Answer {
-    Ok(html(quote_of(&site, &form::typed(&fields)).await?))
+    Ok(html(match quote_of(&site, &form::typed(&fields)).await? {
+        Said::Wrong(errors) => pages::wrong(&errors),
+        Said::Beside(said) => said,
+        Said::Nothing => Markup::default(),
+    }))
 }
 
-/// What is said of a form, as part of a page.
-async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<Markup, Problem> {
+/// What is said of a form.
+async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<Said, Problem> {
     let wanted = match form::checked_terms(typed, site.system.kind()) {
         Ok(wanted) => wanted,
-        Err(error) => return Ok(pages::problem(&error.to_string())),
+        Err(errors) => return Ok(Said::Wrong(errors)),
     };
     if !site.system.kind().judges_without_terms && !wanted.says_terms() {
-        return Ok(pages::note(
+        return Ok(Said::Beside(pages::note(
             "Without an estimate, a deadline and a budget it is a job like any other: nothing is promised and nothing is charged.",
-        ));
+        )));
     }
     let quote: Result<Quote, Problem> = ask(site, move |site| site.system.quote(&wanted)).await?;
-    Ok(match quote {
+    Ok(Said::Beside(match quote {
         Ok(quote) => pages::verdict::part(&quote, typed, false),
         Err(error) => pages::problem(&error.to_string()),
-    })
+    }))
 }
 
 // ---- jobs

@@ -256,14 +256,14 @@ fn nice(least: f64) -> f64 {
     found.unwrap_or(10.0) * power
 }
 
-/// `30 s`, `5 min`, `2 h`, `3 d`
+/// `30 s`, `5m`, `2h`, `3d`: as durations are shown and typed everywhere, without what is 0.
 fn short(seconds: f64) -> String {
     let whole = |unit: f64| (seconds / unit * 10.0).round() / 10.0;
     match seconds {
         s if s < 60.0 => format!("{} s", whole(1.0)),
-        s if s < 3600.0 => format!("{} min", whole(60.0)),
-        s if s < 86_400.0 => format!("{} h", whole(3600.0)),
-        _ => format!("{} d", whole(86_400.0)),
+        s if s < 3600.0 => format!("{}m", whole(60.0)),
+        s if s < 86_400.0 => format!("{}h", whole(3600.0)),
+        _ => format!("{}d", whole(86_400.0)),
     }
 }
 

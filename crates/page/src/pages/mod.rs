@@ -11,6 +11,7 @@ pub mod jobs;
 pub mod submit;
 pub mod verdict;
 
+use super::form::FieldError;
 use super::system::Kind;
 use libra_plots::html::{definitions, document};
 use libra_plots::markup::{Escaped, Px};
@@ -142,6 +143,15 @@ pub fn problem(text: &str) -> Markup {
     html! { p.notice.bad role="alert" { (lines(text)) } }
 }
 
+/// What is wrong with fields of a form, as part of a page; beside each of them it stands as well.
+pub fn wrong(errors: &[FieldError]) -> Markup {
+    html! {
+        div.notice.bad role="alert" {
+            @for error in errors { p data-field=(error.field) { (Escaped(error.to_string())) } }
+        }
+    }
+}
+
 /// A line for the user, as part of a page.
 pub fn note(text: &str) -> Markup {
     html! { p.notice { (lines(text)) } }
@@ -206,6 +216,7 @@ fn bar(class: &str, label: Option<&str>, stripes: &[Stripe]) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use super::submit::Said;
     use super::*;
     use crate::account::{Account, Amount, Balance, Month, Movement};
     use crate::history::{History, Hour};
@@ -315,6 +326,11 @@ mod tests {
             }],
             ..Quote::default()
         };
+        let errors = vec![FieldError {
+            field: "name",
+            label: "Name",
+            text: text(),
+        }];
         let parts = [
             alone(nasty, nasty),
             account::body(&view, &Ok(account), nasty, nasty, Some(nasty)),
@@ -339,7 +355,8 @@ mod tests {
                 &query,
             ),
             jobs::confirm(&view, &[&job], &query),
-            submit::body(&view, &typed, nasty, None, true),
+            submit::body(&view, &typed, nasty, &Said::Nothing, true),
+            submit::body(&view, &typed, nasty, &Said::Wrong(errors), true),
             verdict::part(&quote, &typed, true),
         ];
         for part in parts {

@@ -286,18 +286,20 @@ function seconds(text) {
   return sum;
 }
 
-// Seconds as somebody would type them: three figures at the most.
+// A duration as the server shows all of them (libra_units::duration::show): it is read as it is shown.
+function shown(value) {
+  if (value < 99.95) return `${Number(value.toFixed(1))} s`;
+  const whole = Math.round(value);
+  const two = (number) => String(Math.floor(number)).padStart(2, '0');
+  if (whole < 3600) return `${Math.floor(whole / 60)}m${two(whole % 60)}s`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)}h${two((whole % 3600) / 60)}m`;
+  return `${Math.floor(whole / 86400)}d${two((whole % 86400) / 3600)}h`;
+}
+
+// The same, of a round number of seconds.
 function typed(value) {
   const step = value < 60 ? 1 : value < 600 ? 5 : value < 3600 ? 60 : value < 36000 ? 300 : value < 172800 ? 1800 : 14400;
-  let left = Math.max(1, Math.round(value / step) * step);
-  if (left < 60) return String(left);
-  let text = '';
-  for (const [unit, size] of [['d', 86400], ['h', 3600], ['m', 60], ['s', 1]]) {
-    const count = Math.floor(left / size);
-    left -= count * size;
-    if (count) text += count + unit;
-  }
-  return text;
+  return shown(Math.max(1, Math.round(value / step) * step));
 }
 
 // The text of a file; null for what is none, which would be altered silently.
@@ -322,6 +324,27 @@ function form(page) {
   const complete = () => ['estimate', 'deadline'].every((name) => field(name).value.trim())
     || (page.dataset.batch === 'yes' && field('script').value.trim());
 
+  // What is wrong stands at its field; what is not wrong any more does not.
+  function notes() {
+    const wrong = new Map([...verdict.querySelectorAll('[data-field]')].map((one) => [one.dataset.field, one.textContent.replace(/^[^:]*: /, '')]));
+    for (const place of page.querySelectorAll('.error')) {
+      const name = place.id.replace(/-error$/, '');
+      place.textContent = wrong.get(name) ?? '';
+      place.hidden = !wrong.has(name);
+      if (wrong.has(name)) field(name).setAttribute('aria-invalid', 'true');
+      else field(name).removeAttribute('aria-invalid');
+    }
+    brief();
+  }
+  // On a narrow screen the verdict is below the fields: a line of it stays in view.
+  function brief() {
+    const line = by('brief');
+    const [heading, cost] = [verdict.querySelector('h2'), verdict.querySelector('.price')];
+    line.hidden = !heading;
+    if (heading) line.textContent = heading.firstChild.textContent.trim() + (cost ? `, ${cost.textContent}` : '');
+    line.className = verdict.querySelector('.verdict.good') ? 'good' : 'bad';
+  }
+
   async function price() {
     number += 1;
     const mine = number;
@@ -329,6 +352,7 @@ function form(page) {
       // What stands there is about something else, and so are its buttons.
       verdict.classList.remove('asking');
       verdict.replaceChildren();
+      notes();
       return;
     }
     verdict.classList.add('asking');
@@ -343,6 +367,7 @@ function form(page) {
     } else {
       verdict.replaceChildren();
     }
+    if (mine === number) notes();
   }
   function later(wait = 350) {
     clearTimeout(timer);
@@ -362,9 +387,8 @@ function form(page) {
     slider.parentElement.hidden = !(estimate > 0);
     if (!(estimate > 0)) return;
     range = [estimate * 1.05, estimate * 20];
-    const named = (value) => typed(value) + (value < 59.5 ? ' s' : '');
-    by('slider-least').textContent = named(range[0]);
-    by('slider-most').textContent = named(range[1]);
+    by('slider-least').textContent = typed(range[0]);
+    by('slider-most').textContent = typed(range[1]);
     const deadline = seconds(field('deadline').value);
     if (deadline > 0) {
       slider.value = 200 * Math.log(deadline / range[0]) / Math.log(range[1] / range[0]);
@@ -402,6 +426,18 @@ function form(page) {
     field('file').value = '';
   });
 
+  // What a price needs is typed for whoever asks for it.
+  verdict.addEventListener('click', (event) => {
+    if (event.target.name !== 'fill') return;
+    event.preventDefault();
+    for (const pair of event.target.value.split(' ')) {
+      const [name, value] = pair.split('=');
+      field(name).value = value;
+      field(name).focus();
+    }
+    later(0);
+  });
+
   page.addEventListener('submit', (event) => {
     // A second click does nothing; the value of the first one is still sent.
     if (page.sent) { event.preventDefault(); return; }
@@ -410,6 +446,7 @@ function form(page) {
   });
   window.addEventListener('pageshow', () => { page.sent = false; });
   place();
+  brief();
   if (!verdict.firstElementChild && complete()) later(0);
 }
 if (by('submit')) {

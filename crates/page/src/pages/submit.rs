@@ -1,18 +1,33 @@
 //! The form for a job, with the price beside it.
 
-use super::{View, hidden};
+use super::{View, hidden, wrong};
+use crate::form::FieldError;
 use crate::system::{Kind, Submission};
 use libra_plots::markup::Escaped;
 use maud::{Markup, PreEscaped, Render, html};
 
+/// What is said of a form.
+#[derive(Debug, Clone)]
+pub enum Said {
+    /// Nothing yet.
+    Nothing,
+    /// This, beside the form.
+    Beside(Markup),
+    /// What is wrong with its fields, at each of them.
+    Wrong(Vec<FieldError>),
+}
+
+impl Said {
+    fn errors(&self) -> &[FieldError] {
+        match self {
+            Said::Wrong(errors) => errors,
+            _ => &[],
+        }
+    }
+}
+
 /// What goes on the page: the form as it was typed, and what was said of it. `live`: a price can be asked for.
-pub fn body(
-    view: &View<'_>,
-    typed: &Submission,
-    once: &str,
-    said: Option<&Markup>,
-    live: bool,
-) -> Markup {
+pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &Said, live: bool) -> Markup {
     let needed = view.kind.directive.is_none();
     html! {
         // PBS judges nothing that is not submitted.
@@ -20,35 +35,51 @@ pub fn body(
             data-live=[(!live).then_some("no")] data-batch=[(!needed).then_some("yes")] {
             (hidden("word", view.word))
             (hidden("once", once))
-            div.left { (what_to_run(view.kind, typed, said.is_none())) }
+            div.left {
+                (what_to_run(view.kind, typed, said))
+                (terms(view.kind, typed, needed, said))
+            }
+            // What it costs stays in view while the rest is typed.
             div.right {
-                (terms(view.kind, typed, needed))
                 div.actions {
+                    // The first button is what Enter means.
+                    button.main type="submit" name="do" value="submit" { "Submit" }
                     @if live {
                         button #ask type="submit" name="do" value="quote" formnovalidate { "Show the price" }
                     }
-                    button.main type="submit" name="do" value="submit" { "Submit" }
                 }
                 div #verdict aria-live="polite" {
-                    @if let Some(said) = said { (said) }
+                    @match said {
+                        Said::Nothing => {}
+                        Said::Beside(said) => (said),
+                        Said::Wrong(errors) => (wrong(errors)),
+                    }
                 }
             }
+            // The verdict in a line, where it is not beside the fields; for the eye, the verdict itself is read out.
+            a #brief href="#verdict" aria-hidden="true" tabindex="-1" hidden {}
         }
     }
 }
 
-/// The script and what it is called. `focus`: whoever opens the page types there.
-fn what_to_run(kind: &Kind, typed: &Submission, focus: bool) -> Markup {
+/// The script and what it is called.
+fn what_to_run(kind: &Kind, typed: &Submission, said: &Said) -> Markup {
+    let errors = said.errors();
+    let script = Noted::of("script", errors);
+    let directory = Noted::of("directory", errors);
+    // Whoever opens the page types there.
+    let focus = matches!(said, Said::Nothing) || script.first;
     html! {
         fieldset {
             legend { "What to run" }
             div.field {
                 label for="script" { "Script" }
                 textarea #script name="script" rows="9" spellcheck="false" autocapitalize="none" autocomplete="off"
-                    aria-describedby="script-hint" autofocus[focus] {
+                    aria-describedby="script-error script-hint" aria-invalid=[script.invalid()] autofocus[focus] {
                     // A line break right behind the tag is dropped; the script may begin with one.
                     "\n" (unaltered(&typed.script))
                 }
+                (script)
                 small #script-hint {
                     "A first line such as " code { "#!/bin/bash" } " says what reads it; without one that is " code { "/bin/sh" } "."
                 }
@@ -59,15 +90,17 @@ fn what_to_run(kind: &Kind, typed: &Submission, focus: bool) -> Markup {
                 small #file-hint { "It takes the place of what is typed above. 1 MiB at the most." }
             }
             div.row {
-                (Field::new("name", "Name", &typed.name, html! { "Letters, digits and . _ + -" }))
+                (Field::new("name", "Name", &typed.name, html! { "Letters, digits and . _ + -" }).noted(errors))
                 @if let Some(label) = kind.queues {
-                    (Field::new("queue", label, &typed.queue, html! { "Empty: the site's own choice." }))
+                    (Field::new("queue", label, &typed.queue, html! { "Empty: the site's own choice." }).noted(errors))
                 }
             }
             div.field {
                 label for="directory" { "Working directory" }
                 input #directory name="directory" value=(Escaped(&typed.directory)) autocomplete="off" autocapitalize="none"
-                    spellcheck="false" required aria-describedby="directory-hint";
+                    spellcheck="false" required aria-describedby="directory-error directory-hint" aria-invalid=[directory.invalid()]
+                    autofocus[directory.first];
+                (directory)
                 small #directory-hint {
                     @if kind.begins_at_home {
                         "Output files come here. The script itself begins in your home directory; "
@@ -82,7 +115,8 @@ fn what_to_run(kind: &Kind, typed: &Submission, focus: bool) -> Markup {
 }
 
 /// Estimate, deadline, budget and what belongs to them. `needed`: they cannot be said elsewhere.
-fn terms(kind: &Kind, typed: &Submission, needed: bool) -> Markup {
+fn terms(kind: &Kind, typed: &Submission, needed: bool, said: &Said) -> Markup {
+    let errors = said.errors();
     let hint = |text: &str| {
         html! {
             (text)
@@ -105,25 +139,26 @@ fn terms(kind: &Kind, typed: &Submission, needed: bool) -> Markup {
             legend { "Terms" }
             div.row {
                 (Field::new("estimate", "Estimate", &typed.estimate, hint("Run time on a processor of its own: 90, 1h30m, 00:01:30."))
-                    .required(needed))
+                    .required(needed).noted(errors))
                 (Field::new("processors", "Processors", &typed.processors, hint("On one node, each at the job's share."))
-                    .keys("numeric"))
+                    .keys("numeric").noted(errors))
             }
-            (Field::new("deadline", "Deadline", &typed.deadline, hint(deadline)).required(needed))
+            (Field::new("deadline", "Deadline", &typed.deadline, hint(deadline)).required(needed).noted(errors))
             div.field.slider hidden {
                 label for="slider" { "Deadline, from hurry to patience" }
                 input #slider type="range" min="0" max="200" value="100";
                 span.ends { span #slider-least {} span #slider-most {} }
             }
-            (Field::new("budget", "Budget", &typed.budget, hint("The most it may cost: credits, or unlimited.")).required(needed))
-            details open[typed.soft] {
+            (Field::new("budget", "Budget", &typed.budget, hint("The most it may cost: credits, or unlimited."))
+                .required(needed).noted(errors))
+            details open[typed.soft || errors.iter().any(|error| error.field == "penalty")] {
                 summary { "Kind of deadline" }
                 div.field.choice {
                     (choice("hard", !typed.soft, "Hard: a late result is useless"))
                     (choice("soft", typed.soft, "Soft: it is worth less the later it is"))
                 }
                 (Field::new("penalty", "Paid back", &typed.penalty, html! { "Credits per second of delay, for a soft deadline." })
-                    .keys("decimal"))
+                    .keys("decimal").noted(errors))
             }
         }
     }
@@ -140,6 +175,39 @@ struct Field<'a> {
     required: bool,
     /// The keys that a telephone shows; None for all.
     keys: Option<&'static str>,
+    noted: Noted<'a>,
+}
+
+/// What is wrong with a field, in the place for it below the field, which is there also while nothing is.
+#[derive(Debug, Clone, Copy)]
+struct Noted<'a> {
+    field: &'static str,
+    text: &'a str,
+    /// It is the first on the page of which something is wrong.
+    first: bool,
+}
+
+impl<'a> Noted<'a> {
+    fn of(field: &'static str, errors: &'a [FieldError]) -> Noted<'a> {
+        let error = errors.iter().find(|error| error.field == field);
+        Noted {
+            field,
+            text: error.map_or("", |error| &error.text),
+            first: errors.first().is_some_and(|first| first.field == field),
+        }
+    }
+
+    fn invalid(&self) -> Option<&'static str> {
+        (!self.text.is_empty()).then_some("true")
+    }
+}
+
+impl Render for Noted<'_> {
+    fn render(&self) -> Markup {
+        html! {
+            span.error id={ (self.field) "-error" } hidden[self.text.is_empty()] { (Escaped(self.text)) }
+        }
+    }
 }
 
 impl<'a> Field<'a> {
@@ -151,7 +219,13 @@ impl<'a> Field<'a> {
             hint,
             required: false,
             keys: None,
+            noted: Noted::of(name, &[]),
         }
+    }
+
+    fn noted(self, errors: &'a [FieldError]) -> Field<'a> {
+        let noted = Noted::of(self.name, errors);
+        Field { noted, ..self }
     }
 
     fn required(self, required: bool) -> Field<'a> {
@@ -170,8 +244,9 @@ impl Render for Field<'_> {
             div.field {
                 label for=(self.name) { (self.label) }
                 input id=(self.name) name=(self.name) value=(Escaped(self.value)) autocomplete="off" autocapitalize="none"
-                    spellcheck="false" maxlength="64" aria-describedby={ (self.name) "-hint" }
-                    required[self.required] inputmode=[self.keys];
+                    spellcheck="false" maxlength="64" aria-describedby={ (self.name) "-error " (self.name) "-hint" }
+                    aria-invalid=[self.noted.invalid()] autofocus[self.noted.first] required[self.required] inputmode=[self.keys];
+                (self.noted)
                 small id={ (self.name) "-hint" } { (self.hint) }
             }
         }

@@ -36,7 +36,13 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> Markup {
                 }
             }
             @if let Some(price) = quote.price.filter(|_| quote.accepted) {
-                p.price { strong { (credits(price)) } " credits" }
+                p.price { "costs " strong { (credits(price)) } " credits" }
+            }
+            @if let Some(budget) = quote.budget_needed {
+                p {
+                    "No budget was given; " (credits(budget)) " is enough. "
+                    button type="submit" name="fill" value={ "budget=" (credits(budget)) } formnovalidate { "Take it as budget" }
+                }
             }
             p { (nothing) (Escaped(sentence(&quote.text))) }
             @if !quote.accepted { (offers(&quote.offers)) }

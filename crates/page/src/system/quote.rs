@@ -17,6 +17,8 @@ pub struct Quote {
     pub reason: String,
     /// Credits.
     pub price: Option<f64>,
+    /// No budget was given, and so much is enough, in credits; none where one was given.
+    pub budget_needed: Option<f64>,
     /// What would be accepted instead.
     pub offers: Vec<Offer>,
     /// Prices and verdicts over deadlines; empty where nobody has reckoned them.
@@ -129,6 +131,7 @@ impl Quote {
             text,
             reason,
             price: number(&json["price"]),
+            budget_needed: number(&json["budget_needed"]),
             offers: offers.filter(|offer| *offer != Offer::default()).collect(),
             curve: curve
                 .filter(|p| p.deadline > 0.0 && p.price >= 0.0)
@@ -170,16 +173,13 @@ pub struct Promise {
     condition: Option<f64>,
     /// Credits.
     price: Option<f64>,
-    /// Credits; infinite for no limit.
+    /// Credits; infinite for no limit. None: none was given.
     budget: Option<f64>,
-    /// The budget is one that was looked for.
-    needed: bool,
 }
 
 impl Promise {
     fn of_json(json: &Value) -> Promise {
         let number = |key: &str| json[key].as_f64();
-        let needed = number("budget_needed");
         Promise {
             share: number("share"),
             slots: number("slots"),
@@ -189,8 +189,7 @@ impl Promise {
             deadline: number("deadline_seconds"),
             condition: number("estimate_seconds").filter(|_| json["verdict"] == "conditional"),
             price: number("price"),
-            budget: needed.or_else(|| number("budget")),
-            needed: needed.is_some(),
+            budget: number("budget"),
         }
     }
 
@@ -210,7 +209,6 @@ impl Promise {
             condition: commitment.conditional.then_some(terms.estimate),
             price: Some(commitment.price * jobs),
             budget: Some(terms.budget),
-            needed: false,
         }
     }
 
@@ -245,12 +243,6 @@ impl Promise {
             }
             (Some(price), _) => text += &format!(", for {} credits", credits(price)),
             _ => {}
-        }
-        if let (true, Some(budget)) = (self.needed, self.budget) {
-            text += &format!(
-                "; no budget was given, this is the answer with a budget of {}",
-                credits(budget)
-            );
         }
         text
     }
@@ -308,9 +300,9 @@ mod tests {
         let quote = Quote::from_json(&json).expect("a quote");
         assert_eq!(
             quote.text,
-            "52.5 % of a processor on n2, finished in 20 s at the latest, for 10.5 of 10.5 credits; \
-             no budget was given, this is the answer with a budget of 10.5"
+            "52.5 % of a processor on n2, finished in 20 s at the latest, for 10.5 credits"
         );
+        assert_eq!(quote.budget_needed, Some(10.5));
         let commitment = "v=1:token=1:submitted=1000:estimate=10:deadline=20:budget=inf:type=hard:penalty=0:price=10.5:\
                     chunks=1:processors=1:memory=0:scatter=0:count=2:at=n1*1*0.525+n2*1*0.5";
         let commitment = Commitment::parse(commitment).expect("a line");
