@@ -302,8 +302,12 @@ class Cell(commands.Programs):
         return self.run("qsub", "-terse", "-S", "/bin/sh", "-j", "y", "-o", f"{self.home(user)}/$JOB_ID.$TASK_ID.out", *args, user=user, stdin=script, **options)
 
     def submit(self, *args, **options):
-        """A submission that must be accepted: the job's number."""
-        done = self.qsub(*args, **options)
+        """A submission that must be accepted: the job's number. Where the verifier still reads the queue it is tried again, as users are told to."""
+        def judged():
+            done = self.qsub(*args, **options)
+            return None if "submit again in a few seconds" in done.out + done.err else done
+
+        done = self.wait("the verifier has read the queue", judged)
         if done.rc != 0:
             raise CommandFailed(f"qsub {' '.join(map(str, args))}: {done.out}{done.err}")
         return done.out.strip().split(".")[0]

@@ -119,8 +119,14 @@ class SiteCase(unittest.TestCase):
         return [f"--estimate={estimate}", f"--sla-deadline={deadline}", f"--budget={budget}"]
 
     def accept(self, estimate, deadline, *more, budget=1000, **options):
-        """Submit a job that must be accepted; its number."""
-        return self.slurm.submit(*self.terms_of(estimate, deadline, budget), *more, **options)
+        """Submit a job that must be accepted; its number. Where a machine is busy slurmctld takes a node that is slow to answer for lost for a while."""
+        def taken():
+            answer = self.ask(estimate, deadline, *more, budget=budget, **options)
+            if answer.rc != 0 and "no node takes new jobs now" not in answer.err:
+                self.fail(f"not accepted: {answer.err}")
+            return answer if answer.rc == 0 else None
+
+        return self.slurm.wait("nodes that answer", taken).out
 
     def ask(self, estimate, deadline, *more, budget=1000, **options):
         """Submit a job; sbatch's answer."""

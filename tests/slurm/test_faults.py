@@ -87,8 +87,11 @@ class ControllerKilled(SiteCase):
         """Killed while the tasks of an array are told their nodes: all of them come to run where they were planned, none twice."""
         slurm = self.slurm
         array = slurm.submit("--array=0-23", *terms(0.12))
+        # What starts after it was saved slurmctld itself would start again, and slurmd drain the node for it: nothing does meanwhile.
+        slurm.must("scontrol", "update", "partitionname=main", "state=down")
         slurm.wait("saved", lambda: is_saved(slurm, array))
         self.restart()
+        slurm.must("scontrol", "update", "partitionname=main", "state=up")
         slurm.wait("all its tasks run", lambda: len([1 for has in slurm.jobs().values() if has["job_state"] == "RUNNING"]) == 24)
         on = running_tasks(slurm)
         for node in slurm.nodes:
