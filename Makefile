@@ -5,7 +5,7 @@ LIBDIR ?= lib
 # How long `make soak` goes on.
 SECONDS ?= 7200
 
-.PHONY: help demo test soak fuzz build lib slurm-plugins bench lint package install uninstall
+.PHONY: help demo test soak fuzz build lib slurm-plugins bench bench-compare lint package install uninstall
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ slurm-plugins: ## for the Slurm whose headers are here: target/slurm/VERSION
 bench: ## benchmarks
 	@scripts/bootstrap build
 	@scripts/cargo bench
+
+bench-compare: ## what is dearer than at commit BASE: both are built and run in turns
+	@scripts/bootstrap build
+	@scripts/bench-compare $(BASE) $(BENCHES)
 
 lint: ## formatting, clippy, shellcheck
 	@BOOTSTRAP=build scripts/test fmt clippy shell

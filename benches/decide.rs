@@ -1,10 +1,14 @@
-//! What a decision costs: the stateless entry point per job looked at, and the book.
+//! What a decision costs as C asks for it: the stateless entry point, and the book. Processor time; the limit of the former is a scan over the
+//! same bytes with one division for each job.
 //!
-//! `cargo bench --bench decide`
+//! `cargo bench --bench decide`; `-- 10000` measures the stateless entry point on so many nodes alone, for a profile.
 
 // A counting allocator, and the C ABI called as C calls it.
 #![allow(unsafe_code)]
 
+mod common;
+
+use common::{Random, nanoseconds, part, result, scan};
 use libra::header as c;
 use libra::*;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,7 +17,6 @@ use std::ffi::CString;
 use std::hint::black_box;
 use std::mem::size_of;
 use std::ptr;
-use std::time::Instant;
 
 struct Counting;
 
@@ -38,18 +41,6 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 const RUNS: usize = 31;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> f64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) as f64 / (1u64 << 31) as f64
-    }
-}
 
 fn job(estimate: f64, deadline: f64, chunks: u32) -> c::libra_job {
     c::libra_job {
@@ -79,15 +70,8 @@ fn measure(mut work: impl FnMut()) -> (f64, u64) {
     let before = ALLOCATIONS.get();
     work();
     let allocations = ALLOCATIONS.get() - before;
-    let mut times: Vec<f64> = (0..RUNS)
-        .map(|_| {
-            let start = Instant::now();
-            work();
-            start.elapsed().as_nanos() as f64
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    (times[RUNS / 2], allocations)
+    let mut times: Vec<f64> = (0..RUNS).map(|_| nanoseconds(&mut work).0).collect();
+    (part(&mut times, 0.5), allocations)
 }
 
 fn stateless(node_count: usize, jobs_per_node: usize) {
@@ -122,17 +106,18 @@ fn stateless(node_count: usize, jobs_per_node: usize) {
         })
         .collect();
     let mut decision = blank();
-    let examined = (node_count * jobs_per_node) as f64;
+    let bytes = size_of_val(&runs[..]) + size_of_val(&nodes[..]);
+    let limit = scan(bytes, size_of::<c::libra_running_job>());
     for (what, asked, expected) in [
-        ("accept", job(10.0, 40.0, 1), 1),
-        ("accept, 64 chunks", job(10.0, 40.0, 64), 1),
+        ("accept-1", job(10.0, 40.0, 1), 1),
+        ("accept-64", job(10.0, 40.0, 64), 1),
         (
-            "accept, 2 chunks a node",
+            "accept-2-on-each",
             job(10.0, 40.0, 2 * node_count as u32),
             1,
         ),
-        ("refuse, too many chunks", job(39.0, 40.0, 60_000), 0),
-        ("refuse, deadline", job(50.0, 40.0, 1), 0),
+        ("refuse-60000-chunks", job(39.0, 40.0, 60_000), 0),
+        ("refuse-deadline", job(50.0, 40.0, 1), 0),
     ] {
         let (nanoseconds, allocations) = measure(|| {
             // SAFETY: all as large as they say.
@@ -146,12 +131,11 @@ fn stateless(node_count: usize, jobs_per_node: usize) {
             };
             assert_eq!(code, expected);
         });
-        println!(
-            "{:<16} {what:<24} {:>10.1} us {:>8.2} ns/job {allocations:>4} allocations",
-            format!("{node_count} x {jobs_per_node}"),
-            nanoseconds / 1e3,
-            nanoseconds / examined,
-        );
+        let name = format!("stateless-{node_count}x{jobs_per_node}/{what}");
+        result(&name, nanoseconds, Some(limit));
+        if allocations > 0 {
+            println!("  {allocations} allocations");
+        }
     }
 }
 
@@ -183,10 +167,10 @@ fn book(node_count: usize, jobs: usize) {
             2000.0 + 2000.0 * random.next(),
             1,
         );
-        let start = Instant::now();
-        // SAFETY: an open book; structures as large as they say.
-        let code = unsafe { libra_book_admit(handle, &asked, now, &mut decision) };
-        let microseconds = start.elapsed().as_nanos() as f64 / 1e3;
+        let (time, code) = nanoseconds(|| {
+            // SAFETY: an open book; structures as large as they say.
+            unsafe { libra_book_admit(handle, &asked, now, &mut decision) }
+        });
         assert_eq!(code, 1);
         if bind {
             let id = CString::new(format!("{}", decision.token)).expect("no NUL");
@@ -196,7 +180,7 @@ fn book(node_count: usize, jobs: usize) {
             // SAFETY: the same. As on a cluster, where an accepted job starts at once.
             assert_eq!(unsafe { libra_book_started(handle, id.as_ptr(), now) }, 0);
         }
-        microseconds
+        time
     };
     for _ in 0..jobs {
         admit(0.0, true);
@@ -204,24 +188,18 @@ fn book(node_count: usize, jobs: usize) {
     let mut times: Vec<f64> = (0..10_000)
         .map(|i| admit(1.0 + f64::from(i) * 1e-3, true))
         .collect();
-    times.sort_by(f64::total_cmp);
-    let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
-    println!(
-        "book: admit on {node_count} nodes with {jobs} jobs: p50 {:.1} us, p99 {:.1} us, max {:.1} us",
-        at(0.5),
-        at(0.99),
-        at(1.0)
-    );
+    for (name, of_all) in [("p50", 0.5), ("p99", 0.99)] {
+        let name = format!("libra_book_admit-{node_count}x{jobs}/accept/{name}");
+        result(&name, part(&mut times, of_all), None);
+    }
     let refused = job(10.0, 9.0, 1);
     let (nanoseconds, _) = measure(|| {
         // SAFETY: an open book; structures as large as they say.
         let code = unsafe { libra_book_admit(handle, &refused, 20.0, &mut decision) };
         assert_eq!(code, 0);
     });
-    println!(
-        "book: refusal with counter-offers: {:.1} us",
-        nanoseconds / 1e3
-    );
+    let name = format!("libra_book_admit-{node_count}x{jobs}/refuse-deadline");
+    result(&name, nanoseconds, None);
     // SAFETY: its last use.
     unsafe { libra_book_close(handle) };
 }
@@ -231,6 +209,10 @@ fn main() {
     let measuring = std::env::args().any(|argument| argument == "--bench");
     if !measuring {
         stateless(128, 4);
+        return;
+    }
+    if let Some(nodes) = std::env::args().find_map(|argument| argument.parse().ok()) {
+        stateless(nodes, 10);
         return;
     }
     stateless(128, 4);

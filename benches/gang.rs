@@ -1,7 +1,11 @@
-//! What a decision of the gang rule costs where many jobs are known, and what it costs to make the plan anew: processor time.
+//! What a decision of the gang rule costs where many jobs are known, and what it costs to make the plan anew: processor time. The limit beside
+//! each is a scan over what was asked for all jobs that are known, one division for each.
 //!
 //! `cargo bench --bench gang`, or with how many jobs are known: `cargo bench --bench gang -- 2000`
 
+mod common;
+
+use common::{part, result, scan};
 use libra_core::decision::job::{Request, Shape, Terms};
 use libra_core::decision::node::NodeSpec;
 use libra_core::gang::{Change, Gang, JobId, Rules, Suspend};
@@ -33,14 +37,6 @@ impl Random {
     }
 }
 
-fn at(times: &mut [f64], part: f64) -> f64 {
-    times.sort_by(f64::total_cmp);
-    match times {
-        [] => f64::NAN,
-        times => times[((times.len() - 1) as f64 * part) as usize],
-    }
-}
-
 /// Processor time of this thread, in microseconds: other work on the machine does not count.
 fn used() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has it");
@@ -54,18 +50,18 @@ fn microseconds<T>(times: &mut Vec<f64>, work: impl FnOnce() -> T) -> T {
     done
 }
 
-fn show(what: &str, times: &mut [f64]) {
-    println!(
-        "  {what:<26} {:>6} times: p50 {:>8.0} us, p99 {:>8.0} us, max {:>8.0} us",
-        times.len(),
-        at(times, 0.5),
-        at(times, 0.99),
-        at(times, 1.0)
-    );
+fn show(name: &str, times: &mut [f64], limit: f64) {
+    for (of_all, which) in [(0.5, "p50"), (0.99, "p99"), (1.0, "max")] {
+        result(
+            &format!("{name}/{which}"),
+            part(times, of_all) * 1e3,
+            Some(limit),
+        );
+    }
 }
 
 /// So many jobs are known at each decision; some end early after each.
-fn decisions(nodes: usize, processors: f64, known: usize, rules: Rules, asked: usize) {
+fn decisions(name: &str, nodes: usize, processors: f64, known: usize, rules: Rules, asked: usize) {
     let node = NodeSpec {
         processors,
         rating: 1.0,
@@ -119,17 +115,23 @@ fn decisions(nodes: usize, processors: f64, known: usize, rules: Rules, asked: u
             act(&mut gang, now, &mut running);
         }
     }
-    println!("{nodes} nodes of {processors} processors, {filled} jobs known, {rules:?}");
-    show("accepted", &mut accept);
-    show("refused", &mut refuse);
-    show("plan made anew, changes", &mut tidy);
+    println!("{name}: {nodes} nodes of {processors} processors, {filled} jobs known, {rules:?}");
+    let limit = scan(filled * size_of::<Request>(), size_of::<Request>());
+    for (what, times) in [
+        ("accept", &mut accept),
+        ("refuse", &mut refuse),
+        ("plan-anew", &mut tidy),
+    ] {
+        let name = format!("gang-{nodes}x{processors}/{name}/{what}");
+        show(&name, times, limit);
+    }
 }
 
 fn main() {
     // `cargo test --benches` runs this too, and wants no measurements.
     let measuring = std::env::args().any(|argument| argument == "--bench");
     if !measuring {
-        decisions(16, 4.0, 100, Rules::default(), 20);
+        decisions("memory", 16, 4.0, 100, Rules::default(), 20);
         return;
     }
     let margin = 0.05;
@@ -147,8 +149,8 @@ fn main() {
     };
     let known = std::env::args().find_map(|argument| argument.parse().ok());
     let known = known.unwrap_or(10_000);
-    for rules in [memory, two, never] {
-        decisions(1_000, 1.0, known, rules, 400);
-        decisions(1_000, 16.0, known, rules, 400);
+    for (name, rules) in [("memory", memory), ("two", two), ("never", never)] {
+        decisions(name, 1_000, 1.0, known, rules, 400);
+        decisions(name, 1_000, 16.0, known, rules, 400);
     }
 }

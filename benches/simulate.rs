@@ -2,8 +2,12 @@
 //!
 //! `cargo bench --bench simulate`, or with the path of a log in the Standard Workload Format:
 //! `cargo bench --bench simulate -- LOG`. Without one the jobs are synthetic (`libra workload`'s
-//! model). Times are of the simulation alone: the jobs are in memory and the outcomes are counted.
+//! model). Times are of the simulation alone: the jobs are in memory and the outcomes are counted. Processor time; the limit beside it is that of
+//! an event loop that does nothing: each job is submitted and ends. Of a log, what reading it takes stands there as well.
 
+mod common;
+
+use common::{nanoseconds, result};
 use libra_simulator::queue::{Easy, Edf, Fifo};
 use libra_simulator::schedulers::{self, Options};
 use libra_simulator::{Fate, Machine, Observer, Outcome, Scheduler};
@@ -11,8 +15,10 @@ use libra_workload::Job;
 use libra_workload::read::{Leniency, read};
 use libra_workload::synthetic::Synthetic;
 use libra_workload::terms::{TermsModel, jobs};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hint::black_box;
 use std::path::Path;
-use std::time::Instant;
 
 /// A name, and a fresh scheduler for each run.
 type SchedulerEntry = (&'static str, fn() -> Box<dyn Scheduler>);
@@ -66,9 +72,8 @@ fn measure(make: fn() -> Box<dyn Scheduler>, jobs: &[Job], machine: &Machine) ->
     for _ in 0..RUNS {
         let mut count = Count::default();
         let mut scheduler = make();
-        let start = Instant::now();
-        scheduler.run(jobs, machine, &mut count);
-        let seconds = start.elapsed().as_secs_f64();
+        let (time, ()) = nanoseconds(|| scheduler.run(jobs, machine, &mut count));
+        let seconds = time / 1e9;
         assert_eq!(count.outcomes, jobs.len());
         if seconds < best.0 {
             best = (seconds, count);
@@ -98,19 +103,46 @@ fn synthetic(jobs_wanted: u32, nodes: u32, load: f64) -> Vec<Job> {
     made.expect("jobs that fit").jobs
 }
 
-/// One line for each scheduler, on one workload.
-fn show(title: &str, jobs: &[Job], nodes: u32) {
+/// Nanoseconds of an event loop in which each job is submitted and ends, and nothing comes of either.
+fn nothing(jobs: &[Job]) -> f64 {
+    let time = || {
+        let mut events: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+        let mut ended = 0;
+        // Of times from 0 on, the bits are in the same order.
+        for (index, job) in jobs.iter().enumerate() {
+            let now = job.submit.to_bits();
+            while events.peek().is_some_and(|Reverse((at, _))| *at <= now) {
+                events.pop();
+                ended += 1;
+            }
+            events.push(Reverse(((job.submit + job.run_time).to_bits(), index)));
+        }
+        black_box(ended + events.into_sorted_vec().len())
+    };
+    (0..RUNS)
+        .map(|_| nanoseconds(time).0)
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// One line for each scheduler, on one workload. `name`: of its results.
+fn show(title: &str, name: &str, jobs: &[Job], nodes: u32) {
     println!("{title}: {} jobs, {nodes} nodes", jobs.len());
+    let limit = nothing(jobs);
     println!("  scheduler        jobs/s   ended     met   mean wait");
     let machine = Machine::uniform(nodes as usize, 1);
-    for &(name, make) in SCHEDULERS {
+    for &(scheduler, make) in SCHEDULERS {
         let (seconds, count) = measure(make, jobs, &machine);
         println!(
-            "  {name:<10} {:>12.0} {:>6.1}% {:>6.1}% {:>9.0} s",
+            "  {scheduler:<10} {:>12.0} {:>6.1}% {:>6.1}% {:>9.0} s",
             jobs.len() as f64 / seconds,
             100.0 * count.ended as f64 / jobs.len() as f64,
             100.0 * count.met as f64 / jobs.len() as f64,
             count.wait / count.ended.max(1) as f64,
+        );
+        result(
+            &format!("simulate-{name}/{scheduler}"),
+            seconds * 1e9,
+            Some(limit),
         );
     }
     println!();
@@ -146,7 +178,21 @@ fn growth(job_counts: &[u32], node_counts: &[u32]) {
 }
 
 fn log(path: &str) {
-    let log = match read(Path::new(path), Leniency::Lenient) {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            eprintln!("{path}: {error}");
+            std::process::exit(2);
+        }
+    };
+    let (time, log) = nanoseconds(|| read(Path::new(path), Leniency::Lenient));
+    // Decompressed or not: each byte of the file has to be looked at once.
+    result(
+        "simulate-log/read",
+        time,
+        Some(common::scan(bytes.len(), 64)),
+    );
+    let log = match log {
         Ok(log) => log,
         Err(error) => {
             eprintln!("{error}");
@@ -159,7 +205,7 @@ fn log(path: &str) {
     };
     let model = TermsModel::default();
     match jobs(&log.records, &model, 1, Some(nodes), Leniency::Lenient) {
-        Ok(made) => show(path, &made.jobs, nodes),
+        Ok(made) => show(path, "log", &made.jobs, nodes),
         Err(error) => {
             eprintln!("{path}: {error}");
             std::process::exit(2);
@@ -178,9 +224,14 @@ fn main() {
         growth(&[1_000], &[128]);
     } else if logs.is_empty() {
         growth(&JOBS, &NODES);
-        show("load 0.8", &synthetic(100_000, 128, 0.8), 128);
+        show("load 0.8", "load-0.8", &synthetic(100_000, 128, 0.8), 128);
         // Half of the jobs wait when the last one is submitted.
-        show("overload, 2.0", &synthetic(200_000, 128, 2.0), 128);
+        show(
+            "overload, 2.0",
+            "load-2.0",
+            &synthetic(200_000, 128, 2.0),
+            128,
+        );
     } else {
         logs.iter().for_each(|path| log(path));
     }

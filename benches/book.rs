@@ -1,0 +1,184 @@
+//! What the book costs, by nodes, jobs and policies: to admit, to refuse with all counter-offers, to follow jobs; and its memory.
+//!
+//! `cargo bench --bench book`; `-- large` leaves out all but the largest book. The limit beside each is a scan over what a decision reads of all
+//! nodes, one division for each: what a book without an index cannot go below.
+
+mod common;
+
+use common::{Random, nanoseconds, part, result, scan};
+use libra_core::book::Book;
+use libra_core::decision::admission::Admission;
+use libra_core::decision::job::{Request, Terms};
+use libra_core::decision::node::NodeSpec;
+use libra_core::decision::policy::{
+    AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice,
+};
+use libra_core::decision::share::ShareRule;
+
+/// What a decision reads of a node, in bytes: its size and speed, what is committed there, memory.
+const READ_OF_A_NODE: usize = 56;
+
+/// Jobs come so many a second of the book's time.
+const RATE: f64 = 1_000.0;
+
+fn admission(policy: AnyPolicy) -> Admission {
+    Admission {
+        policy,
+        ..Admission::default()
+    }
+}
+
+fn libra(node_choice: NodeChoice, share_rule: ShareRule) -> AnyPolicy {
+    AnyPolicy::Libra(Libra {
+        node_choice,
+        share_rule,
+    })
+}
+
+/// A job that needs a fifth of a processor in the mean, so that ten of them fill two of the three processors of a node.
+fn job(random: &mut Random) -> Request {
+    Request::single(Terms::hard(
+        1e5 + 1e6 * random.next(),
+        2e6 + 2e6 * random.next(),
+        f64::INFINITY,
+    ))
+}
+
+fn id(number: u64) -> String {
+    format!("{number}.server")
+}
+
+/// Memory of this process, in bytes.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/statm").expect("every Linux has it");
+    let pages = status.split(' ').nth(1).and_then(|n| n.parse::<f64>().ok());
+    pages.expect("a number of pages") * 4096.0
+}
+
+/// A book of so many nodes, with as many jobs that run; and its time.
+fn filled(nodes: usize, jobs: usize, random: &mut Random) -> (Book, Vec<u64>, f64) {
+    let mut book = Book::new(Admission::default(), 30.0);
+    for number in 0..nodes {
+        let spec = NodeSpec {
+            processors: 3.0,
+            rating: 1.0,
+            memory: NodeSpec::MEMORY_UNLIMITED,
+        };
+        let name = format!("n{number}");
+        book.set_node(&name, spec, true).expect("a plain node");
+    }
+    let before = resident();
+    let (mut tokens, mut now) = (Vec::new(), 0.0);
+    tokens.reserve_exact(jobs);
+    for _ in 0..jobs {
+        now += 1.0 / RATE;
+        tokens.push(enter(&mut book, &job(random), now));
+    }
+    let bytes = (resident() - before) / jobs as f64 - 8.0;
+    println!("{nodes} nodes, {jobs} jobs: {bytes:.0} bytes a job");
+    (book, tokens, now)
+}
+
+fn enter(book: &mut Book, request: &Request, now: f64) -> u64 {
+    let token = book.admit(request, now).expect("there is room").token;
+    let id = id(token);
+    book.bind(token, &id, now).expect("a new id");
+    book.started(&id, now).expect("known");
+    token
+}
+
+/// Jobs come, report, and end, as many as came; each of it measured.
+fn life(name: &str, nodes: usize, jobs: usize, rounds: usize) {
+    let mut random = Random(11);
+    let (mut book, mut tokens, mut now) = filled(nodes, jobs, &mut random);
+    let limit = scan(nodes * READ_OF_A_NODE, READ_OF_A_NODE);
+    let policies = [
+        ("libra", libra(NodeChoice::BestFit, ShareRule::Exact)),
+        (
+            "libra-least-loaded",
+            libra(NodeChoice::LeastLoaded, ShareRule::Exact),
+        ),
+        (
+            "libra-integral",
+            libra(NodeChoice::BestFit, ShareRule::Integral),
+        ),
+        ("libra-sla", AnyPolicy::LibraSla(LibraSla)),
+        ("libra-risk", AnyPolicy::LibraRisk(LibraRisk::default())),
+        (
+            "libra-adaptive",
+            AnyPolicy::LibraAdaptive(LibraAdaptive::default()),
+        ),
+    ];
+    for (policy, chosen) in policies {
+        book.set_admission(admission(chosen));
+        // Those that are shown every job take some hundred times as long.
+        let slow = !matches!(chosen, AnyPolicy::Libra(_));
+        let rounds = if slow { rounds / 100 } else { rounds };
+        let mut times = [const { Vec::new() }; 5];
+        for _ in 0..rounds {
+            now += 1.0 / RATE;
+            let request = job(&mut random);
+            let (time, admitted) = nanoseconds(|| book.admit(&request, now));
+            times[0].push(time);
+            let Ok(admitted) = admitted else { continue };
+            let id = id(admitted.token);
+            let (time, _) = nanoseconds(|| {
+                book.bind(admitted.token, &id, now).expect("a new id");
+                book.started(&id, now).expect("known");
+            });
+            times[1].push(time);
+            let at = random.below(tokens.len());
+            let other = self::id(tokens[at]);
+            let cput = 1e4 * random.next();
+            let (time, _) = nanoseconds(|| book.progress(&other, None, cput, now));
+            times[2].push(time);
+            let other = self::id(std::mem::replace(&mut tokens[at], admitted.token));
+            let (time, ended) = nanoseconds(|| book.ended(&other, now));
+            ended.expect("known");
+            times[3].push(time);
+            // Its share fits nowhere, whatever runs there.
+            let mut large = request;
+            large.shape.processors_per_chunk = 1_000;
+            if times[4].len() < if slow { 3 } else { rounds } {
+                let (time, refused) = nanoseconds(|| book.admit(&large, now));
+                refused.expect_err("too large for each node");
+                times[4].push(time);
+            }
+        }
+        let what = ["admit", "start", "progress", "end", "refuse"];
+        for (what, times) in what.iter().zip(&mut times) {
+            for (part_name, of_all) in [("p50", 0.5), ("p99", 0.99)] {
+                let name = format!("{name}/{policy}/{what}/{part_name}");
+                result(
+                    &name,
+                    part(times, of_all),
+                    (*what == "admit").then_some(limit),
+                );
+            }
+        }
+    }
+    let waiting = 1_000;
+    book.set_admission(Admission::default());
+    for _ in 0..waiting {
+        book.admit(&job(&mut random), now).expect("there is room");
+    }
+    let (time, _) = nanoseconds(|| book.refresh_waiting(now + 1.0));
+    result(
+        &format!("{name}/libra/refresh-of-a-waiting-job"),
+        time / f64::from(waiting),
+        None,
+    );
+}
+
+fn main() {
+    // `cargo test --benches` runs this too, and wants no measurements.
+    let measuring = std::env::args().any(|argument| argument == "--bench");
+    if !measuring {
+        life("book-100x1000", 100, 1_000, 200);
+        return;
+    }
+    if !std::env::args().any(|argument| argument == "large") {
+        life("book-10000x100000", 10_000, 100_000, 10_000);
+    }
+    life("book-100000x1000000", 100_000, 1_000_000, 10_000);
+}
