@@ -131,11 +131,11 @@ impl Book {
     pub(super) fn padded<'a>(&self, allowed: Option<&'a [u32]>) -> Option<Cow<'a, [u32]>> {
         let allowed = allowed?;
         if allowed.len() >= self.nodes.len() {
-            return Some(Cow::Borrowed(allowed));
+            return Some(Cow::from(allowed));
         }
         let mut padded = allowed.to_vec();
         padded.resize(self.nodes.len(), 0);
-        Some(Cow::Owned(padded))
+        Some(Cow::from(padded))
     }
 
     /// Returns true if a node, by its index, takes new jobs.

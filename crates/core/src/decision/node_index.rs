@@ -357,7 +357,7 @@ impl NodeIndex {
         self.kinds.iter().filter(|kind| kind.count > 0)
     }
 
-    /// Processors of the largest node, of all together, and the rating of the slowest; None where a sum of them depends on the order.
+    /// Processors of the largest node, of all together, and the rating of the slowest; None if a sum of them depends on the order.
     pub(super) fn processors(&self) -> Option<(f64, f64, f64)> {
         // Sums of whole parts of this size are exact.
         const PARTS: f64 = 1024.0;

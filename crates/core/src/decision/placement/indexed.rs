@@ -14,7 +14,7 @@ const IN_VAIN: usize = 16;
 pub(super) struct GaveUp;
 
 /// A search that is under way.
-struct Looking<'a, P, C: ?Sized> {
+struct Finder<'a, P, C: ?Sized> {
     policy: &'a P,
     cluster: &'a C,
     request: &'a Request,
@@ -23,14 +23,14 @@ struct Looking<'a, P, C: ?Sized> {
     patience: usize,
 }
 
-impl<P: Policy, C: Cluster + ?Sized> Looking<'_, P, C> {
+impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
     fn new<'a>(
         policy: &'a P,
         cluster: &'a C,
         search: Search<'a>,
         request: &'a Request,
-    ) -> Looking<'a, P, C> {
-        Looking {
+    ) -> Finder<'a, P, C> {
+        Finder {
             policy,
             cluster,
             request,
@@ -73,7 +73,7 @@ impl<P: Policy, C: Cluster + ?Sized> Looking<'_, P, C> {
         self.request.shape.memory_per_chunk
     }
 
-    /// The first node that has processors for a chunk; None where no node of this kind is fast enough, however empty.
+    /// The first node that has processors for a chunk; None if no node of this kind is fast enough, however empty.
     fn first_with_room(&self, kind: &Kind) -> Option<At> {
         let any = kind.blocks.first()?.last;
         if let Err(Obstacle::Slot { .. }) = self.by_share(kind, &any) {
@@ -187,11 +187,11 @@ pub(super) fn place<P: Policy, C: Cluster + ?Sized>(
     request: &Request,
     best: &mut Candidates<'_>,
 ) -> Result<(), GaveUp> {
-    let mut looking = Looking::new(policy, cluster, search, request);
+    let mut finder = Finder::new(policy, cluster, search, request);
     for kind in search.nodes.kinds() {
         match choice {
-            NodeChoice::BestFit => looking.best_fits(kind, best)?,
-            NodeChoice::LeastLoaded => looking.least_loaded(kind, best)?,
+            NodeChoice::BestFit => finder.best_fits(kind, best)?,
+            NodeChoice::LeastLoaded => finder.least_loaded(kind, best)?,
         }
     }
     Ok(())
@@ -207,21 +207,21 @@ pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
     search: Search<'_>,
     request: &Request,
 ) -> Result<bool, GaveUp> {
-    let mut looking = Looking::new(policy, cluster, search, request);
+    let mut finder = Finder::new(policy, cluster, search, request);
     let mut left = request.shape.chunks;
     for kind in search.nodes.kinds() {
         // The emptiest first: they take the most.
         for block in kind.blocks.iter().rev() {
-            if block.memory < looking.memory() {
+            if block.memory < finder.memory() {
                 continue;
             }
-            if looking.by_share(kind, &block.last).is_err() {
+            if finder.by_share(kind, &block.last).is_err() {
                 break;
             }
-            let full = |entry: &Entry| looking.by_share(kind, entry).is_err();
+            let full = |entry: &Entry| finder.by_share(kind, entry).is_err();
             let with_room = block.entries.partition_point(full);
             for entry in block.entries[with_room..].iter().rev() {
-                let offer = looking.offer(kind, entry)?;
+                let offer = finder.offer(kind, entry)?;
                 left = left.saturating_sub(offer.map_or(0, |offer| offer.chunks));
                 if left == 0 {
                     return Ok(true);
