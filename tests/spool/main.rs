@@ -60,7 +60,7 @@ fn what_a_question_is_answered_a_submission_is() {
         "{refused}"
     );
     assert_eq!(spool.ask(&half, "ask").expect("an answer").text, refused);
-    spool.end(&[id.clone()]).expect("it ends");
+    spool.end(std::slice::from_ref(&id)).expect("it ends");
     assert!(spool.ask(&half, "ask").expect("an answer").accepted);
 }
 

@@ -164,7 +164,11 @@ fn a_list_is_sent_once_and_then_what_has_changed() {
     let site = Site::new();
     let browser = site.enter();
     let key = browser
-        .submit(&[("script", "echo begun; sleep 1000\n")])
+        .submit(&[
+            ("script", "echo begun; sleep 1000\n"),
+            ("deadline", "6000"),
+            ("budget", "unlimited"),
+        ])
         .key();
     browser.output(&key, "begun");
     let read = |address: &str| -> serde_json::Value {

@@ -256,15 +256,12 @@ fn nice(least: f64) -> f64 {
     found.unwrap_or(10.0) * power
 }
 
-/// `30 s`, `5m`, `2h`, `3d`: as durations are shown and typed everywhere, without what is 0.
+/// `30 s`, `5m`, `2h`, `3d`, `1h40m`: as durations are shown everywhere, without a last part that is 0.
 fn short(seconds: f64) -> String {
-    let whole = |unit: f64| (seconds / unit * 10.0).round() / 10.0;
-    match seconds {
-        s if s < 60.0 => format!("{} s", whole(1.0)),
-        s if s < 3600.0 => format!("{}m", whole(60.0)),
-        s if s < 86_400.0 => format!("{}h", whole(3600.0)),
-        _ => format!("{}d", whole(86_400.0)),
-    }
+    let text = duration::show(seconds);
+    let zeros = ["00s", "00m", "00h"].into_iter();
+    let short = zeros.filter_map(|zero| text.strip_suffix(zero)).next();
+    short.map_or(text.clone(), str::to_string)
 }
 
 #[cfg(test)]
@@ -294,7 +291,7 @@ mod tests {
         };
         let svg = part(&points(), &asked).expect("a curve").into_string();
         for needed in [
-            "2 h",
+            ">2h<",
             "budget",
             "class=\"line s0\"",
             "marker",
