@@ -64,12 +64,12 @@ impl std::fmt::Display for FieldError {
     }
 }
 
-/// Looks at fields, and notes what is wrong with each; the first of a field is what is said.
+/// What is wrong with fields; of each the first thing is said.
 #[derive(Default)]
-struct Look(Vec<FieldError>);
+struct Mistakes(Vec<FieldError>);
 
-impl Look {
-    fn wrong(&mut self, field: &'static str, label: &'static str, text: impl Into<String>) {
+impl Mistakes {
+    fn add(&mut self, field: &'static str, label: &'static str, text: impl Into<String>) {
         if self.0.iter().all(|known| known.field != field) {
             let text = text.into();
             self.0.push(FieldError { field, label, text });
@@ -82,21 +82,21 @@ impl Look {
 /// # Errors
 /// Which fields are wrong, in the order of the form, and what is expected there.
 pub fn checked(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<FieldError>> {
-    let mut look = Look(checked_terms(typed, kind).err().unwrap_or_default());
+    let mut mistakes = Mistakes(checked_terms(typed, kind).err().unwrap_or_default());
     if typed.budget.is_empty() && kind.directive.is_none() {
-        look.wrong("budget", "Budget", format!("missing; expected {BUDGET}"));
+        mistakes.add("budget", "Budget", format!("missing; expected {BUDGET}"));
     }
     if typed.script.trim().is_empty() {
-        look.wrong(
+        mistakes.add(
             "script",
             "Script",
             "there is none; type what the job is to run, or choose a file",
         );
     }
-    if !look.0.is_empty() {
+    if !mistakes.0.is_empty() {
         let at = |error: &FieldError| ORDER.iter().position(|name| *name == error.field);
-        look.0.sort_by_key(at);
-        return Err(look.0);
+        mistakes.0.sort_by_key(at);
+        return Err(mistakes.0);
     }
     let mut wanted = typed.clone();
     // Slurm asks for such a line, and the kernel does.
@@ -130,7 +130,7 @@ const ORDER: [&str; 9] = [
 /// # Errors
 /// As [`checked`].
 pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<FieldError>> {
-    let mut look = Look::default();
+    let mut mistakes = Mistakes::default();
     let expected = match kind.clock_deadlines {
         false => "a duration such as 2h or 1h30m",
         true => "a duration such as 2h or 1h30m, or a clock time such as @17:30",
@@ -156,7 +156,7 @@ pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<
         let is_time = matches!(field, "estimate" | "deadline");
         if value.is_empty() {
             if kind.directive.is_none() && is_time {
-                look.wrong(field, label, format!("missing; expected {expected}"));
+                mistakes.add(field, label, format!("missing; expected {expected}"));
             }
             continue;
         }
@@ -168,33 +168,33 @@ pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<
             false => is_amount() || field == "budget" && value.eq_ignore_ascii_case("unlimited"),
         };
         if value.len() > 64 || !value.chars().all(plain) || value.starts_with('-') {
-            look.wrong(field, label, format!("expected {expected}"));
+            mistakes.add(field, label, format!("expected {expected}"));
         } else if is_clock && !kind.clock_deadlines {
             // libra quote would take it.
-            look.wrong(
+            mistakes.add(
                 field,
                 label,
                 "Slurm takes no clock time; expected a duration from now, such as 2h or 1h30m",
             );
         } else if !good {
             let text = format!("'{value}' cannot be read; expected {expected}");
-            look.wrong(field, label, text);
+            mistakes.add(field, label, text);
         }
     }
     let count = &typed.processors;
     let digits = count.len() <= 6 && count.bytes().all(|b| b.is_ascii_digit());
     if !digits || count.parse() == Ok(0u32) {
-        look.wrong("processors", "Processors", "expected a number of 1 or more");
+        mistakes.add("processors", "Processors", "expected a number of 1 or more");
     }
     if !is_word(&typed.name, 60, "._+-") {
-        look.wrong(
+        mistakes.add(
             "name",
             "Name",
             "expected up to 60 letters, digits and . _ + -, a letter or digit first",
         );
     }
     if !is_word(&typed.queue, 200, "._-@,") {
-        look.wrong(
+        mistakes.add(
             "queue",
             kind.queues.unwrap_or("Queue"),
             "expected the name of one, of letters, digits and . _ - @",
@@ -203,29 +203,29 @@ pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<
     let directory = &typed.directory;
     if !directory.starts_with('/') || directory.len() > 4000 || directory.contains(char::is_control)
     {
-        look.wrong(
+        mistakes.add(
             "directory",
             "Working directory",
             "expected the path of a directory, with a / first",
         );
     }
     if typed.script.contains('\0') {
-        look.wrong(
+        mistakes.add(
             "script",
             "Script",
             "this file is not text; expected a script",
         );
     }
     if typed.script.len() > LARGEST_SCRIPT {
-        look.wrong(
+        mistakes.add(
             "script",
             "Script",
             "it is larger than 1 MiB; put data and programs into files of their own",
         );
     }
-    match look.0.is_empty() {
+    match mistakes.0.is_empty() {
         true => Ok(typed.clone()),
-        false => Err(look.0),
+        false => Err(mistakes.0),
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Quote {
     pub reason: String,
     /// Credits.
     pub price: Option<f64>,
-    /// No budget was given, and so much is enough, in credits; none where one was given.
+    /// No budget was given, and so much is enough, in credits. None if one was given.
     pub budget_needed: Option<f64>,
     /// What would be accepted instead.
     pub offers: Vec<Offer>,
