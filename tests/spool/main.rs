@@ -19,6 +19,7 @@ fn site(directory: &Path) -> Site {
         config: None,
         state: directory.to_path_buf(),
         home: directory.to_path_buf(),
+        templates: None,
     }
 }
 

@@ -29,8 +29,9 @@ class Local:
     def __init__(self, libra, directory):
         self.libra, self.directory = libra, pathlib.Path(directory)
         self.config, self.home, self.work = self.directory / "libra.toml", self.directory / "home", self.directory / "work"
-        self.config.write_text(f'[cgroup]\nroot = "libra-web-{os.getpid()}"\n[registry]\ndirectory = "{self.directory}/registry"\n[agent]\ninterval = "100ms"\ngrace = "1s"\n')
-        for made in (self.home, self.work):
+        self.config.write_text(f'[cgroup]\nroot = "libra-web-{os.getpid()}"\n[registry]\ndirectory = "{self.directory}/registry"\n[agent]\ninterval = "100ms"\ngrace = "1s"\n'
+                               f'[web]\ntemplates = "{self.directory}/templates"\n')
+        for made in (self.home, self.work, self.directory / "templates"):
             made.mkdir()
         (self.directory / "metrics").mkdir()
         (self.directory / "metrics/local.json").write_text(json.dumps({"version": 1, "hours": HISTORY}))
@@ -206,6 +207,35 @@ def news(user, local):
     page.wait("!document.getElementById('news').firstElementChild")  # it is told once
 
 
+def from_templates(user, local):
+    """The site's template and the user's own fill in the form, and submitting again every field of it."""
+    page = user.page
+    (local.directory / "templates/fluid").write_text("#!/bin/sh\n#LIBRA estimate=7\n#LIBRA deadline=5m\n#LIBRA memory=8MiB\necho flows\n")
+    value = "document.querySelector('[name={}]').value".format
+    user.go("submit")
+    page.follow("form.find button")
+    page.wait(f"{value('deadline')} === '5m' && {value('memory')} === '8MiB'")
+    assert page.evaluate(value("script")) == "#!/bin/sh\necho flows\n"
+    assert page.evaluate("document.querySelector('[name=memory]').closest('details').open"), "what is filled in is shown"
+    user.fields(budget="100", name="flows", directory=str(local.work))
+    page.evaluate("document.querySelector('[name=template-name]').closest('details').open = true")
+    user.fields(**{"template-name": "mine"})
+    page.follow("button[value=keep]")
+    assert "Kept as the template mine" in page.text("#verdict"), page.text()
+    user.check_view("template")
+    user.go("submit?template=own.mine")
+    assert page.evaluate(value("budget")) == "100"
+    page.follow("button[value=submit]")
+    user.at_job()
+    user.wait_output("flows", 90)
+    page.follow("a.button")
+    kept = {name: page.evaluate(value(name)) for name in ("name", "estimate", "deadline", "budget", "memory", "directory")}
+    assert kept == {"name": "flows", "estimate": "7", "deadline": "5m", "budget": "100", "memory": "8MiB", "directory": str(local.work)}, kept
+    user.go("submit?template=own.absent")
+    assert "there is no template" in page.text(), page.text()
+    page.said[:] = [line for line in page.said if "404" not in line]  # that is what the answer was
+
+
 def in_the_background(local):
     """`libra web &` in a terminal is not stopped when it looks for Enter; it answers and ends."""
     pid, terminal = pty.fork()
@@ -295,6 +325,7 @@ def main(libra, pictures):
                         "without scripts": lambda: drive.without_scripts(user, local.work, TERMS),
                         "Enter submits": lambda: enter_submits(user, local),
                         "many jobs": lambda: many_jobs(user, local),
+                        "templates": lambda: from_templates(user, local),
                         "news of jobs": lambda: news(user, local),
                         "by keyboard": lambda: drive.keyboard(user, local.work, TERMS),
                         "a script from a file": lambda: a_file(user, local),

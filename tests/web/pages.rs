@@ -100,6 +100,60 @@ fn a_price_is_asked_for_and_mistakes_are_said() {
 }
 
 #[test]
+fn a_form_is_kept_as_a_template_and_each_mistake_stands_at_its_field() {
+    let site = Site::new();
+    let browser = site.enter();
+    let kept = browser.submit(&[
+        ("do", "keep"),
+        ("template-name", "mine"),
+        ("memory", "8MiB"),
+    ]);
+    assert!(kept.body.contains("Kept as the template mine"), "{kept:?}");
+    let file = site.path("home/.local/state/libra/web/templates/mine");
+    let text = fs::read_to_string(&file).expect("a template");
+    assert!(
+        text.contains("#LIBRA memory=8MiB\n") && text.ends_with("echo hello\n"),
+        "{text}"
+    );
+    assert_eq!(
+        fs::metadata(&file).expect("there").permissions().mode() & 0o777,
+        0o600
+    );
+    let again = browser.get("submit?template=own.mine");
+    assert!(
+        again.body.contains("name=\"memory\" value=\"8MiB\""),
+        "{again:?}"
+    );
+    for name in ["..", "../../x", "-x", ""] {
+        let refused = browser.submit(&[("do", "keep"), ("template-name", name)]);
+        assert_eq!(refused.status, 422, "{name}: {refused:?}");
+    }
+    assert_eq!(browser.get("submit?template=own...%2fmine").status, 404);
+    assert_eq!(site.jobs().len(), 0, "nothing is submitted by keeping");
+    let wrong = [("estimate", "1:30"), ("memory", "lots"), ("array", "1-3")];
+    let wrong = browser.submit(&wrong);
+    assert_eq!(wrong.status, 422);
+    assert_eq!(
+        wrong.body.matches("aria-invalid=\"true\"").count(),
+        2,
+        "{wrong:?}"
+    );
+    assert_eq!(
+        wrong.body.matches("autofocus").count(),
+        1,
+        "the first of them"
+    );
+    // Jobs of this host are no arrays: it is said, though there is no field for it.
+    assert!(
+        wrong.body.contains("Array: jobs here take none"),
+        "{wrong:?}"
+    );
+    // What fits is taken, and looked at by who admits.
+    let key = browser.submit(&[("memory", "8MiB")]).key();
+    browser.output(&key, "hello");
+}
+
+#[test]
 fn a_file_that_is_no_text_leaves_what_was_typed() {
     let site = Site::new();
     let browser = site.enter();

@@ -126,6 +126,13 @@ fn history(web: &WebArgs, args: &Args, kind: &Kind) -> Option<PathBuf> {
     Some(directory.join(format!("{}.json", kind.name)))
 }
 
+/// Where the site keeps templates; None if it does not.
+fn templates(args: &Args) -> Option<PathBuf> {
+    // A configuration that cannot be read is said by whatever the page runs.
+    let directory = load_config(args).ok()?.web.templates;
+    (!directory.is_empty()).then(|| directory.into())
+}
+
 /// This program and the user's directories.
 fn site(args: &Args) -> Result<Site, Failure> {
     let here = || std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
@@ -151,5 +158,6 @@ fn site(args: &Args) -> Result<Site, Failure> {
         config,
         state: state.join("libra/web"),
         home: here(),
+        templates: templates(args),
     })
 }

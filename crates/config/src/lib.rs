@@ -46,6 +46,8 @@ pub struct Config {
     pub gridengine: GridEngineConfig,
     /// Numbers for those who watch a site.
     pub metrics: MetricsConfig,
+    /// The page of `libra web`.
+    pub web: WebConfig,
 }
 
 /// `[admission]`
@@ -320,6 +322,26 @@ pub struct GridEngineConfig {
     pub start_delay: Duration,
 }
 
+/// `[web]`
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct WebConfig {
+    /// Directory with the site's templates for the form; empty for none.
+    pub templates: String,
+}
+
+impl WebConfig {
+    fn check(&self) -> Result<(), String> {
+        if !self.templates.is_empty() && !self.templates.starts_with('/') {
+            return Err(format!(
+                "web.templates is '{}', expected '' or an absolute path",
+                self.templates
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// `[metrics]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -558,6 +580,7 @@ impl Config {
             )));
         }
         config.metrics.check().map_err(invalid)?;
+        config.web.check().map_err(invalid)?;
         Ok(config)
     }
 
@@ -670,6 +693,7 @@ mod tests {
             ("[accounts]\nmode = 'yes'", "line 2", "`off`"),
             ("[metrics]\nlisten = '9464'", "", "127.0.0.1:9464"),
             ("[metrics]\ndirectory = 'run'", "", "absolute"),
+            ("[web]\ntemplates = 'here'", "", "absolute"),
             ("[metrics]\ninterval = '1ms'", "", "1s to 1h"),
             ("[", "line 1", ""),
         ] {

@@ -3,8 +3,8 @@
 //! Values become arguments of programs and parts of headers of batch systems, so control characters are refused, and
 //! whatever begins with a dash. Nothing of a form is lost by a mistake in it: the page shows it again as it was typed.
 
-use super::system::{Kind, Problem, Submission};
-use libra_units::duration;
+use super::system::{Extra, Kind, Problem, Submission};
+use libra_units::{duration, memory};
 use std::collections::BTreeMap;
 
 /// The largest script, in bytes. Slurm's own limit is 4 MiB; scripts of people have some thousand bytes.
@@ -44,6 +44,97 @@ pub fn typed(fields: &Fields) -> Submission {
         processors: get("processors"),
         queue: get("queue"),
         directory: get("directory"),
+        project: get("project"),
+        memory: get("memory"),
+        array: get("array"),
+        environment: get("environment"),
+        mail: get("mail"),
+    }
+}
+
+/// Names and values of a form, but for the script: what a template keeps.
+pub fn kept(typed: &Submission) -> Vec<(&'static str, &str)> {
+    let kind = if typed.soft { "soft" } else { "" };
+    let mut kept = vec![
+        ("name", typed.name.as_str()),
+        ("estimate", &typed.estimate),
+        ("deadline", &typed.deadline),
+        ("budget", &typed.budget),
+        ("deadline-type", kind),
+        ("penalty", &typed.penalty),
+        ("processors", &typed.processors),
+        ("queue", &typed.queue),
+        ("directory", &typed.directory),
+    ];
+    kept.extend(EXTRAS.map(|(extra, name, ..)| (name, typed.extra(extra))));
+    kept
+}
+
+/// Fields of a job that not every system takes: what they are called in the form and on the page, how long they may be, what is expected.
+pub const EXTRAS: [(Extra, &str, &str, usize, &str); 5] = [
+    (
+        Extra::Project,
+        "project",
+        "Project or account",
+        64,
+        "the name of one, of letters, digits and . _ -",
+    ),
+    (
+        Extra::Memory,
+        "memory",
+        "Memory",
+        32,
+        "an amount such as 512MiB or 4GiB",
+    ),
+    (
+        Extra::Array,
+        "array",
+        "Array",
+        64,
+        "indices such as 1-10 or 0-20:5",
+    ),
+    (
+        Extra::Environment,
+        "environment",
+        "Environment",
+        1000,
+        "NAME=value,NAME=value of letters, digits and . _ / : + - @, or names alone",
+    ),
+    (
+        Extra::Mail,
+        "mail",
+        "Mail to",
+        200,
+        "an address such as ann@example.org",
+    ),
+];
+
+/// Returns true if a value may stand in this field.
+fn is_extra(extra: Extra, value: &str) -> bool {
+    let begins = value.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let of = |also: &str| {
+        let is = |c: char| c.is_ascii_alphanumeric() || also.contains(c);
+        begins && value.chars().all(is)
+    };
+    match extra {
+        Extra::Project => of("._-"),
+        Extra::Memory => memory::parse(value).is_ok_and(|bytes| bytes > 0),
+        Extra::Array => {
+            value.starts_with(|c: char| c.is_ascii_digit())
+                && value
+                    .chars()
+                    .all(|c| c.is_ascii_digit() || "-,:%".contains(c))
+        }
+        Extra::Environment => {
+            // Each begins with the name of a variable.
+            let name = |pair: &str| {
+                let name = pair.split('=').next().unwrap_or_default();
+                name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                    && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            };
+            of("._/:+-@=,") && value.split(',').all(name)
+        }
+        Extra::Mail => of("._+-@") && value.contains('@'),
     }
 }
 
@@ -113,7 +204,7 @@ pub fn checked(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<FieldE
 }
 
 /// The fields in their order on the page.
-const ORDER: [&str; 9] = [
+const ORDER: [&str; 14] = [
     "script",
     "name",
     "queue",
@@ -123,6 +214,11 @@ const ORDER: [&str; 9] = [
     "deadline",
     "budget",
     "penalty",
+    "project",
+    "memory",
+    "array",
+    "environment",
+    "mail",
 ];
 
 /// The same, where script and budget need not be there yet: enough for a price.
@@ -208,6 +304,17 @@ pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<
             "Working directory",
             "expected the path of a directory, with a / first",
         );
+    }
+    for (extra, field, label, longest, expected) in EXTRAS {
+        let value = typed.extra(extra);
+        if value.is_empty() {
+            continue;
+        }
+        if !kind.extras.contains(&extra) {
+            mistakes.add(field, label, "jobs here take none; leave it empty");
+        } else if value.len() > longest || !is_extra(extra, value) {
+            mistakes.add(field, label, format!("expected {expected}"));
+        }
     }
     if typed.script.contains('\0') {
         mistakes.add(
@@ -315,6 +422,19 @@ mod tests {
             ("name", "a b"),
             ("name", "a\nb"),
             ("name", "<script>"),
+            ("project", "-x"),
+            ("project", "a b"),
+            ("memory", "lots"),
+            ("memory", "0"),
+            ("array", "-1"),
+            ("array", "1 2"),
+            ("environment", "A=$(id)"),
+            ("environment", "A=1 B"),
+            ("environment", "1=2"),
+            ("environment", "A=1,,B"),
+            ("mail", "-x@y"),
+            ("mail", "ann"),
+            ("mail", "a@b,c@d\n"),
             ("queue", "--wrap=id"),
             ("queue", "a b"),
             ("directory", "relative"),
@@ -330,6 +450,52 @@ mod tests {
         let mut fields = good();
         fields.insert("script".to_string(), "x".repeat(LARGEST_SCRIPT + 1));
         assert!(checked(&typed(&fields), &local::KIND).is_err());
+    }
+
+    #[test]
+    fn a_template_keeps_every_field() {
+        let mut fields = good();
+        for name in [
+            "name",
+            "penalty",
+            "queue",
+            "project",
+            "memory",
+            "array",
+            "environment",
+            "mail",
+        ] {
+            fields.insert(name.to_string(), format!("value-of-{name}"));
+        }
+        fields.insert("deadline-type".to_string(), "soft".to_string());
+        let submission = typed(&fields);
+        let kept = kept(&submission).into_iter();
+        let mut again: Fields = kept
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        again.insert("script".to_string(), submission.script.clone());
+        assert_eq!(typed(&again), submission);
+    }
+
+    #[test]
+    fn fields_are_taken_where_the_system_takes_them() {
+        let mut fields = good();
+        for (field, value) in [
+            ("project", "p1"),
+            ("memory", "4GiB"),
+            ("array", "1-10:2"),
+            ("environment", "A=b/c,D"),
+            ("mail", "ann@x.org"),
+        ] {
+            fields.insert(field.to_string(), value.to_string());
+        }
+        let typed = typed(&fields);
+        assert!(checked(&typed, &slurm::KIND).is_ok());
+        assert!(checked(&typed, &pbs::KIND).is_ok());
+        let said = checked(&typed, &local::KIND).expect_err("not all");
+        let fields: Vec<&str> = said.iter().map(|error| error.field).collect();
+        assert_eq!(fields, ["array", "environment", "mail"]);
+        assert!(typed.terms().contains(&"--memory=4GiB".to_string()));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::pages::{self, PageKind, View};
 use super::secret;
 use super::system::quote::Quote;
 use super::system::{
-    self, Cluster, Detail, JobSummary, Problem, Submission, Submitted, System, output,
+    self, Cluster, Detail, JobSummary, Problem, Submission, Submitted, System, output, templates,
 };
 use axum::extract::{DefaultBodyLimit, Extension, State};
 use axum::http::{StatusCode, header};
@@ -301,8 +301,38 @@ async fn show_form(
     words: Words,
 ) -> Answer {
     let again = get_word(&words, "again").to_string();
-    let typed = ask(&site, move |site| system::again(site.system(), &again)).await?;
-    let typed = typed.unwrap_or_else(|| Submission {
+    let template = get_word(&words, "template").to_string();
+    let asked = ask(&site, move |site| match template.as_str() {
+        "" => Ok(system::again(site.system(), &again)),
+        // What a template does not say is as in an empty form.
+        template => {
+            let fields = templates::read(site.system().site(), template)?;
+            let mut typed = form::typed(&fields);
+            let empty = empty_form(site);
+            if typed.directory.is_empty() {
+                typed.directory = empty.directory;
+            }
+            if typed.processors.is_empty() {
+                typed.processors = empty.processors;
+            }
+            Ok(Some(typed))
+        }
+    });
+    let (typed, said, status) = match asked.await? {
+        Ok(typed) => (typed, Said::Nothing, StatusCode::OK),
+        Err(error) => {
+            let error: Problem = error;
+            let said = Said::Beside(pages::problem(&error.to_string()));
+            (None, said, StatusCode::NOT_FOUND)
+        }
+    };
+    let typed = typed.unwrap_or_else(|| empty_form(&site));
+    Ok(form_page(&site, &word, &typed, &said, status))
+}
+
+/// A form in which nobody has typed anything.
+fn empty_form(site: &Site) -> Submission {
+    Submission {
         directory: site.system.site().home.display().to_string(),
         // A script of a batch system may say how many.
         processors: match site.system.kind().directive {
@@ -310,14 +340,7 @@ async fn show_form(
             Some(_) => String::new(),
         },
         ..Submission::default()
-    });
-    Ok(form_page(
-        &site,
-        &word,
-        &typed,
-        &Said::Nothing,
-        StatusCode::OK,
-    ))
+    }
 }
 
 fn form_page(
@@ -329,7 +352,8 @@ fn form_page(
 ) -> Response {
     let view = site.view(word);
     let live = site.system.quotes();
-    let body = pages::submit::body(&view, typed, &secret::word(), said, live);
+    let templates = templates::all(site.system.site());
+    let body = pages::submit::body(&view, typed, &secret::word(), said, live, &templates);
     let page = pages::page(&view, PageKind::Submit, "Submit a job", None, &body);
     (status, html(page)).into_response()
 }
@@ -359,6 +383,19 @@ async fn send_form(
                 return wrong(&typed, beside(&error));
             }
         }
+    }
+    if fields.get("do").is_some_and(|what| what == "keep") {
+        let name = fields.get("template-name").map_or("", |name| name.trim());
+        let kept = form::kept(&typed);
+        return match templates::write(site.system.site(), name, &kept, &typed.script) {
+            Ok(()) => {
+                let file = templates::own(site.system.site()).join(name);
+                let said = format!("Kept as the template {name}, in {}.", file.display());
+                let said = Said::Beside(pages::note(&said));
+                Ok(form_page(&site, &word, &typed, &said, StatusCode::OK))
+            }
+            Err(error) => wrong(&typed, beside(&error)),
+        };
     }
     if fields.get("do").is_some_and(|what| what == "quote") || fields.contains_key("fill") {
         let said = quote_of(&site, &typed).await?;

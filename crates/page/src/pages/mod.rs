@@ -223,6 +223,7 @@ mod tests {
     use crate::list::Query;
     use crate::system::output::OutputChunk;
     use crate::system::quote::{Offer, Quote};
+    use crate::system::templates::Owner;
     use crate::system::{Cluster, Detail, JobSummary, Node, Problem, Submission};
 
     /// A text of somebody else in every place of every page. The script alone is sent back as it was.
@@ -355,8 +356,15 @@ mod tests {
                 &query,
             ),
             jobs::confirm(&view, &[&job], &query),
-            submit::body(&view, &typed, nasty, &Said::Nothing, true),
-            submit::body(&view, &typed, nasty, &Said::Wrong(errors), true),
+            submit::body(
+                &view,
+                &typed,
+                nasty,
+                &Said::Nothing,
+                true,
+                &[(Owner::User, text())],
+            ),
+            submit::body(&view, &typed, nasty, &Said::Wrong(errors), true, &[]),
             verdict::part(&quote, &typed, true),
         ];
         for part in parts {

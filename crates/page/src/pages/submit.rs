@@ -1,8 +1,9 @@
 //! The form for a job, with the price beside it.
 
 use super::{View, hidden, wrong};
-use crate::form::FieldError;
-use crate::system::{Kind, Submission};
+use crate::form::{EXTRAS, FieldError};
+use crate::system::templates::Owner;
+use crate::system::{Extra, Kind, Submission};
 use libra_plots::markup::Escaped;
 use maud::{Markup, PreEscaped, Render, html};
 
@@ -27,9 +28,31 @@ impl Said {
 }
 
 /// What goes on the page: the form as it was typed, and what was said of it. `live`: a price can be asked for.
-pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &Said, live: bool) -> Markup {
+pub fn body(
+    view: &View<'_>,
+    typed: &Submission,
+    once: &str,
+    said: &Said,
+    live: bool,
+    templates: &[(Owner, String)],
+) -> Markup {
     let needed = view.kind.directive.is_none();
     html! {
+        @if !templates.is_empty() {
+            form.find method="get" action="submit" {
+                div.field {
+                    label for="template" { "Template" }
+                    select #template name="template" {
+                        @for (owner, name) in templates {
+                            option value={ (owner.word()) "." (Escaped(name)) } {
+                                (Escaped(name)) @if *owner == Owner::Site { " (the site's)" } @else { " (yours)" }
+                            }
+                        }
+                    }
+                }
+                button type="submit" { "Fill in the form" }
+            }
+        }
         // PBS judges nothing that is not submitted.
         form #submit .two method="post" action="submit#verdict" enctype="multipart/form-data"
             data-live=[(!live).then_some("no")] data-batch=[(!needed).then_some("yes")] {
@@ -38,11 +61,11 @@ pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &Said, live: 
             div.left {
                 (what_to_run(view.kind, typed, said))
                 (terms(view.kind, typed, needed, said))
+                (extras(view.kind, typed, said.errors()))
             }
             // What it costs stays in view while the rest is typed.
             div.right {
                 div.actions {
-                    // The first button is what Enter means.
                     button.main type="submit" name="do" value="submit" { "Submit" }
                     @if live {
                         button #ask type="submit" name="do" value="quote" formnovalidate { "Show the price" }
@@ -55,6 +78,8 @@ pub fn body(view: &View<'_>, typed: &Submission, once: &str, said: &Said, live: 
                         Said::Wrong(errors) => (wrong(errors)),
                     }
                 }
+                // Its button is not the first of the form, which is what Enter means.
+                (keep())
             }
             // The verdict in a line, where it is not beside the fields; for the eye, the verdict itself is read out.
             a #brief href="#verdict" aria-hidden="true" tabindex="-1" hidden {}
@@ -164,6 +189,44 @@ fn terms(kind: &Kind, typed: &Submission, needed: bool, said: &Said) -> Markup {
     }
 }
 
+/// Keeps what is typed for another time.
+fn keep() -> Markup {
+    html! {
+        details {
+            summary { "Keep as a template" }
+            (Field::new("template-name", "Name of the template", "", html! { "Letters, digits and . _ + -; one of this name is replaced." }))
+            button type="submit" name="do" value="keep" formnovalidate { "Keep it" }
+        }
+    }
+}
+
+/// What a job may say besides, where its system takes it.
+fn extras(kind: &Kind, typed: &Submission, errors: &[FieldError]) -> Markup {
+    let taken = || EXTRAS.iter().filter(|field| kind.extras.contains(&field.0));
+    let open = taken().any(|(extra, name, ..)| {
+        !typed.extra(*extra).is_empty() || errors.iter().any(|error| error.field == *name)
+    });
+    let hint = |extra| match extra {
+        Extra::Project => "Who pays, where the site has accounts. Empty: you.",
+        Extra::Memory => "That the node must have left: 512MiB, 4GiB.",
+        Extra::Array => "A job for each index: 1-10, 0-20:5. Budget and price are for all of them.",
+        Extra::Environment => "Variables: NAME=value,NAME=value.",
+        Extra::Mail => "An address that is told when it ends or fails.",
+    };
+    html! {
+        @if taken().next().is_some() {
+            details open[open] {
+                summary { "More" }
+                div.row {
+                    @for (extra, name, label, longest, _) in taken() {
+                        (Field::new(name, label, typed.extra(*extra), html! { (hint(*extra)) }).longest(*longest).noted(errors))
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A field for a line of text.
 struct Field<'a> {
     /// Its name in the form, unique in the page.
@@ -173,6 +236,8 @@ struct Field<'a> {
     value: &'a str,
     hint: Markup,
     required: bool,
+    /// Characters.
+    longest: usize,
     /// The keys that a telephone shows; None for all.
     keys: Option<&'static str>,
     noted: Noted<'a>,
@@ -218,6 +283,7 @@ impl<'a> Field<'a> {
             value,
             hint,
             required: false,
+            longest: 64,
             keys: None,
             noted: Noted::of(name, &[]),
         }
@@ -232,6 +298,10 @@ impl<'a> Field<'a> {
         Field { required, ..self }
     }
 
+    fn longest(self, longest: usize) -> Field<'a> {
+        Field { longest, ..self }
+    }
+
     fn keys(self, keys: &'static str) -> Field<'a> {
         let keys = Some(keys);
         Field { keys, ..self }
@@ -244,7 +314,7 @@ impl Render for Field<'_> {
             div.field {
                 label for=(self.name) { (self.label) }
                 input id=(self.name) name=(self.name) value=(Escaped(self.value)) autocomplete="off" autocapitalize="none"
-                    spellcheck="false" maxlength="64" aria-describedby={ (self.name) "-error " (self.name) "-hint" }
+                    spellcheck="false" maxlength=(self.longest) aria-describedby={ (self.name) "-error " (self.name) "-hint" }
                     aria-invalid=[self.noted.invalid()] autofocus[self.noted.first] required[self.required] inputmode=[self.keys];
                 (self.noted)
                 small id={ (self.name) "-hint" } { (self.hint) }

@@ -4,8 +4,8 @@ use super::ask;
 use super::quote::Quote;
 use super::records::{self, Records, SubmissionRecord};
 use super::{
-    Cluster, Detail, JobSummary, Kind, Outcome, Problem, Site, Submission, Submitted, System, Tone,
-    check_directory, own, plain,
+    Cluster, Detail, Extra, JobSummary, Kind, Outcome, Problem, Site, Submission, Submitted,
+    System, Tone, check_directory, own, plain,
 };
 use libra_system::clock;
 use libra_system::spawn::in_session_of_its_own;
@@ -39,6 +39,7 @@ pub static KIND: Kind = Kind {
     says: "jobs run on this host",
     queues: None,
     directive: None,
+    extras: &[Extra::Project, Extra::Memory],
     clock_deadlines: true,
     begins_at_home: false,
     judges_without_terms: true,

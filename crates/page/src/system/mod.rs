@@ -12,6 +12,7 @@ pub mod pbs;
 pub mod quote;
 pub mod records;
 pub mod slurm;
+pub mod templates;
 
 use command::{Call, Output};
 use quote::Quote;
@@ -33,6 +34,21 @@ impl Problem {
     }
 }
 
+/// What a job may say besides, where its system takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extra {
+    /// Who pays.
+    Project,
+    /// Memory that its node must have left.
+    Memory,
+    /// Indices of an array.
+    Array,
+    /// Variables of its environment.
+    Environment,
+    /// Who is told of its end by mail.
+    Mail,
+}
+
 /// A kind of system, before it is used.
 #[derive(Debug)]
 pub struct Kind {
@@ -46,6 +62,8 @@ pub struct Kind {
     pub queues: Option<&'static str>,
     /// What lines of a script begin with that have options in them; None if all is said in the form.
     pub directive: Option<&'static str>,
+    /// What a job may say besides.
+    pub extras: &'static [Extra],
     /// A deadline may be a time of day.
     pub clock_deadlines: bool,
     /// Scripts begin in the user's home, wherever their output goes.
@@ -100,6 +118,16 @@ pub struct Submission {
     pub queue: String,
     /// Absolute path.
     pub directory: String,
+    /// The project or account that pays; empty: the user.
+    pub project: String,
+    /// Memory that its node must have left: `4GiB`.
+    pub memory: String,
+    /// Indices of an array: `1-10`, `0-20:5`.
+    pub array: String,
+    /// Variables of its environment: `NAME=value,NAME`.
+    pub environment: String,
+    /// Who is told by mail when it ends: an address.
+    pub mail: String,
 }
 
 impl Submission {
@@ -120,7 +148,18 @@ impl Submission {
         typed.iter().any(|value| !value.is_empty()) || self.script.lines().any(in_script)
     }
 
-    /// The options of `libra run` and `libra quote` for its terms. As `--name=value`, so that no value is an option.
+    /// What was typed of these.
+    pub fn extra(&self, extra: Extra) -> &str {
+        match extra {
+            Extra::Project => &self.project,
+            Extra::Memory => &self.memory,
+            Extra::Array => &self.array,
+            Extra::Environment => &self.environment,
+            Extra::Mail => &self.mail,
+        }
+    }
+
+    /// The options of `libra run` and `libra quote` for its terms, its memory and who pays. As `--name=value`, so that no value is an option.
     pub fn terms(&self) -> Vec<String> {
         let kind = if self.soft { "soft" } else { "" };
         let penalty = if self.soft { &self.penalty } else { "" };
@@ -131,6 +170,8 @@ impl Submission {
             ("deadline-type", kind),
             ("penalty-rate", penalty),
             ("processors", &self.processors),
+            ("memory", &self.memory),
+            ("project", &self.project),
         ];
         let given = options.iter().filter(|(_, value)| !value.is_empty());
         given
@@ -394,6 +435,8 @@ pub struct Site {
     pub state: PathBuf,
     /// The user's home directory, or where the page was started.
     pub home: PathBuf,
+    /// The directory of the site's templates, where it has some.
+    pub templates: Option<PathBuf>,
 }
 
 impl Site {

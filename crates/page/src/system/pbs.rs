@@ -6,13 +6,14 @@ use super::own::{job_statuses, newest_first, settle};
 use super::quote::{Promise, Quote};
 use super::records::{Records, SubmissionRecord};
 use super::{
-    Detail, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, System, check_directory,
-    not_sent, perhaps, plain,
+    Detail, Extra, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, System,
+    check_directory, not_sent, perhaps, plain,
 };
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use libra_core::commitment::Commitment;
 use libra_system::clock;
+use libra_units::memory;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,13 @@ pub static KIND: Kind = Kind {
     says: "jobs go to PBS",
     queues: Some("Queue"),
     directive: Some("#PBS"),
+    extras: &[
+        Extra::Project,
+        Extra::Memory,
+        Extra::Array,
+        Extra::Environment,
+        Extra::Mail,
+    ],
     clock_deadlines: true,
     begins_at_home: true,
     // It is asked nothing of such a job, and would miss an estimate.
@@ -212,7 +220,8 @@ impl System for Pbs {
     fn quote(&self, wanted: &Submission) -> Result<Quote, Problem> {
         if self.quotes {
             let (first, rest) = ask::head_and_rest(&wanted.script);
-            let text = format!("{first}\n{}\n", with_queue(rest, &wanted.queue));
+            let lines = [("-q", &wanted.queue), ("-J", &wanted.array)];
+            let text = format!("{first}\n{}\n", with_lines(rest, &lines));
             return ask::of_batch(&self.site, &KIND, wanted, &text, |call| call);
         }
         Err(Problem::new(
@@ -357,14 +366,29 @@ fn options(wanted: &Submission) -> Vec<String> {
     if !list.is_empty() {
         option("-W", list.join(","));
     }
-    if !wanted.processors.is_empty() {
-        option("-l", format!("select=1:ncpus={}", wanted.processors));
+    let memory = memory::parse(&wanted.memory).map(|bytes| format!(":mem={bytes}b"));
+    // As 'libra quote' asks: memory alone is that of one processor.
+    if !wanted.processors.is_empty() || memory.is_ok() {
+        let processors = match wanted.processors.as_str() {
+            "" => "1",
+            processors => processors,
+        };
+        let memory = memory.unwrap_or_default();
+        option("-l", format!("select=1:ncpus={processors}{memory}"));
     }
-    if !wanted.queue.is_empty() {
-        option("-q", wanted.queue.clone());
-    }
-    if !wanted.name.is_empty() {
-        option("-N", wanted.name.clone());
+    let tells = if wanted.mail.is_empty() { "" } else { "ae" };
+    for (name, value) in [
+        ("-q", wanted.queue.as_str()),
+        ("-N", &wanted.name),
+        ("-P", &wanted.project),
+        ("-J", &wanted.array),
+        ("-v", &wanted.environment),
+        ("-M", &wanted.mail),
+        ("-m", tells),
+    ] {
+        if !value.is_empty() {
+            option(name, value.to_string());
+        }
     }
     // Both outputs in one file that is written where it belongs while the job runs, unless the script wants it otherwise.
     let says = |letter: char| {
@@ -453,10 +477,13 @@ fn said(done: &Output) -> Problem {
     Problem::new(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// A script of PBS with a queue, which a question has no option for: a line behind all of the script's own, since the last
+/// A script of PBS with options that a question has none for: lines behind all of the script's own, since the last
 /// one counts, as the option does in a submission.
-fn with_queue(script: &str, queue: &str) -> String {
-    if queue.is_empty() {
+fn with_lines(script: &str, options: &[(&str, &String)]) -> String {
+    let given = options.iter().filter(|(_, value)| !value.is_empty());
+    let lines = given.map(|(name, value)| format!("#PBS {name} {value}\n"));
+    let lines = lines.collect::<String>();
+    if lines.is_empty() {
         return script.to_string();
     }
     let mut end = 0;
@@ -481,12 +508,16 @@ fn with_queue(script: &str, queue: &str) -> String {
     } else {
         "\n"
     };
-    format!("{head}{line_end}#PBS -q {queue}\n{rest}")
+    format!("{head}{line_end}{lines}{rest}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn with_queue(script: &str, queue: &str) -> String {
+        with_lines(script, &[("-q", &queue.to_string())])
+    }
 
     #[test]
     fn the_queue_of_the_form_wins_over_the_script() {
@@ -524,6 +555,32 @@ mod tests {
             "doe",
         ];
         assert_eq!(options(&wanted), words);
+        let more = Submission {
+            memory: "2GiB".to_string(),
+            array: "1-3".to_string(),
+            environment: "A=1,B".to_string(),
+            mail: "ann@x".to_string(),
+            project: "p".to_string(),
+            ..Submission::default()
+        };
+        let words = options(&more);
+        assert_eq!(
+            words[..12],
+            [
+                "-l",
+                "select=1:ncpus=1:mem=2147483648b",
+                "-P",
+                "p",
+                "-J",
+                "1-3",
+                "-v",
+                "A=1,B",
+                "-M",
+                "ann@x",
+                "-m",
+                "ae"
+            ]
+        );
         let own = Submission {
             script: "#!/bin/sh\n#PBS -o /x\n".to_string(),
             ..Submission::default()

@@ -229,6 +229,7 @@ mod tests {
             config: None,
             state: home.path().join("state"),
             home: home.path().into(),
+            templates: None,
         };
         let records = Records::new(&site, &crate::system::local::KIND);
         assert_eq!(records.all(), []);

@@ -6,11 +6,12 @@ use super::own::{JobStatus, job_statuses, settle};
 use super::quote::{Promise, Quote};
 use super::records::{Records, SubmissionRecord};
 use super::{
-    Detail, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, System, check_directory,
-    not_sent, perhaps,
+    Detail, Extra, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, System,
+    check_directory, not_sent, perhaps,
 };
 use libra_core::commitment::Commitment;
 use libra_system::clock;
+use libra_units::memory;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -36,6 +37,13 @@ pub static KIND: Kind = Kind {
     says: "jobs go to Slurm",
     queues: Some("Partition"),
     directive: Some("#SBATCH"),
+    extras: &[
+        Extra::Project,
+        Extra::Memory,
+        Extra::Array,
+        Extra::Environment,
+        Extra::Mail,
+    ],
     // Its options know durations only.
     clock_deadlines: false,
     begins_at_home: false,
@@ -101,6 +109,21 @@ impl Slurm {
         } else {
             "1"
         };
+        // Slurm's M are mebibytes, and what it has looked at is a number of them.
+        let memory = memory::parse(&wanted.memory).map_or_else(
+            |_| String::new(),
+            |bytes| format!("{}M", bytes.div_ceil(1 << 20)),
+        );
+        let export = match wanted.environment.as_str() {
+            "" => String::new(),
+            // Besides what sbatch takes along anyway.
+            variables => format!("ALL,{variables}"),
+        };
+        let mail = if wanted.mail.is_empty() {
+            ""
+        } else {
+            "END,FAIL"
+        };
         let options = [
             ("estimate", wanted.estimate.as_str()),
             ("sla-deadline", &wanted.deadline),
@@ -113,6 +136,12 @@ impl Slurm {
             ("partition", &wanted.queue),
             ("job-name", &wanted.name),
             ("chdir", &wanted.directory),
+            ("account", &wanted.project),
+            ("mem", &memory),
+            ("array", &wanted.array),
+            ("export", &export),
+            ("mail-user", &wanted.mail),
+            ("mail-type", mail),
         ];
         let given = options.iter().filter(|(_, value)| !value.is_empty());
         let options = given.map(|(name, value)| format!("--{name}={value}"));
@@ -245,10 +274,12 @@ impl System for Slurm {
             let text = format!("{first}\n{rest}\n");
             // sbatch lets it override lines of a script, as an option does.
             return ask::of_batch(&self.site, &KIND, wanted, &text, |call| {
-                match wanted.queue.as_str() {
-                    "" => call,
-                    partition => call.variable("SBATCH_PARTITION", partition),
-                }
+                let typed = [
+                    ("SBATCH_PARTITION", &wanted.queue),
+                    ("SBATCH_ARRAY_INX", &wanted.array),
+                ];
+                let typed = typed.into_iter().filter(|(_, value)| !value.is_empty());
+                typed.fold(call, |call, (name, value)| call.variable(name, value))
             });
         }
         let mut wanted = wanted.clone();
