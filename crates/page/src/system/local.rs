@@ -1,6 +1,7 @@
 //! This host, by `libra run`: a process of its own, in a session of its own, which outlives the page and its terminal.
 
 use super::ask;
+use super::ending::missing_interpreter;
 use super::quote::Quote;
 use super::records::{self, Records, SubmissionRecord};
 use super::{
@@ -267,7 +268,16 @@ impl System for Local {
 
     fn job(&self, key: &str) -> Result<Option<Detail>, Problem> {
         let found = self.all()?.into_iter().find(|(job, _)| job.key == key);
-        Ok(found.map(|(job, record)| detail(job, record)))
+        Ok(found.map(|(mut job, record)| {
+            // Of the two programs that this exit code may mean one can be looked for.
+            let script = job.ending.starts_with("exit code 127");
+            let script = script.then(|| self.records.again(key)).flatten();
+            let missing = script.as_ref().and_then(|wanted| missing_interpreter(&wanted.script));
+            if let Some(interpreter) = missing {
+                job.ending = format!("exit code 127: the interpreter of the first line, {interpreter}, does not exist");
+            }
+            detail(job, record)
+        }))
     }
 
     fn end(&self, ids: &[String]) -> Result<(), Problem> {

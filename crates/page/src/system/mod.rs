@@ -5,6 +5,7 @@
 
 pub mod ask;
 pub mod command;
+pub mod ending;
 pub mod local;
 pub mod output;
 pub mod own;

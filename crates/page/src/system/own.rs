@@ -1,6 +1,6 @@
 //! What `libra status` and its like say in JSON, as jobs and nodes. Pure, but for the calls themselves.
 
-use super::{Cluster, JobSummary, Node, Outcome, Problem, Site};
+use super::{Cluster, JobSummary, Node, Outcome, Problem, Site, ending};
 use libra_core::commitment::Commitment;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -86,11 +86,11 @@ pub fn job_of_host(job: &Value, node: &str) -> (u64, String, JobSummary) {
     (job["user"].as_u64().unwrap_or(u64::MAX), command, made)
 }
 
-/// `exit code 0`, `ended by signal 15`; empty where neither is known.
+/// `exit code 0`, `ended by SIGTERM: asked to end`; empty where neither is known.
 pub fn exit_in_words(code: &Value, signal: &Value) -> String {
     match (code.as_i64(), signal.as_i64()) {
-        (Some(code), _) => format!("exit code {code}"),
-        (_, Some(signal)) => format!("ended by signal {signal}"),
+        (Some(code), _) => ending::exit_code(code),
+        (_, Some(signal)) => ending::signal(signal),
         _ => String::new(),
     }
 }

@@ -7,7 +7,7 @@ use super::quote::{Promise, Quote};
 use super::records::{Records, SubmissionRecord};
 use super::{
     Detail, Extra, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, System,
-    check_directory, not_sent, perhaps, plain,
+    check_directory, ending, not_sent, perhaps, plain,
 };
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -440,8 +440,8 @@ fn job_of(id: &str, attributes: &Value) -> JobSummary {
         node: nodes.join(" "),
         submitted: time(&attributes["ctime"]),
         ending: match attributes["Exit_status"].as_i64().filter(|_| !live) {
-            Some(signal) if signal > 256 => format!("ended by signal {}", signal - 256),
-            Some(code) => format!("exit code {code}"),
+            Some(signal) if signal > 256 => ending::signal(signal - 256),
+            Some(code) => ending::exit_code(code),
             None => String::new(),
         },
         ..JobSummary::default()
@@ -595,7 +595,7 @@ mod tests {
         let job = job_of("7.s", &json);
         assert_eq!(
             (job.node.as_str(), job.ending.as_str()),
-            ("n1 n2", "ended by signal 15")
+            ("n1 n2", "ended by SIGTERM: asked to end")
         );
         assert!(job.submitted.is_some_and(|at| at > 1.79e9));
         assert_eq!(output_of(&json), Some(PathBuf::from("/home/a b/x.o7")));

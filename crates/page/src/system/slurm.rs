@@ -7,7 +7,7 @@ use super::quote::{Promise, Quote};
 use super::records::{Records, SubmissionRecord};
 use super::{
     Detail, Extra, JobSummary, Kind, Problem, Sent, Site, Submission, Submitted, System,
-    check_directory, not_sent, perhaps,
+    check_directory, ending, not_sent, perhaps,
 };
 use libra_core::commitment::Commitment;
 use libra_system::clock;
@@ -379,8 +379,11 @@ impl System for Slurm {
         }
         if let (false, Some((code, signal))) = (job.live, field("ExitCode").split_once(':')) {
             job.ending = match signal {
-                "0" => format!("exit code {code}"),
-                signal => format!("ended by signal {signal}"),
+                "0" => {
+                    (code.parse()).map_or_else(|_| format!("exit code {code}"), ending::exit_code)
+                }
+                signal => (signal.parse())
+                    .map_or_else(|_| format!("ended by signal {signal}"), ending::signal),
             };
         }
         Ok(Some(Detail {
