@@ -52,7 +52,7 @@ impl News {
         let danger: Vec<&JobSummary> = danger.collect();
         match ended.len() {
             0 => {}
-            ..=SINGLY => {
+            1..=SINGLY => {
                 for job in ended {
                     self.add(&job.key, sentence(job), is_bad(job));
                 }
@@ -68,7 +68,7 @@ impl News {
         }
         match danger.len() {
             0 => {}
-            ..=SINGLY => {
+            1..=SINGLY => {
                 for job in danger {
                     self.add(&job.key, sentence(job), true);
                 }
