@@ -4,11 +4,13 @@
 //! which `libra config default` prints and which a test holds against [`Config::default`].
 
 pub mod last;
+mod system;
 mod values;
 
 use libra_units::in_one_line;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+pub use system::System;
 pub use values::{
     Amount, Duration, Margin, Memory, OnFault, PastDeadline, Processors, Rating, Reserve,
     WithoutTerms,

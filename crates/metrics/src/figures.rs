@@ -1,7 +1,8 @@
 //! Gauges as plain numbers, and the page made of them and of what was counted.
 
 use super::families::*;
-use super::{Counts, Histogram, Outcome, Page, Rejection, System};
+use super::{Counts, Histogram, Outcome, Page, Rejection};
+use libra_config::System;
 use libra_core::book::figures::ClusterFigures;
 use libra_core::decision::refusal::Category;
 

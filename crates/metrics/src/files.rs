@@ -6,7 +6,8 @@
 //! - The JSON is written before the text: who begins anew with it never counts less than was shown.
 
 use super::figures::{show_cluster, show_counts};
-use super::{Counts, Format, Page, StoredCounts, System};
+use super::{Counts, Format, Page, StoredCounts};
+use libra_config::System;
 use libra_core::book::figures::ClusterFigures;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};

@@ -27,28 +27,3 @@ pub use figures::HostFigures;
 pub use histogram::Histogram;
 pub use page::{Format, Page};
 pub use record::StoredCounts;
-
-/// Who admits. Its label in the metrics, and the name of its files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum System {
-    /// `libra run` on one host.
-    Local,
-    /// Hooks of OpenPBS.
-    Pbs,
-    /// Slurm's plugins.
-    Slurm,
-}
-
-impl System {
-    /// All of them.
-    pub const ALL: [System; 3] = [System::Local, System::Pbs, System::Slurm];
-
-    /// `local`, `pbs`, `slurm`.
-    pub fn name(self) -> &'static str {
-        match self {
-            System::Local => "local",
-            System::Pbs => "pbs",
-            System::Slurm => "slurm",
-        }
-    }
-}

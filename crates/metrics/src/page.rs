@@ -1,7 +1,8 @@
 //! The text that Prometheus reads.
 
+use super::Histogram;
 use super::families::{ALL, Family, Kind};
-use super::{Histogram, System};
+use libra_config::System;
 use std::collections::HashSet;
 use std::fmt::Write;
 

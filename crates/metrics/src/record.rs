@@ -4,7 +4,8 @@
 //! - Totals only rise while a record is carried on. Who cannot carry it on begins another, which Prometheus sees as a reset.
 //! - There are at most as many hours as fourteen days have, and one; so it has a largest size.
 
-use super::{Counts, Histogram, System};
+use super::{Counts, Histogram};
+use libra_config::System;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

@@ -4,6 +4,7 @@ use super::families::{ALL, Kind};
 use super::figures::{show_cluster, show_counts, show_host};
 use super::files::{Files, read};
 use super::*;
+use libra_config::System;
 use libra_core::book::figures::{ClusterFigures, MOST_NODES, NodeFigures};
 use libra_core::decision::refusal::Category;
 use std::time::Duration;

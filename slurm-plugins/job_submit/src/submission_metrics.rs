@@ -3,11 +3,11 @@
 //! A submission counts under a lock that nobody holds for longer than it takes to copy a few numbers; files are written by
 //! the plugin's thread alone, and when Slurm takes the plugin out.
 
-use libra_config::MetricsConfig;
+use libra_config::{MetricsConfig, System};
 use libra_core::book::figures::ClusterFigures;
 use libra_core::decision::refusal::Category;
+use libra_metrics::Counts;
 use libra_metrics::files::Files;
-use libra_metrics::{Counts, System};
 use libra_slurm::controller::Answer;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;

@@ -6,7 +6,7 @@ use super::poll::{environments, poll};
 use super::settings::{reporting, unfolded, value};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_accounts::payments::Payments;
-use libra_config::Config;
+use libra_config::{Config, System};
 use libra_gridengine::accounting::Follower;
 use libra_gridengine::admission::Admission;
 use libra_gridengine::commands::Cell;
@@ -15,6 +15,7 @@ use libra_gridengine::payment::Settler;
 use libra_gridengine::records::Records;
 use libra_gridengine::watched_files::WatchedFiles;
 use libra_metrics::Counts;
+use libra_metrics::files::Files;
 use libra_system::clock;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -32,11 +33,8 @@ const OPEN_AGAIN: Duration = Duration::from_secs(5);
 /// What has ended is in the accounting file so many seconds after qmaster has written it down.
 const WRITTEN: f64 = 5.0;
 
-/// First part of the keys of holds.
-const SYSTEM: &str = "gridengine";
-
 /// What submissions and the thread that follows share.
-pub struct Desk {
+pub struct Shared {
     admission: Mutex<Admission>,
     /// Jobs that were accepted and that the thread does not watch yet.
     accepted: Mutex<Vec<(u32, Watched)>>,
@@ -48,9 +46,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Desk {
-    pub fn new(config: &Config, files: WatchedFiles) -> Desk {
-        Desk {
+impl Shared {
+    pub fn new(config: &Config, files: WatchedFiles) -> Shared {
+        Shared {
             admission: Mutex::new(Admission::new(config, clock::unix_time())),
             accepted: Mutex::new(Vec::new()),
             files,
@@ -82,7 +80,7 @@ impl Desk {
 struct Rounds<'a> {
     cell: &'a Cell,
     config: &'a Config,
-    desk: &'a Desk,
+    shared: &'a Shared,
     records: Records,
     ends: Ends,
     accounting: Follower,
@@ -91,6 +89,7 @@ struct Rounds<'a> {
     /// Ends that are not settled yet.
     ended: Vec<Ended>,
     counts: Counts,
+    metrics: Files,
     accounts: Option<Settler>,
     opened: Option<Instant>,
     read_rarely: Option<Instant>,
@@ -99,9 +98,9 @@ struct Rounds<'a> {
 }
 
 /// Follows qmaster's records for ever.
-pub fn follow(cell: &Cell, config: &Config, desk: &Desk) {
+pub fn follow(cell: &Cell, config: &Config, shared: &Shared) {
     let mut ends = Ends::default();
-    match desk.files.read() {
+    match shared.files.read() {
         Ok((found, problems)) => {
             for (job, watched) in found {
                 ends.watch(job, watched);
@@ -117,13 +116,14 @@ pub fn follow(cell: &Cell, config: &Config, desk: &Desk) {
     let mut rounds = Rounds {
         cell,
         config,
-        desk,
+        shared,
         records: Records::default(),
         ends,
         accounting: Follower::new(&cell.common().join("accounting")),
         patience: WRITTEN,
         ended: Vec::new(),
         counts: Counts::EMPTY,
+        metrics: Files::new(System::GridEngine),
         accounts: None,
         opened: None,
         read_rarely: None,
@@ -152,7 +152,7 @@ impl Rounds<'_> {
             self.read_rarely();
         }
         {
-            let mut admission = locked(&self.desk.admission);
+            let mut admission = locked(&self.shared.admission);
             for line in admission.take(&self.records, clock::unix_time()) {
                 log::info!("{line}");
             }
@@ -160,9 +160,33 @@ impl Rounds<'_> {
         self.find_ends();
         self.settle();
         for (job, watched) in self.ends.take_changed() {
-            if let Err(error) = self.desk.files.write(job, watched) {
+            if let Err(error) = self.shared.files.write(job, watched) {
                 log::error!("job {job}: {error}");
             }
+        }
+        self.write_metrics();
+    }
+
+    /// Writes what was counted, where it is time to.
+    fn write_metrics(&mut self) {
+        let (config, now) = (&self.config.metrics, clock::unix_time());
+        let mut said = Vec::new();
+        said.extend(
+            self.metrics
+                .configure(&config.directory, config.interval.0, now),
+        );
+        if self.metrics.is_due(now) {
+            let mut figures = {
+                let mut admission = locked(&self.shared.admission);
+                self.counts.add(&admission.take_counts());
+                admission.book().figures(now)
+            };
+            figures.held = self.accounts.as_ref().and_then(Settler::held);
+            self.metrics.add(&std::mem::take(&mut self.counts), now);
+            said.extend(self.metrics.write(&figures, now));
+        }
+        for line in said {
+            log::info!("{line}");
         }
     }
 
@@ -180,7 +204,7 @@ impl Rounds<'_> {
     fn read_rarely(&mut self) {
         self.read_rarely = Some(Instant::now());
         let environments = environments(self.cell, COMMAND);
-        locked(&self.desk.admission).set_environments(environments);
+        locked(&self.shared.admission).set_environments(environments);
         let conf = self
             .cell
             .run("qconf", &["-sconf"], COMMAND)
@@ -192,7 +216,7 @@ impl Rounds<'_> {
 
     /// What has ended since the last round.
     fn find_ends(&mut self) {
-        for (job, watched) in locked(&self.desk.accepted).drain(..) {
+        for (job, watched) in locked(&self.shared.accepted).drain(..) {
             self.ends.watch(job, watched);
         }
         let since = self.ends.since();
@@ -219,7 +243,7 @@ impl Rounds<'_> {
     }
 
     fn settle(&mut self) {
-        if !locked(&self.desk.admission).gate().is_on() {
+        if !locked(&self.shared.admission).gate().is_on() {
             for ended in self.ended.drain(..) {
                 self.ends.settled(&ended);
             }
@@ -251,7 +275,7 @@ impl Rounds<'_> {
             return;
         }
         let is_broken = {
-            let admission = locked(&self.desk.admission);
+            let admission = locked(&self.shared.admission);
             if self.opened.is_some() && !admission.gate().is_on() {
                 return;
             }
@@ -263,14 +287,15 @@ impl Rounds<'_> {
             return;
         }
         let on_fault = self.config.gridengine.on_fault;
-        let mut gate = BudgetGate::open(self.config, SYSTEM, on_fault, true);
-        let mut payments = Payments::open(self.config, SYSTEM, false).ok().flatten();
+        let system = System::GridEngine.name();
+        let mut gate = BudgetGate::open(self.config, system, on_fault, true);
+        let mut payments = Payments::open(self.config, system, false).ok().flatten();
         // Another cell may have the same accounts, and does not know the jobs of this one.
         for payments in [gate.payments(), payments.as_mut()].into_iter().flatten() {
             payments.tell_apart(&self.cell.name);
         }
         self.accounts = payments.map(Settler::new);
-        locked(&self.desk.admission).take_accounts(gate);
+        locked(&self.shared.admission).take_accounts(gate);
     }
 }
 

@@ -4,7 +4,7 @@
 //! takes over and makes the book again. It begins after [`SETTLING`], so that what its forerunner has accepted is in the records. A
 //! verifier waits for its answer and qmaster for it: never for longer than [`WITHIN`], in which qmaster's other workers answer the one that reads.
 
-use super::follow::{Desk, files, follow};
+use super::follow::{Shared, files, follow};
 use super::{GridEngineError, cell, file_error};
 use crate::args::Args;
 use crate::{Done, load_config};
@@ -168,15 +168,15 @@ fn lead(cell: &Cell, config: &Config, place: &Path) -> Result<(), GridEngineErro
     }
     thread::sleep(SETTLING);
     let listener = UnixListener::bind(&socket).map_err(file_error(&socket))?;
-    let desk = Desk::new(config, files(place)?);
+    let shared = Shared::new(config, files(place)?);
     thread::scope(|scope| {
-        scope.spawn(|| follow(cell, config, &desk));
+        scope.spawn(|| follow(cell, config, &shared));
         for stream in listener.incoming() {
             match stream {
                 Ok(stream) => {
-                    let desk = &desk;
+                    let shared = &shared;
                     scope.spawn(move || {
-                        if let Err(error) = reply(&stream, desk) {
+                        if let Err(error) = reply(&stream, shared) {
                             log::warn!("a submission was not answered: {error}");
                         }
                     });
@@ -201,12 +201,12 @@ fn lock(path: &Path) -> Result<Flock<File>, GridEngineError> {
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| file_error(path)(errno.into()))
 }
 
-fn reply(stream: &UnixStream, desk: &Desk) -> io::Result<()> {
+fn reply(stream: &UnixStream, shared: &Shared) -> io::Result<()> {
     stream.set_read_timeout(Some(WITHIN))?;
     stream.set_write_timeout(Some(WITHIN))?;
     let answer = |parameters: &Parameters| {
         let submission = Submission::new(parameters);
-        let answer = desk.judged(|admission| admission.answer(&submission, clock::unix_time()));
+        let answer = shared.judged(|admission| admission.answer(&submission, clock::unix_time()));
         answer.write()
     };
     serve(
@@ -240,11 +240,11 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let place = directory.path().to_path_buf();
         let listener = UnixListener::bind(place.join("socket")).expect("a socket");
-        let of_desk = place.clone();
+        let of_shared = place.clone();
         thread::spawn(move || {
-            let desk = Desk::new(&Config::default(), files(&of_desk).expect("ours"));
+            let shared = Shared::new(&Config::default(), files(&of_shared).expect("ours"));
             for stream in listener.incoming() {
-                reply(&stream.expect("a caller"), &desk).expect("answered");
+                reply(&stream.expect("a caller"), &shared).expect("answered");
             }
         });
         let asked = |request: &str| {

@@ -5,13 +5,13 @@
 
 mod serve;
 
-use libra_config::Config;
+use libra_config::{Config, System};
 use libra_host::control::{ControlLoop, Round};
 use libra_host::{Host, HostError};
 use libra_metrics::families::WRITTEN;
 use libra_metrics::figures::{show_counts, show_host};
 use libra_metrics::files::{read, read_record, replace};
-use libra_metrics::{Counts, Format, HostFigures, Page, System};
+use libra_metrics::{Counts, Format, HostFigures, Page};
 use libra_system::clock::unix_time;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ impl Source {
     /// With what the admitting processes have written.
     fn page(&self) -> Page {
         let mut page = self.own();
-        for system in [System::Pbs, System::Slurm] {
+        for system in System::batch() {
             let file = (self.directory.as_ref())
                 .map(|directory| directory.join(format!("{}.prom", system.name())));
             match file.as_deref().map(read) {
