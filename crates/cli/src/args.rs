@@ -15,7 +15,7 @@ pub use gridengine::{
     GridEngineCommand, GridEngineInstallArgs, GridEngineSettings, GridEngineUninstallArgs,
 };
 pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
-pub use quote::{QuoteArgs, System};
+pub use quote::QuoteArgs;
 pub use reproduce::{Paper, ReproduceArgs};
 pub use simulate::{
     Coupled, DeadlineModel, DrawnTermsArgs, Format, SimulateArgs, Spare, Suspend, Waiting,

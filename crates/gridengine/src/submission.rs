@@ -140,9 +140,20 @@ impl Submission {
     /// # Errors
     /// What of them cannot be read.
     pub fn terms(&self) -> Result<PartialTerms, TermsError> {
+        self.terms_until(&deadline_as_duration)
+    }
+
+    /// As [`Submission::terms`]. `until`: seconds from now until a deadline as it was typed.
+    ///
+    /// # Errors
+    /// As [`Submission::terms`].
+    pub fn terms_until(
+        &self,
+        until: &dyn Fn(&str) -> Result<f64, String>,
+    ) -> Result<PartialTerms, TermsError> {
         let mut terms = PartialTerms::default();
         for (key, value) in &self.terms {
-            terms.set(key, value, &deadline_as_duration)?;
+            terms.set(key, value, until)?;
         }
         if terms.estimate.is_none() {
             terms.estimate = (self.request("h_rt"))

@@ -1,7 +1,9 @@
 //! What can be typed after `libra quote`.
 
 use super::TermsArgs;
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use libra_config::System;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -28,7 +30,7 @@ Exit status:
 )]
 pub struct QuoteArgs {
     /// Who is asked [default: by the script's lines and what is installed, else this host]
-    #[arg(long, value_name = "SYSTEM")]
+    #[arg(long, value_name = "SYSTEM", value_parser = systems())]
     pub system: Option<System>,
 
     /// Draw the price over deadlines, also where the output is no terminal
@@ -51,7 +53,7 @@ pub struct QuoteArgs {
     #[arg(long, value_name = "NAME")]
     pub project: Option<String>,
 
-    /// A job script; its #PBS or #SBATCH lines are read, and options here win over them
+    /// A job script; its #PBS, #SBATCH or #$ lines are read, and options here win over them
     #[arg(value_name = "SCRIPT")]
     pub script: Option<PathBuf>,
 
@@ -65,23 +67,14 @@ pub struct QuoteArgs {
 }
 
 /// Whom `libra quote` asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum System {
-    /// This host.
-    Local,
-    /// The PBS server, through qsub.
-    Pbs,
-    /// The Slurm cluster, through sbatch.
-    Slurm,
-}
-
-impl System {
-    /// In what is printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            System::Local => "local",
-            System::Pbs => "pbs",
-            System::Slurm => "slurm",
-        }
-    }
+fn systems() -> impl TypedValueParser<Value = System> {
+    let values = System::ALL.map(|system| {
+        PossibleValue::new(system.name()).help(match system {
+            System::Local => "This host",
+            System::Pbs => "The PBS server, through qsub",
+            System::Slurm => "The Slurm cluster, through sbatch",
+            System::GridEngine => "The Grid Engine cell, through its qsub",
+        })
+    });
+    PossibleValuesParser::new(values).try_map(|name| System::named(&name).ok_or("no such system"))
 }

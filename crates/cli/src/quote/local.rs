@@ -1,10 +1,11 @@
 //! This host is asked.
 
 use super::{Answered, Question, hold};
-use crate::args::{Args, System};
+use crate::args::Args;
 use crate::{Failure, load_config, show, terms};
 use libra_batch::quote::{Quote, held_text};
 use libra_batch::verdict::{Fault, Verdict};
+use libra_config::System;
 use libra_core::decision::job::{Request, Shape};
 use libra_core::decision::refusal::Category;
 use libra_host::Host;

@@ -3,16 +3,18 @@
 //! [`script`] reads a job script, [`local`] asks this host, [`remote`] a batch system; [`chart`] and [`picture`] draw the answer.
 
 mod chart;
+mod gridengine;
 mod local;
 mod picture;
 mod remote;
 mod sbatch;
 mod script;
 
-use super::args::{Args, QuoteArgs, System};
+use super::args::{Args, QuoteArgs};
 use super::qsub::find;
 use super::{Done, Failure, answer, exit, note, say, status};
 use libra_batch::quote::Quote;
+use libra_config::System;
 use libra_units::duration;
 use script::Script;
 use serde_json::Value;
@@ -66,6 +68,7 @@ pub fn quote(quote: &QuoteArgs, args: &Args) -> Done {
             System::Local => local::drop_quote(number, args)?,
             System::Pbs => remote::pbs_drop(number)?,
             System::Slurm => remote::slurm_drop(number)?,
+            System::GridEngine => remote::gridengine_drop(number)?,
         }
         return answer(&note(args, &format!("quote {number} was given back")), 0);
     }
@@ -73,6 +76,7 @@ pub fn quote(quote: &QuoteArgs, args: &Args) -> Done {
         System::Local => local::ask(&question, args, &mut notes),
         System::Pbs => remote::pbs(&question),
         System::Slurm => remote::slurm(&question),
+        System::GridEngine => remote::gridengine(&question),
     };
     if answered.is_err() {
         // Whose lines were read may be why something is missing.
@@ -145,6 +149,7 @@ fn is_here(system: System) -> bool {
         System::Local => true,
         System::Pbs => find::real(&find::Surroundings::of_this_process()).is_ok(),
         System::Slurm => remote::sbatch().is_some(),
+        System::GridEngine => remote::gridengine_qsub().is_ok(),
     }
 }
 
@@ -153,6 +158,17 @@ fn lines_of(system: System) -> &'static str {
         System::Local => "",
         System::Pbs => "#PBS",
         System::Slurm => "#SBATCH",
+        System::GridEngine => "#$",
+    }
+}
+
+/// What its users submit by.
+fn command_of(system: System) -> &'static str {
+    match system {
+        System::Local => "libra run",
+        System::Pbs => "qsub",
+        System::Slurm => "sbatch",
+        System::GridEngine => "Grid Engine's qsub",
     }
 }
 
@@ -179,22 +195,24 @@ fn choose(
                 notes.push(format!(
                     "the script has {} lines and {} is not here: this is what this host says",
                     lines_of(kind),
-                    if kind == System::Pbs {
-                        "qsub"
-                    } else {
-                        "sbatch"
-                    },
+                    command_of(kind),
                 ));
             }
             (here.unwrap_or(System::Local), kind)
         }
     };
-    if let ([one, other], true) = (kinds, kinds.contains(&kind)) {
-        let left = if *one == kind { other } else { one };
+    if kinds.len() > 1 && kinds.contains(&kind) {
+        let there = || System::ALL.into_iter().filter(|one| kinds.contains(one));
+        let all: Vec<&str> = there().map(lines_of).collect();
+        let others: Vec<&str> = there()
+            .filter(|one| *one != kind)
+            .map(System::name)
+            .collect();
         notes.push(format!(
-            "the script has #PBS and #SBATCH lines: the {} lines were taken; --system {} asks with the others",
+            "the script has {} lines: the {} lines were taken; --system {} asks with the others",
+            all.join(" and "),
             lines_of(kind),
-            left.name()
+            others.join(" or "),
         ));
     }
     (system, kind, notes)
@@ -206,7 +224,7 @@ mod tests {
 
     #[test]
     fn whom_to_ask() {
-        use System::{Local, Pbs, Slurm};
+        use System::{GridEngine, Local, Pbs, Slurm};
         for (wanted, kinds, here, expected, notes) in [
             (None, &[][..], &[Pbs, Slurm][..], (Local, Local), 0),
             (None, &[Slurm], &[Pbs, Slurm], (Slurm, Slurm), 0),
@@ -219,6 +237,21 @@ mod tests {
             (Some(Local), &[], &[Pbs], (Local, Local), 0),
             (Some(Pbs), &[Slurm], &[], (Pbs, Pbs), 1),
             (Some(Pbs), &[], &[], (Pbs, Pbs), 0),
+            (
+                None,
+                &[GridEngine],
+                &[GridEngine],
+                (GridEngine, GridEngine),
+                0,
+            ),
+            (None, &[GridEngine], &[Pbs], (Local, GridEngine), 1),
+            (
+                None,
+                &[Pbs, Slurm, GridEngine],
+                &[GridEngine],
+                (GridEngine, GridEngine),
+                1,
+            ),
         ] {
             let (system, kind, told) = choose(wanted, kinds, &|system| here.contains(&system));
             let what = format!("{wanted:?} {kinds:?} {here:?}: {told:?}");

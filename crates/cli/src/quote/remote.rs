@@ -7,6 +7,7 @@ use crate::{Failure, terms};
 use libra_batch::quote::{MARK, Quote, find_dropped};
 use libra_core::book::held_quote::Order;
 use libra_core::decision::job::DeadlineType;
+use libra_gridengine::commands::Cell;
 use libra_slurm::array::PREFIX;
 use libra_system::clock;
 use libra_units::{duration, memory};
@@ -188,6 +189,75 @@ fn dropped(output: &Output, name: &str) -> Result<(), Failure> {
         Some(_) => Ok(()),
         None => Err(no_answer(&said, name)),
     }
+}
+
+/// Grid Engine's own qsub, where there is a cell.
+pub fn gridengine_qsub() -> Result<PathBuf, Failure> {
+    let cell = Cell::new(&|name| std::env::var(name).ok());
+    let common = cell.common();
+    if !common.join("act_qmaster").is_file() {
+        return Err(Failure::Usage(format!(
+            "there is no cell of Grid Engine in {}; set SGE_ROOT and SGE_CELL, or --system local asks this host",
+            common.display()
+        )));
+    }
+    (cell.program("qsub")).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// A question to qmaster's verifier.
+fn gridengine_question(order: &str, terms: &[(&str, String)]) -> Result<Command, Failure> {
+    let mut command = Command::new(gridengine_qsub()?);
+    let mut requests = vec![format!("{}={order}", libra_gridengine::QUOTE)];
+    requests.extend(terms.iter().map(|(key, value)| format!("{key}={value}")));
+    command.arg("-terse").arg("-l").arg(requests.join(","));
+    Ok(command)
+}
+
+/// Asks qmaster, through its qsub.
+pub fn gridengine(question: &Question<'_>) -> Result<Answered, Failure> {
+    let given = terms::given(&question.quote.terms)?;
+    if memory_of(question)?.is_some() {
+        return Err(Failure::Usage(
+            "Grid Engine's jobs get no memory of their own by terms; leave out --memory"
+                .to_string(),
+        ));
+    }
+    if terms::processors(&question.quote.terms)?.is_some_and(|processors| processors > 1) {
+        return Err(Failure::Usage(
+            "Grid Engine's jobs ask for processors by a parallel environment: leave out --processors, and write '#$ -pe NAME NUMBER' into the script"
+                .to_string(),
+        ));
+    }
+    let mut command = gridengine_question(&order(question)?, &pairs(&given))?;
+    if let Some(project) = &question.quote.project {
+        command.arg("-P").arg(project);
+    }
+    match &question.quote.script {
+        Some(script) => command.arg(script).args(&question.quote.arguments),
+        None => command.args(["-b", "y", "/bin/true"]),
+    };
+    let output = run(&mut command, "qsub")?;
+    gridengine_not_queued(&output)?;
+    answered(&output, "qsub")
+}
+
+/// Gives a quote of the cell back.
+pub fn gridengine_drop(number: &str) -> Result<(), Failure> {
+    let mut command = gridengine_question(&drop_order(number)?, &[])?;
+    let output = run(command.args(["-b", "y", "/bin/true"]), "qsub")?;
+    gridengine_not_queued(&output)?;
+    dropped(&output, "qsub")
+}
+
+/// Where the request is known and nobody looked at it, there is a job now.
+fn gridengine_not_queued(output: &Output) -> Result<(), Failure> {
+    if !output.status.success() {
+        return Ok(());
+    }
+    let job = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    Err(Failure::Usage(format!(
+        "qmaster has queued the question as job {job}: Libra's verifier is switched off or of an older version; delete it with 'qdel {job}', and ask the administrators for 'libra gridengine check'"
+    )))
 }
 
 /// The front end for qsub, with a question.

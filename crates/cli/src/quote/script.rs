@@ -1,12 +1,13 @@
-//! What a job script asks for, in either batch system's lines.
+//! What a job script asks for, in the lines of one of the batch systems.
 //!
 //! Pure, but for the clock that deadlines at a clock time are read with. The lines are found and split by the same code as at a
-//! submission (qsub), or as sbatch does it ([`super::sbatch`]).
+//! submission (PBS's qsub), or as sbatch and Grid Engine's qsub do it ([`super::sbatch`], [`super::gridengine`]).
 
-use super::sbatch;
-use crate::args::System;
+use super::{gridengine, sbatch};
 use crate::qsub::{directives, lists};
+use libra_config::System;
 use libra_core::decision::job::Shape;
+use libra_gridengine::records::Allocation;
 use libra_pbs::select;
 use libra_slurm::submission::Submission;
 use libra_units::duration;
@@ -42,6 +43,9 @@ impl Script {
         if sbatch::has_lines(&self.text) {
             found.push((place("#SBATCH"), System::Slurm));
         }
+        if gridengine::has_lines(&self.text) {
+            found.push((place("#$"), System::GridEngine));
+        }
         found.sort_by_key(|(place, _)| *place);
         found.into_iter().map(|(_, system)| system).collect()
     }
@@ -70,7 +74,33 @@ impl Script {
             }),
             System::Pbs => self.asked_of_pbs(until),
             System::Slurm => self.asked_of_slurm(largest, now, until),
+            System::GridEngine => self.asked_of_gridengine(until),
         }
+    }
+
+    fn asked_of_gridengine(
+        &self,
+        until: &dyn Fn(&str) -> Result<f64, String>,
+    ) -> Result<Asked, String> {
+        let (submission, at) = gridengine::submission(&self.text, &self.name)?;
+        let mut notes = Vec::new();
+        let mut ignored = |is: bool, what: &str| {
+            if is {
+                notes.push(format!("{what} is not judged on a host"));
+            }
+        };
+        ignored(submission.array.is_some(), "-t (this is for one job of it)");
+        ignored(!submission.queues.is_empty(), "-q");
+        ignored(submission.hosts().is_some(), "-l hostname");
+        let in_script = |error: &dyn std::fmt::Display| format!("{}: {error}", self.name);
+        Ok(Asked {
+            terms: submission
+                .terms_until(until)
+                .map_err(|error| format!("{at}: {error}"))?,
+            // How its environment spreads them is known in its cell alone.
+            shape: (submission.shape(Some(Allocation::Anyhow))).map_err(|e| in_script(&e))?,
+            notes,
+        })
     }
 
     /// As sbatch would take it.
