@@ -4,7 +4,7 @@ use super::args::{Args, From, ImportArgs, TraceCommand};
 use super::{Done, Failure, answer, say};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use libra_workload::import::{self, Imported, LocalTime, Options, System};
+use libra_workload::import::{self, Format, Imported, LocalTime, Options};
 use libra_workload::read::Leniency;
 use libra_workload::write::{Target, write};
 use serde_json::json;
@@ -18,9 +18,10 @@ pub fn trace(command: &TraceCommand, args: &Args) -> Done {
 fn import(arguments: &ImportArgs, args: &Args) -> Done {
     let zone = zone(arguments.timezone.as_deref())?;
     let options = Options {
-        system: arguments.from.map(|from| match from {
-            From::Sacct => System::Sacct,
-            From::Pbs => System::Pbs,
+        format: arguments.from.map(|from| match from {
+            From::Sacct => Format::Sacct,
+            From::Pbs => Format::Pbs,
+            From::Gridengine => Format::GridEngine,
         }),
         leniency: match arguments.lenient {
             true => Leniency::Lenient,

@@ -23,6 +23,9 @@ TimelimitRaw,ReqCPUS,AllocCPUS,NNodes,State,TotalCPU,ReqMem,MaxRSS >jobs.txt
 PBS (OpenPBS, PBS Professional, Torque):
   libra trace import /var/spool/pbs/server_priv/accounting/202701* -o site.swf.gz
 
+Grid Engine:
+  libra trace import $SGE_ROOT/$SGE_CELL/common/accounting -o site.swf.gz
+
 Exit status:
   0    done
   2    wrong arguments, or records that cannot be read
@@ -89,8 +92,8 @@ pub enum TraceCommand {
 /// `libra trace import`
 #[derive(Debug, ClapArgs)]
 pub struct ImportArgs {
-    /// What the records are [default: as they look]
-    #[arg(long, value_name = "SYSTEM", value_enum)]
+    /// What the records are written in [default: as they look]
+    #[arg(long, value_name = "FORMAT", value_enum)]
     pub from: Option<From>,
 
     /// Where to write the log, gzip if the name ends in .gz [default: standard output]
@@ -121,11 +124,13 @@ pub struct ImportArgs {
     pub files: Vec<PathBuf>,
 }
 
-/// Whose records they are.
+/// What the records are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum From {
     /// What sacct --parsable2 prints
     Sacct,
     /// PBS accounting logs
     Pbs,
+    /// Grid Engine's accounting file
+    Gridengine,
 }

@@ -371,7 +371,7 @@ fn what_is_wrong_with_pbs_lines_is_said() {
         ),
     ] {
         let options = Options {
-            system: Some(System::Pbs),
+            format: Some(Format::Pbs),
             ..Options::default()
         };
         let text = row.replacen(from, to, 1);
@@ -422,9 +422,9 @@ proptest! {
         by in "[0-9a-zA-Z|;:=+.\\n \"-]{0,12}|\\PC{0,4}|9{1,25}|1969-12-31T00:00:00",
         pbs in any::<bool>(),
     ) {
-        let (text, system) = if pbs { (PBS, System::Pbs) } else { (SACCT, System::Sacct) };
+        let (text, format) = if pbs { (PBS, Format::Pbs) } else { (SACCT, Format::Sacct) };
         let options = Options {
-            system: Some(system),
+            format: Some(format),
             leniency: Leniency::Lenient,
             ..Options::default()
         };
@@ -439,4 +439,70 @@ proptest! {
             }
         }
     }
+}
+
+/// As 8.1.9 writes it, with other names: one that ran, one that was taken back and ran again, one of an array that was deleted, one whose further
+/// task has a line of its own, one that could not be started.
+const GRID_ENGINE: &str = "\
+# Version: 8.1.9
+#
+main.q:g1:physics:anna:a:1:sge:0:1795421542:1795421543:1795421643:0:0:100:9.5:0.5:4828.000000:0:0:0:0:296:0:0:0.000000:8:0:0:0:5:5:NONE:defaultdepartment:smp:2:0:10.000000:0.000000:0.000023:-l h_rt=0:5:0,h_vmem=1G -pe smp 2:0.000000:NONE:2097152.000000:0:0
+main.q:g2:physics:anna:b:5:sge:0:0:0:0:25:0:0:0.000000:0.000000:0.000000:0:0:0:0:0:0:0:0.000000:0:0:0:0:0:0:NONE:defaultdepartment:NONE:1:0:0.000000:0.000000:0.000000:NONE:0.000000:NONE:0.000000:0:0
+main.q:g2:physics:anna:c:6:sge:0:1795421600:1795421600:1795421605:25:99:5:0.1:0.1:4828.000000:0:0:0:0:296:0:0:0.000000:8:0:0:0:5:5:NONE:defaultdepartment:NONE:1:0:0.2:0.000000:0.000023:NONE:0.000000:NONE:0.000000:0:0
+main.q:g1:physics:anna:c:6:sge:0:1795421600:1795421610:1795421620:0:3:10:0.1:0.1:4828.000000:0:0:0:0:296:0:0:0.000000:8:0:0:0:5:5:NONE:defaultdepartment:NONE:1:0:0.2:0.000000:0.000023:NONE:0.000000:NONE:0.000000:0:0
+long.q:g1:chem:ben:d:7:sge:0:1795421550:1795421551:1795421561:100:137:10:0.1:0.1:4828.000000:0:0:0:0:296:0:0:0.000000:8:0:0:0:5:5:NONE:defaultdepartment:NONE:1:2:0.2:0.000000:0.000023:NONE:0.000000:NONE:0.000000:0:0
+main.q:g2:chem:ben:e:8:sge:0:1795421560:1795421561:1795421571:0:0:10:0.1:0.1:4828.000000:0:0:0:0:296:0:0:0.000000:8:0:0:0:5:5:NONE:defaultdepartment:spread:2:0:0.2:0.000000:0.000023:-pe spread 2:0.000000:1.g2:0.000000:0:0
+main.q:g1:chem:ben:f:9:sge:0:1795421570:0:0:26:0:0:0.000000:0.000000:0.000000:0:0:0:0:0:0:0:0.000000:0:0:0:0:0:0:NONE:defaultdepartment:NONE:1:0:0.000000:0.000000:0.000000:NONE:0.000000:NONE:0.000000:0:0
+main.q:g1:chem:ben:g:10:sge:0:1795421700:1795421700:1795421705:25:99:5:0.1:0.1:4828.000000:0:0:0:0:296:0:0:0.000000:8:0:0:0:5:5:NONE:defaultdepartment:NONE:1:0:0.2:0.000000:0.000023:NONE:0.000000:NONE:0.000000:0:0
+";
+
+#[test]
+fn grid_engines_file_is_a_log() {
+    let imported = good(&[GRID_ENGINE]);
+    assert_eq!(
+        lines(&imported),
+        [
+            "1 0 1 100 2 5 1024 2 300 1048576 1 1 1 -1 1 -1 -1 -1",
+            "7 8 1 10 1 0.2 -1 1 -1 -1 5 2 2 -1 2 -1 -1 -1",
+            "9 28 -1 -1 -1 -1 -1 1 -1 -1 0 2 2 -1 1 -1 -1 -1",
+            "6 58 10 10 1 0.2 -1 1 -1 -1 0 1 1 -1 1 -1 -1 -1",
+        ]
+    );
+    let left_out = LeftOut {
+        not_ended: 1,
+        parts: 1,
+        repeated: 2,
+        bad_lines: 0,
+    };
+    assert_eq!(imported.left_out, left_out);
+    // It may be given beside others, in any order.
+    assert_eq!(
+        good(&[PBS, GRID_ENGINE]).records,
+        good(&[GRID_ENGINE, PBS]).records
+    );
+}
+
+#[test]
+fn a_bad_line_of_grid_engine_is_told_by_its_number() {
+    let bad = GRID_ENGINE.replace(":1795421543:", ":soon:");
+    let said = error(&bad);
+    assert!(
+        said.contains("line 3: start_time is 'soon', expected a whole number; correct it, or leave such lines out with --lenient"),
+        "{said}"
+    );
+    let bad = GRID_ENGINE.replace("h_rt=0:5:0", "h_rt=ever");
+    assert!(error(&bad).contains("line 3: h_rt is 'ever', expected a duration"));
+    let cut = &GRID_ENGINE[..GRID_ENGINE.len() - 60];
+    let said = error(cut);
+    assert!(said.contains("line 10: it has 3"), "{said}");
+    let lenient = Options {
+        leniency: Leniency::Lenient,
+        ..Options::default()
+    };
+    let imported = all(&[cut], &lenient).expect("a log");
+    assert_eq!(
+        (imported.records.len(), imported.left_out.bad_lines),
+        (4, 1)
+    );
+    assert!(imported.first_bad_lines[0].contains("line 10"));
 }

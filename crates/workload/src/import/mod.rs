@@ -1,6 +1,6 @@
 //! A site's own accounting records as a log in the Standard Workload Format.
 //!
-//! `sacct` and `pbs` read one system's lines each and yield an [`AccountingRecord`] for each job; `log` puts
+//! `sacct`, `pbs` and `gridengine` read the lines of one format each and yield an [`AccountingRecord`] for each job; `log` puts
 //! them in order of submission, numbers them, and gives them what the format wants: numbers for
 //! users, groups and queues, and times from the first submission on.
 //!
@@ -10,11 +10,13 @@
 //! Invariants: a job is in the log once, however many files and records tell of it; the order of the
 //! files does not matter; the log starts at 0.
 
+mod gridengine;
 mod log;
 mod pbs;
 mod sacct;
 mod values;
 
+use super::gridengine::GridEngineRecord;
 use super::read::{Leniency, TraceError, next_line, open, reading_failed, text};
 use super::swf::SwfRecord;
 use std::path::{Path, PathBuf};
@@ -40,20 +42,22 @@ pub struct LocalTime {
 /// Turns a local time into seconds since 1970-01-01T00:00:00 UTC; None if there is no such day.
 pub type ToUnix<'a> = &'a dyn Fn(LocalTime) -> Option<i64>;
 
-/// Whose records they are.
+/// What a file of records is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum System {
+pub enum Format {
     /// Slurm: `sacct --parsable2`.
     Sacct,
     /// PBS accounting logs.
     Pbs,
+    /// Grid Engine's accounting file.
+    GridEngine,
 }
 
 /// How to import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Whose records they are; none: as they look.
-    pub system: Option<System>,
+    /// What they are written in; none: as they look.
+    pub format: Option<Format>,
     /// What to do about a line that cannot be read.
     pub leniency: Leniency,
     /// No names of users, groups and queues in the header.
@@ -133,7 +137,7 @@ pub enum ImportError {
     File(#[from] TraceError),
     /// A file is nothing that is known here.
     #[error(
-        "{0}: looks neither like what 'sacct --parsable2' prints, with its header line, nor like a PBS accounting log (MM/DD/YYYY HH:MM:SS;E;id;...); say which it is with --from"
+        "{0}: looks neither like what 'sacct --parsable2' prints, with its header line, nor like a PBS accounting log (MM/DD/YYYY HH:MM:SS;E;id;...), nor like Grid Engine's accounting file (43 entries or more between colons); say which it is with --from"
     )]
     Unknown(String),
     /// A header of sacct lacks columns, or is none.
@@ -210,9 +214,10 @@ pub fn import(
 ) -> Result<Imported, ImportError> {
     let mut sacct = sacct::Collector::new(to_unix);
     let mut pbs = pbs::Collector::new(to_unix);
+    let mut gridengine = gridengine::Collector::default();
     let mut reading = Reading::default();
     for file in files {
-        reading.file(file, options, &mut sacct, &mut pbs)?;
+        reading.file(file, options, &mut sacct, &mut pbs, &mut gridengine)?;
     }
     let mut left_out = LeftOut {
         bad_lines: reading.bad_lines,
@@ -220,6 +225,7 @@ pub fn import(
     };
     let mut entries = sacct.finish(&mut left_out);
     entries.extend(pbs.finish(&mut left_out));
+    entries.extend(gridengine.finish(&mut left_out));
     if entries.is_empty() {
         let lines = reading.lines;
         return Err(ImportError::Empty { lines, left_out });
@@ -247,12 +253,13 @@ impl Reading {
         options: &Options,
         sacct: &mut sacct::Collector<'_>,
         pbs: &mut pbs::Collector<'_>,
+        gridengine: &mut gridengine::Collector,
     ) -> Result<(), ImportError> {
         let (source, name) = open(path)?;
         let mut text = text(source, &name)?;
         let mut line = Vec::new();
         let mut number = 0;
-        let mut system = options.system;
+        let mut format = options.format;
         sacct.next_file();
         while next_line(&mut text, &mut line, LONGEST_LINE)
             .map_err(|error| reading_failed(&name, number, error))?
@@ -263,16 +270,20 @@ impl Reading {
             if line.is_empty() {
                 continue;
             }
-            let system = match system {
-                Some(system) => system,
+            // Grid Engine's file begins with some.
+            let is_comment = line.starts_with('#');
+            let format = match format {
+                Some(format) => format,
+                None if is_comment => continue,
                 None => {
                     let found = looks_like(&line).ok_or(ImportError::Unknown(name.clone()))?;
-                    *system.insert(found)
+                    *format.insert(found)
                 }
             };
-            let taken = match system {
-                System::Sacct => sacct.take(&line),
-                System::Pbs => pbs.take(&line).map_err(Problem::Line),
+            let taken = match format {
+                Format::Sacct => sacct.take(&line),
+                Format::Pbs => pbs.take(&line).map_err(Problem::Line),
+                Format::GridEngine => gridengine.take(&line).map_err(Problem::Line),
             };
             match taken {
                 Ok(()) => {}
@@ -313,15 +324,18 @@ impl Reading {
     }
 }
 
-/// Whose records a first line is of.
-fn looks_like(line: &str) -> Option<System> {
+/// What a first line is written in.
+fn looks_like(line: &str) -> Option<Format> {
     let bytes = line.as_bytes();
     let dated = bytes.get(2) == Some(&b'/') && bytes.get(5) == Some(&b'/');
     if dated && line.contains(';') {
-        return Some(System::Pbs);
+        return Some(Format::Pbs);
+    }
+    if GridEngineRecord::looks_like(line) {
+        return Some(Format::GridEngine);
     }
     let start = line.get(..5).unwrap_or_default();
-    (line.contains('|') || start.eq_ignore_ascii_case("jobid")).then_some(System::Sacct)
+    (line.contains('|') || start.eq_ignore_ascii_case("jobid")).then_some(Format::Sacct)
 }
 
 #[cfg(test)]
