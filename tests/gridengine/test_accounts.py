@@ -228,12 +228,18 @@ class Accounts(CellCase):
         ledger = self.books / "ledger.sqlite"
         moved = self.books / "moved.sqlite"
         ledger.rename(moved)
-        self.addCleanup(lambda: moved.exists() and moved.rename(ledger))
+        try:
+            self.refused_for_their_sake(moved, ledger)
+        finally:
+            if moved.exists():
+                moved.rename(ledger)
+
+    def refused_for_their_sake(self, moved, ledger):
         for pid in started_with(self.cell, "gridengine", "jsv"):
             machine.end_process(pid)
         self.cell.wait("it is said", lambda: "libra: refused (fault): accounting unavailable; job rejected" in "".join(map(str, self.cell.qsub(*self.terms(1, 10, 5)))))
-        plain = self.cell.qsub(script="true\n")
-        self.assertEqual(plain.rc, 0, plain)
+        # Each of qmaster's workers refuses one job for the sake of its verifier that was killed.
+        self.cell.wait("one without terms is taken", lambda: self.cell.qsub(script="true\n").rc == 0)
         moved.rename(ledger)
         job = self.cell.wait("they are opened again", lambda: (lambda said: said.rc == 0 and said.out.strip())(self.cell.qsub(*self.terms(1, 30, 5), script="true\n")))
         self.settled(job)
