@@ -190,6 +190,12 @@ class Cell(commands.Programs):
             self.daemons[host] = subprocess.Popen([*self.hosts.inside(host), LIB / name], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment(),
                                                   start_new_session=True, cwd="/")
 
+    def start_agent(self, host):
+        """`libra agent` of an execution host."""
+        with open(self.directory / f"agent-{host}.log", "ab") as log:
+            self.daemons[f"agent of {host}"] = subprocess.Popen([*self.hosts.inside(host), self.program, "--config", self.rules_file, "agent"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                                                env=self.environment(), start_new_session=True, cwd="/")
+
     def daemon(self, host):
         """Number of its process."""
         return self.daemons[host].pid

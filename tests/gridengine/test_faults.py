@@ -3,10 +3,11 @@
 import os
 import pathlib
 import signal
+import time
 import unittest
 
 import machine
-from case import CellCase
+from case import MARGIN, CellCase
 from cluster import HOSTS, MASTER
 
 
@@ -91,6 +92,57 @@ class Faults(CellCase):
 
         self.cell.wait("it is swept", swept)
         self.assertIn(f"job {job} was left over, ended", self.cell.shepherds_log())
+
+
+class AgentKilled(CellCase):
+    """The agent of a host is killed: limits stay, the next job's start takes shares anew, and an agent takes over again."""
+
+    def quota(self, job, host):
+        """Processors that the kernel lets a job have."""
+        group = self.cell.group(host, job)
+        return int((group / "cpu.cfs_quota_us").read_text()) / int((group / "cpu.cfs_period_us").read_text())
+
+    def test_agent(self):
+        cell, host = self.cell, "g1"
+        agent = f"agent of {host}"
+        cell.start_agent(host)
+        job = self.accept(20, 120, "-l", f"h={host}", script="while :; do :; done\n")
+        cell.wait_running(job)
+        cell.wait("it is in its group", lambda: self.processes(job, host))
+        cell.wait("it is limited", lambda: self.quota(job, host) > 0)
+        cell.kill(agent)
+        first = self.quota(job, host)
+        self.assertAlmostEqual(first, 20 * MARGIN / 120, delta=0.03)
+        # Who does nothing falls behind, and needs more.
+        stopped = self.processes(job, host)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            self.falls_behind(job, host, first)
+        finally:
+            cell.kill(agent)
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+
+    def falls_behind(self, job, host, first):
+        """Nobody gives it more, then the next start does, then another agent, which runs on."""
+        cell = self.cell
+        try:
+            cell.wait("it needs more than it has", lambda: self.needed(job) > 1.05 * first)
+            self.assertEqual(self.quota(job, host), first, "nobody has changed it meanwhile")
+            other = self.accept(1, 300, "-l", f"h={host}", script="true\n")
+            cell.wait("a larger share by a start", lambda: self.quota(job, host) > first)
+            cell.wait_gone(other)
+            second = self.quota(job, host)
+        finally:
+            cell.start_agent(host)
+        cell.wait("a larger share by the agent", lambda: self.quota(job, host) > second)
+
+    def needed(self, job):
+        """The share that would still finish a job in time that has used next to nothing."""
+        terms = self.commitment(job)
+        left = float(terms["submitted"]) + float(terms["deadline"]) - time.time()
+        return float(terms["estimate"]) / left
 
 
 if __name__ == "__main__":
