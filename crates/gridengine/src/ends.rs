@@ -39,7 +39,7 @@ pub struct Watched {
     pub settled: BTreeSet<u32>,
     /// How far it was seen to come.
     pub seen: Seen,
-    parts: BTreeMap<u32, Part>,
+    parts: BTreeMap<u32, TaskHistory>,
 }
 
 /// How far a job was seen to come, whoever looked.
@@ -55,7 +55,7 @@ pub enum Seen {
 
 /// One task, as far as it was seen.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Part {
+struct TaskHistory {
     /// Its end was told.
     is_over: bool,
     /// What the file has of it, oldest first.
@@ -269,7 +269,7 @@ impl Ends {
     }
 }
 
-impl Part {
+impl TaskHistory {
     /// Takes a list of the queue; returns whether it is in it.
     fn see(&mut self, listed: &Listed, task: u32, started: Option<f64>, taken: f64) -> bool {
         if listed.running.contains(&task) {
@@ -316,7 +316,7 @@ fn how_ended(run: &Run) -> HowEnded {
 impl Watched {
     /// Nobody can say whether a task without a record has run: it was seen to, or somebody else looked who has seen another one or this one.
     fn is_unknown(&self, part: u32) -> bool {
-        let ran = |part: &Part| part.running.is_some();
+        let ran = |part: &TaskHistory| part.running.is_some();
         self.parts.get(&part).is_some_and(ran)
             || (self.seen == Seen::Running && !self.parts.values().any(ran))
     }
@@ -324,7 +324,7 @@ impl Watched {
     /// How a task ended. `last`: what the file has of its last run. `gone`: since when it is not in the queue.
     fn end(&self, part: u32, last: Option<Run>, gone: f64) -> End {
         let submitted = self.commitment.submitted;
-        let Part {
+        let TaskHistory {
             running,
             before,
             restarted,
