@@ -5,8 +5,9 @@
 //! is adopted: its limits are written and nothing else; no process is put in, killed or moved, and whoever made it
 //! removes it.
 //!
-//! Slurm's (its plugin cgroup/v2) are `…/slurmstepd.scope/job_12/step_0/user/task_0`, and the one adopted is `job_12`; from 26.05 on it
-//! has the job's SLUID in place of that name, unless cgroup.conf says `CgroupJobIdPaths=yes`. It goes
+//! Slurm's (its plugin cgroup/v2) are `…/slurmstepd.scope/job_12/step_0/user/task_0`, and the one adopted is the directory between the
+//! scope and the step's, whatever it is called: `job_12`, from 26.05 on the job's SLUID. Which one it is says the kernel, by where the
+//! process is that is about to be the job's task; a name is only looked at to refuse another job's. It goes
 //! with the job's last step, before the epilog, and another of the same name may come with the next: what was
 //! used in it is noted while it is there.
 //!
@@ -129,7 +130,8 @@ enum GroupOwner {
 /// Where a process is that is about to be a task of this job. The innermost directory counts: a Slurm may run in a job of another.
 ///
 /// Slurm's steps are below a scope of its own, `…/slurmstepd.scope` with the node's name before it, and the job's directory
-/// is the one between it and the step's: `job_12`, or from 26.05 on the job's SLUID, which nothing else on the node says.
+/// is the one between it and the step's. Its name is Slurm's matter (`job_12`, an SLUID), but never that of another job.
+/// Where there is no such scope it is the directory of this job's number that has the step's in it.
 fn owner_of(text: &str, job: &str) -> GroupOwner {
     let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::/")) else {
         return GroupOwner::Free;
@@ -147,31 +149,23 @@ fn owner_of(text: &str, job: &str) -> GroupOwner {
         names.push(name);
     }
     let is_number = !job.is_empty() && job.bytes().all(|b| b.is_ascii_digit());
+    let numbered = format!("job_{job}");
+    let is_step = |at: usize| names.get(at).is_some_and(|name| name.starts_with("step_"));
+    let is_numbered = |at: usize| names[at] == numbered && is_step(at + 1);
     let scope = names.iter().rposition(|name| name.ends_with(SCOPE));
     let begin = scope.map_or(0, |scope| scope + 1);
-    let is_step = |at: usize| names.get(at).is_some_and(|name| name.starts_with("step_"));
-    let numbered = format!("job_{job}");
-    let found = (begin..names.len())
-        .rev()
-        .find(|at| names[*at] == numbered && is_step(at + 1))
-        .or_else(|| {
-            (begin..)
-                .take(usize::from(scope.is_some()))
-                .find(|at| names.get(*at).is_some_and(|name| is_sluid(name)) && is_step(at + 1))
-        })
-        .filter(|_| is_number);
+    let innermost = (begin..names.len()).rev().find(|at| is_numbered(*at));
+    let below_scope = || {
+        scope?;
+        let is_others = names.get(begin)?.starts_with("job_");
+        (!is_others && is_step(begin + 1)).then_some(begin)
+    };
+    let found = innermost.or_else(below_scope).filter(|_| is_number);
     match (found, scope) {
         (Some(at), _) => GroupOwner::OfJob(names[..=at].iter().collect()),
         (None, Some(_)) => GroupOwner::OfSlurm(path.to_owned()),
         (None, None) => GroupOwner::Free,
     }
-}
-
-/// As Slurm names a job that it does not name by its number: `s` and thirteen digits to the base of 32, without I, L, O and U.
-fn is_sluid(name: &str) -> bool {
-    let digits = name.strip_prefix('s').unwrap_or_default();
-    let is_digit = |b: u8| b.is_ascii_digit() || (b.is_ascii_uppercase() && !b"ILOU".contains(&b));
-    digits.len() == 13 && digits.bytes().all(is_digit)
 }
 
 impl DirectoryRecord {
@@ -215,7 +209,6 @@ mod tests {
             (format!("/{scope}/job_12/step_0/user/task_0"), "2", slurm),
             (format!("/{scope}/job_123/step_0/user/task_0"), "12", slurm),
             (format!("/{scope}/job_012/step_0/user/task_0"), "12", slurm),
-            (format!("/{scope}/xjob_12/step_0/user/task_0"), "12", slurm),
             (format!("/{scope}/job_12 (deleted)/step_0"), "12", slurm),
             // No step in it, or no job at all.
             (format!("/{scope}/job_12"), "12", slurm),
@@ -240,24 +233,26 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_named_by_its_sluid_is_found_by_its_place() {
-        // As Slurm 26.05 places them.
+    fn a_job_is_found_by_its_place_whatever_its_name() {
         let scope = "system.slice/slurmstepd.scope";
-        let sluid = "sFFDM80MNW6W00";
-        for path in [
-            format!("{scope}/{sluid}/step_0/user/task_0"),
-            format!("{scope}/{sluid}/step_batch/slurm"),
-            format!("{scope}/{sluid}/step_extern/user/task_special"),
-        ] {
-            let wanted = GroupOwner::OfJob(Path::new(scope).join(sluid));
-            assert_eq!(owner_of(&format!("0::/{path}\n"), "12"), wanted, "{path}");
+        // As Slurm 26.05 names them, and as none does yet.
+        for name in ["sFFDM80MNW6W00", "xjob_12", "j12", "12"] {
+            for below in [
+                "step_0/user/task_0",
+                "step_batch/slurm",
+                "step_extern/user/task_special",
+            ] {
+                let wanted = GroupOwner::OfJob(Path::new(scope).join(name));
+                let path = format!("{scope}/{name}/{below}");
+                assert_eq!(owner_of(&format!("0::/{path}\n"), "12"), wanted, "{path}");
+            }
         }
+        let sluid = "sFFDM80MNW6W00";
         for path in [
             format!("{scope}/{sluid}"),
             format!("{scope}/{sluid}/slurm"),
-            format!("{scope}/{sluid}0/step_0/user"),
-            format!("{scope}/sFFDM80MNW6W0/step_0/user"),
-            format!("{scope}/sFFDM80MNW6WIL/step_0/user"),
+            format!("{scope}/step_0"),
+            format!("{scope}/step_0/user/task_0"),
             format!("{scope}/x/{sluid}/step_0/user"),
         ] {
             let wanted = GroupOwner::OfSlurm(PathBuf::from(&path));

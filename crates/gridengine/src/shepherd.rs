@@ -13,7 +13,7 @@ use super::context::name_of;
 use super::records::Detail;
 use libra_config::{OnFault, WithoutTerms};
 use libra_core::commitment::Commitment;
-use libra_host::entry::Process;
+use libra_host::entry::{Entry, Process};
 use libra_host::session::{Begun, Starting};
 use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
@@ -155,7 +155,7 @@ fn place_committed(
     let name = task.name();
     if task.is_further {
         match host.join(&name, pid) {
-            Ok(_) => return Ok(Some(Placed::Held)),
+            Ok(entry) => return held(entry).map(Some),
             Err(HostError::UnknownJob(_)) => {}
             Err(error) => return Err(error.to_string()),
         }
@@ -187,8 +187,17 @@ fn place_committed(
     }
     let joined = host.join(&name, pid);
     joined
-        .map(|_| Some(Placed::Held))
         .map_err(|error| error.to_string())
+        .and_then(held)
+        .map(Some)
+}
+
+/// Execution daemons make no groups of their own: whoever is in another's that cannot be adopted is held to no share.
+fn held(entry: Entry) -> Result<Placed, String> {
+    match entry.unenforced {
+        None => Ok(Placed::Held),
+        Some(reason) => Err(reason),
+    }
 }
 
 /// None for a job that this host has no room for; else whether it began just now.

@@ -147,6 +147,7 @@ impl Host {
             leader: None,
             group: None,
             making_group: false,
+            unenforced: None,
             quote: None,
             cancelled: false,
             stopped: None,
@@ -177,15 +178,18 @@ impl Host {
     }
 
     /// Puts one process that is about to become a task of the job into the job's cgroup, and nothing else with it; or
-    /// holds the group to the job's share that the batch system has put it into ([`Enforcer::external_group`]). Returns the job.
+    /// holds the group to the job's share that the batch system has put it into ([`Enforcer::external_group`]). Where that is not
+    /// possible the process stays there, held to no share: this is counted, and why is in the job's [`Entry::unenforced`]. Returns the job.
     ///
     /// # Errors
     /// When there is no such job here, it has no cgroup although shares are to be enforced, or the cgroup fails.
     pub fn join(&self, id: &str, pid: i32) -> Result<Entry, HostError> {
         let entry = self.live(id)?;
         if let Some(enforcer) = self.enforcer() {
-            if let Some(directory) = enforcer.external_group(id, pid)? {
-                return self.adopt(enforcer, entry, directory, pid);
+            match enforcer.external_group(id, pid) {
+                Ok(None) => {}
+                Ok(Some(directory)) => return self.adopt(enforcer, entry, directory, pid),
+                Err(error) => return self.leave_unenforced(entry, pid, error.to_string(), false),
             }
         }
         match self.group_of(&entry)? {
@@ -213,10 +217,6 @@ impl Host {
         pid: i32,
     ) -> Result<Entry, HostError> {
         let id = entry.id.clone();
-        let no_cap = |error: libra_cgroup::Error| HostError::NoCap {
-            id: id.clone(),
-            reason: error.to_string(),
-        };
         let is_adopted = |entry: &Entry| {
             let record = entry.group.as_ref().filter(|r| r.adopted.is_some());
             record.is_some_and(|record| record.directories.contains(&directory))
@@ -234,16 +234,42 @@ impl Host {
                 let taken = enforcer.adopt(directory, used(&entry, before.as_ref()));
                 let old = entry.group.take();
                 entry.group = taken.as_ref().ok().map(Group::record);
+                let is_counted = entry.unenforced.take().is_some();
                 self.registry.write(&entry)?;
                 self.part_with(enforcer, &id, old.as_ref());
                 // This process is in the group already: once it is held to its share it must not hold the lock.
                 drop(lock);
-                taken
-                    .and_then(|mut group| group.set(&limits))
-                    .map_err(no_cap)?;
+                if let Err(error) = taken.and_then(|mut group| group.set(&limits)) {
+                    return self.leave_unenforced(entry, pid, error.to_string(), is_counted);
+                }
             }
         }
         self.note_start(entry, pid)
+    }
+
+    /// A process of a job stays in the group of the batch system's that it is in: taken away from there, the batch system could not end
+    /// its job any more. Counted once for a job; `is_counted`: it was already.
+    fn leave_unenforced(
+        &self,
+        entry: Entry,
+        pid: i32,
+        reason: String,
+        is_counted: bool,
+    ) -> Result<Entry, HostError> {
+        let entry = self.note_start(entry, pid)?;
+        if entry.unenforced.as_ref() == Some(&reason) {
+            return Ok(entry);
+        }
+        let lock = self.registry.lock()?;
+        let mut entry = self.live(&entry.id)?;
+        let is_known = entry.unenforced.replace(reason).is_some();
+        self.registry.write(&entry)?;
+        if !is_known && !is_counted {
+            self.count(&lock, |counts| {
+                counts.unenforced = counts.unenforced.saturating_add(1);
+            });
+        }
+        Ok(entry)
     }
 
     /// The group that a job had before it adopted another one.

@@ -249,6 +249,9 @@ pub struct Entry {
     /// Its cgroup is about to be made; whoever finds the entry so looks whether it was.
     #[serde(default)]
     pub making_group: bool,
+    /// Why its processes run and are held to no share, where they are in a group of its batch system's that could not be adopted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unenforced: Option<String>,
     /// It is no job, but a held quote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<EntryQuote>,

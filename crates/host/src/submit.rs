@@ -262,6 +262,7 @@ impl Host {
             leader: None,
             group: None,
             making_group: false,
+            unenforced: None,
             quote: None,
             cancelled: false,
             stopped: None,

@@ -46,6 +46,7 @@ pub(super) fn entry(host: &Host, id: &str) -> Entry {
         leader: Process::this(),
         group: None,
         making_group: false,
+        unenforced: None,
         quote: None,
         cancelled: false,
         stopped: None,

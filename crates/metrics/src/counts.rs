@@ -104,6 +104,8 @@ pub struct Counts {
     refused: [u64; Category::ALL.len()],
     ended: [u64; Outcome::ALL.len()],
     rejected: [u64; Rejection::ALL.len()],
+    /// Jobs that run on a host which was to hold them to a share, and does not.
+    pub unenforced: u64,
     /// How long verdicts took, accepted and refused.
     pub decisions: Histogram,
 }
@@ -116,6 +118,7 @@ impl Counts {
         refused: [0; Category::ALL.len()],
         ended: [0; Outcome::ALL.len()],
         rejected: [0; Rejection::ALL.len()],
+        unenforced: 0,
         decisions: Histogram::EMPTY,
     };
 
@@ -195,6 +198,7 @@ impl Counts {
         for (count, more) in self.rejected.iter_mut().zip(other.rejected) {
             *count = count.saturating_add(more);
         }
+        self.unenforced = self.unenforced.saturating_add(other.unenforced);
         self.decisions.add(&other.decisions);
     }
 
@@ -208,6 +212,7 @@ impl Counts {
         };
         put("accepted", self.accepted);
         put("withdrawn", self.withdrawn);
+        put("unenforced", self.unenforced);
         for outcome in Outcome::ALL {
             put(outcome.word(), self.ended(outcome));
         }
@@ -239,6 +244,7 @@ impl Counts {
         let mut counts = Counts {
             accepted: number(&value["accepted"]),
             withdrawn: number(&value["withdrawn"]),
+            unenforced: number(&value["unenforced"]),
             ..Counts::EMPTY
         };
         for outcome in Outcome::ALL {

@@ -74,6 +74,7 @@ families! {
     HOST_DRIFTS = Counter "libra_host_drifts" "": "Limits of jobs that somebody else had changed and the agent set again.";
     HOST_ADJUSTED = Counter "libra_host_adjustments" "": "Shares of jobs that the control loop has changed.";
     HOST_REJECTED = Counter "libra_host_claims_rejected" "": "Jobs whose claim to a share this host did not believe, by reason: they run without a promise, or with what was left.";
+    HOST_JOBS_UNENFORCED = Counter "libra_host_jobs_unenforced" "": "Jobs that this host was to hold to a share and does not: they run in a control group of the batch system's that could not be adopted.";
     HOST_ROUND = Histogram "libra_host_round_seconds" "seconds": "Time that a round of the control loop took.";
     HOST_FAILED = Counter "libra_host_rounds_failed" "": "Rounds of the control loop that could not be done.";
     HOST_LEADS = Gauge "libra_host_leads" "": "1 while this process runs the host's control loop, 0 while another one does.";

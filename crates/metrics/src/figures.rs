@@ -95,6 +95,7 @@ pub fn show_counts(page: &mut Page, counted_by: System, counts: &Counts) {
             let labels = [("reason", rejection.word())];
             page.count(HOST_REJECTED, &labels, counts.rejected(rejection));
         }
+        page.count(HOST_JOBS_UNENFORCED, &[], counts.unenforced);
     }
 }
 

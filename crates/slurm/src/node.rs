@@ -60,6 +60,8 @@ struct Recorded<'a> {
 pub enum Joined {
     /// It is held to its job's share. The job's deadline, Unix time.
     Held(f64),
+    /// It runs, and is held to no share: Slurm keeps it in a group that could not be adopted. The job's deadline, Unix time.
+    Unenforced(f64),
     /// It is where jobs are that were promised nothing.
     BestEffort,
     /// It was left where it is.
@@ -205,7 +207,8 @@ fn chunks_here(commitment: &Commitment, job: &Recorded<'_>) -> u32 {
     (plan.iter().find(|place| place.node == job.node)).map_or(even, |place| place.chunks)
 }
 
-/// A process becomes a task of a job that began here, or of one that has no commitment.
+/// A process becomes a task of a job that began here, or of one that has no commitment. One that Slurm keeps in a group that
+/// cannot be adopted stays there and runs, whatever `on-fault` says: its job was accepted, and Slurm could not end a task that was taken away.
 pub fn join(host: &Host, name: &str, pid: i32, ask: Ask<'_>) -> Joined {
     let refuse = host.config().slurm.on_fault == OnFault::Refuse;
     if let (true, Some(problem)) = (refuse, refusal(host, name)) {
@@ -222,7 +225,12 @@ pub fn join(host: &Host, name: &str, pid: i32, ask: Ask<'_>) -> Joined {
             None => Err(error),
         }) {
         Ok(entry) => {
-            return Joined::Held(entry.submitted_unix + entry.request.terms.deadline);
+            let deadline = entry.submitted_unix + entry.request.terms.deadline;
+            let Some(reason) = entry.unenforced else {
+                return Joined::Held(deadline);
+            };
+            log::error!("job {name} RUNS WITHOUT ITS SHARE on this node: {reason}");
+            return Joined::Unenforced(deadline);
         }
         Err(HostError::UnknownJob(_)) => without_terms(host, name, pid),
         Err(error) if refuse => return Joined::Refused(error.to_string()),

@@ -119,6 +119,11 @@ fn seen(host: &Host) -> Option<f64> {
     entry.group?.adopted.map(|adopted| adopted.seen)
 }
 
+fn unenforced(host: &Host) -> u64 {
+    let counted = host.counts().expect("read");
+    counted.map_or(0, |record| record.totals.unenforced)
+}
+
 /// A host, its directory, and Slurm's groups; none but on version 2.
 fn node(more: &str, cpu: bool) -> Option<(tempfile::TempDir, Host, Slurm, PathBuf)> {
     let (text, root) = groups(more)?;
@@ -277,8 +282,8 @@ fn without_the_cpu_controller_it_is_handed_on_or_the_job_is_not_held() {
     assert_eq!(slurm.read("cpu.max"), "52500 100000");
     epilog(&host, "12").expect("ended");
 
-    // A process above: its group would become threaded.
-    for (rule, refused) in [("refuse", true), ("admit", false)] {
+    // A process above: its group would become threaded. The task runs all the same, and that is counted, once.
+    for rule in ["refuse", "admit"] {
         let more = format!("[slurm]\non-fault = '{rule}'\n");
         let Some((_directory, host, mut slurm, root)) = node(&more, false) else {
             return;
@@ -286,13 +291,16 @@ fn without_the_cpu_controller_it_is_handed_on_or_the_job_is_not_held() {
         prolog(&host, &job(Some(LINE)), 1000.0).expect("begun");
         let (task, above) = (slurm.task("step_0", IDLE), slurm.task("step_0", IDLE));
         enter(&slurm.scope(), above);
-        match join(&host, "12", task) {
-            Joined::Refused(text) if refused => {
-                assert!(text.contains("job 12 is not held"), "{text}");
-                assert!(text.contains("slurmstepd.scope"), "{text}");
-            }
-            Joined::LeftAlone if !refused => {}
-            other => panic!("{rule}: {other:?}"),
+        for _ in 0..2 {
+            let joined = join(&host, "12", task);
+            assert!(
+                matches!(joined, Joined::Unenforced(_)),
+                "{rule}: {joined:?}"
+            );
+            let entry = host.registry().read("12").expect("read").expect("there");
+            let reason = entry.unenforced.expect("why");
+            assert!(reason.contains("slurmstepd.scope"), "{reason}");
+            assert_eq!(unenforced(&host), 1);
         }
         assert!(is_in(task, &slurm.job().join("step_0/slurm")));
         let kind = fs::read_to_string(slurm.scope().join("cgroup.type")).expect("a type");
@@ -301,6 +309,36 @@ fn without_the_cpu_controller_it_is_handed_on_or_the_job_is_not_held() {
         assert!(epilog(&host, "12").expect("ended").is_some());
         assert!(!root.exists());
     }
+}
+
+#[test]
+fn what_slurm_keeps_elsewhere_stays_there_and_is_counted() {
+    let Some((_directory, host, mut slurm, _)) = node("", true) else {
+        return;
+    };
+    prolog(&host, &job(Some(LINE)), 1000.0).expect("begun");
+    let task = slurm.task("step_0", IDLE);
+    // As no Slurm does today: beside the steps' directories, and in another job's.
+    for (place, counted) in [("elsewhere", 1), ("job_13/step_0/slurm", 1)] {
+        let group = slurm.scope().join(place);
+        fs::create_dir_all(&group).expect("ours");
+        enter(&group, task);
+        let joined = join(&host, "12", task);
+        assert!(
+            matches!(joined, Joined::Unenforced(_)),
+            "{place}: {joined:?}"
+        );
+        assert!(is_in(task, &group));
+        assert_eq!(unenforced(&host), counted, "{place}");
+    }
+    // The next one is where it belongs.
+    let next = slurm.task("step_1", IDLE);
+    assert!(matches!(join(&host, "12", next), Joined::Held(_)));
+    let entry = host.registry().read("12").expect("read").expect("there");
+    assert_eq!(entry.unenforced, None);
+    assert!(epilog(&host, "12").expect("ended").is_some());
+    slurm.end_steps();
+    remove(&slurm.scope());
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Plugin for Libra {
         let joined = node::join(&host, &name, std::process::id() as i32, &ask);
         match joined {
             Joined::Refused(problem) => Err(problem),
-            Joined::Held(deadline) => {
+            Joined::Held(deadline) | Joined::Unenforced(deadline) => {
                 // Whole seconds, and never later than it is.
                 call.set(DEADLINE, &format!("{:.0}", deadline.floor()));
                 Ok(())
