@@ -4,7 +4,7 @@
 //! for that call. [`export_spank`](crate::export_spank) makes the symbols that it looks for out of a [`Plugin`].
 //!
 //! Invariants: no panic leaves a hook, and every hook returns 0. What a prolog, an epilog or `init` returns else drains the
-//! node, and what `task_init_privileged` returns counts only where plugstack.conf calls the plugin `required`. A task that must
+//! node, and so does whatever ends their process: their work is done by a child ([`apart`]). And what `task_init_privileged` returns counts only where plugstack.conf calls the plugin `required`. A task that must
 //! not run ends itself instead ([`task`]), as Slurm's own do before their program begins.
 
 use crate::log::{self, write};
@@ -17,8 +17,10 @@ use ::log::Level;
 use std::any::Any;
 use std::ffi::{c_char, c_int};
 use std::marker::PhantomData;
+use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
+use std::time::{Duration, Instant};
 
 /// An option that users have.
 #[derive(Debug, Clone, Copy)]
@@ -178,6 +180,83 @@ fn said(payload: Box<dyn Any + Send>) -> String {
     text.unwrap_or_else(|| "panic".to_string())
 }
 
+/// How long a prolog's or an epilog's work may take. By itself it does not take a fourth of it: what it waits for has limits of its own.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs the work in a child, and waits for its end: what ends a prolog's or an epilog's process with anything but 0 drains the node, and so may one that
+/// does not end. That can be libslurm's `fatal`, which no version initialises there in the same way, no memory (Rust aborts), or a signal. Where there
+/// can be no child it is done here.
+fn apart(hook: &'static str, work: impl FnOnce()) {
+    let mut ends = [-1; 2];
+    // SAFETY: two places for two descriptors. Where there are none, the child's end alone is waited for.
+    unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
+    let [from, to] = ends;
+    // SAFETY: the child only does the work, which is this library's, and ends without running or flushing anything of the parent's.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: it takes numbers. The child is to go with the parent, which Slurm ends when it takes too long.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        contain(hook, only_log, work);
+        // SAFETY: it takes a number.
+        unsafe { _exit(0) }
+    }
+    // SAFETY: the child's end of the pipe, which is ours; no descriptor is no harm.
+    unsafe { libc::close(to) };
+    match child {
+        -1 => contain(hook, only_log, work),
+        child => wait(hook, child, from),
+    }
+    // SAFETY: as above, the other end.
+    unsafe { libc::close(from) };
+}
+
+/// Waits for a child, which has the other end of this pipe open as long as it lives; without a pipe (-1) for any time.
+fn wait(hook: &'static str, child: libc::pid_t, pipe: c_int) {
+    let mut wanted = libc::pollfd {
+        fd: pipe,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let began = Instant::now();
+    let mut is_late = false;
+    while pipe >= 0 {
+        let left = PATIENCE.saturating_sub(began.elapsed());
+        let left = c_int::try_from(left.as_millis()).unwrap_or(c_int::MAX);
+        // SAFETY: one descriptor, ours, and a place for what was seen of it.
+        match unsafe { libc::poll(&raw mut wanted, 1, left) } {
+            0 => {
+                is_late = true;
+                // SAFETY: a child of ours that nobody has waited for yet.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+                break;
+            }
+            -1 if errno() == Some(libc::EINTR) => {}
+            _ => break,
+        }
+    }
+    let mut status = 0;
+    // SAFETY: as above, and a place for its status.
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
+        if errno() != Some(libc::EINTR) {
+            // It has ended, and somebody ignores SIGCHLD.
+            return;
+        }
+    }
+    if is_late {
+        only_log(format!(
+            "{hook} was not done after {} s",
+            PATIENCE.as_secs()
+        ));
+    } else if status != 0 {
+        let status = std::process::ExitStatus::from_raw(status);
+        only_log(format!("{hook} was broken off: {status}"));
+    }
+}
+
+fn errno() -> Option<i32> {
+    std::io::Error::last_os_error().raw_os_error()
+}
+
 fn only_log(problem: String) {
     write(Level::Error, &problem);
 }
@@ -234,7 +313,7 @@ unsafe extern "C" fn given<P: Plugin>(option: c_int, value: *const c_char, remot
 /// # Safety
 /// As [`init`].
 pub unsafe fn prolog<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) -> c_int {
-    contain("the prolog", only_log, || {
+    apart("the prolog", || {
         // SAFETY: Slurm's own arguments.
         P::prolog(&unsafe { Call::new(handle, ac, av) });
     });
@@ -258,7 +337,7 @@ pub unsafe fn left<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) 
 /// # Safety
 /// As [`init`].
 pub unsafe fn epilog<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) -> c_int {
-    contain("the epilog", only_log, || {
+    apart("the epilog", || {
         // SAFETY: Slurm's own arguments.
         P::epilog(&unsafe { Call::new(handle, ac, av) });
     });
