@@ -10,6 +10,8 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-env-changed=SLURM_INCLUDE");
+    // What is in the headers, by scripts/slurm-plugins: times alone do not tell those of another Slurm at the same path, which may be older.
+    println!("cargo:rerun-if-env-changed=LIBRA_SLURM_HEADERS");
     println!("cargo:rerun-if-env-changed=CC");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=../../build/bindings.rs");
