@@ -11,7 +11,7 @@
 # several steps is built before the lanes part.
 lanes=(
     'tests  | normal |       | build clippy cargo demo openpbs capi'
-    'slurm  | normal | cargo | slurm'
+    'slurm  | normal | cargo | slurm slurm24'
     'cells  | normal | cargo | metrics web report gridengine'
     'guests | normal | cargo | uml slurmv2'
     'rest   | idle   | build | '

@@ -34,12 +34,22 @@ clean_root() {
         suite=$wanted
     fi
     [ -n "${suite:-}" ] || fail "apt names no source to make a clean system from"
-    cache=$root/target/debian-root/$suite.tar
-    [ ! -e "$cache" ] || return 0
+    # For apt in the clean system too.
     eval "$(apt-config shell proxy Acquire::http::Proxy)"
     [ -z "$proxy" ] || export http_proxy=$proxy
-    say "Making a clean $suite; kept for the next time"
+    cache=$root/target/debian-root/$suite.tar
     mkdir -p "${cache%/*}"
+    # Several steps may want it at the same time, and one makes it.
+    local lock
+    exec {lock}>>"$cache.lock"
+    flock "$lock"
+    [ -e "$cache" ] || make_root
+    exec {lock}>&-
+}
+
+# For clean_root, whose variables it uses.
+make_root() {
+    say "Making a clean $suite; kept for the next time"
     # debootstrap mounts /proc and /sys in it.
     # shellcheck disable=SC2086 # no mirror is none
     unshare --mount debootstrap --variant=minbase "$suite" "$work/base-$suite" ${uri:-} >"$work/log" 2>&1 || {
@@ -56,6 +66,24 @@ clean_root() {
 fresh() {
     mkdir "$1"
     tar -C "$1" -xpf "$cache"
+}
+
+# with_archives SUITE: from now on apt has in it what it has fetched before for this suite. Copies, so that two steps may do so at the same time: apt locks
+# its directory, and waits for nobody.
+with_archives() {
+    mkdir -p "$root/target/debian-root/archives/$1" "$work/archives/partial"
+    find "$root/target/debian-root/archives/$1" -maxdepth 1 -name '*.deb' -exec ln -t "$work/archives" {} + 2>/dev/null ||
+        find "$root/target/debian-root/archives/$1" -maxdepth 1 -name '*.deb' -exec cp -n -t "$work/archives" {} +
+    binds=("$work/archives:/var/cache/apt/archives")
+}
+
+# keep_archives SUITE: for the next time, what apt has fetched since.
+keep_archives() {
+    local deb to
+    for deb in "$work"/archives/*.deb; do
+        to=$root/target/debian-root/archives/$1/${deb##*/}
+        [ -e "$to" ] || { cp "$deb" "$to.$$" && mv "$to.$$" "$to"; }
+    done
 }
 
 # inside DIR COMMAND...: with /proc, without the host's processes. What is in the array 'binds' (SOURCE:PLACE) is mounted there, and

@@ -25,6 +25,13 @@ def fields(line):
     return {key: value.strip() for key, value in re.findall(r"(?:^|(?<= ))([A-Za-z][\w:/\-]*)=(.*?)(?= [A-Za-z][\w:/\-]*=|$)", line.strip())}
 
 
+def plain(value):
+    """A value of `--json`: from 23.02 on numbers that may be missing are {"set": …, "infinite": …, "number": …}."""
+    if isinstance(value, dict) and {"set", "number"} <= value.keys():
+        return value["number"] if value["set"] else None
+    return value
+
+
 class Commands(commands.Programs):
     """The commands of one cluster."""
 
@@ -81,7 +88,8 @@ class Commands(commands.Programs):
 
     def jobs(self):
         """All jobs as `squeue --json` prints them: {job_id: fields}. Ended ones are there for MinJobAge."""
-        return {str(job["job_id"]): job for job in json.loads(self.must("squeue", "--json", "--states=all", timeout=180))["jobs"]}
+        found = json.loads(self.must("squeue", "--json", "--states=all", timeout=180))["jobs"]
+        return {str(job["job_id"]): {key: plain(value) for key, value in job.items()} for job in found}
 
     def state(self, job):
         """A job's state, "" if the controller does not know it."""

@@ -17,6 +17,7 @@ processors and kernel; how many processors each has is told to Slurm, and believ
 
 import argparse
 import atexit
+import functools
 import glob
 import json
 import os
@@ -39,6 +40,13 @@ PROGRAMS = {"munged": "/usr/sbin/munged", "slurmctld": "/usr/sbin/slurmctld", "s
 QUICK = "batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf_interval=2"
 LINUX = {"ProctrackType": "proctrack/linuxproc", "TaskPlugin": "task/none", "JobAcctGatherType": "jobacct_gather/none"}
 CGROUPS = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup", "JobAcctGatherType": "jobacct_gather/cgroup"}
+
+
+@functools.cache
+def slurm_version():
+    """(22, 5) of 22.05.8."""
+    said = subprocess.run([PROGRAMS["slurmctld"], "-V"], capture_output=True, text=True, check=True).stdout
+    return tuple(int(part) for part in re.search(r"(\d+)\.(\d+)", said).groups())
 
 
 class Cluster(client.Commands):
@@ -194,7 +202,12 @@ class Cluster(client.Commands):
         stack = [line(self) if callable(line) else line for line in self.plan["plugstack"]]
         (self.directory / "etc/plugstack.conf").write_text("".join(f"{line}\n" for line in stack))
         if self.plan["cgroups"]:
-            (self.directory / "etc/cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
+            # CgroupAutomount is unknown from 23.11 on.
+            automount = "CgroupAutomount=no\n" if slurm_version() < (23, 11) else ""
+            (self.directory / "etc/cgroup.conf").write_text(f"CgroupPlugin=cgroup/v1\n{automount}")
+        elif slurm_version() >= (23, 2):
+            # slurmd looks for groups even where no plugin uses them, and in a container without systemd's does not start.
+            (self.directory / "etc/cgroup.conf").write_text("CgroupPlugin=disabled\n")
 
     def reconfigure(self, **settings):
         """Change settings of slurm.conf (None: leave out) and have all daemons read them again."""
