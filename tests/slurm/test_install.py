@@ -4,6 +4,7 @@
     tests/slurm/run test_install.py
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -137,9 +138,9 @@ class Installation(unittest.TestCase):
         self.assertEqual((slurm.directory / "etc/submit.conf").read_text(), "# ours\njobSubmitPlugins = logging,libra   # keep\n")
         self.said(slurm.libra("check"), 0, "runs without Libra's plugin; restart it")
         slurm.restart()
-        self.said(slurm.libra("check"), 0, "slurmctld: runs with this plugin", "has libra", f"slurmd: of {', '.join(slurm.nodes)} runs without Libra's plugin")
+        self.said(slurm.libra("check"), 0, "slurmctld: runs with this plugin", "has libra", *(f"slurmd: of {node} runs without Libra's plugin" for node in slurm.nodes))
         slurm.restart_nodes()
-        self.said(slurm.libra("check"), 0, "slurmd: none is seen that runs without")
+        self.comes_to_say(0, *(self.runs_with(node) for node in slurm.nodes))
         held = slurm.srun(*TERMS, "cat", "/proc/self/cgroup")
         self.assertRegex(held.out, rf":cpu:/{slurm.cgroup_root}/job-\d+\n", held.err)
 
@@ -244,6 +245,45 @@ class Installation(unittest.TestCase):
         self.said(slurm.libra("check", plugins="newer"), 0, "runs with this plugin")
         self.take_out(before)
 
+    def test_what_runs_is_asked(self):
+        """Daemons are found without pid files, and are asked what is in them; of one that does not run nothing is said to be fine."""
+        slurm = self.slurm
+        first, second = slurm.nodes
+        before = slurm.files()
+        self.said(slurm.libra("install", "--edit"), 0)
+        slurm.restart()
+        slurm.restart_nodes()
+        self.comes_to_say(0, *(self.runs_with(node) for node in slurm.nodes))
+        # As with --systemd; and an old one that names another process.
+        for file in (slurm.directory / "run").glob("*.pid"):
+            file.write_text("1\n")
+        as_it_is = self.said(slurm.libra("check"), 0, "slurmctld: runs with this plugin", self.runs_with(first), "libra.toml as it is", "wrote limits and read them back")
+        self.assertNotIn("warning  slurm", as_it_is)
+        rules = slurm.rules.read_text()
+        slurm.rules.write_text(f"{rules}# more\n")
+        self.said(slurm.libra("check"), 0, "changed since it started; prologs read it anew")
+        slurm.rules.write_text(rules)
+        # Nothing can be held below a group that cannot be made.
+        slurm.rules.write_text(rules.replace("root = '", "version = 'off'\nroot = '"))
+        slurm.end(second, signal.SIGTERM)
+        slurm.start_slurmd(second)
+        slurm.wait("the plugin has tried", lambda: "could NOT" in slurm.libra("check").out)
+        slurm.rules.write_text(rules)
+        text = self.said(slurm.libra("check"), 1, self.runs_with(first), f"the plugin in that of {second} tried to hold a share and could NOT")
+        self.assertNotIn(self.runs_with(second), text)
+        slurm.end(second, signal.SIGTERM)
+        text = self.said(slurm.libra("check"), 0, self.runs_with(first), f"slurmd: of {second} is not seen running here")
+        self.assertNotIn(self.runs_with(second), text)
+        slurm.start_slurmd(second)
+        slurm.wait_idle()
+        slurm.stop_controller()
+        self.said(slurm.libra("check"), 0, "warning  slurmctld: not seen running here")
+        slurm.start_controller()
+        slurm.wait_idle()
+        self.comes_to_say(0, self.runs_with(second))
+        self.take_out(before)
+        slurm.restart_nodes()
+
     def test_check_works_while_the_controller_is_down(self):
         slurm = self.slurm
         slurm.stop_controller()
@@ -267,6 +307,17 @@ class Installation(unittest.TestCase):
             self.said(away, 1, f"slurm.conf: {empty}/slurm.conf: No such file")
 
     # ----
+
+    def comes_to_say(self, code, *parts):
+        """`libra slurm check` says all of it, once a daemon that was just started has come so far."""
+        slurm = self.slurm
+        with contextlib.suppress(TimeoutError):
+            slurm.wait("check says it", lambda: all(part in slurm.libra("check").out for part in parts))
+        return self.said(slurm.libra("check"), code, *parts)
+
+    @staticmethod
+    def runs_with(node):
+        return f"slurmd: that of {node} runs with the plugin of Libra"
 
     def refuses_to_start(self, words, stop=True):
         """slurmctld does not start, and its log says why."""

@@ -7,7 +7,7 @@
 //! [`session`] and [`batch`] serve the hooks of a batch system, and [`room`] sees to it that their jobs take nothing from others. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
 //! readjusts shares, [`ending`] finds out that a job is over and cleans up, [`report`] tells,
 //! [`counts`] and [`figures`] count.
-//! [`machine`] is the only place that looks at the host.
+//! A batch system's daemon that has loaded Libra leaves a [`mark`]. [`machine`] is the only place that looks at the host.
 
 pub mod batch;
 pub mod control;
@@ -17,6 +17,7 @@ pub mod ending;
 pub mod entry;
 pub mod figures;
 pub mod machine;
+pub mod mark;
 mod payment;
 pub mod quotes;
 pub mod registry;

@@ -8,9 +8,10 @@ use libra_host::Host;
 use libra_slurm::node::{self, Joined, Starting};
 use libra_slurm::{COMMITMENT_VARIABLE, options};
 use libra_slurm_sys::ask;
+use libra_slurm_sys::job::version;
 use libra_slurm_sys::spank::{Call, Plugin, UserOption};
 use libra_system::clock;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 libra_slurm_sys::export_spank!(Libra, "libra");
@@ -42,6 +43,26 @@ impl Plugin for Libra {
             return Ok(());
         }
         options::check(option, value)
+    }
+
+    fn daemon(call: &Call<'_>) {
+        let left = Host::open(match configuration(call) {
+            Ok(config) => config,
+            Err(problem) => return say("slurmd", Err(problem)),
+        });
+        let left = left.and_then(|host| {
+            let built_for = format!("Slurm {}", version());
+            host.in_a_hurry().leave_mark(
+                &format!("slurmd-{}", node_name()),
+                &built_for,
+                &configuration_file(call),
+            )
+        });
+        match left {
+            // Open as long as slurmd lives: by that it is known for this slurmd's.
+            Ok(mark) => std::mem::forget(mark),
+            Err(error) => say("slurmd", Err(error.to_string())),
+        }
     }
 
     fn prolog(call: &Call<'_>) {
@@ -116,9 +137,31 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Slurm's name for this node: with `slurmd -N` not the machine's.
+/// Slurm's name for this node: with `slurmd -N` not the machine's. slurmd itself has it in no variable.
 fn node_name() -> String {
-    variable("SLURMD_NODENAME").unwrap_or_default()
+    variable("SLURMD_NODENAME")
+        .or_else(|| {
+            let arguments = std::fs::read("/proc/self/cmdline").ok()?;
+            named_by(&String::from_utf8_lossy(&arguments))
+        })
+        .or_else(|| {
+            let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+            Some(host.trim().split('.').next()?.to_string())
+        })
+        .unwrap_or_default()
+}
+
+/// The node that slurmd's command line names: its words are behind each other, each ended by a NUL.
+fn named_by(arguments: &str) -> Option<String> {
+    let mut words = arguments.split('\0');
+    while let Some(word) = words.next() {
+        match word.strip_prefix("-N") {
+            Some("") => return words.next().map(str::to_string),
+            Some(name) => return Some(name.to_string()),
+            None => {}
+        }
+    }
+    None
 }
 
 fn job(call: &Call<'_>) -> Result<String, String> {
@@ -127,9 +170,13 @@ fn job(call: &Call<'_>) -> Result<String, String> {
         .ok_or_else(|| "Slurm does not say which job it is".to_string())
 }
 
-fn configuration(call: &Call<'_>) -> Result<Config, String> {
+fn configuration_file(call: &Call<'_>) -> PathBuf {
     let path = call.argument("config").unwrap_or(CONFIG);
-    let found = last::read(Path::new(&path.replace("%n", &node_name())));
+    path.replace("%n", &node_name()).into()
+}
+
+fn configuration(call: &Call<'_>) -> Result<Config, String> {
+    let found = last::read(&configuration_file(call));
     let found = found.map_err(|error| error.to_string())?;
     // The processes that ask live no longer than an event of a job.
     if let Some(gone) = found.gone {
@@ -152,4 +199,21 @@ fn without_host(call: &Call<'_>, name: &str, problem: String) -> Result<(), Stri
     }
     log::error!("a task of job {name} runs as Slurm started it: {problem}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named_by;
+
+    #[test]
+    fn slurmds_command_line_names_its_node() {
+        for (arguments, name) in [
+            ("slurmd\0-D\0-N\0n1\0", Some("n1")),
+            ("slurmd\0-Nn1\0--systemd\0", Some("n1")),
+            ("slurmd\0-f\0/etc/slurm.conf\0", None),
+            ("slurmd\0-N\0", Some("")),
+        ] {
+            assert_eq!(named_by(arguments).as_deref(), name, "{arguments:?}");
+        }
+    }
 }

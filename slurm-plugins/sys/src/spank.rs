@@ -9,8 +9,8 @@
 
 use crate::log::{self, write};
 use crate::slurm::{
-    self, S_CTX_ALLOCATOR, S_CTX_LOCAL, S_CTX_REMOTE, S_JOB_ID, S_JOB_STEPID, S_JOB_UID,
-    S_TASK_EXIT_STATUS, SLURM_BATCH_SCRIPT, spank_option, spank_t,
+    self, S_CTX_ALLOCATOR, S_CTX_LOCAL, S_CTX_REMOTE, S_CTX_SLURMD, S_JOB_ID, S_JOB_STEPID,
+    S_JOB_UID, S_TASK_EXIT_STATUS, SLURM_BATCH_SCRIPT, spank_option, spank_t,
 };
 use crate::text::{self, c_string};
 use ::log::Level;
@@ -44,6 +44,9 @@ pub trait Plugin {
     /// # Errors
     /// Why the client is to stop.
     fn given(option: usize, value: &str, remote: bool) -> Result<(), String>;
+
+    /// This is slurmd, which starts. What is called later is called in other processes.
+    fn daemon(call: &Call<'_>);
 
     /// A job begins on this node.
     fn prolog(call: &Call<'_>);
@@ -271,6 +274,9 @@ pub unsafe fn init<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) 
         let call = unsafe { Call::new(handle, ac, av) };
         // SAFETY: it takes nothing and only reads what Slurm set before it called.
         let context = unsafe { slurm::spank_context() };
+        if context == S_CTX_SLURMD {
+            P::daemon(&call);
+        }
         // slurmstepd must know them too, or it complains of options that it finds with a job.
         if ![S_CTX_ALLOCATOR, S_CTX_LOCAL, S_CTX_REMOTE].contains(&context) {
             return;

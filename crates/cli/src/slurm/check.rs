@@ -4,12 +4,12 @@ use super::found::{Roles, Slurm, wrong};
 use super::host::{Reader, runs, writable_by_others};
 use super::installed;
 use super::judge;
+use super::node;
 use super::plugin::{Version, Which};
 use super::{NOT_DONE, sources};
 use crate::args::{Args, SlurmSettings};
 use crate::findings::{Findings, Level};
 use crate::{CONFIG_FILE, Done, answer, named_config};
-use libra_cgroup::Enforcement;
 use libra_config::Config;
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,12 +53,18 @@ pub fn examine(settings: &SlurmSettings, args: &Args) -> Site {
         config = configuration(&mut basis, "slurmctld's configuration", &file);
         slurm_user(&mut basis, &slurm, &file);
     }
-    let mut of_node = config.clone();
+    let mut of_nodes: Vec<(PathBuf, Config)> = Vec::new();
     for file in expanded(&slurm, &config_file) {
-        if !slurm.roles.controller || file != controller_config(&slurm, args) {
-            of_node = configuration(&mut basis, "configuration", &file);
-        }
+        let is_controllers = slurm.roles.controller && file == controller_config(&slurm, args);
+        let read = match is_controllers {
+            true => config.clone(),
+            false => configuration(&mut basis, "configuration", &file),
+        };
+        of_nodes.push((file, read));
     }
+    let of_node = of_nodes
+        .last()
+        .map_or_else(|| config.clone(), |(_, read)| read.clone());
     if !slurm.roles.controller {
         config.clone_from(&of_node);
     }
@@ -67,12 +73,15 @@ pub fn examine(settings: &SlurmSettings, args: &Args) -> Site {
         judge::settings(&mut basis, conf, &config, version);
     }
     if slurm.roles.node {
-        node(&mut basis, &of_node);
+        node::shares(&mut basis, &of_node);
     }
     clock(&mut basis);
     unseen(&mut basis, &slurm);
     let mut installed = Findings::default();
-    installed::state(&mut installed, &slurm, &sources);
+    let is_installed = installed::state(&mut installed, &slurm, &sources);
+    if is_installed && slurm.roles.node {
+        node::running(&mut installed, &slurm, &of_nodes);
+    }
     Site {
         slurm,
         config_file,
@@ -309,25 +318,6 @@ fn slurm_user(findings: &mut Findings, slurm: &Slurm, file: &Path) {
             "slurmctld's configuration: it reads {CONFIG_FILE}, unless LIBRA_CONFIG={} is in its environment (systemctl edit slurmctld)",
             file.display()
         ));
-    }
-}
-
-/// What only a node has.
-fn node(findings: &mut Findings, config: &Config) {
-    match libra_cgroup::open(&libra_rules::cgroup_settings(config)) {
-        Enforcement::Active(enforcer) => {
-            findings.ok(format!("shares on this node: {}", enforcer.describe()));
-        }
-        Enforcement::None { reason } => findings.problem(format!(
-            "shares on this node: NOT enforced: {reason}; 'libra config check' says more"
-        )),
-    }
-    if runs(&["libra"], Some("agent")) {
-        findings.ok("agent: runs");
-    } else {
-        findings.warning(
-            "agent: does not run here, so shares are not readjusted: systemctl enable --now libra-agent",
-        );
     }
 }
 

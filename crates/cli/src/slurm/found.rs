@@ -2,6 +2,7 @@
 //! has a time limit: clients ask a controller that is gone for minutes.
 
 use super::conf::Conf;
+use super::daemons::{self, Daemon};
 use super::host;
 use super::hostlist;
 use super::plugin::{Binary, Version, Which, faults};
@@ -340,30 +341,32 @@ impl Slurm {
 
     /// The running slurmctld of this configuration.
     pub fn controller_process(&self) -> Option<i32> {
-        self.conf.as_ref()?;
-        let file = self.get("SlurmctldPidFile");
-        running(file.unwrap_or("/var/run/slurmctld.pid"), "slurmctld")
+        Some(self.running("slurmctld").first()?.pid)
     }
 
-    /// The running slurmd of each of this machine's nodes.
-    pub fn node_processes(&self) -> Vec<(String, i32)> {
-        let file = self.get("SlurmdPidFile").unwrap_or("/var/run/slurmd.pid");
-        let host = nix::unistd::gethostname().unwrap_or_default();
+    /// The running slurmd of each of this machine's nodes; None where none is seen.
+    pub fn node_processes(&self) -> Vec<(String, Option<i32>)> {
+        let running = self.running("slurmd");
+        let is_only = self.node_names.len() == 1;
         let process = |node: &String| {
-            let file = file
-                .replace("%n", node)
-                .replace("%h", &host.to_string_lossy());
-            Some((node.clone(), running(&file, "slurmd")?))
+            // One that was told no name is the node of this machine's.
+            let found = running
+                .iter()
+                .find(|daemon| daemon.node.as_ref().map_or(is_only, |named| named == node));
+            (node.clone(), found.map(|daemon| daemon.pid))
         };
-        self.node_names.iter().filter_map(process).collect()
+        self.node_names.iter().map(process).collect()
     }
-}
 
-/// The process whose number a file has, if it is still this program.
-fn running(file: &str, program: &str) -> Option<i32> {
-    let pid: i32 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    (pid > 1 && name.trim() == program).then_some(pid)
+    fn running(&self, program: &str) -> Vec<Daemon> {
+        let Some(file) = self.conf_file.as_ref().filter(|_| self.conf.is_some()) else {
+            return Vec::new();
+        };
+        let is_usual = PLACES.iter().any(|place| Path::new(place) == file) || self.configless();
+        let mut found = daemons::running(program);
+        found.retain(|daemon| daemon.has_conf(file, is_usual));
+        found
+    }
 }
 
 /// Names of the controller's hosts, the first one and its backups.

@@ -11,8 +11,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How far it is installed, and whether that is sound.
-pub fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, PathBuf>) {
+/// How far it is installed, and whether that is sound. Returns true if anything of it is.
+pub fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, PathBuf>) -> bool {
     let conf = slurm.conf.clone().unwrap_or_default();
     let named = judge::names_plugin(&conf);
     let stack: Vec<&PluginLine> = slurm
@@ -25,7 +25,7 @@ pub fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, P
         .collect();
     if named.is_none() && stack.is_empty() && files.is_empty() {
         findings.ok("installed: no");
-        return;
+        return false;
     }
     for which in slurm.roles.plugins() {
         match files.get(&which) {
@@ -67,9 +67,7 @@ pub fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, P
     if slurm.roles.controller {
         running(findings, slurm, files.get(&Which::JobSubmit));
     }
-    if slurm.roles.node {
-        running_nodes(findings, slurm, files.get(&Which::Spank));
-    }
+    true
 }
 
 fn absent(findings: &mut Findings, which: Which, in_conf: bool, in_stack: bool) {
@@ -142,7 +140,7 @@ fn present(
 /// Whether the running slurmctld has the plugin that is there.
 fn running(findings: &mut Findings, slurm: &Slurm, file: Option<&PathBuf>) {
     let Some(pid) = slurm.controller_process() else {
-        findings.ok("slurmctld: not seen running here (SlurmctldPidFile), so not asked which plugin it has loaded");
+        findings.warning("slurmctld: not seen running here with this slurm.conf, so it is not known which plugin it would have loaded");
         return;
     };
     if file.is_some_and(|file| !file.exists()) {
@@ -150,7 +148,9 @@ fn running(findings: &mut Findings, slurm: &Slurm, file: Option<&PathBuf>) {
         return;
     }
     match mapped(pid, file, Which::JobSubmit) {
-        None => {}
+        None => findings.warning(format!(
+            "slurmctld: process {pid} may not be looked at, so it is not known which plugin it has loaded; run this as root"
+        )),
         Some(Mapped::This) => findings.ok("slurmctld: runs with this plugin"),
         Some(Mapped::No) => {
             findings.warning("slurmctld: runs without Libra's plugin; restart it (jobs run on)");
@@ -161,31 +161,14 @@ fn running(findings: &mut Findings, slurm: &Slurm, file: Option<&PathBuf>) {
     }
 }
 
-/// slurmd asks at its start whether a SPANK plugin has a prolog, and calls none that came later. Which file it was does not
-/// matter: prologs and tasks load it anew.
-fn running_nodes(findings: &mut Findings, slurm: &Slurm, file: Option<&PathBuf>) {
-    let without: Vec<String> = (slurm.node_processes().into_iter())
-        .filter(|(_, pid)| matches!(mapped(*pid, file, Which::Spank), Some(Mapped::No)))
-        .map(|(node, _)| node)
-        .collect();
-    if without.is_empty() {
-        findings.ok("slurmd: none is seen that runs without Libra's plugin");
-    } else {
-        findings.warning(format!(
-            "slurmd: of {} runs without Libra's plugin, so NO JOB IS HELD TO ITS SHARE there; restart it (jobs run on)",
-            without.join(", ")
-        ));
-    }
-}
-
-enum Mapped {
+pub enum Mapped {
     No,
     This,
     Other,
 }
 
 /// Which file of a plugin a process has loaded; None if that cannot be seen.
-fn mapped(pid: i32, file: Option<&PathBuf>, which: Which) -> Option<Mapped> {
+pub fn mapped(pid: i32, file: Option<&PathBuf>, which: Which) -> Option<Mapped> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let inode = file
         .and_then(|file| fs::metadata(file).ok())

@@ -1,11 +1,12 @@
 //! `libra slurm`: installation into the Slurm of this machine.
 //!
 //! [`conf`], [`plugstack`], [`hostlist`], [`plugin`] and [`jobs`] read what Slurm has, [`edit`] changes texts, [`judge`] says what
-//! settings mean: plain data. [`found`] and [`host`] look at the machine, [`check`] and [`installed`] put it together, [`sources`] knows where plugins come
+//! settings mean: plain data. [`found`], [`daemons`] and [`host`] look at the machine, [`check`], [`installed`] and [`node`] put it together, [`sources`] knows where plugins come
 //! from, [`install`] and [`uninstall`] carry out what they have printed.
 
 mod check;
 mod conf;
+mod daemons;
 mod edit;
 mod found;
 mod host;
@@ -14,6 +15,7 @@ mod install;
 mod installed;
 mod jobs;
 mod judge;
+mod node;
 mod plugin;
 mod plugstack;
 mod record;
