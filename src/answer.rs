@@ -69,6 +69,7 @@ pub(super) fn request(job: &c::libra_job) -> Result<Request, Fault> {
         processors_per_chunk: job.processors_per_chunk,
         memory_per_chunk: job.memory_per_chunk,
         scatter: flag("scatter", job.scatter)?,
+        ..Shape::default()
     };
     shape.check()?;
     Ok(Request {
@@ -274,6 +275,8 @@ fn evidence(reason: &Reason) -> Result<(u32, f64, f64, usize), Fault> {
         Reason::Memory { needed, free, node } => {
             (c::LIBRA_REASON_MEMORY, needed as f64, free as f64, node)
         }
+        // No function of this interface asks for any.
+        Reason::Consumable { .. } => (c::LIBRA_REASON_NO_NODE, f64::NAN, f64::NAN, NONE),
         Reason::Chunks { asked, fit } => (
             c::LIBRA_REASON_CHUNKS,
             f64::from(asked),

@@ -105,6 +105,7 @@ fn request() -> impl Strategy<Value = Request> {
                         processors_per_chunk,
                         memory_per_chunk: memory,
                         scatter,
+                        ..Shape::default()
                     },
                 }
             },
@@ -323,7 +324,7 @@ proptest! {
                 Reason::Share { needed, free, .. } | Reason::Time { needed, free, .. } => {
                     prop_assert!(needed > free && free >= 0.0, "{} {:?}", text, refusal.reason);
                 }
-                Reason::Memory { needed, free, .. } => prop_assert!(needed > free, "{}", text),
+                Reason::Memory { needed, free, .. } | Reason::Consumable { needed, free, .. } => prop_assert!(needed > free, "{}", text),
                 Reason::Chunks { asked, fit } => prop_assert!(0 < fit && fit < asked, "{}", text),
                 Reason::Risk { delay, .. } => prop_assert!(delay >= 0.0, "{}", text),
                 Reason::Return { with, without, .. } => {

@@ -192,6 +192,7 @@ impl Spool {
             .map(|path| spool.record(&path))
             .collect();
         let untaken = (spool.server().book).rebuild(&Snapshot {
+            consumables: Vec::new(),
             version: SNAPSHOT_VERSION,
             now,
             nodes: (1..=nodes)
@@ -200,6 +201,7 @@ impl Spool {
                     processors: 1.0,
                     rating: 1.0,
                     memory: None,
+                    consumables: Vec::new(),
                     available: true,
                     committed: 0.0,
                 })

@@ -8,10 +8,13 @@
 //! `v=1:token=17:submitted=1700000000.25:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:`
 //! `chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525`
 //!
-//! `payer` is there where the site has accounts: `payer=user/alice`; `conditional=1` where the deadline is shorter than the estimate. `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
+//! `consumables` is there where it asks for some: `consumables=ngpus*1n+lic*2N`, an amount with its unit (`n` pieces, `b` bytes, `m`
+//! millionths) for each chunk, in capitals for the job. `payer` is there where the site has accounts: `payer=user/alice`;
+//! `conditional=1` where the deadline is shorter than the estimate. `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
 //! `count` is the number of its subjobs, `chunks` those of one subjob, `price` the price of one, and `at` is
 //! the plan for all of them.
 
+use crate::decision::consumable::{Amounts, Consumable, Scope, Unit};
 use crate::decision::job::{DeadlineType, OutOfRange, Request, Shape, Terms};
 use libra_units::cut;
 use std::fmt::Write;
@@ -82,6 +85,8 @@ pub enum CommitmentError {
         /// Chunks of its jobs.
         asked: u64,
     },
+    /// No amount of a consumable; shortened.
+    NoConsumable(String),
     /// No place; shortened.
     NoPlace(String),
     /// No number; shortened.
@@ -105,9 +110,13 @@ impl Commitment {
         } else {
             ""
         };
+        let consumables = match shape.consumables.is_empty() {
+            true => String::new(),
+            false => format!(":consumables={}", written(&shape.consumables)),
+        };
         let mut line = format!(
             "v=1:token={}:submitted={}:estimate={}:deadline={}:budget={}:type={kind}:penalty={}:price={}:\
-             chunks={}:processors={}:memory={}:scatter={}:count={}{conditional}{payer}:at=",
+             chunks={}:processors={}:memory={}:scatter={}:count={}{consumables}{conditional}{payer}:at=",
             self.token,
             self.submitted,
             terms.estimate,
@@ -163,6 +172,7 @@ impl Commitment {
                 processors_per_chunk: read(value("processors")?)?,
                 memory_per_chunk: read(value("memory")?)?,
                 scatter: value("scatter")? == "1",
+                consumables: value("consumables").map_or(Ok(Amounts::NONE), consumables)?,
             },
         };
         request.check().map_err(CommitmentError::OutOfRange)?;
@@ -250,6 +260,43 @@ impl Commitment {
     }
 }
 
+/// Units and scopes, by the letter that stands for them.
+const LETTERS: [(char, Unit, Scope); 6] = [
+    ('n', Unit::Whole, Scope::Node),
+    ('b', Unit::Bytes, Scope::Node),
+    ('m', Unit::Millionths, Scope::Node),
+    ('N', Unit::Whole, Scope::Cluster),
+    ('B', Unit::Bytes, Scope::Cluster),
+    ('M', Unit::Millionths, Scope::Cluster),
+];
+
+fn written(amounts: &Amounts) -> String {
+    let one = |(what, amount): (Consumable, u64)| {
+        let is = |(_, unit, scope): &&(char, Unit, Scope)| {
+            *unit == what.unit() && *scope == what.scope()
+        };
+        let letter = LETTERS.iter().find(is).map_or('n', |(letter, ..)| *letter);
+        format!("{}*{amount}{letter}", what.name())
+    };
+    amounts.iter().map(one).collect::<Vec<_>>().join("+")
+}
+
+fn consumables(text: &str) -> Result<Amounts, CommitmentError> {
+    let one = |text: &str| {
+        let (name, amount) = text.split_once('*')?;
+        let (digits, letter) = amount.split_at_checked(amount.len().checked_sub(1)?)?;
+        let (_, unit, scope) = (LETTERS.iter()).find(|(known, ..)| letter.starts_with(*known))?;
+        let what = is_plain(name).then(|| Consumable::new(name, *unit, *scope))??;
+        Some((what, digits.parse().ok()?))
+    };
+    let no = |text: &str| CommitmentError::NoConsumable(cut(text));
+    let all = (text
+        .split('+')
+        .map(|text| one(text).ok_or_else(|| no(text))))
+    .collect::<Result<Vec<(Consumable, u64)>, _>>()?;
+    Amounts::of(&all).map_err(|_| no(text))
+}
+
 fn place(text: &str) -> Result<NodeCommitment, CommitmentError> {
     let fields: Vec<&str> = text.split('*').collect();
     let [node, chunks, share] = fields[..] else {
@@ -284,6 +331,35 @@ mod tests {
 
     const LINE: &str = "v=1:token=17:submitted=1700000000.25:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
          chunks=1:processors=1:memory=0:scatter=0:count=1:payer=user/alice:at=n1*1*0.525";
+
+    #[test]
+    fn consumables_travel_with_their_units() {
+        let line = LINE.replace(
+            ":payer",
+            ":consumables=ngpus*2n+scratch*1073741824b+lic*3N:payer",
+        );
+        let read = Commitment::parse(&line).expect("ours");
+        let amounts: Vec<_> = (read.request.shape.consumables.iter())
+            .map(|(what, amount)| (what.name(), what.unit(), what.scope(), amount))
+            .collect();
+        for one in [
+            ("ngpus", Unit::Whole, Scope::Node, 2),
+            ("scratch", Unit::Bytes, Scope::Node, 1 << 30),
+            ("lic", Unit::Whole, Scope::Cluster, 3),
+        ] {
+            assert!(amounts.contains(&one), "{amounts:?}");
+        }
+        assert_eq!(Commitment::parse(&read.line()), Ok(read));
+        for bad in [
+            "ngpus", "ngpus*2", "ngpus*n", "ngpus*2x", "*2n", "a b*1n", "",
+        ] {
+            let line = LINE.replace(":payer", &format!(":consumables={bad}:payer"));
+            assert_eq!(
+                Commitment::parse(&line),
+                Err(CommitmentError::NoConsumable(bad.to_string()))
+            );
+        }
+    }
 
     #[test]
     fn a_line_that_nobody_here_has_written_is_refused() {

@@ -281,11 +281,13 @@ impl Records {
                 .map_or(0.0, |count| reserved(f64::from(count))),
             rating: 1.0,
             memory: host.memory,
+            consumables: Vec::new(),
             available: host.processors.is_some()
                 && host.queues.iter().any(|queue| queue.in_service),
             committed: 0.0,
         };
         let snapshot = Snapshot {
+            consumables: Vec::new(),
             version: SNAPSHOT_VERSION,
             now: self.taken,
             // The size of one that is lost is not known, and stays what it was.

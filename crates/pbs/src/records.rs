@@ -136,6 +136,7 @@ impl Server {
 pub fn snapshot(event: &Value, taken: f64, shares_add_up: bool) -> (Snapshot, Vec<String>) {
     let mut problems = Vec::new();
     let mut snapshot = Snapshot {
+        consumables: Vec::new(),
         version: 1,
         now: taken,
         nodes: Vec::new(),
@@ -303,6 +304,7 @@ fn node_record(node: &Value) -> Result<Option<NodeRecord>, String> {
         processors,
         rating: read("rating")?.unwrap_or(1.0),
         memory,
+        consumables: Vec::new(),
         available: node["up"].as_bool().unwrap_or(false),
         committed: 0.0,
     }))

@@ -113,6 +113,7 @@ fn pack(asked: &mut Asked) -> Result<(), NotAsked> {
                 processors_per_chunk: processors,
                 memory_per_chunk: memory,
                 scatter: false,
+                ..Shape::default()
             };
             Ok(())
         }

@@ -150,6 +150,7 @@ impl SlurmJob {
 pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot, Vec<String>) {
     let mut problems = Vec::new();
     let mut snapshot = Snapshot {
+        consumables: Vec::new(),
         version: 1,
         now: records.taken,
         nodes: (records.nodes.iter())
@@ -285,6 +286,7 @@ fn node_record(node: &Node) -> NodeRecord {
         processors: f64::from(node.processors),
         rating: 1.0,
         memory: Some(node.memory << 20),
+        consumables: Vec::new(),
         available: node.up,
         committed: 0.0,
     }

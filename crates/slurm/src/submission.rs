@@ -221,6 +221,7 @@ impl Submission {
             processors_per_chunk: processors,
             memory_per_chunk: mebibytes.saturating_mul(1 << 20),
             scatter: nodes > 1,
+            ..Shape::default()
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What the book, its quotes and the line of the commitment could not do, in sentences.
 
-use super::refusal::{out_of_range, reason};
+use super::refusal::{amounts, out_of_range, reason};
 use libra_core::book::held_quote::{Difference, NoOrder, QuoteError, Value};
 use libra_core::book::{BookError, Named, OLDEST_RECORDS, SNAPSHOT_VERSION, Unsound, Untaken};
 use libra_core::commitment::CommitmentError;
@@ -144,6 +144,7 @@ fn name(value: &Value) -> &'static str {
         Value::Memory(_) => "memory",
         Value::DeadlineType(_) => "deadline type",
         Value::Scatter(_) => "placement",
+        Value::Consumables(_) => "consumables",
         Value::Array(_) => "number of jobs",
         Value::Other(name, _) => name,
     }
@@ -157,6 +158,7 @@ fn shown(value: &Value) -> String {
         Value::Memory(bytes) => memory::show(*bytes),
         Value::DeadlineType(DeadlineType::Hard) => "hard".to_string(),
         Value::DeadlineType(DeadlineType::Soft) => "soft".to_string(),
+        Value::Consumables(all) => amounts(all),
         Value::Scatter(true) => "scattered".to_string(),
         Value::Scatter(false) => "free".to_string(),
         Value::Array(count) => count.map_or_else(|| "none".to_string(), |count| count.to_string()),
@@ -189,6 +191,9 @@ pub fn not_committed(error: &CommitmentError) -> String {
         CommitmentError::Value { key, value } => format!("its '{key}' is {value}"),
         CommitmentError::Chunks { planned, asked } => {
             format!("it places {planned} chunks of {asked}")
+        }
+        CommitmentError::NoConsumable(given) => {
+            format!("'{given}' is not an amount of a consumable")
         }
         CommitmentError::NoPlace(given) => format!("'{given}' is not a place"),
         CommitmentError::NoNumber(given) => format!("'{given}' is not a number"),

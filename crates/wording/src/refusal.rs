@@ -1,5 +1,6 @@
 //! Why a job was refused and what would be accepted instead, in sentences.
 
+use libra_core::decision::consumable::{Amounts, Consumable, Unit};
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::OutOfRange;
 use libra_core::decision::refusal::Reason;
@@ -49,6 +50,20 @@ pub fn reason<N: Display>(reason: &Reason<N>) -> String {
             memory::show(*needed),
             memory::show(*free)
         ),
+        Reason::Consumable {
+            what,
+            needed,
+            free,
+            node,
+        } => {
+            let (name, needed, free) = (what.name(), amount(*what, *needed), amount(*what, *free));
+            match node {
+                Some(node) => {
+                    format!("needs {needed} {name}; the best node, {node}, has {free} free")
+                }
+                None => format!("needs {needed} {name}; the cluster has {free} free"),
+            }
+        }
         Reason::Time { needed, free, node } => format!(
             "needs {} of CPU time before its deadline; the best node, {node}, has {} that others do not need",
             duration::show(*needed),
@@ -65,6 +80,28 @@ pub fn reason<N: Display>(reason: &Reason<N>) -> String {
             format!("only {fit} of its {asked} chunks would fit now")
         }
         Reason::NoNode => "no node takes new jobs now".to_string(),
+    }
+}
+
+/// An amount of a consumable.
+pub fn amount(what: Consumable, amount: u64) -> String {
+    match what.unit() {
+        Unit::Whole => amount.to_string(),
+        Unit::Bytes => memory::show(amount),
+        Unit::Millionths => {
+            let (whole, parts) = (amount / 1_000_000, amount % 1_000_000);
+            let text = format!("{whole}.{parts:06}");
+            text.trim_end_matches('0').trim_end_matches('.').to_string()
+        }
+    }
+}
+
+/// Amounts of consumables, as a batch system takes them.
+pub fn amounts(all: &Amounts) -> String {
+    let one = |(what, some): (Consumable, u64)| format!("{}={}", what.name(), amount(what, some));
+    match all.is_empty() {
+        true => "none".to_string(),
+        false => all.iter().map(one).collect::<Vec<_>>().join(","),
     }
 }
 

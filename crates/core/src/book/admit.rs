@@ -26,6 +26,7 @@ pub(super) fn array_requests(
     };
     let mut all = *each;
     all.shape.chunks = chunks;
+    all.shape.consumables = shape.consumables.times(1, count);
     let mut together = None;
     if let (Some(processors), Some(memory), false) = (
         chunks.checked_mul(shape.processors_per_chunk),
@@ -36,6 +37,7 @@ pub(super) fn array_requests(
         one.shape.chunks = 1;
         one.shape.processors_per_chunk = processors;
         one.shape.memory_per_chunk = memory;
+        one.shape.consumables = shape.consumables.times(chunks, count);
         together = one.check().is_ok().then_some(one);
     }
     let scattered = shape.chunks > 1 && shape.scatter;

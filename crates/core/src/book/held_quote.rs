@@ -9,6 +9,7 @@
 //! They are in memory alone, as the book is: a restart of the server loses them.
 
 use super::{Book, BookError, Offer};
+use crate::decision::consumable::Amounts;
 use crate::decision::job::{DeadlineType, Request, Shape};
 use libra_units::cut;
 use libra_units::duration::{self, NotADuration};
@@ -374,6 +375,8 @@ pub enum Value {
     DeadlineType(DeadlineType),
     /// Each chunk on a node of its own?
     Scatter(bool),
+    /// Consumables, of each chunk and of the job.
+    Consumables(Amounts),
     /// Jobs of an array; None for a job that is none.
     Array(Option<u32>),
     /// Of [`Wanted::others`]: what it is, and its value.
@@ -416,13 +419,14 @@ pub fn differences(quoted: &Request, asked: &Request) -> Vec<Difference> {
 }
 
 /// What a request has, in the order in which it is told.
-fn values(request: &Request) -> [Value; 9] {
+fn values(request: &Request) -> [Value; 10] {
     let Request { terms, shape } = request;
     let Shape {
         chunks,
         processors_per_chunk,
         memory_per_chunk,
         scatter,
+        consumables,
     } = *shape;
     [
         Value::Estimate(terms.estimate),
@@ -434,6 +438,7 @@ fn values(request: &Request) -> [Value; 9] {
         Value::Memory(memory_per_chunk),
         Value::DeadlineType(terms.deadline_type),
         Value::Scatter(scatter),
+        Value::Consumables(consumables),
     ]
 }
 

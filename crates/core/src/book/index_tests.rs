@@ -74,6 +74,7 @@ fn request((kind, one, other, third): Step) -> Request {
             processors_per_chunk: [1, 1, 2, 3][other as usize / 5 % 4],
             memory_per_chunk: [0, 0, 10, 1 << 29][one as usize / 5 % 4],
             scatter: kind % 3 == 0,
+            ..Shape::default()
         },
     }
 }
@@ -222,6 +223,7 @@ fn of_many_nodes_the_index_finds_what_a_scan_finds() {
                     processors_per_chunk: 1 + next(3) as u32,
                     memory_per_chunk: next(4) * 200,
                     scatter: next(4) == 0,
+                    ..Shape::default()
                 },
             };
             if round % 40 == 0 {

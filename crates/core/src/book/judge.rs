@@ -3,6 +3,7 @@
 use super::{Alarm, Allocation, Book, BookError, BookedJob, Node, Phase, check_seconds};
 use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
+use crate::decision::consumable::{Amounts, Consumable};
 use crate::decision::job::{Request, SHORTEST, Terms};
 use crate::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
 use crate::decision::node_index::Search;
@@ -52,6 +53,10 @@ impl Cluster for Nodes<'_> {
             all: self.1.is_none(),
         })
     }
+
+    fn free_of(&self, what: Consumable) -> Option<u64> {
+        self.0.free_in_all(what)
+    }
 }
 
 impl NodeView for BookNode<'_> {
@@ -73,6 +78,10 @@ impl NodeView for BookNode<'_> {
     #[inline(always)]
     fn open_slots(&self) -> u32 {
         self.open_slots
+    }
+
+    fn free_of(&self, what: Consumable) -> Option<u64> {
+        self.book.details[self.index].stock.free(what)
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
@@ -181,6 +190,7 @@ impl Book {
         let places = job.places.len();
         self.jobs[key] = Some(job);
         self.name(key);
+        self.draw(key);
         (0..places).for_each(|place| self.settle(key, place));
         key
     }
@@ -282,6 +292,8 @@ impl Book {
             rest.terms.estimate = (work * node.spec.rating).max(SHORTEST);
             rest.shape.chunks = place.chunks;
             rest.shape.scatter = false;
+            // It has them already, whatever its terms.
+            rest.shape.consumables = Amounts::NONE;
             let slots = slots(&job.request, place.chunks);
             let others = Others {
                 node: BookNode {

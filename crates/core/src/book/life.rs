@@ -322,7 +322,9 @@ impl Book {
         (0..self.job(key).places.len()).for_each(|place| self.unsettle(key, place));
         self.vacant.push(key);
         self.waiting.remove(&key);
-        self.jobs[key].take().expect("keys name jobs in the book")
+        let job = self.jobs[key].take().expect("keys name jobs in the book");
+        self.give_back(&job);
+        job
     }
 
     /// Drops alarms of jobs that are gone, once they are the most: a job that ends long before its

@@ -36,6 +36,9 @@ mod reconcile;
 #[cfg(test)]
 mod reconcile_tests;
 mod snapshot;
+mod stock;
+#[cfg(test)]
+mod stock_tests;
 mod sums;
 #[cfg(test)]
 mod sums_tests;
@@ -59,6 +62,7 @@ pub use life::Ending;
 use places::Places;
 pub use quote::Offer;
 pub use reconcile::{Differences, OLDEST_RECORDS};
+use stock::Stock;
 use sums::{Sums, Tenant, Tenants};
 
 pub use snapshot::{AllocationRecord, JobRecord, NodeRecord, SNAPSHOT_VERSION, Snapshot};
@@ -80,6 +84,8 @@ pub struct Book {
     /// Those that take new jobs, by what is committed on them; empty where the policy has to be shown every job.
     index: NodeIndex,
     by_name: HashMap<String, usize>,
+    /// What is counted once for all nodes.
+    stock: Stock,
     jobs: Vec<Option<BookedJob>>,
     vacant: Vec<usize>,
     by_token: Keys,
@@ -122,6 +128,7 @@ struct NodeDetails {
     name: String,
     tenants: Tenants,
     sums: Sums,
+    stock: Stock,
 }
 
 /// How far a job has come.
@@ -228,6 +235,7 @@ impl Book {
             details: Vec::new(),
             index: NodeIndex::default(),
             by_name: HashMap::new(),
+            stock: Stock::default(),
             jobs: Vec::new(),
             vacant: Vec::new(),
             by_token: Keys::default(),
@@ -285,6 +293,7 @@ impl Book {
                     name: name.to_string(),
                     tenants: Tenants::default(),
                     sums: Sums::default(),
+                    stock: Stock::default(),
                 });
                 self.reindex(self.nodes.len() - 1);
             }

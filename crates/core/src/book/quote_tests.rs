@@ -112,6 +112,7 @@ fn request() -> impl Strategy<Value = Request> {
                     processors_per_chunk: each,
                     memory_per_chunk: 0,
                     scatter,
+                    ..Shape::default()
                 },
             },
         )

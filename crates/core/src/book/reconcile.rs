@@ -44,6 +44,7 @@ impl Book {
             problems: self.set_nodes(&records.nodes),
             ..Differences::default()
         };
+        self.set_cluster_consumables(&records.consumables);
         let recorded: HashSet<&str> = (records.jobs.iter())
             .filter_map(|job| job.id.as_deref())
             .collect();
@@ -86,12 +87,7 @@ impl Book {
     pub fn set_nodes(&mut self, records: &[NodeRecord]) -> Vec<Untaken> {
         let mut problems = Vec::new();
         for node in records {
-            let spec = NodeSpec {
-                processors: node.processors,
-                rating: node.rating,
-                memory: node.memory.unwrap_or(NodeSpec::MEMORY_UNLIMITED),
-            };
-            if let Err(error) = self.set_node(&node.name, spec, node.available) {
+            if let Err(error) = self.declare(node) {
                 problems.push(Untaken::node(&node.name, error));
             }
         }
@@ -106,6 +102,17 @@ impl Book {
             }
         }
         problems
+    }
+
+    /// A node as its record has it.
+    pub(super) fn declare(&mut self, node: &NodeRecord) -> Result<(), BookError> {
+        let spec = NodeSpec {
+            processors: node.processors,
+            rating: node.rating,
+            memory: node.memory.unwrap_or(NodeSpec::MEMORY_UNLIMITED),
+        };
+        self.set_node(&node.name, spec, node.available)?;
+        self.set_consumables(&node.name, &node.consumables)
     }
 
     /// A measured progress, as of when the records were taken.

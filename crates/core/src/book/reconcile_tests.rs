@@ -10,6 +10,7 @@ fn node(name: &str, processors: f64) -> NodeRecord {
         processors,
         rating: 1.0,
         memory: None,
+        consumables: Vec::new(),
         available: true,
         committed: 0.0,
     }
@@ -200,6 +201,7 @@ proptest! {
         let mut ended: BTreeSet<String> = BTreeSet::new();
         let (mut now, mut number, mut note) = (0.0f64, 0, None::<Snapshot>);
         let take = |pbs: &BTreeMap<String, JobRecord>, now: f64| Snapshot {
+            consumables: Vec::new(),
             version: 1,
             now,
             nodes: vec![node("n1", 1.0), node("n2", 2.0)],

@@ -5,6 +5,7 @@ use super::{
     Allocation, Book, BookError, BookedJob, Named, Phase, Unsound, Untaken, check_name,
     check_seconds,
 };
+use crate::decision::consumable::Consumable;
 use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
 use crate::decision::share::DeadlineStatus;
@@ -30,6 +31,9 @@ pub struct Snapshot {
     pub nodes: Vec<NodeRecord>,
     /// Jobs, reservations included.
     pub jobs: Vec<JobRecord>,
+    /// What is counted once for all nodes, and how much there is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consumables: Vec<(Consumable, u64)>,
 }
 
 /// A node.
@@ -46,6 +50,9 @@ pub struct NodeRecord {
     /// Bytes; absent where memory is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
+    /// What else is counted on it, and how much it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consumables: Vec<(Consumable, u64)>,
     /// Takes new jobs.
     #[serde(default = "yes")]
     pub available: bool,
@@ -117,6 +124,7 @@ impl Book {
         Snapshot {
             version: SNAPSHOT_VERSION,
             now: self.now,
+            consumables: self.stock.has(),
             nodes: self
                 .nodes
                 .iter()
@@ -127,6 +135,7 @@ impl Book {
                     rating: node.spec.rating,
                     memory: (node.spec.memory != NodeSpec::MEMORY_UNLIMITED)
                         .then_some(node.spec.memory),
+                    consumables: details.stock.has(),
                     available: node.available,
                     committed: node.committed,
                 })
@@ -179,13 +188,9 @@ impl Book {
         let last = tokens.filter(|token| *token <= LARGEST_TOKEN).max();
         book.next_token = self.next_token.max(last.unwrap_or(0) + 1);
         let mut problems = Vec::new();
+        book.set_cluster_consumables(&snapshot.consumables);
         for node in &snapshot.nodes {
-            let spec = NodeSpec {
-                processors: node.processors,
-                rating: node.rating,
-                memory: node.memory.unwrap_or(NodeSpec::MEMORY_UNLIMITED),
-            };
-            if let Err(error) = book.set_node(&node.name, spec, node.available) {
+            if let Err(error) = book.declare(node) {
                 problems.push(Untaken::node(&node.name, error));
             }
         }

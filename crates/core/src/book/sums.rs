@@ -125,6 +125,7 @@ impl Book {
         (part.counted, part.quoted) = (part.counted_share(), quoted);
         let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
         self.details[node].sums.add(&counts);
+        self.draw_on(key, place);
         work::step();
         self.show_sums(node);
     }
@@ -150,6 +151,7 @@ impl Book {
             None => self.details[node].tenants.last = before,
         }
         self.details[node].sums.release(&counted);
+        self.give_back_on(key, place);
         self.show_sums(node);
     }
 
@@ -173,12 +175,13 @@ impl Book {
     }
 
     /// Writes a node's sums where decisions read them.
-    fn show_sums(&mut self, node: usize) {
-        let sums = self.details[node].sums;
+    pub(super) fn show_sums(&mut self, node: usize) {
+        let details = &self.details[node];
+        let (sums, others) = (details.sums, details.stock.memory_of_others);
         let shown = &mut self.nodes[node];
         let whole = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
         shown.committed = sums.committed();
-        shown.memory_committed = whole(sums.memory);
+        shown.memory_committed = whole(sums.memory).saturating_add(others);
         shown.slots = whole(sums.slots);
         shown.quoted_slots = whole(sums.quoted);
         self.reindex(node);

@@ -156,6 +156,7 @@ fn a_job_on_an_undeclared_node_is_kept_and_a_broken_record_is_named() {
         }],
     };
     let snapshot = Snapshot {
+        consumables: Vec::new(),
         version: 1,
         now: 5.0,
         nodes: vec![],

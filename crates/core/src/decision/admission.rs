@@ -2,6 +2,7 @@
 
 mod evidence;
 
+use super::consumable::{Consumable, Scope};
 use super::counter_offer::{self, Capacity, Question};
 use super::job::Request;
 use super::node::{Cluster, NodeView};
@@ -121,6 +122,9 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         if !affordable(least, request.terms.budget) {
             return None;
         }
+        if lacking(cluster, request).is_some() {
+            return None;
+        }
         let planned = self.planned(request);
         let nodes = placement::place(&self.policy, cluster, &planned, scratch)?;
         let price = self.price_at(cluster, request, &scratch[..nodes]);
@@ -187,6 +191,9 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
             let acceptance = self.accepts(cluster, request, &mut scratch)?;
             return Some(acceptance.price);
         }
+        if lacking(cluster, request).is_some() {
+            return None;
+        }
         placement::fits(&self.policy, cluster, &self.planned(request)).then_some(least)
     }
 
@@ -202,6 +209,22 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
             Some((index, self.policy.offer(&node, planned)))
         })
     }
+}
+
+/// Of what is counted once for all nodes, what there is not enough of: what is needed, and what is free.
+#[inline(always)]
+pub(super) fn lacking<C: Cluster + ?Sized>(
+    cluster: &C,
+    request: &Request,
+) -> Option<(Consumable, u64, u64)> {
+    let wanted = &request.shape.consumables;
+    if wanted.is_empty() {
+        return None;
+    }
+    wanted.counted(Scope::Cluster).find_map(|(what, needed)| {
+        let free = cluster.free_of(what).filter(|free| *free < needed)?;
+        Some((what, needed, free))
+    })
 }
 
 /// Returns true if the budget is enough. (2004 paper: `req_budget`)

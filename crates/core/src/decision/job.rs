@@ -5,6 +5,7 @@
 //! counts within the limits below, so that no later arithmetic can overflow or yield NaN.
 
 use super::TOLERANCE;
+use super::consumable::Amounts;
 use serde::{Deserialize, Serialize};
 
 /// Longest estimate or deadline that is taken, in seconds (about 317 years).
@@ -131,6 +132,9 @@ pub struct Shape {
     /// No two chunks on one node.
     #[serde(default)]
     pub scatter: bool,
+    /// What else each chunk uses up on its node, and the job of what the whole cluster has.
+    #[serde(default, skip_serializing_if = "Amounts::is_empty")]
+    pub consumables: Amounts,
 }
 
 impl Default for Shape {
@@ -140,6 +144,7 @@ impl Default for Shape {
             processors_per_chunk: 1,
             memory_per_chunk: 0,
             scatter: false,
+            consumables: Amounts::NONE,
         }
     }
 }

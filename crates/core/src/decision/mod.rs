@@ -2,7 +2,7 @@
 //! and what would be accepted.
 //!
 //! Pure: plain data in, decision out. No clock (`now`, where it matters, is the caller's), no
-//! input or output, no globals. The command line, the C ABI, the book and the simulator all
+//! input or output, no globals (but the names of [`consumable`]s). The command line, the C ABI, the book and the simulator all
 //! decide here.
 //!
 //! The way of a job: [`job`] says what was asked, [`pricing`] what it costs, [`policy`] what each
@@ -11,10 +11,11 @@
 //! [`share`] is the formula everything rests on.
 //!
 //! Units everywhere: seconds, processors (1.0 is one processor for one second per second),
-//! credits, bytes.
+//! credits, bytes, amounts of consumables.
 
 pub mod admission;
 pub mod allotment;
+pub mod consumable;
 pub mod counter_offer;
 pub mod curve;
 mod few;

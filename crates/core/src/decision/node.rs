@@ -3,6 +3,7 @@
 //! Traits, because the same decision runs over C structs, over the book's running sums, over the
 //! registry of one host and over a simulator, and none of them should copy its state to be asked.
 
+use super::consumable::Consumable;
 use super::job::{Request, Terms};
 use super::node_index::{Entry, Kind, Search};
 use super::share::{Need, ShareRule, Work, need};
@@ -93,6 +94,11 @@ pub trait NodeView {
     fn open_slots(&self) -> u32 {
         u32::MAX
     }
+    /// How much of a consumable is free here; None where there is none of it at all. Asked only for requests that want it.
+    fn free_of(&self, what: Consumable) -> Option<u64> {
+        let _ = what;
+        None
+    }
     /// Shows every job of the node; for policies that need more than the sum.
     fn for_each_job(&self, show: impl FnMut(&JobOnNode));
 }
@@ -112,6 +118,12 @@ pub trait Cluster {
     /// Node `index`, or None if that node takes no new jobs now (down, removed).
     /// `index` is below [`Cluster::len`].
     fn node(&self, index: usize) -> Option<Self::Node<'_>>;
+    /// How much is free of a consumable that is counted once for all nodes; None where there is no limit. Asked only for requests that
+    /// want it.
+    fn free_of(&self, what: Consumable) -> Option<u64> {
+        let _ = what;
+        None
+    }
     /// The nodes by what is committed on them, where somebody keeps that in order: every node that takes new jobs is in it.
     #[inline(always)]
     fn index(&self) -> Option<Search<'_>> {

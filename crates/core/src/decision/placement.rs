@@ -11,6 +11,7 @@ mod indexed;
 
 use super::job::Request;
 use super::node::Cluster;
+use super::node_index::Search;
 use super::policy::{Offer, Policy};
 
 /// One node that takes part of a job.
@@ -98,7 +99,7 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
 ) -> Option<usize> {
     let room = room(request, cluster.len());
     let mut best = Candidates::new(&mut scratch[..room]);
-    let found = match (policy.goes_by_sums(), cluster.index()) {
+    let found = match (policy.goes_by_sums(), index_for(cluster, request)) {
         (Some(choice), Some(search)) => {
             indexed::place(policy, choice, cluster, search, request, &mut best).is_ok()
         }
@@ -112,6 +113,15 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
     let best = &mut scratch[..known];
     best.sort_unstable_by(Placement::order);
     distribute(best, request.shape.chunks)
+}
+
+/// The index of the nodes, for a request that it answers: of consumables it knows nothing.
+#[inline(always)]
+fn index_for<'a, C: Cluster + ?Sized>(cluster: &'a C, request: &Request) -> Option<Search<'a>> {
+    match request.shape.consumables.is_empty() {
+        true => cluster.index(),
+        false => None,
+    }
 }
 
 /// The best of those that take part of a job, as many as can be used.
@@ -185,7 +195,7 @@ pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
     cluster: &C,
     request: &Request,
 ) -> bool {
-    if let (Some(_), Some(search)) = (policy.goes_by_sums(), cluster.index()) {
+    if let (Some(_), Some(search)) = (policy.goes_by_sums(), index_for(cluster, request)) {
         if let Ok(fits) = indexed::fits(policy, cluster, search, request) {
             return fits;
         }

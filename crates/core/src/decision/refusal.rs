@@ -1,5 +1,6 @@
 //! Why a job was refused: a category, and the evidence in numbers. Sentences are made of it elsewhere (`libra_wording::refusal`).
 
+use super::consumable::Consumable;
 use super::counter_offer::CounterOffer;
 use super::job::OutOfRange;
 use super::policy::Obstacle;
@@ -54,6 +55,8 @@ pub enum Category {
     Share,
     /// No node has enough memory left.
     Memory,
+    /// Of something else that is counted there is not enough left.
+    Resource,
     /// No node has enough time left before a deadline.
     Time,
     /// Somebody would be late on every node.
@@ -64,7 +67,9 @@ pub enum Category {
     Chunks,
     /// No node takes such jobs.
     NoNode,
-    /// The partition does not take such jobs. This one and those below are never said by a decision, but by who asks it.
+    /// A limit of the batch system would keep it waiting. This one and those below are never said by a decision, but by who asks it.
+    Limit,
+    /// The partition does not take such jobs.
     Partition,
     /// It came without terms, and the site wants them.
     NoTerms,
@@ -76,18 +81,20 @@ pub enum Category {
 
 impl Category {
     /// All of them, in their order.
-    pub const ALL: [Category; 15] = [
+    pub const ALL: [Category; 17] = [
         Category::Invalid,
         Category::Budget,
         Category::Funds,
         Category::Deadline,
         Category::Share,
         Category::Memory,
+        Category::Resource,
         Category::Time,
         Category::Risk,
         Category::Return,
         Category::Chunks,
         Category::NoNode,
+        Category::Limit,
         Category::Partition,
         Category::NoTerms,
         Category::Request,
@@ -103,11 +110,13 @@ impl Category {
             Category::Deadline => "deadline",
             Category::Share => "share",
             Category::Memory => "memory",
+            Category::Resource => "resource",
             Category::Time => "time",
             Category::Risk => "risk",
             Category::Return => "return",
             Category::Chunks => "chunks",
             Category::NoNode => "no-node",
+            Category::Limit => "limit",
             Category::Partition => "partition",
             Category::NoTerms => "no-terms",
             Category::Request => "request",
@@ -122,11 +131,13 @@ impl Category {
             | Category::Deadline
             | Category::Share
             | Category::Memory
+            | Category::Resource
             | Category::Time
             | Category::Risk
             | Category::Return
             | Category::Chunks
-            | Category::NoNode => true,
+            | Category::NoNode
+            | Category::Limit => true,
             Category::Invalid
             | Category::Funds
             | Category::Partition
@@ -145,11 +156,13 @@ impl Category {
             | Category::Funds
             | Category::Share
             | Category::Memory
+            | Category::Resource
             | Category::Time
             | Category::Risk
             | Category::Return
             | Category::Chunks
             | Category::NoNode
+            | Category::Limit
             | Category::Partition
             | Category::NoTerms
             | Category::Request
@@ -222,6 +235,17 @@ pub enum Reason<N = usize> {
         /// That node.
         node: N,
     },
+    /// No node has enough of a consumable left for one chunk, or the cluster for the job.
+    Consumable {
+        /// Of which.
+        what: Consumable,
+        /// What a chunk needs, in its unit; of one that is counted once for all nodes, the job.
+        needed: u64,
+        /// What is free on the node with most, or in all.
+        free: u64,
+        /// That node; None for what is counted once for all nodes.
+        node: Option<N>,
+    },
     /// Before some deadline no node has enough time left for one chunk and all that was promised.
     Time {
         /// Processor seconds that a chunk needs before it on the node that came nearest.
@@ -268,6 +292,7 @@ impl<N> Reason<N> {
             Reason::Deadline { .. } => Category::Deadline,
             Reason::Share { .. } => Category::Share,
             Reason::Memory { .. } => Category::Memory,
+            Reason::Consumable { .. } => Category::Resource,
             Reason::Time { .. } => Category::Time,
             Reason::Risk { .. } => Category::Risk,
             Reason::Return { .. } => Category::Return,
@@ -293,6 +318,17 @@ impl<N> Reason<N> {
                 needed,
                 free,
                 node: name(node),
+            },
+            Reason::Consumable {
+                what,
+                needed,
+                free,
+                node,
+            } => Reason::Consumable {
+                what,
+                needed,
+                free,
+                node: node.map(name),
             },
             Reason::Time { needed, free, node } => Reason::Time {
                 needed,
@@ -329,6 +365,12 @@ impl Reason {
             Obstacle::Slots => Reason::NoNode,
             Obstacle::Share { needed, free } => Reason::Share { needed, free, node },
             Obstacle::Memory { needed, free } => Reason::Memory { needed, free, node },
+            Obstacle::Consumable { what, needed, free } => Reason::Consumable {
+                what,
+                needed,
+                free: free.unwrap_or(0),
+                node: Some(node),
+            },
             Obstacle::Time { needed, free } => Reason::Time { needed, free, node },
             Obstacle::Risk { delay } => Reason::Risk { delay, node },
             Obstacle::Return { with, without } => Reason::Return {

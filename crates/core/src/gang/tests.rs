@@ -274,6 +274,7 @@ fn chunks_stay_together_and_apart_where_that_is_asked() {
             processors_per_chunk: each,
             memory_per_chunk: 0,
             scatter,
+            ..Shape::default()
         },
         ..job(1, 1.0, 9.0)
     };

@@ -185,6 +185,7 @@ impl Simulation<'_> {
                 processors_per_chunk: 1,
                 memory_per_chunk: job.memory,
                 scatter: false,
+                ..Shape::default()
             },
         };
         if self.pricing.least(&request) > job.terms.budget {

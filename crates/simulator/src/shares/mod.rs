@@ -275,6 +275,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
                 processors_per_chunk: 1,
                 memory_per_chunk: job.memory,
                 scatter: self.scatter,
+                ..Shape::default()
             },
         };
         let admission = self.rules.admission;

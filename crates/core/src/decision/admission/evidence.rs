@@ -1,6 +1,6 @@
 //! Why a request did not fit, from what each node answered.
 
-use super::{Admission, affordable};
+use super::{Admission, affordable, lacking};
 use crate::decision::job::Request;
 use crate::decision::node::{Cluster, SummedNode};
 use crate::decision::node_index::{At, Entry, Kind, NodeIndex};
@@ -19,6 +19,8 @@ struct Evidence {
     share: Option<Reason>,
     /// [`Reason::Memory`].
     memory: Option<Reason>,
+    /// [`Reason::Consumable`].
+    consumable: Option<Reason>,
     /// [`Reason::Time`].
     time: Option<Reason>,
     /// [`Reason::Risk`].
@@ -41,8 +43,18 @@ pub(super) fn reason<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
             budget: request.terms.budget,
         };
     }
+    if let Some((what, needed, free)) = lacking(cluster, request) {
+        return Reason::Consumable {
+            what,
+            needed,
+            free,
+            node: None,
+        };
+    }
     let planned = admission.planned(request);
-    let found = match cluster.index().filter(|search| search.all) {
+    // The index knows no consumables.
+    let by_index = planned.shape.consumables.is_empty();
+    let found = match cluster.index().filter(|search| search.all && by_index) {
         Some(search) if admission.policy.goes_by_sums().is_some() => {
             of_an_index(&admission.policy, search.nodes, &planned)
         }
@@ -54,13 +66,13 @@ pub(super) fn reason<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
             fit: found.fit.min(u64::from(u32::MAX)) as u32,
         };
     }
-    // A node that lacks only memory or processors came nearer than one that is too slow.
+    // A node that lacks only memory, processors or a consumable came nearer than one that is too slow.
     let deadline = found.slot.map(|share| Reason::Deadline {
         fastest: share * planned.terms.deadline,
         deadline: planned.terms.deadline,
     });
     let full = (found.earns).or(found.time).or(found.risk).or(found.share);
-    full.or(found.memory).or(deadline).unwrap_or(Reason::NoNode)
+    (full.or(found.memory).or(found.consumable).or(deadline)).unwrap_or(Reason::NoNode)
 }
 
 /// Asks every node.
@@ -70,6 +82,7 @@ fn of_all_nodes<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
     planned: &Request,
 ) -> Evidence {
     let mut found = Evidence::default();
+    let mut most: Option<Option<u64>> = None;
     for (node, answer) in admission.obstacles(cluster, planned) {
         match answer {
             Ok(offer) => found.fit += u64::from(offer.chunks),
@@ -88,6 +101,17 @@ fn of_all_nodes<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
                 Some(Reason::Memory { free: most, .. }) if free <= most => {}
                 _ => found.memory = Some(Reason::Memory { needed, free, node }),
             },
+            // A node that has some of it, though too little, came nearer than one that never has any.
+            Err(Obstacle::Consumable { free, .. }) if most.is_some_and(|most| free <= most) => {}
+            Err(Obstacle::Consumable { what, needed, free }) => {
+                most = Some(free);
+                found.consumable = Some(Reason::Consumable {
+                    what,
+                    needed,
+                    free: free.unwrap_or(0),
+                    node: Some(node),
+                });
+            }
             Err(Obstacle::Time { needed, free }) => match found.time {
                 Some(Reason::Time {
                     needed: n, free: f, ..

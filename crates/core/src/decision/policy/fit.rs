@@ -1,14 +1,16 @@
-//! What is the same for every policy: how many chunks a node's memory and its batch system take, and the most that a
+//! What is the same for every policy: how many chunks a node's memory, its consumables and its batch system take, and the most that a
 //! job wants of one node.
 
 use super::Obstacle;
+use crate::decision::consumable::Scope;
 use crate::decision::job::Shape;
 use crate::decision::node::NodeView;
 
-/// The most chunks of a job that a node may take: those it wants there, its memory holds and its batch system lets onto it.
+/// The most chunks of a job that a node may take: those it wants there, its memory and its consumables hold and its batch system lets
+/// onto it.
 ///
 /// # Errors
-/// When not even one chunk fits into the memory, or there is no place for one.
+/// When not even one chunk fits into the memory, or of a consumable is not enough for one, or there is no place for one.
 #[inline(always)]
 pub(super) fn most_chunks<N: NodeView>(node: &N, shape: &Shape) -> Result<u32, Obstacle> {
     let most = if shape.scatter { 1 } else { shape.chunks };
@@ -19,6 +21,10 @@ pub(super) fn most_chunks<N: NodeView>(node: &N, shape: &Shape) -> Result<u32, O
     if most == 0 {
         return Err(Obstacle::Slots);
     }
+    let most = match shape.consumables.is_empty() {
+        true => most,
+        false => most.min(chunks_by_consumables(node, shape)?),
+    };
     let free = node.spec().memory.saturating_sub(node.memory_committed());
     match free.checked_div(shape.memory_per_chunk) {
         None => Ok(most),
@@ -28,6 +34,20 @@ pub(super) fn most_chunks<N: NodeView>(node: &N, shape: &Shape) -> Result<u32, O
         }),
         Some(chunks) => Ok(most.min(chunks.min(u64::from(u32::MAX)) as u32)),
     }
+}
+
+/// The chunks that a node's consumables hold.
+#[inline(never)]
+fn chunks_by_consumables<N: NodeView>(node: &N, shape: &Shape) -> Result<u32, Obstacle> {
+    let mut most = u64::from(u32::MAX);
+    for (what, needed) in shape.consumables.counted(Scope::Node) {
+        let free = node.free_of(what);
+        match free.unwrap_or(0) / needed {
+            0 => return Err(Obstacle::Consumable { what, needed, free }),
+            chunks => most = most.min(chunks),
+        }
+    }
+    Ok(most as u32)
 }
 
 /// The largest number of chunks up to `most` that is suitable, found by doubling and halving; every

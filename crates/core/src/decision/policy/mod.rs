@@ -11,6 +11,7 @@ pub mod libra_risk;
 pub mod libra_sla;
 
 use super::allotment::Shortage;
+use super::consumable::Consumable;
 use super::job::Request;
 use super::node::{JobOnNode, NodeSpec, NodeView};
 use super::share::{Need, ShareRule};
@@ -59,6 +60,15 @@ pub enum Obstacle {
         needed: u64,
         /// Bytes that are free.
         free: u64,
+    },
+    /// The node has not enough left of a consumable.
+    Consumable {
+        /// Of which.
+        what: Consumable,
+        /// What one chunk needs, in its unit.
+        needed: u64,
+        /// What is free; None on a node that never has any.
+        free: Option<u64>,
     },
     /// Before some deadline there is not enough time left for all (deadline order).
     Time {
@@ -191,6 +201,9 @@ macro_rules! ask {
 /// Shows every job of a node.
 type ShowJobs<'a> = dyn Fn(&mut dyn FnMut(&JobOnNode)) + 'a;
 
+/// What a node has free of a consumable.
+type FreeOf<'a> = dyn Fn(Consumable) -> Option<u64> + 'a;
+
 /// Any kind of node: the policies that look at every job are compiled once for it and not once for each
 /// kind, in a library whose size counts.
 struct AnyNode<'a> {
@@ -198,6 +211,7 @@ struct AnyNode<'a> {
     committed: f64,
     memory_committed: u64,
     open_slots: u32,
+    free_of: &'a FreeOf<'a>,
     jobs: &'a ShowJobs<'a>,
 }
 
@@ -216,6 +230,10 @@ impl NodeView for AnyNode<'_> {
 
     fn open_slots(&self) -> u32 {
         self.open_slots
+    }
+
+    fn free_of(&self, what: Consumable) -> Option<u64> {
+        (self.free_of)(what)
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
@@ -241,6 +259,7 @@ impl Policy for AnyPolicy {
                     committed: node.committed(),
                     memory_committed: node.memory_committed(),
                     open_slots: node.open_slots(),
+                    free_of: &|what| node.free_of(what),
                     jobs: &|show| node.for_each_job(show),
                 },
                 request,
