@@ -134,34 +134,104 @@ def node_record(vnode):
         record["rating"] = string(resource(available, "libra_rating"))
         record["mem"] = string(resource(available, "mem"))
         record["up"] = is_up(vnode.state)
-        record["resources"] = {key: str(available[key]) for key in available.keys()
-                               if available[key] is not None}
+        record["queue"] = string(vnode.queue)
+        record["resources"] = texts(available)
     return record
+
+
+def texts(resources):
+    """All of a list of resources of which one was looked at before: PBS reads them only then."""
+    return {str(key): str(resources[key]) for key in resources.keys() if resources[key] is not None}
+
+
+def definitions():
+    """Types and flags of the site's resources, as the server keeps them: {"ngpus": ["long", "hn"]}."""
+    found = {}
+    with open(os.path.join(pbs.get_pbs_conf()["PBS_HOME"], "server_priv", "resourcedef")) as file:
+        for line in file:
+            name, *words = line.replace(",", " ").split() or [""]
+            said = dict(word.partition("=")[::2] for word in words)
+            found[name] = [said.get("type", "string"), said.get("flag", "")]
+    return found
+
+
+def cluster():
+    """Nodes, what the server itself has, and what the names of resources mean."""
+    server = pbs.server()
+    available = server.resources_available
+    resource(available, "ncpus")
+    site = dict(limits(server), default_queue=None if server.default_queue is None else server.default_queue.name)
+    return {"nodes": [node_record(vnode) for vnode in server.vnodes()], "server": texts(available), "definitions": definitions(),
+            "site": site, "queues": {queue.name: limits(queue) for queue in server.queues()}}
+
+
+def limits(place):
+    """What the server or a queue allows."""
+    found = {key: string(getattr(place, key, None)) for key in ("max_run", "max_running", "max_user_run", "max_group_run")}
+    for key in ("max_run_res", "max_user_res", "max_group_res", "resources_max", "resources_min"):
+        resources = getattr(place, key, None)
+        if resources is not None:
+            resource(resources, "ncpus")
+            found[key] = texts(resources)
+    for key in ("started", "enabled"):
+        value = getattr(place, key, None)
+        found[key] = None if value is None else bool(value)
+    # PBS's number of a queue that only sends jobs on.
+    found["routes"] = str(getattr(place, "queue_type", None)) in ("2", "Route")
+    return found
+
+
+# What is counted otherwise, is no reason to run a job or not to, or is Libra's own.
+UNCOUNTED = ("ncpus", "mem", "nodes", "nodect", "select", "place", "walltime", "cput", *TERMS)
+
+
+def wide(asked):
+    """Of what a job asks for with -l, what has no place of its own."""
+    return {key: str(value) for key, value in asked.items() if value is not None and key not in UNCOUNTED and not key.startswith("libra_")}
+
+
+def other_record(job):
+    """A job that nothing is promised to: what it uses of what PBS counts."""
+    asked = texts(job.Resource_List)
+    return dict(owner_of(job), id=job.id, exec_vnode=string(job.exec_vnode), wide=wide(asked), asked=asked)
+
+
+def owner_of(job):
+    """Whose limits it is counted in."""
+    return {"owner": str(job.Job_Owner).partition("@")[0], "group": string(job.egroup), "project": string(job.project),
+            "queue": None if job.queue is None else job.queue.name}
 
 
 def job_record(job):
     resources = job.Resource_List
-    return {
-        "id": job.id,
-        "state": state_of(job),
-        "commitment": commitment_of(job),
-        "exec_vnode": string(job.exec_vnode),
-        "array": string(job.array_indices_submitted),
-        "remaining": string(job.array_indices_remaining),
+    return dict(
+        owner_of(job),
+        id=job.id,
+        state=state_of(job),
+        commitment=commitment_of(job),
+        exec_vnode=string(job.exec_vnode),
+        array=string(job.array_indices_submitted),
+        remaining=string(job.array_indices_remaining),
         # Does somebody hold it, and since when could it run? (PBS forgets the second when a job is held, and writes it anew.)
-        "held": holds(job),
-        "eligible": seconds(job.etime),
-        "info": string(resource(resources, "libra_info")),
-        "progress": string(resource(job.resources_used, "libra_progress")),
-    }
+        held=holds(job),
+        eligible=seconds(job.etime),
+        info=string(resource(resources, "libra_info")),
+        progress=string(resource(job.resources_used, "libra_progress")),
+    )
 
 
 def records():
     """All jobs with terms and all nodes: only after a restart of the server, and in the periodic hook."""
     server = pbs.server()
-    jobs = [job_record(job) for job in server.jobs()
-            if resource(job.Resource_List, "libra_terms") and not is_over(job)]
-    return {"jobs": jobs, "nodes": [node_record(vnode) for vnode in server.vnodes()]}
+    jobs, others = [], []
+    for job in server.jobs():
+        if is_over(job):
+            continue
+        if resource(job.Resource_List, "libra_terms"):
+            jobs.append(job_record(job))
+        if not commitment_of(job) and state_of(job) in "RE":
+            others.append(other_record(job))
+    return dict(cluster(), jobs=jobs, others=others)
 
 
 def ask_server(libra, event, **facts):
@@ -171,6 +241,15 @@ def ask_server(libra, event, **facts):
         libra.ask("records", **records())
         answer = libra.ask(event, **facts)
     return answer
+
+
+def tell(event, job):
+    """Of a job that nothing is promised to: why it may not run now. Without Libra such a job goes on as ever."""
+    try:
+        return Libra().ask(event, job=other_record(job))
+    except Exception as fault:
+        log_fault(pbs.event(), fault)
+        return {"verdict": "accept"}
 
 
 def ask_host(event, job):

@@ -3,7 +3,9 @@
 
 def end(event):
     job = event.job
-    if commitment_of(job):
+    if not commitment_of(job):
+        tell("jobobit", job)
+    else:
         ask_server(Libra(), "jobobit", job=dict(
             job_record(job), substate=int(job.substate or 0), exit=None if job.Exit_status is None else int(job.Exit_status),
             started=seconds(job.stime), ran=seconds(resource(job.resources_used, "walltime")),

@@ -1,12 +1,12 @@
-# An administrator changed something; where it was a node, the nodes are read anew.
+# An administrator changed something; where it was the server, a queue, a node or a resource, they are read anew.
 
-# PBS's numbers: a node, and a host (pbsnodes -o).
-NODE, HOST = 3, 7
+# PBS's numbers: the server, a queue, a node, a resource, and a host (pbsnodes -o).
+READ = (0, 1, 3, 5, 7)
 
 
 def change(event):
-    if int(event.management.objtype) in (NODE, HOST):
-        Libra().ask("nodes", nodes=[node_record(vnode) for vnode in pbs.server().vnodes()])
+    if int(event.management.objtype) in READ:
+        Libra().ask("nodes", **cluster())
 
 
 run(change)

@@ -4,8 +4,8 @@
 def name(event):
     commitment = commitment_of(event.job)
     if commitment:
-        Libra().ask("postqueuejob", job={"id": event.job.id, "commitment": commitment,
-                                         "array": string(event.job.array_indices_submitted)})
+        Libra().ask("postqueuejob", job=dict(owner_of(event.job), id=event.job.id, commitment=commitment,
+                                             array=string(event.job.array_indices_submitted)))
 
 
 # It ends by reject(), which changes nothing about a job that is queued already. After accept() PBS 23.06 keeps the

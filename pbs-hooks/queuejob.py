@@ -1,5 +1,8 @@
 # A job is submitted: is there room for it, and what does it cost?
 
+import grp
+import pwd
+
 
 # Of a job that is only a question about price, which is never queued, or that comes with the answer to one.
 QUOTE = "libra_quote"
@@ -25,6 +28,20 @@ def looked_up(ids):
     return gone, list(held.values())
 
 
+def queue_of(job):
+    return str(job.queue or "").partition("@")[0]
+
+
+def group_of(job):
+    """The group that limits count it in, as PBS will find it."""
+    if job.group_list:
+        return str(job.group_list).split(",")[0].partition("@")[0]
+    try:
+        return grp.getgrgid(pwd.getpwnam(str(pbs.event().requestor)).pw_gid).gr_name
+    except KeyError:
+        return None
+
+
 def facts(job):
     # Only what is there is read: PBS takes a resource that was looked at in vain for one that was given.
     wanted = {str(key): job.Resource_List[key] for key in job.Resource_List.keys()}
@@ -33,6 +50,7 @@ def facts(job):
     asked.update(
         # With PBS's own attributes of these names, for sites that built it so.
         terms={key: string(wanted.get(key)) or string(getattr(job, key, None)) for key in TERMS},
+        wide=wide(wanted),
         walltime=None if walltime is None else int(walltime),
         array=string(job.array_indices_submitted),
         quote=string(wanted.get(QUOTE)),
@@ -43,15 +61,17 @@ def facts(job):
         # Who pays, where the site has accounts.
         account=string(job.Account_Name),
         project=string(job.project),
+        queue=queue_of(job),
+        group=group_of(job),
     )
     return asked
 
 
-def write(job, resources):
+def write(job, resources, moved):
     if "select" in resources:
         # PBS refuses these beside a select, and one that was set to None is there to it.
         for key in [str(key) for key in job.Resource_List.keys()]:
-            if key in ("ncpus", "mem", "mpiprocs", "ompthreads", "nodes", "nodect"):
+            if key in ("ncpus", "mem", "mpiprocs", "ompthreads", "nodes", "nodect", *moved):
                 delattr(job.Resource_List, key)
     for key, value in resources.items():
         if key == "select":
@@ -73,7 +93,7 @@ def judge(event):
     if ours:
         event.reject("libra: %s is written by Libra; leave it out, and give deadline, budget and estimate" % ours[0])
     # PBS looks for the queue after its hooks, and a question never comes so far.
-    queue = str(job.queue or "").partition("@")[0]
+    queue = asked["queue"]
     if asked["quote"] and queue and pbs.server().queue(queue) is None:
         event.reject("libra: there is no queue '%s'; qstat -Q lists them" % queue)
     wants_promise = any(asked["terms"].values())
@@ -91,7 +111,7 @@ def judge(event):
             answer = libra.ask("queuejob", job=dict(asked, checked="yes"))
         if answer["verdict"] == "refuse":
             event.reject(answer["text"])
-        write(job, answer.get("resources", {}))
+        write(job, answer.get("resources", {}), answer.get("moved", ()))
     except Exception as fault:
         if asked["quote"] or wants_promise and on_fault() != "admit":
             log_fault(event, fault)

@@ -1,11 +1,14 @@
-# PBS is about to run a job: is its node still what is committed?
+# PBS is about to run a job: is its node still what is committed? Does it take what is promised to another?
 
 
 def start(event):
     job = event.job
     if not commitment_of(job):
+        answer = tell("runjob", job)
+        if answer["verdict"] == "refuse":
+            event.reject(answer["text"])
         return
-    answer = ask_server(Libra(), "runjob", job=dict(job_record(job), owner=str(job.Job_Owner).partition("@")[0]))
+    answer = ask_server(Libra(), "runjob", job=job_record(job))
     # Of a job that waited: what was committed to it this time, or why it was not.
     for name, value in answer.get("resources", {}).items():
         job.Resource_List[name] = value

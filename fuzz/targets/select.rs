@@ -21,7 +21,7 @@ pub fn pbs_select(input: &[u8]) {
         .map(|line| Some(line).filter(|l| !l.is_empty()));
     let mut next = || lines.next().flatten();
     let (select, place, ncpus, mem, nodes) = (next(), next(), next(), next(), next());
-    match select::parse(select, place, ncpus, mem, nodes) {
+    match select::parse(select, place, ncpus, mem, nodes, &[]) {
         Ok(asked) => with_terms(&asked),
         Err(error) => refused(&error),
     }

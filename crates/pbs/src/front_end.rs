@@ -1,18 +1,22 @@
 //! What PBS's side translates for [`libra_batch::front_end`]: a submission as the hooks show it, and a counter-offer as qsub takes it.
 
+use super::limits::{Limits, Owner};
 use super::problem::{Problem, Wait};
-use super::select::{self, Asked};
+use super::queue::longest;
+use super::resources::{self, Definitions, Kind};
+use super::select::{self, Asked, NotAsked};
 use super::{TERMS, exec_vnode, number, text};
 use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccount};
 use libra_batch::words::Written;
 use libra_core::book::Book;
+use libra_core::decision::consumable::{Amounts, Consumable, MOST, Scope, TooMany};
 use libra_core::decision::job::Request;
-use libra_units::indices;
+use libra_units::{cut, indices};
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Conditions of jobs can be met by these resources of a node.
+/// Conditions of jobs can be met by these resources of a node, or of the server; names in small letters.
 pub(super) type NodeResources = HashMap<String, String>;
 
 /// What is known of PBS beside the book.
@@ -20,6 +24,12 @@ pub(super) type NodeResources = HashMap<String, String>;
 pub struct Front {
     /// By the names of the nodes.
     pub(super) resources: HashMap<String, NodeResources>,
+    /// Types and flags.
+    pub(super) definitions: Definitions,
+    /// What the server itself has.
+    pub(super) server: NodeResources,
+    /// What the server and its queues allow.
+    pub(super) limits: Limits,
 }
 
 impl FrontEnd for Front {
@@ -44,16 +54,26 @@ impl FrontEnd for Front {
             terms.budget.get_or_insert(f64::INFINITY);
         }
         let terms = terms.complete()?;
-        let (asked, count) = read(job)?;
+        let (asked, count) = self.read(job)?;
+        let (amounts, must) = self.needs(&asked, job)?;
+        let mut shape = asked.shape;
+        shape.consumables = amounts;
         let conditions: Vec<String> = (asked.conditions.iter())
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
         let has_array = text(job, "array").unwrap_or_default();
+        let owner = Owner::of(job);
+        let for_pbs = (
+            longest(&terms, job),
+            shape.chunks.saturating_mul(asked.parts.max(1)),
+        );
+        let limit =
+            (self.limits).in_the_way(book, &self.definitions, &owner, &shape, count, for_pbs);
+        if let Some(limit) = limit {
+            return Err(Problem::Limit(limit));
+        }
         Ok(JobSpecification {
-            request: Request {
-                terms,
-                shape: asked.shape,
-            },
+            request: Request { terms, shape },
             has_budget,
             array: (count != 1).then_some(count),
             account: Ok(OnAccount {
@@ -63,7 +83,7 @@ impl FrontEnd for Front {
             }),
             domain: Domain {
                 name: String::new(),
-                nodes: self.meeting(book, &asked.conditions),
+                nodes: self.meeting(book, &must, &owner),
                 limit: None,
             },
             alternatives: Vec::new(),
@@ -101,20 +121,155 @@ impl FrontEnd for Front {
     }
 }
 
+/// What a job asks for with `-l`, beside what has a place of its own.
+fn wide(job: &Value) -> impl Iterator<Item = (&String, &str)> {
+    let all = job["wide"].as_object().into_iter().flatten();
+    all.filter_map(|(key, value)| Some((key, value.as_str()?)))
+}
+
 impl Front {
+    fn read(&self, job: &Value) -> Result<(Asked, u32), Problem> {
+        let is_of_chunks = |key: &str| {
+            let known = self.definitions.get(key);
+            known.is_some_and(|definition| definition.of_chunks)
+                || ["mpiprocs", "ompthreads"].contains(&key)
+        };
+        let more: Vec<(String, String)> = wide(job)
+            .filter(|(key, _)| is_of_chunks(key))
+            .map(|(key, value)| (key.clone(), value.to_string()))
+            .collect();
+        let (mut asked, count) = read(job, &more)?;
+        for (key, _) in &mut asked.conditions {
+            *key = self.definitions.spelled(key).to_string();
+        }
+        Ok((asked, count))
+    }
+
+    /// What it asks for, by PBS's definitions: amounts that it uses up, and what its nodes must have.
+    fn needs<'a>(
+        &self,
+        asked: &'a Asked,
+        job: &Value,
+    ) -> Result<(Amounts, Vec<&'a (String, String)>), Problem> {
+        let mut amounts: Vec<(Consumable, u64)> = Vec::new();
+        let mut must = Vec::new();
+        for condition in &asked.conditions {
+            let (key, value) = condition;
+            let Some(definition) = self.definitions.get(key) else {
+                must.push(condition);
+                continue;
+            };
+            self.check(key, definition.kind, value)?;
+            let each = match definition.kind {
+                Kind::Number(unit) => resources::asked(key, unit, value)?,
+                _ => 0,
+            };
+            // PBS's chunks on one node are one chunk to a decision.
+            let each = each.saturating_mul(u64::from(asked.parts.max(1)));
+            match self.definitions.consumable(key, Scope::Node) {
+                Some(what) => amounts.push((what, each)),
+                None => must.push(condition),
+            }
+            let in_all = each.saturating_mul(u64::from(asked.shape.chunks));
+            amounts.extend(self.in_all(key, in_all));
+        }
+        for (key, value) in wide(job).filter(|(key, _)| !asked.moved.contains(key)) {
+            match self.definitions.get(key).map(|definition| definition.kind) {
+                Some(Kind::Number(unit)) => {
+                    amounts.extend(self.in_all(key, resources::asked(key, unit, value)?));
+                }
+                Some(kind) => {
+                    self.check(key, kind, value)?;
+                    self.server_has(key, kind, value)?;
+                }
+                None => {}
+            }
+        }
+        match Amounts::of(&amounts) {
+            Ok(amounts) => Ok((amounts, must)),
+            Err(TooMany(count)) => Err(NotAsked::Text(format!(
+                "it asks for {count} resources that are counted; a job with a deadline can ask for {MOST}"
+            ))
+            .into()),
+        }
+    }
+
+    /// An amount of what the server has, where it says how much that is.
+    fn in_all(&self, key: &str, amount: u64) -> Option<(Consumable, u64)> {
+        let what = self.definitions.consumable(key, Scope::Cluster)?;
+        let has = self.server.contains_key(&key.to_ascii_lowercase());
+        has.then_some((what, amount))
+    }
+
+    /// A value that no resource of this type can have.
+    fn check(&self, key: &str, kind: Kind, value: &str) -> Result<(), Problem> {
+        let problem = match kind {
+            Kind::Number(unit) => {
+                return resources::asked(key, unit, value)
+                    .map(|_| ())
+                    .map_err(Into::into);
+            }
+            Kind::Truth if resources::truth(value).is_some() => return Ok(()),
+            Kind::Truth => format!("{key} is '{}', expected True or False", cut(value)),
+            Kind::Text if value.parse::<f64>().is_err() => return Ok(()),
+            // Text may well be digits; then some node has them.
+            Kind::Text => {
+                let name = key.to_ascii_lowercase();
+                let mut known: Vec<&str> = (self.resources.values())
+                    .filter_map(|resources| resources.get(&name))
+                    .flat_map(|has| has.split(','))
+                    .collect();
+                known.sort_unstable();
+                known.dedup();
+                if known.contains(&value) || name == "host" || name == "vnode" {
+                    return Ok(());
+                }
+                let has = match known[..] {
+                    [] => "no node has any".to_string(),
+                    _ => format!("the nodes have {}", cut(&known.join(", "))),
+                };
+                format!(
+                    "{key} is '{}', a number; it is text, compared for equality, and {has}",
+                    cut(value)
+                )
+            }
+        };
+        Err(NotAsked::Text(problem).into())
+    }
+
+    /// What the server itself must have, where it has anything of that name.
+    fn server_has(&self, key: &str, kind: Kind, value: &str) -> Result<(), Problem> {
+        let name = key.to_ascii_lowercase();
+        let has = self.server.contains_key(&name);
+        match !has || meets("", Some(&self.server), Some(kind), key, value) {
+            true => Ok(()),
+            false => Err(NotAsked::Text(format!(
+                "{key} is '{}', and this server has {}",
+                cut(value),
+                cut(&self.server[&name])
+            ))
+            .into()),
+        }
+    }
+
     /// Which nodes meet these conditions, by the book's index; None if there are no conditions.
     fn meeting(
         &self,
         book: &Book,
-        conditions: &[(String, String)],
+        conditions: &[&(String, String)],
+        owner: &Owner,
     ) -> Result<Option<Vec<u32>>, Problem> {
-        if conditions.is_empty() {
+        if conditions.is_empty() && !self.limits.ties_nodes() {
             return Ok(None);
         }
         let meets = |index: usize| {
             let name = book.node_name(index);
             let resources = self.resources.get(name);
-            (conditions.iter()).all(|(key, value)| meets(name, resources, key, value))
+            self.limits.opens(owner, name)
+                && (conditions.iter()).all(|(key, value)| {
+                    let kind = self.definitions.get(key).map(|definition| definition.kind);
+                    meets(name, resources, kind, key, value)
+                })
         };
         // PBS lets as many jobs onto a node as have resources there.
         let nodes: Vec<u32> = (0..book.node_count())
@@ -122,30 +277,57 @@ impl Front {
             .collect();
         match nodes.contains(&u32::MAX) {
             true => Ok(Some(nodes)),
-            false => Err(Problem::NoNode(conditions.to_vec())),
+            false if conditions.is_empty() => Err(Problem::NoNodeOfQueue),
+            false => Err(Problem::NoNode(
+                conditions.iter().map(|one| (*one).clone()).collect(),
+            )),
         }
     }
 }
 
-fn meets(name: &str, resources: Option<&NodeResources>, key: &str, value: &str) -> bool {
-    let has = resources.and_then(|resources| resources.get(key));
-    match (key, has) {
+fn meets(
+    name: &str,
+    resources: Option<&NodeResources>,
+    kind: Option<Kind>,
+    key: &str,
+    value: &str,
+) -> bool {
+    let key = key.to_ascii_lowercase();
+    let has = resources.and_then(|resources| resources.get(&key));
+    match (key.as_str(), has) {
+        // A number that nobody uses up; PBS takes one that is not set for 0.
+        (_, has) if matches!(kind, Some(Kind::Number(_))) => is_enough(kind, has, value),
+        (_, has) if kind == Some(Kind::Truth) => {
+            let is = has.and_then(|has| resources::truth(has)).unwrap_or(false);
+            resources::truth(value) == Some(is)
+        }
         ("vnode", _) => name == value,
         ("host", None) => exec_vnode::is_on_host(name, value),
-        (_, Some(has)) => has.split(',').any(|one| one.eq_ignore_ascii_case(value)),
+        // PBS's scheduler tells capitals from small letters, but in names of hosts.
+        ("host", Some(has)) => has.split(',').any(|one| one.eq_ignore_ascii_case(value)),
+        (_, Some(has)) => has.split(',').any(|one| one == value),
         // PBS takes a boolean that is not set for False.
         (_, None) => value.eq_ignore_ascii_case("false"),
     }
 }
 
+fn is_enough(kind: Option<Kind>, has: Option<&String>, wanted: &str) -> bool {
+    let Some(Kind::Number(unit)) = kind else {
+        return false;
+    };
+    let amount = |text: &str| resources::amount(unit, text).unwrap_or(0);
+    has.map_or(0, |has| amount(has)) >= amount(wanted)
+}
+
 /// What a job asks for beside its terms: shape, and jobs of an array.
-fn read(job: &Value) -> Result<(Asked, u32), Problem> {
+fn read(job: &Value, more: &[(String, String)]) -> Result<(Asked, u32), Problem> {
     let asked = select::parse(
         text(job, "select"),
         text(job, "place"),
         text(job, "ncpus"),
         text(job, "mem"),
         text(job, "nodes"),
+        more,
     )?;
     waits(job)?;
     let count = match text(job, "array") {

@@ -18,6 +18,12 @@ pub mod exec_vnode;
 mod front_end;
 pub mod hosts;
 mod life;
+mod limits;
+#[cfg(test)]
+mod limits_tests;
+mod others;
+#[cfg(test)]
+mod others_tests;
 pub mod problem;
 pub mod process;
 mod queue;
@@ -27,6 +33,7 @@ pub mod records;
 mod release;
 #[cfg(test)]
 mod release_tests;
+pub mod resources;
 pub mod select;
 #[cfg(test)]
 mod select_tests;

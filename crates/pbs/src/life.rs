@@ -7,6 +7,7 @@ use super::{BadEvent, TERMS, exec_vnode, list, need, text};
 use libra_core::book::{AllocationRecord, BookError, JobRecord, Phase};
 use libra_core::commitment::Commitment;
 use libra_core::decision::TOLERANCE;
+use libra_core::decision::consumable::Amounts;
 use libra_metrics::Outcome;
 use libra_units::{in_one_line, processors};
 use libra_wording::errors;
@@ -34,6 +35,7 @@ impl Server {
             .into_iter()
             .enumerate()
         {
+            (self.front.limits).promise(&id, job, &commitment.request.shape, now);
             if self.admission.book.contains(&id) {
                 continue;
             }
@@ -49,13 +51,11 @@ impl Server {
 
     /// PBS is about to run the job.
     pub(super) fn run(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
-        let Some(line) = text(job, "commitment") else {
-            return Ok(accept());
-        };
         let id = need(job, "id")?;
-        let commitment = read(line)?;
+        let commitment = read(need(job, "commitment")?)?;
         let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
         let mut given = in_judged_chunks(&commitment, &places);
+        self.note_owner(id, job, &commitment.request.shape, now);
         if !self.admission.book.contains(id) {
             let subjob = subjob_of(id, &commitment, text(job, "array"))?;
             match self.claim_of(id, job, &commitment, now) {
@@ -145,10 +145,18 @@ impl Server {
         if text(job, "by") == Some("root") && keys.iter().all(|key| *key == "libra_info") {
             return accept();
         }
+        let consumables = text(job, "commitment")
+            .and_then(|line| Commitment::parse(line).ok())
+            .map(|commitment| commitment.request.shape.consumables);
+        let is_used = |key: &str| {
+            (consumables.iter().flat_map(Amounts::iter))
+                .any(|(what, _)| what.name().eq_ignore_ascii_case(key))
+        };
         let fixed = |key: &&&str| {
             TERMS.contains(key)
                 || key.starts_with("libra_")
                 || (has_commitment && COMMITTED_PROPERTIES.contains(key))
+                || is_used(key)
         };
         match keys.iter().find(fixed) {
             None => accept(),

@@ -30,6 +30,12 @@ pub enum Problem {
     /// No node meets its conditions: resource and value.
     #[error("none of the nodes that jobs with a deadline run on has {}", conditions(.0))]
     NoNode(Vec<(String, String)>),
+    /// A limit of the server or of a queue stands in the way; which, and how far it is reached.
+    #[error("{}", in_one_line(.0))]
+    Limit(String),
+    /// All nodes belong to other queues than its own, or none of its queue's is Libra's.
+    #[error("none of the nodes that jobs with a deadline run on is for jobs of its queue")]
+    NoNodeOfQueue,
     /// The places that PBS has found for it have no room; this node.
     #[error("{0} has no room for its chunks")]
     NoRoom(String),
@@ -63,7 +69,8 @@ impl From<NoOrder> for Problem {
 impl verdict::Problem for Problem {
     fn category(&self) -> Category {
         match self {
-            Problem::NoNode(_) => Category::NoNode,
+            Problem::NoNode(_) | Problem::NoNodeOfQueue => Category::NoNode,
+            Problem::Limit(_) => Category::Limit,
             Problem::NoRoom(_) => Category::Share,
             Problem::NoTerms => Category::NoTerms,
             Problem::Terms(_)

@@ -105,8 +105,15 @@ impl Server {
         resources.insert("libra_info".to_string(), info.clone().into());
         let mut answer = accept_with(resources);
         answer["log"] = json!([info]);
+        answer["moved"] = json!(asked.moved);
         answer["resources"]["walltime"] = walltime(&request.terms, job);
         answer
+    }
+
+    /// Processors of a job without terms that its queue or the server does not allow one job.
+    fn hidden_range(&self, plain: &Plain<'_>, job: &Value) -> Option<String> {
+        let processors = plain.processors()?;
+        (self.front.limits).hidden_range(job, processors, &self.front.definitions)
     }
 
     fn queue_without_terms(&self, job: &Value) -> Result<Value, Problem> {
@@ -119,6 +126,12 @@ impl Server {
         };
         let resources = match self.without_terms {
             WithoutTerms::Refuse => return Err(Problem::NoTerms),
+            // PBS sees none of its processors any more.
+            WithoutTerms::BestEffort if self.hidden_range(&plain, job).is_some() => {
+                return Err(Problem::Limit(
+                    self.hidden_range(&plain, job).unwrap_or_default(),
+                ));
+            }
             WithoutTerms::BestEffort => plain.best_effort(),
             WithoutTerms::OtherNodes => plain.outside_libra_nodes(),
             WithoutTerms::LeaveAlone => plain.left_alone(),
@@ -135,7 +148,7 @@ impl Server {
 ///
 /// A job shares its processor, so it takes longer than its estimate; one that goes on after its deadline
 /// gets whole processors. Whoever needs another estimate more is stuck, unless the user asked for a longer walltime.
-fn longest(terms: &Terms, job: &Value) -> f64 {
+pub(super) fn longest(terms: &Terms, job: &Value) -> f64 {
     let asked = number(job, "walltime").unwrap_or(0.0);
     (terms.deadline + terms.estimate).max(asked).ceil()
 }

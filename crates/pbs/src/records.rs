@@ -2,18 +2,23 @@
 //!
 //! A job: `{"id", "state", "substate", "commitment", "exec_vnode", "array", "remaining", "held", "eligible", "owner", "progress", "exit", "started",
 //! "ran"}` (`held`: kinds of hold; `eligible`: since when PBS could run it; `started`: Unix time; `ran`: seconds, suspended ones not counted); only jobs that have a commitment matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
-//! without a share is not Libra's.
+//! without a share is not Libra's. `"definitions"`: types and flags of PBS's resources, as [`Definitions::read`] has them; `"server"`: its own
+//! `resources_available`; `"others"`: running jobs without a commitment, `{"id", "exec_vnode", "wide", "asked"}`: in `wide` and `asked` what they ask for in all, without and with what has a place of its own;
+//! both kinds of jobs with `"owner", "group", "project", "queue"`. `"site"` and `"queues"`: limits of the server and the queues ([`super::limits`]).
 //!
 //! `progress` is what the execution hosts measured last: `{"n1": "12.5@1700000000.1"}`, processor seconds per slot
 //! and when, with `@end` behind it where the job had ended there. It is JSON because PBS adds up the hosts' values of a job: numbers, or objects key by key. PBS's own `resources_used.cput` is whole seconds and up to two minutes old, so it is not used.
 
+use super::front_end::NodeResources;
 use super::life::{in_judged_chunks, record};
 use super::release::{Claim, claim, is_unpaid};
+use super::resources::Definitions;
 use super::server::{Server, clean};
 use super::subjobs::{ids, subjob_of};
 use super::{BadEvent, exec_vnode, list, need, number, text};
 use libra_core::book::{BookError, JobRecord, NodeRecord, Phase, Snapshot};
 use libra_core::commitment::Commitment;
+use libra_core::decision::consumable::Scope;
 use libra_units::{indices, memory};
 use libra_wording::errors;
 use serde_json::{Value, json};
@@ -25,7 +30,7 @@ impl Server {
     pub(super) fn read_records(&mut self, event: &Value, now: f64) -> Result<Value, BadEvent> {
         let taken = number(event, "taken").unwrap_or(now);
         let (mut snapshot, mut problems) = snapshot(event, taken, self.shares_add_up);
-        self.take_resources(list(event, "nodes"));
+        self.take_resources(event);
         let bad = |error: BookError| BadEvent(errors::book(&error));
         let jobs = list(event, "jobs");
         let mut log = self.release(jobs, taken, now);
@@ -59,6 +64,7 @@ impl Server {
                 self.admission.book.job_count()
             ));
         }
+        self.read_others(event, taken, now);
         let not_taken: Vec<String> = (problems.iter())
             .map(|problem| clean(&format!("not taken: {problem}")))
             .collect();
@@ -95,15 +101,17 @@ impl Server {
     /// Nodes were changed.
     pub(super) fn nodes(&mut self, event: &Value) -> Value {
         let nodes = list(event, "nodes");
-        self.take_resources(nodes);
-        let mut problems = Vec::new();
+        self.take_resources(event);
+        let definitions = &self.front.definitions;
+        let (in_all, mut problems) = definitions.amounts(&event["server"], Scope::Cluster);
         let mut records = Vec::new();
         for node in nodes {
-            match node_record(node) {
+            match node_record(node, definitions, &mut problems) {
                 Ok(record) => records.extend(record),
                 Err(problem) => problems.push(problem),
             }
         }
+        self.admission.book.set_cluster_consumables(&in_all);
         problems.extend(
             self.admission
                 .book
@@ -118,32 +126,43 @@ impl Server {
         json!({"verdict": "accept", "log": log})
     }
 
-    fn take_resources(&mut self, nodes: &[Value]) {
-        for node in nodes {
-            let (Some(name), Some(resources)) = (text(node, "name"), node["resources"].as_object())
-            else {
-                continue;
-            };
-            let resources = (resources.iter())
-                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_string())))
-                .collect();
-            self.front.resources.insert(name.to_string(), resources);
+    fn take_resources(&mut self, event: &Value) {
+        if event["definitions"].is_object() {
+            self.front.definitions = Definitions::read(&event["definitions"]);
+        }
+        self.front.limits.read(event, &self.front.definitions);
+        if event["server"].is_object() {
+            self.front.server = strings(&event["server"]);
+        }
+        for node in list(event, "nodes") {
+            if let (Some(name), true) = (text(node, "name"), node["resources"].is_object()) {
+                let resources = strings(&node["resources"]);
+                self.front.resources.insert(name.to_string(), resources);
+            }
         }
     }
 }
 
+/// The texts of an object.
+fn strings(object: &Value) -> NodeResources {
+    let all = object.as_object().into_iter().flatten();
+    all.filter_map(|(key, value)| Some((key.to_ascii_lowercase(), value.as_str()?.to_string())))
+        .collect()
+}
+
 /// The records as a snapshot of a book, and what could not be taken.
 pub fn snapshot(event: &Value, taken: f64, shares_add_up: bool) -> (Snapshot, Vec<String>) {
-    let mut problems = Vec::new();
+    let definitions = Definitions::read(&event["definitions"]);
+    let (consumables, mut problems) = definitions.amounts(&event["server"], Scope::Cluster);
     let mut snapshot = Snapshot {
-        consumables: Vec::new(),
+        consumables,
         version: 1,
         now: taken,
         nodes: Vec::new(),
         jobs: Vec::new(),
     };
     for node in list(event, "nodes") {
-        match node_record(node) {
+        match node_record(node, &definitions, &mut problems) {
             Ok(Some(node)) => snapshot.nodes.push(node),
             Ok(None) => {}
             Err(problem) => problems.push(problem),
@@ -281,7 +300,11 @@ pub fn progress_line(host: &str, cput: f64, at: f64, last: bool) -> String {
     json!({host: format!("{cput:.3}@{at:.3}{end}")}).to_string()
 }
 
-fn node_record(node: &Value) -> Result<Option<NodeRecord>, String> {
+fn node_record(
+    node: &Value,
+    definitions: &Definitions,
+    problems: &mut Vec<String>,
+) -> Result<Option<NodeRecord>, String> {
     let name = need(node, "name").map_err(|error| error.0)?;
     let read = |key: &str| match text(node, key) {
         None => Ok(None),
@@ -299,12 +322,18 @@ fn node_record(node: &Value) -> Result<Option<NodeRecord>, String> {
             Some(memory::parse(text).map_err(|error| format!("node '{name}': mem: {error}"))?)
         }
     };
+    let (consumables, unread) = definitions.amounts(&node["resources"], Scope::Node);
+    problems.extend(
+        unread
+            .iter()
+            .map(|problem| format!("node '{name}': {problem}")),
+    );
     Ok(Some(NodeRecord {
         name: name.to_string(),
         processors,
         rating: read("rating")?.unwrap_or(1.0),
         memory,
-        consumables: Vec::new(),
+        consumables,
         available: node["up"].as_bool().unwrap_or(false),
         committed: 0.0,
     }))

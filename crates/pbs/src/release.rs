@@ -283,11 +283,11 @@ impl Server {
 
     /// A node of the job's that has committed more than it has.
     fn overfull(&self, id: &str) -> Result<Option<String>, BookError> {
-        if !self.shares_add_up {
-            return Ok(None);
-        }
         let places = self.admission.book.places(id)?;
         let over = |node: &str| -> Result<bool, BookError> {
+            if !self.shares_add_up {
+                return Ok(false);
+            }
             let committed = self.admission.book.committed(node)?;
             let has = self
                 .admission
@@ -297,7 +297,8 @@ impl Server {
             Ok(committed > has * (1.0 + 2.0 * TOLERANCE))
         };
         for place in places {
-            if over(place.node)? {
+            let lacks = self.admission.book.overdrawn(place.node).is_some();
+            if lacks || over(place.node)? {
                 return Ok(Some(place.node.to_string()));
             }
         }

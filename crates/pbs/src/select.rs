@@ -1,8 +1,8 @@
 //! What a job asks PBS for, as a decision needs it, and what it gets, as PBS needs it.
 //!
 //! A job with terms asks for chunks that are all alike: `select=2:ncpus=4:mem=1gb`. Of each chunk `ncpus`
-//! and `mem` are judged; `mpiprocs` and `ompthreads` are passed on; anything else (`host=n1`, `arch=linux`,
-//! `bigmem=True`) is a condition that a node must meet.
+//! and `mem` are judged; `mpiprocs` and `ompthreads` are passed on; anything else (`ngpus=1`, `host=n1`,
+//! `bigmem=True`) is an amount or a condition, by PBS's definition of it ([`super::resources`]).
 
 use libra_core::decision::job::{OutOfRange, Shape};
 use libra_units::{cut, memory};
@@ -21,8 +21,10 @@ pub struct Asked {
     pub mpiprocs: u32,
     /// Threads of each of them.
     pub ompthreads: u32,
-    /// What a node must have: resource and value.
+    /// What else each of PBS's chunks asks for: resource and value.
     pub conditions: Vec<(String, String)>,
+    /// Resources of the job that stand in its chunks from now on.
+    pub moved: Vec<String>,
     /// It came as `select`, not as `ncpus` and `mem`.
     pub by_select: bool,
 }
@@ -50,8 +52,8 @@ fn no<T>(text: impl Into<String>) -> Result<T, NotAsked> {
 
 /// Reads what a job asks for.
 ///
-/// `select` and `place` as PBS has them; `ncpus`, `mem` and `nodes` are asked for instead of `select` by old
-/// scripts.
+/// `select` and `place` as PBS has them; `ncpus`, `mem`, `nodes` and what else chunks ask for (`more`: `-l ngpus=1`) are asked for instead
+/// of `select` by old scripts.
 ///
 /// # Errors
 /// A text for the user.
@@ -61,6 +63,7 @@ pub fn parse(
     ncpus: Option<&str>,
     mem: Option<&str>,
     nodes: Option<&str>,
+    more: &[(String, String)],
 ) -> Result<Asked, NotAsked> {
     if select.is_none() && nodes.is_some() {
         return no(
@@ -74,7 +77,15 @@ pub fn parse(
     if let Some(mem) = mem {
         let _ = write!(plain, ":mem={mem}");
     }
+    for (key, value) in more {
+        let _ = write!(plain, ":{key}={}", quoted(value));
+    }
     let mut asked = chunks(select.unwrap_or(&plain))?;
+    asked.moved = match select {
+        // PBS says itself that it takes only one of the two.
+        Some(_) => Vec::new(),
+        None => more.iter().map(|(key, _)| key.clone()).collect(),
+    };
     // Nobody who asked for nothing is told of another option than the usual one.
     asked.by_select = select.is_some() || (ncpus.is_none() && mem.is_none());
     for word in place.unwrap_or("free").split(':') {
@@ -148,6 +159,7 @@ fn chunks(select: &str) -> Result<Asked, NotAsked> {
         mpiprocs: 0,
         ompthreads: 0,
         conditions: Vec::new(),
+        moved: Vec::new(),
         by_select: true,
     };
     let mut processors = None;
@@ -332,7 +344,8 @@ impl Asked {
         }
         let each = processors / parts;
         if !self.by_select {
-            return (chunks == 1 && parts == 1).then(|| format!("-l ncpus={each}"));
+            let plain = chunks == 1 && parts == 1 && self.conditions.is_empty();
+            return plain.then(|| format!("-l ncpus={each}"));
         }
         let mut select = format!(
             "-l select={}:ncpus={each}",
@@ -452,6 +465,11 @@ impl Plain<'_> {
     /// # Errors
     /// A text for the user.
     pub fn best_effort(&self) -> Result<Map<String, Value>, NotAsked> {
+        // PBS takes one way to ask or the other, and says so itself.
+        let old = [self.ncpus, self.mem, self.nodes];
+        if self.select.is_some() && old.iter().any(Option::is_some) {
+            return self.left_alone();
+        }
         // Whole nodes for itself: PBS gives it some when they are empty, and Libra commits nothing of them meanwhile.
         if self.place.unwrap_or_default().contains("excl") {
             return self.left_alone();
@@ -491,6 +509,25 @@ impl Plain<'_> {
         }
         resources.insert("select".to_string(), chunks.join("+").into());
         Ok(resources)
+    }
+
+    /// Processors that it asks for in all; None where only PBS knows.
+    pub fn processors(&self) -> Option<u32> {
+        if self.place.unwrap_or_default().contains("excl") {
+            return None;
+        }
+        let Some(select) = self.select(&mut Map::new()) else {
+            let alone = self.nodes.is_none();
+            return alone.then(|| self.ncpus.map_or(Some(1), |ncpus| ncpus.parse().ok()))?;
+        };
+        let mut all = 0u32;
+        for text in split_quoted(&select, '+') {
+            let (count, items) = chunk(text.trim()).ok()?;
+            let ncpus = items.iter().find(|(key, _)| key == "ncpus");
+            let each = ncpus.map_or(Some(1), |(_, ncpus)| ncpus.parse::<u32>().ok())?;
+            all = all.saturating_add(count.saturating_mul(each));
+        }
+        Some(all)
     }
 
     /// As it is, if it asks for nothing that Libra gives.

@@ -17,7 +17,7 @@ fn written(plain: &Plain<'_>) -> String {
 /// Refused for every kind of job, in words of one line.
 fn refused(select: &str) {
     let all = [
-        parse(Some(select), None, None, None, None).err(),
+        parse(Some(select), None, None, None, None, &[]).err(),
         plain(select).outside_libra_nodes().err(),
         plain(select).best_effort().err(),
         plain(select).left_alone().err(),
@@ -42,7 +42,7 @@ fn capitals_hide_no_resource() {
         written(&plain("2:NCPUS=4:Mem=1gb")),
         "2:ncpus=0:libra_besteffort=4:mpiprocs=1:ompthreads=4:mem=1gb"
     );
-    let asked = parse(Some("1:NCPUS=4"), None, None, None, None).expect("readable");
+    let asked = parse(Some("1:NCPUS=4"), None, None, None, None, &[]).expect("readable");
     assert_eq!(asked.shape.processors_per_chunk, 4);
 }
 

@@ -7,6 +7,7 @@
 //! - A job that is in PBS with a line of the commitment is in the book, or will be after the next records.
 
 use super::front_end::Front;
+use super::others::Others;
 use super::{BadEvent, TERMS, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::server::AdmissionServer;
@@ -35,6 +36,8 @@ pub struct Server {
     pub counts: Counts,
     /// Jobs that gave their share back when they were held, and when that was noticed.
     pub(super) given_back: HashMap<String, f64>,
+    /// Jobs without terms that use what is counted.
+    pub(super) others: Others,
     /// What became of the submission that was answered last.
     pub(super) judged: Option<Judged>,
 }
@@ -62,6 +65,7 @@ impl Server {
             has_records: false,
             counts: Counts::EMPTY,
             given_back: HashMap::new(),
+            others: Others::default(),
             judged: None,
         };
         server.configure(config);
@@ -154,6 +158,8 @@ impl Server {
         match kind {
             "queuejob" => Ok(self.queue(job, now)),
             "postqueuejob" => self.name(job, now),
+            "runjob" if text(job, "commitment").is_none() => self.run_other(job, now),
+            "jobobit" if text(job, "commitment").is_none() => self.end_other(job, now),
             "runjob" => self.run(job, now),
             "jobobit" => self.end(job, now),
             "modifyjob" => Ok(self.modify(job)),

@@ -211,6 +211,7 @@ impl Script {
             ncpus.as_deref(),
             mem.as_deref(),
             nodes.as_deref(),
+            &[],
         )
         .map_err(|error| format!("{}: {error}", self.name))?;
         if let Some((key, value)) = asked.conditions.first() {
