@@ -91,6 +91,7 @@ pub fn examine(
     judge::cgroups(&mut findings, &found);
     judge::server(&mut findings, &attributes);
     judge::queues(&mut findings, &queues);
+    judge::unjudged::find(&mut findings, &found, &attributes, &queues);
     let (nodes, problems, warnings) = site::nodes(&found, &options, reserve(&told.config));
     judge::hosts(&mut findings, &found, &nodes, &attributes);
     for text in warnings {

@@ -1,5 +1,7 @@
 //! What a server's settings mean for Libra: findings from plain data. Pure.
 
+pub mod unjudged;
+
 use super::found::{Found, resources_line, shown, texts};
 use super::record::InstallRecord;
 use super::wanted::{COUNTED, HOOKS, LAST_ON_SERVER, RESOURCES};
