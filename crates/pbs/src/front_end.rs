@@ -2,7 +2,6 @@
 
 use super::limits::{Limits, Owner};
 use super::problem::{Problem, Wait};
-use super::queue::longest;
 use super::resources::{self, Definitions, Kind};
 use super::select::{self, Asked, NotAsked};
 use super::{TERMS, exec_vnode, number, text};
@@ -10,7 +9,7 @@ use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccoun
 use libra_batch::words::Written;
 use libra_core::book::Book;
 use libra_core::decision::consumable::{Amounts, Consumable, MOST, Scope, TooMany};
-use libra_core::decision::job::Request;
+use libra_core::decision::job::{Request, Terms};
 use libra_units::{cut, indices};
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 use serde_json::Value;
@@ -361,4 +360,13 @@ fn waits(job: &Value) -> Result<(), Problem> {
         _ if text(job, "depend").is_some() => Err(Problem::Waits(Wait::Others)),
         _ => Ok(()),
     }
+}
+
+/// How long PBS lets an accepted job run, in seconds.
+///
+/// A job shares its processor, so it takes longer than its estimate; one that goes on after its deadline
+/// gets whole processors. Whoever needs another estimate more is stuck, unless the user asked for a longer walltime.
+pub(super) fn longest(terms: &Terms, job: &Value) -> f64 {
+    let asked = number(job, "walltime").unwrap_or(0.0);
+    (terms.deadline + terms.estimate).max(asked).ceil()
 }

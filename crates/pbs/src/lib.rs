@@ -41,6 +41,7 @@ pub mod server;
 mod subjobs;
 #[cfg(test)]
 mod tests;
+mod uses;
 
 use serde_json::Value;
 

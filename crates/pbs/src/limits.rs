@@ -4,7 +4,6 @@
 //! count as they were asked for: to PBS a job that shares processors has none.
 
 use super::resources::{Definitions, Kind, amount};
-use super::server::Server;
 use super::text;
 use libra_core::book::Book;
 use libra_core::decision::consumable::{Scope, Unit};
@@ -51,7 +50,7 @@ struct Limited {
 
 /// The server, or one of its queues.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Place {
+struct ServerOrQueue {
     stopped: bool,
     disabled: bool,
     routes: bool,
@@ -86,8 +85,8 @@ type Uses = HashMap<String, f64>;
 /// All limits, and who is counted.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
-    server: Place,
-    queues: HashMap<String, Place>,
+    server: ServerOrQueue,
+    queues: HashMap<String, ServerOrQueue>,
     default_queue: String,
     /// By the names of nodes that belong to a queue.
     queue_of: HashMap<String, String>,
@@ -139,8 +138,8 @@ impl Limit {
     }
 }
 
-impl Place {
-    fn read(place: &Value, definitions: &Definitions) -> Place {
+impl ServerOrQueue {
+    fn read(place: &Value, definitions: &Definitions) -> ServerOrQueue {
         let flag = |key: &str| place[key].as_bool().unwrap_or(false);
         let texts = |value: &Value| -> HashMap<String, String> {
             let all = value.as_object().into_iter().flatten();
@@ -185,7 +184,7 @@ impl Place {
                 take(format!("{attribute}.{name}"), Some(&name), limits);
             }
         }
-        Place {
+        ServerOrQueue {
             stopped: place["started"] == false,
             disabled: place["enabled"] == false,
             routes: flag("routes"),
@@ -267,11 +266,11 @@ impl Limits {
         if !site.is_object() {
             return;
         }
-        self.server = Place::read(site, definitions);
+        self.server = ServerOrQueue::read(site, definitions);
         self.default_queue = text(site, "default_queue").unwrap_or_default().to_string();
         let queues = event["queues"].as_object().into_iter().flatten();
         self.queues = queues
-            .map(|(name, queue)| (name.clone(), Place::read(queue, definitions)))
+            .map(|(name, queue)| (name.clone(), ServerOrQueue::read(queue, definitions)))
             .collect();
         self.queue_of = (super::list(event, "nodes").iter())
             .filter_map(|node| {
@@ -346,9 +345,9 @@ impl Limits {
     /// The queue, unless it only sends jobs on, and the server.
     fn places<'a>(
         &'a self,
-        queue: Option<&'a Place>,
+        queue: Option<&'a ServerOrQueue>,
         title: &'a str,
-    ) -> impl Iterator<Item = (&'a Place, &'a str, bool)> {
+    ) -> impl Iterator<Item = (&'a ServerOrQueue, &'a str, bool)> {
         let queue = queue
             .filter(|queue| !queue.routes)
             .map(|queue| (queue, title, true));
@@ -359,7 +358,7 @@ impl Limits {
     fn reached(
         &self,
         book: &Book,
-        place: &Place,
+        place: &ServerOrQueue,
         owner: &Owner,
         uses: &Uses,
         jobs: u32,
@@ -424,7 +423,7 @@ impl Limits {
     fn out_of_range(
         &self,
         definitions: &Definitions,
-        queue: Option<&Place>,
+        queue: Option<&ServerOrQueue>,
         title: &str,
         uses: &Uses,
     ) -> Option<String> {
@@ -432,7 +431,7 @@ impl Limits {
         names.sort();
         for name in names {
             let has = uses[name];
-            let bound = |of: fn(&Place) -> &HashMap<String, String>| {
+            let bound = |of: fn(&ServerOrQueue) -> &HashMap<String, String>| {
                 let here = queue
                     .and_then(|queue| of(queue).get(name))
                     .map(|text| (title, text));
@@ -471,12 +470,12 @@ impl Limits {
         let mut uses = uses_of_other(job, definitions);
         uses.retain(|name, _| name == "ncpus");
         let title = format!("queue {}", self.queue_named(&owner));
-        let only = |place: &Place| Place {
+        let only = |place: &ServerOrQueue| ServerOrQueue {
             limited: (place.limited.iter())
                 .filter(|limited| limited.resource.is_some())
                 .cloned()
                 .collect(),
-            ..Place::default()
+            ..ServerOrQueue::default()
         };
         (self.places(queue, &title)).find_map(|(place, title, of_queue)| {
             let limited = self.reached(book, &only(place), &owner, &uses, 1, of_queue)?;
@@ -544,14 +543,5 @@ fn shown(resource: Option<&str>, amount: f64) -> String {
     match resource {
         Some("mem" | "vmem") => memory::show(amount as u64),
         _ => amount.to_string(),
-    }
-}
-
-impl Server {
-    /// Notes whom a job belongs to that something is promised to, by its record or its event.
-    pub(super) fn note_owner(&mut self, id: &str, job: &Value, shape: &Shape, now: f64) {
-        if text(job, "owner").or_else(|| text(job, "user")).is_some() {
-            self.front.limits.promise(id, job, shape, now);
-        }
     }
 }

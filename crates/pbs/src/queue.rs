@@ -1,10 +1,10 @@
 //! A job is submitted: [`libra_batch::server`] judges it, and its answer becomes PBS's resources.
 
-use super::front_end::Front;
+use super::front_end::{Front, longest};
 use super::problem::{NotTaken, Problem};
 use super::select::{Asked, ChunkGroup, Plain};
 use super::server::{Judged, Server, accept, accept_with, has_terms, is_asked, refuse, refuse_as};
-use super::{number, text};
+use super::text;
 use libra_batch::server::{self, Committed, NotAdmitted};
 use libra_batch::words;
 use libra_config::WithoutTerms;
@@ -142,15 +142,6 @@ impl Server {
             false => accept_with(resources),
         })
     }
-}
-
-/// How long PBS lets an accepted job run, in seconds.
-///
-/// A job shares its processor, so it takes longer than its estimate; one that goes on after its deadline
-/// gets whole processors. Whoever needs another estimate more is stuck, unless the user asked for a longer walltime.
-pub(super) fn longest(terms: &Terms, job: &Value) -> f64 {
-    let asked = number(job, "walltime").unwrap_or(0.0);
-    (terms.deadline + terms.estimate).max(asked).ceil()
 }
 
 /// The same as PBS is to have it.

@@ -511,7 +511,7 @@ impl Plain<'_> {
         Ok(resources)
     }
 
-    /// Processors that it asks for in all; None where only PBS knows.
+    /// Processors that it asks for in all; None if only PBS knows.
     pub fn processors(&self) -> Option<u32> {
         if self.place.unwrap_or_default().contains("excl") {
             return None;

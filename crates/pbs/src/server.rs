@@ -7,12 +7,13 @@
 //! - A job that is in PBS with a line of the commitment is in the book, or will be after the next records.
 
 use super::front_end::Front;
-use super::others::Others;
+use super::uses::Others;
 use super::{BadEvent, TERMS, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::server::AdmissionServer;
 use libra_config::{Config, WithoutTerms};
 use libra_core::book::{Book, BookError};
+use libra_core::decision::job::Shape;
 use libra_core::decision::refusal::Category;
 use libra_metrics::Counts;
 use libra_units::printable;
@@ -52,6 +53,13 @@ pub enum Judged {
 }
 
 impl Server {
+    /// Notes whom a job belongs to that something is promised to, by its record or its event.
+    pub(super) fn note_owner(&mut self, id: &str, job: &Value, shape: &Shape, now: f64) {
+        if text(job, "owner").or_else(|| text(job, "user")).is_some() {
+            self.front.limits.promise(id, job, shape, now);
+        }
+    }
+
     /// Without nodes and jobs.
     pub fn new(config: &Config) -> Server {
         let mut server = Server {

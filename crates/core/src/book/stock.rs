@@ -73,7 +73,7 @@ impl Stock {
         entry.committed = entry.committed.wrapping_sub(amount);
     }
 
-    /// What is neither committed nor used by others; None where it is not counted.
+    /// What is neither committed nor used by others; None if it is not counted.
     pub(super) fn free(&self, what: Consumable) -> Option<u64> {
         let entry = self.find(what)?;
         let taken = entry.committed.saturating_add(u128::from(entry.others));
@@ -139,17 +139,17 @@ impl Book {
         self.stock.set_others(taken);
     }
 
-    /// What a node has free of a consumable; None where it is not counted or there is no such node.
+    /// What a node has free of a consumable; None if it is not counted or there is no such node.
     pub fn free_on(&self, node: &str, what: Consumable) -> Option<u64> {
         self.details[*self.by_name.get(node)?].stock.free(what)
     }
 
-    /// What the cluster has free of one; None where there is no limit.
+    /// What the cluster has free of one; None if there is no limit.
     pub fn free_in_all(&self, what: Consumable) -> Option<u64> {
         self.stock.free(what)
     }
 
-    /// Bytes of memory that a node has free; None where there is no such node.
+    /// Bytes of memory that a node has free; None if there is no such node.
     pub fn free_memory_on(&self, node: &str) -> Option<u64> {
         let node = &self.nodes[*self.by_name.get(node)?];
         Some(node.spec.memory.saturating_sub(node.memory_committed))

@@ -202,7 +202,7 @@ impl<'de> Deserialize<'de> for Amounts {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
         let all: Vec<(Consumable, u64)> = Deserialize::deserialize(from)?;
         Amounts::of(&all)
-            .map_err(|TooMany(count)| D::Error::custom(format!("{count} consumables; 4 at most")))
+            .map_err(|TooMany(count)| D::Error::invalid_length(count, &"at most 4 consumables"))
     }
 }
 

@@ -94,7 +94,7 @@ pub trait NodeView {
     fn open_slots(&self) -> u32 {
         u32::MAX
     }
-    /// How much of a consumable is free here; None where there is none of it at all. Asked only for requests that want it.
+    /// How much of a consumable is free here; None if there is none of it at all. Asked only for requests that want it.
     fn free_of(&self, what: Consumable) -> Option<u64> {
         let _ = what;
         None
@@ -118,7 +118,7 @@ pub trait Cluster {
     /// Node `index`, or None if that node takes no new jobs now (down, removed).
     /// `index` is below [`Cluster::len`].
     fn node(&self, index: usize) -> Option<Self::Node<'_>>;
-    /// How much is free of a consumable that is counted once for all nodes; None where there is no limit. Asked only for requests that
+    /// How much is free of a consumable that is counted once for all nodes; None if there is no limit. Asked only for requests that
     /// want it.
     fn free_of(&self, what: Consumable) -> Option<u64> {
         let _ = what;
