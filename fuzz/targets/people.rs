@@ -3,7 +3,8 @@
 use super::{amount, refused, taken, text, words};
 use libra_accounts::names::AccountName;
 use libra_core::book::held_quote::{self, Order};
-use libra_page::form::{self, Fields};
+use libra_page::form::{self, FieldError, Fields};
+use libra_page::pages::submit::Said;
 use libra_page::pages::{self, View};
 use libra_page::system::{KINDS, Kind, Submission};
 use libra_units::money::Money;
@@ -111,6 +112,7 @@ fn view(kind: &'static Kind) -> View<'static> {
         user: "alice",
         word: "word",
         now: super::NOW,
+        news: 0,
         time: |_| "12:00".to_string(),
     }
 }
@@ -150,14 +152,15 @@ pub fn web_form(input: &[u8]) {
                 // What is right is right when it comes once more.
                 assert_eq!(form::checked(&wanted, kind).as_ref(), Ok(&wanted));
                 assert!(form::checked_terms(&typed, kind).is_ok());
-                None
+                Vec::new()
             }
-            Err(error) => {
-                refused(&error);
-                Some(error.to_string())
+            Err(errors) => {
+                assert!(!errors.is_empty());
+                errors.iter().for_each(|error| refused(error));
+                errors
             }
         };
-        shown(&typed, kind, said.as_deref());
+        shown(&typed, kind, said);
     }
 }
 
@@ -190,20 +193,29 @@ fn submittable(wanted: &Submission) {
     assert!(wanted.script.len() <= form::LARGEST_SCRIPT + 16);
 }
 
-/// The page, with this problem or none, has the elements and attributes of one with nothing typed, and the script in it is the one that was
+/// The page, with these problems or none, has the elements and attributes of one with nothing typed, and the script in it is the one that was
 /// typed.
-fn shown(typed: &Submission, kind: &'static Kind, problem: Option<&str>) {
+fn shown(typed: &Submission, kind: &'static Kind, wrong: Vec<FieldError>) {
     let view = view(kind);
-    let said = problem.map(pages::problem);
-    let body = pages::submit::body(&view, typed, "once", said.as_ref(), true);
+    let plain = |error: &FieldError| FieldError {
+        text: "x".to_string(),
+        ..error.clone()
+    };
+    let (said, bare) = match wrong.is_empty() {
+        true => (Said::Nothing, Said::Nothing),
+        false => {
+            let bare = wrong.iter().map(plain).collect();
+            (Said::Wrong(wrong), Said::Wrong(bare))
+        }
+    };
+    let body = pages::submit::body(&view, typed, "once", &said, true, &[]);
     let empty = Submission {
         soft: typed.soft,
         ..Submission::default()
     };
-    let other = problem.map(|_| pages::problem("x"));
-    let bare = pages::submit::body(&view, &empty, "once", other.as_ref(), true);
+    let bare = pages::submit::body(&view, &empty, "once", &bare, true, &[]);
     // A problem of several lines has a break between two.
-    let breaks = said.map_or(0, |said| (said.0).matches("<br>").count());
+    let breaks = (body.0).matches("<br>").count();
     let [less, greater, quotes, single] = marks(&bare.0);
     // Within the script an apostrophe is one: no attribute here stands between two.
     let single = single + typed.script.matches('\'').count();

@@ -26,7 +26,7 @@ pub struct Mark {
     pub built_for: String,
     /// The configuration that it reads.
     pub configuration: PathBuf,
-    /// Of the configuration's content then ([`content_hash`]); None where it could not be read.
+    /// Of the configuration's content then ([`content_hash`]); None if it could not be read.
     pub hash: Option<String>,
     /// Whether limits that were written into a control group were read back from the kernel.
     pub enforced: bool,
@@ -41,7 +41,7 @@ fn path(directory: &Path, daemon: &str) -> PathBuf {
 }
 
 impl Mark {
-    /// The mark of a daemon of this name in the registry in `directory`; None where none has left one.
+    /// The mark of a daemon of this name in the registry in `directory`; None if none has left one.
     ///
     /// # Errors
     /// When it is there and cannot be read, or holds something else.
@@ -53,7 +53,7 @@ impl Mark {
         }
     }
 
-    /// Returns true if the mark there is that of this process. None where its open files may not be looked at.
+    /// Returns true if the mark there is that of this process. None if its open files may not be looked at.
     pub fn is_of(directory: &Path, daemon: &str, pid: i32) -> Option<bool> {
         let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
         let Ok(wanted) = fs::metadata(path(directory, daemon)) else {

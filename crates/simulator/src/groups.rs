@@ -44,7 +44,7 @@ impl Count {
 pub struct Groups {
     /// Of each of [`GROUPS`].
     pub counts: [Count; GROUPS.len()],
-    /// Users who together submitted half of the work, the largest first; none where the log does not say whose jobs are.
+    /// Users who together submitted half of the work, the largest first; none if the log does not say whose jobs are.
     large: Vec<u32>,
 }
 

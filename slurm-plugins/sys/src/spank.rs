@@ -215,30 +215,13 @@ fn apart(hook: &'static str, work: impl FnOnce()) {
 
 /// Waits for a child, which has the other end of this pipe open as long as it lives; without a pipe (-1) for any time.
 fn wait(hook: &'static str, child: libc::pid_t, pipe: c_int) {
-    let mut wanted = libc::pollfd {
-        fd: pipe,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let began = Instant::now();
-    let mut is_late = false;
-    while pipe >= 0 {
-        let left = PATIENCE.saturating_sub(began.elapsed());
-        let left = c_int::try_from(left.as_millis()).unwrap_or(c_int::MAX);
-        // SAFETY: one descriptor, ours, and a place for what was seen of it.
-        match unsafe { libc::poll(&raw mut wanted, 1, left) } {
-            0 => {
-                is_late = true;
-                // SAFETY: a child of ours that nobody has waited for yet.
-                unsafe { libc::kill(child, libc::SIGKILL) };
-                break;
-            }
-            -1 if errno() == Some(libc::EINTR) => {}
-            _ => break,
-        }
+    let is_late = pipe >= 0 && !closes_in_time(pipe);
+    if is_late {
+        // SAFETY: a child of ours that nobody has waited for yet.
+        unsafe { libc::kill(child, libc::SIGKILL) };
     }
     let mut status = 0;
-    // SAFETY: as above, and a place for its status.
+    // SAFETY: a child of ours that nobody else waits for, and a place for its status.
     while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
         if errno() != Some(libc::EINTR) {
             // It has ended, and somebody ignores SIGCHLD.
@@ -253,6 +236,26 @@ fn wait(hook: &'static str, child: libc::pid_t, pipe: c_int) {
     } else if status != 0 {
         let status = std::process::ExitStatus::from_raw(status);
         only_log(format!("{hook} was broken off: {status}"));
+    }
+}
+
+/// Waits until nobody has the other end of this pipe open any more. Returns true if that was in time.
+fn closes_in_time(pipe: c_int) -> bool {
+    let began = Instant::now();
+    let mut wanted = libc::pollfd {
+        fd: pipe,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    loop {
+        let left = PATIENCE.saturating_sub(began.elapsed());
+        let left = c_int::try_from(left.as_millis()).unwrap_or(c_int::MAX);
+        // SAFETY: one descriptor, ours, and a place for what was seen of it.
+        match unsafe { libc::poll(&raw mut wanted, 1, left) } {
+            0 => return false,
+            -1 if errno() == Some(libc::EINTR) => {}
+            _ => return true,
+        }
     }
 }
 

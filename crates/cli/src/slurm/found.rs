@@ -344,7 +344,7 @@ impl Slurm {
         Some(self.running("slurmctld").first()?.pid)
     }
 
-    /// The running slurmd of each of this machine's nodes; None where none is seen.
+    /// The running slurmd of each of this machine's nodes; None if none is seen.
     pub fn node_processes(&self) -> Vec<(String, Option<i32>)> {
         let running = self.running("slurmd");
         let is_only = self.node_names.len() == 1;

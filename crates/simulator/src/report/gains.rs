@@ -1,6 +1,6 @@
 //! What would change for the site: against what the log really did, for whom, and what to write into the configuration.
 
-use super::page::section;
+use super::parts::section;
 use super::run::{self, PolicyRun, words};
 use crate::groups::{GROUPS, Groups};
 use crate::recorded;
@@ -71,7 +71,7 @@ fn spread(run: &PolicyRun) -> String {
     }
 }
 
-/// What would change, in a few sentences; None where none of Libra's policies was run.
+/// What would change, in a few sentences; None if none of Libra's policies was run.
 pub(super) fn lead(runs: &[PolicyRun]) -> Option<String> {
     let Proposal {
         proposed,
@@ -139,7 +139,7 @@ fn of_group(run: &PolicyRun, place: usize) -> Option<Spread> {
     )
 }
 
-/// Who gains and who loses; None where nobody could be told apart.
+/// Who gains and who loses; None if nobody could be told apart.
 pub(super) fn gains(runs: &[PolicyRun]) -> Option<Markup> {
     let Proposal {
         proposed,

@@ -7,6 +7,7 @@ mod detail;
 mod gains;
 pub mod grid;
 pub mod page;
+mod parts;
 pub mod run;
 pub mod sweep;
 #[cfg(test)]

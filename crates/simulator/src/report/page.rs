@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::detail;
 use super::gains;
+pub use super::parts::{bullets, section};
 use super::run::{self, Columns, PolicyRun, words};
 use super::sweep::Sweep;
 use crate::summary::Measure;
@@ -122,27 +123,6 @@ pub fn document(heading: &Heading<'_>, css: &str, body: &Markup) -> String {
         }
     };
     html::document(&head, &body).into_string()
-}
-
-/// A part of a report.
-pub fn section(heading: &str, body: &Markup) -> Markup {
-    html! {
-        section {
-            h2 { (heading) }
-            (body)
-        }
-    }
-}
-
-/// One point for each text.
-pub fn bullets<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Markup {
-    html! {
-        ul {
-            @for text in texts {
-                li { (Escaped(text)) }
-            }
-        }
-    }
 }
 
 /// The result in a sentence, where none of Libra's policies was run.
