@@ -8,12 +8,12 @@
 
 # lane | class | after: a step | steps, in order. A step of no lane is of the last one. What measures shares waits until nothing else runs
 # than measurements and the idle lane (tests/batch/turns.py), and is in no lane whose noise it would wait for. What cargo builds for
-# several steps is built before the lanes part.
+# several steps is built before the lanes part, and what shows deadlines that are met has the machine for itself.
 lanes=(
     'tests  | normal |       | build clippy cargo demo openpbs capi'
-    'slurm  | normal | cargo | slurm slurm24'
-    'cells  | normal | cargo | metrics web report gridengine'
-    'guests | normal | cargo | uml slurmv2'
+    'slurm  | normal | demo  | slurm slurm24'
+    'cells  | normal | demo  | metrics web report gridengine'
+    'guests | normal | demo  | uml slurmv2'
     'rest   | idle   | build | '
 )
 if [ "${LIBRA_TEST_LANES:-yes}" != yes ] || [ $# -eq 1 ] || [ "$(id -u)" -ne 0 ] || ! have chrt; then lanes=('tests | normal | | '); fi

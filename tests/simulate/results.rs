@@ -94,6 +94,8 @@ fn models_are_named_in_text_json_and_page() {
             "LOG",
             "--policy",
             "easy,libra-adaptive",
+            "--seeds",
+            "1",
             "--report",
             "page.html",
         ];

@@ -10,6 +10,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// A job's number, and what was committed to it.
+pub type WatchedJob = (u32, Watched);
+
 /// Largest file that is read, in bytes: an array of many tasks that are settled one by one.
 const LARGEST: u64 = 4 << 20;
 
@@ -35,7 +38,7 @@ impl WatchedFiles {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn read(&self) -> io::Result<(Vec<(u32, Watched)>, Vec<String>)> {
+    pub fn read(&self) -> io::Result<(Vec<WatchedJob>, Vec<String>)> {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();

@@ -15,6 +15,9 @@ use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 use serde_json::Value;
 use std::collections::HashMap;
 
+/// A resource and the value that a node must have of it.
+type Condition = (String, String);
+
 /// Conditions of jobs can be met by these resources of a node, or of the server; names in small letters.
 pub(super) type NodeResources = HashMap<String, String>;
 
@@ -149,7 +152,7 @@ impl Front {
         &self,
         asked: &'a Asked,
         job: &Value,
-    ) -> Result<(Amounts, Vec<&'a (String, String)>), Problem> {
+    ) -> Result<(Amounts, Vec<&'a Condition>), Problem> {
         let mut amounts: Vec<(Consumable, u64)> = Vec::new();
         let mut must = Vec::new();
         for condition in &asked.conditions {
