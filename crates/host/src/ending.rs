@@ -12,6 +12,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Longest wait for killed processes to go, where nobody else waits.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The same where a user waits, who would rather hear that it is gone: with a small share on a busy host, dying takes its time too.
+const PATIENCE_OF_A_USER: Duration = Duration::from_secs(30);
 /// The same where the registry's lock is held, or other jobs are waiting for their round.
 const BRIEFLY: Duration = Duration::from_millis(200);
 /// Most ended jobs that are kept, whatever `keep-ended` says.
@@ -353,7 +356,7 @@ impl Host {
         if !over() {
             signal(Signal::SIGKILL);
             let killed = Instant::now();
-            while !over() && killed.elapsed() < PATIENCE {
+            while !over() && killed.elapsed() < PATIENCE_OF_A_USER {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
@@ -362,7 +365,7 @@ impl Host {
         }
         // Whoever watches over it writes down its end; else it is done here.
         let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < PATIENCE_OF_A_USER {
             match self.registry.read(id)? {
                 Some(entry) if entry.is_live() => {
                     let watched = entry
