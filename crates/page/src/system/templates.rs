@@ -100,8 +100,11 @@ pub fn read(site: &Site, called: &str) -> Result<BTreeMap<String, String>, Probl
         .find(|known| known.word() == owner);
     let directory = owner.and_then(|owner| directory(site, owner));
     let directory = directory.filter(|_| is_name(name)).ok_or_else(none)?;
-    let text = text_of(&directory.join(name))?;
-    Ok(fields_of(&text))
+    let path = directory.join(name);
+    if !path.exists() {
+        return Err(none());
+    }
+    Ok(fields_of(&text_of(&path)?))
 }
 
 fn text_of(path: &Path) -> Result<String, Problem> {
