@@ -140,6 +140,16 @@ fn node(more: &str, cpu: bool) -> Option<(tempfile::TempDir, Host, Slurm, PathBu
 const BUSY: &str = "while :; do :; done";
 const IDLE: &str = "exec sleep 60";
 
+/// It has what was committed, or a little more: the time that this has taken is made good.
+fn assert_holds(slurm: &Slurm) {
+    let cap = slurm.read("cpu.max");
+    let quota = cap.split(' ').next().and_then(|quota| quota.parse().ok());
+    assert!(
+        quota.is_some_and(|quota: u32| (52_500..60_000).contains(&quota)),
+        "{cap}"
+    );
+}
+
 #[test]
 fn a_job_is_held_where_slurm_keeps_it() {
     let Some((_directory, host, mut slurm, root)) = node("", true) else {
@@ -152,7 +162,7 @@ fn a_job_is_held_where_slurm_keeps_it() {
     // Where it was, its own group gone, held to 0.525 processors of one.
     assert!(is_in(busy, &slurm.job().join("step_0/slurm")));
     assert!(!root.join("job-12").exists());
-    assert_eq!(slurm.read("cpu.max"), "52500 100000");
+    assert_holds(&slurm);
     assert_eq!(slurm.read("cpu.weight"), "5250");
     slurm.launch("step_0", busy);
     // What it may catch up with at the beginning is over.
@@ -231,7 +241,7 @@ fn between_two_steps_slurms_group_is_gone_and_the_job_is_not() {
     // The next step's directory has the same name and counts from nothing.
     let next = slurm.task("step_1", BUSY);
     assert!(matches!(join(&host, "12", next), Joined::Held(_)));
-    assert_eq!(slurm.read("cpu.max"), "52500 100000");
+    assert_holds(&slurm);
     std::thread::sleep(Duration::from_millis(500));
     control.round().expect("a round");
     let cput = host.usage("12").expect("here").cput;
@@ -260,7 +270,7 @@ fn a_requeued_job_adopts_anew() {
     assert!(root.join("job-12").exists());
     let second = slurm.task("step_batch", IDLE);
     assert!(matches!(join(&host, "12", second), Joined::Held(_)));
-    assert_eq!(slurm.read("cpu.max"), "52500 100000");
+    assert_holds(&slurm);
     // What the first run used is not charged to this one.
     let cput = host.usage("12").expect("here").cput;
     assert!(cput < 0.3, "{cput}");
@@ -279,7 +289,7 @@ fn without_the_cpu_controller_it_is_handed_on_or_the_job_is_not_held() {
     let task = slurm.task("step_0", IDLE);
     assert!(!slurm.job().join("cpu.max").exists());
     assert!(matches!(join(&host, "12", task), Joined::Held(_)));
-    assert_eq!(slurm.read("cpu.max"), "52500 100000");
+    assert_holds(&slurm);
     epilog(&host, "12").expect("ended");
 
     // A process above: its group would become threaded. The task runs all the same, and that is counted, once.
