@@ -156,6 +156,12 @@ def test_dry_run_changes_nothing(site):
     site.do("uninstall")
 
 
+def expect_nothing_to_do(site):
+    # The site's own nodes have GPUs that its scheduler does not count: that is said every time.
+    said = [line for line in site.do("install").splitlines() if not line.startswith("warning  resource gpus: ")]
+    assert said == ["nothing to do"], said
+
+
 def test_install_twice_and_uninstall(site):
     before = site.snapshot()
     text = site.do("install")
@@ -168,7 +174,7 @@ def test_install_twice_and_uninstall(site):
     changed = [new for new, old in zip(lines, before["sched_config"].splitlines()) if new != old]
     assert changed == [b'resources: "ncpus, mem, arch, host, vnode, aoe, eoe, libra_share, libra_besteffort, libra_node"'], changed
     assert installed["owner"] == before["owner"] and (before["owner"][2] & 0o777) == 0o640
-    assert site.do("install") == "nothing to do\n"
+    expect_nothing_to_do(site)
     same(installed, site.snapshot())
     assert "installed: by version" in site.do("check")
     site.do("uninstall")
@@ -215,7 +221,7 @@ def test_options_stay_until_others_are_given(site):
     site.do("install", "--nodes", first, "--share", "1.5")
     assert site.pbs.node(first)["resources_available.libra_share"] == "1.5"
     assert "resources_available.libra_share" not in site.pbs.node(second)
-    assert site.do("install") == "nothing to do\n"
+    expect_nothing_to_do(site)
     site.do("install", "--nodes", "all", "--share", "all")
     assert [float(site.pbs.node(host)["resources_available.libra_share"]) for host in (first, second)] == [2.85, 2.85]  # less the reserve
     changed = steps(site.do("install", "--nodes", second))
@@ -326,7 +332,7 @@ def test_killed_and_continued(site):
             assert site.hooks().get("libra_queuejob") != "true", "nobody is admitted by half an installation"
         site.do("install")
         same(whole, site.snapshot())
-        assert site.do("install") == "nothing to do\n"
+        expect_nothing_to_do(site)
         killed_at(site, "uninstall", 1 + number % 49)
         site.do("uninstall")
         same(before, site.snapshot())
