@@ -7,6 +7,7 @@ controller that does not answer for minutes, and returns `Result(rc, out, err)`.
 import json
 import pathlib
 import re
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
@@ -45,7 +46,11 @@ class Commands(commands.Programs):
         """Submit `script` (its text) as an ordinary user; `out` holds only the job's id."""
         if not script.startswith("#!"):
             script = "#!/bin/sh\n" + script
-        result = self.run("sbatch", "--parsable", *args, user=user or self.users[0], stdin=script, environment=environment, timeout=timeout)
+        for _ in range(5):
+            result = self.run("sbatch", "--parsable", *args, user=user or self.users[0], stdin=script, environment=environment, timeout=timeout)
+            # slurmctld has hung up on it before it was done with asking, and Slurm's commands do not outlive that: no answer, nothing submitted.
+            if result.rc != -signal.SIGPIPE:
+                break
         return result._replace(out=result.out.strip())
 
     def submit(self, *args, **options):
