@@ -11,6 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
+from promises import free_nodes  # noqa: E402
 
 class Consumables(SiteCase):
     """Two hosts of two processors; the second has four GPUs and what else is counted. The scheduler knows all of it."""
@@ -103,8 +104,8 @@ class Consumables(SiteCase):
         pbs.wait_state(plain, "R")
         pbs.kill_server()
         pbs.start_server()
-        # Its hosts are unknown to it for a moment.
-        pbs.wait("nodes that take jobs", lambda: "no-node" not in self.ask(1, 600, "-l", "select=1:ngpus=2").err)
+        # Its hosts are unknown to it for a moment, and one may be known before the other.
+        free_nodes(pbs)
         self.refused(self.ask(1, 600, "-l", "select=1:ngpus=2"), f"{second}, has 1 free")
         # A node that has more from now on.
         pbs.qmgr(f"set node {second} resources_available.ngpus = 6")
