@@ -20,7 +20,7 @@ use libra_slurm::records::Records;
 use libra_slurm::records::Rewrite;
 use libra_slurm::submission::Submission;
 use libra_slurm_sys::job::{JobDescriptor, version};
-use libra_slurm_sys::{log, queue};
+use libra_slurm_sys::{listening, log, queue};
 use libra_wording::errors;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -231,6 +231,8 @@ struct Rounds {
     interval: Duration,
     /// The last problem that was written to the log: one line for each, not one for each round.
     problem: Option<String>,
+    /// slurmctld has begun to serve, and may be asked.
+    serves: bool,
     /// As configured.
     partitions: Vec<String>,
     report_interval: Duration,
@@ -258,6 +260,10 @@ impl Rounds {
         self.follow_config();
         self.say_config_gone();
         self.follow_accounts();
+        self.serves = self.serves || listening::is_listening();
+        if !self.serves {
+            return std::thread::sleep(FIRST);
+        }
         let begun = Instant::now();
         let (pins, rewrites) = match self.poll() {
             Ok(found) => {

@@ -3,6 +3,7 @@
 
 pub mod ask;
 pub mod job;
+pub mod listening;
 pub mod log;
 pub mod queue;
 pub mod spank;
