@@ -30,12 +30,14 @@ const IMPURE: [&str; 10] = [
 const UNSAFE: [&str; 2] = ["crates/system/src/lib.rs", "src/lib.rs"];
 
 /// What the program alone is made of: no batch system loads it.
-const OF_THE_PROGRAM: [&str; 6] = [
+const OF_THE_PROGRAM: [&str; 8] = [
     "libra-plots",
     "libra-workload",
     "libra-simulator",
     "libra-experiments",
     "libra-page",
+    "libra-terminal",
+    "libra-administration",
     "libra-cli",
 ];
 

@@ -2,9 +2,11 @@
 
 use super::args::{AgentArgs, Args};
 use super::metrics::Watch;
-use super::{CONFIG_FILE, Done, Failure, answer, load_config, named_config};
+use super::{Done, Failure};
+use libra_config::site;
 use libra_host::control::{ControlLoop, Round};
 use libra_host::{Host, HostError};
+use libra_terminal::answer;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -23,7 +25,7 @@ fn system(action: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
 }
 
 pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
-    let host = Host::open(load_config(args)?)?;
+    let host = Host::open(site::load(args.config.as_deref())?)?;
     libra_host::supervise::raise_file_limit();
     let mut stop = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -131,8 +133,8 @@ impl Rules {
     const EVERY: Duration = Duration::from_secs(60);
 
     fn of(args: &Args) -> Rules {
-        let named = named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"));
-        let file = named.unwrap_or_else(|| CONFIG_FILE.into());
+        let named = site::named(args.config.as_deref());
+        let file = named.unwrap_or_else(|| site::FILE.into());
         Rules {
             file: file.exists().then_some(file),
             polled: Instant::now(),

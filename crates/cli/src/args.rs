@@ -1,30 +1,24 @@
 //! What can be typed. The one source of help texts, man pages and completions.
 
 mod account;
-mod gridengine;
-mod pbs;
 mod quote;
 mod reproduce;
 mod simulate;
-mod slurm;
 mod web;
 mod workload;
 
 pub use account::{AccountArgs, AccountCommand, CreateArgs, DepositArgs, StatementArgs};
-pub use gridengine::{
-    GridEngineCommand, GridEngineInstallArgs, GridEngineSettings, GridEngineUninstallArgs,
-};
-pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
 pub use quote::QuoteArgs;
 pub use reproduce::{Paper, ReproduceArgs};
 pub use simulate::{
     Coupled, DeadlineModel, DrawnTermsArgs, Format, SimulateArgs, Spare, Suspend, Waiting,
 };
-pub use slurm::{Role, SlurmCommand, SlurmInstallArgs, SlurmSettings, SlurmUninstallArgs};
 pub use web::WebArgs;
 pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use libra_administration::Common;
+use libra_administration::args::{GridEngineCommand, PbsCommand, SlurmCommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -142,6 +136,16 @@ pub struct Args {
 
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Args {
+    /// What every command is given.
+    pub fn common(&self) -> Common {
+        Common {
+            config: self.config.clone(),
+            json: self.json,
+        }
+    }
 }
 
 /// What to do.

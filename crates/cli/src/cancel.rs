@@ -1,13 +1,15 @@
 //! `libra cancel`
 
 use super::args::{Args, CancelArgs};
-use super::{Done, exit, load_config, say};
+use super::{Done, exit};
+use libra_config::site;
 use libra_host::{Host, HostError};
+use libra_terminal::say;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 pub fn cancel(cancel: &CancelArgs, args: &Args) -> Done {
-    let host = Host::open(load_config(args)?)?;
+    let host = Host::open(site::load(args.config.as_deref())?)?;
     let mut out = std::io::stdout().lock();
     let mut code = ExitCode::SUCCESS;
     let mut unwritten = None;

@@ -1,11 +1,12 @@
 //! `libra config`
 
 use super::args::{Args, ConfigCommand};
-use super::{CONFIG_FILE, Done, answer, named_config, site_config};
+use super::{Done, Failure};
 use libra_cgroup::Enforcement;
-use libra_config::{Config, ConfigError, DEFAULT_TOML, VersionChoice};
+use libra_config::{Config, ConfigError, DEFAULT_TOML, VersionChoice, site};
 use libra_host::machine::Machine;
 use libra_host::registry::Registry;
+use libra_terminal::answer;
 use libra_units::{memory, processors};
 use serde_json::json;
 use std::io::ErrorKind;
@@ -19,8 +20,7 @@ pub fn config(command: &ConfigCommand, args: &Args) -> Done {
 }
 
 fn check(file: Option<&Path>, args: &Args) -> Done {
-    let environment = std::env::var_os("LIBRA_CONFIG");
-    let named = named_config(file.or(args.config.as_deref()), environment);
+    let named = site::named(file.or(args.config.as_deref()));
     let (origin, found) = match named {
         Some(path) => {
             let origin = path.display().to_string();
@@ -30,12 +30,12 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
             )
         }
         None => {
-            let found = site_config(Path::new(CONFIG_FILE)).map(|found| {
+            let found = site::of_site(Path::new(site::FILE)).map(|found| {
                 let origin = found.origin.map(|file| file.display().to_string());
                 let origin = origin.unwrap_or_else(|| "built-in defaults".to_string());
                 (origin, found.config)
             });
-            (CONFIG_FILE.to_string(), found)
+            (site::FILE.to_string(), found)
         }
     };
     let checked = found.and_then(|(origin, config)| {
@@ -47,7 +47,7 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
         Err(error) => {
             if args.json {
                 let json = json!({"origin": origin, "valid": false, "error": error.to_string()});
-                answer(&format!("{json}\n"), 0)?;
+                answer::<Failure>(&format!("{json}\n"), 0)?;
             }
             return Err(error.into());
         }

@@ -7,24 +7,16 @@
 mod account;
 mod agent;
 mod args;
-mod book_status;
 mod cancel;
-mod command;
 mod config;
-mod findings;
 mod generate;
-mod gridengine;
-mod install_state;
 mod metrics;
-mod pbs;
 mod qsub;
 mod quote;
-mod replace;
 mod reproduce;
 mod run;
 mod show;
 mod simulate;
-mod slurm;
 mod status;
 mod table;
 mod terms;
@@ -34,12 +26,12 @@ mod workload;
 
 use args::{Args, Command};
 use clap::Parser;
-use libra_config::{Config, ConfigError, last};
+use libra_administration::{gridengine, pbs, slurm};
+use libra_config::ConfigError;
 use libra_host::HostError;
+use libra_terminal::say;
 use libra_workload::write::Target;
-use std::ffi::OsString;
-use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -68,11 +60,7 @@ enum Failure {
     #[error(transparent)]
     Host(#[from] HostError),
     #[error(transparent)]
-    Pbs(#[from] pbs::PbsError),
-    #[error(transparent)]
-    Slurm(#[from] slurm::SlurmError),
-    #[error(transparent)]
-    GridEngine(#[from] gridengine::GridEngineError),
+    Administration(libra_administration::Failure),
     #[error(transparent)]
     Web(libra_page::system::Problem),
     #[error(transparent)]
@@ -98,6 +86,18 @@ enum Failure {
     },
 }
 
+/// What both have is the same thing.
+impl From<libra_administration::Failure> for Failure {
+    fn from(failure: libra_administration::Failure) -> Failure {
+        match failure {
+            libra_administration::Failure::Usage(text) => Failure::Usage(text),
+            libra_administration::Failure::Config(error) => Failure::Config(error),
+            libra_administration::Failure::Output(error) => Failure::Output(error),
+            other => Failure::Administration(other),
+        }
+    }
+}
+
 impl Failure {
     /// A log that could not be written.
     fn log(target: &Target, error: std::io::Error) -> Failure {
@@ -116,9 +116,7 @@ impl Failure {
             Failure::Host(HostError::Quote(_)) => exit::REFUSED,
             Failure::Account(failure) => failure.code(),
             Failure::Host(_)
-            | Failure::Pbs(_)
-            | Failure::Slurm(_)
-            | Failure::GridEngine(_)
+            | Failure::Administration(_)
             | Failure::Web(_)
             | Failure::Output(_)
             | Failure::Generate { .. }
@@ -165,9 +163,11 @@ fn main() -> ExitCode {
         Command::Reproduce(reproduce) => reproduce::reproduce(reproduce, &args),
         Command::Workload(workload) => workload::workload(workload, &args),
         Command::Trace { command } => trace::trace(command, &args),
-        Command::Pbs { command } => pbs::pbs(command, &args),
-        Command::Slurm { command } => slurm::slurm(command, &args),
-        Command::Gridengine { command } => gridengine::gridengine(command, &args),
+        Command::Pbs { command } => pbs::pbs(command, &args.common()).map_err(Failure::from),
+        Command::Slurm { command } => slurm::slurm(command, &args.common()).map_err(Failure::from),
+        Command::Gridengine { command } => {
+            gridengine::gridengine(command, &args.common()).map_err(Failure::from)
+        }
         Command::Web(web) => web::web(web, &args),
         Command::Account(account) => account::account(account, &args),
         Command::Config { command } => config::config(command, &args),
@@ -196,95 +196,5 @@ fn end(done: Done) -> ExitCode {
             say(format_args!("libra: {failure}"));
             ExitCode::from(failure.code())
         }
-    }
-}
-
-/// Says something on standard error, as far as that can be written: a job must not fail because
-/// nobody can read about it.
-fn say(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// Prints a verdict and ends with its code, also when who should read it has gone.
-fn answer(text: &str, code: u8) -> Done {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::from(code)),
-    }
-}
-
-/// Prints at once: a step is to be read before it is run.
-fn tell(text: &str) -> Result<(), std::io::Error> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
-}
-
-/// A line about what was done.
-fn note(args: &Args, text: &str) -> String {
-    match args.json {
-        true => format!("{}\n", serde_json::json!({"text": text})),
-        false => format!("{text}\n"),
-    }
-}
-
-/// Where the site's configuration is.
-const CONFIG_FILE: &str = "/etc/libra/libra.toml";
-
-/// The configuration: the file that was named, or the site's, or the defaults.
-fn load_config(args: &Args) -> Result<Config, ConfigError> {
-    let named = named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"));
-    match named {
-        Some(path) => Config::from_file(&path),
-        None => Ok(site_config(Path::new(CONFIG_FILE))?.config),
-    }
-}
-
-/// The file that was named: by an option, else by the environment, where empty is not set.
-fn named_config(option: Option<&Path>, environment: Option<OsString>) -> Option<PathBuf> {
-    option.map(Path::to_path_buf).or_else(|| {
-        environment
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from)
-    })
-}
-
-/// The site's configuration; the defaults where there never was one. One that is there and cannot be
-/// read is an error: with the defaults in its place other jobs would be admitted.
-fn site_config(path: &Path) -> Result<last::Read, ConfigError> {
-    let found = last::read(path)?;
-    if let Some(gone) = &found.gone {
-        log::error!("{gone}");
-    }
-    Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_empty_variable_names_no_configuration() {
-        let named = |option: Option<&str>, variable: Option<&str>| {
-            named_config(option.map(Path::new), variable.map(OsString::from))
-        };
-        assert_eq!(named(None, None), None);
-        assert_eq!(named(None, Some("")), None);
-        assert_eq!(named(None, Some("/a")), Some("/a".into()));
-        assert_eq!(named(Some("/b"), Some("/a")), Some("/b".into()));
-    }
-
-    #[test]
-    fn only_a_site_configuration_that_is_not_there_gives_the_defaults() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let file = directory.path().join("libra.toml");
-        let read = site_config(&file).expect("no file, no error");
-        assert_eq!(read.config, Config::default());
-        std::fs::write(&file, "[node]\nrating = 2.0\n").expect("a file");
-        assert_ne!(site_config(&file).expect("valid").config, Config::default());
-        // A directory that may not be looked into gives another error than "not found", as this does.
-        let hidden = site_config(&file.join("libra.toml")).expect_err("not to be seen");
-        assert!(hidden.to_string().contains("cannot be read"), "{hidden}");
     }
 }

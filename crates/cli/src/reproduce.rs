@@ -1,9 +1,10 @@
 //! `libra reproduce`: reads the log, runs a paper's experiments, prints and writes what came of them.
 
 use super::args::{Args, Paper, ReproduceArgs};
-use super::{Done, Failure, answer};
+use super::{Done, Failure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use libra_experiments::{Options, Reproduction, aroma, libra as libra_2004, librarisk, librasla};
+use libra_terminal::answer;
 use libra_workload::read::{self, Leniency, Log};
 use std::io::IsTerminal;
 use std::path::Path;

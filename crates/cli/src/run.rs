@@ -1,18 +1,20 @@
 //! `libra run`
 
 use super::args::{Args, RunArgs};
-use super::{Done, exit, load_config, say, show, terms};
+use super::{Done, exit, show, terms};
 use libra_batch::verdict::Verdict;
+use libra_config::site;
 use libra_host::Host;
 use libra_host::entry::Exit;
 use libra_host::entry::Process;
 use libra_host::supervise::Outcome;
+use libra_terminal::say;
 use nix::sys::signal::{Signal, raise};
 use std::process::ExitCode;
 
 pub fn run(run: &RunArgs, args: &Args) -> Done {
     let request = terms::request(&run.terms)?;
-    let host = Host::open(load_config(args)?)?;
+    let host = Host::open(site::load(args.config.as_deref())?)?;
     let command: Vec<String> = run
         .command
         .iter()

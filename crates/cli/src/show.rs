@@ -8,21 +8,9 @@ use libra_core::decision::job::Request;
 use libra_host::Host;
 use libra_host::entry::{Conclusion, Entry};
 use libra_host::submit::Terms;
-use libra_units::{credits, duration};
+use libra_units::{credits, duration, fine_percent};
 use serde_json::{Value, json};
 use std::convert::Infallible;
-
-/// A share as percent of a processor: to a tenth, a tiny one to one figure.
-pub fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if !(percent > 0.0 && percent < 0.1) {
-        return libra_units::percent(share);
-    }
-    let decimals = -percent.log10().floor() as usize;
-    let text = format!("{percent:.decimals$}");
-    // Rounding may have carried: 0.0099 is 0.010.
-    format!("{} %", text.trim_end_matches('0'))
-}
 
 /// What an accepted job gets, in words.
 pub fn terms(host: &Host, request: &Request, terms: &Terms) -> String {
@@ -37,7 +25,7 @@ pub fn terms(host: &Host, request: &Request, terms: &Terms) -> String {
     };
     format!(
         "{} of {each} on {}, finished {}{condition}, for {} of {} credits",
-        percent(terms.share),
+        fine_percent(terms.share),
         host.machine().name,
         by(request.terms.deadline),
         credits(terms.price),
@@ -181,25 +169,4 @@ pub fn ending_json(entry: &Entry) -> Value {
 
 fn limited(amount: f64) -> Option<f64> {
     amount.is_finite().then_some(amount)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::percent;
-
-    #[test]
-    fn a_share_is_never_shown_as_nothing() {
-        for (share, text) in [
-            (0.525, "52.5 %"),
-            (0.001, "0.1 %"),
-            (0.0006, "0.06 %"),
-            (0.000_03, "0.003 %"),
-            (0.000_099_6, "0.01 %"),
-            (3e-9, "0.0000003 %"),
-            (0.0, "0 %"),
-            (1.0, "100 %"),
-        ] {
-            assert_eq!(percent(share), text);
-        }
-    }
 }

@@ -8,12 +8,13 @@ mod print;
 mod progress;
 
 use super::args::{Args, Format, SimulateArgs};
-use super::{Done, Failure, answer};
+use super::{Done, Failure};
 use file::OutputFile;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use libra_simulator::experiment::{Experiment, Progress, Run};
 use libra_simulator::outcomes::Outcomes;
+use libra_terminal::answer;
 use libra_workload::read::Leniency;
 use plan::{LogExcerpt, Plan};
 use std::io::{BufWriter, Write};

@@ -2,7 +2,8 @@
 
 use super::args::{Args, StatusArgs};
 use super::table::{Room, table};
-use super::{Done, Failure, load_config};
+use super::{Done, Failure};
+use libra_config::site;
 use libra_host::{Host, HostError};
 use libra_units::duration;
 use std::io::{IsTerminal, StdoutLock, Write};
@@ -12,7 +13,7 @@ use std::time::Duration;
 pub fn status(status: &StatusArgs, args: &Args) -> Done {
     let interval = duration::parse(&status.interval)
         .map_err(|error| Failure::Usage(format!("--interval: {error}")))?;
-    let host = Host::open(load_config(args)?)?;
+    let host = Host::open(site::load(args.config.as_deref())?)?;
     let mut out = std::io::stdout().lock();
     let redraw = status.watch && !args.json && out.is_terminal();
     let mut first = true;

@@ -1,10 +1,9 @@
 //! The table of `libra status`, fitted to what it is shown on.
 
-use super::show::percent;
 use libra_host::entry::Phase;
 use libra_host::report::{HostReport, JobReport};
 use libra_plots::columns::{Column, Flush, GAP};
-use libra_units::{duration, processors};
+use libra_units::{duration, fine_percent, processors};
 use std::fmt::Write as _;
 
 /// As long as the longest state, `cancelled`.
@@ -159,7 +158,7 @@ impl Row {
             state: job.state,
             share: match job.phase {
                 Phase::Ended => String::new(),
-                _ => percent(job.share),
+                _ => fine_percent(job.share),
             },
             used: format!(
                 "{} / {}",

@@ -1,9 +1,10 @@
 //! `libra trace`: makes logs of a site's own records.
 
 use super::args::{Args, From, ImportArgs, TraceCommand};
-use super::{Done, Failure, answer, say};
+use super::{Done, Failure};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use libra_terminal::{answer, say};
 use libra_workload::import::{self, Format, Imported, LocalTime, Options};
 use libra_workload::read::Leniency;
 use libra_workload::write::{Target, write};

@@ -1,9 +1,11 @@
 //! `libra web`
 
 use super::args::{Args, WebArgs};
-use super::{Done, Failure, load_config, say, tell};
+use super::{Done, Failure};
+use libra_config::site;
 use libra_page::serve::{ListenAddress, Options, Told, serve};
 use libra_page::system::{Kind, Site};
+use libra_terminal::{say, tell};
 use libra_units::duration;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -119,7 +121,7 @@ fn user() -> String {
 fn history(web: &WebArgs, args: &Args, kind: &Kind) -> Option<PathBuf> {
     let configured = || {
         // A configuration that cannot be read is said by whatever the page runs.
-        let directory = load_config(args).ok()?.metrics.directory;
+        let directory = site::load(args.config.as_deref()).ok()?.metrics.directory;
         (!directory.is_empty()).then(|| directory.into())
     };
     let directory: PathBuf = web.metrics.clone().or_else(configured)?;
@@ -129,7 +131,7 @@ fn history(web: &WebArgs, args: &Args, kind: &Kind) -> Option<PathBuf> {
 /// Where the site keeps templates; None if it does not.
 fn templates(args: &Args) -> Option<PathBuf> {
     // A configuration that cannot be read is said by whatever the page runs.
-    let directory = load_config(args).ok()?.web.templates;
+    let directory = site::load(args.config.as_deref()).ok()?.web.templates;
     (!directory.is_empty()).then(|| directory.into())
 }
 

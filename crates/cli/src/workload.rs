@@ -1,7 +1,8 @@
 //! `libra workload`: writes a synthetic log.
 
 use super::args::{Args, Estimates, WorkloadArgs};
-use super::{Done, Failure, answer};
+use super::{Done, Failure};
+use libra_terminal::answer;
 use libra_wording::refusal::out_of_range;
 use libra_workload::synthetic::{Requests, Synthetic};
 use libra_workload::write::{Target, write};

@@ -55,3 +55,36 @@ pub fn percent(share: f64) -> String {
     let text = format!("{:.1}", share * 100.0);
     format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
 }
+
+/// A share as percent of a processor: to a tenth, a tiny one to one figure.
+pub fn fine_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if !(percent > 0.0 && percent < 0.1) {
+        return self::percent(share);
+    }
+    let decimals = -percent.log10().floor() as usize;
+    let text = format!("{percent:.decimals$}");
+    // Rounding may have carried: 0.0099 is 0.010.
+    format!("{} %", text.trim_end_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fine_percent;
+
+    #[test]
+    fn a_share_is_never_shown_as_nothing() {
+        for (share, text) in [
+            (0.525, "52.5 %"),
+            (0.001, "0.1 %"),
+            (0.0006, "0.06 %"),
+            (0.000_03, "0.003 %"),
+            (0.000_099_6, "0.01 %"),
+            (3e-9, "0.0000003 %"),
+            (0.0, "0 %"),
+            (1.0, "100 %"),
+        ] {
+            assert_eq!(fine_percent(share), text);
+        }
+    }
+}

@@ -2,13 +2,14 @@
 
 use super::AccountFailure;
 use super::backend::{self, AsOwner, PATIENCE, user_name};
+use crate::Done;
 use crate::args::Args;
-use crate::{Done, answer, note, say};
 use libra_accounts::flush::flush;
 use libra_accounts::ledger::Ledger;
 use libra_accounts::live::{self, Act, Live};
 use libra_accounts::{AccountsError, backup, identity, restore, unix_millis};
 use libra_config::AccountsConfig;
+use libra_terminal::{answer, note, say};
 use nix::unistd::{Gid, Uid, geteuid, getuid};
 use std::path::Path;
 
@@ -51,7 +52,7 @@ pub fn backup(config: &AccountsConfig, file: &Path, args: &Args) -> Done {
         saved.movements,
         saved.written
     );
-    answer(&note(args, &text), 0)
+    answer(&note(args.json, &text), 0)
 }
 
 pub fn restore(config: &AccountsConfig, file: &Path, replace: bool, args: &Args) -> Done {
@@ -100,6 +101,6 @@ pub fn restore(config: &AccountsConfig, file: &Path, replace: bool, args: &Args)
         Live::open(&config.live, &config.ledger, PATIENCE).map_err(AccountFailure::from)?;
     }
     let lines = restored.lines(&config.ledger);
-    let text: Vec<String> = lines.iter().map(|line| note(args, line)).collect();
+    let text: Vec<String> = lines.iter().map(|line| note(args.json, line)).collect();
     answer(&text.concat(), 0)
 }

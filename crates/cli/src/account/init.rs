@@ -2,14 +2,15 @@
 
 use super::backend::{AsOwner, PATIENCE, ready, user_name};
 use super::{AccountFailure, off};
+use crate::Done;
 use crate::args::Args;
 use crate::slurm::slurm_user;
-use crate::{Done, answer, note};
 use libra_accounts::identity;
 use libra_accounts::ledger::Ledger;
 use libra_accounts::live::{self, Live};
 use libra_accounts::unix_millis;
 use libra_config::{AccountsConfig, AccountsMode};
+use libra_terminal::{answer, note};
 use nix::unistd::{Gid, Uid, User, geteuid};
 use std::fs;
 use std::io::ErrorKind;
@@ -66,7 +67,7 @@ pub fn init(config: &AccountsConfig, named: Option<&str>, args: &Args) -> Done {
     if config.mode == AccountsMode::Off {
         text = format!("{text}; {}", off(args));
     }
-    answer(&note(args, &text), 0)
+    answer(&note(args.json, &text), 0)
 }
 
 /// A host that has had a ledger gets no empty one in its place.

@@ -13,7 +13,7 @@ mod serve;
 mod show;
 
 use super::args::{AccountArgs, AccountCommand, Args, CreateArgs, DepositArgs, StatementArgs};
-use super::{CONFIG_FILE, Done, Failure, answer, exit, load_config, named_config, note, say};
+use super::{Done, Failure, exit};
 use backend::Backend;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -21,7 +21,8 @@ use libra_accounts::AccountsError;
 use libra_accounts::check::Findings;
 use libra_accounts::live;
 use libra_accounts::request::{Balance, Reply, Request};
-use libra_config::{AccountsConfig, AccountsMode};
+use libra_config::{AccountsConfig, AccountsMode, site};
+use libra_terminal::{answer, note, say};
 use serde_json::json;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -67,8 +68,8 @@ impl AccountFailure {
 
 /// What to say where accounts are off.
 fn off(args: &Args) -> String {
-    let named = named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"));
-    let file = named.unwrap_or_else(|| CONFIG_FILE.into());
+    let named = site::named(args.config.as_deref());
+    let file = named.unwrap_or_else(|| site::FILE.into());
     format!(
         "accounts are off; accounts.mode in {} turns them on",
         file.display()
@@ -76,14 +77,14 @@ fn off(args: &Args) -> String {
 }
 
 pub fn account(account: &AccountArgs, args: &Args) -> Done {
-    let config = load_config(args)?;
+    let config = site::load(args.config.as_deref())?;
     if let AccountCommand::Init { owner } = &account.command {
         return init::init(&config.accounts, owner.as_deref(), args);
     }
     if config.accounts.mode == AccountsMode::Off {
         if args.json {
             // For programs, which do not read sentences.
-            answer(&format!("{}\n", json!({"accounts": "off"})), exit::USAGE)?;
+            answer::<Failure>(&format!("{}\n", json!({"accounts": "off"})), exit::USAGE)?;
         }
         return Err(Failure::Usage(off(args)));
     }
@@ -227,7 +228,7 @@ fn print(
             if let Some(warning) = warning {
                 say(format_args!("libra: warning: {warning}"));
             }
-            answer(&note(args, &text), 0)
+            answer(&note(args.json, &text), 0)
         }
         Reply::Statement(statement) => {
             let (holds, csv) = match command {

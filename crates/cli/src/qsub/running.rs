@@ -3,10 +3,11 @@
 use super::find::Real;
 use super::verdict;
 use crate::run::pass_through;
-use crate::{Done, Failure, exit, say};
+use crate::{Done, Failure, exit};
 use libra_host::HostError;
 use libra_host::entry::Exit;
 use libra_system::spawn::{SpawnError, default_sigchld, spawn_inside};
+use libra_terminal::say;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};

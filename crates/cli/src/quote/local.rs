@@ -2,10 +2,10 @@
 
 use super::{Answered, Question, hold};
 use crate::args::Args;
-use crate::{Failure, load_config, show, terms};
+use crate::{Failure, show, terms};
 use libra_batch::quote::{Quote, held_text};
 use libra_batch::verdict::{Fault, Verdict};
-use libra_config::System;
+use libra_config::{System, site};
 use libra_core::decision::job::{Request, Shape};
 use libra_core::decision::refusal::Category;
 use libra_host::Host;
@@ -39,7 +39,7 @@ fn request(
 
 /// Gives a quote of this host back.
 pub fn drop_quote(number: &str, args: &Args) -> Result<(), Failure> {
-    Ok(Host::open(load_config(args)?)?.drop_quote(number)?)
+    Ok(Host::open(site::load(args.config.as_deref())?)?.drop_quote(number)?)
 }
 
 /// Asks it.
@@ -48,7 +48,7 @@ pub fn ask(
     args: &Args,
     notes: &mut Vec<String>,
 ) -> Result<Answered, Failure> {
-    let host = Host::open(load_config(args)?)?;
+    let host = Host::open(site::load(args.config.as_deref())?)?;
     let (request, has_budget) = request(question, &host, notes)?;
     let project = question.quote.project.as_deref();
     let mut quoted = host.quote_over_deadlines(&request, project, has_budget)?;

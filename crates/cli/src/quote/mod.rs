@@ -12,9 +12,10 @@ mod script;
 
 use super::args::{Args, QuoteArgs};
 use super::qsub::find;
-use super::{Done, Failure, answer, exit, note, say, status};
+use super::{Done, Failure, exit, status};
 use libra_batch::quote::Quote;
 use libra_config::System;
+use libra_terminal::{answer, note, say};
 use libra_units::duration;
 use script::Script;
 use serde_json::Value;
@@ -70,7 +71,10 @@ pub fn quote(quote: &QuoteArgs, args: &Args) -> Done {
             System::Slurm => remote::slurm_drop(number)?,
             System::GridEngine => remote::gridengine_drop(number)?,
         }
-        return answer(&note(args, &format!("quote {number} was given back")), 0);
+        return answer(
+            &note(args.json, &format!("quote {number} was given back")),
+            0,
+        );
     }
     let answered = match system {
         System::Local => local::ask(&question, args, &mut notes),

@@ -1,9 +1,10 @@
 //! From arguments to what is to be run. What can be wrong in them is said before a log is read.
 
+use crate::Failure;
 use crate::args::{self, Args, DrawnTermsArgs, SimulateArgs, Spare, Suspend};
-use crate::{Failure, load_config, say};
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
+use libra_config::site;
 use libra_core::decision::allotment;
 use libra_core::gang;
 use libra_simulator::range::Range;
@@ -11,6 +12,7 @@ use libra_simulator::recorded;
 use libra_simulator::schedulers::{self, GangOptions, Known, Options};
 use libra_simulator::setting::{Parameter, Setting};
 use libra_simulator::shares::Waiting;
+use libra_terminal::say;
 use libra_units::duration;
 use libra_workload::coupled::Coupled;
 use libra_workload::deadlines::{ClockTimes, DeadlineModel};
@@ -256,7 +258,7 @@ fn setting(simulate: &SimulateArgs, args: &Args) -> Result<Setting, Failure> {
     let mut setting = Setting {
         model,
         options: Options {
-            admission: libra_rules::admission(&load_config(args)?),
+            admission: libra_rules::admission(&site::load(args.config.as_deref())?),
             spare: match simulate.rules.spare {
                 Spare::Idle => allotment::Spare::Idle,
                 Spare::Shared => allotment::Spare::Shared,

@@ -3,12 +3,15 @@
 use super::check::{JSV, SHEPHERD, Site, find, jsv_log, jsv_url, shepherd_command};
 use super::settings::{definition, value, with, without};
 use super::{GridEngineError, NOT_DONE, PATIENCE, cell, file_error};
-use crate::args::{Args, GridEngineInstallArgs, GridEngineSettings, GridEngineUninstallArgs};
+use crate::Common;
+use crate::Done;
+use crate::args::{GridEngineInstallArgs, GridEngineSettings, GridEngineUninstallArgs};
 use crate::findings::Level;
 use crate::install_state::InstallState;
 use crate::replace::replace;
-use crate::{Done, answer, load_config, note, tell};
+use libra_config::site;
 use libra_gridengine::commands::Cell;
+use libra_terminal::{answer, note, tell};
 use libra_units::duration;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -129,7 +132,7 @@ fn hand_over(cell: &Cell, option: &str, name: &str, text: &str) -> Result<(), Gr
     done.map(drop)
 }
 
-fn script(args: &Args, what: &str, command: &str, log: &Path) -> Result<String, GridEngineError> {
+fn script(args: &Common, what: &str, command: &str, log: &Path) -> Result<String, GridEngineError> {
     let program = std::env::current_exe().map_err(file_error(Path::new("/proc/self/exe")))?;
     let config = (args.config.as_ref()).map_or_else(String::new, |config| {
         format!("--config {} ", config.display())
@@ -146,14 +149,14 @@ fn state(cell: &Cell, settings: &GridEngineSettings) -> InstallState {
     InstallState::of(&settings.state, &cell.name, "gridengine")
 }
 
-fn shepherd_script(args: &Args, settings: &GridEngineSettings) -> Result<Step, GridEngineError> {
+fn shepherd_script(args: &Common, settings: &GridEngineSettings) -> Result<Step, GridEngineError> {
     let what = "Started by execution daemons in the place of shepherds (shepherd_cmd).";
     let text = script(args, what, SHEPHERD, &settings.shepherd_log)?;
     Ok(Step::Write(settings.scripts.join(SHEPHERD), text))
 }
 
-pub fn install(install: &GridEngineInstallArgs, args: &Args) -> Done {
-    let config = load_config(args)?;
+pub fn install(install: &GridEngineInstallArgs, args: &Common) -> Done {
+    let config = site::load(args.config.as_deref())?;
     let settings = &install.settings;
     let cell = cell();
     if settings.host {
@@ -216,7 +219,7 @@ pub fn install(install: &GridEngineInstallArgs, args: &Args) -> Done {
     }
     record.complexes.extend(missing);
     if steps.is_empty() {
-        return answer(&note(args, "nothing to do"), 0);
+        return answer(&note(args.json, "nothing to do"), 0);
     }
     if install.dry_run {
         return carry_out(&cell, &steps, true, args);
@@ -236,12 +239,12 @@ fn unwritten(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-fn carry_out(cell: &Cell, steps: &[Step], dry_run: bool, args: &Args) -> Done {
+fn carry_out(cell: &Cell, steps: &[Step], dry_run: bool, args: &Common) -> Done {
     if steps.is_empty() {
-        return answer(&note(args, "nothing to do"), 0);
+        return answer(&note(args.json, "nothing to do"), 0);
     }
     for step in steps {
-        tell(&note(args, &step.shown()))?;
+        tell(&note(args.json, &step.shown()))?;
         if !dry_run {
             step.run(cell)?;
         }
@@ -249,7 +252,7 @@ fn carry_out(cell: &Cell, steps: &[Step], dry_run: bool, args: &Args) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn uninstall(uninstall: &GridEngineUninstallArgs, args: &Args) -> Done {
+pub fn uninstall(uninstall: &GridEngineUninstallArgs, args: &Common) -> Done {
     let settings = &uninstall.settings;
     let cell = cell();
     if settings.host {
@@ -266,7 +269,7 @@ pub fn uninstall(uninstall: &GridEngineUninstallArgs, args: &Args) -> Done {
         .read::<InstallRecord>()
         .map_err(GridEngineError::from)?;
     let Some(record) = record else {
-        return answer(&note(args, "nothing to do: it is not installed"), 0);
+        return answer(&note(args.json, "nothing to do: it is not installed"), 0);
     };
     let site = Site::read(cell.clone())?;
     let jobs = site.committed_jobs();
@@ -274,7 +277,7 @@ pub fn uninstall(uninstall: &GridEngineUninstallArgs, args: &Args) -> Done {
         let text = format!(
             "jobs hold what was committed to them: {jobs:?}; wait for their end, delete them, or give --force"
         );
-        return answer(&note(args, &text), NOT_DONE);
+        return answer(&note(args.json, &text), NOT_DONE);
     }
     let mut steps = Vec::new();
     let mut kept = Vec::new();
@@ -308,7 +311,7 @@ pub fn uninstall(uninstall: &GridEngineUninstallArgs, args: &Args) -> Done {
     steps.push(Step::Remove(settings.scripts.join(JSV)));
     steps.push(Step::Remove(settings.scripts.join(SHEPHERD)));
     for line in kept {
-        tell(&note(args, &line))?;
+        tell(&note(args.json, &line))?;
     }
     if uninstall.dry_run {
         return carry_out(&cell, &steps, true, args);

@@ -4,18 +4,20 @@
 
 use super::poll::poll;
 use super::{GridEngineError, PATIENCE, cell};
-use crate::args::Args;
+use crate::Common;
+use crate::Done;
 use crate::book_status::Report;
-use crate::{Done, answer, load_config};
+use libra_config::site;
 use libra_core::book::Book;
 use libra_gridengine::records::Records;
+use libra_terminal::answer;
 use libra_wording::errors;
 
 const NOTHING: &str =
     "this cell has no execution host that is heard of; 'libra gridengine check' says more";
 
-pub fn status(args: &Args) -> Done {
-    let config = load_config(args)?;
+pub fn status(args: &Common) -> Done {
+    let config = site::load(args.config.as_deref())?;
     let mut records = Records::default();
     poll(&cell(), &mut records, PATIENCE)?;
     let (snapshot, mut problems) = records.snapshot(&|count| config.node.reserve.leaves(count));

@@ -6,9 +6,9 @@
 
 use super::follow::{Shared, files, follow};
 use super::{GridEngineError, cell, file_error};
-use crate::args::Args;
-use crate::{Done, load_config};
-use libra_config::Config;
+use crate::Common;
+use crate::Done;
+use libra_config::{Config, site};
 use libra_gridengine::admission::{not_ready, without_terms};
 use libra_gridengine::commands::Cell;
 use libra_gridengine::jsv::{Answer, Event, Parameters, Reader};
@@ -36,9 +36,9 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// Longest request at the socket, in bytes: a job's parameters, its arguments among them.
 const LONGEST: u64 = 16 << 20;
 
-pub fn jsv(args: &Args) -> Done {
+pub fn jsv(args: &Common) -> Done {
     let cell = cell();
-    let config = load_config(args).map_err(|error| error.to_string());
+    let config = site::load(args.config.as_deref()).map_err(|error| error.to_string());
     if let Err(problem) = &config {
         log::error!("{problem}");
     }

@@ -6,21 +6,22 @@
 use super::SlurmError;
 use super::found::{PATIENCE, run};
 use super::jobs::{self, Named, Owned};
-use crate::args::Args;
+use crate::Common;
+use crate::Done;
 use crate::book_status::Report;
-use crate::{Done, answer, load_config};
-use libra_config::Config;
+use libra_config::{Config, site};
 use libra_core::book::Book;
 use libra_slurm::records::{Records, snapshot};
 use libra_system::clock;
+use libra_terminal::answer;
 use libra_wording::errors;
 use std::collections::BTreeMap;
 
 const NOTHING: &str = "no partition of this cluster shares its processors (OverSubscribe=FORCE:20), or none that [slurm] partitions \
      of the configuration names; 'libra slurm check' says more";
 
-pub fn status(args: &Args) -> Done {
-    let config = load_config(args)?;
+pub fn status(args: &Common) -> Done {
+    let config = site::load(args.config.as_deref())?;
     let (records, owners, states) = poll()?;
     let (report, problems) = report(&config, &records, &owners, &states)?;
     let problems: Vec<&str> = problems.iter().map(String::as_str).collect();

@@ -17,9 +17,11 @@ mod status;
 mod step;
 mod wanted;
 
-use super::args::{Args, PbsCommand, PbsSettings};
+use super::Done;
+use super::args::{PbsCommand, PbsSettings};
 use super::install_state::InstallStateError;
-use super::{Done, answer};
+use crate::Common;
+use libra_terminal::answer;
 use record::Records;
 use server::Pbs;
 use std::path::{Path, PathBuf};
@@ -30,7 +32,7 @@ const NOT_DONE: u8 = 1;
 
 /// Why something at the PBS server could not be done.
 #[derive(Debug, thiserror::Error)]
-pub enum PbsError {
+pub(crate) enum PbsError {
     #[error(
         "{conf}: cannot be read: {error}; set PBS_CONF_FILE to the configuration of the PBS server of this host"
     )]
@@ -58,7 +60,11 @@ pub enum PbsError {
     Line { file: PathBuf, line: String },
 }
 
-pub fn pbs(command: &PbsCommand, args: &Args) -> Done {
+/// Does what was typed.
+///
+/// # Errors
+/// See [`Failure`](crate::Failure).
+pub fn pbs(command: &PbsCommand, args: &Common) -> Done {
     match command {
         PbsCommand::Install(install) => install::install(install, args),
         PbsCommand::Uninstall(uninstall) => install::uninstall(uninstall, args),
@@ -72,7 +78,7 @@ pub fn pbs(command: &PbsCommand, args: &Args) -> Done {
 }
 
 /// Writes the hooks out, with what they are told.
-fn hooks(directory: &Path, settings: &PbsSettings, args: &Args) -> Done {
+fn hooks(directory: &Path, settings: &PbsSettings, args: &Common) -> Done {
     // What they are told depends on the server, where there is one.
     let pbs = Pbs::find().ok();
     let server = pbs.as_ref().and_then(|pbs| pbs.server().ok());

@@ -6,15 +6,17 @@
 use super::PbsError;
 use super::found::shown;
 use super::server::Pbs;
-use crate::args::Args;
+use crate::Common;
+use crate::Done;
 use crate::book_status::Report;
-use crate::{Done, answer, load_config};
+use libra_config::site;
 use libra_core::book::Book;
 use libra_pbs::server::Server;
 use libra_system::clock;
+use libra_terminal::answer;
 use serde_json::{Map, Value, json};
 
-pub fn status(args: &Args) -> Done {
+pub fn status(args: &Common) -> Done {
     let pbs = Pbs::find()?;
     let (jobs, nodes) = (pbs.jobs_with_terms()?, pbs.nodes()?);
     let mut event = json!({"event": "records", "now": clock::unix_time()});
@@ -23,7 +25,7 @@ pub fn status(args: &Args) -> Done {
         .map(|(name, node)| node_record(name, node))
         .collect();
     event["jobs"] = jobs.iter().map(|(id, job)| job_record(id, job)).collect();
-    let mut server = Server::new(&load_config(args)?);
+    let mut server = Server::new(&site::load(args.config.as_deref())?);
     let read = server.answer(&event).map_err(|error| PbsError::Command {
         command: "qstat -f -t -F json".to_string(),
         answer: error.to_string(),

@@ -85,6 +85,7 @@ pub enum PbsCommand {
         /// The directory to write to; made where it is missing
         directory: PathBuf,
 
+        /// What each of these commands is told.
         #[command(flatten)]
         settings: PbsSettings,
     },
@@ -122,6 +123,7 @@ pub struct PbsInstallArgs {
     #[arg(long, value_name = "N", value_parser = share)]
     pub share: Option<Share>,
 
+    /// What each of these commands is told.
     #[command(flatten)]
     pub settings: PbsSettings,
 }

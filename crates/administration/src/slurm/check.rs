@@ -7,10 +7,12 @@ use super::judge;
 use super::node;
 use super::plugin::{Version, Which};
 use super::{NOT_DONE, sources};
-use crate::args::{Args, SlurmSettings};
+use crate::Common;
+use crate::Done;
+use crate::args::SlurmSettings;
 use crate::findings::{Findings, Level};
-use crate::{CONFIG_FILE, Done, answer, named_config};
-use libra_config::Config;
+use libra_config::{Config, site};
+use libra_terminal::answer;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +30,7 @@ pub struct Site {
     pub installed: Findings,
 }
 
-pub fn check(settings: &SlurmSettings, args: &Args) -> Done {
+pub fn check(settings: &SlurmSettings, args: &Common) -> Done {
     let site = examine(settings, args);
     let mut findings = site.basis;
     findings.0.extend(site.installed.0);
@@ -40,7 +42,7 @@ pub fn check(settings: &SlurmSettings, args: &Args) -> Done {
 }
 
 /// Looks at everything.
-pub fn examine(settings: &SlurmSettings, args: &Args) -> Site {
+pub fn examine(settings: &SlurmSettings, args: &Common) -> Site {
     let slurm = Slurm::find(settings);
     let mut basis = Findings::default();
     programs(&mut basis, &slurm);
@@ -92,16 +94,16 @@ pub fn examine(settings: &SlurmSettings, args: &Args) -> Site {
 }
 
 /// The configuration that was named, or else the site's.
-fn named(args: &Args) -> Option<PathBuf> {
-    named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"))
+fn named(args: &Common) -> Option<PathBuf> {
+    site::named(args.config.as_deref())
 }
 
 /// What plugstack.conf names, or would; `%n` in it is a node's name.
-fn node_config(slurm: &Slurm, args: &Args) -> PathBuf {
+fn node_config(slurm: &Slurm, args: &Common) -> PathBuf {
     let entry = slurm.stack.iter().find(|entry| entry.is_libra());
     match entry {
-        Some(entry) => entry.config().unwrap_or(CONFIG_FILE).into(),
-        None => named(args).unwrap_or_else(|| CONFIG_FILE.into()),
+        Some(entry) => entry.config().unwrap_or(site::FILE).into(),
+        None => named(args).unwrap_or_else(|| site::FILE.into()),
     }
 }
 
@@ -117,9 +119,9 @@ fn expanded(slurm: &Slurm, file: &Path) -> Vec<PathBuf> {
 }
 
 /// What slurmctld reads, or is to read: the file that its environment names, where it runs, or the one that was named here.
-fn controller_config(slurm: &Slurm, args: &Args) -> PathBuf {
+fn controller_config(slurm: &Slurm, args: &Common) -> PathBuf {
     let named = controller_environment(slurm).or_else(|| named(args));
-    named.unwrap_or_else(|| CONFIG_FILE.into())
+    named.unwrap_or_else(|| site::FILE.into())
 }
 
 fn controller_environment(slurm: &Slurm) -> Option<PathBuf> {
@@ -313,9 +315,10 @@ fn slurm_user(findings: &mut Findings, slurm: &Slurm, file: &Path) {
         }
         None => {}
     }
-    if file != Path::new(CONFIG_FILE) && controller_environment(slurm).is_none() {
+    if file != Path::new(site::FILE) && controller_environment(slurm).is_none() {
         findings.warning(format!(
-            "slurmctld's configuration: it reads {CONFIG_FILE}, unless LIBRA_CONFIG={} is in its environment (systemctl edit slurmctld)",
+            "slurmctld's configuration: it reads {}, unless LIBRA_CONFIG={} is in its environment (systemctl edit slurmctld)",
+            site::FILE,
             file.display()
         ));
     }

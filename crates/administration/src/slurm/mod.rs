@@ -24,8 +24,9 @@ mod status;
 mod uninstall;
 
 use super::Done;
-use super::args::{Args, SlurmCommand};
+use super::args::SlurmCommand;
 use super::install_state::InstallStateError;
+use crate::Common;
 use std::path::PathBuf;
 
 /// Exit code of a check that found a problem, and of what was not done for a reason that was said.
@@ -33,7 +34,7 @@ const NOT_DONE: u8 = 1;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
-pub enum SlurmError {
+pub(crate) enum SlurmError {
     #[error("{command}: {answer}")]
     Command { command: String, answer: String },
     #[error("{file}: {error}")]
@@ -56,7 +57,11 @@ pub fn slurm_user() -> Option<String> {
         .map(str::to_string)
 }
 
-pub fn slurm(command: &SlurmCommand, args: &Args) -> Done {
+/// Does what was typed.
+///
+/// # Errors
+/// See [`Failure`](crate::Failure).
+pub fn slurm(command: &SlurmCommand, args: &Common) -> Done {
     match command {
         SlurmCommand::Install(install) => install::install(install, args),
         SlurmCommand::Uninstall(uninstall) => uninstall::uninstall(uninstall, args),

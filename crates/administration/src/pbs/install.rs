@@ -8,23 +8,25 @@ use super::server::Pbs;
 use super::session::Session;
 use super::step::{Note, Planned, Step};
 use super::{NOT_DONE, PbsError};
-use crate::args::{Args, PbsInstallArgs, PbsUninstallArgs};
+use crate::Common;
+use crate::Done;
+use crate::args::{PbsInstallArgs, PbsUninstallArgs};
 use crate::findings::Level;
 use crate::replace::{beside, replace, rewrite};
-use crate::{Done, answer, note, tell};
+use libra_terminal::{answer, note, tell};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-pub fn install(install: &PbsInstallArgs, args: &Args) -> Done {
+pub fn install(install: &PbsInstallArgs, args: &Common) -> Done {
     let (findings, site) = check::examine(&install.settings, Some(install), args)?;
     let worst = findings.worst();
     tell(&findings.shown(args.json, Level::Warning))?;
     let Some(site) = site.filter(|_| worst < Level::Problem) else {
         tell(&note(
-            args,
+            args.json,
             "nothing was changed; 'libra pbs check' shows all that was looked at",
         ))?;
         return Ok(ExitCode::from(NOT_DONE));
@@ -48,10 +50,10 @@ pub fn install(install: &PbsInstallArgs, args: &Args) -> Done {
             0 => "nothing to do".to_string(),
             n => format!("{n} steps; nothing was changed (--dry-run)"),
         };
-        return answer(&note(args, &text), 0);
+        return answer(&note(args.json, &text), 0);
     }
     if plan.is_empty() && complete {
-        return answer(&note(args, "nothing to do"), 0);
+        return answer(&note(args.json, "nothing to do"), 0);
     }
     let mut record = InstallRecord {
         server: found.server.clone(),
@@ -73,7 +75,7 @@ pub fn install(install: &PbsInstallArgs, args: &Args) -> Done {
             site.records.file().display()
         )
     };
-    answer(&note(args, &text), 0)
+    answer(&note(args.json, &text), 0)
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -81,7 +83,7 @@ const CONTINUE: &str =
     "'libra pbs install' again goes on from here, 'libra pbs uninstall' undoes it.";
 const GO_ON: &str = "'libra pbs uninstall' again goes on from here.";
 
-pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
+pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Common) -> Done {
     let pbs = Pbs::find()?;
     let (server, _) = pbs.server()?;
     let records = Records::of(&uninstall.state, &server);
@@ -94,7 +96,7 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
             "nothing to do: no record of an installation in {}",
             records.file().display()
         );
-        return answer(&note(args, &text), 0);
+        return answer(&note(args.json, &text), 0);
     };
     let found = pbs.read_installed()?;
     let holders = pbs.holders(&found)?;
@@ -107,7 +109,7 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
             count(active.len(), "job is there", "jobs are there"),
             some(&active)
         );
-        tell(&note(args, &text))?;
+        tell(&note(args.json, &text))?;
         return Ok(ExitCode::from(NOT_DONE));
     }
     let plan = plan::uninstall(&found, &record, &holders, uninstall.delete_history);
@@ -123,7 +125,7 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
             }
         }
         tell(&note(
-            args,
+            args.json,
             &format!("{} steps; nothing was changed (--dry-run)", plan.len()),
         ))?;
     } else {
@@ -136,11 +138,17 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Args) -> Done {
     if left.is_empty() {
         if lock.is_some() {
             records.clear();
-            tell(&note(args, &format!("uninstalled: {} changes", plan.len())))?;
+            tell(&note(
+                args.json,
+                &format!("uninstalled: {} changes", plan.len()),
+            ))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    tell(&note(args, &remaining_text(&left, &holders, uninstall)))?;
+    tell(&note(
+        args.json,
+        &remaining_text(&left, &holders, uninstall),
+    ))?;
     Ok(ExitCode::from(NOT_DONE))
 }
 
@@ -186,7 +194,7 @@ fn some(jobs: &[String]) -> String {
     }
 }
 
-fn line(args: &Args, step: &Step) -> String {
+fn line(args: &Common, step: &Step) -> String {
     if args.json {
         format!("{}\n", json!({"step": step.to_string()}))
     } else {
@@ -196,7 +204,7 @@ fn line(args: &Args, step: &Step) -> String {
 
 /// Runs the steps in their order and keeps the record true to what is there.
 fn run(
-    args: &Args,
+    args: &Common,
     pbs: &Pbs,
     plan: &[Planned],
     record: &mut InstallRecord,
@@ -219,7 +227,11 @@ fn run(
             (Err(PbsError::Command { answer, .. }), Note::Undone(Installed::Resource(name)))
                 if answer.contains("Resource busy") =>
             {
-                tell(&note(args, &format!("{name} stays: a job in PBS has it"))).map_err(output)?;
+                tell(&note(
+                    args.json,
+                    &format!("{name} stays: a job in PBS has it"),
+                ))
+                .map_err(output)?;
                 continue;
             }
             (done, _) => done.map_err(|error| PbsError::Step {

@@ -1,11 +1,10 @@
 //! What is committed on which node, and how every job with terms stands: the tables of `libra pbs status` and
 //! `libra slurm status`, out of a book.
 
-use super::show::percent;
 use libra_core::book::{Book, Phase};
 use libra_core::decision::share::DeadlineStatus;
 use libra_plots::columns::{self, Flush};
-use libra_units::{duration, processors};
+use libra_units::{duration, fine_percent, processors};
 use serde_json::{Value, json};
 
 /// Cells of the bar of a node.
@@ -132,7 +131,7 @@ impl Report {
                     job.id.clone(),
                     job.user.clone(),
                     job.nodes.clone(),
-                    percent(job.share),
+                    fine_percent(job.share),
                     format!(
                         "{} of {}",
                         duration::show(job.used),

@@ -4,9 +4,10 @@ use super::found::Found;
 use super::record::Options;
 use super::server::Pbs;
 use super::wanted::HookConfig;
-use crate::args::{Args, PbsInstallArgs, PbsSettings, Share};
-use crate::{CONFIG_FILE, Failure, named_config};
-use libra_config::{Config, Reserve};
+use crate::Common;
+use crate::Failure;
+use crate::args::{PbsInstallArgs, PbsSettings, Share};
+use libra_config::{Config, Reserve, site};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -16,11 +17,11 @@ const LIBRARY: &str = "liblibra.so.0";
 /// What the hooks are to be told, and the options that say so. Without a PBS its home is not known.
 pub fn told(
     settings: &PbsSettings,
-    args: &Args,
+    args: &Common,
     last: &Options,
     pbs: Option<&Pbs>,
 ) -> Result<(Options, HookConfig), Failure> {
-    let named = named_config(args.config.as_deref(), std::env::var_os("LIBRA_CONFIG"));
+    let named = site::named(args.config.as_deref());
     let named = match named {
         Some(path) => Some(absolute(path)?),
         None => last.config.clone(),
@@ -31,7 +32,7 @@ pub fn told(
         host_config: settings.host_config.clone().or(last.host_config.clone()),
         ..last.clone()
     };
-    let config = options.config.clone().unwrap_or(CONFIG_FILE.into());
+    let config = options.config.clone().unwrap_or(site::FILE.into());
     let home = pbs.map_or_else(|| PathBuf::from("/var/spool/pbs"), |pbs| pbs.home.clone());
     let told = HookConfig {
         library: options.library.clone().unwrap_or_else(find_library),

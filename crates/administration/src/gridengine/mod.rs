@@ -13,8 +13,9 @@ mod shepherd;
 mod status;
 
 use super::Done;
-use super::args::{Args, GridEngineCommand};
+use super::args::GridEngineCommand;
 use super::install_state::InstallStateError;
+use crate::Common;
 use libra_gridengine::commands::{Cell, CommandError};
 use libra_gridengine::xml::XmlError;
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
-pub enum GridEngineError {
+pub(crate) enum GridEngineError {
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error("{0}: {1}")]
@@ -46,7 +47,11 @@ pub enum GridEngineError {
     Bootstrap(&'static str),
 }
 
-pub fn gridengine(command: &GridEngineCommand, args: &Args) -> Done {
+/// Does what was typed.
+///
+/// # Errors
+/// See [`Failure`](crate::Failure).
+pub fn gridengine(command: &GridEngineCommand, args: &Common) -> Done {
     match command {
         GridEngineCommand::Install(install) => install::install(install, args),
         GridEngineCommand::Uninstall(uninstall) => install::uninstall(uninstall, args),

@@ -8,19 +8,21 @@ use super::plugin::Which;
 use super::record::InstallRecord;
 use super::status::queue;
 use super::{NOT_DONE, SlurmError, edit};
-use crate::args::{Args, SlurmUninstallArgs};
+use crate::Common;
+use crate::args::SlurmUninstallArgs;
 use crate::install_state::InstallState;
 use crate::replace::rewrite;
-use crate::{Done, Failure, answer, note, tell};
+use crate::{Done, Failure};
 use libra_slurm::array::PREFIX;
 use libra_slurm::records::State;
+use libra_terminal::{answer, note, tell};
 use serde_json::json;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
+pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Common) -> Done {
     let slurm = Slurm::find(&uninstall.settings);
     let state = InstallState::of(&uninstall.settings.state, &slurm.cluster(), "slurm");
     let lock = match state.file().exists() && !uninstall.dry_run {
@@ -31,10 +33,13 @@ pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
     let plugins = plugins(&slurm, &record);
     let lines = lines(&slurm);
     if plugins.is_empty() && lines.is_empty() && record.is_empty() {
-        return answer(&note(args, "nothing to do: nothing of Libra's is here"), 0);
+        return answer(
+            &note(args.json, "nothing to do: nothing of Libra's is here"),
+            0,
+        );
     }
     let refuse = |text: String| -> Done {
-        tell(&note(args, &text))?;
+        tell(&note(args.json, &text))?;
         Ok(ExitCode::from(NOT_DONE))
     };
     if !uninstall.force {
@@ -48,7 +53,7 @@ pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
             }
             Ok(_) => {}
             Err(error) => tell(&note(
-                args,
+                args.json,
                 &format!("not asked whether jobs with terms are there: {error}"),
             ))?,
         }
@@ -78,10 +83,10 @@ pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
         }
     }
     for text in &notes {
-        tell(&note(args, text))?;
+        tell(&note(args.json, text))?;
     }
     if uninstall.dry_run {
-        return answer(&note(args, "nothing was changed (--dry-run)"), 0);
+        return answer(&note(args.json, "nothing was changed (--dry-run)"), 0);
     }
     // A copy that says nothing else than what is there now is of no use.
     for (copy, file) in record
@@ -101,10 +106,10 @@ pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Args) -> Done {
     }
     let text = "uninstalled\nThen:\n    systemctl restart slurmctld     on the controller: it has the plugin loaded until then; jobs run on\n    \
                 systemctl restart slurmd        on every node, when it suits; jobs run on";
-    answer(&note(args, text), 0)
+    answer(&note(args.json, text), 0)
 }
 
-fn step(args: &Args, text: &str) -> String {
+fn step(args: &Common, text: &str) -> String {
     match args.json {
         true => format!("{}\n", json!({"step": text})),
         false => format!("{text}\n"),

@@ -7,11 +7,13 @@ use super::plugin::Which;
 use super::plugstack::SPANK;
 use super::record::{Changed, InstallRecord};
 use super::{NOT_DONE, SlurmError, judge, sources};
-use crate::args::{Args, SlurmInstallArgs};
+use crate::Common;
+use crate::args::SlurmInstallArgs;
 use crate::findings::Level;
 use crate::install_state::InstallState;
 use crate::replace::{replace, rewrite};
-use crate::{Done, Failure, answer, note, tell};
+use crate::{Done, Failure};
+use libra_terminal::{answer, note, tell};
 use serde_json::json;
 use std::fmt;
 use std::fs;
@@ -75,7 +77,7 @@ impl fmt::Display for Wanted {
     }
 }
 
-pub fn install(install: &SlurmInstallArgs, args: &Args) -> Done {
+pub fn install(install: &SlurmInstallArgs, args: &Common) -> Done {
     let mut settings = install.settings.clone();
     if let Some(tree) = &install.build {
         settings.plugins = Some(sources::build(tree)?);
@@ -88,7 +90,7 @@ pub fn install(install: &SlurmInstallArgs, args: &Args) -> Done {
     tell(&site.basis.shown(args.json, Level::Warning))?;
     if site.basis.worst() == Level::Problem {
         tell(&note(
-            args,
+            args.json,
             "nothing was changed; 'libra slurm check' shows all that was looked at",
         ))?;
         return Ok(ExitCode::from(NOT_DONE));
@@ -97,7 +99,7 @@ pub fn install(install: &SlurmInstallArgs, args: &Args) -> Done {
     let wanted = wanted(&site);
     if install.edit && !wanted.is_empty() && site.slurm.configless() {
         tell(&note(
-            args,
+            args.json,
             "nothing was changed: these files are copies from the controller; run it with --edit there",
         ))?;
         return Ok(ExitCode::from(NOT_DONE));
@@ -107,7 +109,7 @@ pub fn install(install: &SlurmInstallArgs, args: &Args) -> Done {
         false => Vec::new(),
     };
     if copies.is_empty() && wanted.is_empty() {
-        return answer(&note(args, "nothing to do"), 0);
+        return answer(&note(args.json, "nothing to do"), 0);
     }
     if !install.dry_run {
         let state = InstallState::of(&settings.state, &site.slurm.cluster(), "slurm");
@@ -123,9 +125,9 @@ pub fn install(install: &SlurmInstallArgs, args: &Args) -> Done {
         }
     }
     if !install.edit && !wanted.is_empty() {
-        tell(&note(args, &to_write(&site, &wanted)))?;
+        tell(&note(args.json, &to_write(&site, &wanted)))?;
     }
-    tell(&note(args, &then(&site, &copies, &wanted)))?;
+    tell(&note(args.json, &then(&site, &copies, &wanted)))?;
     let text = match (install.dry_run, install.edit || wanted.is_empty()) {
         (true, _) => "nothing was changed (--dry-run)",
         (false, true) => "installed; 'libra slurm check' after that says whether it is sound",
@@ -133,10 +135,10 @@ pub fn install(install: &SlurmInstallArgs, args: &Args) -> Done {
             "the plugins are there; the lines are yours to write, or run it again with --edit"
         }
     };
-    answer(&note(args, text), 0)
+    answer(&note(args.json, text), 0)
 }
 
-fn step(args: &Args, text: &str) -> String {
+fn step(args: &Common, text: &str) -> String {
     match args.json {
         true => format!("{}\n", json!({"step": text})),
         false => format!("{text}\n"),
@@ -276,7 +278,7 @@ pub fn difference(file: &Path, before: &str, after: &str) -> String {
 
 /// Copies, then writes lines: never a line for a plugin that is not there yet.
 fn carry_out(
-    args: &Args,
+    args: &Common,
     copies: &[Copy],
     edits: &[Changed],
     state: &InstallState,

@@ -133,6 +133,7 @@ pub struct SlurmInstallArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "plugins")]
     pub build: Option<PathBuf>,
 
+    /// What each of these commands is told.
     #[command(flatten)]
     pub settings: SlurmSettings,
 }
@@ -153,6 +154,7 @@ pub struct SlurmUninstallArgs {
     #[arg(long)]
     pub force: bool,
 
+    /// What each of these commands is told.
     #[command(flatten)]
     pub settings: SlurmSettings,
 }

@@ -1,8 +1,9 @@
 //! What execution daemons start in the place of a shepherd, in the directory of the task.
 
 use super::{GridEngineError, PATIENCE, cell, file_error};
-use crate::args::Args;
-use crate::{Done, load_config};
+use crate::Common;
+use crate::Done;
+use libra_config::site;
 use libra_gridengine::commands::Cell;
 use libra_gridengine::records;
 use libra_gridengine::shepherd::{Placed, Task, end_after, place};
@@ -27,7 +28,7 @@ const IN_BACKGROUND: &str = "-bg";
 /// Exit code where a task must not run.
 const REFUSED: u8 = 1;
 
-pub fn shepherd(log: Option<&Path>, args: &Args) -> Done {
+pub fn shepherd(log: Option<&Path>, args: &Common) -> Done {
     let cell = cell();
     let mut name = SHEPHERD.to_string();
     match prepare(&cell, log, args) {
@@ -50,14 +51,14 @@ pub fn shepherd(log: Option<&Path>, args: &Args) -> Done {
 }
 
 /// Number of the job, and where its task is now.
-fn prepare(cell: &Cell, log: Option<&Path>, args: &Args) -> Result<(u32, Placed), String> {
+fn prepare(cell: &Cell, log: Option<&Path>, args: &Common) -> Result<(u32, Placed), String> {
     let here = std::env::current_dir().map_err(|error| error.to_string())?;
     let text = std::fs::read_to_string(here.join("config"))
         .map_err(|error| format!("{}: {error}", here.join("config").display()))?;
     let task = Task::read(&text).map_err(|error| error.to_string())?;
     let above = if task.is_further { 2 } else { 1 };
     let active_jobs = here.ancestors().nth(above).unwrap_or(&here).to_path_buf();
-    let host = load_config(args)
+    let host = site::load(args.config.as_deref())
         .map_err(|error| error.to_string())
         .and_then(|config| Host::open(config).map_err(|error| error.to_string()))?;
     let pid = std::process::id() as i32;
@@ -110,7 +111,7 @@ pub struct Watch<'a> {
 
 impl Watch<'_> {
     /// Starts it, as nobody's child: the shepherd would be told of its end.
-    fn start(&self, log: Option<&Path>, args: &Args) -> Result<(), GridEngineError> {
+    fn start(&self, log: Option<&Path>, args: &Common) -> Result<(), GridEngineError> {
         let mut command = self.command(log, args)?;
         command.arg("--detach");
         let status = command
@@ -125,7 +126,7 @@ impl Watch<'_> {
         }
     }
 
-    fn command(&self, log: Option<&Path>, args: &Args) -> Result<Command, GridEngineError> {
+    fn command(&self, log: Option<&Path>, args: &Common) -> Result<Command, GridEngineError> {
         let program = std::env::current_exe().map_err(file_error(Path::new("/proc/self/exe")))?;
         let mut command = Command::new(program);
         if let Some(config) = &args.config {
@@ -150,15 +151,15 @@ impl Watch<'_> {
         Ok(command)
     }
 
-    pub fn detach(&self, log: Option<&Path>, args: &Args) -> Done {
+    pub fn detach(&self, log: Option<&Path>, args: &Common) -> Done {
         let mut command = self.command(log, args)?;
         let started = spawn::in_session_of_its_own(&mut command).spawn();
         started.map_err(file_error(Path::new("/proc/self/exe")))?;
         Ok(ExitCode::SUCCESS)
     }
 
-    pub fn wait(&self, args: &Args) -> Done {
-        let host = Host::open(load_config(args)?)?;
+    pub fn wait(&self, args: &Common) -> Done {
+        let host = Host::open(site::load(args.config.as_deref())?)?;
         end_after(
             &host,
             self.job,

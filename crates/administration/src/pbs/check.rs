@@ -7,10 +7,12 @@ use super::record::{InstallRecord, Options, Records};
 use super::server::Pbs;
 use super::wanted::{HOOKS, Wanted};
 use super::{NOT_DONE, site};
-use crate::args::{Args, PbsInstallArgs, PbsSettings};
+use crate::Common;
+use crate::args::{PbsInstallArgs, PbsSettings};
 use crate::findings::{Findings, Level};
-use crate::{Done, Failure, answer};
+use crate::{Done, Failure};
 use libra_config::{Config, Reserve};
+use libra_terminal::answer;
 use serde::Deserialize;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +28,7 @@ pub struct Site {
     pub options: Options,
 }
 
-pub fn check(settings: &PbsSettings, args: &Args) -> Done {
+pub fn check(settings: &PbsSettings, args: &Common) -> Done {
     let (findings, _) = examine(settings, None, args)?;
     let code = match findings.worst() {
         Level::Problem => NOT_DONE,
@@ -39,7 +41,7 @@ pub fn check(settings: &PbsSettings, args: &Args) -> Done {
 pub fn examine(
     settings: &PbsSettings,
     install: Option<&PbsInstallArgs>,
-    args: &Args,
+    args: &Common,
 ) -> Result<(Findings, Option<Site>), Failure> {
     let mut findings = Findings::default();
     let pbs = match Pbs::find() {

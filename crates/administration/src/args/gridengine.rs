@@ -88,6 +88,7 @@ pub enum GridEngineCommand {
     /// Waits for the end of a shepherd, and ends its job on this host
     #[command(hide = true)]
     Watch {
+        /// Where it logs to.
         #[command(flatten)]
         log: LogArgs,
         /// The job, as the registry calls it
@@ -156,6 +157,7 @@ pub struct GridEngineInstallArgs {
     #[arg(long)]
     pub dry_run: bool,
 
+    /// What each of these commands is told.
     #[command(flatten)]
     pub settings: GridEngineSettings,
 }
@@ -172,6 +174,7 @@ pub struct GridEngineUninstallArgs {
     #[arg(long)]
     pub force: bool,
 
+    /// What each of these commands is told.
     #[command(flatten)]
     pub settings: GridEngineSettings,
 }

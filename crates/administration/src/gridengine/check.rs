@@ -3,13 +3,15 @@
 use super::poll::{environments, poll};
 use super::settings::{complexes, definition, reporting, unfolded, value};
 use super::{GridEngineError, NOT_DONE, PATIENCE, cell};
-use crate::args::{Args, GridEngineSettings};
+use crate::Common;
+use crate::Done;
+use crate::args::GridEngineSettings;
 use crate::findings::{Findings, Level};
-use crate::{Done, answer, load_config};
-use libra_config::{AccountsMode, Config};
+use libra_config::{AccountsMode, Config, site};
 use libra_gridengine::admission;
 use libra_gridengine::commands::Cell;
 use libra_gridengine::records::Records;
+use libra_terminal::answer;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -78,8 +80,8 @@ pub fn shepherd_command(scripts: &Path) -> String {
     scripts.join(SHEPHERD).display().to_string()
 }
 
-pub fn check(settings: &GridEngineSettings, args: &Args) -> Done {
-    let config = load_config(args)?;
+pub fn check(settings: &GridEngineSettings, args: &Common) -> Done {
+    let config = site::load(args.config.as_deref())?;
     let findings = match settings.host {
         true => {
             let mut findings = Findings::default();
