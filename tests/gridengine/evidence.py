@@ -20,5 +20,8 @@ def said(cell):
     for file in [cell.root / "spool/qmaster/messages", *cell.root.glob("spool/execd/*/messages")]:
         if file.exists():
             lines += [f"---- {file.relative_to(cell.root)}", *file.read_text().splitlines()[-MOST_LINES:]]
+    for user in cell.users:
+        for file in sorted(cell.home(user).glob("*.*.out"))[-3:]:
+            lines += [f"---- {file.name} of {user}", *file.read_text(errors="replace").splitlines()[-MOST_LINES:]]
     lines += ["---- qstat", *cell.run("qstat", "-u", "*", timeout=20).out.splitlines()]
     return lines

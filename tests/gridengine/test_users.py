@@ -126,14 +126,15 @@ sleep 1000
         host = self.cell.wait_running(job)
         self.cell.must("qmod", "-sj", job)
         self.cell.wait("it is suspended", lambda: self.cell.state(job) == "s")
-        self.assertTrue(self.processes(job, host))
+        # It may have been before its first process was there.
+        self.cell.wait("its processes", lambda: self.processes(job, host))
         self.cell.must("qmod", "-usj", job)
         self.cell.wait("it goes on", lambda: self.cell.state(job) == "r")
 
     def test_a_job_that_is_started_anew_has_its_share_again(self):
         job = self.accept(60, "1h", "-r", "y")
         host = self.cell.wait_running(job)
-        before = self.processes(job, host)
+        before = self.cell.wait("its processes", lambda: self.processes(job, host))
         self.cell.must("qmod", "-rj", job)
         self.cell.wait("it runs again", lambda: "r" in self.cell.state(job) and "q" not in self.cell.state(job) and set(self.processes(job, host)) - set(before))
 
