@@ -171,6 +171,9 @@ class Accounts(AccountsCase):
         price = float(self.commitment(job)["price"])
         self.met(job)
         self.held(0)
+        # slurmd counts in seconds: what starts within the one in which it ended is taken for the same run.
+        done = time.time()
+        self.slurm.wait("a later second", lambda: time.time() > done + 2)
         self.slurm.scontrol("requeue", job)
         self.held(price, 30)
         # Slurm lets a requeued job wait for two minutes.
@@ -182,8 +185,9 @@ class Accounts(AccountsCase):
 
     def test_a_late_soft_job_is_compensated(self):
         """Suspended for longer than it had: the delay is not its own."""
-        job = self.accept(3, 6, "--deadline-type=soft", "--penalty-rate=20", budget=50, script="sleep 2\n")
-        self.started(job)
+        job = self.accept(3, 6, "--deadline-type=soft", "--penalty-rate=20", budget=50, script="echo begun\nsleep 2\n")
+        # What has not begun yet is not stopped, and goes on.
+        self.slurm.wait("it has begun", lambda: "begun" in self.slurm.output(job))
         self.slurm.must("scontrol", "suspend", job)
         time.sleep(8)  # beyond its deadline
         self.resumed(job)

@@ -7,6 +7,7 @@ Run as root: `tests/slurm/run test_accounts_requeued`. Takes about two minutes.
 import pathlib
 import re
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -23,6 +24,9 @@ class Requeued(AccountsCase):
         """Its owner has it run once more. What a node is not done with yet may be left as it is."""
         slurm = self.slurm
         slurm.wait("its nodes are done with it", lambda: not slurm.run("squeue", "-h", "-t", "R,CG", "-j", job).out.strip())
+        # slurmd counts in seconds: what starts within the one in which it was killed is taken for the same run.
+        done = time.time()
+        slurm.wait("a later second", lambda: time.time() > done + 2)
         answer = slurm.scontrol(how, job, user=self.user)
         self.assertEqual(answer.rc, 0, answer.err)
         slurm.wait("it is queued again", lambda: slurm.run("squeue", "-h", "-t", "PD,R", "-j", job).out.strip())
