@@ -49,6 +49,8 @@ pub struct Measures {
     /// Sum of [`utility`] over the jobs that ran, in credits; None if a submitted job has no
     /// limit to its budget. The same for every policy, so that none of them gains by refusing it.
     pub utility: Option<f64>,
+    /// Sum of the prices of the jobs that ran, as they were committed, in credits; None where nothing had a price, as in a queue.
+    pub revenue: Option<f64>,
     /// Work of the jobs that ran / what the machine could have done from the first submission to
     /// the last end or submission, 0 to 1.
     pub utilisation: Option<f64>,
@@ -99,6 +101,7 @@ pub struct MeasureObserver {
     slowdown: Sum,
     wait: Sum,
     utility: Sum,
+    revenue: Sum,
     unlimited: bool,
     work: Sum,
     submitted_work: Sum,
@@ -117,6 +120,7 @@ impl MeasureObserver {
             slowdown: Sum::default(),
             wait: Sum::default(),
             utility: Sum::default(),
+            revenue: Sum::default(),
             unlimited: false,
             work: Sum::default(),
             submitted_work: Sum::default(),
@@ -144,6 +148,7 @@ impl MeasureObserver {
             mean_slowdown: self.slowdown.mean(),
             mean_wait: self.wait.mean(),
             utility: (!self.unlimited && counts.submitted > 0).then(|| self.utility.total()),
+            revenue: Some(self.revenue.total()).filter(|revenue| *revenue > 0.0),
             // Also where there was no job at all, and the span is no number.
             utilisation: (could_do > 0.0).then(|| self.work.total() / could_do),
             mean_delay: self.delay.mean(),
@@ -167,7 +172,10 @@ impl Observer for MeasureObserver {
                 *counts.rejected_by_reason.entry(reason).or_default() += 1;
                 return;
             }
-            Fate::Ended { finish, .. } => finish,
+            Fate::Ended { finish, price, .. } => {
+                self.revenue.add(price);
+                finish
+            }
         };
         counts.accepted += 1;
         counts.conditional += u64::from(job.conditional());
@@ -342,6 +350,8 @@ mod tests {
             mean_wait: Some(40.0 / 3.0),
             // 100 + 100 for the two in time; the late one is hard and has no penalty.
             utility: Some(200.0),
+            // Each cost 3.
+            revenue: Some(9.0),
             // 70 processor seconds of 4 × 50.
             utilisation: Some(0.35),
             rejected_by_reason: BTreeMap::from([("budget", 1), ("share", 1)]),
@@ -384,6 +394,23 @@ mod tests {
         assert_eq!(worth(Hard, 3.0, 35.0), Some(0.0));
         assert_eq!(worth(Hard, 3.0, 75.0), Some(-50.0));
         assert_eq!(worth(Hard, 0.0, 75.0), Some(0.0));
+    }
+
+    #[test]
+    fn revenue_is_what_those_that_ran_had_agreed_to() {
+        let jobs = [job(0.0, 10.0, 20.0), job(1.0, 10.0, 20.0)];
+        let of_prices = |prices: [f64; 2]| {
+            let mut ends = [ended(&jobs[0], 0.0, 50.0), ended(&jobs[1], 1.0, 11.0)];
+            for (outcome, agreed) in ends.iter_mut().zip(prices) {
+                if let Fate::Ended { price, .. } = &mut outcome.fate {
+                    *price = agreed;
+                }
+            }
+            let [late, met] = ends;
+            of(&[late, met, refused(&jobs[1], "budget")]).revenue
+        };
+        assert_eq!(of_prices([7.0, 3.5]), Some(10.5));
+        assert_eq!(of_prices([0.0, 0.0]), None);
     }
 
     #[test]

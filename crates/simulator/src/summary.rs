@@ -34,6 +34,8 @@ pub enum Measure {
     MeanWait,
     /// [`Measures::utility`]
     Utility,
+    /// [`Measures::revenue`]
+    Revenue,
     /// [`Measures::utilisation`]
     Utilisation,
     /// [`Measures::mean_delay`]
@@ -44,7 +46,7 @@ pub enum Measure {
 
 impl Measure {
     /// All of them, in the order of [`Measures`].
-    pub const ALL: [Measure; 16] = [
+    pub const ALL: [Measure; 17] = [
         Measure::Submitted,
         Measure::Accepted,
         Measure::Rejected,
@@ -58,6 +60,7 @@ impl Measure {
         Measure::MeanSlowdown,
         Measure::MeanWait,
         Measure::Utility,
+        Measure::Revenue,
         Measure::Utilisation,
         Measure::MeanDelay,
         Measure::LongestDelay,
@@ -79,6 +82,7 @@ impl Measure {
             Measure::MeanSlowdown => "mean_slowdown",
             Measure::MeanWait => "mean_wait",
             Measure::Utility => "utility",
+            Measure::Revenue => "revenue",
             Measure::Utilisation => "utilisation",
             Measure::MeanDelay => "mean_delay",
             Measure::LongestDelay => "longest_delay",
@@ -101,6 +105,7 @@ impl Measure {
             Measure::MeanSlowdown => measures.mean_slowdown,
             Measure::MeanWait => measures.mean_wait,
             Measure::Utility => measures.utility,
+            Measure::Revenue => measures.revenue,
             Measure::Utilisation => measures.utilisation,
             Measure::MeanDelay => measures.mean_delay,
             Measure::LongestDelay => measures.longest_delay,

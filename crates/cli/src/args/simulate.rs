@@ -15,9 +15,11 @@ Measures:
             that ran in the log
   work      processor seconds of those, in percent of all submitted jobs'
   slowdown  (end - submission) / run time, mean of the jobs that met
-  wait      from submission to start, mean of the jobs that ran
+  wait      from submission to end, less the run time; mean of the jobs that
+            ran
   utility   credits: budgets less penalties for delay (LibraSLA 2005);
             not known where budgets are unlimited
+  revenue   credits: the prices of the jobs that ran, as they were agreed
   in use    work of the jobs that ran, of what the machine could have done
 
 Sweeps:

@@ -33,7 +33,7 @@ struct Column {
     weight: u8,
 }
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     Column {
         heading: "REFUSED",
         measure: Measure::Rejected,
@@ -95,6 +95,12 @@ const COLUMNS: [Column; 11] = [
         weight: 3,
     },
     Column {
+        heading: "REVENUE",
+        measure: Measure::Revenue,
+        show: number,
+        weight: 3,
+    },
+    Column {
         heading: "IN USE",
         measure: Measure::Utilisation,
         show: |part| format!("{:.1} %", part * 100.0),
@@ -124,11 +130,11 @@ impl Results<'_> {
 
     fn fitted(&self, width: Option<usize>, utf8: bool) -> String {
         let plus_minus = if utf8 { "±" } else { "+-" };
-        let known = |column: &&Column| {
-            let all = self.summaries.iter().flatten();
-            let mut known = all.filter(|summary| summary.get(column.measure).is_some());
-            known.next().is_some() || column.measure != Measure::Utility
-        };
+        // Money is of interest where budgets have a limit.
+        let mut all = self.summaries.iter().flatten();
+        let limited = all.any(|summary| summary.get(Measure::Utility).is_some());
+        let of_money = [Measure::Utility, Measure::Revenue];
+        let known = |column: &&Column| limited || !of_money.contains(&column.measure);
         let mut columns: Vec<&Column> = COLUMNS.iter().filter(known).collect();
         let mut text = self.headline() + "\n";
         let mut lines = self.lines(&columns, plus_minus);

@@ -173,7 +173,7 @@ fn all_measures(runs: &[PolicyRun]) -> Table {
     }
 }
 
-const MEANINGS: [(&str, &str); 9] = [
+const MEANINGS: [(&str, &str); 10] = [
     (
         "refused, late, met",
         "What became of the submitted jobs: they did not run, ended after their deadline, or by their \
@@ -210,6 +210,10 @@ const MEANINGS: [(&str, &str); 9] = [
         "In credits, of all jobs that ran: the budget, less the delay times the penalty rate of a \
          late job. A late job with a hard deadline earns nothing. Not known where a budget is \
          unlimited.",
+    ),
+    (
+        "revenue",
+        "In credits, the prices of all jobs that ran, as they were agreed; none where nothing has a price, as in a queue.",
     ),
     (
         "in use",

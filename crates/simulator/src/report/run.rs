@@ -253,70 +253,65 @@ fn explain(reason: &str) -> String {
     format!("{reason}: {meaning}")
 }
 
-/// The headings of the table that all pages have, and its cells. Utility is left out where nobody
-/// has any.
-pub(super) struct Columns {
-    utility: bool,
+/// A column of the table that all pages have.
+struct Column {
+    heading: &'static str,
+    measure: Measure,
+    show: fn(f64) -> String,
 }
+
+const COLUMNS: [Column; 13] = [
+    column("refused", Measure::Rejected, jobs),
+    column("late", Measure::Late, jobs),
+    column("late, %", Measure::LatePercent, tenths),
+    column("conditional", Measure::Conditional, jobs),
+    column("of these late", Measure::ConditionalLate, jobs),
+    column("met", Measure::Fulfilled, jobs),
+    column("met, %", Measure::FulfilledPercent, tenths),
+    column("work met, %", Measure::FulfilledWorkPercent, tenths),
+    column("slowdown", Measure::MeanSlowdown, |value| {
+        format!("{value:.2}")
+    }),
+    column("wait", Measure::MeanWait, duration::show),
+    column("utility", Measure::Utility, number),
+    column("revenue", Measure::Revenue, number),
+    column("in use", Measure::Utilisation, |value| {
+        percent(value * 100.0)
+    }),
+];
+
+const fn column(heading: &'static str, measure: Measure, show: fn(f64) -> String) -> Column {
+    Column {
+        heading,
+        measure,
+        show,
+    }
+}
+
+fn tenths(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+/// Those of the columns that are shown: money is of interest where budgets have a limit.
+pub(super) struct Columns(Vec<&'static Column>);
 
 impl Columns {
     pub fn of<'a>(mut summaries: impl Iterator<Item = &'a Summary>) -> Columns {
-        Columns {
-            utility: summaries.any(|summary| summary.get(Measure::Utility).is_some()),
-        }
+        let limited = summaries.any(|summary| summary.get(Measure::Utility).is_some());
+        let of_money = [Measure::Utility, Measure::Revenue];
+        let shown = |column: &&Column| limited || !of_money.contains(&column.measure);
+        Columns(COLUMNS.iter().filter(shown).collect())
     }
 
     pub fn head(&self) -> Vec<String> {
-        let mut head = words(&[
-            "refused",
-            "late",
-            "late, %",
-            "conditional",
-            "of these late",
-            "met",
-            "met, %",
-            "work met, %",
-            "slowdown",
-            "wait",
-        ]);
-        head.extend(self.utility.then(|| "utility".to_string()));
-        head.push("in use".to_string());
-        head
+        let headings = self.0.iter().map(|column| column.heading.to_string());
+        headings.collect()
     }
 
     pub fn cells(&self, summary: &Summary) -> Vec<String> {
-        let mut cells = cells(summary);
-        if !self.utility {
-            cells.remove(UTILITY);
-        }
-        cells
+        let cell = |column: &&Column| spread(summary, column.measure, column.show);
+        self.0.iter().map(cell).collect()
     }
-}
-
-/// Where it stands among the cells.
-const UTILITY: usize = 10;
-
-fn cells(summary: &Summary) -> Vec<String> {
-    let jobs = |measure| spread(summary, measure, jobs);
-    let tenths = |measure| spread(summary, measure, |value| format!("{value:.1}"));
-    vec![
-        jobs(Measure::Rejected),
-        jobs(Measure::Late),
-        tenths(Measure::LatePercent),
-        jobs(Measure::Conditional),
-        jobs(Measure::ConditionalLate),
-        jobs(Measure::Fulfilled),
-        tenths(Measure::FulfilledPercent),
-        tenths(Measure::FulfilledWorkPercent),
-        spread(summary, Measure::MeanSlowdown, |value| {
-            format!("{value:.2}")
-        }),
-        spread(summary, Measure::MeanWait, duration::show),
-        spread(summary, Measure::Utility, number),
-        spread(summary, Measure::Utilisation, |value| {
-            percent(value * 100.0)
-        }),
-    ]
 }
 
 pub(super) fn words(words: &[&str]) -> Vec<String> {
