@@ -49,7 +49,7 @@ pub struct Measures {
     /// Sum of [`utility`] over the jobs that ran, in credits; None if a submitted job has no
     /// limit to its budget. The same for every policy, so that none of them gains by refusing it.
     pub utility: Option<f64>,
-    /// Sum of the prices of the jobs that ran, as they were committed, in credits; None where nothing had a price, as in a queue.
+    /// Sum of the prices of the jobs that ran, as they were committed, in credits; None if nothing had a price, as in a queue.
     pub revenue: Option<f64>,
     /// Work of the jobs that ran / what the machine could have done from the first submission to
     /// the last end or submission, 0 to 1.

@@ -213,7 +213,7 @@ const MEANINGS: [(&str, &str); 10] = [
     ),
     (
         "revenue",
-        "In credits, the prices of all jobs that ran, as they were agreed; none where nothing has a price, as in a queue.",
+        "In credits, the prices of all jobs that ran, as they were agreed. Not known where nothing has a price, as in a queue.",
     ),
     (
         "in use",
