@@ -92,6 +92,7 @@ impl From<libra_administration::Failure> for Failure {
         match failure {
             libra_administration::Failure::Usage(text) => Failure::Usage(text),
             libra_administration::Failure::Config(error) => Failure::Config(error),
+            libra_administration::Failure::Host(error) => Failure::Host(error),
             libra_administration::Failure::Output(error) => Failure::Output(error),
             other => Failure::Administration(other),
         }
