@@ -70,8 +70,11 @@ impl Server {
             Some(exit) => format!("{} (exit status {exit})", words::failed(&commitment, took)),
         };
         let subjob = subjob_of(id, &commitment, text(job, "array"))?;
-        // PBS does not count what a job was suspended.
-        let ran = job.get("ran").and_then(Value::as_f64);
+        // PBS does not count what a job was suspended, and its host not what went before its first process: whatever the site did with it.
+        let seen = seen_to_end(job, &measured).and_then(|seen| seen.ran);
+        let ran = number(job, "ran")
+            .ok()
+            .map(|ran| seen.map_or(ran, |seen| seen.min(ran)));
         // Its owner decides how long his files take.
         let staged = job.get("staged").and_then(Value::as_bool) == Some(true);
         let end = End {
@@ -106,16 +109,17 @@ impl Server {
     }
 }
 
+/// What its first host measured, where that has seen its end.
+fn seen_to_end<'a>(job: &Value, measured: &'a [Measured]) -> Option<&'a Measured> {
+    let places = exec_vnode::parse(text(job, "exec_vnode")?);
+    let (first, _) = places.first()?;
+    (measured.iter()).find(|one| one.last && exec_vnode::is_on_host(first, &one.host))
+}
+
 /// When it ended. Its first host has run the job's script and so saw its end, a moment before PBS tells of it, which collects its files
 /// first; where that host does not say, or says what PBS's own record contradicts, it is now.
 fn ended_at(job: &Value, commitment: &Commitment, measured: &[Measured], now: f64) -> f64 {
-    let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
-    let Some((first, _)) = places.first() else {
-        return now;
-    };
-    let seen = (measured.iter())
-        .find(|one| one.last && exec_vnode::is_on_host(first, &one.host))
-        .map_or(now, |one| one.at);
+    let seen = seen_to_end(job, measured).map_or(now, |one| one.at);
     // Of an earlier run of this job, or by a clock that goes wrong.
     let started = number(job, "started").unwrap_or(commitment.submitted);
     let ran = number(job, "ran").unwrap_or(0.0);

@@ -10,7 +10,7 @@
 //! Invariant: a job that PBS runs here with a promise is in the registry from before its first process to its end; one
 //! that PBS does not have any more is ended at the next `exechost_periodic`.
 
-use super::records::progress_line;
+use super::records::{end_line, progress_line};
 use super::server::{accept, accept_and_log, refuse};
 use super::{BadEvent, exec_vnode, list, need, number, text};
 use libra_core::commitment::Commitment;
@@ -150,9 +150,11 @@ fn end(host: &Host, id: &str, job: &Value, name: &str, now: f64) -> Result<Value
         Ok(entry) => {
             let used = entry.ending.as_ref().map_or(0.0, |ending| ending.used);
             let each = used / f64::from(entry.slots.max(1));
+            let ended = entry.ending.as_ref().map(|ending| ending.at);
+            let ran = (ended.zip(entry.started)).map(|(at, started)| (at - started).max(0.0));
             Ok(json!({
                 "verdict": "accept",
-                "progress": progress_line(name, each, now, true),
+                "progress": end_line(name, each, now, ran),
                 "log": [format!("job {id} used {used:.1} processor seconds here")],
             }))
         }
@@ -184,10 +186,7 @@ fn readjust(host: &Host, event: &Value, now: f64) -> Value {
     let mut progress = Map::new();
     for id in here {
         if let Ok(usage) = host.usage(id) {
-            progress.insert(
-                id.to_string(),
-                progress_line(name, usage.cput, now, false).into(),
-            );
+            progress.insert(id.to_string(), progress_line(name, usage.cput, now).into());
         }
     }
     json!({"verdict": "accept", "log": log, "progress": progress})

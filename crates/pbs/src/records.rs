@@ -7,7 +7,7 @@
 //! both kinds of jobs with `"owner", "group", "project", "queue"`. `"site"` and `"queues"`: limits of the server and the queues ([`super::limits`]).
 //!
 //! `progress` is what the execution hosts measured last: `{"n1": "12.5@1700000000.1"}`, processor seconds per slot
-//! and when, with `@end` behind it where the job had ended there. It is JSON because PBS adds up the hosts' values of a job: numbers, or objects key by key. PBS's own `resources_used.cput` is whole seconds and up to two minutes old, so it is not used.
+//! and when, with `@end` behind it where the job had ended there, and behind that how many seconds it ran. It is JSON because PBS adds up the hosts' values of a job: numbers, or objects key by key. PBS's own `resources_used.cput` is whole seconds and up to two minutes old, so it is not used.
 
 use super::front_end::NodeResources;
 use super::life::{in_judged_chunks, record};
@@ -267,10 +267,12 @@ pub(super) struct Measured {
     pub at: f64,
     /// Whether the job had ended there by then. Else it ran on.
     pub last: bool,
+    /// Seconds from its first process there to its end, where its host knows: PBS begins to count before prologues and files.
+    pub ran: Option<f64>,
 }
 
-/// What stands behind a measurement after which there are no more.
-const LAST: &str = "@end";
+/// What stands behind a measurement after which there are no more; behind it the seconds that the job ran.
+const LAST: &str = "end";
 
 /// What the hosts measured. PBS puts quotes around it.
 pub(super) fn measured(text: &str) -> Vec<Measured> {
@@ -281,23 +283,28 @@ pub(super) fn measured(text: &str) -> Vec<Measured> {
             .filter(|n| n.is_finite() && *n >= 0.0)
     };
     let read = |(host, value): (&String, &Value)| {
-        let value = value.as_str()?;
-        let (cput, at) = value.strip_suffix(LAST).unwrap_or(value).split_once('@')?;
+        let mut parts = value.as_str()?.split('@');
         Some(Measured {
             host: host.clone(),
-            cput: number(cput)?,
-            at: number(at)?,
-            last: value.ends_with(LAST),
+            cput: number(parts.next()?)?,
+            at: number(parts.next()?)?,
+            last: parts.next() == Some(LAST),
+            ran: parts.next().and_then(number),
         })
     };
     let hosts = measured.as_object().into_iter().flatten();
     hosts.filter_map(read).collect()
 }
 
-/// What a host measured, as [`snapshot`] reads it. `last`: the job has ended there.
-pub fn progress_line(host: &str, cput: f64, at: f64, last: bool) -> String {
-    let end = if last { LAST } else { "" };
-    json!({host: format!("{cput:.3}@{at:.3}{end}")}).to_string()
+/// What a host measured of a job that goes on, as [`measured`] reads it: processor seconds per slot, and when (Unix time).
+pub fn progress_line(host: &str, cput: f64, at: f64) -> String {
+    json!({host: format!("{cput:.3}@{at:.3}")}).to_string()
+}
+
+/// The same of one that has ended there, `ran` seconds after its first process.
+pub fn end_line(host: &str, cput: f64, at: f64, ran: Option<f64>) -> String {
+    let ran = ran.map_or(String::new(), |ran| format!("@{ran:.3}"));
+    json!({host: format!("{cput:.3}@{at:.3}@{LAST}{ran}")}).to_string()
 }
 
 fn node_record(
@@ -337,4 +344,39 @@ fn node_record(
         available: node["up"].as_bool().unwrap_or(false),
         committed: 0.0,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hosts_measured_is_read_back() {
+        let one = |line: &str| {
+            let mut all = measured(&format!("'{line}'"));
+            assert_eq!(all.len(), 1, "{line}");
+            let one = all.remove(0);
+            (one.host, one.cput, one.at, one.last, one.ran)
+        };
+        let n1 = || "n1".to_string();
+        let goes_on = progress_line("n1", 9.5, 1059.25);
+        assert_eq!(one(&goes_on), (n1(), 9.5, 1059.25, false, None));
+        let ended = end_line("n1", 9.5, 1059.25, Some(12.125));
+        assert_eq!(one(&ended), (n1(), 9.5, 1059.25, true, Some(12.125)));
+        let unknown = end_line("n1", 9.5, 1059.25, None);
+        assert_eq!(one(&unknown), (n1(), 9.5, 1059.25, true, None));
+        // Users can write neither, but a host may be of an earlier Libra, or broken.
+        for (line, expected) in [
+            (r#"{"n1": "9.5@7@end@-1"}"#, 1),
+            (r#"{"n1": "9.5@7@end@x"}"#, 1),
+            (r#"{"n1": "9.5"}"#, 0),
+            (r#"{"n1": "nan@7"}"#, 0),
+            (r#"{"n1": 9.5}"#, 0),
+            ("", 0),
+        ] {
+            let found = measured(line);
+            assert_eq!(found.len(), expected, "{line}");
+            assert!(found.iter().all(|one| one.ran.is_none()), "{line}");
+        }
+    }
 }
