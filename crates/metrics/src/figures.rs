@@ -30,6 +30,8 @@ pub struct HostFigures {
     pub throttled: f64,
     /// Prices of jobs of `libra run` held back on accounts: how many, and credits; None if accounts are off.
     pub held: Option<(u64, f64)>,
+    /// When the control loop has said all this, Unix time; None before its first round.
+    pub taken: Option<f64>,
 }
 
 /// The jobs on a host.
@@ -136,7 +138,12 @@ pub fn show_cluster(page: &mut Page, admits: System, figures: &ClusterFigures, n
     if let Some(held) = figures.held {
         show_held(page, admits, held);
     }
-    page.put(WRITTEN, &[system], (now * 1000.0).round() / 1000.0);
+    show_written(page, admits, now);
+}
+
+fn show_written(page: &mut Page, system: System, now: f64) {
+    let labels = [("system", system.name())];
+    page.put(WRITTEN, &labels, (now * 1000.0).round() / 1000.0);
 }
 
 fn show_held(page: &mut Page, system: System, (holds, credits): (u64, f64)) {
@@ -179,4 +186,7 @@ pub fn show_host(page: &mut Page, figures: &HostFigures) {
     page.count(HOST_FAILED, &[], figures.failed);
     page.count(HOST_LEADS, &[], u64::from(figures.jobs.is_some()));
     page.count(HOST_ENFORCED, &[], u64::from(figures.enforced));
+    if let Some(taken) = figures.taken {
+        show_written(page, System::Local, taken);
+    }
 }

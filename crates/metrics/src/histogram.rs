@@ -1,10 +1,13 @@
-//! How long something took, in fixed buckets from 10 µs to 100 ms.
+//! How long something took, in fixed buckets from 10 µs to 50 s.
 
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Upper bounds of the buckets, in nanoseconds; one more bucket has what took longer.
-pub const BOUNDS: [u64; 13] = [
+///
+/// Verdicts take microseconds, or as long as somebody else holds a lock (20 s at the most); rounds of a host with very many jobs some ten
+/// seconds.
+pub const BOUNDS: [u64; 21] = [
     10_000,
     20_000,
     50_000,
@@ -18,6 +21,14 @@ pub const BOUNDS: [u64; 13] = [
     20_000_000,
     50_000_000,
     100_000_000,
+    200_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_000_000_000,
+    5_000_000_000,
+    10_000_000_000,
+    20_000_000_000,
+    50_000_000_000,
 ];
 
 /// Times by bucket, and their sum.
@@ -78,14 +89,20 @@ impl Histogram {
         json!({"buckets": self.counts, "seconds": self.seconds()})
     }
 
-    /// From [`Histogram::to_json`]; what is not there or of another number of buckets counts as nothing.
+    /// From [`Histogram::to_json`]. Of fewer buckets, as earlier versions wrote them, the last one has what was beyond their bounds, and is
+    /// beyond all bounds here: nobody knows by how much. What is not there or of more buckets counts as nothing.
     pub fn from_json(value: &Value) -> Histogram {
         let mut histogram = Histogram::EMPTY;
         let buckets = value["buckets"].as_array().map_or(&[][..], Vec::as_slice);
-        if buckets.len() == histogram.counts.len() {
-            for (count, bucket) in histogram.counts.iter_mut().zip(buckets) {
-                *count = bucket.as_u64().unwrap_or(0);
+        let count = |bucket: &Value| bucket.as_u64().unwrap_or(0);
+        if let Some((beyond, within)) = buckets.split_last() {
+            if within.len() > BOUNDS.len() {
+                return histogram;
             }
+            for (own, bucket) in histogram.counts.iter_mut().zip(within) {
+                *own = count(bucket);
+            }
+            histogram.counts[BOUNDS.len()] = count(beyond);
             let seconds = value["seconds"].as_f64().unwrap_or(0.0);
             histogram.nanoseconds = (seconds.clamp(0.0, 1e9) * 1e9).round() as u64;
         }

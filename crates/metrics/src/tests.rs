@@ -99,17 +99,33 @@ fn outcomes() {
 #[test]
 fn buckets_are_as_documented() {
     let mut histogram = Histogram::EMPTY;
-    for time in [1, 10, 11, 100_000, 100_001, 9_000_000] {
+    for time in [1, 10, 11, 100_000, 100_001, 60_000_000] {
         histogram.observe(microseconds(time));
     }
     let buckets: Vec<(f64, u64)> = histogram.cumulative().collect();
     assert_eq!(buckets[0], (1e-5, 2));
     assert_eq!(buckets[1], (2e-5, 3));
     assert_eq!(buckets[12], (0.1, 4));
-    assert_eq!(buckets[13], (f64::INFINITY, 6));
+    assert_eq!(buckets[13], (0.2, 5));
+    assert_eq!(buckets[20], (50.0, 5));
+    assert_eq!(buckets[21], (f64::INFINITY, 6));
     assert_eq!(histogram.count(), 6);
-    assert!((histogram.seconds() - 9.200023).abs() < 1e-9);
+    assert!((histogram.seconds() - 60.200023).abs() < 1e-9);
     assert_eq!(Histogram::from_json(&histogram.to_json()), histogram);
+}
+
+#[test]
+fn counts_of_a_version_with_fewer_buckets_are_kept() {
+    let older = serde_json::json!({
+        "buckets": [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1], "seconds": 3.5});
+    let histogram = Histogram::from_json(&older);
+    let buckets: Vec<(f64, u64)> = histogram.cumulative().collect();
+    assert_eq!((buckets[0].1, buckets[12].1), (7, 9));
+    assert_eq!((buckets[20].1, buckets[21].1), (9, 10));
+    assert_eq!((histogram.count(), histogram.seconds()), (10, 3.5));
+    // Of a later one nobody knows what they mean.
+    let later = serde_json::json!({"buckets": vec![1; 40], "seconds": 3.5});
+    assert_eq!(Histogram::from_json(&later).count(), 0);
 }
 
 #[test]

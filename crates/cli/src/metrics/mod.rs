@@ -8,7 +8,6 @@ mod serve;
 use libra_config::{Config, System};
 use libra_host::control::{ControlLoop, Round};
 use libra_host::{Host, HostError};
-use libra_metrics::families::WRITTEN;
 use libra_metrics::figures::{show_counts, show_host};
 use libra_metrics::files::{read, read_record, replace};
 use libra_metrics::{Counts, Format, HostFigures, Page};
@@ -76,6 +75,7 @@ impl Watch {
         took: Duration,
     ) {
         let figures = &mut self.figures;
+        figures.taken = Some(unix_time());
         match round {
             Ok(Some(round)) => {
                 figures.rounds.observe(took);
@@ -177,10 +177,8 @@ fn write(host: &Host, directory: &Path, source: &Source) -> Result<(), String> {
     if let Some(record) = record {
         replace(&path, &format!("{}\n", record.to_json(System::Local, now)))?;
     }
-    let mut page = source.own();
-    page.put(WRITTEN, &[("system", System::Local.name())], now);
     replace(
         &directory.join("local.prom"),
-        &page.text(Format::Prometheus),
+        &source.own().text(Format::Prometheus),
     )
 }
