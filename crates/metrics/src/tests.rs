@@ -233,6 +233,7 @@ fn every_family_is_on_a_page_and_keeps_the_conventions() {
 fn documentation_and_dashboard_know_the_metrics_and_no_others() {
     let guide = include_str!("../../../docs/metrics.md");
     let dashboard = include_str!("../../../packaging/grafana/libra.json");
+    let rules = include_str!("../../../packaging/prometheus/libra.rules.yml");
     let parsed: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");
     assert!(
         parsed["panels"]
@@ -261,7 +262,27 @@ fn documentation_and_dashboard_know_the_metrics_and_no_others() {
         let row = format!("| `{word}` |");
         assert!(users.contains(&row), "docs/user-guide.md has no row {row}");
     }
-    for (place, text) in [("docs/metrics.md", guide), ("the dashboard", dashboard)] {
+    let alerts: Vec<&str> = (rules.lines())
+        .filter_map(|line| line.trim().strip_prefix("- alert: "))
+        .collect();
+    assert!(alerts.len() >= 10, "{alerts:?}");
+    for alert in &alerts {
+        let row = format!("| `{alert}` |");
+        assert!(guide.contains(&row), "docs/metrics.md has no row {row}");
+    }
+    let named = guide
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `Libra")?.split('`').next());
+    for name in named {
+        let known = alerts.contains(&format!("Libra{name}").as_str());
+        assert!(known, "docs/metrics.md: there is no alert Libra{name}");
+    }
+    let places = [
+        ("docs/metrics.md", guide),
+        ("the dashboard", dashboard),
+        ("the rules", rules),
+    ];
+    for (place, text) in places {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         for word in words.filter(|word| word.starts_with("libra_")) {
             let known = samples.iter().any(|sample| sample == word)
