@@ -266,7 +266,7 @@ fn what_cannot_be_a_job_is_told_from_one_that_is_not_there() {
         assert!(code == Some(2) && said.contains(part), "{id}: {said}");
     }
     let (code, said) = cancel("99");
-    assert!(code == Some(125) && said.contains("no job 99"), "{said}");
+    assert!(code == Some(4) && said.contains("no job 99"), "{said}");
     let run = site
         .run("deadline=60,budget=9,estimate=1", "true")
         .output()
@@ -274,7 +274,7 @@ fn what_cannot_be_a_job_is_told_from_one_that_is_not_there() {
     assert!(run.status.success());
     let (code, said) = cancel("1");
     assert!(
-        code == Some(125) && said.contains("job 1 has ended already"),
+        code == Some(4) && said.contains("job 1 has ended already"),
         "{said}"
     );
 }

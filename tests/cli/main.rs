@@ -11,4 +11,5 @@ mod overrun;
 mod quotes;
 mod run;
 mod shares;
+mod status;
 mod support;

@@ -20,6 +20,25 @@ class Verdicts(CellCase):
         committed = self.cell.committed()
         self.assertAlmostEqual(committed[host], 63 / 3600, places=2)
 
+    def test_one_status_shows_the_host_and_the_cell(self):
+        job = self.accept(60, "1h")
+        host = self.cell.wait_running(job)
+        both = self.cell.libra("--json", "status")
+        self.assertEqual(both.rc, 0, both)
+        shown = json.loads(both.out)
+        self.assertEqual({node["system"] for node in shown["nodes"]}, {"local", "gridengine"})
+        self.assertEqual(shown["problems"], [])
+        mine = [one for one in shown["jobs"] if one["system"] == "gridengine" and one["id"] == job]
+        self.assertEqual([(one["nodes"], one["state"], one["phase"]) for one in mine], [([host], "on_track", "running")])
+        alone = json.loads(self.cell.status())
+        self.assertEqual([one.keys() for one in alone["jobs"]], [one.keys() for one in mine])
+        self.assertEqual({node["system"] for node in alone["nodes"]}, {"gridengine"})
+        self.assertIn("Grid Engine:", self.cell.libra("status").out)
+        # By its number, wherever it is; and one that is nowhere.
+        one = self.cell.libra("--json", "status", job)
+        self.assertEqual([one["id"] for one in json.loads(one.out)["jobs"]], [job])
+        self.assertEqual(self.cell.libra("status", "4711").rc, 4)
+
     def test_terms_stand_in_scripts_too(self):
         job = self.cell.submit(script="#$ -l estimate=60,deadline=3600\n#$ -l budget=1000000\nsleep 1000\n")
         self.assertEqual(float(self.commitment(job)["deadline"]), 3600)

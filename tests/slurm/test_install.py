@@ -150,7 +150,7 @@ class Installation(unittest.TestCase):
         self.said(slurm.sbatch("--estimate=500", "--sla-deadline=10", "--budget=1000"), 1, "libra: refused")
         slurm.wait_running(job)
         report = json.loads(self.said(slurm.libra("status", json_too=True), 0))
-        self.assertEqual([(one["job"], one["user"], one["nodes"]) for one in report["jobs"]], [(job, slurm.users[0], [slurm.job(job)["NodeList"]])])
+        self.assertEqual([(one["id"], one["user"], one["nodes"]) for one in report["jobs"]], [(job, slurm.users[0], [slurm.job(job)["NodeList"]])])
         self.assertEqual((sorted(one["node"] for one in report["nodes"]), report["problems"]), (slurm.nodes, []))
         self.assertGreater(report["jobs"][0]["slack_seconds"], 100)
         self.said(slurm.libra("status"), 0, "COMMITTED", job)

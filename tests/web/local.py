@@ -54,7 +54,7 @@ class Local:
             assert done.returncode == 0, done
 
     def jobs(self):
-        return json.loads(self.command("status", "--json").stdout)["jobs"]
+        return json.loads(self.command("status", "--json", "--system", "local").stdout)["jobs"]
 
     def end(self):
         for job in self.jobs():

@@ -63,7 +63,10 @@ impl Site {
     }
 
     pub fn jobs(&self) -> Vec<Value> {
-        let done = self.libra(&["status", "--json"]).output().expect("libra");
+        let done = self
+            .libra(&["status", "--json", "--system", "local"])
+            .output()
+            .expect("libra");
         let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
         report["jobs"].as_array().expect("jobs").clone()
     }

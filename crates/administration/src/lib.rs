@@ -5,7 +5,6 @@
 //! ([`install_state`]) and put back byte by byte.
 
 pub mod args;
-mod book_status;
 mod command;
 mod findings;
 pub mod gridengine;
@@ -13,6 +12,7 @@ mod install_state;
 pub mod pbs;
 mod replace;
 pub mod slurm;
+pub mod status;
 
 use libra_config::ConfigError;
 use libra_host::HostError;

@@ -19,6 +19,8 @@ pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use libra_administration::Common;
 use libra_administration::args::{GridEngineCommand, PbsCommand, SlurmCommand};
+use libra_administration::status::sort::Sort;
+use libra_config::System;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,6 +42,7 @@ Exit status:
   0    done; for 'run', the exit code of the job
   2    wrong arguments or configuration
   3    the job was refused
+  4    there is no such job, or it has ended
   125  something on this host failed
   126  the job's program could not be executed
   127  the job's program was not found
@@ -93,6 +96,12 @@ Files:
   /etc/pbs.conf  where PBS is (PBS_EXEC); $PBS_CONF_FILE names another file";
 
 const AFTER_STATUS: &str = "\
+Keys with --watch:
+  q          end
+  d, s, h    sort by deadline, by state (those in danger first), by share
+  u          the usual order
+  space      look again now
+
 States:
   quoted     no job: a quote that is held for one ('libra quote --hold')
   starting   accepted; it has not started yet
@@ -109,9 +118,28 @@ States:
   ended      in time, and nobody saw how: its 'libra run' was killed, or its
              batch system knows
 
+  waits      its batch system has not started it
+
+Exit status:
+  0    done
+  2    wrong arguments or configuration
+  4    there is no such job
+  125  something on this host failed, or a system that was named did not answer
+
+Environment:
+  NO_COLOR   no colours, whatever it is set to
+
 Examples:
-  libra status --watch
+  libra status --watch --sort deadline
+  libra status --system slurm
   libra status --json 3 4";
+
+const AFTER_CANCEL: &str = "\
+Exit status:
+  0    all of them are asked to end
+  2    wrong arguments or configuration
+  4    there is no such job, or it has ended; the others are asked to end
+  125  something on this host failed";
 
 /// Jobs with an estimate, a deadline and a budget on shared processors.
 ///
@@ -175,10 +203,12 @@ pub enum Command {
     /// to this program, ahead of PBS's own in PATH, does the same.
     Qsub(QsubArgs),
 
-    /// Show the jobs of this host
+    /// Show how jobs stand: those of this host, and of the batch systems that it has
     ///
-    /// Those that have ended are shown for a while (registry.keep-ended in the configuration). The
-    /// bar is the part of the time until the deadline that has passed.
+    /// A batch system is asked where its programs and its configuration are on this host; 'libra pbs status' and
+    /// its like show one alone. Jobs of this host that have ended come last, and are shown for a while
+    /// (registry.keep-ended in the configuration). The bar is the part of the time until the deadline that has
+    /// passed. With --watch keys sort and end it, and batch systems are asked every five seconds.
     Status(StatusArgs),
 
     /// End jobs and everything that they started
@@ -311,6 +341,10 @@ pub struct RunArgs {
     #[arg(short, long)]
     pub quiet: bool,
 
+    /// What the job is called in 'libra status', for everybody to see [default: its command]
+    #[arg(long, value_name = "TEXT", value_parser = job_name)]
+    pub name: Option<String>,
+
     /// Let this project pay, where the site has accounts
     #[arg(long, value_name = "NAME")]
     pub project: Option<String>,
@@ -347,12 +381,20 @@ pub struct QsubArgs {
 }
 
 /// `libra status`
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(after_long_help = AFTER_STATUS)]
 pub struct StatusArgs {
-    /// Show it again and again, until interrupted
+    /// Show it again and again, until 'q' is pressed or it is interrupted
     #[arg(short, long)]
     pub watch: bool,
+
+    /// Only these [default: what is on this host]
+    #[arg(long = "system", value_name = "SYSTEM,...", value_delimiter = ',', value_parser = quote::systems())]
+    pub systems: Vec<System>,
+
+    /// In which order
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: Sort,
 
     /// Time between two refreshes with --watch
     #[arg(long, value_name = "DURATION", default_value = "1s")]
@@ -361,6 +403,17 @@ pub struct StatusArgs {
     /// Only these jobs
     #[arg(value_name = "JOB", value_parser = job_id)]
     pub jobs: Vec<String>,
+}
+
+/// A text that can be the name of a job.
+fn job_name(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() {
+        return Err("it is empty; leave --name out for a job without a name");
+    }
+    if text.len() > 200 || text.contains(char::is_control) {
+        return Err("expected at most 200 bytes in one line");
+    }
+    Ok(text.to_string())
 }
 
 /// A text that can be the id of a job; whether there is one is another question.
@@ -377,6 +430,7 @@ fn job_id(text: &str) -> Result<String, &'static str> {
 
 /// `libra cancel`
 #[derive(Debug, ClapArgs)]
+#[command(after_long_help = AFTER_CANCEL)]
 pub struct CancelArgs {
     /// Job ids, as 'libra status' shows them
     #[arg(required = true, value_name = "JOB", value_parser = job_id)]

@@ -11,7 +11,8 @@ use std::process::ExitCode;
 pub fn cancel(cancel: &CancelArgs, args: &Args) -> Done {
     let host = Host::open(site::load(args.config.as_deref())?)?;
     let mut out = std::io::stdout().lock();
-    let mut code = ExitCode::SUCCESS;
+    // Something that failed weighs more than a job that is not there.
+    let (mut failed, mut missing) = (false, false);
     let mut unwritten = None;
     // Whatever fails for one, the others are still to be cancelled.
     for id in &cancel.jobs {
@@ -32,13 +33,18 @@ pub fn cancel(cancel: &CancelArgs, args: &Args) -> Done {
                 } else {
                     say(format_args!("libra: {error}"));
                 }
-                code = ExitCode::from(exit::FAILED);
+                match error {
+                    HostError::UnknownJob(_) => missing = true,
+                    _ => failed = true,
+                }
             }
         }
     }
     match unwritten {
         Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(code),
+        _ if failed => Ok(ExitCode::from(exit::FAILED)),
+        _ if missing => Ok(ExitCode::from(exit::NO_JOB)),
+        _ => Ok(ExitCode::SUCCESS),
     }
 }
 

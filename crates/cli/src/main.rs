@@ -2,7 +2,7 @@
 //!
 //! [`args`] is what can be typed (help, man pages and completions come from it),
 //! one module for each command, [`terms`] for what `run` and `quote` share, [`show`] for what they
-//! print, [`table`] for what `status` prints.
+//! print.
 
 mod account;
 mod agent;
@@ -18,7 +18,6 @@ mod run;
 mod show;
 mod simulate;
 mod status;
-mod table;
 mod terms;
 mod trace;
 mod web;
@@ -42,6 +41,8 @@ mod exit {
     pub const USAGE: u8 = 2;
     /// The job was refused.
     pub const REFUSED: u8 = 3;
+    /// There is no such job, or it has ended.
+    pub const NO_JOB: u8 = 4;
     /// Something on this host failed.
     pub const FAILED: u8 = 125;
     /// The program was found and could not be executed.
@@ -115,6 +116,7 @@ impl Failure {
         match self {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
             Failure::Host(HostError::Quote(_)) => exit::REFUSED,
+            Failure::Host(HostError::UnknownJob(_)) => exit::NO_JOB,
             Failure::Account(failure) => failure.code(),
             Failure::Host(_)
             | Failure::Administration(_)

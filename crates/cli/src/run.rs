@@ -7,6 +7,7 @@ use libra_config::site;
 use libra_host::Host;
 use libra_host::entry::Exit;
 use libra_host::entry::Process;
+use libra_host::submit::SubmitOptions;
 use libra_host::supervise::Outcome;
 use libra_terminal::say;
 use nix::sys::signal::{Signal, raise};
@@ -21,10 +22,13 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let (words, myself) = (command.join(" "), Process::this());
-    let project = run.project.as_deref();
+    let options = SubmitOptions {
+        name: run.name.as_deref(),
+        project: run.project.as_deref(),
+    };
     let submitted = match &run.quote {
-        Some(number) => host.submit_quoted(number, &request, &words, myself, project)?,
-        None => host.submit_for(&request, &words, myself, project)?,
+        Some(number) => host.submit_quoted(number, &request, &words, myself, &options)?,
+        None => host.submit_for(&request, &words, myself, &options)?,
     };
     let accepted = match submitted {
         Verdict::Accepted(accepted)
@@ -46,6 +50,9 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
         let mut json = show::terms_json(&host, &request, &accepted.terms);
         json["event"] = "accepted".into();
         json["job"] = accepted.entry.id.clone().into();
+        json["name"] = accepted.entry.name.clone().into();
+        json["submitted"] = accepted.entry.submitted_unix.into();
+        json["deadline"] = (accepted.entry.submitted_unix + request.terms.deadline).into();
         json["unenforced"] = accepted.unenforced.clone().into();
         say(json);
     } else {

@@ -152,6 +152,11 @@ pub fn ending_json(entry: &Entry) -> Value {
     json!({
         "event": "ended",
         "job": entry.id,
+        "name": entry.name,
+        "state": entry.conclusion().map(|how| how.state(entry.in_time() == Some(true))),
+        "submitted": entry.submitted_unix,
+        "deadline": entry.submitted_unix + entry.request.terms.deadline,
+        "ended": ending.map(|e| entry.submitted_unix + e.at - entry.submitted),
         "conclusion": entry.conclusion(),
         "in_time": entry.in_time(),
         "reason": entry.stopped,

@@ -130,6 +130,7 @@ impl Host {
             id: job.id.clone(),
             boot: self.boot.clone(),
             user: job.user,
+            name: None,
             command: String::new(),
             request: job.request,
             slots: job.slots,

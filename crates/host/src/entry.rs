@@ -145,6 +145,20 @@ pub enum Conclusion {
     Unknown,
 }
 
+impl Conclusion {
+    /// How a job has ended, in a word. `in_time`: by its deadline.
+    pub fn state(self, in_time: bool) -> &'static str {
+        match self {
+            Conclusion::Cancelled => "cancelled",
+            Conclusion::Stopped => "stopped",
+            Conclusion::Failed => "failed",
+            Conclusion::Finished if in_time => "met",
+            Conclusion::Unknown if in_time => "ended",
+            Conclusion::Finished | Conclusion::Unknown => "missed",
+        }
+    }
+}
+
 /// Why the control loop ended a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -211,6 +225,9 @@ pub struct Entry {
     pub boot: String,
     /// User number of the owner.
     pub user: u32,
+    /// What its user calls it, for everybody to see; None if it has no name but its command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What runs, for people.
     pub command: String,
     /// As committed: the estimate without margin.

@@ -6,7 +6,7 @@
 
 use super::entry::{Entry, EntryQuote, Phase, Process};
 use super::registry::Lock;
-use super::submit::{Accepted, Terms};
+use super::submit::{Accepted, SubmitOptions, Terms};
 use super::{Host, HostError};
 use libra_batch::quote::{QuoteHandle, secret};
 use libra_batch::verdict::Verdict;
@@ -107,7 +107,7 @@ impl Host {
         request: &Request,
         command: &str,
         supervisor: Option<Process>,
-        project: Option<&str>,
+        options: &SubmitOptions<'_>,
     ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
         self.be_the_only_admitter()?;
         let gate = self.open_gate();
@@ -147,12 +147,13 @@ impl Host {
                 counter_offers: Vec::new(),
             })),
         };
-        let asked = self.ask_accounts(gate, request, project, &entries, unix)?;
+        let asked = self.ask_accounts(gate, request, options.project, &entries, unix)?;
         let (mut till, terms) = match asked.admit(request, &judge) {
             Ok(admitted) => admitted,
             Err(not) => return Ok(not.widen()),
         };
         entry.quote = None;
+        entry.name = options.name.map(str::to_string);
         entry.command = super::entry::shown_command(command);
         entry.supervisor = supervisor;
         entry.submitted = now;

@@ -1,17 +1,17 @@
 //! How the jobs of this host stand: plain data for `libra status`.
 
-use super::entry::{Conclusion, Ending, Phase, Stopped};
+use super::entry::{Conclusion, Phase, Stopped};
 use super::{Host, HostError};
 use libra_core::decision::share::DeadlineStatus;
 use libra_system::clock;
-use serde::Serialize;
 
 /// One job.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone)]
 pub struct JobReport {
     /// Id.
     pub id: String,
+    /// What its user calls it.
+    pub name: Option<String>,
     /// What runs.
     pub command: String,
     /// User number of the owner.
@@ -32,6 +32,10 @@ pub struct JobReport {
     pub estimate_seconds: f64,
     /// Processor seconds used, per slot.
     pub used_seconds: f64,
+    /// When it was submitted, Unix time.
+    pub submitted: f64,
+    /// When it ended, Unix time.
+    pub ended: Option<f64>,
     /// Seconds from submission to deadline.
     pub deadline_seconds: f64,
     /// Seconds since submission; of an ended job, when it ended.
@@ -47,7 +51,6 @@ pub struct JobReport {
     /// It was started.
     pub started: bool,
     /// Seconds for which it is still held, if it is a quote; its deadline counts from its submission.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub held_seconds: Option<f64>,
     /// How it ended, whenever that was; this and what follows is none while it has not ended.
     pub conclusion: Option<Conclusion>,
@@ -59,24 +62,16 @@ pub struct JobReport {
     pub exit_code: Option<i32>,
     /// Signal that ended it.
     pub signal: Option<i32>,
-    /// How it ended, as it is written in the registry: `at` is seconds since boot.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ending: Option<Ending>,
 }
 
 impl JobReport {
     /// How it stands, or how it ended, in a word or two.
     fn state(&self) -> &'static str {
-        match (self.conclusion, self.in_time) {
-            (Some(Conclusion::Cancelled), _) => "cancelled",
-            (Some(Conclusion::Stopped), _) => "stopped",
-            (Some(Conclusion::Failed), _) => "failed",
-            (Some(Conclusion::Finished), Some(true)) => "met",
-            (Some(Conclusion::Unknown), Some(true)) => "ended",
-            (Some(_), _) => "missed",
-            (None, _) if self.held_seconds.is_some() => "quoted",
-            (None, _) if self.phase == Phase::Reserved => "starting",
-            (None, _) => match self.deadline_status {
+        match self.conclusion {
+            Some(conclusion) => conclusion.state(self.in_time == Some(true)),
+            None if self.held_seconds.is_some() => "quoted",
+            None if self.phase == Phase::Reserved => "starting",
+            None => match self.deadline_status {
                 Some(DeadlineStatus::AtRisk) => "at risk",
                 Some(DeadlineStatus::Overrun) => "overrun",
                 Some(DeadlineStatus::Late) => "late",
@@ -88,8 +83,7 @@ impl JobReport {
 }
 
 /// The host.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone)]
 pub struct HostReport {
     /// Host name.
     pub node: String,
@@ -122,6 +116,7 @@ impl Host {
             let slots = f64::from(entry.slots.max(1));
             let mut job = JobReport {
                 id: entry.id.clone(),
+                name: entry.name.clone(),
                 command: self.registry.command(&entry.id, &entry.command),
                 user: entry.user,
                 phase: entry.phase,
@@ -132,6 +127,9 @@ impl Host {
                 needed_share: 0.0,
                 estimate_seconds: terms.estimate,
                 used_seconds: 0.0,
+                submitted: entry.submitted_unix,
+                ended: (entry.ending.as_ref())
+                    .map(|ending| entry.submitted_unix + ending.at - entry.submitted),
                 deadline_seconds: terms.deadline,
                 elapsed_seconds: 0.0,
                 left_seconds: 0.0,
@@ -145,7 +143,6 @@ impl Host {
                 reason: entry.stopped.filter(|_| entry.ending.is_some()),
                 exit_code: entry.ending.as_ref().and_then(|ending| ending.exit_code),
                 signal: entry.ending.as_ref().and_then(|ending| ending.signal),
-                ending: entry.ending.clone(),
             };
             let until = match &entry.ending {
                 Some(ending) => {
@@ -189,6 +186,7 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
+    use super::super::entry::Ending;
     use super::*;
 
     /// What `libra status` has of a job that is in the registry as this says.

@@ -52,6 +52,15 @@ pub struct Quoted {
     pub curve: Vec<Point>,
 }
 
+/// What a user may say of a job beside its terms.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SubmitOptions<'a> {
+    /// What it is called.
+    pub name: Option<&'a str>,
+    /// Where the site has accounts, this project pays.
+    pub project: Option<&'a str>,
+}
+
 /// A job that was accepted and has its share reserved.
 #[derive(Debug)]
 pub struct Accepted {
@@ -157,10 +166,10 @@ impl Host {
         command: &str,
         supervisor: Option<Process>,
     ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
-        self.submit_for(request, command, supervisor, None)
+        self.submit_for(request, command, supervisor, &SubmitOptions::default())
     }
 
-    /// As [`Host::submit`]; where the site has accounts, this project pays.
+    /// As [`Host::submit`], with what a user may say beside the terms.
     ///
     /// # Errors
     /// As [`Host::submit`].
@@ -169,9 +178,9 @@ impl Host {
         request: &Request,
         command: &str,
         supervisor: Option<Process>,
-        project: Option<&str>,
+        options: &SubmitOptions<'_>,
     ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
-        let answer = self.try_submit(request, command, supervisor, project);
+        let answer = self.try_submit(request, command, supervisor, options);
         if answer.is_err() {
             self.count_fault();
         }
@@ -183,7 +192,7 @@ impl Host {
         request: &Request,
         command: &str,
         supervisor: Option<Process>,
-        project: Option<&str>,
+        options: &SubmitOptions<'_>,
     ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
         self.be_the_only_admitter()?;
         let gate = self.open_gate();
@@ -192,7 +201,7 @@ impl Host {
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         let unix = clock::unix_time();
-        let asked = self.ask_accounts(gate, request, project, &entries, unix)?;
+        let asked = self.ask_accounts(gate, request, options.project, &entries, unix)?;
         let judged = asked.admit(request, &|request| self.judge(request, &entries, now));
         let took = begun.elapsed();
         let (mut till, terms) = match judged {
@@ -204,6 +213,7 @@ impl Host {
         };
         let mut entry = self.new_entry(&lock, request, command, &terms, now)?;
         entry.supervisor = supervisor;
+        entry.name = options.name.map(str::to_string);
         if self.accepts_delays() {
             self.accept_delays(&lock, &mut entry, &entries, now)?;
         }
@@ -245,6 +255,7 @@ impl Host {
             id: String::new(),
             boot: self.boot.clone(),
             user: nix::unistd::getuid().as_raw(),
+            name: None,
             command: shown_command(command),
             request: *request,
             slots,

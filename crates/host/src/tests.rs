@@ -29,6 +29,7 @@ pub(super) fn entry(host: &Host, id: &str) -> Entry {
         id: id.to_string(),
         boot: host.boot.clone(),
         user: 0,
+        name: None,
         command: "true".to_string(),
         request: half(),
         slots: 1,

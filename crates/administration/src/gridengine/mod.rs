@@ -10,7 +10,7 @@ mod jsv;
 mod poll;
 mod settings;
 mod shepherd;
-mod status;
+pub mod status;
 
 use super::Done;
 use super::args::GridEngineCommand;
@@ -56,7 +56,7 @@ pub fn gridengine(command: &GridEngineCommand, args: &Common) -> Done {
         GridEngineCommand::Install(install) => install::install(install, args),
         GridEngineCommand::Uninstall(uninstall) => install::uninstall(uninstall, args),
         GridEngineCommand::Check(settings) => check::check(settings, args),
-        GridEngineCommand::Status => status::status(args),
+        GridEngineCommand::Status => status::report(args)?.print(args),
         GridEngineCommand::Jsv(_) => jsv::jsv(args),
         GridEngineCommand::Shepherd(log) => shepherd::shepherd(log.log.as_deref(), args),
         GridEngineCommand::Watch {
@@ -79,6 +79,18 @@ pub fn gridengine(command: &GridEngineCommand, args: &Common) -> Done {
             }
         }
     }
+}
+
+/// Returns true if this host is of a cell: its environment names one that has a qmaster.
+pub fn is_here() -> bool {
+    let named = std::env::var_os("SGE_ROOT").is_some_and(|root| !root.is_empty());
+    let cell = cell();
+    named
+        && cell
+            .root
+            .join(&cell.name)
+            .join("common/act_qmaster")
+            .exists()
 }
 
 fn cell() -> Cell {

@@ -4,19 +4,18 @@
 
 use super::poll::poll;
 use super::{GridEngineError, PATIENCE, cell};
-use crate::Common;
-use crate::Done;
-use crate::book_status::Report;
-use libra_config::site;
+use crate::status::Report;
+use crate::{Common, Failure};
+use libra_config::{System, site};
 use libra_core::book::Book;
 use libra_gridengine::records::Records;
-use libra_terminal::answer;
 use libra_wording::errors;
 
 const NOTHING: &str =
     "this cell has no execution host that is heard of; 'libra gridengine check' says more";
 
-pub fn status(args: &Common) -> Done {
+/// As qmaster's own records have it.
+pub fn report(args: &Common) -> Result<Report, Failure> {
     let config = site::load(args.config.as_deref())?;
     let mut records = Records::default();
     poll(&cell(), &mut records, PATIENCE)?;
@@ -39,11 +38,12 @@ pub fn status(args: &Common) -> Done {
         let found = nix::unistd::User::from_uid(user.into()).ok().flatten();
         Some(found.map_or_else(|| user.to_string(), |user| user.name))
     };
-    let report = Report::of(&book, &state, &owner);
-    let problems: Vec<&str> = problems.iter().map(String::as_str).collect();
-    let text = match args.json {
-        true => format!("{}\n", report.json(&problems)),
-        false => report.text(&problems, NOTHING),
-    };
-    answer(&text, 0)
+    Ok(Report::of(
+        System::GridEngine,
+        &book,
+        &state,
+        &owner,
+        problems,
+        NOTHING,
+    ))
 }

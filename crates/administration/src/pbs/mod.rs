@@ -13,7 +13,7 @@ mod record;
 mod server;
 mod session;
 mod site;
-mod status;
+pub mod status;
 mod step;
 mod wanted;
 
@@ -69,12 +69,17 @@ pub fn pbs(command: &PbsCommand, args: &Common) -> Done {
         PbsCommand::Install(install) => install::install(install, args),
         PbsCommand::Uninstall(uninstall) => install::uninstall(uninstall, args),
         PbsCommand::Check(settings) => check::check(settings, args),
-        PbsCommand::Status => status::status(args),
+        PbsCommand::Status => status::report(args)?.print(args),
         PbsCommand::Hooks {
             directory,
             settings,
         } => hooks(directory, settings, args),
     }
+}
+
+/// Returns true if this host has a PBS: its configuration, and programs to ask it.
+pub fn is_here() -> bool {
+    Pbs::find().is_ok_and(|pbs| pbs.exec.join("bin/qstat").exists())
 }
 
 /// Writes the hooks out, with what they are told.

@@ -6,17 +6,16 @@
 use super::PbsError;
 use super::found::shown;
 use super::server::Pbs;
-use crate::Common;
-use crate::Done;
-use crate::book_status::Report;
-use libra_config::site;
+use crate::status::Report;
+use crate::{Common, Failure};
+use libra_config::{System, site};
 use libra_core::book::Book;
 use libra_pbs::server::Server;
 use libra_system::clock;
-use libra_terminal::answer;
 use serde_json::{Map, Value, json};
 
-pub fn status(args: &Common) -> Done {
+/// As PBS's own records have it.
+pub fn report(args: &Common) -> Result<Report, Failure> {
     let pbs = Pbs::find()?;
     let (jobs, nodes) = (pbs.jobs_with_terms()?, pbs.nodes()?);
     let mut event = json!({"event": "records", "now": clock::unix_time()});
@@ -30,15 +29,10 @@ pub fn status(args: &Common) -> Done {
         command: "qstat -f -t -F json".to_string(),
         answer: error.to_string(),
     })?;
-    let problems: Vec<&str> = (read["not_taken"].as_array().into_iter().flatten())
-        .filter_map(Value::as_str)
+    let problems = (read["not_taken"].as_array().into_iter().flatten())
+        .filter_map(|line| Some(line.as_str()?.to_string()))
         .collect();
-    let report = report(server.book(), &nodes, &jobs);
-    let text = match args.json {
-        true => format!("{}\n", report.json(&problems)),
-        false => report.text(&problems, NOTHING),
-    };
-    answer(&text, 0)
+    Ok(of_book(server.book(), &nodes, &jobs, problems))
 }
 
 /// A node as the hooks show it.
@@ -73,7 +67,12 @@ fn job_record(id: &str, job: &Value) -> Value {
 const NOTHING: &str =
     "no node of this PBS server shares its processors; 'libra pbs install' declares them";
 
-fn report(book: &Book, nodes: &Map<String, Value>, jobs: &Map<String, Value>) -> Report {
+fn of_book(
+    book: &Book,
+    nodes: &Map<String, Value>,
+    jobs: &Map<String, Value>,
+    problems: Vec<String>,
+) -> Report {
     let state = |name: &str| {
         let state = nodes.get(name).and_then(|node| node["state"].as_str());
         state.unwrap_or("gone").to_string()
@@ -89,12 +88,15 @@ fn report(book: &Book, nodes: &Map<String, Value>, jobs: &Map<String, Value>) ->
         let owner = job["Job_Owner"].as_str()?.split('@').next()?;
         Some(owner.to_string())
     };
-    Report::of(book, &state, &owner)
+    Report::of(System::Pbs, book, &state, &owner, problems, NOTHING)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::paint::Paint;
+    use crate::status::room::Room;
+    use crate::status::schema::Status;
 
     #[test]
     fn what_pbs_says_becomes_two_tables() {
@@ -124,10 +126,10 @@ mod tests {
             .expect("a configuration");
         let mut server = Server::new(&config);
         server.answer(&event).expect("an answer");
-        let report = report(server.book(), nodes, jobs);
+        let report = of_book(server.book(), nodes, jobs, Vec::new());
         // 6 of 10 s are left to do in 10 s: 60 %, and 4 s of slack.
         assert_eq!(
-            report.text(&[], NOTHING),
+            report.text(&Room::unlimited(Paint::Plain)),
             "NODE  STATE         COMMITTED                                JOBS\n\
              n1    free          0.6 of 2   [######--------------]  30 %  1\n\
              n2    down,offline  0 of 1.5   [--------------------]   0 %  0\n\
@@ -135,6 +137,16 @@ mod tests {
              JOB  USER  NODE  SHARE  USED         LEFT  SLACK  STATE\n\
              7.s  ann   n1    60 %   4 s of 10 s  10 s  4 s    on track\n"
         );
-        assert_eq!(report.json(&[])["jobs"][0]["slack_seconds"], 4.0);
+        let mut status = Status::default();
+        report.add_to(&mut status);
+        let job = &status.jobs[0];
+        assert_eq!(
+            (job.system, job.state.as_str(), job.slack_seconds),
+            ("pbs", "on_track", Some(4.0))
+        );
+        assert_eq!(
+            (job.submitted, job.deadline, job.price),
+            (1000.0, 1020.0, 10.5)
+        );
     }
 }

@@ -1,7 +1,10 @@
 //! What Slurm 22.05.8 printed on a cluster of three nodes, and the same in 23.02's shape. Fields that nobody reads are left out.
 
 use super::*;
-use crate::slurm::status::{owners, report};
+use crate::slurm::status::{of_records, owners};
+use crate::status::paint::Paint;
+use crate::status::room::Room;
+use crate::status::schema::Status;
 use libra_config::Config;
 use libra_slurm::records::Records;
 
@@ -159,27 +162,32 @@ fn what_slurm_says_becomes_two_tables() {
         jobs: jobs.iter().map(|owned| owned.job.clone()).collect(),
     };
     let config = Config::from_toml("[admission]\nestimate-margin = '0%'").expect("a configuration");
-    let (shown, problems) = report(&config, &records, &owners(&jobs), &states).expect("a report");
-    assert_eq!(problems, Vec::<String>::new());
+    let shown = of_records(&config, &records, &owners(&jobs), &states).expect("a report");
     // Job 1: half a processor since 100 s, so 50 s of 600 s; 1000 s are left until 1795272200, of which 550 s are needed:
     // 450 s of slack, and 55 % from now on.
-    let text = shown.text(&[], "nothing");
+    let text = shown.text(&Room::unlimited(Paint::Plain));
     assert!(
         text.contains("1    ann   n59-1  55 %   50 s of 10m00s  16m40s  7m30s  on track"),
         "{text}"
     );
     assert!(text.contains("n59-3  idle+drain  0 of 2"), "{text}");
-    let json = shown.json(&[]);
-    let names: Vec<&str> = (json["jobs"].as_array().expect("jobs").iter())
-        .filter_map(|job| job["job"].as_str())
-        .collect();
+    let coloured = shown.text(&Room::unlimited(Paint::Colours));
+    assert!(
+        coloured.contains("7m30s  \u{1b}[32mon track\u{1b}[0m\n"),
+        "{coloured}"
+    );
+    let mut status = Status::default();
+    shown.add_to(&mut status);
+    assert_eq!(status.problems, Vec::<String>::new());
+    let names: Vec<&str> = status.jobs.iter().map(|job| job.id.as_str()).collect();
     assert_eq!(names.len(), 6, "{names:?}");
     assert!(
         names.contains(&"6_1") && names.contains(&"6_5"),
         "{names:?}"
     );
     let none = Config::from_toml("[slurm]\npartitions = ['p2']").expect("a configuration");
-    let (shown, _) = report(&none, &records, &owners(&jobs), &states).expect("a report");
+    let shown = of_records(&none, &records, &owners(&jobs), &states).expect("a report");
     // What is committed on nodes that are none of Libra's now still counts.
-    assert!(!shown.text(&[], "nothing").starts_with("nothing"));
+    let text = shown.text(&Room::unlimited(Paint::Plain));
+    assert!(text.starts_with("NODE"), "{text}");
 }

@@ -20,7 +20,7 @@ mod plugin;
 mod plugstack;
 mod record;
 mod sources;
-mod status;
+pub mod status;
 mod uninstall;
 
 use super::Done;
@@ -66,6 +66,6 @@ pub fn slurm(command: &SlurmCommand, args: &Common) -> Done {
         SlurmCommand::Install(install) => install::install(install, args),
         SlurmCommand::Uninstall(uninstall) => uninstall::uninstall(uninstall, args),
         SlurmCommand::Check(settings) => check::check(settings, args),
-        SlurmCommand::Status => status::status(args),
+        SlurmCommand::Status => status::report(args)?.print(args),
     }
 }

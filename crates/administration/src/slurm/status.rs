@@ -6,30 +6,23 @@
 use super::SlurmError;
 use super::found::{PATIENCE, run};
 use super::jobs::{self, Named, Owned};
-use crate::Common;
-use crate::Done;
-use crate::book_status::Report;
-use libra_config::{Config, site};
+use crate::status::Report;
+use crate::{Common, Failure};
+use libra_config::{Config, System, site};
 use libra_core::book::Book;
 use libra_slurm::records::{Records, snapshot};
 use libra_system::clock;
-use libra_terminal::answer;
 use libra_wording::errors;
 use std::collections::BTreeMap;
 
 const NOTHING: &str = "no partition of this cluster shares its processors (OverSubscribe=FORCE:20), or none that [slurm] partitions \
      of the configuration names; 'libra slurm check' says more";
 
-pub fn status(args: &Common) -> Done {
+/// As Slurm's own records have it.
+pub fn report(args: &Common) -> Result<Report, Failure> {
     let config = site::load(args.config.as_deref())?;
     let (records, owners, states) = poll()?;
-    let (report, problems) = report(&config, &records, &owners, &states)?;
-    let problems: Vec<&str> = problems.iter().map(String::as_str).collect();
-    let text = match args.json {
-        true => format!("{}\n", report.json(&problems)),
-        false => report.text(&problems, NOTHING),
-    };
-    answer(&text, 0)
+    Ok(of_records(&config, &records, &owners, &states)?)
 }
 
 fn asked(command: &'static str) -> Result<String, SlurmError> {
@@ -43,7 +36,7 @@ fn asked(command: &'static str) -> Result<String, SlurmError> {
 }
 
 /// Jobs that are queued or run.
-pub fn queue() -> Result<Vec<Owned>, SlurmError> {
+pub(crate) fn queue() -> Result<Vec<Owned>, SlurmError> {
     let unreadable = |command: &str| {
         let command = command.to_string();
         move |answer| SlurmError::Command { command, answer }
@@ -60,10 +53,10 @@ pub fn queue() -> Result<Vec<Owned>, SlurmError> {
 }
 
 /// Names of owners, by jobs' names and arrays' numbers.
-pub type Owners = BTreeMap<String, String>;
+pub(crate) type Owners = BTreeMap<String, String>;
 
 /// Who owns what.
-pub fn owners(jobs: &[Owned]) -> Owners {
+pub(crate) fn owners(jobs: &[Owned]) -> Owners {
     let mut owners = Owners::new();
     for Owned { job, user } in jobs {
         let array = job.array.as_ref().map(|array| array.array.to_string());
@@ -89,13 +82,13 @@ fn poll() -> Result<(Records, Owners, Vec<Named>), SlurmError> {
     Ok((records, owners, states))
 }
 
-/// The report, and what could not be taken into the book.
-pub fn report(
+/// The report, with what could not be taken into the book.
+pub(crate) fn of_records(
     config: &Config,
     records: &Records,
     owners: &Owners,
     states: &[Named],
-) -> Result<(Report, Vec<String>), SlurmError> {
+) -> Result<Report, SlurmError> {
     let ours = &config.slurm.partitions;
     let is_libra = |node: &str| {
         let partitions = records.partitions.iter().filter(|p| match ours.is_empty() {
@@ -121,5 +114,12 @@ pub fn report(
         let array = id.split('_').next().unwrap_or(id);
         owners.get(id).or_else(|| owners.get(array)).cloned()
     };
-    Ok((Report::of(&book, &state, &owner), problems))
+    Ok(Report::of(
+        System::Slurm,
+        &book,
+        &state,
+        &owner,
+        problems,
+        NOTHING,
+    ))
 }

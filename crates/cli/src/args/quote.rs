@@ -66,8 +66,8 @@ pub struct QuoteArgs {
     pub terms: TermsArgs,
 }
 
-/// Whom `libra quote` asks.
-fn systems() -> impl TypedValueParser<Value = System> {
+/// Whom `libra quote` asks, and `libra status`.
+pub fn systems() -> impl TypedValueParser<Value = System> {
     let values = System::ALL.map(|system| {
         PossibleValue::new(system.name()).help(match system {
             System::Local => "This host",

@@ -50,7 +50,7 @@ pub struct SimulateArgs {
     pub trace: PathBuf,
 
     /// Policies to compare, separated by commas
-    #[arg(short, long, value_name = "NAME,...", value_delimiter = ',', long_help = policies())]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', long_help = policies())]
     pub policy: Option<Vec<String>>,
 
     /// Only so many jobs from the start of the log

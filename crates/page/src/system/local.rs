@@ -56,6 +56,9 @@ pub struct Local {
     children: Mutex<Vec<Child>>,
 }
 
+/// What is asked how jobs stand: this host alone.
+const STATUS: [&str; 3] = ["status", "--system", "local"];
+
 /// What `libra run` said: each line of JSON.
 fn said(directory: &Path) -> Vec<Value> {
     let mut text = String::new();
@@ -106,8 +109,11 @@ impl Local {
         if let Some(file) = &self.site.config {
             command.arg("--config").arg(file);
         }
+        command.args(["run", "--json"]);
+        if !wanted.name.is_empty() {
+            command.arg("--name").arg(&wanted.name);
+        }
         command
-            .args(["run", "--json"])
             .args(wanted.terms())
             .arg("--")
             .arg(&start)
@@ -166,8 +172,7 @@ impl Local {
 
     /// Jobs, with the records of those that this page has submitted.
     fn all(&self) -> Result<Vec<(JobSummary, Option<SubmissionRecord>)>, Problem> {
-        let report = self.site.json(&["status"])?;
-        let node = report["node"].as_str().unwrap_or_default();
+        let report = self.site.json(&STATUS)?;
         let user = u64::from(nix::unistd::getuid().as_raw());
         let here = records::host();
         let mut known = self.records.all();
@@ -181,7 +186,7 @@ impl Local {
             .collect();
         let mut listed = Vec::new();
         for job in report["jobs"].as_array().into_iter().flatten() {
-            let (owner, command, mut job) = own::job_of_host(job, node);
+            let (owner, command, mut job) = own::job_of_host(job);
             if owner != user {
                 continue;
             }
@@ -289,7 +294,7 @@ impl System for Local {
     }
 
     fn cluster(&self) -> Result<Cluster, Problem> {
-        Ok(own::cluster_of_host(&self.site.json(&["status"])?))
+        Ok(own::cluster_of_host(&self.site.json(&STATUS)?))
     }
 
     fn tick(&self) {

@@ -36,16 +36,17 @@ pub fn cluster_of_batch(json: &Value) -> Cluster {
 pub fn cluster_of_host(json: &Value) -> Cluster {
     let jobs = json["jobs"].as_array().into_iter().flatten();
     let live = jobs.filter(|job| job["phase"] != "ended").count();
-    let enforcement = text(json, "enforcement");
+    let host = &json["nodes"][0];
+    let enforcement = text(host, "enforcement");
     Cluster {
         nodes: vec![Node {
-            name: text(json, "node"),
+            name: text(host, "node"),
             state: String::new(),
-            committed: json["committed"].as_f64().unwrap_or(0.0),
-            processors: json["processors"].as_f64().unwrap_or(0.0),
+            committed: host["committed"].as_f64().unwrap_or(0.0),
+            processors: host["processors"].as_f64().unwrap_or(0.0),
             jobs: live as u64,
         }],
-        note: match (enforcement.as_str(), json["enforced"] == true) {
+        note: match (enforcement.as_str(), host["enforced"] == true) {
             ("", _) => String::new(),
             (how, false) => format!("Shares are {how}."),
             (how, true) => format!("Shares are held by {how}."),
@@ -55,20 +56,22 @@ pub fn cluster_of_host(json: &Value) -> Cluster {
 }
 
 /// A job of this host, from the JSON of `libra status`: the user number of its owner, its command, and the rest.
-pub fn job_of_host(job: &Value, node: &str) -> (u64, String, JobSummary) {
+pub fn job_of_host(job: &Value) -> (u64, String, JobSummary) {
     let number = |key: &str| job[key].as_f64();
     let command = text(job, "command");
-    let ending = &job["ending"];
     let live = !matches!(job["phase"].as_str(), Some("ended"));
     let made = JobSummary {
         key: text(job, "id"),
         id: text(job, "id"),
-        name: command.chars().take(60).collect(),
-        state: text(job, "state"),
+        name: match job["name"].as_str() {
+            Some(name) => name.to_string(),
+            None => command.chars().take(60).collect(),
+        },
+        state: state_in_words(job),
         live,
         outcome: (!live).then(|| Outcome::of_conclusion(&text(job, "conclusion"))),
         in_time: job["in_time"].as_bool().filter(|_| !live),
-        node: node.to_string(),
+        node: job["nodes"][0].as_str().unwrap_or_default().to_string(),
         share: if live { number("share") } else { None },
         slots: number("slots"),
         price: number("price"),
@@ -77,13 +80,18 @@ pub fn job_of_host(job: &Value, node: &str) -> (u64, String, JobSummary) {
         used: number("used_seconds"),
         estimate: number("estimate_seconds"),
         submitted: None,
-        ending: if ending.is_null() {
-            String::new()
-        } else {
-            exit_in_words(&job["exit_code"], &job["signal"])
-        },
+        ending: exit_in_words(&job["exit_code"], &job["signal"]),
     };
-    (job["user"].as_u64().unwrap_or(u64::MAX), command, made)
+    (job["uid"].as_u64().unwrap_or(u64::MAX), command, made)
+}
+
+/// A state as people read it.
+fn state_in_words(job: &Value) -> String {
+    match job["state"].as_str() {
+        Some("waiting") => "waits".to_string(),
+        Some("waiting_at_risk") => "waits, at risk".to_string(),
+        state => state.unwrap_or_default().replace('_', " "),
+    }
 }
 
 /// `exit code 0`, `ended by SIGTERM: asked to end`; empty where neither is known.
@@ -119,12 +127,12 @@ pub fn job_statuses(site: &Site, system: &str) -> Result<BTreeMap<String, JobSta
         let nodes = job["nodes"].as_array().into_iter().flatten();
         let nodes: Vec<&str> = nodes.filter_map(Value::as_str).collect();
         let status = JobStatus {
-            state: text(job, "state"),
+            state: state_in_words(job),
             share: job["share"].as_f64(),
             used: job["used_seconds"].as_f64(),
             nodes: nodes.join(" "),
         };
-        (text(job, "job"), status)
+        (text(job, "id"), status)
     });
     Ok(jobs.collect())
 }
@@ -192,20 +200,23 @@ mod tests {
 
     #[test]
     fn a_job_of_this_host() {
-        let json = json!({"id": "3", "command": "/bin/x", "user": 7, "phase": "running", "deadline_status": "at-risk", "slots": 2,
+        let json = json!({"id": "3", "name": null, "command": "/bin/x", "uid": 7, "nodes": ["n1"], "phase": "running", "slots": 2,
             "share": 0.5, "price": 10.5, "elapsed_seconds": 4.0, "deadline_seconds": 20.0, "used_seconds": 1.0,
-            "estimate_seconds": 10.0, "started": true, "orphaned": false, "state": "at risk"});
-        let (user, command, job) = job_of_host(&json, "n1");
+            "estimate_seconds": 10.0, "started": true, "orphaned": false, "state": "at_risk"});
+        let (user, command, job) = job_of_host(&json);
         assert_eq!((user, command.as_str()), (7, "/bin/x"));
+        assert_eq!((job.name.as_str(), job.node.as_str()), ("/bin/x", "n1"));
         assert_eq!((job.state.as_str(), job.live), ("at risk", true));
+        let mut named = json.clone();
+        named["name"] = "fit".into();
+        assert_eq!(job_of_host(&named).2.name, "fit");
         let mut ended = json.clone();
         ended["phase"] = "ended".into();
-        ended["ending"] = json!({"met": false, "cancelled": false, "exit-code": 3, "signal": null});
         ended["state"] = "failed".into();
         ended["conclusion"] = "failed".into();
         ended["in_time"] = true.into();
         ended["exit_code"] = 3.into();
-        let (_, _, job) = job_of_host(&ended, "n1");
+        let (_, _, job) = job_of_host(&ended);
         assert_eq!(
             (job.outcome, job.in_time, job.ending.as_str()),
             (Some(Outcome::Failed), Some(true), "exit code 3")
@@ -216,7 +227,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_nothing() {
         assert_eq!(cluster_of_batch(&json!(null)), Cluster::default());
-        let (user, _, job) = job_of_host(&json!({}), "");
+        let (user, _, job) = job_of_host(&json!({}));
         assert_eq!((user, job.deadline), (u64::MAX, None));
     }
 }

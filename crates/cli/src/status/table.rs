@@ -1,5 +1,7 @@
 //! The table of `libra status`, fitted to what it is shown on.
 
+use libra_administration::status::paint::Paint;
+use libra_administration::status::room::{Room, columns};
 use libra_host::entry::Phase;
 use libra_host::report::{HostReport, JobReport};
 use libra_plots::columns::{Column, Flush, GAP};
@@ -16,81 +18,28 @@ const PERCENT: usize = 6;
 const COMMAND_GOOD: usize = 24;
 const COMMAND_ENOUGH: usize = 12;
 
-/// What the output has room for.
-pub struct Room {
-    /// Characters a line; None if nothing is to be cut.
-    pub width: Option<usize>,
-    /// Lines; None if all are to be shown, in order of submission.
-    pub lines: Option<usize>,
-    /// More than ASCII can be shown.
-    pub utf8: bool,
-}
-
-impl Room {
-    fn more(&self) -> &'static str {
-        if self.utf8 { "…" } else { "..." }
-    }
-
-    /// Cuts what does not fit into `width`, visibly.
-    fn cut(&self, text: &str, width: usize) -> String {
-        if columns(text) <= width {
-            return text.to_string();
-        }
-        let more = self.more();
-        let mut left = width.saturating_sub(more.chars().count());
-        let mut cut: String = text
-            .chars()
-            .take_while(|&c| match left.checked_sub(column(c)) {
-                Some(rest) => {
-                    left = rest;
-                    true
-                }
-                None => false,
-            })
-            .collect();
-        cut.push_str(more);
-        // Where there is less room than for the dots themselves.
-        cut.chars().take(width).collect()
-    }
-}
-
-/// Columns of a character on a terminal: never fewer than it takes, so that no line wraps.
-fn column(c: char) -> usize {
-    let narrow = c < '\u{1100}' || ('\u{2010}'..'\u{2600}').contains(&c);
-    if narrow { 1 } else { 2 }
-}
-
-fn columns(text: &str) -> usize {
-    text.chars().map(column).sum()
-}
-
-/// The host and its jobs.
+/// The host and its jobs, in the order in which they come.
 pub fn table(report: &HostReport, room: &Room) -> String {
-    let mut lines = vec![headline(report)];
+    let cut = |line: String| room.fitted(&line);
+    let mut lines = vec![cut(headline(report))];
     if report.jobs.is_empty() {
-        lines.push("no jobs".to_string());
+        lines.push(cut("no jobs".to_string()));
     } else {
         let (jobs, left_out) = chosen(&report.jobs, room.lines);
-        let rows: Vec<Row> = jobs.iter().map(|job| Row::of(job)).collect();
+        let rows: Vec<Row> = jobs.iter().map(Row::of).collect();
         let layout = Layout::fitting(&rows, room.width);
-        lines.push(layout.heading());
-        lines.extend(rows.iter().map(|row| layout.line(row, room)));
+        lines.push(cut(layout.heading()));
+        lines.extend(
+            (rows.iter()).map(|row| layout.painted(cut(layout.line(row, room)), row, room.paint)),
+        );
         if let Some(left_out) = left_out {
-            lines.push(format!("{} and {left_out}", room.more()));
+            lines.push(cut(format!("{} and {left_out}", room.more())));
         }
     }
     if let Some(most) = room.lines {
         lines.truncate(most.max(1));
     }
-    let mut text = String::new();
-    for line in lines {
-        match room.width {
-            Some(width) => text.push_str(&room.cut(&line, width)),
-            None => text.push_str(&line),
-        }
-        text.push('\n');
-    }
-    text
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
 fn headline(report: &HostReport) -> String {
@@ -107,42 +56,29 @@ fn headline(report: &HostReport) -> String {
     )
 }
 
-/// The jobs that fit into so many lines with the two above them, and how many do not, in words.
-/// Live ones first; of those that have ended the latest.
-fn chosen(jobs: &[JobReport], lines: Option<usize>) -> (Vec<&JobReport>, Option<String>) {
-    let Some(lines) = lines else {
-        return (jobs.iter().collect(), None);
-    };
-    let (mut live, ended): (Vec<&JobReport>, Vec<&JobReport>) =
-        jobs.iter().partition(|job| job.phase != Phase::Ended);
-    let rows = lines.saturating_sub(2);
-    let all_live = live.len();
+/// The first jobs, as many as fit into so many lines with the two above them, and how many do not, in words.
+fn chosen(jobs: &[JobReport], lines: Option<usize>) -> (&[JobReport], Option<String>) {
+    let rows = lines.map_or(usize::MAX, |lines| lines.saturating_sub(2));
     if jobs.len() <= rows {
-        live.extend(ended);
-        return (live, None);
+        return (jobs, None);
     }
     // One line says what is left out.
-    let rows = rows.saturating_sub(1);
-    live.truncate(rows);
-    let mut latest: Vec<(usize, &JobReport)> = ended.into_iter().enumerate().collect();
-    let at = |job: &JobReport| job.ending.as_ref().map_or(0.0, |ending| ending.at);
-    latest.sort_by(|(_, a), (_, b)| at(b).total_cmp(&at(a)));
-    latest.truncate(rows - live.len());
-    latest.sort_by_key(|(place, _)| *place);
-    let hidden_live = all_live - live.len();
-    live.extend(latest.into_iter().map(|(_, job)| job));
-    let hidden = jobs.len() - live.len();
-    let left_out = match hidden_live {
-        0 => format!("{hidden} more"),
-        live => format!("{hidden} more, {live} of them not ended"),
+    let (shown, hidden) = jobs.split_at(rows.saturating_sub(1));
+    let live = hidden.iter().filter(|job| job.phase != Phase::Ended);
+    let left_out = match live.count() {
+        0 => format!("{} more", hidden.len()),
+        live => format!("{} more, {live} of them not ended", hidden.len()),
     };
-    (live, Some(left_out))
+    (shown, Some(left_out))
 }
 
 /// What is said about a job.
 struct Row {
     id: String,
     state: &'static str,
+    /// As in JSON.
+    state_key: String,
+    ended: bool,
     share: String,
     used: String,
     /// Part of the time until the deadline that has passed.
@@ -156,6 +92,8 @@ impl Row {
         Row {
             id: job.id.clone(),
             state: job.state,
+            state_key: super::host::state(job),
+            ended: job.phase == Phase::Ended,
             share: match job.phase {
                 Phase::Ended => String::new(),
                 _ => fine_percent(job.share),
@@ -167,7 +105,8 @@ impl Row {
             ),
             passed: job.elapsed_seconds / job.deadline_seconds,
             left: duration::show(job.left_seconds),
-            command: job.command.replace(char::is_control, " "),
+            // Where it has a name, that says more than a script's path.
+            command: (job.name.as_ref().unwrap_or(&job.command)).replace(char::is_control, " "),
         }
     }
 }
@@ -269,6 +208,23 @@ impl Layout {
         }
     }
 
+    /// A line with its state in colour, that of a job that has ended faint but for its state.
+    fn painted(&self, line: String, row: &Row, paint: Paint) -> String {
+        let begin = self.id + GAP.len();
+        let at = |column: usize| line.char_indices().nth(column).map(|(at, _)| at);
+        let places = at(begin).zip(at(begin + row.state.len()).or(Some(line.len())));
+        let Some((before, state, after)) = places
+            .and_then(|(from, to)| Some((line.get(..from)?, line.get(from..to)?, line.get(to..)?)))
+        else {
+            return line;
+        };
+        let state = paint.state(&row.state_key, state);
+        match row.ended {
+            true => format!("{}{state}{}", paint.faint(before), paint.faint(after)),
+            false => format!("{before}{state}{after}"),
+        }
+    }
+
     fn cells(&self, cells: [&str; 6]) -> String {
         let shown = (self.columns().into_iter().zip(cells)).filter(|(column, _)| column.width > 0);
         shown
@@ -291,12 +247,14 @@ fn bar(part: f64, length: usize, utf8: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use libra_administration::status::sort::Sort;
     use libra_core::decision::share::DeadlineStatus;
-    use libra_host::entry::{Conclusion, Ending};
+    use libra_host::entry::Conclusion;
 
     fn job(id: usize, command: &str, ended_at: Option<f64>) -> JobReport {
         JobReport {
             id: id.to_string(),
+            name: None,
             command: command.to_string(),
             user: 0,
             phase: ended_at.map_or(Phase::Running, |_| Phase::Ended),
@@ -306,6 +264,8 @@ mod tests {
             needed_share: 0.525,
             estimate_seconds: 5400.0,
             used_seconds: 61.0,
+            submitted: 1_790_000_000.0,
+            ended: ended_at.map(|at| 1_790_000_000.0 + at),
             deadline_seconds: 10_800.0,
             elapsed_seconds: 120.0,
             left_seconds: 10_680.0,
@@ -324,19 +284,20 @@ mod tests {
             reason: None,
             exit_code: ended_at.map(|_| 0),
             signal: None,
-            ending: ended_at.map(|at| Ending {
-                at,
-                met: true,
-                used: 61.0,
-                exit_code: Some(0),
-                signal: None,
-                cancelled: false,
-                found: false,
-            }),
         }
     }
 
-    fn drawn(jobs: Vec<JobReport>, width: Option<usize>, lines: Option<usize>) -> Vec<String> {
+    fn drawn(mut jobs: Vec<JobReport>, width: Option<usize>, lines: Option<usize>) -> Vec<String> {
+        super::super::host::sort(&mut jobs, Sort::Usual);
+        painted(jobs, width, lines, Paint::Plain)
+    }
+
+    fn painted(
+        jobs: Vec<JobReport>,
+        width: Option<usize>,
+        lines: Option<usize>,
+        paint: Paint,
+    ) -> Vec<String> {
         let report = HostReport {
             node: "a-node-with-a-long-name.example.org".to_string(),
             processors: 2.0,
@@ -349,6 +310,7 @@ mod tests {
             width,
             lines,
             utf8: true,
+            paint,
         };
         table(&report, &room).lines().map(str::to_string).collect()
     }
@@ -379,6 +341,62 @@ mod tests {
     }
 
     #[test]
+    fn colours_change_no_character_and_no_width() {
+        let mut jobs = vec![job(1, LONG, None), job(2, LONG, Some(1.0))];
+        jobs[0].state = "at risk";
+        jobs[0].name = Some("Ünïcode 日本".to_string());
+        for width in [8, 10, 14, 30, 80, 200] {
+            let plain = drawn(jobs.clone(), Some(width), None);
+            let coloured = painted(jobs.clone(), Some(width), None, Paint::Colours);
+            for (plain, coloured) in plain.iter().zip(&coloured) {
+                let mut bare = String::new();
+                for (index, part) in coloured.split('\u{1b}').enumerate() {
+                    let text = part.split_once('m').map(|(_, text)| text);
+                    bare += if index == 0 {
+                        part
+                    } else {
+                        text.expect("a sequence")
+                    };
+                }
+                assert_eq!(&bare, plain, "{width}");
+            }
+        }
+        let coloured = painted(jobs, Some(80), None, Paint::Colours);
+        assert!(
+            coloured[2].contains("\u{1b}[33mat risk\u{1b}[0m"),
+            "{coloured:?}"
+        );
+        assert!(coloured[2].ends_with("Ünïcode 日本"), "{coloured:?}");
+        assert!(coloured[3].starts_with("\u{1b}[2m"), "{coloured:?}");
+    }
+
+    #[test]
+    fn jobs_that_have_ended_are_last_however_it_is_sorted() {
+        let mut jobs = vec![
+            job(1, "a", Some(1.0)),
+            job(2, "b", None),
+            job(3, "c", Some(9.0)),
+            job(4, "d", None),
+        ];
+        jobs[1].left_seconds = 900.0;
+        jobs[3].left_seconds = 9.0;
+        jobs[1].state = "late";
+        jobs[3].share = 0.9;
+        for (by, order) in [
+            (Sort::Usual, ["2", "4", "3", "1"]),
+            (Sort::Deadline, ["4", "2", "3", "1"]),
+            (Sort::State, ["2", "4", "3", "1"]),
+            (Sort::Share, ["4", "2", "3", "1"]),
+        ] {
+            super::super::host::sort(&mut jobs, Sort::Usual);
+            jobs[..2].sort_by(|a, b| a.id.cmp(&b.id));
+            super::super::host::sort(&mut jobs, by);
+            let ids: Vec<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
+            assert_eq!(ids, order, "{by:?}");
+        }
+    }
+
+    #[test]
     fn without_a_terminal_nothing_is_cut() {
         let command = "x".repeat(500);
         let lines = drawn(vec![job(1, &command, None)], None, None);
@@ -404,11 +422,11 @@ mod tests {
                 })
                 .collect()
         };
-        assert_eq!(ids(6), ["11", "9", "10", "… and 8 more"]);
+        assert_eq!(ids(6), ["11", "10", "9", "… and 8 more"]);
         let all = ids(13);
         assert_eq!(
             (all.len(), all[0].as_str(), all[10].as_str()),
-            (11, "11", "10")
+            (11, "11", "1")
         );
         jobs.push(job(12, "live", None));
         jobs.push(job(13, "live", None));
