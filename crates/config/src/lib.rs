@@ -4,6 +4,7 @@
 //! which `libra config default` prints and which a test holds against [`Config::default`].
 
 pub mod last;
+pub mod settings;
 pub mod site;
 mod system;
 mod values;

@@ -1,7 +1,10 @@
-//! `libra generate`: man pages and completions, from the same source as the help texts.
+//! `libra generate`: man pages and completions, from the same source as the help texts; the page of the configuration ([`settings`]) from its
+//! own table.
 
-use super::args::{Args, GenerateArgs, Generated};
-use super::{Done, Failure};
+mod settings;
+
+use crate::args::{Args, GenerateArgs, Generated};
+use crate::{Done, Failure};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -39,7 +42,8 @@ fn man_pages(directory: &Path) -> io::Result<()> {
     let mut command = Args::command().disable_help_subcommand(true);
     command.build();
     let source = concat!("libra ", env!("CARGO_PKG_VERSION"));
-    page_and_those_below(&command, None, source, directory)
+    page_and_those_below(&command, None, source, directory)?;
+    std::fs::write(directory.join("libra.toml.5"), settings::page(source))
 }
 
 fn page_and_those_below(
@@ -69,7 +73,15 @@ fn page_and_those_below(
     let after = command.get_after_long_help().or(command.get_after_help());
     sections(&after.map(ToString::to_string).unwrap_or_default()).to_writer(&mut page)?;
     let siblings = below.iter().filter_map(|c| c.get_display_name());
-    see_also(above.into_iter().chain(siblings)).to_writer(&mut page)?;
+    let mut pages: Vec<(&str, u8)> = above
+        .into_iter()
+        .chain(siblings)
+        .map(|name| (name, 1))
+        .collect();
+    if above.is_none() || command.get_name() == "config" {
+        pages.push(("libra.toml", 5));
+    }
+    see_also(&pages).to_writer(&mut page)?;
     page.flush()?;
     for command in below {
         page_and_those_below(command, Some(name), source, directory)?;
@@ -124,14 +136,15 @@ fn sections(text: &str) -> Roff {
     roff
 }
 
-fn see_also<'a>(names: impl Iterator<Item = &'a str>) -> Roff {
+/// Names of pages and their sections.
+fn see_also(pages: &[(&str, u8)]) -> Roff {
     let mut roff = Roff::new();
     let mut text = Vec::new();
-    for name in names {
+    for (name, section) in pages {
         if !text.is_empty() {
             text.push(roman(", "));
         }
-        text.extend([bold(name), roman("(1)")]);
+        text.extend([bold(*name), roman(format!("({section})"))]);
     }
     if !text.is_empty() {
         roff.control("SH", ["SEE ALSO"]);
