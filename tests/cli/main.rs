@@ -5,6 +5,7 @@
 
 mod agent;
 mod answers;
+mod completions;
 mod faults;
 mod metrics;
 mod overrun;

@@ -283,6 +283,10 @@ pub enum Command {
         command: ConfigCommand,
     },
 
+    /// Print values for the completions of shells
+    #[command(hide = true)]
+    Complete(CompleteArgs),
+
     /// Write man pages or shell completions
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -463,6 +467,28 @@ pub enum ConfigCommand {
     },
     /// Print every key with its default and what it means
     Default,
+}
+
+/// `libra complete`
+#[derive(Debug, ClapArgs)]
+pub struct CompleteArgs {
+    /// Values of what
+    pub what: Completed,
+}
+
+/// What can be completed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Completed {
+    /// Jobs of this host that have not ended
+    Jobs,
+    /// Jobs that 'libra status' shows
+    AllJobs,
+    /// Policies that can be simulated
+    Policies,
+    /// Accounts that the user may see
+    Accounts,
+    /// Projects of the user, without 'project:'
+    Projects,
 }
 
 /// `libra generate`

@@ -8,6 +8,7 @@ mod account;
 mod agent;
 mod args;
 mod cancel;
+mod complete;
 mod config;
 mod generate;
 mod metrics;
@@ -174,6 +175,7 @@ fn main() -> ExitCode {
         Command::Web(web) => web::web(web, &args),
         Command::Account(account) => account::account(account, &args),
         Command::Config { command } => config::config(command, &args),
+        Command::Complete(complete) => complete::complete(complete, &args),
         Command::Generate(generate) => generate::generate(generate),
     };
     end(done)

@@ -113,6 +113,26 @@ pub fn account(account: &AccountArgs, args: &Args) -> Done {
     print(&account.command, reply, args, &zone, &config.accounts)
 }
 
+/// Names of the accounts that the user may see, and what they have, in words; none if accounts are off.
+///
+/// # Errors
+/// When they cannot be asked.
+pub fn visible(config: &AccountsConfig) -> Result<Vec<(String, String)>, AccountFailure> {
+    if config.mode == AccountsMode::Off {
+        return Ok(Vec::new());
+    }
+    let mut backend = Backend::open(config)?;
+    let Reply::Balances(balances) = backend.ask(config, &Request::Balance { account: None })?
+    else {
+        return Ok(Vec::new());
+    };
+    let one = |balance: &Balance| {
+        let about = format!("{} credits", balance.balance);
+        (balance.account.clone(), about)
+    };
+    Ok(balances.iter().map(one).collect())
+}
+
 /// The ledger is not there, or another one.
 fn lost(error: &AccountsError, config: &AccountsConfig) -> Findings {
     let surviving = live::surviving(&config.live, &config.ledger);

@@ -1,6 +1,7 @@
 //! `libra generate`: man pages and completions, from the same source as the help texts; the page of the configuration ([`settings`]) from its
 //! own table.
 
+mod completions;
 mod settings;
 
 use crate::args::{Args, GenerateArgs, Generated};
@@ -29,9 +30,11 @@ pub fn generate(generate: &GenerateArgs) -> Done {
 
 fn completions(directory: &Path) -> io::Result<()> {
     std::fs::create_dir_all(directory)?;
-    let mut command = Args::command();
+    let mut command = completions::command();
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut command, "libra", directory)?;
+        let file = clap_complete::generate_to(shell, &mut command, "libra", directory)?;
+        let made = std::fs::read_to_string(&file)?;
+        std::fs::write(&file, completions::with_values(shell, &made))?;
     }
     Ok(())
 }

@@ -69,6 +69,33 @@ pub fn status(status: &StatusArgs, args: &Args) -> Done {
     }
 }
 
+/// Ids of jobs and what they are called, for completions: those of this host that have not ended, or with `all` whatever is shown. What cannot be
+/// found out has none.
+pub fn known(args: &Args, all: bool) -> Vec<(String, String)> {
+    let wanted = StatusArgs {
+        systems: if all { Vec::new() } else { vec![System::Local] },
+        ..StatusArgs::default()
+    };
+    let shown = View::new(&wanted, args).and_then(|mut view| view.snapshot());
+    let Ok(shown) = shown else {
+        return Vec::new();
+    };
+    let mut status = Status::default();
+    if let Some(host) = shown.host {
+        host::add_to(host, 0.0, &mut status);
+    }
+    for (_, report) in shown.batch {
+        report.add_to(&mut status);
+    }
+    let jobs = (status.jobs.into_iter()).filter(|job| all || job.phase != "ended");
+    jobs.map(|job| {
+        let called = job.name.or(job.command).or(job.user).unwrap_or_default();
+        let called: String = called.chars().take(40).collect();
+        (job.id, format!("{called}, {}", job.state.replace('_', " ")))
+    })
+    .collect()
+}
+
 fn batch(system: System, args: &Args) -> Result<Report, Failure> {
     let args = args.common();
     let report = match system {
