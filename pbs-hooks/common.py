@@ -252,6 +252,11 @@ def tell(event, job):
         return {"verdict": "accept"}
 
 
+def concerns_host(job):
+    """A job with terms always; any other where Libra is, and only there: another host is let be."""
+    return bool(commitment_of(job)) or os.path.exists(settings()["library"])
+
+
 def ask_host(event, job):
     """An event of an execution host; a fault of it is one of the hook."""
     answer = Libra().ask(event, "host-config", host=pbs.get_local_nodename(), job=job)

@@ -2,9 +2,8 @@
 
 
 def end(event):
-    commitment = commitment_of(event.job)
-    if commitment:
-        ask_host("execjob_abort", {"id": event.job.id, "commitment": commitment})
+    if concerns_host(event.job):
+        ask_host("execjob_abort", {"id": event.job.id})
 
 
 run(end)

@@ -2,9 +2,8 @@
 
 
 def attach(event):
-    commitment = commitment_of(event.job)
-    if commitment:
-        ask_host("execjob_attach", {"id": event.job.id, "commitment": commitment, "pid": int(event.pid)})
+    if concerns_host(event.job):
+        ask_host("execjob_attach", {"id": event.job.id, "pid": int(event.pid)})
 
 
 run(attach)

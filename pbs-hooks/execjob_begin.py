@@ -11,10 +11,17 @@ def owner(name):
         raise Fault("there is no user '%s' here" % name) from None
 
 
-def undo(job_id, commitment):
+def note(job, answer):
+    """What its first host writes down of it, and so its accounting record: PBS takes it from there."""
+    if job.in_ms_mom():
+        for name, amount in answer.get("used", {}).items():
+            job.resources_used[name] = amount
+
+
+def undo(job_id):
     """No other event comes for a job that a hook rejects here."""
     try:
-        ask_host("execjob_abort", {"id": job_id, "commitment": commitment})
+        ask_host("execjob_abort", {"id": job_id})
     except Exception as fault:
         log("%s: %s" % (job_id, fault))
 
@@ -23,6 +30,9 @@ def begin(event):
     job = event.job
     commitment = commitment_of(job)
     if not commitment:
+        # It begins, whatever goes wrong with its group.
+        if concerns_host(job):
+            note(job, ask_host("execjob_begin", {"id": job.id, "exec_vnode": string(job.exec_vnode)}))
         return
     host = pbs.get_local_nodename()
     try:
@@ -35,9 +45,10 @@ def begin(event):
     except Exception as fault:
         if settings().get("on-fault") != "admit":
             log_fault(event, fault)
-            undo(job.id, commitment)
+            undo(job.id)
             event.reject("libra: %s cannot hold this job to its share: %s" % (host, fault))
         raise
+    note(job, answer)
 
 
 run(begin)

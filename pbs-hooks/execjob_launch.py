@@ -3,9 +3,8 @@
 
 
 def launch(event):
-    commitment = commitment_of(event.job)
-    if commitment:
-        ask_host("execjob_launch", {"id": event.job.id, "commitment": commitment, "pid": os.getppid()})
+    if concerns_host(event.job):
+        ask_host("execjob_launch", {"id": event.job.id, "pid": os.getppid()})
 
 
 run(launch)

@@ -57,7 +57,7 @@ class SiteCase(unittest.TestCase):
     def tearDownClass(cls):
         pbs = cls.pbs
         cls.turn.close()
-        directory, number, roots = pbs.directory, pbs.plan["subnet"], [root for host in pbs.host_names for root in pbs.cgroup_roots(host)]
+        directory, number, roots = pbs.directory, pbs.plan["subnet"], [root for host in pbs.host_names for root in [*pbs.cgroup_roots(host), *pbs.roots_without_terms(host)]]
         pbs.__exit__(None, None, None)
         left = [str(path) for path in [directory] if path.exists()]
         left += [f"process {pid}" for pid in machine.marked_processes(directory)]
@@ -74,8 +74,8 @@ class SiteCase(unittest.TestCase):
         self.clear()
         # A job that was deleted while it began has its group made and removed after it is gone.
         with contextlib.suppress(TimeoutError):
-            self.pbs.wait("no cgroups", lambda: not self.pbs.cgroups())
-        self.assertEqual(self.pbs.cgroups(), [], "cgroups of jobs that are gone")
+            self.pbs.wait("no cgroups", lambda: not self.pbs.cgroups() + self.pbs.groups_without_terms())
+        self.assertEqual(self.pbs.cgroups() + self.pbs.groups_without_terms(), [], "cgroups of jobs that are gone")
         with contextlib.suppress(TimeoutError):
             self.pbs.wait("nothing registered", lambda: not self.registered())
         self.assertEqual(self.registered(), {}, "registered on a host, and gone")
@@ -87,7 +87,7 @@ class SiteCase(unittest.TestCase):
         if alive:
             pbs.qdel("-Wforce", *alive)
         pbs.wait("all jobs gone", lambda: not [job for job, record in pbs.jobs().items() if record.get("job_state") != "F"])
-        left = lambda: [*pbs.cgroups(), *(f"{host} {taken}" for host, taken in pbs.committed().items() if taken)]  # noqa: E731
+        left = lambda: [*pbs.cgroups(), *pbs.groups_without_terms(), *(f"{host} {taken}" for host, taken in pbs.committed().items() if taken)]  # noqa: E731
         try:
             pbs.wait("all shares free and all cgroups gone", lambda: not left())
         except TimeoutError:

@@ -95,7 +95,7 @@ class Site(Cluster):
 
     def remove_cgroups(self, hosts):
         """All groups of these hosts; no process is in them."""
-        for root in (root for host in hosts for root in self.cgroup_roots(host)):
+        for root in (root for host in hosts for root in [*self.cgroup_roots(host), *self.roots_without_terms(host)]):
             for directory in [*root.glob("*"), root] if root.is_dir() else []:
                 if directory.is_dir():
                     directory.rmdir()
@@ -140,6 +140,14 @@ class Site(Cluster):
     def cgroups(self):
         """Names of all jobs' cgroups, on all hosts."""
         return sorted({f"{host} {directory.name}" for host in self.host_names for root in self.cgroup_roots(host) for directory in root.glob("job-*")})
+
+    def roots_without_terms(self, host):
+        """All directories that it makes groups of jobs without terms in."""
+        return [root.with_name(f"{root.name}-without-terms") for root in self.cgroup_roots(host)]
+
+    def groups_without_terms(self):
+        """Names of the cgroups of all jobs without terms, on all hosts."""
+        return sorted({f"{host} {directory.name}" for host in self.host_names for root in self.roots_without_terms(host) for directory in root.glob("job-*")})
 
     def start_agent(self, host):
         """`libra agent` of a host, to be found and ended with the cluster."""

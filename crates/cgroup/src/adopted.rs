@@ -170,7 +170,7 @@ fn owner_of(text: &str, job: &str) -> GroupOwner {
 
 impl DirectoryRecord {
     /// A directory that another made.
-    fn find(path: &Path, roles: &[Role]) -> Result<Self, Error> {
+    pub(super) fn find(path: &Path, roles: &[Role]) -> Result<Self, Error> {
         use std::os::unix::fs::MetadataExt;
         let data = fs::symlink_metadata(path).map_err(|e| Error::io("look at", path, None, e))?;
         if !data.is_dir() {

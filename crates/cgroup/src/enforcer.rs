@@ -144,6 +144,11 @@ impl Enforcer {
         made.directories.push(directory);
     }
 
+    /// The cpu hierarchy comes first.
+    pub(super) fn hierarchies(&self) -> &[Hierarchy] {
+        &self.hierarchies
+    }
+
     /// The directory above jobs in the hierarchy that does this.
     pub(super) fn root_of(&self, role: Role) -> Option<&Path> {
         let hierarchy = self.hierarchies.iter().find(|h| h.roles.contains(&role));
@@ -231,7 +236,7 @@ impl Enforcer {
     }
 
     /// Makes what is missing of the directory above all jobs and gives its children the controllers.
-    fn ensure_root(&self, hierarchy: &Hierarchy) -> Result<(), Error> {
+    pub(super) fn ensure_root(&self, hierarchy: &Hierarchy) -> Result<(), Error> {
         let below = hierarchy
             .root
             .strip_prefix(&hierarchy.mount)
@@ -269,9 +274,12 @@ impl Enforcer {
     }
 
     /// Prepares a directory above jobs that we have just made: the most weight there is, because jobs
-    /// compete with everything else on the host through it, the ceiling, and the parent's processors.
+    /// compete with everything else on the host through it, the ceiling, and the parent's processors. One above jobs without terms
+    /// stays as it is.
     fn furnish(&self, at: &Path, hierarchy: &Hierarchy) -> Result<(), Error> {
-        if hierarchy.roles.contains(&Role::Cpu) {
+        let is_ours = |h: &Hierarchy| at == h.root;
+        let promises = at != hierarchy.root || self.hierarchies.iter().any(is_ours);
+        if promises && hierarchy.roles.contains(&Role::Cpu) {
             let (file, most) = match self.version {
                 Version::V1 => (v1::SHARES, V1_SHARES.1),
                 Version::V2 => (v2::WEIGHT, V2_WEIGHT.1),
@@ -358,8 +366,8 @@ impl Enforcer {
                 self.furnish_adopted(directory)?;
             }
         } else {
-            for hierarchy in &self.hierarchies {
-                self.ensure_root(hierarchy)?;
+            for hierarchy in self.hierarchies_of(&record) {
+                self.ensure_root(&hierarchy)?;
             }
         }
         let at = record.directories.first().map(|d| d.path.clone());
@@ -496,7 +504,7 @@ fn move_to_leaf(at: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_name(name: &str) -> Result<(), Error> {
+pub(super) fn check_name(name: &str) -> Result<(), Error> {
     let why = if name.is_empty() {
         "it is empty"
     } else if name.len() > LONGEST_NAME {

@@ -8,7 +8,7 @@
 //!
 //! Rooms: `settings` what an administrator may choose; `detect` what the host offers; `limits` processors
 //! to numbers (pure); `v1`, `v2` the files of each version; `enforcer` the directory above jobs; `group` a
-//! job; `adopted` and `external` one that a batch system made (an external group, adopted); `best_effort` what was promised nothing, on either version; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
+//! job; `adopted` and `external` one that a batch system made (an external group, adopted); `best_effort` what was promised nothing, on either version; `without_terms` groups of such jobs that count and end them; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
 
 mod adopted;
 mod best_effort;
@@ -26,6 +26,7 @@ mod settings;
 mod usage;
 mod v1;
 mod v2;
+mod without_terms;
 
 pub use detect::Role;
 pub use enforcer::{Enforcer, Orphan};

@@ -189,6 +189,11 @@ fn tree_in(pid: i32, all: &BTreeMap<i32, Stat>) -> BTreeSet<i32> {
     }
 }
 
+/// The process that made it, or has taken it over; None if it has ended.
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    Some(stat(pid)?.parent)
+}
+
 /// Seconds of processor time of these processes and the children they waited for.
 pub(crate) fn seconds(pids: &[i32]) -> f64 {
     let per_second = sysconf(SysconfVar::CLK_TCK)

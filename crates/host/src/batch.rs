@@ -53,7 +53,7 @@ pub struct Usage {
 }
 
 /// An id may not lead out of the registry, hide in it, or spoil a terminal.
-fn check_id(id: &str) -> Result<(), HostError> {
+pub(super) fn check_id(id: &str) -> Result<(), HostError> {
     let problem = if id.is_empty() || id.len() > LONGEST_ID {
         "an id has 1 to 180 bytes"
     } else if id.contains('/') || id.starts_with('.') {

@@ -11,9 +11,12 @@ use std::process::ExitStatus;
 /// The only version so far.
 pub const VERSION: u32 = 1;
 
+/// What the name of a job's group begins with.
+pub(super) const GROUP_PREFIX: &str = "job-";
+
 /// The name of a job's cgroup.
 pub(super) fn group_name(id: &str) -> String {
-    format!("job-{id}")
+    format!("{GROUP_PREFIX}{id}")
 }
 
 /// How a job's first process ended, where that is known.

@@ -4,7 +4,8 @@
 //! job) and the kernel's own cgroup tree are the truth; nothing else remembers anything, so every
 //! process of Libra may be killed at any time and the next one finds what is there.
 //!
-//! [`session`] and [`batch`] serve the hooks of a batch system, and [`room`] sees to it that their jobs take nothing from others. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
+//! [`session`] and [`batch`] serve the hooks of a batch system, and [`room`] sees to it that their jobs take nothing from others; [`without_terms`] counts and ends
+//! jobs that nothing was promised to. [`submit`] decides and reserves, [`supervise`] runs a job from its start to its end, [`control`]
 //! readjusts shares, [`ending`] finds out that a job is over and cleans up, [`report`] tells,
 //! [`counts`] and [`figures`] count.
 //! A batch system's daemon that has loaded Libra leaves a [`mark`]. [`machine`] is the only place that looks at the host.
@@ -29,6 +30,7 @@ pub mod submit;
 pub mod supervise;
 #[cfg(test)]
 mod tests;
+mod without_terms;
 
 use entry::Entry;
 use libra_cgroup::{Enforcement, Enforcer, Group};

@@ -27,6 +27,23 @@ pub fn parse(text: &str) -> Vec<(String, u32)> {
     places
 }
 
+/// Processors that a job asked for and got there, under either name: those of a job without terms beside others are `libra_besteffort`. `host`:
+/// on that host alone.
+pub fn processors(text: &str, host: Option<&str>) -> u64 {
+    let parts = text.split(['(', ')', '+']).filter(|part| !part.is_empty());
+    let here = parts.filter(|part| {
+        let vnode = part.split(':').next().unwrap_or_default();
+        host.is_none_or(|host| is_on_host(vnode, host))
+    });
+    here.flat_map(|part| part.split(':').skip(1))
+        .filter_map(|item| {
+            let (name, value) = item.split_once('=')?;
+            let counts = matches!(name, "ncpus" | "libra_besteffort");
+            counts.then(|| value.parse::<u64>().ok())?
+        })
+        .fold(0, u64::saturating_add)
+}
+
 /// Returns true if this vnode is of that host. A host's vnodes are named after it: `n1`, `n1[0]`, `n1[1]`.
 pub fn is_on_host(vnode: &str, host: &str) -> bool {
     let own = vnode.split('[').next().unwrap_or_default();
@@ -52,6 +69,15 @@ mod tests {
         assert_eq!(parse("n1"), vec![("n1".to_string(), 1)]);
         assert_eq!(parse(""), vec![]);
         assert_eq!(parse("()+()"), vec![]);
+    }
+
+    #[test]
+    fn processors_have_two_names() {
+        let text = "(n1:ncpus=0:libra_besteffort=2)+(n2[0]:ncpus=3+n2[1]:mem=1gb)+(n1:ncpus=1)";
+        assert_eq!(processors(text, None), 6);
+        assert_eq!(processors(text, Some("n1")), 3);
+        assert_eq!(processors(text, Some("n2.cluster")), 3);
+        assert_eq!(processors("", Some("n2")), 0);
     }
 
     #[test]

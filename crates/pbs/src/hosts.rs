@@ -7,8 +7,8 @@
 //! operators alone. All the same no line takes from others what they were promised ([`Host::begin`]), and one that no Libra has
 //! written is no promise.
 //!
-//! Invariant: a job that PBS runs here with a promise is in the registry from before its first process to its end; one
-//! that PBS does not have any more is ended at the next `exechost_periodic`.
+//! Invariants: a job that PBS runs here with a promise is in the registry from before its first process to its end, and any other job has
+//! a group of its own for as long; one that PBS does not have any more is ended at the next `exechost_periodic`.
 
 use super::records::{end_line, progress_line};
 use super::server::{accept, accept_and_log, refuse};
@@ -36,12 +36,15 @@ pub fn answer(host: &Host, event: &Value) -> Result<Value, BadEvent> {
         return Ok(readjust(host, event, now));
     }
     let id = need(job, "id")?;
-    let Some(line) = text(job, "commitment") else {
-        return Ok(accept());
-    };
     let done = match kind {
-        "execjob_begin" => begin(host, job, id, line, need(event, "host")?, now),
-        "execjob_launch" | "execjob_attach" => attach(host, id, job),
+        "execjob_begin" => {
+            let name = need(event, "host")?;
+            match text(job, "commitment") {
+                Some(line) => begin(host, job, id, line, name, now),
+                None => begin_without_terms(host, job, id, name, accept()),
+            }
+        }
+        "execjob_launch" | "execjob_attach" => attach(host, id, job, kind == "execjob_attach"),
         "execjob_epilogue" | "execjob_end" | "execjob_abort" => {
             end(host, id, job, text(event, "host").unwrap_or_default(), now)
         }
@@ -73,9 +76,10 @@ fn begin(
         Err(error) => {
             host.reject_claim(Rejection::Unrecorded)?;
             let problem = errors::not_committed(&error);
-            return Ok(accept_and_log(format!(
+            let answer = accept_and_log(format!(
                 "job {id} claims what is not committed to it: {problem}; it gets what a job without terms gets"
-            )));
+            ));
+            return begin_without_terms(host, job, id, name, answer);
         }
     };
     let shape = &commitment.request.shape;
@@ -107,23 +111,49 @@ fn begin(
         share,
         user: number(job, "user").map_or(0, |user| user as u32),
     };
-    Ok(match host.begin_committed(&starting, now)? {
+    let begun = match host.begin_committed(&starting, now)? {
         Begun::Held => accept(),
-        Begun::NoRoom(reason) => accept_and_log(reason),
+        Begun::NoRoom(reason) => begin_without_terms(host, job, id, name, accept_and_log(reason))?,
         Begun::Uncapped(reason) => accept_and_log(format!("job {id} runs without a cap: {reason}")),
         // The site's rule for faults says whether the job begins without one.
         Begun::Unenforced(reason) => {
             json!({"verdict": "fault", "text": format!("job {id} has no cap: {reason}")})
         }
-    })
+    };
+    Ok(with_processors(begun, shape.slots()))
 }
 
-fn attach(host: &Host, id: &str, job: &Value) -> Result<Value, HostError> {
+/// With the processors that the job asked for, on all its hosts. PBS itself has written down none: those that are shared are no `ncpus`.
+fn with_processors(mut answer: Value, processors: u64) -> Value {
+    answer["used"] = json!({"ncpus": processors});
+    answer
+}
+
+/// A job that was promised nothing, or claims what nobody has promised it.
+fn begin_without_terms(
+    host: &Host,
+    job: &Value,
+    id: &str,
+    name: &str,
+    answer: Value,
+) -> Result<Value, HostError> {
+    let exec_vnode = text(job, "exec_vnode").unwrap_or_default();
+    let here = exec_vnode::processors(exec_vnode, Some(name));
+    host.begin_without_terms(id, here.max(1) as f64)?;
+    let in_all = exec_vnode::processors(exec_vnode, None);
+    Ok(with_processors(answer, in_all))
+}
+
+/// `tree`: it runs already, and may have started others.
+fn attach(host: &Host, id: &str, job: &Value, tree: bool) -> Result<Value, HostError> {
     let pid = job["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
     let Some(pid) = pid.filter(|pid| *pid > 1) else {
         return Ok(json!({"verdict": "fault", "text": format!("job {id}: no process was named")}));
     };
-    host.attach(id, pid)?;
+    match host.attach(id, pid) {
+        Err(HostError::UnknownJob(_)) => host.attach_without_terms(id, pid, tree)?,
+        other => drop(other?),
+    }
     Ok(accept())
 }
 
@@ -145,7 +175,10 @@ fn exit(status: i64) -> Exit {
 fn end(host: &Host, id: &str, job: &Value, name: &str, now: f64) -> Result<Value, HostError> {
     match host.end_as(id, job["exit"].as_i64().map(exit)) {
         // Epilogue, end and abort come in different company; the first of them ends it.
-        Err(HostError::UnknownJob(_)) => Ok(accept()),
+        Err(HostError::UnknownJob(_)) => Ok(match host.end_without_terms(id)? {
+            Some(used) => accept_and_log(used_here(id, used)),
+            None => accept(),
+        }),
         Err(error) => Err(error),
         Ok(entry) => {
             let used = entry.ending.as_ref().map_or(0.0, |ending| ending.used);
@@ -155,10 +188,14 @@ fn end(host: &Host, id: &str, job: &Value, name: &str, now: f64) -> Result<Value
             Ok(json!({
                 "verdict": "accept",
                 "progress": end_line(name, each, now, ran),
-                "log": [format!("job {id} used {used:.1} processor seconds here")],
+                "log": [used_here(id, used)],
             }))
         }
     }
+}
+
+fn used_here(id: &str, used: f64) -> String {
+    format!("job {id} used {used:.1} processor seconds here")
 }
 
 /// Shares taken anew where no agent does it, leftovers ended, and how far each job is, for the server.
@@ -180,6 +217,7 @@ fn readjust(host: &Host, event: &Value, now: f64) -> Value {
         ),
         Err(error) => log.push(format!("leftovers were not looked for: {error}")),
     }
+    log.extend(host.end_left_over_without_terms(&|id, age| age >= YOUNG && !here.contains(&id)));
     if let Err(error) = host.adjust() {
         log.push(format!("shares were not taken anew: {error}"));
     }
