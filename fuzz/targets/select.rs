@@ -2,7 +2,8 @@
 
 use super::{refused, text};
 use libra_pbs::exec_vnode;
-use libra_pbs::select::{self, ChunkGroup, Plain};
+use libra_pbs::plain::Plain;
+use libra_pbs::select::{self, ChunkGroup};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
@@ -31,6 +32,7 @@ pub fn pbs_select(input: &[u8]) {
         ncpus,
         mem,
         nodes,
+        ..Plain::default()
     };
     for (resources, expected) in [
         (plain.outside_libra_nodes(), ("libra_node", "False")),

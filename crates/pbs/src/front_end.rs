@@ -1,6 +1,7 @@
 //! What PBS's side translates for [`libra_batch::front_end`]: a submission as the hooks show it, and a counter-offer as qsub takes it.
 
 use super::limits::{Limits, Owner};
+use super::nodes::Word;
 use super::problem::{Problem, Wait};
 use super::resources::{self, Definitions, Kind};
 use super::select::{self, Asked, NotAsked};
@@ -130,14 +131,32 @@ fn wide(job: &Value) -> impl Iterator<Item = (&String, &str)> {
 }
 
 impl Front {
+    /// Returns true for a resource that PBS puts into chunks where a job has no `select`.
+    fn is_of_chunks(&self, key: &str) -> bool {
+        let known = self.definitions.get(key);
+        known.is_some_and(|definition| definition.of_chunks)
+            || ["mpiprocs", "ompthreads"].contains(&key)
+    }
+
+    /// Those that a job asks for with `-l`, beside what has a place of its own; names in small letters.
+    pub(super) fn of_chunks(&self, job: &Value) -> Vec<String> {
+        let names = wide(job).map(|(key, _)| key.to_ascii_lowercase());
+        names.filter(|key| self.is_of_chunks(key)).collect()
+    }
+
+    /// What a word of `-l nodes=` is.
+    pub(super) fn word(&self, word: &str) -> Word {
+        let is_host = (self.resources.keys()).any(|name| name.eq_ignore_ascii_case(word));
+        match self.definitions.get(word).map(|definition| definition.kind) {
+            _ if is_host => Word::Host,
+            Some(Kind::Truth) => Word::Property,
+            _ => Word::Unknown,
+        }
+    }
+
     fn read(&self, job: &Value) -> Result<(Asked, u32), Problem> {
-        let is_of_chunks = |key: &str| {
-            let known = self.definitions.get(key);
-            known.is_some_and(|definition| definition.of_chunks)
-                || ["mpiprocs", "ompthreads"].contains(&key)
-        };
         let more: Vec<(String, String)> = wide(job)
-            .filter(|(key, _)| is_of_chunks(key))
+            .filter(|(key, _)| self.is_of_chunks(key))
             .map(|(key, value)| (key.clone(), value.to_string()))
             .collect();
         let (mut asked, count) = read(job, &more)?;

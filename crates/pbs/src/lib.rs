@@ -10,7 +10,7 @@
 //! ([`libra_core::commitment`]) in its resource `libra_terms`. After a restart of pbs_server the book is built from those
 //! lines, and now and then it is compared with them ([`records`]).
 //!
-//! What PBS writes is read in one place each: [`select`] (what a job asks for), [`exec_vnode`] (where it
+//! What PBS writes is read in one place each: [`select`] (what a job asks for, [`plain`] without terms and [`nodes`] in the oldest way), [`exec_vnode`] (where it
 //! runs), [`records`] (jobs and nodes).
 
 mod ending;
@@ -21,9 +21,11 @@ mod life;
 mod limits;
 #[cfg(test)]
 mod limits_tests;
+pub mod nodes;
 mod others;
 #[cfg(test)]
 mod others_tests;
+pub mod plain;
 pub mod problem;
 pub mod process;
 mod queue;

@@ -1,8 +1,10 @@
 //! A job is submitted: [`libra_batch::server`] judges it, and its answer becomes PBS's resources.
 
 use super::front_end::{Front, longest};
+use super::nodes;
+use super::plain::Plain;
 use super::problem::{NotTaken, Problem};
-use super::select::{Asked, ChunkGroup, Plain};
+use super::select::{Asked, ChunkGroup};
 use super::server::{Judged, Server, accept, accept_with, has_terms, is_asked, refuse, refuse_as};
 use super::text;
 use libra_batch::server::{self, Committed, NotAdmitted};
@@ -117,12 +119,18 @@ impl Server {
     }
 
     fn queue_without_terms(&self, job: &Value) -> Result<Value, Problem> {
+        let [select, place, ncpus, nodes, mem] =
+            ["select", "place", "ncpus", "nodes", "mem"].map(|key| text(job, key));
+        let word = |word: &str| self.front.word(word);
+        let converted = nodes.and_then(|nodes| nodes::convert(nodes, ncpus, mem, &word));
         let plain = Plain {
-            select: text(job, "select"),
-            place: text(job, "place"),
-            ncpus: text(job, "ncpus"),
-            nodes: text(job, "nodes"),
-            mem: text(job, "mem"),
+            select,
+            place,
+            ncpus,
+            nodes,
+            converted: converted.as_ref(),
+            mem,
+            others: &self.front.of_chunks(job),
         };
         let resources = match self.without_terms {
             WithoutTerms::Refuse => return Err(Problem::NoTerms),

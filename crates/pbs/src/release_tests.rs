@@ -278,17 +278,46 @@ fn plain_jobs_are_as_without_libra() {
     let answer = plain("best-effort", nodes.clone());
     assert_eq!(
         answer["resources"]["select"],
-        "2:ncpus=0:libra_besteffort=3:ompthreads=3:mpiprocs=3+1:ncpus=0:libra_besteffort=1:ompthreads=1:mpiprocs=1"
+        "2:ncpus=0:libra_besteffort=3:ompthreads=3:mpiprocs=3+1:ncpus=0:libra_besteffort=1:mpiprocs=1:ompthreads=1"
     );
     assert_eq!(answer["resources"]["place"], "scatter");
+    // A place goes with it, and what the user says of processes and threads stays.
+    let named = json!({"terms": {}, "nodes": "N1:ppn=2#shared", "mem": "1gb"});
+    let answer = plain("best-effort", named);
+    assert_eq!(
+        answer["resources"],
+        json!({"place": "free", "select": "1:ncpus=0:libra_besteffort=2:ompthreads=2:host=N1:mem=1048576KB:mpiprocs=2"})
+    );
+    let answer = plain(
+        "best-effort",
+        json!({"terms": {}, "ncpus": "4", "wide": {"mpiprocs": "2"}}),
+    );
+    assert_eq!(
+        answer["resources"],
+        json!({"ncpus": 0, "libra_besteffort": 4, "ompthreads": 4})
+    );
+    let answer = plain("best-effort", json!({"terms": {}, "select": "2:ncpus=0"}));
+    assert_eq!(answer["resources"], json!({"select": "2:ncpus=0"}));
     let answer = plain("other-nodes", nodes);
     assert_eq!(
         answer["resources"]["select"],
-        "2:ncpus=3:mpiprocs=3:libra_node=False+1:ncpus=1:mpiprocs=1:libra_node=False"
+        "2:ncpus=3:mpiprocs=3:libra_node=False+1:ncpus=1:libra_node=False"
     );
     for job in [
         json!({"terms": {}, "nodes": "n1:bigmem:ppn=2"}),
-        json!({"terms": {}, "nodes": "1:ppn=2", "mem": "1gb"}),
+        json!({"terms": {}, "nodes": "nowhere"}),
+        // PBS refuses these in its own words.
+        json!({"terms": {}, "nodes": "1:ppn=2", "place": "pack"}),
+        json!({"terms": {}, "place": "pack"}),
+        json!({"terms": {}, "ncpus": "2", "place": "pack"}),
+        json!({"terms": {}, "nodes": "1:ppn=2", "wide": {"vmem": "1gb"}}),
+        json!({"terms": {}, "select": "1:ncpus=x"}),
+        json!({"terms": {}, "select": "x"}),
+        json!({"terms": {}, "select": "1:ncpus"}),
+        json!({"terms": {}, "ncpus": "x"}),
+        json!({"terms": {}, "select": "1", "ncpus": "2"}),
+        // It has none.
+        json!({"terms": {}, "ncpus": "0"}),
         json!({"terms": {}, "select": "1:ncpus=1", "place": "excl"}),
         json!({"terms": {}, "place": "scatter:exclhost"}),
     ] {

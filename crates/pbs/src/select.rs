@@ -35,6 +35,9 @@ pub enum NotAsked {
     /// Something of the request.
     #[error("{0}")]
     Text(String),
+    /// Something that PBS refuses as well, in its own words.
+    #[error("{0}")]
+    NorByPbs(String),
     /// A count is out of range.
     #[error("{}", out_of_range(.0))]
     OutOfRange(OutOfRange),
@@ -48,6 +51,14 @@ impl From<OutOfRange> for NotAsked {
 
 fn no<T>(text: impl Into<String>) -> Result<T, NotAsked> {
     Err(NotAsked::Text(text.into()))
+}
+
+/// The same of a word that PBS does not take either. It passes over some parentheses and quotes: with them nobody knows.
+fn nor_by_pbs<T>(word: &str, text: String) -> Result<T, NotAsked> {
+    match word.contains(['(', ')', '"', '\'']) {
+        true => no(text),
+        false => Err(NotAsked::NorByPbs(text)),
+    }
 }
 
 /// Reads what a job asks for.
@@ -191,17 +202,18 @@ const MOST_RESOURCES: usize = 64;
 
 const QUOTES: [char; 2] = ['"', '\''];
 
-fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
+pub(super) fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
     let mut count_of = 1;
     let mut items = Vec::new();
     for (index, item) in split_quoted(text, ':').into_iter().enumerate() {
         match item.split_once('=') {
             None if index == 0 => count_of = count("select", item.trim())?,
             None => {
-                return no(format!(
+                let text = format!(
                     "'{}' in select is not of the form resource=value",
                     cut(item)
-                ));
+                );
+                return nor_by_pbs(item, text);
             }
             Some((key, value)) => {
                 let key = name(key)?;
@@ -237,7 +249,7 @@ fn name(text: &str) -> Result<String, NotAsked> {
     let text = text.trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !text.starts_with(|c: char| c.is_ascii_alphabetic()) || !text.chars().all(plain) {
-        return no(format!("'{}' in select is not a resource", cut(text)));
+        return nor_by_pbs(text, format!("'{}' in select is not a resource", cut(text)));
     }
     let lower = text.to_ascii_lowercase();
     match lower.starts_with("libra_") || KNOWN.contains(&lower.as_str()) {
@@ -263,13 +275,8 @@ fn plain(value: &str) -> Result<&str, NotAsked> {
     }
 }
 
-/// Checks that every chunk can be read.
-fn check_chunks(select: &str) -> Result<(), NotAsked> {
-    (split_quoted(select, '+').into_iter()).try_for_each(|text| chunk(text.trim()).map(|_| ()))
-}
-
 /// Splits where the separator is not within quotes.
-fn split_quoted(text: &str, separator: char) -> Vec<&str> {
+pub(super) fn split_quoted(text: &str, separator: char) -> Vec<&str> {
     let mut quote = None;
     text.split(|c: char| {
         match quote {
@@ -285,16 +292,19 @@ fn split_quoted(text: &str, separator: char) -> Vec<&str> {
 
 fn count(key: &str, value: &str) -> Result<u32, NotAsked> {
     match value.parse::<u32>() {
-        Ok(0) | Err(_) => no(format!(
-            "{key} is '{}', expected a whole number, 1 or more",
-            cut(value)
-        )),
+        Ok(0) | Err(_) => nor_by_pbs(
+            value,
+            format!(
+                "{key} is '{}', expected a whole number, 1 or more",
+                cut(value)
+            ),
+        ),
         Ok(count) => Ok(count),
     }
 }
 
 /// As [`count`], 0 allowed.
-fn whole(key: &str, value: &str) -> Result<u32, NotAsked> {
+pub(super) fn whole(key: &str, value: &str) -> Result<u32, NotAsked> {
     value.parse().or_else(|_| count(key, value))
 }
 
@@ -417,157 +427,9 @@ impl Asked {
 }
 
 /// A value that would be read as something else stands in quotes.
-fn quoted(value: &str) -> String {
+pub(super) fn quoted(value: &str) -> String {
     match value.contains(|c: char| !c.is_ascii_alphanumeric() && !"._-,/=[]@".contains(c)) {
         true => format!("\"{value}\""),
         false => value.to_string(),
     }
-}
-
-/// What a job without terms asked for, as far as it matters here.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Plain<'a> {
-    /// `select`.
-    pub select: Option<&'a str>,
-    /// `place`.
-    pub place: Option<&'a str>,
-    /// Asked for instead of `select`.
-    pub ncpus: Option<&'a str>,
-    /// The same, the oldest way.
-    pub nodes: Option<&'a str>,
-    /// Of the whole job.
-    pub mem: Option<&'a str>,
-}
-
-impl Plain<'_> {
-    /// HeldQuote off Libra's nodes.
-    ///
-    /// # Errors
-    /// A text for the user.
-    pub fn outside_libra_nodes(&self) -> Result<Map<String, Value>, NotAsked> {
-        let mut resources = Map::new();
-        match self.select(&mut resources) {
-            None => resources.insert("libra_node".to_string(), false.into()),
-            Some(select) => {
-                check_chunks(&select)?;
-                let chunks: Vec<String> = (split_quoted(&select, '+').into_iter())
-                    .map(|chunk| format!("{chunk}:libra_node=False"))
-                    .collect();
-                resources.insert("select".to_string(), chunks.join("+").into())
-            }
-        };
-        Ok(resources)
-    }
-
-    /// On Libra's nodes beside the jobs with terms: its processors are counted by a resource of their own.
-    /// Were they `ncpus`, PBS would call a node busy that still has shares to give.
-    ///
-    /// # Errors
-    /// A text for the user.
-    pub fn best_effort(&self) -> Result<Map<String, Value>, NotAsked> {
-        // PBS takes one way to ask or the other, and says so itself.
-        let old = [self.ncpus, self.mem, self.nodes];
-        if self.select.is_some() && old.iter().any(Option::is_some) {
-            return self.left_alone();
-        }
-        // Whole nodes for itself: PBS gives it some when they are empty, and Libra commits nothing of them meanwhile.
-        if self.place.unwrap_or_default().contains("excl") {
-            return self.left_alone();
-        }
-        let mut resources = Map::new();
-        let Some(select) = self.select(&mut resources) else {
-            if self.nodes.is_some() {
-                return Ok(resources);
-            }
-            let processors = self.ncpus.map_or(Ok(1), |ncpus| whole("ncpus", ncpus))?;
-            resources.insert("ncpus".to_string(), 0.into());
-            resources.insert("libra_besteffort".to_string(), processors.into());
-            resources.insert("mpiprocs".to_string(), 1.into());
-            resources.insert("ompthreads".to_string(), processors.max(1).into());
-            return Ok(resources);
-        };
-        let mut chunks = Vec::new();
-        for text in split_quoted(&select, '+') {
-            let (count_of, items) = chunk(text.trim())?;
-            let find = |key: &str| {
-                items
-                    .iter()
-                    .find(|(k, _)| k == key)
-                    .map(|(_, v)| v.as_str())
-            };
-            let processors = find("ncpus").map_or(Ok(1), |ncpus| whole("ncpus", ncpus))?;
-            let mut chunk = format!("{count_of}:ncpus=0:libra_besteffort={processors}");
-            for (key, default) in [("mpiprocs", 1), ("ompthreads", processors.max(1))] {
-                if find(key).is_none() {
-                    let _ = write!(chunk, ":{key}={default}");
-                }
-            }
-            for (key, value) in items.iter().filter(|(key, _)| key != "ncpus") {
-                let _ = write!(chunk, ":{key}={}", quoted(value));
-            }
-            chunks.push(chunk);
-        }
-        resources.insert("select".to_string(), chunks.join("+").into());
-        Ok(resources)
-    }
-
-    /// Processors that it asks for in all; None if only PBS knows.
-    pub fn processors(&self) -> Option<u32> {
-        if self.place.unwrap_or_default().contains("excl") {
-            return None;
-        }
-        let Some(select) = self.select(&mut Map::new()) else {
-            let alone = self.nodes.is_none();
-            return alone.then(|| self.ncpus.map_or(Some(1), |ncpus| ncpus.parse().ok()))?;
-        };
-        let mut all = 0u32;
-        for text in split_quoted(&select, '+') {
-            let (count, items) = chunk(text.trim()).ok()?;
-            let ncpus = items.iter().find(|(key, _)| key == "ncpus");
-            let each = ncpus.map_or(Some(1), |(_, ncpus)| ncpus.parse::<u32>().ok())?;
-            all = all.saturating_add(count.saturating_mul(each));
-        }
-        Some(all)
-    }
-
-    /// As it is, if it asks for nothing that Libra gives.
-    ///
-    /// # Errors
-    /// A text for the user.
-    pub fn left_alone(&self) -> Result<Map<String, Value>, NotAsked> {
-        check_chunks(self.select.unwrap_or("1"))?;
-        Ok(Map::new())
-    }
-
-    /// Its chunks; those of `nodes` as PBS itself would write them, with the place that goes with them. None if it has none, or where
-    /// only PBS knows what they are.
-    fn select(&self, resources: &mut Map<String, Value>) -> Option<String> {
-        if let Some(select) = self.select {
-            return Some(select.to_string());
-        }
-        if self.mem.is_some() {
-            return None;
-        }
-        let select = of_nodes(self.nodes?)?;
-        if self.place.is_none() {
-            resources.insert("place".to_string(), "scatter".into());
-        }
-        Some(select)
-    }
-}
-
-/// `nodes=2:ppn=4` as `select`; None if it is more than counts (names and properties of nodes, `#excl`).
-fn of_nodes(nodes: &str) -> Option<String> {
-    let part = |part: &str| {
-        let mut words = part.trim().split(':');
-        let count: u32 = words.next()?.parse().ok()?;
-        let ppn: u32 = match (words.next(), words.next()) {
-            (None, None) => 1,
-            (Some(ppn), None) => ppn.strip_prefix("ppn=")?.parse().ok()?,
-            _ => return None,
-        };
-        (count > 0 && ppn > 0).then(|| format!("{count}:ncpus={ppn}:mpiprocs={ppn}"))
-    };
-    let parts: Option<Vec<String>> = nodes.split('+').map(part).collect();
-    Some(parts?.join("+"))
 }

@@ -1,6 +1,7 @@
 //! What users write into select, and what PBS itself would read there.
 
-use super::select::{Plain, parse};
+use super::plain::Plain;
+use super::select::parse;
 
 fn plain(select: &str) -> Plain<'_> {
     Plain {

@@ -160,6 +160,9 @@ impl Server {
             "queuejob" | "runjob" | "jobobit" if self.concerns_book(job) && !self.has_records => {
                 return Ok(json!({"wants": "records"}));
             }
+            "queuejob" if self.names_things(job) && !self.has_records => {
+                return Ok(json!({"wants": "records"}));
+            }
             _ => {}
         }
         self.release_lapsed(now);
@@ -175,6 +178,16 @@ impl Server {
             "modifyvnode" => self.change_node(event),
             other => Err(BadEvent(format!("there is no event '{other}'"))),
         }
+    }
+
+    /// Returns true for a job without terms whose words only the records explain: names of nodes, and resources.
+    fn names_things(&self, job: &Value) -> bool {
+        let wide = job["wide"].as_object().is_some_and(|wide| !wide.is_empty());
+        let is_moved = matches!(
+            self.without_terms,
+            WithoutTerms::BestEffort | WithoutTerms::OtherNodes
+        );
+        is_moved && (text(job, "nodes").is_some() || wide)
     }
 
     /// Returns true if it is about a job that has a commitment, or wants to be.
