@@ -42,6 +42,16 @@ def group_of(job):
         return None
 
 
+def reservations():
+    """Those that have nodes: from when to when, and which."""
+    found = []
+    for resv in pbs.server().resvs():
+        nodes = string(resv.resv_nodes)
+        if nodes:
+            found.append({"name": resv.resvid, "queue": str(resv.queue), "start": int(resv.reserve_start), "end": int(resv.reserve_end), "nodes": nodes})
+    return found
+
+
 def facts(job):
     # Only what is there is read: PBS takes a resource that was looked at in vain for one that was given.
     wanted = {str(key): job.Resource_List[key] for key in job.Resource_List.keys()}
@@ -94,11 +104,16 @@ def judge(event):
         event.reject("libra: %s is written by Libra; leave it out, and give deadline, budget and estimate" % ours[0])
     # PBS looks for the queue after its hooks, and a question never comes so far.
     queue = asked["queue"]
-    if asked["quote"] and queue and pbs.server().queue(queue) is None:
-        event.reject("libra: there is no queue '%s'; qstat -Q lists them" % queue)
     wants_promise = any(asked["terms"].values())
+    if queue and (asked["quote"] or wants_promise) and pbs.server().queue(queue) is None:
+        if asked["quote"]:
+            event.reject("libra: there is no queue '%s'; qstat -Q lists them" % queue)
+        # PBS says so.
+        event.accept()
     try:
         libra = Libra()
+        if asked["quote"] or wants_promise:
+            asked["reservations"] = reservations()
         # Another installation than before: what happened in between is not known.
         installed = str(os.stat(pbs.hook_config_filename).st_mtime_ns)
         answer = ask_server(libra, "queuejob", job=asked, installed=installed)

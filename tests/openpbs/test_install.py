@@ -68,7 +68,7 @@ class Site:
 
     def remove_cgroups(self):
         """`uninstall --force` leaves those of running jobs, as its documentation says; the jobs are gone by now."""
-        for root in {root.resolve() for root in pathlib.Path("/sys/fs/cgroup").glob(f"*/{self.cgroup_root}")}:
+        for root in {root.resolve() for root in pathlib.Path("/sys/fs/cgroup").glob(f"*/{self.cgroup_root}*")}:
             for directory in (*root.glob("job-*"), root):
                 directory.rmdir()
 

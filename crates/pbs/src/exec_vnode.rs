@@ -30,11 +30,7 @@ pub fn parse(text: &str) -> Vec<(String, u32)> {
 /// Processors that a job asked for and got there, under either name: those of a job without terms beside others are `libra_besteffort`. `host`:
 /// on that host alone.
 pub fn processors(text: &str, host: Option<&str>) -> u64 {
-    let parts = text.split(['(', ')', '+']).filter(|part| !part.is_empty());
-    let here = parts.filter(|part| {
-        let vnode = part.split(':').next().unwrap_or_default();
-        host.is_none_or(|host| is_on_host(vnode, host))
-    });
+    let here = parts(text).filter(|part| host.is_none_or(|host| is_on_host(vnode_of(part), host)));
     here.flat_map(|part| part.split(':').skip(1))
         .filter_map(|item| {
             let (name, value) = item.split_once('=')?;
@@ -42,6 +38,21 @@ pub fn processors(text: &str, host: Option<&str>) -> u64 {
             counts.then(|| value.parse::<u64>().ok())?
         })
         .fold(0, u64::saturating_add)
+}
+
+/// All vnodes that it names, as often as it does.
+pub fn vnodes(text: &str) -> impl Iterator<Item = &str> {
+    parts(text).map(vnode_of)
+}
+
+/// What is taken of one vnode for one chunk.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(['(', ')', '+']);
+    parts.filter(|part| !part.is_empty())
+}
+
+fn vnode_of(part: &str) -> &str {
+    part.split(':').next().unwrap_or_default().trim()
 }
 
 /// Returns true if this vnode is of that host. A host's vnodes are named after it: `n1`, `n1[0]`, `n1[1]`.

@@ -3,6 +3,7 @@
 use super::limits::{Limits, Owner};
 use super::nodes::Word;
 use super::problem::{Problem, Wait};
+use super::reservations::Reservations;
 use super::resources::{self, Definitions, Kind};
 use super::select::{self, Asked, NotAsked};
 use super::{TERMS, exec_vnode, number, text};
@@ -49,7 +50,7 @@ impl FrontEnd for Front {
         book: &Book,
         job: &Value,
         question: bool,
-        _now: f64,
+        now: f64,
     ) -> Result<JobSpecification<Front>, Problem> {
         let mut terms = terms(job)?;
         let has_budget = terms.budget.is_some();
@@ -66,10 +67,10 @@ impl FrontEnd for Front {
             .collect();
         let has_array = text(job, "array").unwrap_or_default();
         let owner = Owner::of(job);
-        let for_pbs = (
-            longest(&terms, job),
-            shape.chunks.saturating_mul(asked.parts.max(1)),
-        );
+        let longest = longest(&terms, job);
+        let queue = self.limits.queue_named(&owner);
+        let reservations = Reservations::of(job, &queue, now, longest).map_err(Problem::Limit)?;
+        let for_pbs = (longest, shape.chunks.saturating_mul(asked.parts.max(1)));
         let limit =
             (self.limits).in_the_way(book, &self.definitions, &owner, &shape, count, for_pbs);
         if let Some(limit) = limit {
@@ -86,7 +87,7 @@ impl FrontEnd for Front {
             }),
             domain: Domain {
                 name: String::new(),
-                nodes: self.meeting(book, &must, &owner),
+                nodes: self.meeting(book, &must, &owner, &reservations),
                 limit: None,
             },
             alternatives: Vec::new(),
@@ -279,8 +280,9 @@ impl Front {
         book: &Book,
         conditions: &[&(String, String)],
         owner: &Owner,
+        reservations: &Reservations<'_>,
     ) -> Result<Option<Vec<u32>>, Problem> {
-        if conditions.is_empty() && !self.limits.ties_nodes() {
+        if conditions.is_empty() && !self.limits.ties_nodes() && reservations.is_empty() {
             return Ok(None);
         }
         let meets = |index: usize| {
@@ -293,11 +295,20 @@ impl Front {
                 })
         };
         // PBS lets as many jobs onto a node as have resources there.
+        let mut any = false;
         let nodes: Vec<u32> = (0..book.node_count())
-            .map(|index| if meets(index) { u32::MAX } else { 0 })
+            .map(|index| {
+                let meets = meets(index);
+                any |= meets;
+                match meets && reservations.open(book.node_name(index)) {
+                    true => u32::MAX,
+                    false => 0,
+                }
+            })
             .collect();
         match nodes.contains(&u32::MAX) {
             true => Ok(Some(nodes)),
+            false if any => Err(Problem::Limit(reservations.in_the_way())),
             false if conditions.is_empty() => Err(Problem::NoNodeOfQueue),
             false => Err(Problem::NoNode(
                 conditions.iter().map(|one| (*one).clone()).collect(),

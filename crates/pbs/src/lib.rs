@@ -35,6 +35,7 @@ pub mod records;
 mod release;
 #[cfg(test)]
 mod release_tests;
+mod reservations;
 pub mod resources;
 pub mod select;
 #[cfg(test)]

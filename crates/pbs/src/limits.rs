@@ -282,7 +282,8 @@ impl Limits {
             .collect();
     }
 
-    fn queue_named(&self, owner: &Owner) -> String {
+    /// The name of the queue that it is for.
+    pub(super) fn queue_named(&self, owner: &Owner) -> String {
         let named = Some(owner.queue.as_str()).filter(|name| !name.is_empty());
         named.unwrap_or(&self.default_queue).to_string()
     }

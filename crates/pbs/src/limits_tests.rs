@@ -201,3 +201,64 @@ fn records_say_who_runs() {
         );
     }
 }
+
+#[test]
+fn reservations_keep_their_nodes() {
+    let new = || server(json!({}), json!({"work": {}, "R1": {}, "R2": {}}));
+    let mut server = new();
+    let reserved = |queue: &str, start: f64, end: f64, nodes: &str| json!({"name": format!("{queue}.s"), "queue": queue, "start": start, "end": end, "nodes": nodes});
+    // PBS would let it run for 110 s.
+    let asks = |queue: &str, reservations: Value| {
+        with_value(job("alice", queue), "reservations", reservations)
+    };
+    let node_of = |answer: &Value| {
+        let select = answer["resources"]["select"].as_str().map(str::to_string);
+        select.unwrap_or_else(|| panic!("{answer}"))
+    };
+    for (start, on) in [(900.0, "n2"), (1100.0, "n2"), (1111.0, "n1")] {
+        let first = reserved("R1", start, start + 500.0, "(n1:ncpus=2+n5:ncpus=1)");
+        let answer = submit(&mut new(), asks("work", json!([first])), 1000.0);
+        assert!(
+            node_of(&answer).ends_with(&format!("vnode={on}")),
+            "{answer}"
+        );
+    }
+    let both = json!([
+        reserved("R1", 990.0, 2000.0, "(n2:ncpus=4)"),
+        reserved("R2", 1060.0, 2000.0, "(n1:ncpus=4)"),
+    ]);
+    refused(
+        &mut server,
+        asks("work", both.clone()),
+        "the nodes that it could have are reserved before it would end: R1.s now, R2.s in 60 s",
+    );
+    // In one's own there are its nodes.
+    let answer = submit(&mut server, asks("R1", both.clone()), 1000.0);
+    assert!(node_of(&answer).ends_with("vnode=n2"), "{answer}");
+    refused(
+        &mut server,
+        asks("R2", both),
+        "reservation R2.s begins in 60 s, and a job with a deadline starts at once",
+    );
+    refused(
+        &mut server,
+        asks("R1", json!([reserved("R1", 990.0, 1109.0, "(n2:ncpus=4)")])),
+        "reservation R1.s ends in 1m49s, and PBS would have to let this job run for 1m50s",
+    );
+    refused(
+        &mut server,
+        asks("R1", json!([reserved("R1", 990.0, 2000.0, "(n7:ncpus=4)")])),
+        "reservation R1.s has no node that a job with a deadline could have there",
+    );
+    // What cannot be read is none, and neither is one that is over.
+    let odd = json!([{"name": "R1.s"}, reserved("R2", 10.0, 999.0, "(n1:ncpus=4)+(n2:ncpus=4)")]);
+    assert_eq!(
+        submit(&mut server, asks("work", odd), 1000.0)["verdict"],
+        "accept"
+    );
+}
+
+fn with_value(mut job: Value, key: &str, value: Value) -> Value {
+    job[key] = value;
+    job
+}
