@@ -314,6 +314,7 @@ fn plain_jobs_are_as_without_libra() {
         json!({"terms": {}, "select": "1:ncpus=x"}),
         json!({"terms": {}, "select": "x"}),
         json!({"terms": {}, "select": "1:ncpus"}),
+        json!({"terms": {}, "select": "1:ncpus=1:ncpus=2"}),
         json!({"terms": {}, "ncpus": "x"}),
         json!({"terms": {}, "select": "1", "ncpus": "2"}),
         // It has none.

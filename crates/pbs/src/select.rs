@@ -205,6 +205,7 @@ const QUOTES: [char; 2] = ['"', '\''];
 pub(super) fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked> {
     let mut count_of = 1;
     let mut items = Vec::new();
+    let mut spelled = Vec::new();
     for (index, item) in split_quoted(text, ':').into_iter().enumerate() {
         match item.split_once('=') {
             None if index == 0 => count_of = count("select", item.trim())?,
@@ -215,8 +216,9 @@ pub(super) fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked
                 );
                 return nor_by_pbs(item, text);
             }
-            Some((key, value)) => {
-                let key = name(key)?;
+            Some((typed, value)) => {
+                let typed = typed.trim();
+                let key = name(typed)?;
                 if key.starts_with("libra_") {
                     return no(format!(
                         "{} is written by Libra; leave it out of '-l select'",
@@ -226,10 +228,12 @@ pub(super) fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked
                 let value = plain(value.trim())?.to_string();
                 let is_key = |(known, _): &(String, String)| known.eq_ignore_ascii_case(&key);
                 if items.iter().any(is_key) {
-                    return no(format!(
-                        "'{}' is there twice in one chunk of select",
-                        cut(&key)
-                    ));
+                    let text = format!("'{}' is there twice in one chunk of select", cut(&key));
+                    return match spelled.contains(&typed) {
+                        true => nor_by_pbs(typed, text),
+                        // PBS takes them for two here, and for one later.
+                        false => no(text),
+                    };
                 }
                 if items.len() >= MOST_RESOURCES {
                     return no(format!(
@@ -237,6 +241,7 @@ pub(super) fn chunk(text: &str) -> Result<(u32, Vec<(String, String)>), NotAsked
                     ));
                 }
                 items.push((key, value));
+                spelled.push(typed);
             }
         }
     }
