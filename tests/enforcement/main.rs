@@ -8,6 +8,7 @@ mod ceiling;
 mod processes;
 mod roots;
 mod shares;
+mod without_terms;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
