@@ -50,12 +50,19 @@ clean_root() {
 # For clean_root, whose variables it uses.
 make_root() {
     say "Making a clean $suite; kept for the next time"
-    # debootstrap mounts /proc and /sys in it.
-    # shellcheck disable=SC2086 # no mirror is none
-    unshare --mount debootstrap --variant=minbase "$suite" "$work/base-$suite" ${uri:-} >"$work/log" 2>&1 || {
-        tail -n 5 "$work/log" "$work/base-$suite/debootstrap/debootstrap.log" 2>/dev/null || true
-        fail "debootstrap of $suite"
-    }
+    # A mirror that fails for a moment does not fail the tests: what was fetched is kept for the next attempt.
+    local attempt
+    mkdir -p "$work/fetched-$suite"
+    for attempt in 1 2 3; do
+        rm -rf --one-file-system "$work/base-$suite"
+        # debootstrap mounts /proc and /sys in it.
+        # shellcheck disable=SC2086 # no mirror is none
+        if unshare --mount debootstrap --variant=minbase --cache-dir="$work/fetched-$suite" "$suite" "$work/base-$suite" ${uri:-} >"$work/log" 2>&1; then break; fi
+        grep '^E: ' "$work/log" || tail -n 5 "$work/log" "$work/base-$suite/debootstrap/debootstrap.log" 2>/dev/null || true
+        [ "$attempt" -lt 3 ] || fail "debootstrap of $suite, $attempt times"
+        sleep $((attempt * 10))
+    done
+    rm -rf "$work/fetched-$suite"
     rm -rf "$work/base-$suite"/var/cache/apt/archives/*.deb "$work/base-$suite"/var/lib/apt/lists/*
     tar -C "$work/base-$suite" -cf "$cache.$$" .
     mv "$cache.$$" "$cache"
@@ -66,6 +73,7 @@ make_root() {
 fresh() {
     mkdir "$1"
     tar -C "$1" -xpf "$cache"
+    printf 'Acquire::Retries "5";\n' >"$1/etc/apt/apt.conf.d/80libra-tests"
 }
 
 # with_archives SUITE: from now on apt has in it what it has fetched before for this suite. Copies, so that two steps may do so at the same time: apt locks
