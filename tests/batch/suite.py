@@ -82,10 +82,8 @@ def run_class(module, name):
     # Whoever ends it wants to know what it waited for.
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     result = Lines()
-    began = time.monotonic()
     limits.begin(f"what {name} needs before its first test")
     unittest.defaultTestLoader.loadTestsFromTestCase(getattr(importlib.import_module(module), name)).run(result)
-    print(f"-- {module}.{name}: {time.monotonic() - began:.0f} s")
     print("counts", *result.counts.values())
 
 
@@ -135,18 +133,23 @@ def main(wanted):
                 continue
             tests = unittest.defaultTestLoader.getTestCaseNames(found)
             if tests and (not wanted or {file.stem, file.name, name} & set(wanted)):
-                classes.append((file.stem, name, getattr(found, "measures", 0), len(tests)))
+                classes.append((file.stem, name, getattr(found, "measures", 0), (getattr(found, "seconds", limits.SECONDS), len(tests))))
     if not classes:
         sys.exit(f"no test class is called {' or '.join(wanted)}")
     began, totals = time.monotonic(), []
-    run = lambda found: in_process(found[0], found[1])  # noqa: E731
+
+    def run(found):
+        waited = time.monotonic() - began
+        counts = in_process(found[0], found[1])
+        print(f"-- {found[0]}.{found[1]}: from {waited:.0f} to {time.monotonic() - began:.0f} s of this suite", flush=True)
+        return counts
 
     def in_place(found):
         with turns.place():
             return run(found)
 
-    # Those with the most tests first, so that none is left to run alone at the end.
-    classes.sort(key=lambda found: -found[3])
+    # Those whose tests may take long first, then those with the most tests, so that none is left to run alone at the end.
+    classes.sort(key=lambda found: found[3], reverse=True)
     quiet, measuring = ([found for found in classes if bool(found[2]) == measures] for measures in (False, True))
     with concurrent.futures.ThreadPoolExecutor(len(turns.PLACES)) as pool, concurrent.futures.ThreadPoolExecutor(8) as others:
         try:
