@@ -281,7 +281,3 @@ NOT_HERE = """
 def all_of(*parts):
     """The lines of these lists; the empty one too, where nothing is asked for."""
     return list(dict.fromkeys(line for part in parts for line in part.strip("\n").split("\n")))
-
-
-GOOD = all_of(SELECT, PLACE, OLD, OTHERS)
-BAD = all_of(NOT_HERE)

@@ -79,9 +79,10 @@ def as_documented(line, record):
     return record
 
 
-class Untouched(SiteCase):
-    """Three hosts of four processors; see `directives`."""
+class Written:
+    """Lines of `directives`, on three hosts of four processors."""
 
+    good, bad = (), ()
     site = {"hosts": 3, "processors": 4}
     seconds = 3600
 
@@ -152,13 +153,33 @@ class Untouched(SiteCase):
 
     def test_what_is_written_for_pbs(self):
         """All of it before Libra is installed, and then after."""
-        lines = [*directives.GOOD, *directives.BAD]
-        self.without = {line: self.outcome(line, "qsub") for line in lines}
+        good, bad = directives.all_of(*self.good), directives.all_of(*self.bad)
+        self.without = {line: self.outcome(line, "qsub") for line in (*good, *bad)}
         self.pbs.install()
-        self.with_libra = {line: self.outcome(line, self.front) for line in lines}
-        for what, lines in (("what PBS has", directives.GOOD), ("what cannot be had", directives.BAD)):
-            with self.subTest(what):
-                self.compare(lines)
+        self.with_libra = {line: self.outcome(line, self.front) for line in (*good, *bad)}
+        for what, lines in (("what PBS has", good), ("what cannot be had", bad)):
+            if lines:
+                with self.subTest(what):
+                    self.compare(lines)
+
+
+# One after the other takes a job's whole way through PBS, twice for each line; clusters of their own go side by side.
+class Chunks(Written, SiteCase):
+    """`select` and `place`."""
+
+    good = (directives.SELECT, directives.PLACE)
+
+
+class OldWays(Written, SiteCase):
+    """`nodes=…:ppn=…` and resources of the whole job."""
+
+    good = (directives.OLD,)
+
+
+class Others(Written, SiteCase):
+    """What is not about nodes, and what is refused."""
+
+    good, bad = (directives.OTHERS,), (directives.NOT_HERE,)
 
 
 if __name__ == "__main__":
