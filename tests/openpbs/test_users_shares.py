@@ -40,11 +40,11 @@ class Sharing(OnItsHost):
     """Two jobs on one processor."""
 
     def test_two_jobs_on_one_processor(self):
-        """Shares of 0.6 and 0.3, both always busy, are used 2 : 1; both end in time."""
+        """Shares of 0.5 and 0.25, both always busy, are used 2 : 1; both end in time."""
         said, endings = [], []
         for attempt in (1, 2, 3):
-            # 0.63 and 0.315 of the processor, with the margin; what is committed to them is in the ratio of 2 : 1. Half a second for starting.
-            jobs = [self.accept(12, deadline, *self.on(1), script=busy(11.5)) for deadline in (20, 40)]
+            # 0.53 and 0.26 of the processor, with the margin; what is committed to them is in the ratio of 2 : 1. Some seconds for starting.
+            jobs = [self.accept(12, deadline, *self.on(1), script=busy(11.5)) for deadline in (24, 48)]
             for job in jobs:
                 self.running(job)
                 self.pbs.wait(f"{job} works", lambda job=job: self.used(job) > 0.2)
@@ -67,8 +67,8 @@ class Sharing(OnItsHost):
         host = self.pbs.host_names[1]
         for attempt in (1, 2, 3):
             enough = self.pbs.own / f"enough-{attempt}"
-            late = self.accept(4.5, 15, "-l", "walltime=600", *self.on(2), script=busy_until(enough))
-            neighbour = self.accept(9, 15, *self.on(2), script=busy(8.6))
+            late = self.accept(4.5, 18, "-l", "walltime=600", *self.on(2), script=busy_until(enough))
+            neighbour = self.accept(9, 18, *self.on(2), script=busy(8.6))
             self.running(late)
             self.pbs.wait("it works", lambda late=late: self.used(late) > 0.2)
             used = self.used(late)

@@ -42,8 +42,8 @@ class Sharing(SiteCase):
         """Shares of 0.6 and 0.3, both always busy, are used 2 : 1; both end in time."""
         node, said, endings = self.slurm.nodes[0], [], []
         for _ in (1, 2, 3):
-            # 0.63 and 0.315 of the processor, with the margin; what is committed to them is in the ratio of 2 : 1. Half a second for starting.
-            jobs = [self.accept(12, deadline, "-w", node, script=busy(11.5)) for deadline in (20, 40)]
+            # 0.53 and 0.26 of the processor, with the margin; what is committed to them is in the ratio of 2 : 1. Some seconds for starting.
+            jobs = [self.accept(12, deadline, "-w", node, script=busy(11.5)) for deadline in (24, 48)]
             self.working(*jobs)
             commitment, error = [self.share(job) for job in jobs], None
             with contextlib.suppress(Gone):
@@ -64,8 +64,8 @@ class Sharing(SiteCase):
         slurm, node = self.slurm, self.slurm.nodes[1]
         for attempt in (1, 2, 3):
             enough = slurm.directory / f"enough-{attempt}"
-            late = self.accept(4.5, 15, "-w", node, script=busy_until(enough))
-            neighbour = self.accept(9, 15, "-w", node, script=busy(8.3))
+            late = self.accept(4.5, 18, "-w", node, script=busy_until(enough))
+            neighbour = self.accept(9, 18, "-w", node, script=busy(8.3))
             self.working(late)
             (rate,), (quota,) = self.capped_rates([(late, node)], 4)
             beside, neighbour_in_time = self.ending(neighbour)
