@@ -129,6 +129,9 @@ class Written:
             shown[key] = re.sub(rf"(?<=[eo]){number}(?=$|\.)", "N", shown[key])
         for key in ("schedselect", "Resource_List.select"):
             shown[key] = chunks(shown[key])
+        # Of one that waits since its files could not be fetched: half an hour from then.
+        if "stagein" in shown and "Execution_Time" in shown:
+            shown["Execution_Time"] = "later"
         if "comment" in shown:
             shown["comment"] = re.sub(r"^(Job Array Began) at .*", r"\1", shown["comment"])
         if "exec_vnode" in shown:
