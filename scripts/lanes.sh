@@ -6,14 +6,16 @@
 # What compiles is there. The other lanes are for what waits more than it works; when they have ended, that one is as any other. With
 # LIBRA_TEST_LANES=no, for a single step, and without root (most of what waits needs it), one step follows the other.
 
-# lane | class | after: a step | steps, in order. A step of no lane is of the last one. What measures shares waits until nothing else runs
-# than measurements and the idle lane (tests/batch/turns.py), and is in no lane whose noise it would wait for. What cargo builds for
-# several steps is built before the lanes part, and what shows deadlines that are met has the machine for itself.
+# lane | class | after: a step | steps, in order. A step of no lane is of the last one. The suites of batch systems measure shares when nothing
+# else runs than measurements and the idle lane (tests/batch/turns.py); the lanes that are "noise" are what they wait for. What cargo builds
+# for several steps is built before the lanes part, and what measures shares or shows deadlines
+# that are met has the machine for itself.
 lanes=(
-    'tests  | normal |       | build clippy cargo demo openpbs capi'
+    'tests  | normal |       | build shares demo openpbs'
     'slurm  | normal | demo  | slurm slurm24'
-    'cells  | normal | demo  | metrics web report gridengine'
-    'guests | normal | demo  | uml slurmv2'
+    'cells  | normal | demo  | gridengine'
+    'guests | noise  | demo  | uml slurmv2'
+    'units  | noise  | demo  | clippy cargo metrics web report capi'
     'rest   | idle   | build | '
 )
 if [ "${LIBRA_TEST_LANES:-yes}" != yes ] || [ $# -eq 1 ] || [ "$(id -u)" -ne 0 ] || ! have chrt; then lanes=('tests | normal | | '); fi
@@ -34,12 +36,25 @@ lane_of() { # step
     say "$lane $class"
 }
 
-# All programs of the tests, and by that the command line, are built once, in one profile. Whoever comes second waits here, and
-# finds them built.
+# All programs of the tests, and by that the command line, are built once, in one profile, by the step "build"; cargo, which lets one build
+# wait for another, is asked only where that step is not of this run.
 use_built() {
     [ -z "${LIBRA:-}" ] || return 0
-    "$CARGO" test --locked --no-run --quiet || return 1
+    [ -e "${LIBRA_TEST_PROGRAMS:-}" ] || "$CARGO" test --locked --no-run --quiet || return 1
     export LIBRA=$CARGO_TARGET_DIR/debug/libra
+}
+
+# The path of the program that a test target is built to: of tests/NAME, or of the unit tests of the crate libra-NAME.
+test_program() {
+    local name=$1 target=(--test "$1")
+    if [[ $1 == libra-* ]]; then name=${1//-/_} target=(--package "$1" --lib); fi
+    { cat "${LIBRA_TEST_PROGRAMS:-}" 2>/dev/null || "$CARGO" test --locked --no-run "${target[@]}" --message-format=json; } | python3 -c '
+import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if m.get("target", {}).get("name") == sys.argv[1] and m.get("executable") and m["profile"]["test"]:
+        print(m["executable"])
+' "$name"
 }
 
 # Runs the steps with these indices. The output of each is in $results/NAME.out until it has ended; exit code, seconds and seconds of processor time are in
@@ -51,7 +66,7 @@ run_lane() { # index...
     [ "$class" != idle ] || trap 'kill -TERM -- "-$(cat "$results/idle")"; exit 143' TERM
     while [ -n "$after" ] && [ ! -e "$results/$after.end" ]; do sleep 0.5; done
     # Nobody measures while this is open; the steps' own processes do not have it.
-    if [ "$lane" = guests ] && mkdir -p "$turns" 2>/dev/null && { exec 8>>"$turns/noise"; } 2>/dev/null; then flock -s 8; fi
+    if [ "$class" = noise ] && mkdir -p "$turns" 2>/dev/null && { exec 8>>"$turns/noise"; } 2>/dev/null; then flock -s 8; fi
     for i; do
         name=${names[$i]} began=$SECONDS before=$worked
         say ">> $name: ${titles[$i]}"
@@ -93,6 +108,8 @@ processor_time() {
 run_lanes() { # index...
     local i line lane class after steps_of
     results=$(mktemp -d) left=$# alone=no running=() busy=0
+    # What the step "build" has built, as cargo says it; there when it has passed.
+    export LIBRA_TEST_PROGRAMS=$results/programs
     kept=$CARGO_TARGET_DIR/test-output
     mkdir -p "$kept" || die "what the steps print cannot be kept in $kept"
     # What is alone shows what it prints as it comes.

@@ -5,9 +5,9 @@
 //! tests say so and pass, except in CI (`CI` set) without `LIBRA_TEST_NO_CGROUP=1`.
 
 mod ceiling;
+mod measured;
 mod processes;
 mod roots;
-mod shares;
 mod without_terms;
 
 use std::fs;

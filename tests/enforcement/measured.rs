@@ -1,4 +1,5 @@
-//! Caps and guarantees, measured.
+//! Caps, guarantees and the ceiling over all jobs, measured: on a machine that has nothing else to do these take seconds, beside other control
+//! groups of great weight minutes. `scripts/test` runs them, by this module's name, while nothing else runs (step shares).
 
 use super::*;
 
@@ -59,6 +60,93 @@ fn a_change_acts_within_a_fifth_of_a_second() {
         error(
             "0.2 s after a change",
             &rates(&[*a.borrow(), *b.borrow()], interval),
+            &targets,
+        )
+    });
+}
+
+/// Processor seconds of this thread.
+fn own_seconds() -> f64 {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
+}
+
+/// Loops in a job that want every processor twice, whatever is committed to it.
+fn greedy(stage: &Stage, name: &str, processors: f64) -> Group {
+    let whole = Limits::new(processors, capacity());
+    let group = stage.enforcer.create(name, &whole).unwrap();
+    stage.records.lock().unwrap().push(group.record());
+    for _ in 0..2 * capacity() as usize {
+        assert!(group.place(stage.sh("while :; do :; done")).unwrap());
+    }
+    group
+}
+
+#[test]
+fn the_rest_of_the_host_makes_progress_beside_jobs_that_want_everything() {
+    let all = capacity();
+    let ceiling = 0.9 * all;
+    // Guarantees: nothing but the ceiling holds these jobs back.
+    let Some(stage) = Stage::set_below(Spare::Shared, Some(ceiling)) else {
+        return;
+    };
+    let jobs = [
+        greedy(&stage, "1.greedy", 0.4 * all),
+        greedy(&stage, "2.greedy", 0.4 * all),
+    ];
+    sleep(Duration::from_millis(500));
+    within_tolerance(|interval| {
+        let (begin, before) = (Instant::now(), own_seconds());
+        let seconds = || -> f64 { jobs.iter().map(|job| job.usage().unwrap().seconds).sum() };
+        let used_before = seconds();
+        let (mut longest, mut others) = (Duration::ZERO, 0.0_f64);
+        while begin.elapsed() < interval {
+            // Wakes up, works a little, sleeps again, as a login or a daemon does.
+            let slept = Instant::now();
+            sleep(Duration::from_millis(1));
+            longest = longest.max(slept.elapsed());
+            others = others.max(running() - 1.0 - jobs.len() as f64);
+            let work = own_seconds();
+            while own_seconds() - work < 0.002 {}
+        }
+        let took = begin.elapsed().as_secs_f64();
+        let used = (seconds() - used_before) / took;
+        let got = (own_seconds() - before) / took;
+        println!(
+            "jobs used {used:.4} of {ceiling} processors, a process beside them and at most {others} others {got:.4}; longest wake-up {longest:?}"
+        );
+        // Other programs may want the reserve as well, so this one is sure of a part of it only.
+        let least = 0.1 * all / 16.0 / (1.0 + others.max(0.0));
+        match got > least && longest < Duration::from_secs(30) {
+            true => (used / ceiling - 1.0).max(0.0),
+            false => f64::INFINITY,
+        }
+    });
+}
+
+/// Processes of the whole machine that run or would if they could.
+fn running() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap();
+    let counts = text.split(' ').nth(3).unwrap();
+    counts.split('/').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_ceiling_takes_nothing_of_what_is_committed() {
+    let all = capacity();
+    let Some(stage) = Stage::set_below(Spare::Idle, Some(0.975 * all)) else {
+        return;
+    };
+    println!("{}", stage.enforcer.describe());
+    let targets = [0.475 * all, 0.285 * all, 0.19 * all];
+    let jobs: Vec<Group> = (targets.iter().enumerate())
+        .map(|(index, &processors)| greedy(&stage, &format!("{index}.committed"), processors))
+        .collect();
+    sleep(Duration::from_secs(1));
+    within_tolerance(|interval| {
+        error(
+            "below a ceiling",
+            &rates(&jobs.iter().collect::<Vec<_>>(), interval),
             &targets,
         )
     });

@@ -39,7 +39,7 @@ class Sharing(SiteCase):
             self.slurm.wait(f"job {job} works", lambda job=job: self.used(job) > 0.2)
 
     def test_two_jobs_on_one_processor(self):
-        """Shares of 0.6 and 0.3, both always busy, are used 2 : 1; both end in time."""
+        """Shares of 0.5 and 0.25, both always busy, are used 2 : 1; both end in time."""
         node, said, endings = self.slurm.nodes[0], [], []
         for _ in (1, 2, 3):
             # 0.53 and 0.26 of the processor, with the margin; what is committed to them is in the ratio of 2 : 1. Some seconds for starting.
