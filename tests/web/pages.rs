@@ -227,6 +227,10 @@ fn a_list_is_sent_once_and_then_what_has_changed() {
     browser.output(&key, "begun");
     let read = |address: &str| -> serde_json::Value {
         let answer = browser.get(address);
+        // Nothing has changed since.
+        if answer.status == 204 {
+            return serde_json::Value::Null;
+        }
         assert_eq!(answer.header("content-type"), Some("application/json"));
         serde_json::from_str(&answer.body).expect("JSON")
     };
@@ -244,7 +248,7 @@ fn a_list_is_sent_once_and_then_what_has_changed() {
     loop {
         std::thread::sleep(Duration::from_millis(1600));
         let next = read(&format!("jobs-part?version={version}&news=0"));
-        version = next["version"].as_str().expect("a version").to_string();
+        version = next["version"].as_str().map_or(version, str::to_string);
         if next["bars"][&key].is_array() {
             assert_eq!(next["rows"], serde_json::Value::Null);
             break;
