@@ -19,6 +19,7 @@ use paint::Paint;
 use room::Room;
 use schema::{Job, Node, Status, rank};
 use sort::Sort;
+use std::collections::{BTreeSet, HashMap};
 
 /// Cells of the bar of a node.
 const BAR: usize = 20;
@@ -47,10 +48,14 @@ impl Report {
         nothing: &'static str,
     ) -> Report {
         let snapshot = book.snapshot();
-        let on = |name: &str| {
-            let is_on = |job: &&JobRecord| job.places.iter().any(|p| p.node == name);
-            snapshot.jobs.iter().filter(is_on).count()
-        };
+        // In one pass over the jobs: there may be many nodes.
+        let mut on: HashMap<&str, usize> = HashMap::new();
+        for job in &snapshot.jobs {
+            let nodes: BTreeSet<&str> = job.places.iter().map(|p| p.node.as_str()).collect();
+            for node in nodes {
+                *on.entry(node).or_default() += 1;
+            }
+        }
         let nodes = (snapshot.nodes.iter())
             .map(|node| Node {
                 system: system.name(),
@@ -58,7 +63,7 @@ impl Report {
                 state: state(&node.name),
                 committed: node.committed,
                 processors: node.processors,
-                jobs: on(&node.name),
+                jobs: on.get(node.name.as_str()).copied().unwrap_or(0),
                 enforced: None,
                 enforcement: None,
             })
@@ -83,17 +88,13 @@ impl Report {
 
     /// Those jobs alone that are named: by their ids, or by what stands before the first dot of them.
     pub fn retain(&mut self, ids: &[String]) {
-        self.jobs.retain(|job| {
-            let short = job.id.split('.').next();
-            ids.iter()
-                .any(|id| *id == job.id || Some(id.as_str()) == short)
-        });
+        self.jobs
+            .retain(|job| ids.iter().any(|id| is_named(job, id)));
     }
 
     /// Returns true if there is such a job.
     pub fn has(&self, id: &str) -> bool {
-        let is_it = |job: &&Job| job.id == id || job.id.split('.').next() == Some(id);
-        self.jobs.iter().find(is_it).is_some()
+        self.jobs.iter().any(|job| is_named(job, id))
     }
 
     /// Sorts the jobs; as usual those in danger come first.
@@ -201,6 +202,11 @@ impl Report {
         lines.extend(self.problems.iter().map(|line| room.fitted(line)));
         lines.into_iter().map(|line| line + "\n").collect()
     }
+}
+
+/// By its whole id, or by what stands before the first dot of it.
+fn is_named(job: &Job, id: &str) -> bool {
+    job.id == id || job.id.split('.').next() == Some(id)
 }
 
 /// How a job is shown; None if it has no id yet.
