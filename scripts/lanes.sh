@@ -7,9 +7,9 @@
 # LIBRA_TEST_LANES=no, for a single step, and without root (most of what waits needs it), one step follows the other.
 
 # lane | class | after: a step | steps, in order. A step of no lane is of the last one. The suites of batch systems measure shares when nothing
-# else runs than measurements and the idle lane (tests/batch/turns.py); the lanes that are "noise" are what they wait for. What cargo builds
-# for several steps is built before the lanes part, and what measures shares or shows deadlines
-# that are met has the machine for itself.
+# else runs than measurements and the idle lane (tests/batch/turns.py): of the class "noise" is a lane that they wait for as well. What cargo
+# builds for several steps is built before the lanes part; what measures the kernel's caps, or shows deadlines that are met, has the machine
+# for itself.
 lanes=(
     'tests  | normal |       | build shares demo openpbs'
     'slurm  | normal | demo  | slurm slurm24'
