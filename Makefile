@@ -52,13 +52,14 @@ bench-compare: ## what is dearer than at commit BASE: both are built and run in 
 lint: ## formatting, clippy, shellcheck
 	@BOOTSTRAP=build scripts/test fmt clippy shell
 
-package: ## libra, libra-pbs and libra-slurm, .deb and .rpm, in target/packages
+package: ## libra, libra-pbs, libra-gridengine and libra-slurm, .deb and .rpm, in target/packages
 	@scripts/package
 
 install: ## into DESTDIR/PREFIX (PREFIX=/usr/local)
 	@scripts/bootstrap build
 	@PREFIX=$(PREFIX) LIBDIR=$(LIBDIR) scripts/stage "$(DESTDIR)/"
 	@PREFIX=$(PREFIX) scripts/stage-pbs "$(DESTDIR)/"
+	@PREFIX=$(PREFIX) scripts/stage-gridengine "$(DESTDIR)/"
 
-uninstall: ## what install put there, but for the configuration; batch systems first: libra pbs uninstall, libra slurm uninstall
+uninstall: ## what install put there, but for the configuration; batch systems first: libra pbs uninstall and its kin
 	@PREFIX=$(PREFIX) LIBDIR=$(LIBDIR) scripts/unstage "$(DESTDIR)/"

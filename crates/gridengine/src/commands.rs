@@ -45,6 +45,11 @@ pub enum CommandError {
     /// It failed; what it said.
     #[error("{0}: {1}")]
     Failed(String, String),
+    /// It failed since there is no such cell.
+    #[error(
+        "there is no cell of Grid Engine here: {} does not exist; SGE_ROOT and SGE_CELL name the cell", .0.display()
+    )]
+    NoCell(PathBuf),
 }
 
 impl Cell {
@@ -151,6 +156,11 @@ impl Cell {
         if status.success() {
             return Ok(text);
         }
+        // Every client reads there which host it is to ask.
+        let master = self.common().join("act_qmaster");
+        if !master.exists() {
+            return Err(CommandError::NoCell(master));
+        }
         let said = errors.join().unwrap_or_default();
         let said = if said.trim().is_empty() { text } else { said };
         Err(CommandError::Failed(
@@ -202,9 +212,14 @@ mod tests {
         std::os::unix::fs::symlink("/bin/sh", bin.join("qtest")).expect("ours");
         let run = |script: &str| cell.run("qtest", &["-c", script], Duration::from_secs(2));
         assert_eq!(run("echo $SGE_CELL $HOME").expect("it runs"), "west\n");
+        let fails = || run("echo no >&2; exit 1").expect_err("it fails");
         assert!(
-            matches!(run("echo no >&2; exit 1"), Err(CommandError::Failed(_, said)) if said == "no")
+            fails().to_string().contains("SGE_ROOT and SGE_CELL"),
+            "{}",
+            fails()
         );
+        std::fs::write(common.join("act_qmaster"), "here\n").expect("ours");
+        assert!(matches!(fails(), CommandError::Failed(_, said) if said == "no"));
         assert!(matches!(run("sleep 10"), Err(CommandError::Slow(..))));
         assert!(matches!(
             cell.program("nothing"),

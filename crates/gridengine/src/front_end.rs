@@ -69,6 +69,7 @@ impl FrontEnd for Front {
             request: Request { terms, shape },
             has_budget,
             array,
+            deferred: None,
             account: Ok(OnAccount {
                 user: submission.user.clone(),
                 project: submission.project.clone(),

@@ -25,7 +25,6 @@ pub mod submission;
 #[cfg(test)]
 mod tests;
 pub mod watched_files;
-pub mod xml;
 
 /// What users request with `-l`, in the order in which it is described: the keys of [`libra_wording::terms`], each a complex of the same name.
 pub const TERMS: [&str; 5] = libra_wording::terms::KEYS;

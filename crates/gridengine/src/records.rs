@@ -7,12 +7,12 @@
 use super::CONTEXT;
 use super::context;
 use super::context::name_of;
-use super::xml::{self, Element, XmlError};
 use libra_core::book::{
     AllocationRecord, JobRecord, NodeRecord, Phase, SNAPSHOT_VERSION, Snapshot,
 };
 use libra_core::commitment::Commitment;
 use libra_units::memory;
+use libra_xml::{self as xml, Element, XmlError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A host with its queues.

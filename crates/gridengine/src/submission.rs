@@ -4,9 +4,10 @@ use super::jsv::Parameters;
 use super::problem::{Problem, Wait};
 use super::records::Allocation;
 use super::{CONTEXT, QUOTE, TERMS};
+use libra_core::decision::class::Class;
 use libra_core::decision::job::Shape;
 use libra_units::duration;
-use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
+use libra_wording::terms::{self, PartialTerms, TermsError, deadline_as_duration};
 
 /// Requests that are limits of the job itself, which queues have to keep: nothing that could be short.
 const LIMITS: [&str; 18] = [
@@ -95,6 +96,12 @@ impl Submission {
                 QUOTE => submission.quote = Some(value.to_string()),
                 name if TERMS.contains(&name) => {
                     (submission.terms).push((name.to_string(), value.to_string()));
+                }
+                // Of any other meaning it is a complex of the cell's own.
+                terms::CLASS if Class::of_word(value).is_some_and(|c| !c.is_default()) => {
+                    let class = Class::of_word(value).unwrap_or_default();
+                    let problem = TermsError::ClassElsewhere(class);
+                    submission.against.push(Problem::Terms(problem));
                 }
                 _ => submission.requests.push(request),
             }

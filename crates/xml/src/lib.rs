@@ -1,5 +1,5 @@
 //! As much XML as qstat and qhost write: elements, attributes, texts and the five entities. No declarations, no namespaces; comments and
-//! processing instructions are passed over.
+//! processing instructions are passed over. Pure.
 //!
 //! What 8.1.9 writes is not always XML: after a restart of qmaster the tasks of a job are elements called `JATASK:      49.`, and `<` in a
 //! text is `%lt;`. Both are read as they are meant, or left as they are: a job must not hide the others.
