@@ -44,7 +44,7 @@ fn one_that_left_the_group_that_holds_it_is_put_back() {
         return;
     };
     let group = stage.group("1.left", 0.5);
-    let pid = stage.sh("sleep 60");
+    let pid = stage.sh("sleep 1000");
     assert!(group.place(pid).unwrap());
     assert_eq!(group.put_back().unwrap(), Vec::<i32>::new());
     let cpu = group.directory().to_owned();

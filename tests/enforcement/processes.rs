@@ -181,3 +181,38 @@ fn drift_is_found_and_repaired() {
     assert!((group.limits().unwrap().processors - 0.1).abs() < 1e-4);
     assert!(group.drift().unwrap().is_empty());
 }
+
+/// On version 1 what is frozen does not die: whoever kills it wins over who freezes it again.
+#[test]
+fn a_job_that_is_frozen_again_and_again_is_killed() {
+    let Some(stage) = Stage::set(Spare::Idle) else {
+        return;
+    };
+    let group = stage
+        .enforcer
+        .create_freezable("1.frozen", &limits(0.5))
+        .unwrap();
+    stage.records.lock().unwrap().push(group.record());
+    let pid = stage.sh("exec sleep 1000");
+    assert!(group.place(pid).unwrap());
+    if !group.can_freeze() {
+        println!("not run: this host has no freezer");
+        return;
+    }
+    group.freeze(true).unwrap();
+    let dead = AtomicBool::new(false);
+    let killed = std::thread::scope(|scope| {
+        // As a control loop does that does not know yet that it is over.
+        scope.spawn(|| {
+            while !dead.load(Ordering::Relaxed) {
+                let _ = group.freeze(true);
+                sleep(Duration::from_micros(200));
+            }
+        });
+        let killed = group.kill(PATIENCE);
+        dead.store(true, Ordering::Relaxed);
+        killed
+    });
+    assert!(killed.unwrap().left.is_empty());
+    group.remove(PATIENCE).unwrap();
+}

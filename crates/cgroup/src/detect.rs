@@ -23,6 +23,8 @@ pub enum Role {
     Accounting,
     /// Which processors.
     Cpuset,
+    /// Letting all processes stand still; of version 1, where that is a hierarchy, and only of jobs that may be suspended.
+    Freezer,
 }
 
 /// A mounted hierarchy and what we use it for.
@@ -137,6 +139,7 @@ fn detect_v1(settings: &Settings, mounts: &[Mount]) -> Result<Layout, String> {
     if settings.pin == Pin::Auto {
         wanted.push(("cpuset", Role::Cpuset));
     }
+    wanted.push(("freezer", Role::Freezer));
     for (controller, role) in wanted {
         let found = mounts
             .iter()

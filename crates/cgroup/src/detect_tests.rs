@@ -8,6 +8,7 @@ const APART: &str = "\
 33 31 0:30 / @/cpuacct rw,relatime - cgroup cgroup rw,cpuacct
 34 31 0:31 / @/cpuset rw,relatime - cgroup cgroup rw,cpuset
 35 31 0:32 / @/memory rw,relatime - cgroup cgroup rw,memory
+36 31 0:33 / @/freezer rw,relatime - cgroup cgroup rw,freezer
 40 31 0:37 / @/systemd rw,relatime - cgroup cgroup rw,name=systemd
 41 31 0:38 / @/unified rw,relatime - cgroup2 cgroup2 rw
 ";
@@ -67,7 +68,12 @@ fn v1_mounted_apart_beside_a_v2_without_cpu() {
     assert_eq!(layout.version, Version::V1);
     assert_eq!(
         roles(&layout),
-        [[Role::Cpu], [Role::Accounting], [Role::Cpuset]]
+        [
+            [Role::Cpu],
+            [Role::Accounting],
+            [Role::Cpuset],
+            [Role::Freezer]
+        ]
     );
     assert_eq!(
         layout.hierarchies[0].root,
@@ -77,7 +83,7 @@ fn v1_mounted_apart_beside_a_v2_without_cpu() {
         pin: Pin::Never,
         ..Settings::default()
     };
-    assert_eq!(roles(&host.detect(&never).unwrap()).len(), 2);
+    assert_eq!(roles(&host.detect(&never).unwrap()).len(), 3);
     let only_v2 = Settings {
         version: VersionChoice::V2,
         ..Settings::default()

@@ -163,12 +163,21 @@ impl Enforcer {
     /// Makes a job's group and writes its limits. The name becomes the directory: 1 to 200 bytes, no "/",
     /// no control characters. A name that is in use is [`Error::Exists`]. After an error nothing is left.
     pub fn create(&self, name: &str, limits: &Limits) -> Result<Group, Error> {
+        self.create_with(name, limits, false)
+    }
+
+    /// As [`Enforcer::create`], of a job that may be suspended: where the host has a freezer, [`Group::can_freeze`].
+    pub fn create_freezable(&self, name: &str, limits: &Limits) -> Result<Group, Error> {
+        self.create_with(name, limits, true)
+    }
+
+    fn create_with(&self, name: &str, limits: &Limits, freezable: bool) -> Result<Group, Error> {
         check_name(name)?;
         limits.check()?;
         let mut last = None;
         // Another process may remove the empty root between our making it and our making the group.
         for _ in 0..8 {
-            match self.try_create(name, limits) {
+            match self.try_create(name, limits, freezable) {
                 Err(e) if e.is_gone() => last = Some(e),
                 other => return other,
             }
@@ -178,11 +187,16 @@ impl Enforcer {
         }))
     }
 
-    fn try_create(&self, name: &str, limits: &Limits) -> Result<Group, Error> {
+    fn try_create(&self, name: &str, limits: &Limits, freezable: bool) -> Result<Group, Error> {
         let pinned = limits.pinned.is_some() && self.can_pin();
+        let wanted = |role: Role| match role {
+            Role::Cpu | Role::Accounting => true,
+            Role::Cpuset => pinned,
+            Role::Freezer => freezable,
+        };
         let mut made = Vec::new();
         let result = self
-            .make_directories(name, pinned, &mut made)
+            .make_directories(name, &wanted, &mut made)
             .and_then(|()| {
                 let directories = made.clone();
                 let record = GroupRecord {
@@ -212,7 +226,7 @@ impl Enforcer {
     fn make_directories(
         &self,
         name: &str,
-        pinned: bool,
+        wanted: &dyn Fn(Role) -> bool,
         made: &mut Vec<DirectoryRecord>,
     ) -> Result<(), Error> {
         for hierarchy in &self.hierarchies {
@@ -220,7 +234,7 @@ impl Enforcer {
                 .roles
                 .iter()
                 .copied()
-                .filter(|r| pinned || *r != Role::Cpuset)
+                .filter(|role| wanted(*role))
                 .collect();
             if roles.is_empty() {
                 continue;
@@ -367,6 +381,10 @@ impl Enforcer {
             }
         } else {
             for hierarchy in self.hierarchies_of(&record) {
+                // Only of jobs that may be suspended; and it hands nothing on.
+                if hierarchy.roles == [Role::Freezer] {
+                    continue;
+                }
                 self.ensure_root(&hierarchy)?;
             }
         }

@@ -12,9 +12,11 @@ use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
 use super::detect::Role;
+use super::dying::let_end;
 use super::error::Error;
 use super::external;
 use super::file::{ControlFile, write_once};
+use super::freezer::{Freezer, Frozen};
 use super::limits::{Held, Limits, Policy, format_cpus, parse_cpus};
 use super::processes::{self, PROCS};
 use super::record::{self, DirectoryRecord, GroupRecord};
@@ -66,6 +68,7 @@ pub struct Group {
     policy: Policy,
     controls: Controls,
     cpus: Option<ControlFile>,
+    freezer: Option<Freezer>,
     /// What the kernel holds, as far as we know.
     held: Held,
     held_cpus: Option<Vec<u32>>,
@@ -94,11 +97,13 @@ impl Group {
             .transpose()?
             .flatten();
         let held = each!(&controls, c => c.read())?;
+        let freezer = Freezer::open(&record)?;
         let mut group = Self {
             record,
             policy,
             controls,
             cpus,
+            freezer,
             held,
             held_cpus: None,
         };
@@ -123,6 +128,22 @@ impl Group {
     /// True where this job can be held to chosen processors.
     pub fn can_pin(&self) -> bool {
         self.cpus.is_some()
+    }
+
+    /// True where all of this job can be made to stand still.
+    pub fn can_freeze(&self) -> bool {
+        self.freezer.is_some()
+    }
+
+    /// Lets all of the job stand still, or go on. Asked for again while it is [`Frozen::Going`], the kernel tries again. Without effect where
+    /// [`Group::can_freeze`] is false.
+    pub fn freeze(&self, frozen: bool) -> Result<(), Error> {
+        self.freezer.as_ref().map_or(Ok(()), |f| f.set(frozen))
+    }
+
+    /// How much of the job stands still.
+    pub fn frozen(&self) -> Result<Frozen, Error> {
+        self.freezer.as_ref().map_or(Ok(Frozen::No), Freezer::state)
     }
 
     /// Writes the limits, as far as they differ from what the kernel is known to hold. Returns the number
@@ -353,8 +374,11 @@ impl Group {
         }
     }
 
-    /// Sends a signal to every process inside. Returns how many got it.
+    /// Sends a signal to every process inside. Returns how many got it. What is killed is no longer held to its share, which dying needs.
     pub fn signal(&self, signal: Signal) -> Result<usize, Error> {
+        if signal == Signal::SIGKILL && self.record.adopted.is_none() {
+            let_end(&self.record);
+        }
         processes::send(|| self.pids(), signal)
     }
 
@@ -367,9 +391,10 @@ impl Group {
                 took: start.elapsed(),
             });
         }
+        let_end(&self.record);
         kill_at_once(&self.record)?;
         let paths: Vec<&Path> = self.paths().collect();
-        let left = processes::kill_until_empty(&paths, patience)?;
+        let left = processes::kill_until_empty(&paths, patience, &|| let_end(&self.record))?;
         Ok(Killed {
             left,
             took: start.elapsed(),
@@ -399,8 +424,9 @@ pub(crate) fn discard(record: &GroupRecord, patience: Duration) -> Result<(), Er
     if record.adopted.is_some() {
         return external::take_limits_off(record);
     }
+    let_end(record);
     kill_at_once(record)?;
-    record::discard(&record.directories, patience)
+    record::discard(&record.directories, patience, &|| let_end(record))
 }
 
 /// The kernel's own kill, where there is one: no fork escapes it.

@@ -7,17 +7,19 @@
 //! store, and only that is ever removed.
 //!
 //! Rooms: `settings` what an administrator may choose; `detect` what the host offers; `limits` processors
-//! to numbers (pure); `v1`, `v2` the files of each version; `enforcer` the directory above jobs; `group` a
+//! to numbers (pure); `v1`, `v2` the files of each version; `freezer` letting a job stand still, with a file for each version; `dying` what one that is killed needs; `enforcer` the directory above jobs; `group` a
 //! job; `adopted` and `external` one that a batch system made (an external group, adopted); `best_effort` what was promised nothing, on either version; `without_terms` groups of such jobs that count and end them; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
 
 mod adopted;
 mod best_effort;
 mod ceiling;
 mod detect;
+mod dying;
 mod enforcer;
 mod error;
 mod external;
 mod file;
+mod freezer;
 mod group;
 mod limits;
 mod processes;
@@ -31,9 +33,11 @@ mod without_terms;
 pub use detect::Role;
 pub use enforcer::{Enforcer, Orphan};
 pub use error::Error;
+pub use freezer::Frozen;
 pub use group::{Drift, Group, Killed};
 pub use limits::{Limits, Spare};
 pub use nix::sys::signal::Signal;
+pub use processes::signal_tree;
 pub use record::{Adopted, DirectoryRecord, GroupRecord, RootRecord};
 pub use settings::{Pin, Settings, Version, VersionChoice};
 pub use usage::Usage;

@@ -43,6 +43,9 @@ pub struct Limits {
     /// without the cpuset controller (`Group::can_pin`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Vec<u32>>,
+    /// It is promised nothing: it has the least weight there is, and where shares are no caps nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub yields: bool,
 }
 
 impl Limits {
@@ -52,6 +55,7 @@ impl Limits {
             processors,
             capacity,
             pinned: None,
+            yields: false,
         }
     }
 
@@ -147,6 +151,9 @@ impl Policy {
 
     fn weight(&self, limits: &Limits) -> u64 {
         let (least, most) = self.weights;
+        if limits.yields {
+            return least;
+        }
         ((most as f64 * limits.processors / limits.capacity).round() as u64).clamp(least, most)
     }
 
@@ -160,6 +167,7 @@ impl Policy {
             processors,
             capacity,
             pinned: None,
+            yields: false,
         }
     }
 }
@@ -214,6 +222,22 @@ mod tests {
         assert_eq!(held.weight, 3_000);
         let held = policy(Spare::Shared).held(&Limits::new(0.6, 2.0), true);
         assert_eq!(held.bandwidth.quota_us, None);
+    }
+
+    #[test]
+    fn what_is_promised_nothing_weighs_least() {
+        let limits = Limits {
+            yields: true,
+            ..Limits::new(1.5, 2.0)
+        };
+        let capped = policy(Spare::Idle).held(&limits, true);
+        assert_eq!(capped.bandwidth.quota_us, Some(150_000));
+        assert_eq!(capped.weight, V2_WEIGHT.0);
+        let shared = policy(Spare::Shared).held(&limits, true);
+        assert_eq!(
+            (shared.bandwidth.quota_us, shared.weight),
+            (None, V2_WEIGHT.0)
+        );
     }
 
     #[test]

@@ -105,14 +105,25 @@ pub(crate) fn send(
     Ok(sent)
 }
 
-/// Kills until the directories are empty. Returns the processes left when the patience ran out.
+/// As often as that those are helped that are dying.
+const BETWEEN_HELP: Duration = Duration::from_millis(10);
+
+/// Kills until the directories are empty. Returns the processes left when the patience ran out. `help`: what helps those that are dying
+/// already.
 pub(crate) fn kill_until_empty(
     directories: &[&Path],
     patience: Duration,
+    help: &dyn Fn(),
 ) -> Result<Vec<i32>, Error> {
     let start = Instant::now();
+    let mut helped = start;
     let mut pause = Duration::from_micros(50);
     loop {
+        // What was killed may be kept from ending, and can be killed all the same.
+        if helped.elapsed() >= BETWEEN_HELP {
+            help();
+            helped = Instant::now();
+        }
         // Hardly a pause at first: a job that forks without end is only beaten by being faster.
         let left = listed_below(directories.iter().copied())?;
         if left.is_empty() || start.elapsed() >= patience {
@@ -172,6 +183,15 @@ pub(crate) fn tree(pid: i32) -> BTreeSet<i32> {
         }
     }
     tree_in(pid, &all)
+}
+
+/// Sends a signal to a process that has no group, and to what it has started as far as that can be told: its descendants, and the members of
+/// sessions that these lead. Returns how many got it.
+///
+/// # Errors
+/// The processes cannot be listed.
+pub fn signal_tree(pid: i32, signal: Signal) -> Result<usize, Error> {
+    send(|| Ok(tree(pid).into_iter().collect()), signal)
 }
 
 fn tree_in(pid: i32, all: &BTreeMap<i32, Stat>) -> BTreeSet<i32> {

@@ -131,8 +131,12 @@ fn inode(path: &Path) -> Result<Option<u64>, Error> {
 }
 
 /// Kills what is left in the recorded directories and removes them with all that jobs made below, within
-/// `patience`. Directories that are not ours (any more) stay.
-pub(crate) fn discard(directories: &[DirectoryRecord], patience: Duration) -> Result<(), Error> {
+/// `patience`. Directories that are not ours (any more) stay. `help`: what helps those that are dying.
+pub(crate) fn discard(
+    directories: &[DirectoryRecord],
+    patience: Duration,
+    help: &dyn Fn(),
+) -> Result<(), Error> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
     loop {
@@ -143,7 +147,8 @@ pub(crate) fn discard(directories: &[DirectoryRecord], patience: Duration) -> Re
             }
         }
         let paths: Vec<&Path> = ours.iter().map(|d| d.path.as_path()).collect();
-        let left = processes::kill_until_empty(&paths, patience.saturating_sub(start.elapsed()))?;
+        let left =
+            processes::kill_until_empty(&paths, patience.saturating_sub(start.elapsed()), help)?;
         let mut kept = None;
         for directory in ours {
             for nested in processes::with_nested(&directory.path) {
@@ -190,12 +195,12 @@ mod tests {
             inode: ours.inode + 1,
             ..ours.clone()
         };
-        discard(&[other], Duration::ZERO).unwrap();
+        discard(&[other], Duration::ZERO, &|| ()).unwrap();
         assert!(path.is_dir());
         fs::create_dir_all(path.join("nested/deeper")).unwrap();
-        discard(std::slice::from_ref(&ours), Duration::ZERO).unwrap();
+        discard(std::slice::from_ref(&ours), Duration::ZERO, &|| ()).unwrap();
         assert!(!path.exists());
-        discard(&[ours], Duration::ZERO).unwrap();
+        discard(&[ours], Duration::ZERO, &|| ()).unwrap();
     }
 
     #[test]
@@ -203,7 +208,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let ours = DirectoryRecord::make(&dir.path().join("x"), &[]).unwrap();
         fs::write(ours.path.join("file"), "").unwrap();
-        let error = discard(&[ours], Duration::from_millis(5)).unwrap_err();
+        let error = discard(&[ours], Duration::from_millis(5), &|| ()).unwrap_err();
         assert!(matches!(error, Error::Busy { .. }), "{error}");
     }
 

@@ -12,7 +12,7 @@ use super::file::{ControlFile, write_once};
 use super::limits::{Bandwidth, Held};
 use super::processes;
 
-const MAX: &str = "cpu.max";
+pub(crate) const MAX: &str = "cpu.max";
 const BURST: &str = "cpu.max.burst";
 pub(crate) const WEIGHT: &str = "cpu.weight";
 const STAT: &str = "cpu.stat";

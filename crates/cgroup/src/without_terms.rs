@@ -151,14 +151,16 @@ impl Enforcer {
         }
     }
 
-    /// Where such groups are. Nothing of them is held to chosen processors.
+    /// Where such groups are. Nothing of them is held to chosen processors, or suspended.
     fn without_terms(&self) -> Vec<Hierarchy> {
         let mut hierarchies = self.hierarchies().to_vec();
         for hierarchy in &mut hierarchies {
             let mut name = hierarchy.root.file_name().unwrap_or_default().to_owned();
             name.push(SUFFIX);
             hierarchy.root.set_file_name(name);
-            hierarchy.roles.retain(|role| *role != Role::Cpuset);
+            hierarchy
+                .roles
+                .retain(|role| matches!(role, Role::Cpu | Role::Accounting));
         }
         hierarchies.retain(|hierarchy| !hierarchy.roles.is_empty());
         hierarchies
