@@ -1,14 +1,14 @@
 //! What a decision of the gang rule costs where many jobs are known, and what it costs to make the plan anew: processor time. The limit beside
 //! each is a scan over what was asked for all jobs that are known, one division for each.
 //!
-//! `cargo bench --bench gang`, or with how many jobs are known: `cargo bench --bench gang -- 2000`
+//! `cargo bench --bench gang`, or with how many jobs are known, and which of the cases alone: `cargo bench --bench gang -- 2000 1000x16/memory`
 
 mod common;
 
 use common::{part, result, scan};
 use libra_core::decision::job::{Request, Shape, Terms};
 use libra_core::decision::node::NodeSpec;
-use libra_core::gang::{Change, Gang, JobId, Rules, Suspend};
+use libra_core::gang::{Change, Gang, JobId, Promise, Refused, Rules, Suspend};
 use nix::time::{ClockId, clock_gettime};
 use std::collections::BTreeSet;
 
@@ -60,6 +60,28 @@ fn show(name: &str, times: &mut [f64], limit: f64) {
     }
 }
 
+/// What was decided as one number, by which two builds can be compared: the same decisions, the same number.
+#[derive(Default)]
+struct Digest(u64);
+
+impl Digest {
+    fn add(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 29);
+    }
+
+    fn answer(&mut self, answer: &Result<(JobId, Promise), Refused>) {
+        match answer {
+            Ok((_, promise)) => {
+                self.add(promise.planned_start.to_bits());
+                self.add(promise.planned_end.to_bits());
+            }
+            Err(Refused::Late { end, .. }) => self.add(end.to_bits()),
+            Err(_) => self.add(1),
+        }
+    }
+}
+
 /// So many jobs are known at each decision; some end early after each.
 fn decisions(name: &str, nodes: usize, processors: f64, known: usize, rules: Rules, asked: usize) {
     let node = NodeSpec {
@@ -75,12 +97,16 @@ fn decisions(name: &str, nodes: usize, processors: f64, known: usize, rules: Rul
     let mut running: BTreeSet<JobId> = BTreeSet::new();
     let (mut accept, mut refuse, mut tidy) = (Vec::new(), Vec::new(), Vec::new());
     let mut refused = 0;
+    let mut digest = Digest::default();
     while gang.len() < known && refused < 20 * known {
-        refused += usize::from(gang.submit(&random.job(3.0 * backlog), now).is_err());
+        let answer = gang.submit(&random.job(3.0 * backlog), now);
+        digest.answer(&answer);
+        refused += usize::from(answer.is_err());
     }
     let filled = gang.len();
     let mut act = |gang: &mut Gang, now: f64, running: &mut BTreeSet<JobId>| {
         let changes = microseconds(&mut tidy, || gang.act(now));
+        let changed = changes.len() as u64;
         for change in changes {
             match change {
                 Change::Start(job) | Change::Resume(job) => running.insert(job),
@@ -88,10 +114,14 @@ fn decisions(name: &str, nodes: usize, processors: f64, known: usize, rules: Rul
                 Change::Promised(..) | Change::Expired(_) => continue,
             };
         }
+        changed
     };
     act(&mut gang, now, &mut running);
     for number in 0..asked {
         now = (now + 1.0).min(gang.next_change());
+        if gang.next_change() <= now {
+            digest.add(act(&mut gang, now, &mut running));
+        }
         // Urgent ones among the others, as they push most aside.
         let slack = if number % 4 == 0 {
             600.0
@@ -102,6 +132,7 @@ fn decisions(name: &str, nodes: usize, processors: f64, known: usize, rules: Rul
         let start = used();
         let answer = gang.submit(&job, now);
         let taken = used() - start;
+        digest.answer(&answer);
         match answer {
             Ok(_) => accept.push(taken),
             Err(_) => refuse.push(taken),
@@ -111,11 +142,12 @@ fn decisions(name: &str, nodes: usize, processors: f64, known: usize, rules: Rul
                 gang.ended(first);
             }
         }
-        if number % 8 == 0 {
-            act(&mut gang, now, &mut running);
-        }
+        digest.add(act(&mut gang, now, &mut running));
     }
-    println!("{name}: {nodes} nodes of {processors} processors, {filled} jobs known, {rules:?}");
+    println!(
+        "{name}: {nodes} nodes of {processors} processors, {filled} jobs known, {rules:?}, decisions {:016x}",
+        digest.0
+    );
     let limit = scan(filled * size_of::<Request>(), size_of::<Request>());
     for (what, times) in [
         ("accept", &mut accept),
@@ -149,8 +181,16 @@ fn main() {
     };
     let known = std::env::args().find_map(|argument| argument.parse().ok());
     let known = known.unwrap_or(10_000);
+    let is_case = |argument: &String| {
+        argument.contains('x') && argument.starts_with(|first: char| first.is_ascii_digit())
+    };
+    let only = std::env::args().find(is_case);
     for (name, rules) in [("memory", memory), ("two", two), ("never", never)] {
-        decisions(name, 1_000, 1.0, known, rules, 400);
-        decisions(name, 1_000, 16.0, known, rules, 400);
+        for (nodes, processors) in [(1_000, 1.0), (1_000, 16.0)] {
+            let case = format!("{nodes}x{processors}/{name}");
+            if only.as_ref().is_none_or(|only| case.starts_with(only)) {
+                decisions(name, nodes, processors, known, rules, 400);
+            }
+        }
     }
 }

@@ -99,6 +99,7 @@ fn request() -> impl Strategy<Value = Request> {
                         budget,
                         deadline_type: soft.0,
                         penalty_rate: soft.1,
+                        class: libra_core::decision::class::Class::Deadline,
                     },
                     shape: Shape {
                         chunks,

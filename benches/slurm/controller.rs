@@ -137,6 +137,8 @@ fn main() {
                 comment: String::new(),
                 held: false,
                 waits: false,
+                kept: false,
+                deferred: None,
                 pinned: true,
                 started: now,
                 ended: 0.0,

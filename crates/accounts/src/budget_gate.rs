@@ -106,12 +106,49 @@ impl BudgetGate {
         budget: f64,
         now: f64,
     ) -> Result<Option<Payer>, Denied> {
+        self.find_payer(user, project, budget, None, now)
+    }
+
+    /// The same for a job that has a hold already and is to have another in its place: what is left of that counts as available.
+    ///
+    /// # Errors
+    /// As [`BudgetGate::payer`].
+    pub fn payer_with_hold(
+        &self,
+        user: &str,
+        project: Option<&str>,
+        budget: f64,
+        commitment: &Commitment,
+        now: f64,
+    ) -> Result<Option<Payer>, Denied> {
+        self.find_payer(user, project, budget, Some(commitment), now)
+    }
+
+    fn find_payer(
+        &self,
+        user: &str,
+        project: Option<&str>,
+        budget: f64,
+        held: Option<&Commitment>,
+        now: f64,
+    ) -> Result<Option<Payer>, Denied> {
         let payments = match &self.accounts {
             Accounts::Off => return Ok(None),
             Accounts::Broken(problem) => return self.fault(problem.clone()),
             Accounts::Open(payments) => payments,
         };
-        match payments.payer(user, project, now) {
+        let found = payments.payer(user, project, now).and_then(|mut payer| {
+            if let (Some(available), Some(commitment)) = (&mut payer.available, held) {
+                let key = payments.key(commitment);
+                let own = (payments.open_holds()?.into_iter())
+                    .filter(|hold| hold.key == key && hold.account == payer.id);
+                *available = own.fold(*available, |sum, hold| {
+                    Money(sum.0.saturating_add(hold.amount.0))
+                });
+            }
+            Ok(payer)
+        });
+        match found {
             Ok(payer) => match payer.available {
                 Some(available) if budget.is_finite() && Money::up(budget) > available => {
                     Err(short(budget, available))

@@ -10,6 +10,7 @@
 //! | ended by a limit of the batch system (time, processor time, memory) | the price |
 //! | cancelled while it ran | the part of the price that it had used of its estimate |
 //! | cancelled or failed before it began, or ended by its node's failure | nothing |
+//! | of best effort, however it ended once it had begun | the part of the price that it used of its estimate: while it is suspended it uses nothing |
 //!
 //! What a job used beyond its estimate is free (`overrun = "free"`), or costs as much a second as the estimate did
 //! (`overrun = "charged"`), as far as the account reaches.
@@ -20,6 +21,7 @@
 //! would pay nothing or be paid. The user chooses the penalty rate, so what is paid out has a bound: the price.
 
 use libra_config::Overrun;
+use libra_core::decision::class::Class;
 use libra_core::decision::job::{DeadlineType, Terms};
 
 /// Part of the estimate that may be used beyond it without being an overrun: measuring has its grain.
@@ -142,6 +144,10 @@ pub fn settle(
     let mut settlement = match end.how {
         HowEnded::NeverBegan => return nothing("never began"),
         HowEnded::NodeFailure => return nothing("its node failed"),
+        _ if terms.class == Class::BestEffort => Settlement {
+            charge: price * part.map_or(1.0, |part| part.clamp(0.0, 1.0)),
+            ..nothing("best effort, for what it used")
+        },
         HowEnded::Cancelled => {
             // What it had, used or not. Without a count, the part of its time that has passed.
             let had = end
@@ -196,6 +202,7 @@ mod tests {
             budget: 1000.0,
             deadline_type,
             penalty_rate,
+            class: Class::Deadline,
         }
     }
 
@@ -220,6 +227,26 @@ mod tests {
         End {
             waited: Some(waited),
             ..end(HowEnded::Itself, took, Some(used))
+        }
+    }
+
+    #[test]
+    fn best_effort_is_paid_for_by_what_it_used() {
+        let best = Terms {
+            class: Class::BestEffort,
+            ..terms(DeadlineType::Hard, 0.0)
+        };
+        use HowEnded::*;
+        for (how, took, used, charge) in [
+            // However long it stood still, and whatever its user hoped for.
+            (Itself, 100.0, Some(50.0), 25.0),
+            (Itself, 1e6, Some(50.0), 25.0),
+            (Cancelled, 1e6, Some(20.0), 10.0),
+            (Itself, 150.0, Some(150.0), 50.0),
+            (Itself, 150.0, None, 50.0),
+            (NeverBegan, 150.0, None, 0.0),
+        ] {
+            assert_eq!(paid(&best, end(how, took, used)), (charge, 0.0), "{how:?}");
         }
     }
 

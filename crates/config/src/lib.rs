@@ -3,18 +3,20 @@
 //! Values carry their units (`"30s"`, `"5%"`, `"64GiB"`). Every default is in [`DEFAULT_TOML`],
 //! which `libra config default` prints and which a test holds against [`Config::default`].
 
+mod class;
 pub mod last;
 pub mod settings;
 pub mod site;
 mod system;
 mod values;
 
+pub use class::{ClassConfig, ClassName};
 use libra_units::in_one_line;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 pub use system::System;
 pub use values::{
-    Amount, Duration, Margin, Memory, OnFault, PastDeadline, Processors, Rating, Reserve,
+    Amount, Duration, Factor, Margin, Memory, OnFault, PastDeadline, Processors, Rating, Reserve,
     WithoutTerms,
 };
 
@@ -32,6 +34,8 @@ pub struct Config {
     pub admission: AdmissionConfig,
     /// What it costs.
     pub pricing: PricingConfig,
+    /// The classes of service.
+    pub class: ClassConfig,
     /// What this host is.
     pub node: NodeConfig,
     /// How shares are enforced.
@@ -583,6 +587,7 @@ impl Config {
                 config.registry.directory
             )));
         }
+        config.class.check().map_err(invalid)?;
         config.metrics.check().map_err(invalid)?;
         config.web.check().map_err(invalid)?;
         Ok(config)
@@ -616,96 +621,4 @@ impl Config {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_printed_defaults_are_the_defaults() {
-        let printed = Config::from_toml(DEFAULT_TOML).expect("our own text");
-        assert_eq!(printed, Config::default());
-        assert_eq!(Config::from_toml("").expect("empty"), Config::default());
-    }
-
-    #[test]
-    fn every_key_is_printed() {
-        // A key with another value than the default shows that the file's key is the one read.
-        let changed = DEFAULT_TOML
-            .replace("best-fit", "least-loaded")
-            .replace("integral-shares = false", "integral-shares = true")
-            .replace("estimate-margin = \"5%\"", "estimate-margin = \"10%\"")
-            .replace("reserve = \"5%\"", "reserve = \"3%\"")
-            .replace("alpha = 1.0", "alpha = 2.0")
-            .replace("rating = 1.0", "rating = 2.0")
-            .replace("spare = \"idle\"", "spare = \"shared\"")
-            .replace("\"100ms\"", "\"50ms\"")
-            .replace("\"what-is-left\"", "\"ended-after 2.5x\"")
-            .replace("on-fault = \"refuse\"", "on-fault = \"admit\"")
-            .replace("\"best-effort\"", "\"leave-alone\"");
-        let config = Config::from_toml(&changed).expect("all valid");
-        assert_eq!(config.admission.node_choice, NodeChoice::LeastLoaded);
-        assert!(config.admission.integral_shares);
-        assert_eq!(config.admission.estimate_margin, Margin(0.1));
-        assert_eq!(config.pricing.alpha, Amount(2.0));
-        assert_eq!(config.node.rating, Rating(2.0));
-        assert_eq!(config.node.reserve, Reserve(0.03));
-        assert_eq!(config.cgroup.spare, Spare::Shared);
-        assert_eq!(config.cgroup.period, Duration(0.05));
-        assert_eq!(config.agent.past_deadline, PastDeadline::EndedAfter(2.5));
-        assert_eq!(config.pbs.on_fault, OnFault::Admit);
-        assert_eq!(config.pbs.without_terms, WithoutTerms::LeaveAlone);
-    }
-
-    #[test]
-    fn what_is_wrong_is_said_with_its_line() {
-        for (text, line, part) in [
-            ("[admission]\npolcy = 'libra'", "line 2", "polcy"),
-            ("[pricing]\nalpha = -1.0", "line 2", "credits"),
-            ("[pricing]\nalpha = nan", "line 2", "credits"),
-            ("\n\n[node]\nmemory = 'much'", "line 4", "memory"),
-            ("[node]\nprocessors = 0", "line 2", "processors"),
-            ("[node]\nreserve = '60%'", "line 2", "0%\" to \"50%"),
-            ("[node]\nreserve = 0.05", "line 2", "percent"),
-            ("[agent]\ninterval = 'soon'", "line 2", "HH:MM:SS"),
-            (
-                "[agent]\npast-deadline = 'ended-after 0.5x'",
-                "line 2",
-                "1 or more",
-            ),
-            (
-                "[agent]\npast-deadline = 'ended-after'",
-                "line 2",
-                "what-is-left",
-            ),
-            ("[agent]\npast-deadline = 3", "line 2", "what-is-left"),
-            ("[admission]\nestimate-margin = '5'", "line 2", "%"),
-            ("[pbs]\non-fault = 'admitt'", "line 2", "`admit`"),
-            ("[pbs]\nwithout-terms = 'no'", "line 2", "`other-nodes`"),
-            ("[slurm]\ninterval = '10ms'", "", "100ms to 1m"),
-            ("[slurm]\nreport-interval = '10ms'", "", "1s to 1d"),
-            ("[slurm]\npartitions = 'all'", "line 2", "partitions"),
-            ("[gridengine]\ninterval = '2m'", "", "100ms to 1m"),
-            (
-                "[gridengine]\nwithout-terms = 'other-nodes'",
-                "",
-                "user_lists",
-            ),
-            ("[colour]", "line 1", "colour"),
-            ("[cgroup]\nperiod = '2s'", "", "1ms to 1s"),
-            ("[cgroup]\nroot = '../x'", "", "without '..'"),
-            ("[registry]\ndirectory = 'run'", "", "absolute"),
-            ("[accounts]\nledger = 'x'", "", "absolute"),
-            ("[accounts]\nmode = 'yes'", "line 2", "`off`"),
-            ("[metrics]\nlisten = '9464'", "", "127.0.0.1:9464"),
-            ("[metrics]\ndirectory = 'run'", "", "absolute"),
-            ("[web]\ntemplates = 'here'", "", "absolute"),
-            ("[metrics]\ninterval = '1ms'", "", "1s to 1h"),
-            ("[", "line 1", ""),
-        ] {
-            let error = Config::from_toml(text).expect_err(text).to_string();
-            assert!(
-                error.contains(line) && error.contains(part),
-                "{text}: {error}"
-            );
-        }
-    }
-}
+mod tests;

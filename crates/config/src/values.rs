@@ -88,6 +88,23 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
+/// What a price is multiplied by: 0 to 1e6.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Factor(pub f64);
+
+impl<'de> Deserialize<'de> for Factor {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        match written.number() {
+            Some(n) if (0.0..=1e6).contains(&n) => Ok(Factor(n)),
+            _ => Err(D::Error::custom(format!(
+                "{} is not a factor; write a number from 0 to 1e6, such as 1.5",
+                written.shown()
+            ))),
+        }
+    }
+}
+
 /// A part added to every estimate: 0 to 10 (1000 %).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin(pub f64);

@@ -10,10 +10,12 @@
 //!
 //! `consumables` is there where it asks for some: `consumables=ngpus*1n+lic*2N`, an amount with its unit (`n` pieces, `b` bytes, `m`
 //! millionths) for each chunk, in capitals for the job. `payer` is there where the site has accounts: `payer=user/alice`;
-//! `conditional=1` where the deadline is shorter than the estimate. `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
+//! `conditional=1` where the deadline is shorter than the estimate; `deferred=1` where the job may not start yet and holds nothing until it is
+//! asked for anew: `at` is then where it would go if nothing else was promised. Else `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
 //! `count` is the number of its subjobs, `chunks` those of one subjob, `price` the price of one, and `at` is
 //! the plan for all of them.
 
+use crate::decision::class::Class;
 use crate::decision::consumable::{Amounts, Consumable, Scope, Unit};
 use crate::decision::job::{DeadlineType, OutOfRange, Request, Shape, Terms};
 use libra_units::cut;
@@ -37,6 +39,8 @@ pub struct Commitment {
     pub count: u32,
     /// Whether its deadline is shorter than its estimate on one of its nodes: it is kept only if the job needs less than it says.
     pub conditional: bool,
+    /// Whether it is deferred: the job may not start yet, and holds no share until it is asked for anew.
+    pub deferred: bool,
     /// The account that pays, as `user:alice`; None if the site has no accounts.
     pub payer: Option<String>,
     /// Where, in the order of the plan.
@@ -110,13 +114,14 @@ impl Commitment {
         } else {
             ""
         };
+        let deferred = if self.deferred { ":deferred=1" } else { "" };
         let consumables = match shape.consumables.is_empty() {
             true => String::new(),
             false => format!(":consumables={}", written(&shape.consumables)),
         };
         let mut line = format!(
             "v=1:token={}:submitted={}:estimate={}:deadline={}:budget={}:type={kind}:penalty={}:price={}:\
-             chunks={}:processors={}:memory={}:scatter={}:count={}{consumables}{conditional}{payer}:at=",
+             chunks={}:processors={}:memory={}:scatter={}:count={}{consumables}{conditional}{deferred}{payer}:at=",
             self.token,
             self.submitted,
             terms.estimate,
@@ -166,6 +171,8 @@ impl Commitment {
                     other => return Err(CommitmentError::NoType(cut(other))),
                 },
                 penalty_rate: read(value("penalty")?)?,
+                // Batch systems have no other yet, and no line says it.
+                class: Class::Deadline,
             },
             shape: Shape {
                 chunks: read(value("chunks")?)?,
@@ -183,6 +190,7 @@ impl Commitment {
             price: read(value("price")?)?,
             count: read(value("count")?)?,
             conditional: value("conditional") == Ok("1"),
+            deferred: value("deferred") == Ok("1"),
             payer: value("payer").ok().map(|name| name.replacen('/', ":", 1)),
             places: value("at")?
                 .split('+')
@@ -315,6 +323,11 @@ fn place(text: &str) -> Result<NodeCommitment, CommitmentError> {
 }
 
 /// Returns true if it is a name that the batch systems' formats leave as it is.
+/// Returns true if a line can name this node: it ends neither the name nor the line.
+pub fn is_node_name(name: &str) -> bool {
+    is_plain(name) && !name.contains([':', '=', '*', '+'])
+}
+
 fn is_plain(name: &str) -> bool {
     let special = |c: char| c.is_control() || c.is_whitespace() || ",\"'".contains(c);
     !name.is_empty() && !name.contains(special)
@@ -362,11 +375,31 @@ mod tests {
     }
 
     #[test]
+    fn a_node_is_named_by_what_does_not_end_its_name() {
+        assert!(is_node_name("n1") && is_node_name("rack-2/n1[0].site"));
+        for name in [
+            "",
+            "n1:submitted=",
+            "a=b",
+            "a*b",
+            "a+b",
+            "a b",
+            "a,b",
+            "a\u{7f}",
+        ] {
+            assert!(!is_node_name(name), "{name:?}");
+        }
+    }
+
+    #[test]
     fn a_line_that_nobody_here_has_written_is_refused() {
         assert_eq!(Commitment::parse(LINE).expect("ours").line(), LINE);
         let conditional = LINE.replace(":payer", ":conditional=1:payer");
         let read = Commitment::parse(&conditional).expect("ours");
         assert!(read.conditional && read.line() == conditional, "{read:?}");
+        let deferred = LINE.replace(":payer", ":deferred=1:payer");
+        let read = Commitment::parse(&deferred).expect("ours");
+        assert!(read.deferred && read.line() == deferred, "{read:?}");
         let no_place = |text: &str| CommitmentError::NoPlace(text.to_string());
         for (from, to, error) in [
             (

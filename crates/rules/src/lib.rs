@@ -1,14 +1,16 @@
 //! The rules of a site: what the configuration says, as the engines that decide and enforce take it. It knows both, and no batch system.
 
-use libra_config::{Config, EstimateAboveDeadline, PolicyName, PricingName};
+use libra_config::{ClassName, Config, EstimateAboveDeadline, PolicyName, PricingName};
 use libra_core::book::held_quote::Limits;
 use libra_core::decision::admission::Admission;
 use libra_core::decision::allotment::Spare;
+use libra_core::decision::class::Class;
 use libra_core::decision::overrun::PastDeadline;
 use libra_core::decision::policy::{
     AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice,
 };
 use libra_core::decision::pricing::{AnyPricing, ByShare, Linear, Utilisation};
+use libra_core::decision::service::{ClassAdmission, ClassRules};
 use libra_core::decision::share::ShareRule;
 
 /// The rules of admission.
@@ -56,6 +58,28 @@ pub fn admission(config: &Config) -> Admission {
             }),
         },
         estimate_margin: admission.estimate_margin.0,
+    }
+}
+
+/// The rules of one host, for jobs of every class of service.
+pub fn class_admission(config: &Config) -> ClassAdmission {
+    let class = &config.class;
+    ClassAdmission {
+        admission: admission(config),
+        rules: ClassRules {
+            default: match class.default {
+                ClassName::Deadline => Class::Deadline,
+                ClassName::Dedicated => Class::Dedicated,
+                ClassName::Immediate => Class::Immediate,
+                ClassName::BestEffort => Class::BestEffort,
+            },
+            dedicated: class.dedicated,
+            immediate: class.immediate,
+            best_effort: class.best_effort,
+            dedicated_factor: class.dedicated_price.0,
+            immediate_factor: class.immediate_price.0,
+            best_effort_rate: class.best_effort_price.0,
+        },
     }
 }
 

@@ -4,8 +4,49 @@ use super::refusal::{amounts, out_of_range, reason};
 use libra_core::book::held_quote::{Difference, NoOrder, QuoteError, Value};
 use libra_core::book::{BookError, Named, OLDEST_RECORDS, SNAPSHOT_VERSION, Unsound, Untaken};
 use libra_core::commitment::CommitmentError;
+use libra_core::decision::class::Class;
 use libra_core::decision::job::DeadlineType;
+use libra_core::decision::service::ClassError;
 use libra_units::{credits, cut, duration, memory};
+
+/// Why a class of service cannot be had.
+pub fn class(error: &ClassError) -> String {
+    match *error {
+        ClassError::Needs { class, term } => {
+            let why = match (class, term) {
+                (Class::Dedicated, "estimate") => {
+                    ": whether it ends by its deadline cannot be told without"
+                }
+                (Class::Dedicated, "deadline") => ": that is what it is promised",
+                (Class::Immediate, "estimate") => {
+                    ": so long it has its processors, and so much it costs"
+                }
+                _ => "",
+            };
+            format!(
+                "{term} is missing; class={} needs it{why}; give it as {term}=…",
+                class.word()
+            )
+        }
+        ClassError::NeedsEstimateForPrice => "estimate is missing; a job of class=best-effort costs by what it uses on this site (class.best-effort-price), at most what its estimate would; give it as estimate=…".to_string(),
+        ClassError::NoPenalty(class) => format!(
+            "class={} promises no deadline here, so there is no penalty for missing one; leave deadline_type and penalty_rate out",
+            class.word()
+        ),
+        ClassError::NotOffered(class) => format!(
+            "class={} is not offered on this host (section [class] of its configuration); leave it out, or ask for another one",
+            class.word()
+        ),
+        ClassError::NotHeld(class) => format!(
+            "a quote cannot be held for class={}: {}; ask without --hold",
+            class.word(),
+            match class {
+                Class::BestEffort => "nothing is promised that could be held",
+                _ => "it starts now or is refused, and never later",
+            }
+        ),
+    }
+}
 
 /// Why the book cannot do it. A node is named by its index.
 pub fn book(error: &BookError) -> String {
@@ -109,6 +150,9 @@ pub fn quote(error: &QuoteError) -> String {
         QuoteError::TooMany(most) => format!(
             "{most} quotes of yours are held already, the most that one user may have; use one, or give one back"
         ),
+        QuoteError::Deferred => {
+            "a quote is held for a job that starts at once, and this one may not start yet; ask without holding, or submit it when it can start".to_string()
+        }
         QuoteError::Book(error) => book(error),
     }
 }

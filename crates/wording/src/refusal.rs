@@ -128,6 +128,9 @@ pub fn offer(offer: &CounterOffer) -> String {
             let what = if jobs == 1 { "job" } else { "jobs" };
             format!("an array of {jobs} {what} (costs {})", credits(price))
         }
+        CounterOffer::Class { class, price } => {
+            format!("class={} (costs {})", class.word(), credits(price))
+        }
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! The same list on qsub's and on Libra's own command line, so it is read in one place.
 
+use libra_core::decision::class::Class;
 use libra_core::decision::job::{DeadlineType, OutOfRange, Terms};
+use libra_core::decision::service::{self, ClassError};
 use libra_units::{cut, duration};
 
-/// The keys, as users write them.
+/// The keys that every batch system knows, as users write them.
 pub const KEYS: [&str; 5] = [
     "estimate",
     "deadline",
@@ -13,6 +15,12 @@ pub const KEYS: [&str; 5] = [
     "deadline_type",
     "penalty_rate",
 ];
+
+/// The key of the class of service, which one host knows.
+pub const CLASS: &str = "class";
+
+/// Keys of a start that is planned, which cannot be asked for yet; they are known to be refused by name.
+const STARTS: [&str; 3] = ["start", "begin", "start_time"];
 
 /// The key that a text names: in any case, with `-` for `_` if one likes.
 pub fn key(text: &str) -> Option<&'static str> {
@@ -33,6 +41,8 @@ pub struct PartialTerms {
     pub deadline_type: Option<DeadlineType>,
     /// Credits per second of delay.
     pub penalty_rate: Option<f64>,
+    /// The class of service.
+    pub class: Option<Class>,
 }
 
 /// What is wrong with a list of terms.
@@ -40,12 +50,12 @@ pub struct PartialTerms {
 pub enum TermsError {
     /// Not of the form key=value.
     #[error(
-        "'{0}' is not of the form key=value; the keys are estimate, deadline, budget, deadline_type, penalty_rate"
+        "'{0}' is not of the form key=value; the keys are estimate, deadline, budget, deadline_type, penalty_rate, class"
     )]
     Form(String),
     /// Not one of the keys.
     #[error(
-        "there is no '{0}'; the keys are estimate, deadline, budget, deadline_type, penalty_rate"
+        "there is no '{0}'; the keys are estimate, deadline, budget, deadline_type, penalty_rate, class"
     )]
     UnknownKey(String),
     /// Given twice.
@@ -62,6 +72,20 @@ pub enum TermsError {
     /// A value is needed and was not given.
     #[error("{0} is missing; give it as {0}=…")]
     Missing(&'static str),
+    /// A start at a later time, of whatever class.
+    #[error(
+        "{0}: a start at a later time cannot be planned yet: an immediate or dedicated job starts now or is refused, and one with a deadline has its share from now on; leave it out, or submit the job when it is to start"
+    )]
+    PlannedStart(&'static str),
+    /// A class of service, of a batch system's job.
+    #[error(
+        "class={}: batch systems do not have classes of service yet, only jobs of one host do ('libra run'); leave it out, and the job is judged by its deadline",
+        .0.word()
+    )]
+    ClassElsewhere(Class),
+    /// The class cannot be had.
+    #[error("{}", super::errors::class(.0))]
+    Class(ClassError),
     /// A value is out of range.
     #[error("{}", super::refusal::out_of_range(.0))]
     OutOfRange(OutOfRange),
@@ -112,7 +136,7 @@ impl PartialTerms {
         deadline: ReadDeadline<'_>,
     ) -> Result<(), TermsError> {
         let Some(key) = self::key(key) else {
-            return Err(TermsError::UnknownKey(cut(key)));
+            return self.set_other(key, value);
         };
         let problem = |problem: String| TermsError::Value { key, problem };
         match key {
@@ -144,6 +168,26 @@ impl PartialTerms {
         }
     }
 
+    /// What no batch system knows.
+    fn set_other(&mut self, key: &str, value: &str) -> Result<(), TermsError> {
+        let lower = key.to_ascii_lowercase().replace('-', "_");
+        if let Some(start) = STARTS.into_iter().find(|known| *known == lower) {
+            return Err(TermsError::PlannedStart(start));
+        }
+        if lower != CLASS {
+            return Err(TermsError::UnknownKey(cut(key)));
+        }
+        let class = Class::of_word(value).ok_or_else(|| TermsError::Value {
+            key: CLASS,
+            problem: format!(
+                "'{}' is no class of service; there are {}",
+                cut(value),
+                Class::ALL.map(Class::word).join(", ")
+            ),
+        })?;
+        once(CLASS, &mut self.class, class)
+    }
+
     /// These terms, with those of `other` where these say nothing.
     pub fn or(self, other: PartialTerms) -> PartialTerms {
         PartialTerms {
@@ -152,22 +196,43 @@ impl PartialTerms {
             budget: self.budget.or(other.budget),
             deadline_type: self.deadline_type.or(other.deadline_type),
             penalty_rate: self.penalty_rate.or(other.penalty_rate),
+            class: self.class.or(other.class),
         }
     }
 
-    /// Terms that can be judged.
+    /// Terms that a batch system can judge: all have a deadline.
     ///
     /// # Errors
-    /// What is missing or out of range.
+    /// What is missing or out of range; a class of service other than that of deadlines.
     pub fn complete(self) -> Result<Terms, TermsError> {
+        if let Some(class) = self.class.filter(|class| !class.is_default()) {
+            return Err(TermsError::ClassElsewhere(class));
+        }
+        self.complete_in_class(Class::Deadline)
+    }
+
+    /// Terms that one host can judge. `default`: the class of a job that names none.
+    ///
+    /// # Errors
+    /// What is missing for its class, out of range, or of no use in it.
+    pub fn complete_in_class(self, default: Class) -> Result<Terms, TermsError> {
+        let class = self.class.unwrap_or(default);
+        let given = |key: &'static str, value: Option<f64>, none: f64| match value {
+            Some(value) => Ok(value),
+            None if !class.needs().contains(&key) => Ok(none),
+            None if class.is_default() => Err(TermsError::Missing(key)),
+            None => Err(TermsError::Class(ClassError::Needs { class, term: key })),
+        };
         let terms = Terms {
-            estimate: self.estimate.ok_or(TermsError::Missing("estimate"))?,
-            deadline: self.deadline.ok_or(TermsError::Missing("deadline"))?,
-            budget: self.budget.ok_or(TermsError::Missing("budget"))?,
+            estimate: given("estimate", self.estimate, service::NONE)?,
+            deadline: given("deadline", self.deadline, service::NONE)?,
+            budget: given("budget", self.budget, f64::INFINITY)?,
             deadline_type: self.deadline_type.unwrap_or_default(),
             penalty_rate: self.penalty_rate.unwrap_or(0.0),
+            class,
         };
         terms.check()?;
+        service::check_terms(&terms).map_err(TermsError::Class)?;
         Ok(terms)
     }
 }
@@ -213,6 +278,61 @@ mod tests {
         assert_eq!(terms.estimate, 600.0);
         assert_eq!(terms.deadline_type, DeadlineType::Soft);
         assert_eq!(terms.penalty_rate, 0.5);
+    }
+
+    #[test]
+    fn a_class_needs_what_it_needs() {
+        let complete = |text: &str| {
+            let given = read(text)?;
+            given.complete_in_class(Class::Deadline)
+        };
+        let left = complete("class=best-effort").expect("it needs nothing");
+        assert_eq!(left.class, Class::BestEffort);
+        assert!(!left.has_deadline() && !left.has_estimate() && left.budget == f64::INFINITY);
+        let now = complete("Class=IMMEDIATE,estimate=10,budget=15").expect("without a deadline");
+        assert_eq!((now.class, now.has_deadline()), (Class::Immediate, false));
+        let own = complete("class=dedicated,estimate=10,deadline=20,budget=15").expect("all");
+        assert_eq!((own.class, own.deadline), (Class::Dedicated, 20.0));
+        let default = read("estimate=10").and_then(|t| t.complete_in_class(Class::BestEffort));
+        assert_eq!(default.map(|terms| terms.class), Ok(Class::BestEffort));
+        for (text, part) in [
+            (
+                "class=urgent",
+                "there are deadline, dedicated, immediate, best-effort",
+            ),
+            ("class=dedicated,deadline=20,budget=15", "estimate"),
+            ("class=dedicated,estimate=20,budget=15", "deadline"),
+            ("class=immediate,budget=15", "estimate"),
+            ("class=immediate,estimate=10", "budget"),
+            (
+                "class=immediate,estimate=10,budget=1,start=@17:30",
+                "cannot be planned yet",
+            ),
+            ("class=best-effort,penalty-rate=1", "penalty"),
+            ("class=immediate,class=deadline", "twice"),
+            (
+                "class=deadline,budget=15,estimate=10",
+                "deadline is missing",
+            ),
+        ] {
+            let error = complete(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn batch_systems_refuse_a_class_by_name() {
+        let line = "deadline=20,budget=15,estimate=10";
+        let with =
+            |class: &str| read(&format!("{line},class={class}")).and_then(PartialTerms::complete);
+        for class in ["dedicated", "immediate", "best-effort"] {
+            let error = with(class).expect_err(class).to_string();
+            assert!(
+                error.contains(class) && error.contains("batch systems"),
+                "{error}"
+            );
+        }
+        assert_eq!(with("deadline"), Ok(Terms::hard(10.0, 20.0, 15.0)));
     }
 
     #[test]

@@ -323,6 +323,7 @@ fn over(terms: &PartialTerms, drawn: Terms) -> Terms {
         budget: terms.budget.unwrap_or(drawn.budget),
         deadline_type: terms.deadline_type.unwrap_or(drawn.deadline_type),
         penalty_rate: terms.penalty_rate.unwrap_or(drawn.penalty_rate),
+        class: drawn.class,
     }
 }
 

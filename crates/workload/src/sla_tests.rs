@@ -41,6 +41,7 @@ fn columns_in_any_order_blank_cells_quotes_and_crlf() {
         budget: f64::INFINITY,
         deadline_type: DeadlineType::Soft,
         penalty_rate: 0.5,
+        class: libra_core::decision::class::Class::Deadline,
     };
     assert_eq!(given[0].terms, expected);
     assert_eq!(given[1], drawn[1]);

@@ -17,6 +17,7 @@ use super::deadlines::{self, Basis, DeadlineModel};
 use super::random;
 use super::read::Leniency;
 use super::swf::SwfRecord;
+use libra_core::decision::class::Class;
 use libra_core::decision::job::{DeadlineType, LONGEST, OutOfRange, SHORTEST, Terms};
 use libra_wording::refusal::out_of_range;
 use rand::RngExt;
@@ -414,6 +415,7 @@ fn terms(record: &SwfRecord, submit: f64, model: &TermsModel, seed: u64) -> Term
         penalty_rate: model
             .penalty
             .map_or(0.0, |penalty| amount(penalty, Property::Penalty)),
+        class: Class::Deadline,
     }
 }
 

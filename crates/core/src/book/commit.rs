@@ -25,6 +25,7 @@ impl Book {
                     .terms
                     .are_conditional(self.nodes[place.node].spec.rating)
             }),
+            deferred: false,
             payer: payer.map(str::to_string),
             places: (admitted.places.iter())
                 .map(|place| NodeCommitment {

@@ -37,8 +37,36 @@ pub struct ClusterFigures {
     pub committed: f64,
     /// The first of the nodes, at most [`MOST_NODES`].
     pub nodes: Vec<NodeFigures>,
-    /// Prices held back on accounts: how many, and credits; None if accounts are off.
-    pub held: Option<(u64, f64)>,
+    /// Prices held back on accounts; the book knows nothing of them, so who has accounts says it.
+    pub holds: Holds,
+}
+
+/// What accounts hold back for jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Holds {
+    /// The site has no accounts.
+    #[default]
+    Off,
+    /// It has, and they cannot be read.
+    Unreachable,
+    /// They can.
+    Open {
+        /// How many prices are held back.
+        number: u64,
+        /// What they come to.
+        credits: f64,
+    },
+}
+
+impl Holds {
+    /// `has_accounts`: the site has; `read`: how many holds there are, and their sum in credits, where that could be read.
+    pub fn new(has_accounts: bool, read: Option<(u64, f64)>) -> Holds {
+        match read {
+            _ if !has_accounts => Holds::Off,
+            None => Holds::Unreachable,
+            Some((number, credits)) => Holds::Open { number, credits },
+        }
+    }
 }
 
 impl Book {

@@ -170,6 +170,8 @@ pub enum QuoteError {
     Never,
     /// More than the site allows: so many are held already.
     TooMany(usize),
+    /// The job may not start yet: nothing is held for it before.
+    Deferred,
     /// The book cannot.
     Book(BookError),
 }

@@ -23,6 +23,7 @@ mod commit;
 mod error;
 pub mod figures;
 pub mod held_quote;
+mod idle;
 #[cfg(test)]
 mod index_tests;
 mod judge;
@@ -323,6 +324,11 @@ impl Book {
     /// it did nothing for so long; once it runs it needs what is left of it.
     pub fn set_start_latency(&mut self, seconds: f64) {
         self.start_latency = seconds.max(0.0);
+    }
+
+    /// What [`Book::set_start_latency`] was told, in seconds.
+    pub fn start_latency(&self) -> f64 {
+        self.start_latency
     }
 
     /// Returns true if it has a job of this id.

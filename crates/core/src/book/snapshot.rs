@@ -125,21 +125,7 @@ impl Book {
             version: SNAPSHOT_VERSION,
             now: self.now,
             consumables: self.stock.has(),
-            nodes: self
-                .nodes
-                .iter()
-                .zip(&self.details)
-                .map(|(node, details)| NodeRecord {
-                    name: details.name.clone(),
-                    processors: node.spec.processors,
-                    rating: node.spec.rating,
-                    memory: (node.spec.memory != NodeSpec::MEMORY_UNLIMITED)
-                        .then_some(node.spec.memory),
-                    consumables: details.stock.has(),
-                    available: node.available,
-                    committed: node.committed,
-                })
-                .collect(),
+            nodes: self.node_records(),
             jobs: jobs
                 .into_iter()
                 .map(|job| JobRecord {
@@ -268,6 +254,11 @@ impl Book {
             0 => {
                 self.next_token += 1;
                 self.next_token - 1
+            }
+            // Nobody gets it a second time. One near the end of numbers is nobody's next.
+            token if token < u64::MAX / 2 => {
+                self.next_token = self.next_token.max(token + 1);
+                token
             }
             token => token,
         };

@@ -32,6 +32,8 @@ pub struct Claim {
     pub hard: bool,
     /// It gets nothing but what all others leave, see [`super::overrun`]; what it needs and what is committed to it do not count.
     pub yields: bool,
+    /// It has whole processors, see [`super::service`]: it is served before all others, whatever the rule for a shortage.
+    pub whole: bool,
 }
 
 impl Claim {
@@ -53,6 +55,7 @@ impl Claim {
             full_return: job.terms.full_return(),
             hard: job.terms.deadline_type == DeadlineType::Hard,
             yields: false,
+            whole: false,
         }
     }
 }
@@ -94,8 +97,8 @@ pub fn allot(
     capacity: f64,
     given: &mut Vec<f64>,
 ) {
-    if claims.iter().any(|claim| claim.yields) {
-        return allot_the_others_first(shortage, spare, claims, capacity, given);
+    if claims.iter().any(|claim| claim.yields || claim.whole) {
+        return allot_in_order(shortage, spare, claims, capacity, given);
     }
     given.clear();
     if shortage == Shortage::DeadlineOrder {
@@ -121,29 +124,40 @@ pub fn allot(
     }
 }
 
-/// Those that yield share what the others leave, each slot as much as the next.
-fn allot_the_others_first(
+/// Who has whole processors first, then those with shares; those that yield share what the others leave, each slot as much as the next.
+fn allot_in_order(
     shortage: Shortage,
     spare: Spare,
     claims: &[Claim],
     capacity: f64,
     given: &mut Vec<f64>,
 ) {
-    let others: Vec<Claim> = (claims.iter().copied())
-        .filter(|claim| !claim.yields)
+    let summed = |of: &dyn Fn(&Claim) -> Option<f64>| claims.iter().filter_map(of).sum::<f64>();
+    let whole = summed(&|claim| (claim.whole && !claim.yields).then_some(claim.need));
+    // Less than all only where the node has shrunk.
+    let of_whole = if whole > capacity {
+        capacity / whole
+    } else {
+        1.0
+    };
+    let capacity = (capacity - whole).max(0.0);
+    let by_share: Vec<Claim> = (claims.iter().copied())
+        .filter(|claim| !claim.yields && !claim.whole)
         .collect();
-    allot(shortage, spare, &others, capacity, given);
+    allot(shortage, spare, &by_share, capacity, given);
     let left = (capacity - given.iter().sum::<f64>()).max(0.0);
-    let limits: f64 = (claims.iter())
-        .filter(|claim| claim.yields)
-        .map(|claim| claim.limit)
-        .sum();
+    let limits = summed(&|claim| claim.yields.then_some(claim.limit));
     let part = if limits > left { left / limits } else { 1.0 };
     let mut of_others = std::mem::take(given).into_iter();
-    given.extend(claims.iter().map(|claim| match claim.yields {
-        true => claim.limit * part,
-        false => of_others.next().unwrap_or(0.0),
-    }));
+    given.extend(
+        claims
+            .iter()
+            .map(|claim| match (claim.yields, claim.whole) {
+                (true, _) => claim.limit * part,
+                (false, true) => claim.need * of_whole,
+                (false, false) => of_others.next().unwrap_or(0.0),
+            }),
+    );
 }
 
 fn scale(given: &mut [f64], factor: f64) {
@@ -279,6 +293,7 @@ mod tests {
             full_return: 1.0,
             hard: true,
             yields: false,
+            whole: false,
         }
     }
 
@@ -401,6 +416,39 @@ mod tests {
         near(&committed_first(&[yielding(1.0)]), &[1.0]);
     }
 
+    #[test]
+    fn whole_processors_come_first_whatever_the_rule() {
+        let whole = Claim {
+            whole: true,
+            limit: 1.0,
+            ..claim(1.0, 1.0)
+        };
+        let yielding = Claim {
+            yields: true,
+            limit: 1.0,
+            ..claim(0.0, 0.0)
+        };
+        for shortage in [
+            Shortage::CommittedFirst,
+            Shortage::Proportional,
+            Shortage::SoftYields,
+        ] {
+            // The other one needs more than was committed to it, and there is no more.
+            let claims = [claim(1.0, 0.5), whole, yielding];
+            let given = allotted(shortage, Spare::Idle, &claims, 1.75);
+            assert_eq!(given, [0.75, 1.0, 0.0], "{shortage:?}");
+        }
+        let claims = [claim(0.25, 0.25), whole, yielding];
+        for spare in [Spare::Idle, Spare::Shared] {
+            let given = allotted(Shortage::CommittedFirst, spare, &claims, 2.0);
+            assert_eq!(given[1], 1.0, "{spare:?}");
+            assert!(given.iter().sum::<f64>() <= 2.0, "{given:?}");
+        }
+        // The node has shrunk.
+        let given = allotted(Shortage::CommittedFirst, Spare::Idle, &[whole, whole], 1.0);
+        assert_eq!(given, [0.5, 0.5]);
+    }
+
     proptest! {
         #[test]
         fn nobody_gets_more_than_it_can_use_and_no_time_is_made_or_lost(
@@ -415,7 +463,7 @@ mod tests {
             let claims: Vec<Claim> = needs
                 .iter()
                 .map(|&(need, committed_share, remaining_deadline, full_return, hard, yields)| Claim {
-                    need, committed_share, limit: 1.0, remaining_deadline, full_return, hard, yields: yields == 0,
+                    need, committed_share, limit: 1.0, remaining_deadline, full_return, hard, yields: yields == 0, whole: false,
                 })
                 .collect();
             let given = allotted(shortage, spare, &claims, capacity);

@@ -1,5 +1,6 @@
 //! What would be accepted instead of a refused request: the earliest deadline at this budget, the
-//! smallest budget at this deadline, fewer processors with the estimate that they need, fewer jobs.
+//! smallest budget at this deadline, fewer processors with the estimate that they need, fewer jobs; on one host another class of
+//! service ([`super::service`]).
 //!
 //! Invariants:
 //! - Every counter-offer, submitted as is against the same cluster, is accepted; each one is judged
@@ -11,6 +12,7 @@
 //! are rounded outward to figures that a person would type.
 
 use super::TOLERANCE;
+use super::class::Class;
 use super::job::{LARGEST_AMOUNT, LONGEST, Request};
 use super::node::{Cluster, NodeView};
 use super::node_index::Search;
@@ -52,6 +54,13 @@ pub enum CounterOffer {
         /// What they cost together, credits.
         price: f64,
     },
+    /// The job as it is, in another class of service.
+    Class {
+        /// The class.
+        class: Class,
+        /// What the job costs then, credits.
+        price: f64,
+    },
 }
 
 impl CounterOffer {
@@ -61,7 +70,8 @@ impl CounterOffer {
             CounterOffer::Budget { .. } => None,
             CounterOffer::Deadline { price, .. }
             | CounterOffer::Processors { price, .. }
-            | CounterOffer::Jobs { price, .. } => Some(price),
+            | CounterOffer::Jobs { price, .. }
+            | CounterOffer::Class { price, .. } => Some(price),
         }
     }
 
@@ -82,6 +92,7 @@ impl CounterOffer {
                 changed.terms.estimate = estimate;
             }
             CounterOffer::Jobs { chunks, .. } => changed.shape.chunks = chunks,
+            CounterOffer::Class { class, .. } => changed.terms.class = class,
         }
         changed
     }
@@ -466,7 +477,8 @@ mod tests {
                 CounterOffer::Budget { .. } => {}
                 CounterOffer::Deadline { price, .. }
                 | CounterOffer::Processors { price, .. }
-                | CounterOffer::Jobs { price, .. } => *price = cents(*price),
+                | CounterOffer::Jobs { price, .. }
+                | CounterOffer::Class { price, .. } => *price = cents(*price),
             }
         }
         offers

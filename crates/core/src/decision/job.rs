@@ -5,6 +5,7 @@
 //! counts within the limits below, so that no later arithmetic can overflow or yield NaN.
 
 use super::TOLERANCE;
+use super::class::Class;
 use super::consumable::Amounts;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,9 @@ pub struct Terms {
     /// Credits paid back per second of delay of a soft job.
     #[serde(default)]
     pub penalty_rate: f64,
+    /// What kind of a promise it is.
+    #[serde(default, skip_serializing_if = "Class::is_default")]
+    pub class: Class,
 }
 
 impl Terms {
@@ -58,13 +62,26 @@ impl Terms {
             budget,
             deadline_type: DeadlineType::Hard,
             penalty_rate: 0.0,
+            class: Class::Deadline,
         }
+    }
+
+    /// Returns true if there is a deadline: the longest that is taken stands for none, of classes that need none.
+    pub fn has_deadline(&self) -> bool {
+        self.deadline < LONGEST
+    }
+
+    /// Returns true if there is an estimate: the longest that is taken stands for none, of classes that need none.
+    pub fn has_estimate(&self) -> bool {
+        self.estimate < LONGEST
     }
 
     /// Returns true if a promise of these terms is one under a condition: the deadline is shorter than the estimate on a node of this
     /// rating, so the job ends in time only if it needs less than it says.
     pub fn are_conditional(&self, rating: f64) -> bool {
-        self.estimate > self.deadline * rating * (1.0 + TOLERANCE)
+        // What is promised nothing is under no condition.
+        let promised = self.class != Class::BestEffort;
+        promised && self.estimate > self.deadline * rating * (1.0 + TOLERANCE)
     }
 
     /// What the job brings if it ends `delay` seconds late, credits: the budget less the penalty,

@@ -8,13 +8,16 @@
 //! The way of a job: [`job`] says what was asked, [`pricing`] what it costs, [`policy`] what each
 //! [`node`] answers, [`placement`] which nodes take its chunks; [`admission`] puts the four in
 //! order, and [`refusal`] and [`counter_offer`] speak to the user whose job was refused.
-//! [`share`] is the formula everything rests on.
+//! [`share`] is the formula everything rests on. [`service`] says what the classes of
+//! service ([`class`]) promise, [`suspension`] which jobs without one
+//! stand still for those that have one.
 //!
 //! Units everywhere: seconds, processors (1.0 is one processor for one second per second),
 //! credits, bytes, amounts of consumables.
 
 pub mod admission;
 pub mod allotment;
+pub mod class;
 pub mod consumable;
 pub mod counter_offer;
 pub mod curve;
@@ -27,7 +30,9 @@ pub mod placement;
 pub mod policy;
 pub mod pricing;
 pub mod refusal;
+pub mod service;
 pub mod share;
+pub mod suspension;
 
 /// Relative tolerance of every comparison of a sum of shares with a capacity.
 ///

@@ -2,6 +2,7 @@
 //!
 //! A job that is late and has not used its estimate is none of these: what it lacks it did not get.
 
+use super::class::Class;
 use super::node::JobOnNode;
 use super::share::{DeadlineStatus, Need};
 
@@ -26,6 +27,8 @@ impl PastDeadline {
     /// Returns true if this job is to be ended. `estimate`: as it was committed, seconds on a reference node.
     pub fn ends(self, job: &JobOnNode, need: Need, estimate: f64, rating: f64) -> bool {
         match self {
+            // What is promised nothing runs for as long as it likes.
+            PastDeadline::EndedAfter(_) if job.terms.class == Class::BestEffort => false,
             PastDeadline::EndedAfter(times) => {
                 is_past(job, need, rating) && job.cput >= times * estimate / rating
             }
@@ -35,7 +38,9 @@ impl PastDeadline {
 }
 
 fn is_past(job: &JobOnNode, need: Need, rating: f64) -> bool {
-    need.deadline_status == DeadlineStatus::Late && job.cput >= job.terms.estimate / rating
+    // Without a deadline there is the estimate alone.
+    let past = need.deadline_status == DeadlineStatus::Late || !job.terms.has_deadline();
+    past && job.cput >= job.terms.estimate / rating
 }
 
 #[cfg(test)]

@@ -6,10 +6,6 @@ use super::plan::{Dirty, Plan, Planned, ROUNDING, Strict};
 use super::rules::Demand;
 use super::timeline::Priority;
 
-/// Runs and processors that are looked at for one of the orders besides the survey, at most about: so many can be pushed aside for one
-/// job, and so long may a decision take. Machines of some hundred processors do not come near it.
-const EFFORT: usize = 1 << 13;
-
 /// A place among the jobs that are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
@@ -61,10 +57,19 @@ impl Plan {
                 Order::Gaps => Priority::LAST,
                 _ => priority,
             };
-            self.survey(view, due);
-            self.effort = EFFORT;
+            self.effort = self.bounds.effort;
+            self.scratch.surveyed = false;
             for measure in Measure::ALL {
-                let processors = self.best(measure, &demand);
+                // A trial that looked elsewhere for somebody leaves its survey for the next measure.
+                self.scratch.survey_is_kept = measure != Measure::Last;
+                let processors = if measure == Measure::Earliest {
+                    self.earliest_for(&demand, view, due)
+                } else {
+                    if !self.scratch.surveyed {
+                        self.survey(view, due);
+                    }
+                    self.best(measure, &demand)
+                };
                 let Some(processors) = processors.filter(|found| !tried.contains(found)) else {
                     continue;
                 };
@@ -73,6 +78,8 @@ impl Plan {
                 let found = self.try_on(slot, &processors, view);
                 if found {
                     self.effort = usize::MAX;
+                    self.scratch.survey_is_kept = false;
+                    self.take_over();
                     return Some(slot);
                 }
                 self.put_back();
@@ -80,7 +87,9 @@ impl Plan {
             }
         }
         self.effort = usize::MAX;
+        self.scratch.survey_is_kept = false;
         self.forget(slot);
+        self.take_over();
         None
     }
 
@@ -97,8 +106,7 @@ impl Plan {
             return false;
         }
         let mut dirty = Dirty::new();
-        self.place(slot, &mut dirty);
-        self.settle(dirty, Strict::All)
+        self.place_within(slot, &mut dirty, Strict::All) && self.settle(dirty, Strict::All)
     }
 
     /// When a job would have ended in what all others leave, whatever its deadline; infinity if that was not found.
@@ -109,7 +117,7 @@ impl Plan {
         let slot = self.add(Planned::new(demand, priority, f64::INFINITY, work));
         self.find_candidates(&demand);
         self.survey(priority, f64::INFINITY);
-        self.effort = EFFORT;
+        self.effort = self.bounds.effort;
         let ends = [Measure::Earliest, Measure::Last].map(|measure| {
             let processors = self.best(measure, &demand)?;
             self.lay(slot, &processors, f64::INFINITY, priority)

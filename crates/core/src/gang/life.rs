@@ -6,8 +6,6 @@ use super::timeline::Priority;
 
 /// Least time that is added to a plan that was too short, seconds.
 const LEAST_EXTENSION: f64 = 1.0;
-/// Runs and processors that are looked at when the plan is made anew, about.
-const WORK_OF_TIDYING: usize = 500_000;
 /// Fewest jobs that are laid anew then.
 const LEAST_WINDOW: usize = 16;
 
@@ -17,7 +15,7 @@ impl Plan {
         self.now = self.now.max(now);
         let now = self.now;
         let (mut used_up, mut gone_on, mut missed) = (Vec::new(), Vec::new(), Vec::new());
-        for &slot in self.known.values() {
+        for slot in self.overtaken() {
             let job = &self.jobs[slot as usize];
             match (job.runs.first(), job.runs.last()) {
                 (Some(first), _) if !job.running && first.start < now => missed.push(slot),
@@ -41,6 +39,7 @@ impl Plan {
         for slot in used_up {
             self.extend(slot);
         }
+        self.take_over();
     }
 
     /// Plans more time for a job that has had all of it. First so that nobody is late; then so that it
@@ -80,25 +79,24 @@ impl Plan {
     /// pushed aside. Where somebody would be late in the new plan the old one stays, and each job that could run now and does not is tried alone.
     pub fn tidy(&mut self) {
         self.begin();
-        self.effort = WORK_OF_TIDYING;
+        self.effort = self.bounds.tidying;
         let all: Vec<u32> = self.known.values().copied().take(self.window()).collect();
-        if self.lay_anew(&all, Strict::All, true) {
-            self.effort = usize::MAX;
-            return;
-        }
-        self.put_back();
-        for slot in all {
-            if self.job(slot).next_start() > self.now && self.effort > 0 {
-                self.pull(slot);
+        if !self.lay_anew(&all, Strict::All, true) {
+            self.put_back();
+            for slot in all {
+                if self.job(slot).next_start() > self.now && self.effort > 0 {
+                    self.pull(slot);
+                }
             }
         }
         self.effort = usize::MAX;
+        self.take_over();
     }
 
     /// So many jobs are laid anew at a time, the first in their order: all, but on large machines with many jobs.
     fn window(&self) -> usize {
         let each = self.candidates_wanted(1) + self.candidates_wanted(1) * self.depth();
-        (WORK_OF_TIDYING / each.max(1)).max(LEAST_WINDOW)
+        (self.bounds.tidying / each.max(1)).max(LEAST_WINDOW)
     }
 
     /// Lets a job run from now on, if that makes nobody late.
@@ -109,8 +107,7 @@ impl Plan {
             true => job.processors.clone(),
             false => {
                 self.find_candidates(&demand);
-                self.survey(priority, due);
-                match self.earliest(&demand) {
+                match self.earliest_for(&demand, priority, due) {
                     Some(processors) => processors,
                     None => return,
                 }
@@ -130,8 +127,8 @@ impl Plan {
             && self.job(slot).next_start() <= now
         {
             let mut dirty = Dirty::new();
-            self.place(slot, &mut dirty);
-            if self.settle(dirty, Strict::All) && self.kept(slot) {
+            let placed = self.place_within(slot, &mut dirty, Strict::All);
+            if placed && self.settle(dirty, Strict::All) && self.kept(slot) {
                 return;
             }
         } else {

@@ -18,16 +18,22 @@
 //! is told ([`Gang::act`]) and when to ask again ([`Gang::next_change`]).
 
 mod admit;
+mod earliest;
+mod ends;
 mod lay;
 mod life;
 mod machine;
+mod moments;
 mod offers;
 mod placement;
+#[cfg(test)]
+mod plain;
 mod plan;
 mod rules;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod upcoming;
 
 pub use offers::Offer;
 pub use rules::{Change, JobId, Promise, Rules, Suspend, Ticket};
@@ -249,22 +255,15 @@ impl Gang {
         self.ask_again(&mut changes);
         // Those who were promised may have pushed others aside.
         self.tidy(now);
-        let now = self.plan.now;
-        let (mut suspend, mut run) = (Vec::new(), Vec::new());
-        for &slot in self.plan.known.values() {
-            let job = self.plan.job(slot);
-            match (job.running, job.next_start() <= now) {
-                (true, false) => suspend.push(slot),
-                (false, true) => run.push(slot),
-                _ => {}
-            }
-        }
+        let (suspend, run) = self.plan.next_actions();
         for slot in suspend {
             self.plan.job_mut(slot).running = false;
+            self.plan.note(slot);
             changes.push(Change::Suspend(JobId(slot)));
         }
         for slot in run {
             self.plan.job_mut(slot).running = true;
+            self.plan.note(slot);
             if self.plan.job(slot).started {
                 changes.push(Change::Resume(JobId(slot)));
             } else {
@@ -272,6 +271,7 @@ impl Gang {
                 changes.push(Change::Start(JobId(slot)));
             }
         }
+        self.plan.take_over();
         self.next = self.next_change();
         changes
     }
@@ -306,16 +306,8 @@ impl Gang {
     /// When [`Gang::act`] is to be asked again if nothing happens before; infinity if there is nothing to wait for.
     pub fn next_change(&self) -> f64 {
         let now = self.plan.now;
-        let times = self.plan.known.values().map(|&slot| {
-            let job = self.plan.job(slot);
-            match job.runs.first() {
-                Some(run) if run.start <= now => run.end,
-                Some(run) => run.start,
-                None => now,
-            }
-        });
         let expire = self.waiting.values().map(|waiting| waiting.latest.max(now));
-        times.chain(expire).fold(f64::INFINITY, f64::min)
+        expire.fold(self.plan.next_moment(), f64::min)
     }
 
     /// The processors of a job, ascending: those that it has, or would have as the plan stands. They are numbered in the order of

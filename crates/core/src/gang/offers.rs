@@ -50,6 +50,7 @@ impl Gang {
         let (job, promise) = self.submit(request, now)?;
         self.plan.put_back();
         self.plan.forget(job.0);
+        self.plan.take_over();
         (self.loose, self.next) = (loose, next);
         Ok(promise)
     }

@@ -1,5 +1,6 @@
 //! Which processors a job could be bound to.
 
+use super::machine::Machine;
 use super::plan::Plan;
 use super::rules::Demand;
 use super::timeline::{Priority, Survey};
@@ -26,9 +27,6 @@ impl Measure {
     ];
 }
 
-/// Runs that are looked at in a survey, about.
-const SURVEYED: usize = 1 << 13;
-
 impl Plan {
     /// Runs on a processor, on average.
     pub fn depth(&self) -> usize {
@@ -37,25 +35,27 @@ impl Plan {
 
     /// Processors that a survey looks at: all, but on large machines with many jobs.
     pub fn candidates_wanted(&self, slots: usize) -> usize {
-        let wanted = (SURVEYED / self.depth()).max(4 * slots);
+        let wanted = (self.bounds.surveyed / self.depth()).max(4 * slots);
         wanted.min(self.lines.len())
     }
 
-    /// Finds the processors that surveys for a job look at: on large machines only those that are left first.
+    /// Finds the processors that surveys for a job look at, ascending: on large machines only those that are left first.
     pub fn find_candidates(&mut self, demand: &Demand) {
         let wanted = self.candidates_wanted(demand.slots());
-        let mut candidates = std::mem::take(&mut self.scratch.candidates);
+        let all = self.lines.len();
+        let candidates = &mut self.scratch.candidates;
         candidates.clear();
-        let ends = self.ends.iter().enumerate();
-        candidates.extend(ends.map(|(processor, end)| (*end, processor as u32)));
         // Chunks of several processors are looked for on whole nodes.
-        if wanted < candidates.len() && self.by_single_processors(demand) {
-            let before = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-            candidates.select_nth_unstable_by(wanted, before);
-            candidates.truncate(wanted);
-            candidates.sort_unstable_by_key(|candidate| candidate.1);
+        if wanted < all && by_single_processors(&self.machine, demand) {
+            #[cfg(test)]
+            if self.plain {
+                self.scratch.candidates = self.left_first_plainly(wanted);
+                return;
+            }
+            self.ends.first(wanted, &self.lines, candidates);
+        } else {
+            candidates.extend(0..all as u32);
         }
-        self.scratch.candidates = candidates;
     }
 
     /// Looks at the candidates as a job of this priority that is due then sees them.
@@ -65,7 +65,7 @@ impl Plan {
         let candidates = std::mem::take(&mut self.scratch.candidates);
         let mut surveys = std::mem::take(&mut self.scratch.surveys);
         surveys.clear();
-        surveys.extend(candidates.iter().map(|&(_, processor)| {
+        surveys.extend(candidates.iter().map(|&processor| {
             let from = self.room_from(processor);
             let mut survey = Survey {
                 processor,
@@ -89,6 +89,7 @@ impl Plan {
             survey
         }));
         self.scratch.surveys = surveys;
+        self.scratch.surveyed = true;
         self.scratch.candidates = candidates;
     }
 
@@ -105,7 +106,7 @@ impl Plan {
     /// Those on which a job can start first, of several the least used.
     pub fn earliest(&self, demand: &Demand) -> Option<Vec<u32>> {
         let slots = demand.slots();
-        if self.by_single_processors(demand) {
+        if by_single_processors(&self.machine, demand) {
             // Those that nobody uses are the best there are.
             let unused = (self.scratch.surveys.iter())
                 .filter(|survey| survey.first <= self.now && survey.all == 0.0)
@@ -129,14 +130,6 @@ impl Plan {
         self.choose(demand, |survey| (survey.first.max(start), survey.all))
     }
 
-    /// Whether each of its processors may be on any node.
-    fn by_single_processors(&self, demand: &Demand) -> bool {
-        let shape = &demand.shape;
-        shape.processors_per_chunk == 1
-            && !shape.scatter
-            && (shape.memory_per_chunk == 0 || !self.machine.counts_memory())
-    }
-
     fn choose(&self, demand: &Demand, value: impl Fn(&Survey) -> (f64, f64)) -> Option<Vec<u32>> {
         type Valued = (f64, f64, u32);
         let slots = demand.slots();
@@ -154,7 +147,7 @@ impl Plan {
                 .then(a.1.total_cmp(&b.1))
                 .then(a.2.cmp(&b.2))
         };
-        if self.by_single_processors(demand) {
+        if by_single_processors(&self.machine, demand) {
             if slots < valued.len() {
                 valued.select_nth_unstable_by(slots, compare);
                 valued.truncate(slots);
@@ -205,4 +198,12 @@ impl Plan {
         };
         self.machine.nodes.iter().map(of_node).sum()
     }
+}
+
+/// Whether each of a job's processors may be on any node.
+pub(super) fn by_single_processors(machine: &Machine, demand: &Demand) -> bool {
+    let shape = &demand.shape;
+    shape.processors_per_chunk == 1
+        && !shape.scatter
+        && (shape.memory_per_chunk == 0 || !machine.counts_memory())
 }

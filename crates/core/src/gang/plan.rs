@@ -9,9 +9,11 @@
 //! and not ended on a processor, nor more memory of a node is held, than there may be; a job that has
 //! started stays on its processors.
 
+use super::ends::Ends;
 use super::machine::Machine;
+use super::moments::{Mark, Upcoming};
 use super::rules::{Demand, Rules, Suspend};
-use super::timeline::{Entry, Priority, Run, Survey, Timeline};
+use super::timeline::{Early, Entry, Priority, Run, Survey, Timeline};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -46,6 +48,10 @@ pub(super) struct Planned {
     pub late: bool,
     /// The last trial in which it was changed.
     touched: u64,
+    /// The last search for those who are in somebody's way in which it was found.
+    met: u64,
+    /// Where it stands among those to whom something happens.
+    pub mark: Mark,
 }
 
 impl Planned {
@@ -64,12 +70,19 @@ impl Planned {
             running: false,
             late: false,
             touched: 0,
+            met: 0,
+            mark: Mark::default(),
         }
     }
 
     /// When it will have ended; never, while it is not laid.
     pub fn end(&self) -> f64 {
         self.runs.last().map_or(f64::INFINITY, |run| run.end)
+    }
+
+    /// What it costs to take it out.
+    fn effort(&self) -> usize {
+        EFFORT_OF_MOVING * self.processors.len() * self.runs.len()
     }
 
     /// When it will start, or go on.
@@ -111,12 +124,14 @@ pub(super) struct Plan {
     pub machine: Machine,
     pub now: f64,
     pub lines: Vec<Timeline>,
-    /// When each of them ends: the last run, minus infinity without any.
-    pub ends: Vec<f64>,
+    /// The processors in the order in which they end.
+    pub ends: Ends,
     /// Jobs by place; those that are known stand in `known`.
     pub jobs: Vec<Planned>,
     pub known: BTreeMap<Priority, u32>,
     vacant: Vec<u32>,
+    /// To whom something happens next.
+    pub upcoming: Upcoming,
     /// Who has begun and not ended on each processor; empty where nothing is limited.
     pub residents: Vec<Vec<u32>>,
     /// Runs on all processors.
@@ -124,9 +139,37 @@ pub(super) struct Plan {
     /// Runs and processors that may still be looked at in this trial.
     pub effort: usize,
     trial: u64,
+    /// Counts searches for those who are in somebody's way.
+    met: u64,
     before: Vec<Before>,
     /// Room for the search.
     pub scratch: Scratch,
+    pub bounds: Bounds,
+    /// Everything is looked at.
+    #[cfg(test)]
+    pub plain: bool,
+}
+
+/// How far is searched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Runs and processors that are looked at for one of the orders of an admission besides the survey, at most about: so many can
+    /// be pushed aside for one job, and so long may a decision take. Machines of some hundred processors do not come near it.
+    pub effort: usize,
+    /// Runs that are looked at in a survey, about.
+    pub surveyed: usize,
+    /// Runs and processors that are looked at when the plan is made anew, about.
+    pub tidying: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            effort: 1 << 13,
+            surveyed: 1 << 13,
+            tidying: 500_000,
+        }
+    }
 }
 
 /// Room that is used again and again.
@@ -136,7 +179,12 @@ pub(super) struct Scratch {
     pub runs: Vec<Run>,
     pub others: Vec<u32>,
     pub surveys: Vec<Survey>,
-    pub candidates: Vec<(f64, u32)>,
+    /// `surveys` is of these candidates.
+    pub surveyed: bool,
+    /// Somebody looks at the survey that a trial leaves.
+    pub survey_is_kept: bool,
+    pub early: Vec<Early>,
+    pub candidates: Vec<u32>,
 }
 
 impl Plan {
@@ -147,16 +195,21 @@ impl Plan {
             rules,
             now: 0.0,
             lines: vec![Timeline::default(); processors],
-            ends: vec![f64::NEG_INFINITY; processors],
+            ends: Ends::new(processors),
             jobs: Vec::new(),
             known: BTreeMap::new(),
             vacant: Vec::new(),
+            upcoming: Upcoming::default(),
             residents: vec![Vec::new(); if limited { processors } else { 0 }],
             entries: 0,
             effort: usize::MAX,
             trial: 0,
+            met: 0,
             before: Vec::new(),
             scratch: Scratch::default(),
+            bounds: Bounds::default(),
+            #[cfg(test)]
+            plain: false,
             machine,
         }
     }
@@ -201,6 +254,7 @@ impl Plan {
                 self.residents[processor as usize].retain(|&other| other != slot);
             }
         }
+        self.leave_out(slot);
         self.vacant.push(slot);
     }
 
@@ -227,6 +281,7 @@ impl Plan {
             job.processors = old.processors;
             job.runs = old.runs;
             self.insert(slot);
+            self.note(slot);
         }
         self.trial += 1;
         self.before.clear();
@@ -259,11 +314,11 @@ impl Plan {
 
     /// Takes the runs of a job out, to be put back if the trial fails.
     pub fn unlay(&mut self, slot: u32) {
-        let job = self.job(slot);
-        self.spend(EFFORT_OF_MOVING * job.processors.len() * job.runs.len());
+        self.spend(self.job(slot).effort());
         self.take_out(slot);
         self.count(slot);
         self.touch(slot);
+        self.note(slot);
         let job = &mut self.jobs[slot as usize];
         if !job.runs.is_empty() {
             job.former_end = job.end();
@@ -279,12 +334,19 @@ impl Plan {
             return;
         }
         let past = job.runs.iter().take_while(|run| run.end <= now).count();
+        if past > 0 {
+            // The lines hold what is yet to come, whatever was tried meanwhile.
+            for &processor in &job.processors {
+                self.lines[processor as usize].forget_until(now, &mut self.entries);
+            }
+        }
         let gone = job.runs.drain(..past);
         job.done += gone.map(|run| run.end - run.start).sum::<f64>() * job.rate;
         if let Some(run) = job.runs.first_mut().filter(|run| run.start < now) {
             job.done += (now - run.start) * job.rate;
             run.start = now;
         }
+        self.note(slot);
     }
 
     fn take_out(&mut self, slot: u32) {
@@ -292,7 +354,7 @@ impl Plan {
         for &processor in &job.processors {
             let line = &mut self.lines[processor as usize];
             line.remove(slot, &job.runs, &mut self.entries);
-            self.ends[processor as usize] = line.end();
+            self.ends.note(processor);
         }
     }
 
@@ -308,7 +370,7 @@ impl Plan {
             for &processor in &job.processors {
                 let line = &mut self.lines[processor as usize];
                 line.insert(entry, self.now, &mut self.entries);
-                self.ends[processor as usize] = line.end();
+                self.ends.note(processor);
             }
         }
     }
@@ -392,13 +454,62 @@ impl Plan {
             } else if !self.lay_by_rule(slot, strict, false) {
                 return false;
             }
-            self.place(slot, &mut displaced);
+            if !self.place_within(slot, &mut displaced, strict) {
+                return false;
+            }
         }
         true
     }
 
     /// Inserts the runs that a job was given, and takes out those that it gets in the way of.
     pub fn place(&mut self, slot: u32, dirty: &mut Dirty) {
+        let others = self.in_the_way(slot);
+        for &other in &others {
+            let priority = self.job(other).priority;
+            self.unlay(other);
+            dirty.push(Reverse((priority, other)));
+        }
+        self.scratch.others = others;
+        self.insert(slot);
+    }
+
+    /// The same where those that are taken out are laid anew by [`Plan::settle`] alone. False where that is more than may be looked
+    /// at: then the trial has failed, and nobody was taken out.
+    pub fn place_within(&mut self, slot: u32, dirty: &mut Dirty, strict: Strict) -> bool {
+        #[cfg(test)]
+        if self.plain {
+            return self.place_plainly(slot, dirty);
+        }
+        if self.effort == usize::MAX || strict == Strict::Nobody {
+            self.place(slot, dirty);
+            return true;
+        }
+        let others = self.in_the_way(slot);
+        let moved = others.iter().map(|&other| self.job(other).effort());
+        let fails = !others.is_empty() && moved.sum::<usize>() >= self.effort;
+        for &other in &others {
+            if fails {
+                // What it has had is counted at the same moments whether trials fail sooner or later.
+                self.count(other);
+                continue;
+            }
+            let priority = self.job(other).priority;
+            self.unlay(other);
+            dirty.push(Reverse((priority, other)));
+        }
+        self.scratch.others = others;
+        if fails {
+            self.effort = 0;
+            // It was never inserted.
+            self.jobs[slot as usize].runs.clear();
+            return false;
+        }
+        self.insert(slot);
+        true
+    }
+
+    /// Who is laid where a job was given runs, and who has no room beside it; each once.
+    fn in_the_way(&mut self, slot: u32) -> Vec<u32> {
         let mut others = std::mem::take(&mut self.scratch.others);
         others.clear();
         let job = &self.jobs[slot as usize];
@@ -416,16 +527,15 @@ impl Plan {
         if self.limited() {
             self.crowded_out(slot, &mut others);
         }
-        for &other in &others {
-            let job = &self.jobs[other as usize];
-            if !job.runs.is_empty() {
-                let priority = job.priority;
-                self.unlay(other);
-                dirty.push(Reverse((priority, other)));
-            }
-        }
-        self.scratch.others = others;
-        self.insert(slot);
+        self.met += 1;
+        let met = self.met;
+        others.retain(|&other| {
+            let job = &mut self.jobs[other as usize];
+            let first = job.met != met && !job.runs.is_empty();
+            job.met = met;
+            first
+        });
+        others
     }
 
     /// By when a job may end at the latest.
@@ -448,8 +558,12 @@ impl Plan {
             .then(|| (self.job(slot).end(), self.job(slot).runs.clone()));
         if !started && (search || planned.is_none()) {
             self.find_candidates(&demand);
-            self.survey(priority, due);
-            let elsewhere = self.earliest(&demand);
+            let elsewhere = if self.scratch.survey_is_kept {
+                self.survey(priority, due);
+                self.earliest(&demand)
+            } else {
+                self.earliest_for(&demand, priority, due)
+            };
             let found = elsewhere.is_some_and(|elsewhere| {
                 elsewhere != processors && self.lay(slot, &elsewhere, limit, priority)
             });

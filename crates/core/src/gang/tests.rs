@@ -1,6 +1,8 @@
 //! The rule by hand-worked cases and by properties, played by a small executor that trusts nothing: who runs where it checks
 //! itself.
 
+use super::plain::Both;
+use super::plan::Bounds;
 use super::*;
 use crate::decision::job::{Shape, Terms};
 use proptest::prelude::*;
@@ -356,7 +358,18 @@ struct Executed {
 /// Runs a stream to its end. Checks that no processor has two at a time, that nobody is moved, and what may have begun beside
 /// what. Yields how many were late.
 fn play(nodes: &[NodeSpec], rules: Rules, stream: &[Submission], exact: bool) -> usize {
-    let mut gang = gang(nodes, rules);
+    play_within(Bounds::default(), nodes, rules, stream, exact)
+}
+
+/// The same where less is searched.
+fn play_within(
+    bounds: Bounds,
+    nodes: &[NodeSpec],
+    rules: Rules,
+    stream: &[Submission],
+    exact: bool,
+) -> usize {
+    let mut gang = Both::new(nodes, rules, bounds);
     let processors: usize = nodes.iter().map(|node| node.processors as usize).sum();
     let mut owner: Vec<Option<JobId>> = vec![None; processors];
     let mut jobs: Vec<Executed> = Vec::new();
@@ -401,7 +414,7 @@ fn play(nodes: &[NodeSpec], rules: Rules, stream: &[Submission], exact: bool) ->
                 new.estimate * new.slack,
                 new.memory,
             );
-            let ends = |gang: &Gang| -> Vec<f64> {
+            let ends = |gang: &Both| -> Vec<f64> {
                 let runs = jobs.iter().map(|job| gang.planned(job.id));
                 runs.map(|runs| runs.last().map_or(now, |run| run.end))
                     .collect()
@@ -511,6 +524,14 @@ fn any_rules() -> impl Strategy<Value = Rules> {
     })
 }
 
+fn bounds() -> impl Strategy<Value = Bounds> {
+    (1usize..400, 1usize..40, 1usize..2_000).prop_map(|(effort, surveyed, tidying)| Bounds {
+        effort,
+        surveyed,
+        tidying,
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -535,5 +556,14 @@ proptest! {
         nodes in sites(), rules in any_rules(), stream in streams(0.2f64..2.5),
     ) {
         play(&nodes, rules, &stream, false);
+    }
+
+    /// As on machines of thousands of processors, where not everything can be looked at.
+    #[test]
+    fn what_is_looked_at_less_is_decided_as_by_the_plain_rule(
+        nodes in sites(), rules in any_rules(), stream in streams(0.2f64..1.6),
+        bounds in bounds(),
+    ) {
+        play_within(bounds, &nodes, rules, &stream, false);
     }
 }

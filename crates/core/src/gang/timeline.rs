@@ -23,17 +23,33 @@ impl Priority {
 
 impl Eq for Priority {}
 
+impl Priority {
+    /// As one number, in the same order.
+    fn key(self) -> u128 {
+        let bits = self.at.to_bits();
+        // Negative numbers are the smaller the larger their bits, as in `f64::total_cmp`.
+        let ordered = bits ^ ((((bits as i64) >> 63) as u64) | (1 << 63));
+        (u128::from(ordered) << 64) | u128::from(self.number)
+    }
+}
+
 impl Ord for Priority {
     fn cmp(&self, other: &Priority) -> Ordering {
-        self.at
-            .total_cmp(&other.at)
-            .then(self.number.cmp(&other.number))
+        self.key().cmp(&other.key())
     }
 }
 
 impl PartialOrd for Priority {
     fn partial_cmp(&self, other: &Priority) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+
+    fn lt(&self, other: &Priority) -> bool {
+        self.key() < other.key()
+    }
+
+    fn ge(&self, other: &Priority) -> bool {
+        self.key() >= other.key()
     }
 }
 
@@ -69,6 +85,16 @@ pub(super) struct Survey {
     pub all: f64,
 }
 
+/// A processor as a job sees it that is to start early.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Early {
+    pub processor: u32,
+    /// When nobody who comes before the job uses it for the first time.
+    pub first: f64,
+    /// Seconds until the job is due that anybody uses; looked at only where it decides.
+    pub all: f64,
+}
+
 /// The runs of one processor.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Timeline {
@@ -77,6 +103,7 @@ pub(super) struct Timeline {
 
 impl Timeline {
     /// Those that end after `from`, ascending.
+    #[inline]
     pub fn after(&self, from: f64) -> &[Entry] {
         // Mostly few, and of these hardly any in the past.
         let past = self.entries.iter().take_while(|e| e.run.end <= from);
@@ -88,11 +115,17 @@ impl Timeline {
         self.entries.last().map_or(f64::NEG_INFINITY, |e| e.run.end)
     }
 
-    /// Adds a run, and forgets what ended by `now`. `entries` counts those of all lines.
-    pub fn insert(&mut self, entry: Entry, now: f64, entries: &mut usize) {
+    /// Forgets what ended by `now`. `entries` counts the runs of all lines.
+    pub fn forget_until(&mut self, now: f64, entries: &mut usize) {
         let past = self.entries.len() - self.after(now).len();
         self.entries.drain(..past);
-        *entries = *entries + 1 - past;
+        *entries -= past;
+    }
+
+    /// Adds a run, and forgets what ended by `now`. `entries` counts those of all lines.
+    pub fn insert(&mut self, entry: Entry, now: f64, entries: &mut usize) {
+        self.forget_until(now, entries);
+        *entries += 1;
         let place = self
             .entries
             .partition_point(|other| other.run.start < entry.run.start);

@@ -169,6 +169,7 @@ mod tests {
             full_return: 1.0,
             hard: true,
             yields: false,
+            whole: false,
         }
     }
 
