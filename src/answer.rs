@@ -3,6 +3,7 @@
 use super::fault::Fault;
 use super::header as c;
 use super::pointers::{OutArray, OutStruct, TextBuffer};
+use libra_core::decision::class::Class;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{DeadlineType, OutOfRange, Request, Shape, Terms};
 use libra_core::decision::node::NodeSpec;
@@ -57,6 +58,7 @@ pub(super) fn terms(job: &c::libra_job) -> Result<Terms, Fault> {
         budget: job.budget,
         deadline_type,
         penalty_rate: job.penalty_rate,
+        class: Class::Deadline,
     };
     terms.check()?;
     Ok(terms)
@@ -246,8 +248,8 @@ impl Answer {
                     decision.counter_processors = processors_per_chunk;
                     decision.counter_shape_price = price;
                 }
-                // No function of this interface judges an array.
-                CounterOffer::Jobs { .. } => {}
+                // No function of this interface judges an array, or another class than deadlines.
+                CounterOffer::Jobs { .. } | CounterOffer::Class { .. } => {}
             }
         }
         let text = sentence(refusal, name);

@@ -19,7 +19,10 @@ impl From<HostError> for Fault {
             HostError::System { .. } | HostError::StillThere(_) => c::LIBRA_E_SYSTEM,
             HostError::UnknownJob(_) => c::LIBRA_E_UNKNOWN_JOB,
             HostError::Id { .. } => c::LIBRA_E_NAME,
-            HostError::OutOfRange(_) | HostError::NoRoom { .. } => c::LIBRA_E_RANGE,
+            // No job of this interface has another class than that of deadlines.
+            HostError::OutOfRange(_) | HostError::NoRoom { .. } | HostError::Class(_) => {
+                c::LIBRA_E_RANGE
+            }
             // No function of this interface asks for one.
             HostError::Quote(_) => c::LIBRA_E_UNKNOWN_JOB,
         };

@@ -6,6 +6,7 @@ use super::fault::Fault;
 use super::header as c;
 use super::pointers::{Array, OutStruct, read, string};
 use libra_core::decision::admission::{Admission, affordable};
+use libra_core::decision::class::Class;
 use libra_core::decision::counter_offer;
 use libra_core::decision::job::{DeadlineType, LONGEST, OutOfRange, Request, SHORTEST, Terms};
 use libra_core::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
@@ -226,6 +227,7 @@ fn on_node(job: &c::libra_running_job) -> JobOnNode {
             budget: f64::INFINITY,
             deadline_type: DeadlineType::Hard,
             penalty_rate: 0.0,
+            class: Class::Deadline,
         },
         slots: job.slots,
         cput: job.cput,

@@ -11,13 +11,13 @@ fn a_stopped_leader_is_stood_in_for() {
     let _quiet = quiet();
     let site = Site::new("[node]\nprocessors = 1\n[admission]\nestimate-margin = \"0%\"");
     // The first `libra run` leads; the second one's job waits, so that it will need more.
-    let leader = site.start("deadline=600,budget=unlimited,estimate=1", "sleep 30");
+    let leader = site.start("deadline=600,budget=unlimited,estimate=1", "sleep 1000");
     wait_for("it to lead", || {
         let agent = site.libra(&["agent", "--once", "--json"]).output();
         agent.expect("libra").stdout == b"{\"led\":false}\n"
     });
     site.stop_leader(&leader);
-    let waiting = site.start("deadline=100,budget=unlimited,estimate=20", "sleep 30");
+    let waiting = site.start("deadline=100,budget=unlimited,estimate=20", "sleep 1000");
     wait_for("a larger share", || {
         site.job("2")["share"]
             .as_f64()
@@ -78,7 +78,7 @@ fn a_registry_that_vanishes_costs_no_job_its_exit_code_or_its_processes() {
 fn killed_between_making_a_cgroup_and_writing_it_down() {
     let site = Site::new("");
     // Such an entry, and such a cgroup, as that moment leaves them.
-    let mut run = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 30");
+    let mut run = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 1000");
     let file = site.path("registry/jobs/1.json");
     let mut entry: serde_json::Value =
         serde_json::from_slice(&fs::read(&file).expect("the entry")).expect("JSON");
@@ -174,7 +174,7 @@ fn a_registry_that_others_can_write_to_is_not_used() {
 #[test]
 fn a_libra_that_may_open_few_files_ends_nobodys_job() {
     let site = Site::new("");
-    let child = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 30");
+    let child = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 1000");
     for files in [8, 9, 10, 11, 12] {
         let output = std::process::Command::new("sh")
             .arg("-c")

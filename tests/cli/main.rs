@@ -5,6 +5,7 @@
 
 mod agent;
 mod answers;
+mod classes;
 mod completions;
 mod faults;
 mod metrics;

@@ -70,11 +70,11 @@ fn what_is_served_is_what_was_done() {
     let agent = Agent::start(&site);
     let run = |terms: &str, script: &str| site.run(terms, script).output().expect("libra");
     // In time, and held back: it could use all of a processor.
-    run("deadline=20,budget=99,estimate=10", &burn(0.6));
+    run("deadline=200,budget=999,estimate=100", &burn(0.6));
     run("deadline=0.2,budget=99,estimate=0.1", "sleep 0.6");
     run("deadline=20,budget=5,estimate=10", "true");
     run("deadline=20,budget=99,estimate=30", "true");
-    let mut job = site.start("deadline=600,budget=999,estimate=300", "sleep 100");
+    let mut job = site.start("deadline=6000,budget=9999,estimate=3000", "sleep 1000");
     run("deadline=20,budget=99,estimate=15", "true");
     // Not the last round that saw the job before.
     wait_for("a round", || {
@@ -139,9 +139,9 @@ fn what_is_served_is_what_was_done() {
     assert_eq!(agent.metrics()[ended], 1.0);
     // In time, and not done: by its exit code, by a signal, because there is no such program.
     for script in ["exit 3", "kill -9 $$"] {
-        run("deadline=20,budget=99,estimate=1", script);
+        run("deadline=200,budget=99,estimate=10", script);
     }
-    let terms = "deadline=20,budget=99,estimate=1";
+    let terms = "deadline=200,budget=99,estimate=10";
     let absent = site
         .libra(&["run", "-W", terms, "--", "/nonexistent"])
         .output();

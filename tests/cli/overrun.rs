@@ -79,9 +79,10 @@ fn one_that_goes_on_for_too_long_is_ended_and_told_why() {
 fn one_that_ignores_the_signal_is_killed() {
     let whole = "[node]\nprocessors = 1\n[admission]\nestimate-margin = \"0%\"";
     let site = Site::with_agent(whole, "past-deadline = \"ended-after 1x\"");
+    // Of which a slow machine needs some until the shell has come to its trap.
     let output = site
         .run(
-            "deadline=1,budget=unlimited,estimate=0.2",
+            "deadline=4,budget=unlimited,estimate=2",
             "trap '' TERM; while :; do :; done",
         )
         .output()

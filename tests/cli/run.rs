@@ -126,6 +126,25 @@ fn without_enforcement_the_job_runs_and_it_is_said_loudly() {
 }
 
 #[test]
+fn without_enforcement_what_the_job_has_started_is_cancelled_too() {
+    let site = Site::new("");
+    let text = fs::read_to_string(site.path("libra.toml")).expect("ours");
+    let text = text.replace("[cgroup]", "[cgroup]\nversion = \"off\"");
+    fs::write(site.path("libra.toml"), text).expect("ours");
+    let note = site.path("child");
+    let child = site.start(
+        "deadline=6000,budget=unlimited,estimate=1",
+        &format!("sleep 1000 & echo $! >{}; wait", note.display()),
+    );
+    let number = || fs::read_to_string(&note).unwrap_or_default();
+    wait_for("it has a child", || number().ends_with('\n'));
+    let cancelled = site.libra(&["cancel", "1"]).output().expect("libra");
+    assert!(cancelled.status.success(), "{}", stderr(&cancelled));
+    child.wait_with_output().expect("libra");
+    wait_for("its child is gone", || !runs(number().trim()));
+}
+
+#[test]
 fn refusals_and_endings_are_lines_of_json_on_request() {
     let site = Site::new("[node]\nprocessors = 1");
     let lines = |terms: &str| -> Vec<Value> {
@@ -138,7 +157,7 @@ fn refusals_and_endings_are_lines_of_json_on_request() {
             .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
             .collect()
     };
-    let accepted = lines("deadline=20,budget=15,estimate=10");
+    let accepted = lines("deadline=2000,budget=1500,estimate=1000");
     assert_eq!(accepted[0]["event"], "accepted");
     assert_eq!(accepted[1]["event"], "ended");
     assert_eq!(accepted[1]["met"], true);
@@ -208,7 +227,7 @@ fn a_job_runs_also_where_nothing_can_be_said() {
     let said = site.libra(refused).stdout(writer).output().expect("libra");
     assert_eq!((said.status.code(), stderr(&said).as_str()), (Some(3), ""));
 
-    let child = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 30");
+    let child = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 1000");
     let said = site
         .libra(&["cancel", "2"])
         .stdout(full())

@@ -98,7 +98,11 @@ fn a_job_that_waited_gets_a_larger_share_and_one_that_ran_ahead_a_smaller_one() 
 #[test]
 fn somebody_elses_change_to_a_cgroup_is_undone() {
     let site = Site::new("");
-    let child = site.start("deadline=60,budget=unlimited,estimate=6", "sleep 30");
+    // What it needs stays as it is: nothing else is a reason to write its quota.
+    let child = site.start(
+        "deadline=600000,budget=unlimited,estimate=60000",
+        "sleep 1000",
+    );
     let groups = site.cgroups();
     let file = groups
         .iter()

@@ -14,8 +14,10 @@ use nix::sys::signal::{Signal, raise};
 use std::process::ExitCode;
 
 pub fn run(run: &RunArgs, args: &Args) -> Done {
-    let request = terms::request(&run.terms)?;
-    let host = Host::open(site::load(args.config.as_deref())?)?;
+    let config = site::load(args.config.as_deref())?;
+    let default = libra_rules::class_admission(&config).rules.default;
+    let request = terms::request(&run.terms, default)?;
+    let host = Host::open(config)?;
     let command: Vec<String> = run
         .command
         .iter()
@@ -52,7 +54,7 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
         json["job"] = accepted.entry.id.clone().into();
         json["name"] = accepted.entry.name.clone().into();
         json["submitted"] = accepted.entry.submitted_unix.into();
-        json["deadline"] = (accepted.entry.submitted_unix + request.terms.deadline).into();
+        json["deadline"] = show::deadline(&accepted.entry).into();
         json["unenforced"] = accepted.unenforced.clone().into();
         say(json);
     } else {

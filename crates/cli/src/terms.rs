@@ -4,14 +4,15 @@ use super::Failure;
 use super::args::TermsArgs;
 use jiff::civil::{DateTime, Time};
 use jiff::{ToSpan, Zoned};
+use libra_core::decision::class::Class;
 use libra_core::decision::job::{Request, Shape};
 use libra_units::memory;
 use libra_wording::refusal::out_of_range;
 use libra_wording::terms::{self, PartialTerms};
 
-/// The request that these arguments make, submitted now.
-pub fn request(args: &TermsArgs) -> Result<Request, Failure> {
-    request_beside(args, PartialTerms::default(), Shape::default())
+/// The request that these arguments make, submitted now. `default`: the class of a job that names none.
+pub fn request(args: &TermsArgs, default: Class) -> Result<Request, Failure> {
+    request_beside(args, PartialTerms::default(), Shape::default(), default)
 }
 
 /// The same, where what they do not say is said elsewhere.
@@ -19,9 +20,10 @@ pub fn request_beside(
     args: &TermsArgs,
     beside: PartialTerms,
     mut shape: Shape,
+    default: Class,
 ) -> Result<Request, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
-    let terms = given(args)?.or(beside).complete().map_err(|e| usage(&e))?;
+    let terms = (given(args)?.or(beside).complete_in_class(default)).map_err(|e| usage(&e))?;
     if let Some(processors) = processors(args)? {
         shape = Shape {
             processors_per_chunk: processors,
@@ -57,6 +59,7 @@ pub fn given(args: &TermsArgs) -> Result<PartialTerms, Failure> {
         ("budget", &args.budget),
         ("deadline_type", &args.deadline_type),
         ("penalty_rate", &args.penalty_rate),
+        ("class", &args.class),
     ] {
         if let Some(value) = value {
             given.set(key, value, &deadline).map_err(|e| usage(&e))?;
@@ -176,17 +179,24 @@ mod tests {
             ..TermsArgs::default()
         };
         let terms = "deadline=20,budget=15,estimate=10";
-        let request = request(&args(&[terms, "processors=2,estimate=12.5 s"], None));
+        let request = request(
+            &args(&[terms, "processors=2,estimate=12.5 s"], None),
+            Class::Deadline,
+        );
         let request = request.expect("complete");
         assert_eq!(request.shape.processors_per_chunk, 2);
         assert_eq!(request.terms.estimate, 12.5);
-        let one = super::request(&args(&[terms, "Processors = 2"], Some(1))).expect("complete");
+        let one = super::request(&args(&[terms, "Processors = 2"], Some(1)), Class::Deadline)
+            .expect("complete");
         assert_eq!(one.shape.processors_per_chunk, 1, "an option wins");
         for bad in ["processors=", "processors=-1", "processors=many"] {
-            assert!(super::request(&args(&[terms, bad], None)).is_err(), "{bad}");
+            assert!(
+                super::request(&args(&[terms, bad], None), Class::Deadline).is_err(),
+                "{bad}"
+            );
         }
         // An empty list is as wrong as ever.
-        assert!(super::request(&args(&[terms, ""], None)).is_err());
+        assert!(super::request(&args(&[terms, ""], None), Class::Deadline).is_err());
     }
 
     #[test]
@@ -200,7 +210,7 @@ mod tests {
             processors: Some(2),
             ..TermsArgs::default()
         };
-        let request = request(&args).expect("complete");
+        let request = request(&args, Class::Deadline).expect("complete");
         assert_eq!(request.terms.deadline, 30.0);
         assert_eq!(request.terms.budget, 16.0);
         assert_eq!(request.shape.processors_per_chunk, 2);

@@ -153,6 +153,7 @@ impl Host {
             cancelled: false,
             stopped: None,
             exit: None,
+            asked_to_end: false,
             ending: None,
         };
         let terms = Terms {

@@ -6,16 +6,21 @@
 //! - Nothing is remembered that could not be found again: what is kept here is open files and
 //!   what was written last.
 //! - A round that fails for one job goes on with the others.
+//! - Who stands still is known by the kernel alone, and each round says anew who is to: whoever leads next finds them there. Who
+//!   stops leading lets those go on whom nobody else would.
 
 use super::ending::signal_job;
 use super::entry::{Entry, Phase, Process, Stopped};
 use super::registry::{Leadership, Stamp};
 use super::{Host, HostError, on_node, used};
-use libra_cgroup::{Group, Signal};
-use libra_core::decision::allotment::{Claim, allot};
+use libra_cgroup::{Frozen, Group, Signal};
+use libra_core::decision::allotment::Claim;
+use libra_core::decision::class::Class;
 use libra_core::decision::node::JobOnNode;
 use libra_core::decision::policy::Policy;
-use libra_core::decision::share::{DeadlineStatus, Need};
+use libra_core::decision::service::{Entitlement, Hold, entitlement};
+use libra_core::decision::share::DeadlineStatus;
+use libra_core::decision::suspension::{BestEffort, share_out};
 use libra_system::clock;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
@@ -44,6 +49,8 @@ pub struct Round {
     pub jobs: usize,
     /// Shares that were changed.
     pub adjusted: usize,
+    /// Jobs of best effort that stand still.
+    pub suspended: usize,
     /// Files that somebody else had changed, written again.
     pub drifted: usize,
     /// Jobs found over and cleaned up.
@@ -64,6 +71,8 @@ pub(super) struct Watched {
     whole: bool,
     /// It gets nothing but what others leave.
     yields: bool,
+    /// Since when it stands still, seconds since boot, as far as this loop knows; None while it goes on.
+    pub(super) suspended: Option<f64>,
     /// When this loop asked for its end, seconds since boot.
     stopped: Option<f64>,
 }
@@ -123,6 +132,7 @@ impl<'a> ControlLoop<'a> {
         let mut round = Round::default();
         let (mut over, mut overrun) = (Vec::new(), Vec::new());
         let mut claims = Vec::with_capacity(self.watched.len());
+        let mut best_effort = Vec::with_capacity(self.watched.len());
         for (index, (id, watched)) in self.watched.iter_mut().enumerate() {
             if self.host.seems_over(watched, self.rounds + index as u64) {
                 over.push(id.clone());
@@ -148,15 +158,22 @@ impl<'a> ControlLoop<'a> {
                 watched.put_back();
             }
             let close = (self.rounds + index as u64) % CLOSE_CHECK == 0;
-            let (job, need) = self.host.need_of(watched, close, now);
+            watched.notice_frozen(now);
+            let (job, Entitlement { need, hold }) = self.host.entitlement_of(watched, close, now);
             watched.notice(need.deadline_status);
             let (rule, rating) = (
                 libra_rules::past_deadline(&self.host.config),
                 self.host.machine.spec.rating,
             );
-            let yields = rule.yields(&job, need, rating);
-            watched.notice_yielding(yields);
-            watched.needed = if yields { 0.0 } else { need.share };
+            let yields = hold == Hold::WhatIsLeft;
+            let is_best_effort = watched.entry.class() == Class::BestEffort;
+            watched.notice_yielding(yields && !is_best_effort);
+            watched.needed = need.share;
+            best_effort.push(is_best_effort.then(|| BestEffort {
+                suspended: watched.suspended.map(|since| now - since),
+                submitted: watched.entry.submitted,
+                can_be: watched.entry.may_be_suspended(),
+            }));
             if rule.ends(&job, need, watched.entry.request.terms.estimate, rating) {
                 overrun.push(id.clone());
             }
@@ -165,30 +182,50 @@ impl<'a> ControlLoop<'a> {
             }
             claims.push(Claim {
                 yields,
+                whole: hold == Hold::Whole,
                 ..Claim::new(&job, need, watched.entry.share)
             });
         }
         round.jobs = claims.len();
         let policy = libra_rules::admission(&self.host.config).policy;
         let mut given = Vec::with_capacity(claims.len());
-        allot(
-            policy.shortage(),
-            libra_rules::spare_in_rounds(&self.host.config),
+        let mut suspended = Vec::new();
+        share_out(
+            (
+                policy.shortage(),
+                libra_rules::spare_in_rounds(&self.host.config),
+            ),
             &claims,
+            &best_effort,
             self.host.machine.spec.processors,
             &mut given,
+            &mut suspended,
         );
-        for ((id, watched), processors) in self.watched.iter_mut().zip(given) {
+        // Who is to make room does so before others get more.
+        for (watched, _) in (self.watched.values_mut().zip(&suspended)).filter(|(_, it)| **it) {
+            round.suspended += 1;
+            watched.suspend(now);
+        }
+        for (((id, watched), processors), suspended) in
+            self.watched.iter_mut().zip(given).zip(suspended)
+        {
+            // It uses nothing as it is, and whoever ends it need not wait for its share.
+            if suspended && watched.can_freeze() {
+                continue;
+            }
+            if !suspended {
+                watched.resume();
+            }
             let enough = watched.given >= processors * (1.0 - RAISE)
                 && watched.given <= processors * (1.0 + LOWER);
             if enough {
                 continue;
             }
-            let limits = self.host.limits(processors);
+            let limits = self.host.limits_of(&watched.entry, processors);
             match watched.group.as_mut().map(|group| group.set(&limits)) {
-                Some(Ok(_)) => {
+                Some(Ok(written)) => {
                     watched.given = processors;
-                    round.adjusted += 1;
+                    round.adjusted += usize::from(written > 0);
                 }
                 Some(Err(error)) if error.is_gone() => {}
                 Some(Err(error)) => log::warn!("job {id}: {error}"),
@@ -251,18 +288,16 @@ impl<'a> ControlLoop<'a> {
                         log::warn!("job {}: {error}", entry.id);
                         None
                     });
-                    let given = group
-                        .as_ref()
-                        .and_then(|group| group.limits().ok())
-                        .map_or(f64::NAN, |limits| limits.processors);
                     let watched = Watched {
                         group,
-                        given,
+                        // Whatever the kernel holds, somebody may have changed it meanwhile: all of it is compared once.
+                        given: f64::NAN,
                         deadline_status: DeadlineStatus::OnTrack,
                         needed: entry.share,
                         throttled: None,
                         whole: false,
                         yields: false,
+                        suspended: None,
                         stopped: None,
                         entry,
                     };
@@ -353,6 +388,21 @@ impl<'a> ControlLoop<'a> {
     }
 }
 
+impl Drop for ControlLoop<'_> {
+    /// Whoever watches over a job takes the loop over; of one that nobody does, nobody might.
+    fn drop(&mut self) {
+        if !self.still_leads() {
+            return;
+        }
+        for watched in self.watched.values_mut() {
+            let supervisor = watched.entry.supervisor;
+            if !supervisor.is_some_and(|process| process.is_alive() && !process.is_stopped()) {
+                watched.resume();
+            }
+        }
+    }
+}
+
 impl Watched {
     /// Its group is open, or it has none.
     fn is_open(&self) -> bool {
@@ -384,6 +434,53 @@ impl Watched {
                 log::warn!("job {id}: processes {moved:?} had left its cgroup; put back");
             }
             Some(Err(error)) => log::debug!("job {id}: {error}"),
+            _ => {}
+        }
+    }
+
+    fn can_freeze(&self) -> bool {
+        self.group.as_ref().is_some_and(Group::can_freeze)
+    }
+
+    /// Notices what the loop that led before had suspended.
+    fn notice_frozen(&mut self, now: f64) {
+        if self.suspended.is_some() || self.entry.class() != Class::BestEffort {
+            return;
+        }
+        let frozen = self.group.as_ref().map(Group::frozen);
+        if frozen.is_some_and(|frozen| frozen.is_ok_and(|frozen| frozen != Frozen::No)) {
+            self.suspended = Some(now);
+        }
+    }
+
+    /// Lets it stand still, if all of it does not yet.
+    fn suspend(&mut self, now: f64) {
+        if self.suspended.is_none() {
+            self.suspended = Some(now);
+            log::info!("job {} is suspended: others need all", self.entry.id);
+        }
+        self.order(true);
+    }
+
+    /// Lets it go on, if it stands still.
+    fn resume(&mut self) {
+        if self.suspended.take().is_some() {
+            log::info!("job {} goes on", self.entry.id);
+            self.order(false);
+        }
+    }
+
+    fn order(&self, frozen: bool) {
+        let wanted = if frozen { Frozen::Yes } else { Frozen::No };
+        let Some(group) = self.group.as_ref().filter(|group| group.can_freeze()) else {
+            return;
+        };
+        let done = match group.frozen() {
+            Ok(state) if state == wanted => Ok(()),
+            _ => group.freeze(frozen),
+        };
+        match done {
+            Err(error) if !error.is_gone() => log::warn!("job {}: {error}", self.entry.id),
             _ => {}
         }
     }
@@ -427,7 +524,12 @@ impl Watched {
 }
 
 impl Host {
-    fn need_of(&self, watched: &mut Watched, close: bool, now: f64) -> (JobOnNode, Need) {
+    fn entitlement_of(
+        &self,
+        watched: &mut Watched,
+        close: bool,
+        now: f64,
+    ) -> (JobOnNode, Entitlement) {
         let used = watched.used(close);
         let entry = &watched.entry;
         let held = if watched.given.is_finite() {
@@ -437,7 +539,12 @@ impl Host {
         };
         let policy = libra_rules::admission(&self.config).policy;
         let job = on_node(entry, used, held, now);
-        (job, policy.need(&job, self.machine.spec.rating))
+        let rating = self.machine.spec.rating;
+        let past = libra_rules::past_deadline(&self.config);
+        (
+            job,
+            entitlement(&job, policy.need(&job, rating), past, rating),
+        )
     }
 
     /// A cheap check whether a job may be over; [`Host::is_abandoned`] has the last word.

@@ -25,6 +25,14 @@ fn outcome(entry: &Entry, ending: &Ending, rating: f64) -> Outcome {
     let terms = &entry.request.terms;
     let took = ending.at - entry.submitted;
     let conditional = terms.are_conditional(rating);
+    if !entry.has_promised_end() {
+        return match entry.conclusion() {
+            Some(Conclusion::Cancelled | Conclusion::Stopped) => Outcome::Cancelled,
+            Some(Conclusion::Failed) => Outcome::Failed,
+            Some(Conclusion::Finished) => Outcome::Finished,
+            Some(Conclusion::Unknown) | None => Outcome::Unknown,
+        };
+    }
     let of = |cut_short| Outcome::of(took, terms.deadline, cut_short).if_conditional(conditional);
     match entry.conclusion() {
         Some(Conclusion::Cancelled | Conclusion::Stopped) => of(true),

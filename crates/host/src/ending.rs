@@ -3,7 +3,8 @@
 use super::entry::{Ending, Entry, Exit, Phase, group_name};
 use super::registry::Lock;
 use super::{Host, HostError, used};
-use libra_cgroup::{Group, RootRecord, Signal};
+use libra_cgroup::{Group, RootRecord, Signal, signal_tree};
+use libra_core::decision::class::Class;
 use libra_metrics::Outcome;
 use libra_system::clock;
 use std::fs;
@@ -31,21 +32,27 @@ pub(super) struct Over {
     pub at: f64,
 }
 
-/// Sends a signal to all processes of a job; to its first one where it has no group.
+/// Sends a signal to all processes of a job; where it has no group, to its first one and what that has started, if it lives.
 pub(super) fn signal_job(
     entry: &Entry,
     group: Option<&Group>,
     signal: Signal,
 ) -> Result<(), HostError> {
     match (group, entry.leader) {
-        (Some(group), _) => Ok(group.signal(signal).map(|_| ())?),
-        (None, Some(leader)) if leader.is_alive() => {
-            let pid = nix::unistd::Pid::from_raw(leader.pid);
-            nix::sys::signal::kill(pid, signal).map_err(|errno| HostError::System {
-                action: "signal the job",
-                error: errno.into(),
-            })
+        (Some(group), _) => {
+            // What stands still heeds no signal.
+            if entry.class() == Class::BestEffort {
+                group.freeze(false)?;
+            }
+            Ok(group.signal(signal).map(|_| ())?)
         }
+        (None, Some(leader)) if leader.is_alive() => match signal_tree(leader.pid, signal)? {
+            0 if leader.is_alive() => Err(HostError::System {
+                action: "signal the job",
+                error: nix::errno::Errno::EPERM.into(),
+            }),
+            _ => Ok(()),
+        },
         _ => Ok(()),
     }
 }

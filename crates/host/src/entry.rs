@@ -1,6 +1,7 @@
 //! One job of this host, as its file in the registry holds it.
 
 use libra_cgroup::GroupRecord;
+use libra_core::decision::class::Class;
 use libra_core::decision::job::{Request, Terms};
 use libra_units::in_one_line;
 use serde::{Deserialize, Serialize};
@@ -149,15 +150,16 @@ pub enum Conclusion {
 }
 
 impl Conclusion {
-    /// How a job has ended, in a word. `in_time`: by its deadline.
-    pub fn state(self, in_time: bool) -> &'static str {
-        match self {
-            Conclusion::Cancelled => "cancelled",
-            Conclusion::Stopped => "stopped",
-            Conclusion::Failed => "failed",
-            Conclusion::Finished if in_time => "met",
-            Conclusion::Unknown if in_time => "ended",
-            Conclusion::Finished | Conclusion::Unknown => "missed",
+    /// How a job has ended, in a word. `in_time`: by its deadline; None if none was promised.
+    pub fn state(self, in_time: Option<bool>) -> &'static str {
+        match (self, in_time) {
+            (Conclusion::Cancelled, _) => "cancelled",
+            (Conclusion::Stopped, _) => "stopped",
+            (Conclusion::Failed, _) => "failed",
+            (Conclusion::Finished, None) => "finished",
+            (Conclusion::Finished, Some(true)) => "met",
+            (Conclusion::Unknown, None | Some(true)) => "ended",
+            (Conclusion::Finished | Conclusion::Unknown, Some(false)) => "missed",
         }
     }
 }
@@ -283,6 +285,9 @@ pub struct Entry {
     /// How its batch script ended, where the batch system said so before the job's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
+    /// Somebody has sent a signal that ends jobs: it is not suspended any more, so that it can heed it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked_to_end: bool,
     /// Its end.
     pub ending: Option<Ending>,
 }
@@ -360,6 +365,22 @@ impl Entry {
         self.submitted + self.request.terms.deadline
     }
 
+    /// Its class of service.
+    pub fn class(&self) -> Class {
+        self.request.terms.class
+    }
+
+    /// Returns true if it is promised to end by a deadline.
+    pub fn has_promised_end(&self) -> bool {
+        self.class() != Class::BestEffort && self.request.terms.has_deadline()
+    }
+
+    /// Returns true if it may be suspended: it is promised nothing, it runs, and nobody has asked for its end.
+    pub(super) fn may_be_suspended(&self) -> bool {
+        let asked = self.cancelled || self.asked_to_end || self.stopped.is_some();
+        self.class() == Class::BestEffort && self.phase == Phase::Running && !asked
+    }
+
     /// Returns true if that is the same run of the same job. A batch system may give an id again.
     pub fn is_same(&self, other: &Entry) -> bool {
         self.id == other.id
@@ -380,9 +401,10 @@ impl Entry {
         })
     }
 
-    /// Returns true if it ended by its deadline, however it ended. None while it has not.
+    /// Returns true if it ended by its deadline, however it ended. None while it has not, and of a job that none was promised to.
     pub fn in_time(&self) -> Option<bool> {
-        Some(self.ending.as_ref()?.at <= self.due())
+        let ending = self.ending.as_ref().filter(|_| self.has_promised_end())?;
+        Some(ending.at <= self.due())
     }
 
     /// It holds a share.

@@ -2,6 +2,7 @@
 
 use super::control::ControlLoop;
 use super::entry::Phase;
+use libra_core::decision::class::Class;
 use libra_core::decision::share::DeadlineStatus;
 use libra_metrics::figures::HostJobs;
 
@@ -17,6 +18,17 @@ impl ControlLoop<'_> {
                 Phase::Running => jobs.running.add(local),
                 Phase::Ending => jobs.ending.add(local),
                 Phase::Ended => continue,
+            }
+            let class = entry.class();
+            let of_class =
+                (Class::ALL.iter().zip(&mut jobs.classes)).find(|(one, _)| **one == class);
+            if let Some((_, count)) = of_class {
+                *count += 1;
+            }
+            jobs.suspended += u64::from(watched.suspended.is_some());
+            // Nothing is promised that it could be late for.
+            if class == Class::BestEffort {
+                continue;
             }
             match watched.deadline_status {
                 DeadlineStatus::OnTrack => jobs.on_track += 1,

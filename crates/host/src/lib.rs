@@ -38,6 +38,7 @@ use libra_config::Config;
 use libra_core::book::held_quote::QuoteError;
 use libra_core::decision::job::OutOfRange;
 use libra_core::decision::node::JobOnNode;
+use libra_core::decision::service::ClassError;
 use libra_system::clock;
 use machine::Machine;
 use registry::{Registry, RegistryError};
@@ -117,6 +118,9 @@ pub enum HostError {
     /// A quote.
     #[error("{}", libra_wording::errors::quote(.0))]
     Quote(QuoteError),
+    /// A class of service cannot be had.
+    #[error("{}", libra_wording::errors::class(.0))]
+    Class(ClassError),
     /// A value is out of range.
     #[error("{}", libra_wording::refusal::out_of_range(.0))]
     OutOfRange(OutOfRange),
@@ -125,6 +129,12 @@ pub enum HostError {
 impl From<QuoteError> for HostError {
     fn from(error: QuoteError) -> HostError {
         HostError::Quote(error)
+    }
+}
+
+impl From<ClassError> for HostError {
+    fn from(error: ClassError) -> HostError {
+        HostError::Class(error)
     }
 }
 

@@ -254,6 +254,7 @@ fn no_commitment(request: &Request) -> Commitment {
         price: 0.0,
         count: 1,
         conditional: false,
+        deferred: false,
         payer: None,
         places: Vec::new(),
     }
@@ -269,6 +270,7 @@ fn commitment(entry: &Entry) -> Commitment {
         count: 1,
         // What is paid does not depend on it.
         conditional: false,
+        deferred: false,
         payer: entry.payer.clone(),
         places: Vec::new(),
     }

@@ -2,6 +2,7 @@
 
 use super::entry::{Conclusion, Phase, Stopped};
 use super::{Host, HostError};
+use libra_core::decision::class::Class;
 use libra_core::decision::share::DeadlineStatus;
 use libra_system::clock;
 
@@ -28,7 +29,7 @@ pub struct JobReport {
     pub share: f64,
     /// Share per slot that it needs from now on, in processors.
     pub needed_share: f64,
-    /// Seconds of the estimate, per slot.
+    /// Seconds of the estimate, per slot; infinite where there is none.
     pub estimate_seconds: f64,
     /// Processor seconds used, per slot.
     pub used_seconds: f64,
@@ -36,16 +37,20 @@ pub struct JobReport {
     pub submitted: f64,
     /// When it ended, Unix time.
     pub ended: Option<f64>,
-    /// Seconds from submission to deadline.
+    /// Seconds from submission to deadline; infinite where there is none.
     pub deadline_seconds: f64,
     /// Seconds since submission; of an ended job, when it ended.
     pub elapsed_seconds: f64,
-    /// Seconds left until the deadline; negative when it has passed.
+    /// Seconds left until the deadline; negative when it has passed, infinite where there is none.
     pub left_seconds: f64,
     /// Credits.
     pub price: f64,
     /// Its share is held by a cgroup.
     pub enforced: bool,
+    /// Its class of service.
+    pub class: Class,
+    /// It has been suspended: the others leave it nothing.
+    pub suspended: bool,
     /// Whoever watched over it is gone; the control loop looks after it.
     pub orphaned: bool,
     /// It was started.
@@ -54,7 +59,7 @@ pub struct JobReport {
     pub held_seconds: Option<f64>,
     /// How it ended, whenever that was; this and what follows is none while it has not ended.
     pub conclusion: Option<Conclusion>,
-    /// It ended by its deadline, however it ended.
+    /// It ended by its deadline, however it ended; none if nothing was promised.
     pub in_time: Option<bool>,
     /// Why the control loop ended it, where it did.
     pub reason: Option<Stopped>,
@@ -68,14 +73,16 @@ impl JobReport {
     /// How it stands, or how it ended, in a word or two.
     fn state(&self) -> &'static str {
         match self.conclusion {
-            Some(conclusion) => conclusion.state(self.in_time == Some(true)),
+            Some(conclusion) => conclusion.state(self.in_time),
             None if self.held_seconds.is_some() => "quoted",
             None if self.phase == Phase::Reserved => "starting",
             None => match self.deadline_status {
                 Some(DeadlineStatus::AtRisk) => "at risk",
                 Some(DeadlineStatus::Overrun) => "overrun",
                 Some(DeadlineStatus::Late) => "late",
+                _ if self.suspended => "suspended",
                 _ if self.orphaned => "orphaned",
+                _ if self.class == Class::BestEffort => "running",
                 _ => "on track",
             },
         }
@@ -125,16 +132,18 @@ impl Host {
                 slots: entry.slots,
                 share: 0.0,
                 needed_share: 0.0,
-                estimate_seconds: terms.estimate,
+                estimate_seconds: known(terms.estimate, terms.has_estimate()),
                 used_seconds: 0.0,
                 submitted: entry.submitted_unix,
                 ended: (entry.ending.as_ref())
                     .map(|ending| entry.submitted_unix + ending.at - entry.submitted),
-                deadline_seconds: terms.deadline,
+                deadline_seconds: known(terms.deadline, terms.has_deadline()),
                 elapsed_seconds: 0.0,
                 left_seconds: 0.0,
                 price: entry.price,
                 enforced: entry.group.is_some(),
+                class: entry.class(),
+                suspended: false,
                 orphaned: false,
                 started: entry.started.is_some(),
                 held_seconds: (entry.quote.as_ref()).map(|quote| (quote.until - now).max(0.0)),
@@ -157,9 +166,15 @@ impl Host {
                     let progress = self.progress(&entry, now);
                     let share = progress.need.share;
                     committed += slots * share;
-                    job.deadline_status = Some(progress.need.deadline_status);
+                    // Nothing is promised that one of best effort could be late for.
+                    let status = Some(progress.need.deadline_status);
+                    job.deadline_status = status.filter(|_| job.class != Class::BestEffort);
                     job.used_seconds = progress.used / slots;
-                    job.share = progress.held_share;
+                    job.suspended = progress.suspended;
+                    job.share = match progress.suspended {
+                        true => 0.0,
+                        false => progress.held_share,
+                    };
                     job.needed_share = share;
                     job.orphaned = entry.supervisor.is_some_and(|process| !process.is_alive());
                     match entry.quote {
@@ -169,7 +184,7 @@ impl Host {
                 }
             };
             job.elapsed_seconds = until - entry.submitted;
-            job.left_seconds = entry.due() - until;
+            job.left_seconds = known(entry.due() - until, terms.has_deadline());
             job.state = job.state();
             jobs.push(job);
         }
@@ -182,6 +197,11 @@ impl Host {
             jobs,
         })
     }
+}
+
+/// Infinite where there is none.
+fn known(seconds: f64, has: bool) -> f64 {
+    if has { seconds } else { f64::INFINITY }
 }
 
 #[cfg(test)]

@@ -5,14 +5,15 @@ use super::entry::{Entry, Phase, Process, VERSION, group_name, shown_command};
 use super::registry::Lock;
 use super::{Host, HostError, on_node, used};
 use libra_batch::verdict::Verdict;
-use libra_cgroup::{Group, Limits};
+use libra_cgroup::{Frozen, Group, Limits};
+use libra_core::decision::class::Class;
 use libra_core::decision::counter_offer::budget_needed;
 use libra_core::decision::curve::{Point, curve};
 use libra_core::decision::job::Request;
 use libra_core::decision::node::{JobOnNode, PlainNode};
-use libra_core::decision::placement::{self, Placement};
 use libra_core::decision::policy::Policy;
 use libra_core::decision::refusal::Refusal;
+use libra_core::decision::service::{Entitlement, Hold, entitlement};
 use libra_core::decision::share::Need;
 use libra_system::clock;
 use std::convert::Infallible;
@@ -22,6 +23,10 @@ use std::time::Instant;
 const FORGET_EVERY: u64 = 32;
 /// Numbers that are tried for a new job.
 const MOST_IDS: usize = 1000;
+
+/// What a job of best effort may use until the first round after its start says what is left for it, in processors: it could not even
+/// begin with nothing.
+const TO_BEGIN: f64 = 0.05;
 
 /// What a job would get.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,10 +83,12 @@ pub struct Accepted {
 pub(super) struct Progress {
     pub used: f64,
     pub held_share: f64,
-    /// The share is 0 where it yields.
+    /// The share is 0 where it gets what is left.
     pub need: Need,
-    /// It gets nothing but what others leave: it is past its estimate and its deadline.
-    pub yields: bool,
+    /// What it is entitled to.
+    pub hold: Hold,
+    /// It stands still, or is about to: it has been suspended.
+    pub suspended: bool,
 }
 
 impl Host {
@@ -91,6 +98,7 @@ impl Host {
     /// # Errors
     /// When the registry cannot be read.
     pub fn quote(&self, request: &Request) -> Result<Result<Terms, Box<Refusal>>, HostError> {
+        self.check_class(request)?;
         let now = clock::since_boot();
         let entries = self.registry.live()?;
         Ok(self.judge(request, &entries, now))
@@ -109,6 +117,7 @@ impl Host {
         project: Option<&str>,
         has_budget: bool,
     ) -> Result<Quoted, HostError> {
+        self.check_class(request)?;
         let gate = self.open_gate();
         // With accounts, jobs that have ended are to be settled first, as at a submission.
         let lock = match self.has_accounts() {
@@ -120,12 +129,18 @@ impl Host {
             Some(lock) => self.settle(lock, now)?,
             None => self.registry.live()?,
         };
-        let nodes = [self.node(&entries, now)];
-        let admission = libra_rules::admission(&self.config);
-        let appraise = |request: &Request| admission.appraise(&nodes[..], request);
+        let node = self.node(&entries, now);
+        let admission = libra_rules::class_admission(&self.config);
+        let appraise = |request: &Request| admission.appraise(&node, request);
         let unix = clock::unix_time();
         let asked = self.ask_accounts(gate, request, project, &entries, unix)?;
-        let curve = asked.paid_curve(request, curve(request, &appraise), &appraise);
+        // Without a deadline there are no others to compare it with.
+        let others = match request.terms.has_deadline() && request.terms.class != Class::BestEffort
+        {
+            true => curve(request, &appraise),
+            false => Vec::new(),
+        };
+        let curve = asked.paid_curve(request, others, &appraise);
         let price = appraise(request).price;
         let mut judged = *request;
         let mut needs = None;
@@ -134,7 +149,7 @@ impl Host {
                 let judged = appraise(request);
                 judged.refused.is_none().then_some(judged.price)
             };
-            let weighs = admission.policy.weighs_budgets();
+            let weighs = admission.weighs_budgets(request);
             needs = budget_needed(&accepts, price, weighs, request);
             judged.terms.budget = needs.unwrap_or(f64::INFINITY);
         }
@@ -142,7 +157,7 @@ impl Host {
             Some(_) => self.ask_accounts(asked.into_gate(), &judged, project, &entries, unix)?,
             None => asked,
         };
-        let verdict = asked.admit(&judged, &|request| self.judge_on(&nodes, request));
+        let verdict = asked.admit(&judged, &|request| self.judge_on(&node, request));
         let verdict: Verdict<_, _> = verdict.map(|(_, terms)| terms).into();
         Ok(Quoted {
             judged,
@@ -195,6 +210,7 @@ impl Host {
         options: &SubmitOptions<'_>,
     ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
         self.be_the_only_admitter()?;
+        self.check_class(request)?;
         let gate = self.open_gate();
         let lock = self.registry.lock()?;
         let begun = Instant::now();
@@ -214,7 +230,7 @@ impl Host {
         let mut entry = self.new_entry(&lock, request, command, &terms, now)?;
         entry.supervisor = supervisor;
         entry.name = options.name.map(str::to_string);
-        if self.accepts_delays() {
+        if self.accepts_delays() && request.terms.class == Class::Deadline {
             self.accept_delays(&lock, &mut entry, &entries, now)?;
         }
         if let Err(not) = till.hold(&mut entry, unix) {
@@ -278,6 +294,7 @@ impl Host {
             cancelled: false,
             stopped: None,
             exit: None,
+            asked_to_end: false,
             ending: None,
         };
         // A number may be taken by a cgroup that was not made here, where the counter was lost.
@@ -307,7 +324,7 @@ impl Host {
         now: f64,
     ) -> Result<(), HostError> {
         let mut others: Vec<Entry> = (self.holding(entries))
-            .filter(|entry| !self.progress(entry, now).yields)
+            .filter(|entry| self.progress(entry, now).hold == Hold::Share)
             .cloned()
             .collect();
         let mut jobs: Vec<JobOnNode> = others
@@ -319,7 +336,8 @@ impl Host {
             .collect();
         jobs.push(on_node(new, 0.0, new.share, now));
         let policy = libra_rules::admission(&self.config).policy;
-        policy.accept_delays(&self.machine.spec, &mut jobs);
+        let spec = self.node(entries, now).spec;
+        policy.accept_delays(&spec, &mut jobs);
         let last = jobs.len() - 1;
         new.delay = jobs[last].delay;
         for (entry, job) in others.iter_mut().zip(&jobs) {
@@ -354,8 +372,16 @@ impl Host {
         if let Some(enforcer) = self.enforcer() {
             // On version 1 no group may have more than the one above it, which another configuration may have made.
             self.hold_ceiling();
-            let limits = self.limits(terms.share * f64::from(entry.slots));
-            match enforcer.create(&group_name(&entry.id), &limits) {
+            let slots = f64::from(entry.slots);
+            let name = group_name(&entry.id);
+            let made = match entry.class() {
+                Class::BestEffort => {
+                    let left = terms.loadfree.min(slots).max(TO_BEGIN);
+                    enforcer.create_freezable(&name, &self.limits_of(&entry, left))
+                }
+                _ => enforcer.create(&name, &self.limits_of(&entry, terms.share * slots)),
+            };
+            match made {
                 Ok(made) => {
                     entry.group = Some(made.record());
                     group = Some(made);
@@ -399,6 +425,14 @@ impl Host {
         })
     }
 
+    /// Limits for this job, which is to use so many processors.
+    pub(super) fn limits_of(&self, entry: &Entry, processors: f64) -> Limits {
+        Limits {
+            yields: entry.class() == Class::BestEffort,
+            ..self.limits(processors)
+        }
+    }
+
     /// Limits for a job that is to use so many processors.
     pub(super) fn limits(&self, processors: f64) -> Limits {
         let capacity = self.machine.spec.processors.max(1e-3);
@@ -406,6 +440,7 @@ impl Host {
             processors: processors.min(capacity),
             capacity,
             pinned: None,
+            yields: false,
         }
     }
 
@@ -416,35 +451,41 @@ impl Host {
         entries: &[Entry],
         now: f64,
     ) -> Result<Terms, Box<Refusal>> {
-        self.judge_on(&[self.node(entries, now)], request)
+        self.judge_on(&self.node(entries, now), request)
     }
 
-    /// This host with the jobs that hold something.
+    /// Checks that a request is of a class that is offered here, with all that it needs.
+    fn check_class(&self, request: &Request) -> Result<(), HostError> {
+        let rules = libra_rules::class_admission(&self.config).rules;
+        Ok(rules.check(request)?)
+    }
+
+    /// This host as it is left to jobs with shares: without the processors that others have whole, with the memory of all.
     pub(super) fn node(&self, entries: &[Entry], now: f64) -> PlainNode {
         // What yields holds memory, and no share that others could not have.
-        let (mut jobs, mut memory) = (Vec::new(), 0u64);
+        let (mut jobs, mut memory, mut spec) = (Vec::new(), 0u64, self.machine.spec);
         for entry in self.holding(entries) {
             let progress = self.progress(entry, now);
-            match progress.yields {
-                true => memory = memory.saturating_add(entry.memory()),
-                false => jobs.push(on_node(entry, progress.used, progress.held_share, now)),
+            if progress.hold == Hold::Whole {
+                spec.processors = (spec.processors - f64::from(entry.slots)).max(0.0);
+            }
+            match progress.hold {
+                Hold::Whole | Hold::WhatIsLeft => memory = memory.saturating_add(entry.memory()),
+                Hold::Share => jobs.push(on_node(entry, progress.used, progress.held_share, now)),
             }
         }
         let rule = libra_rules::admission(&self.config).policy.share_rule();
-        let mut node = PlainNode::new(self.machine.spec, jobs, rule);
+        let mut node = PlainNode::new(spec, jobs, rule);
         node.reserve_memory(memory);
         node
     }
 
-    fn judge_on(&self, nodes: &[PlainNode; 1], request: &Request) -> Result<Terms, Box<Refusal>> {
-        let admission = libra_rules::admission(&self.config);
-        let mut scratch = [Placement::EMPTY; 1];
-        debug_assert!(placement::room(request, 1) <= scratch.len());
-        let acceptance = admission.judge(&nodes[..], request, &mut scratch)?;
+    fn judge_on(&self, node: &PlainNode, request: &Request) -> Result<Terms, Box<Refusal>> {
+        let granted = libra_rules::class_admission(&self.config).judge(node, request)?;
         Ok(Terms {
-            price: acceptance.price,
-            share: scratch[0].share,
-            loadfree: scratch[0].loadfree,
+            price: granted.price,
+            share: granted.share,
+            loadfree: granted.loadfree,
         })
     }
 
@@ -465,16 +506,17 @@ impl Host {
         let on_node = on_node(entry, used, held_share, now);
         let policy = libra_rules::admission(&self.config).policy;
         let rating = self.machine.spec.rating;
-        let mut need = policy.need(&on_node, rating);
-        let yields = libra_rules::past_deadline(&self.config).yields(&on_node, need, rating);
-        if yields {
-            need.share = 0.0;
-        }
+        let need = policy.need(&on_node, rating);
+        let past = libra_rules::past_deadline(&self.config);
+        let Entitlement { need, hold } = entitlement(&on_node, need, past, rating);
+        let suspended = entry.class() == Class::BestEffort
+            && (group.as_ref()).is_some_and(|group| group.frozen().is_ok_and(|f| f != Frozen::No));
         Progress {
             used,
             held_share,
             need,
-            yields,
+            hold,
+            suspended,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::entry::{Entry, Phase, Process};
 use super::submit::Accepted;
 use super::{Host, HostError, used};
 use libra_cgroup::Group;
+use libra_core::decision::class::Class;
 use libra_system::clock;
 use libra_system::spawn::{SpawnError, default_sigchld, spawn_inside};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -32,6 +33,14 @@ const FORWARDED: [Signal; 7] = [
     Signal::SIGUSR1,
     Signal::SIGUSR2,
     Signal::SIGWINCH,
+];
+
+/// Those of them that end a job which says nothing about them.
+const ENDING: [Signal; 4] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
 ];
 
 /// Why a job did not start.
@@ -130,7 +139,7 @@ impl Host {
         };
         // After the start: the job keeps the limit that it was given.
         raise_file_limit();
-        let watched = self.watch(&entry, &mut child, &held_back.fd);
+        let watched = self.watch(&entry, group.as_ref(), &mut child, &held_back.fd);
         let at = clock::since_boot();
         if watched.is_err() {
             // Unwatched it would run on beyond what was promised.
@@ -212,6 +221,7 @@ impl Host {
     fn watch(
         &self,
         entry: &Entry,
+        group: Option<&Group>,
         child: &mut Child,
         signals: &SignalFd,
     ) -> Result<ExitStatus, HostError> {
@@ -221,6 +231,7 @@ impl Host {
         loop {
             while let Some(signal) = signals.read_signal().map_err(system("read signals"))? {
                 pass_on(entry, child, signal.ssi_signo as i32, signal.ssi_code);
+                self.let_heed(entry, group, signal.ssi_signo as i32);
             }
             let ended = child.try_wait().map_err(|error| HostError::System {
                 action: "wait for the job",
@@ -248,6 +259,30 @@ impl Host {
 }
 
 impl Host {
+    /// A job that stands still heeds no signal: one that is to end it, whoever has sent it, lets it go on for good.
+    fn let_heed(&self, entry: &Entry, group: Option<&Group>, number: i32) {
+        let ends = Signal::try_from(number).is_ok_and(|signal| ENDING.contains(&signal));
+        let (true, Class::BestEffort, Some(group)) = (ends, entry.class(), group) else {
+            return;
+        };
+        let written =
+            self.registry
+                .lock()
+                .and_then(|_lock| match self.registry.read(&entry.id)? {
+                    Some(mut written) if written.is_same(entry) && !written.asked_to_end => {
+                        written.asked_to_end = true;
+                        self.registry.write(&written)
+                    }
+                    _ => Ok(()),
+                });
+        if let Err(error) = written {
+            log::warn!("job {}: {error}", entry.id);
+        }
+        if let Err(error) = group.freeze(false) {
+            log::warn!("job {}: {error}", entry.id);
+        }
+    }
+
     /// One round of the control loop, where this process leads or may lead. None if another does.
     ///
     /// # Errors

@@ -52,6 +52,7 @@ pub(super) fn entry(host: &Host, id: &str) -> Entry {
         cancelled: false,
         stopped: None,
         exit: None,
+        asked_to_end: false,
         ending: None,
     }
 }

@@ -10,6 +10,8 @@ use std::time::Duration;
 pub enum Outcome {
     /// Finished by its deadline.
     Met,
+    /// Finished, of a job that no deadline was promised to.
+    Finished,
     /// After it, whatever ended it.
     Late,
     /// The same of a promise under a condition: the deadline was shorter than the estimate.
@@ -24,8 +26,9 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in their order.
-    pub const ALL: [Outcome; 6] = [
+    pub const ALL: [Outcome; 7] = [
         Outcome::Met,
+        Outcome::Finished,
         Outcome::Late,
         Outcome::ConditionalLate,
         Outcome::Failed,
@@ -63,6 +66,7 @@ impl Outcome {
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Met => "met",
+            Outcome::Finished => "finished",
             Outcome::Late => "late",
             Outcome::ConditionalLate => "conditional-late",
             Outcome::Failed => "failed",

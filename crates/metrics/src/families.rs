@@ -63,11 +63,14 @@ families! {
     NODE_PROCESSORS = Gauge "libra_node_processors" "processors": "Processors of a node that jobs may share.";
     NODE_COMMITTED = Gauge "libra_node_committed_processors" "processors": "Processors that accepted jobs need on a node.";
     NODES_UNLISTED = Gauge "libra_nodes_unlisted" "": "Nodes that have no values of their own here, because there are too many.";
+    ACCOUNTS_REACHABLE = Gauge "libra_accounts_reachable" "": "Whether the accounts can be read.";
     HOLDS = Gauge "libra_holds" "": "Prices of jobs that are held back on accounts.";
     HELD = Gauge "libra_held_credits" "credits": "Credits that are held back on accounts.";
     WRITTEN = Gauge "libra_written_timestamp_seconds" "seconds": "When these values were written, Unix time.";
     HOST_JOBS = Gauge "libra_host_jobs" "": "Jobs on this host, whoever accepted them, by how far they have come.";
     HOST_DEADLINE_STATUS = Gauge "libra_host_jobs_deadline_status" "": "Jobs on this host, by their status against their deadlines.";
+    HOST_CLASS = Gauge "libra_host_jobs_class" "": "Jobs on this host, by their class of service.";
+    HOST_SUSPENDED = Gauge "libra_host_jobs_suspended" "": "Jobs of best effort on this host that stand still, because others leave them nothing.";
     HOST_PROCESSORS = Gauge "libra_host_processors" "processors": "Processors of this host that jobs may share.";
     HOST_COMMITTED = Gauge "libra_host_committed_processors" "processors": "Processors that the jobs on this host need from now on.";
     HOST_THROTTLED = Counter "libra_host_throttled_seconds" "seconds": "Time in which jobs on this host could have run and had used up their shares, summed over processors.";

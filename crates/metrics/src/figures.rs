@@ -3,7 +3,8 @@
 use super::families::*;
 use super::{Counts, Histogram, Outcome, Page, Rejection};
 use libra_config::System;
-use libra_core::book::figures::ClusterFigures;
+use libra_core::book::figures::{ClusterFigures, Holds};
+use libra_core::decision::class::Class;
 use libra_core::decision::refusal::Category;
 
 /// Most bytes of lines about single nodes; a file for all nodes of a large cluster would be megabytes.
@@ -28,8 +29,6 @@ pub struct HostFigures {
     pub failed: u64,
     /// Seconds in which jobs could have run and had used up their shares, summed over processors.
     pub throttled: f64,
-    /// Prices of jobs of `libra run` held back on accounts: how many, and credits; None if accounts are off.
-    pub held: Option<(u64, f64)>,
     /// When the control loop has said all this, Unix time; None before its first round.
     pub taken: Option<f64>,
 }
@@ -51,6 +50,10 @@ pub struct HostJobs {
     pub at_risk: u64,
     /// They have used their estimates and run on.
     pub overrun: u64,
+    /// Those of each class of service, in the order of [`Class::ALL`].
+    pub classes: [u64; Class::ALL.len()],
+    /// Those of best effort that stand still.
+    pub suspended: u64,
     /// Processors that they need from now on.
     pub committed: f64,
 }
@@ -135,9 +138,7 @@ pub fn show_cluster(page: &mut Page, admits: System, figures: &ClusterFigures, n
         &[system],
         (figures.open + figures.closed).saturating_sub(listed),
     );
-    if let Some(held) = figures.held {
-        show_held(page, admits, held);
-    }
+    show_holds(page, admits, figures.holds);
     show_written(page, admits, now);
 }
 
@@ -146,10 +147,16 @@ fn show_written(page: &mut Page, system: System, now: f64) {
     page.put(WRITTEN, &labels, (now * 1000.0).round() / 1000.0);
 }
 
-fn show_held(page: &mut Page, system: System, (holds, credits): (u64, f64)) {
+fn show_holds(page: &mut Page, system: System, holds: Holds) {
     let labels = [("system", system.name())];
-    page.count(HOLDS, &labels, holds);
-    page.put(HELD, &labels, credits);
+    if holds != Holds::Off {
+        let reachable = u64::from(holds != Holds::Unreachable);
+        page.count(ACCOUNTS_REACHABLE, &labels, reachable);
+    }
+    if let Holds::Open { number, credits } = holds {
+        page.count(HOLDS, &labels, number);
+        page.put(HELD, &labels, credits);
+    }
 }
 
 /// How things stand on a host.
@@ -173,10 +180,11 @@ pub fn show_host(page: &mut Page, figures: &HostFigures) {
         ] {
             page.count(HOST_DEADLINE_STATUS, &[("deadline_status", status)], count);
         }
+        for (class, count) in Class::ALL.into_iter().zip(jobs.classes) {
+            page.count(HOST_CLASS, &[("class", class.word())], count);
+        }
+        page.count(HOST_SUSPENDED, &[], jobs.suspended);
         page.put(HOST_COMMITTED, &[], jobs.committed);
-    }
-    if let Some(held) = figures.held {
-        show_held(page, System::Local, held);
     }
     page.put(HOST_PROCESSORS, &[], figures.processors);
     page.put(HOST_THROTTLED, &[], figures.throttled);

@@ -5,7 +5,7 @@ use super::figures::{show_cluster, show_counts, show_host};
 use super::files::{Files, read};
 use super::*;
 use libra_config::System;
-use libra_core::book::figures::{ClusterFigures, MOST_NODES, NodeFigures};
+use libra_core::book::figures::{ClusterFigures, Holds, MOST_NODES, NodeFigures};
 use libra_core::decision::refusal::Category;
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn some_cluster(nodes: usize) -> ClusterFigures {
                 committed: 0.525,
             })
             .collect(),
-        held: Some((2, 10.5)),
+        holds: Holds::new(true, Some((2, 10.5))),
     }
 }
 
@@ -63,6 +63,30 @@ fn whole_page() -> Page {
     show_counts(&mut page, System::Local, &some_counts());
     show_cluster(&mut page, System::Slurm, &some_cluster(2), NOON);
     page
+}
+
+#[test]
+fn accounts_that_cannot_be_read_are_told_from_none() {
+    for (holds, reachable, number) in [
+        (Holds::new(false, None), None, None),
+        (Holds::new(true, None), Some("0"), None),
+        (Holds::new(true, Some((2, 10.5))), Some("1"), Some("2")),
+    ] {
+        let mut page = Page::new();
+        let figures = ClusterFigures {
+            holds,
+            ..ClusterFigures::default()
+        };
+        show_cluster(&mut page, System::Pbs, &figures, NOON);
+        let text = page.text(Format::OpenMetrics);
+        let value = |name: &str| {
+            let line = format!("{name}{{system=\"pbs\"}} ");
+            text.lines()
+                .find_map(|found| found.strip_prefix(line.as_str()))
+        };
+        assert_eq!(value("libra_accounts_reachable"), reachable, "{holds:?}");
+        assert_eq!(value("libra_holds"), number, "{holds:?}");
+    }
 }
 
 #[test]

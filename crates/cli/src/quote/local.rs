@@ -6,6 +6,7 @@ use crate::{Failure, show, terms};
 use libra_batch::quote::{Quote, held_text};
 use libra_batch::verdict::{Fault, Verdict};
 use libra_config::{System, site};
+use libra_core::decision::class::Class;
 use libra_core::decision::job::{Request, Shape};
 use libra_core::decision::refusal::Category;
 use libra_host::Host;
@@ -29,12 +30,17 @@ fn request(
         notes.extend(asked.notes);
     }
     let args = &question.quote.terms;
-    let has_budget = terms::given(args)?.or(beside).budget.is_some();
+    let default = libra_rules::class_admission(host.config()).rules.default;
+    let given = terms::given(args)?.or(beside);
+    // What needs none is taken without.
+    let class = given.class.unwrap_or(default);
+    let has_budget = given.budget.is_some() || class == Class::BestEffort;
     // A quote is held for a budget, with which its job comes.
     if question.quote.hold.is_none() {
         beside.budget.get_or_insert(f64::INFINITY);
     }
-    Ok((terms::request_beside(args, beside, shape)?, has_budget))
+    let request = terms::request_beside(args, beside, shape, default)?;
+    Ok((request, has_budget))
 }
 
 /// Gives a quote of this host back.

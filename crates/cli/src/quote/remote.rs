@@ -206,7 +206,12 @@ pub fn gridengine_qsub() -> Result<PathBuf, Failure> {
 
 /// A question to qmaster's verifier.
 fn gridengine_question(order: &str, terms: &[(&str, String)]) -> Result<Command, Failure> {
+    let cell = Cell::new(&|name| std::env::var(name).ok());
     let mut command = Command::new(gridengine_qsub()?);
+    // Debian's own cell is meant where nothing is set, and qsub itself knows of none.
+    command
+        .env("SGE_ROOT", &cell.root)
+        .env("SGE_CELL", &cell.name);
     let mut requests = vec![format!("{}={order}", libra_gridengine::QUOTE)];
     requests.extend(terms.iter().map(|(key, value)| format!("{key}={value}")));
     command.arg("-terse").arg("-l").arg(requests.join(","));

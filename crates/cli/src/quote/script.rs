@@ -165,7 +165,9 @@ impl Script {
                     let place = ["select", "place", "ncpus", "mem", "nodes"]
                         .iter()
                         .position(|known| *known == name);
-                    match (terms::key(&name), place) {
+                    let class = (option == "-W" && name.eq_ignore_ascii_case(terms::CLASS))
+                        .then_some(terms::CLASS);
+                    match (terms::key(&name).or(class), place) {
                         (Some(key), _) => here
                             .set(key, &value, until)
                             .map_err(|error| format!("{at}: {option}: {error}")),

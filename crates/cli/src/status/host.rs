@@ -58,6 +58,8 @@ fn shown(job: JobReport, node: &str, user: String, now: f64) -> Job {
     let live = job.conclusion.is_none();
     Job {
         system: System::Local.name(),
+        class: Some(job.class.word()),
+        suspended: live.then_some(job.suspended),
         state: state(&job),
         id: job.id,
         name: job.name,

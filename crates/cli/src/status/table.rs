@@ -81,7 +81,7 @@ struct Row {
     ended: bool,
     share: String,
     used: String,
-    /// Part of the time until the deadline that has passed.
+    /// Part of the time until the deadline that has passed; no number where there is none.
     passed: f64,
     left: String,
     command: String,
@@ -101,13 +101,24 @@ impl Row {
             used: format!(
                 "{} / {}",
                 duration::show(job.used_seconds),
-                duration::show(job.estimate_seconds)
+                shown(job.estimate_seconds)
             ),
-            passed: job.elapsed_seconds / job.deadline_seconds,
-            left: duration::show(job.left_seconds),
+            passed: match job.deadline_seconds.is_finite() {
+                true => job.elapsed_seconds / job.deadline_seconds,
+                false => f64::NAN,
+            },
+            left: shown(job.left_seconds),
             // Where it has a name, that says more than a script's path.
             command: (job.name.as_ref().unwrap_or(&job.command)).replace(char::is_control, " "),
         }
+    }
+}
+
+/// Seconds, where there are any.
+fn shown(seconds: f64) -> String {
+    match seconds.is_finite() {
+        true => duration::show(seconds),
+        false => "-".to_string(),
     }
 }
 
@@ -195,6 +206,8 @@ impl Layout {
 
     fn line(&self, row: &Row, room: &Room) -> String {
         let deadline = match self.bar {
+            // It has none.
+            _ if row.passed.is_nan() => "-".to_string(),
             Some(length) => bar(row.passed, length, room.utf8),
             None => String::new(),
         };
@@ -248,6 +261,7 @@ fn bar(part: f64, length: usize, utf8: bool) -> String {
 mod tests {
     use super::*;
     use libra_administration::status::sort::Sort;
+    use libra_core::decision::class::Class;
     use libra_core::decision::share::DeadlineStatus;
     use libra_host::entry::Conclusion;
 
@@ -271,6 +285,8 @@ mod tests {
             left_seconds: 10_680.0,
             price: 1.0,
             enforced: true,
+            class: Class::Deadline,
+            suspended: false,
             orphaned: false,
             started: true,
             held_seconds: None,
