@@ -215,6 +215,7 @@ def job_record(job):
         # Does somebody hold it, and since when could it run? (PBS forgets the second when a job is held, and writes it anew.)
         held=holds(job),
         eligible=seconds(job.etime),
+        start=seconds(job.Execution_Time),
         info=string(resource(resources, "libra_info")),
         progress=string(resource(job.resources_used, "libra_progress")),
     )
@@ -250,6 +251,29 @@ def tell(event, job):
     except Exception as fault:
         log_fault(pbs.event(), fault)
         return {"verdict": "accept"}
+
+
+def reservations():
+    """Those that have nodes: from when to when, and which."""
+    found = []
+    for resv in pbs.server().resvs():
+        nodes = string(resv.resv_nodes)
+        if nodes:
+            found.append({"name": resv.resvid, "queue": str(resv.queue), "start": int(resv.reserve_start), "end": int(resv.reserve_end), "nodes": nodes})
+    return found
+
+
+# PBS takes some resources only as what they are to it.
+KINDS = {"select": "select", "place": "place", "walltime": "duration"}
+
+
+def set_resource(job, name, value):
+    job.Resource_List[name] = getattr(pbs, KINDS[name])(value) if name in KINDS else value
+
+
+def is_deferred(commitment):
+    """Of a job that may not start yet: nothing is promised to it before it is asked for anew."""
+    return ":deferred=1:" in (commitment or "")
 
 
 def concerns_host(job):

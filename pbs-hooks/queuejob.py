@@ -42,16 +42,6 @@ def group_of(job):
         return None
 
 
-def reservations():
-    """Those that have nodes: from when to when, and which."""
-    found = []
-    for resv in pbs.server().resvs():
-        nodes = string(resv.resv_nodes)
-        if nodes:
-            found.append({"name": resv.resvid, "queue": str(resv.queue), "start": int(resv.reserve_start), "end": int(resv.reserve_end), "nodes": nodes})
-    return found
-
-
 def facts(job):
     # Only what is there is read: PBS takes a resource that was looked at in vain for one that was given.
     wanted = {str(key): job.Resource_List[key] for key in job.Resource_List.keys()}
@@ -84,14 +74,7 @@ def write(job, resources, moved):
             if key in ("ncpus", "mem", "mpiprocs", "ompthreads", "nodes", "nodect", *moved):
                 delattr(job.Resource_List, key)
     for key, value in resources.items():
-        if key == "select":
-            job.Resource_List[key] = pbs.select(value)
-        elif key == "place":
-            job.Resource_List[key] = pbs.place(value)
-        elif key == "walltime":
-            job.Resource_List[key] = pbs.duration(value)
-        else:
-            job.Resource_List[key] = value
+        set_resource(job, key, value)
 
 
 def judge(event):

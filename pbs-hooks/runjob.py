@@ -8,10 +8,16 @@ def start(event):
         if answer["verdict"] == "refuse":
             event.reject(answer["text"])
         return
-    answer = ask_server(Libra(), "runjob", job=job_record(job))
+    record = job_record(job)
+    if is_deferred(record["commitment"]):
+        # It has no place yet: all that its place depends on is looked at.
+        record.update(select=string(resource(job.Resource_List, "select")), place=string(resource(job.Resource_List, "place")), reservations=reservations())
+    answer = ask_server(Libra(), "runjob", job=record)
     # Of a job that waited: what was committed to it this time, or why it was not.
     for name, value in answer.get("resources", {}).items():
-        job.Resource_List[name] = value
+        set_resource(job, name, value)
+    if "start" in answer:
+        job.Execution_Time = answer["start"]
     if answer["verdict"] == "refuse":
         if answer.get("hold"):
             job.Hold_Types = pbs.hold_types("s")

@@ -37,6 +37,11 @@ def busy_until(file):
     return f"python3 -c 'import os\nwhile not os.path.exists(\"{file}\"): pass'\n"
 
 
+def idle_until(file):
+    """The same of a job that does not work."""
+    return f"while ! test -e {file}; do sleep 0.2; done\n"
+
+
 def wait_told(pbs):
     """Wait until the server has sent its hosts all of Libra. Until then they reject jobs, some ten in a second, and PBS holds a job after twenty; or a
     job is run by the rules of an older installation."""

@@ -10,8 +10,8 @@ import re
 import signal
 
 MARGIN = 1.05  # what Libra puts on every estimate, by default
-# A waiting job needs more the longer it waits: of a deadline this long a minute is next to nothing.
-LONG = 100_000
+# A waiting job needs more the longer it waits: of a deadline this long a quarter of an hour is next to nothing.
+LONG = 1_000_000
 SLACK = 0.003
 
 

@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+from libra_site import idle_until  # noqa: E402
 from promises import expect_free, libra_log, started_in_cgroup, terms  # noqa: E402
 from test_faults import OneSite  # noqa: E402
 
@@ -77,9 +78,11 @@ class HostFaults(OneSite):
     def expect_uncapped(self, host, said):
         """It runs, without a cap, and the log says so."""
         pbs = self.pbs
-        job = pbs.submit(*terms(0.2, host), script="sleep 5\n")
+        end = pbs.own / f"uncapped-{len(pbs.jobs())}.end"
+        job = pbs.submit(*terms(0.2, host), script=idle_until(end))
         pbs.wait_started(job)
         self.assertEqual(pbs.cgroups(), [])
+        end.touch()
         self.assertEqual(pbs.wait_state(job, "F")["Exit_status"], "0")
         self.assertTrue([line for line in libra_log(pbs, host) if said in line], libra_log(pbs, host))
         self.assertEqual(pbs.node(host)["state"], "free")

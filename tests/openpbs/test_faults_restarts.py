@@ -39,11 +39,10 @@ class Restarts(OneSite):
         status = pathlib.Path(f"/proc/{self.pbs.server_pid()}/status").read_text()
         return int(re.search(r"RssAnon:\s+(\d+)", status)[1])
 
-    def growth(self, seconds, submit):
-        """kB per restart of the interpreter, the slope over so many seconds of submissions after some for warming up."""
+    def growth(self, restarts, submit):
+        """kB per restart of the interpreter, the slope over so many restarts beside submissions after some for warming up."""
         points = []
-        begin = time.monotonic()
-        while time.monotonic() < begin + seconds:
+        while not points or points[-1][0] < points[0][0] + 5 + restarts:
             submit()
             points.append((self.restarts(), self.resident()))
             time.sleep(0.1)
@@ -103,13 +102,13 @@ class Restarts(OneSite):
         """Refusals only, so that the server has no more jobs in the end; beside a hook that does nothing."""
         pbs = self.pbs
         poor = ["-l", "deadline=100,estimate=10,budget=1"]
-        libra, count = self.growth(35, lambda: pbs.qsub(*poor))
+        libra, count = self.growth(25, lambda: pbs.qsub(*poor))
         hooks = re.findall(r"Hook (libra_\w+)", pbs.qmgr("list hook").out)
         pbs.qmgr(*[f"set hook {hook} enabled = false" for hook in hooks])
         try:
             pbs.hook("idle", "queuejob", IDLE)
             self.addCleanup(pbs.delete_hook, "idle")
-            idle, idle_count = self.growth(25, lambda: pbs.qsub("-l", "nosuch=1"))
+            idle, idle_count = self.growth(15, lambda: pbs.qsub("-l", "nosuch=1"))
         finally:
             pbs.qmgr(*[f"set hook {hook} enabled = true" for hook in hooks])
         print(f"{count} restarts: {libra:.1f} kB each with Libra, {idle:.1f} kB with a hook that does nothing ({idle_count} restarts)", file=sys.stderr)

@@ -41,14 +41,15 @@ class Forged(SiteCase):
                 f"scatter=0:count=1:at={self.host}*1*{share}")
 
     def victim(self):
-        victim = self.accept(500, 1000, user=self.owner)
+        # Of so long a deadline a quarter of an hour is next to nothing.
+        victim = self.accept(500_000, 1_000_000, user=self.owner, budget=1_000_000)
         self.running(victim)
         return victim
 
     def unharmed(self, victim):
         """The victim keeps its quota: what it was promised, and the little that it lacks by now."""
         quota = self.quota(victim, self.host)
-        self.assertTrue(0.52 <= quota <= 0.58, f"the victim's quota is {quota}")
+        self.assertTrue(0.52 <= quota <= 0.54, f"the victim's quota is {quota}")
 
     def rejected(self):
         """What the host has counted: {reason: jobs}."""

@@ -412,7 +412,7 @@ def test_jobs_with_terms_hold_what_they_have(site):
     pbs, before = site.pbs, site.snapshot()
     site.do("install")
     wait_told(pbs)
-    terms = ("-l", "deadline=100,budget=1000,estimate=50")
+    terms = ("-l", "deadline=1000,budget=1000,estimate=500")
     running = pbs.submit(*terms)
     pbs.wait_started(running)
     pbs.qmgr("set server scheduling = false")

@@ -14,7 +14,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 
 import case  # noqa: E402
 import exposition  # noqa: E402
-from libra_site import Site  # noqa: E402
+from libra_site import Site, idle_until  # noqa: E402
 
 
 class Writing(Site):
@@ -80,22 +80,26 @@ class Metrics(case.SiteCase):
         self.assertEqual(self.gauge("libra_nodes"), {"yes": 2, "no": 0})
         self.assertEqual(self.gauge("libra_node_processors"), {n1: 1, n2: 1})
         # Accepted: one that will be late, one that will be in time, one that will be deleted, and three of an array.
-        late = self.accept(1, 5, "-l", "walltime=60", "-l", f"select=1:host={n1}", script="sleep 15\n")
-        kept = self.accept(1, 60, "-l", f"select=1:host={n1}", script="true\n")
+        end = pbs.own / "late.end"
+        late = self.accept(1, 5, "-l", "walltime=3600", "-l", f"select=1:host={n1}", script=idle_until(end))
+        due = float(self.terms(late)["submitted"]) + 5
+        kept = self.accept(1, 600, "-l", f"select=1:host={n1}", script="true\n")
         deleted = self.accept(10, 1000, "-l", f"select=1:host={n2}")
         array = self.accept(1, 600, "-J", "1-3", "-l", f"select=1:host={n2}", script="true\n")
         self.refused(self.ask(10, 20, budget=9), "refused (budget)")
         self.refused(self.ask(10, 20, budget=8), "refused (budget)")
         self.refused(self.ask(30, 20), "refused (deadline)")
         self.refused(self.ask(10, 11, "-l", "select=3:ncpus=1"), "refused (chunks)")
-        self.refused(self.ask(1, 9, "-h"), "is held")
+        self.refused(self.ask(1, 9, "-l", "place=excl"), "place=excl")
+        self.running(late)
         self.running(deleted)
         self.ending(kept)
-        time.sleep(4)
+        pbs.wait("the deadline of the first has passed", lambda: time.time() > due + 1)
         self.written()
         self.assertEqual(self.gauge("libra_jobs_late")[()], 1)
         self.assertGreaterEqual(self.gauge("libra_jobs")["running"], 2)
         self.assertAlmostEqual(self.gauge("libra_node_committed_processors")[n2], 0.0105, delta=0.01)
+        end.touch()
         # Its shell ends by the signal itself, or says that a child of it did.
         pbs.qdel(deleted)
         for job in (late, deleted, *(array.replace("[]", f"[{task}]") for task in (1, 2, 3))):
@@ -116,9 +120,9 @@ class Metrics(case.SiteCase):
         self.written()
         before = self.files.counts()
         pbs.qmgr("set server scheduling = false")
-        waiting = [self.accept(90, 100, "-l", f"select=1:host={host}") for host in pbs.host_names]
+        waiting = [self.accept(900, 1000, "-l", f"select=1:host={host}") for host in pbs.host_names]
         pbs.qdel(*waiting)
-        job = self.accept(90, 100)
+        job = self.accept(900, 1000)
         pbs.qmgr("set server scheduling = true")
         self.running(job)
         pbs.qdel(job)
@@ -154,7 +158,7 @@ class Metrics(case.SiteCase):
         self.addCleanup(lambda: away.exists() and away.rename(pbs.metrics))
         for _ in range(3):
             time.sleep(1.1)
-            self.met(self.accept(1, 60, script="true\n"))
+            self.met(self.accept(1, 600, script="true\n"))
         self.assertEqual(len(lines()), said + 1, lines())
         self.assertIn("No such file or directory", lines()[-1])
         away.rename(pbs.metrics)

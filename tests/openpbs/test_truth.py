@@ -17,7 +17,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from libra_site import busy  # noqa: E402
+from libra_site import busy, idle_until  # noqa: E402
 from test_accounts import Accounts as MoneySite  # noqa: E402
 
 HELD = "held: its share is given back, and is asked for anew when it is released"
@@ -52,13 +52,14 @@ class Waiting(Site):
 
     def test_qhold_gives_the_share_back_and_asks_anew(self):
         self.idle()
-        held = self.accept(50, 100)
-        self.refused(self.ask(90, 100), "refused (share)")
+        held = self.accept(500, 1000)
+        due = self.due_at(held)
+        self.refused(self.ask(900, 1000), "refused (share)")
         self.assertEqual(self.pbs.run("qhold", held).rc, 0)
         # Nobody is refused for the sake of a job that is held.
-        other = self.accept(90, 100)
+        other = self.accept(900, 1000)
         self.pbs.qdel(other)
-        other = self.accept(45, 100)
+        other = self.accept(450, 1000)  # with which it fits as it was, and no more as it has become
         self.pbs.wait("it says so itself", lambda: self.pbs.qstat(held).get("Resource_List.libra_info") == HELD)
         self.go()
         self.running(other)
@@ -68,17 +69,16 @@ class Waiting(Site):
         record = self.running(held)
         self.assertIn("accepted: ", record["Resource_List.libra_info"])
         self.assertIn("(asked anew after a hold)", record["Resource_List.libra_info"])
-        terms = self.terms(held)
-        self.assertLess(float(terms["deadline"]), 100)
+        self.assertLess(float(self.terms(held)["deadline"]), 1000)
         self.assertGreater(self.share(held), 0.525)
         # The deadline is where it was.
-        self.assertAlmostEqual(float(terms["submitted"]) + float(terms["deadline"]), self.due_at(held), delta=5)
-        self.refused(self.ask(90, 100), "refused (share)")
+        self.assertAlmostEqual(self.due_at(held), due, delta=0.01)
+        self.refused(self.ask(900, 1000), "refused (share)")
 
     def test_qhold_of_a_job_that_runs(self):
         """It goes on with its share; PBS alters nothing of it, so nobody tries to."""
         pbs = self.pbs
-        job = self.accept(50, 100)
+        job = self.accept(500, 1000)
         self.running(job)
         self.assertEqual(pbs.run("qhold", job).rc, 0)
         pbs.qmgr("set hook libra_periodic enabled = false", "set hook libra_periodic freq = 1", "set hook libra_periodic enabled = true")
@@ -95,7 +95,7 @@ class Waiting(Site):
         # Of other jobs that may have been said, when their server was killed.
         self.assertEqual([line for line in pbs.log().splitlines() if "held jobs are not told so" in line and job in line], [])
         self.assertIn("accepted: ", pbs.qstat(job)["Resource_List.libra_info"])
-        self.refused(self.ask(90, 100), "refused (share)")
+        self.refused(self.ask(900, 1000), "refused (share)")
 
     def restart(self):
         """pbs_server is killed and started; its host has come back."""
@@ -103,9 +103,7 @@ class Waiting(Site):
         self.pbs.start_server()
         self.pbs.wait("its host is up", lambda: self.pbs.node(self.pbs.host_names[0])["state"] == "free")
 
-    def due_at(self, job):
-        """Of its submission, by PBS's own record."""
-        return time.mktime(time.strptime(self.pbs.qstat(job)["qtime"])) + 100
+    due_at = MoneySite.due_at
 
     def test_a_later_start(self):
         """qalter -a."""
@@ -120,13 +118,13 @@ class Waiting(Site):
     def test_a_restart_forgets_no_hold(self):
         """What was held is asked for anew, also where the server has begun anew in between."""
         self.idle()
-        held = self.accept(300, 600)
+        held = self.accept(3000, 6000, budget=10_000)
         self.assertEqual(self.pbs.run("qhold", held).rc, 0)
         time.sleep(31)  # what it is told by: a job that becomes eligible to run so long after its commitment
         self.assertEqual(self.pbs.run("qrls", held).rc, 0)
         self.restart()
         # Together with what is committed to the other it would be too much.
-        other = self.accept(560, 600)
+        other = self.accept(5600, 6000, budget=10_000)
         self.go()
         self.running(other)
         self.comment(held, "libra_share")
@@ -138,15 +136,15 @@ class Waiting(Site):
         """Held while it runs and taken back into its queue, it keeps the time from which it could run first: nothing in PBS's record says of it that it
         was held, once it is released."""
         pbs = self.pbs
-        job = self.accept(300, 600)
+        job = self.accept(3000, 6000, budget=10_000)
         self.running(job)
         self.assertEqual(pbs.run("qhold", job).rc, 0)
         self.assertEqual(pbs.run("qrerun", job).rc, 0)
         pbs.wait_state(job, "H")
         self.idle()
-        other = self.accept(500, 600)  # with which its hold is noticed
+        other = self.accept(5000, 6000, budget=10_000)  # with which its hold is noticed
         self.restart()
-        pbs.qdel(self.accept(1, 100))  # with which the server reads its records
+        pbs.qdel(self.accept(1, 1000))  # with which the server reads its records
         self.assertEqual(pbs.run("qrls", job).rc, 0)
         self.go()
         self.running(other)
@@ -157,10 +155,14 @@ class Waiting(Site):
     def test_a_job_that_was_held_past_its_deadline(self):
         """It can never be accepted again: it is held, and not tried in every cycle."""
         self.idle()
-        held = self.accept(5, 10)
-        self.assertEqual(self.pbs.run("qhold", held).rc, 0)
-        self.pbs.qdel(self.accept(90, 100))  # with which its hold is noticed
-        time.sleep(11)
+        for deadline in (10, 60, 360):
+            held = self.accept(5, deadline)
+            self.assertEqual(self.pbs.run("qhold", held).rc, 0)
+            self.pbs.qdel(self.accept(900, 1000))  # with which its hold is noticed, where its deadline has not passed by then
+            if re.search(rf"job {re.escape(held)} is held", self.pbs.log()):
+                break
+        due = self.due_at(held)
+        self.pbs.wait("its deadline has passed", lambda: time.time() > due + 1, 400)
         self.go()
         self.assertEqual(self.pbs.run("qrls", held).rc, 0)
         found = self.pbs.wait_state(held, "H")
@@ -170,9 +172,10 @@ class Waiting(Site):
     def test_a_waiting_job_past_its_deadline(self):
         """It holds nothing any more; it runs when there is room, and has missed its deadline."""
         self.idle()
-        late = self.accept(2, 6, "-l", "walltime=60", script=busy(1))
-        time.sleep(7)
-        other = self.accept(57, 60)
+        late = self.accept(2, 6, "-l", "walltime=600", script=busy(1))
+        due = self.due_at(late)
+        self.pbs.wait("its deadline has passed", lambda: time.time() > due + 1)
+        other = self.accept(940, 1000)
         self.go()
         self.running(other)
         self.comment(late, "libra_share")
@@ -195,11 +198,13 @@ class Waiting(Site):
     def test_a_released_array_for_which_there_is_no_room(self):
         """What has no share runs without a promise: PBS's scheduler would try a subjob that is not let run without an end, and start nothing else."""
         self.idle()
-        array = self.accept(30, 100, "-J", "1-2")
+        array = self.accept(310, 1000, "-J", "1-2")
+        due = self.due_at(array)
         self.assertEqual(self.pbs.run("qhold", array).rc, 0)
-        self.pbs.qdel(self.accept(90, 100))  # with which its hold is noticed
-        other = self.accept(33, 100)
-        time.sleep(15)
+        self.pbs.qdel(self.accept(900, 1000))  # with which its hold is noticed
+        other = self.accept(325, 1000)
+        # As they are all three fit, to PBS. In what time is left there is room for one of them beside the other, and not for both.
+        self.pbs.wait("they need more", lambda: time.time() > due - 980)
         self.assertEqual(self.pbs.run("qrls", array).rc, 0)
         self.go()
         self.running(other)
@@ -211,7 +216,7 @@ class Waiting(Site):
     def test_how_its_script_ended(self):
         """Its host knows, and shows it as it shows a job of its own."""
         for script, exit_code, signal in (("exit 0\n", 0, None), ("exit 3\n", 3, None), ("kill -9 $$\n", 137, None)):
-            job = self.accept(5, 100, script=script)
+            job = self.accept(5, 1000, script=script)
             self.pbs.wait_state(job, "F")
             file = self.pbs.own / self.pbs.host_names[0] / f"ended/{job}.json"
             self.pbs.wait("it is written down", file.exists)
@@ -229,10 +234,14 @@ class Waiting(Site):
     def test_an_end_that_the_host_did_not_see(self):
         """Its registry is gone: the last that was measured is not an end."""
         host = self.pbs.host_names[0]
-        job = self.accept(3, 25, "-l", "walltime=200", script=busy(3) + "sleep 27\n")
+        end = self.pbs.own / "unseen.end"
+        job = self.accept(3, 25, "-l", "walltime=3600", script=busy(3) + idle_until(end))
+        due = self.due_at(job)
         self.running(job)
         self.pbs.wait("measured", lambda: self.pbs.qstat(job).get("resources_used.libra_progress"))
         shutil.rmtree(self.pbs.own / host)
+        self.pbs.wait("its deadline has passed", lambda: time.time() > due + 2)
+        end.touch()
         took, met = self.ending(job)
         self.assertFalse(met, took)
         # Nobody on the host knows its group any more.
@@ -269,8 +278,8 @@ class Waiting(Site):
             # The host's as well, where each event is a process of its own.
             host = pbs.host_names[0]
             (pbs.own / f"{host}.toml").unlink()
-            job = self.accept(1, 30, script=busy(1))
-            pbs.wait_state(job, "F", 240)
+            job = self.accept(1, 30, script="true\n")
+            pbs.wait_state(job, "F")
             self.assertIn(f"{host}.toml is gone", pbs.log(host))
         finally:
             pbs.write_config("")
@@ -286,7 +295,7 @@ class Money(MoneySite):
         price = self.price(job)
         self.held(price)
         self.assertEqual(self.pbs.run("qhold", job).rc, 0)
-        self.held(0, 60)
+        self.held(0)
         time.sleep(1)
         self.assertEqual(self.pbs.run("qrls", job).rc, 0)
         self.pbs.qmgr("set server scheduling = true")
@@ -300,7 +309,7 @@ class Money(MoneySite):
         self.pbs.qmgr("set server scheduling = false")
         job = self.accept(60, 1000, budget=100)
         self.assertEqual(self.pbs.run("qhold", job).rc, 0)
-        self.held(0, 60)
+        self.held(0)
         other = self.accept(60, 900, budget=80)
         self.assertEqual(self.pbs.run("qrls", job).rc, 0)
         self.pbs.qmgr("set server scheduling = true")
@@ -313,7 +322,7 @@ class Money(MoneySite):
         self.account("check")
 
     def test_deleted_by_force_is_charged_for_what_it_had(self):
-        job = self.accept(50, 100, budget=100)
+        job = self.accept(50, 1000, budget=100)
         self.running(job)
         self.pbs.qdel("-Wforce", job)
         self.held(0)

@@ -24,19 +24,19 @@ class Submitting(SiteCase):
         return estimate + estimate / deadline
 
     def test_accepted_with_price_and_node(self):
-        job = self.accept(10, 20, budget=15)
+        job = self.accept(1000, 2000, budget=1500)
         record = self.running(job)
         # It began before, so it was due no more than it would be now.
         most = self.due(job)
         host = self.pbs.host_names[0]
-        self.assertEqual(record["Resource_List.libra_price"], "10.5")
+        self.assertEqual(record["Resource_List.libra_price"], "1000.5")
         self.assertEqual(record["Resource_List.libra_info"],
-                         f"accepted: 52.5 % of a processor on {host}, finished in 20 s at the latest, for 10.5 of 15 credits")
-        self.assertEqual(record["Resource_List.walltime"], "00:00:30")
+                         f"accepted: 52.5 % of a processor on {host}, finished in 33m20s at the latest, for 1000.5 of 1500 credits")
+        self.assertEqual(record["Resource_List.walltime"], "00:50:00")
         self.assertEqual(self.pbs.node_of(job), [host])
         self.assertAlmostEqual(self.pbs.committed()[host], 0.525)
         # The same with select, where every chunk says what it takes.
-        chunks = self.accept(10, 20, "-l", "select=1:ncpus=1", budget="10.5")
+        chunks = self.accept(1000, 2000, "-l", "select=1:ncpus=1", budget="1000.5")
         self.assertIn("libra_share=0.525", self.running(chunks)["Resource_List.select"])
         self.assertIn(":vnode=n", self.pbs.qstat(chunks)["Resource_List.select"])
         # The kernel holds it: 52.5 ms of each 100 ms (and the registry's minimum for a job just begun is no less).
@@ -94,7 +94,6 @@ class Submitting(SiteCase):
         ]:
             with self.subTest(terms):
                 self.refused(self.pbs.qsub("-l", terms), "qsub: libra: ", *parts)
-        self.refused(self.ask(1, 9, "-h"), "is held (-h)")
         self.refused(self.ask(1, 9, "-l", "place=excl"), "place=excl")
         self.refused(self.ask(1, 9, "-l", "select=1:host=nowhere"), "refused (no-node)")
         self.assertEqual([job for job, record in self.pbs.jobs().items() if record["job_state"] != "F"], [])
@@ -108,7 +107,7 @@ class Submitting(SiteCase):
             chosen = []
             # Shares of 0.6, 0.4, 0.25, 0.08: 0.6 fits n1 and n3, n3 is tighter; 0.4 fits n1 and n2, n2 is tighter; 0.25 then only n1; 0.08 leaves 0.02 on n2 (and n3) and more on n1.
             for share in (0.6, 0.4, 0.25, 0.08):
-                job = self.accept(round(share * 1000 / MARGIN, 3), 1000, budget=5000)
+                job = self.accept(round(share * 1_000_000 / MARGIN, 3), 1_000_000, budget=5_000_000)
                 chosen.append(self.running(job) and pbs.node_of(job)[0])
             self.assertEqual(chosen[:3], [n3, n2, n1])
             self.assertIn(chosen[3], (n2, n3))
@@ -119,14 +118,14 @@ class Submitting(SiteCase):
     def test_an_urgent_job_is_refused_rather_than_an_accepted_one_made_late(self):
         host = self.pbs.host_names[1]
         there = ("-l", f"select=1:ncpus=1:host={host}")
-        first = self.accept(60, 100, *there)
+        first = self.accept(600, 1000, *there)
         self.running(first)
         before = self.terms(first)
         # It alone would need the whole processor, and would pay for it.
-        self.refused(self.ask(10, 10.6, *there, budget=1e6), "libra: refused (share)", host)
+        self.refused(self.ask(100, 106, *there, budget=1e6), "libra: refused (share)", host)
         self.assertEqual(self.terms(first), before)
         self.assertEqual(self.pbs.qstat(first)["job_state"], "R")
-        self.running(self.accept(10, 10.6))  # elsewhere
+        self.running(self.accept(100, 106))  # elsewhere
 
     def test_qalter(self):
         pbs, user = self.pbs, self.pbs.users[0]
@@ -215,7 +214,7 @@ class Submitting(SiteCase):
     def test_qrun_elsewhere(self):
         pbs = self.pbs
         pbs.qmgr("set server scheduling = false")
-        job = self.accept(10, 20)
+        job = self.accept(100, 200)
         here, elsewhere = pbs.host_names[:2]
         answer = pbs.run("qrun", "-H", elsewhere, job)
         self.assertNotEqual(answer.rc, 0)

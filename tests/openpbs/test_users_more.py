@@ -16,10 +16,8 @@ from case import SiteCase  # noqa: E402
 from libra_site import busy, busy_until  # noqa: E402
 
 
-class Arrays(SiteCase):
+class ArrayCase(SiteCase):
     """Three hosts of one processor each."""
-
-    measures = 1
 
     def subjobs(self, array, indices):
         return [array.replace("[]", f"[{index}]") for index in indices]
@@ -27,14 +25,20 @@ class Arrays(SiteCase):
     def places(self, jobs):
         return [self.pbs.node_of(job) for job in jobs]
 
+
+class ArrayShares(ArrayCase):
+    """What subjobs use."""
+
+    measures = 1
+
     def test_an_array_on_one_node(self):
         """Every subjob is priced, has its share, is held to it, and ends in time."""
         pbs = self.pbs
         enough = pbs.own / "enough"
-        array = self.accept(12, 60, "-J", "1-3", budget=40, script=busy_until(enough))
+        array = self.accept(120, 600, "-J", "1-3", budget=400, script=busy_until(enough))
         record = pbs.qstat(array)
-        # 12 + 12 / 60 for each of the three.
-        self.assertAlmostEqual(float(record["Resource_List.libra_price"]), 36.6)
+        # 120 + 120 / 600 for each of the three.
+        self.assertAlmostEqual(float(record["Resource_List.libra_price"]), 360.6)
         self.assertIn("3 jobs, each 21 % of a processor on ", record["Resource_List.libra_info"])
         jobs = self.subjobs(array, (1, 2, 3))
         for job in jobs:
@@ -63,6 +67,10 @@ class Arrays(SiteCase):
         for text in self.met(*jobs):
             print(f"  {text}")
 
+
+class Arrays(ArrayCase):
+    """Whether arrays are accepted, and where their subjobs go."""
+
     def test_the_budget_is_for_the_whole_array(self):
         text = self.refused(self.ask(2, 10, "-J", "1-3", budget="6.5"), "refused (budget)", "6.6")
         self.assertIn("budget=6.6", text)
@@ -89,13 +97,17 @@ class Arrays(SiteCase):
         self.running(self.accept(60, 100))
 
 
-class WithoutTerms(SiteCase):
+class RuleCase(SiteCase):
     """The site's rules for jobs without deadline, budget and estimate."""
-
-    measures = 2  # and more: the point is that others take what they get
 
     def rule(self, name):
         self.pbs.write_config(f'[pbs]\nwithout-terms = "{name}"\n')
+
+
+class BesideOthers(RuleCase):
+    """Jobs with terms among jobs without."""
+
+    measures = 2  # and more: the point is that others take what they get
 
     def test_best_effort(self):
         """Beside accepted jobs with what those leave: three of them spin, the accepted one has its share and ends in time."""
@@ -121,10 +133,14 @@ class WithoutTerms(SiteCase):
         time.sleep(2)
         self.assertEqual(pbs.qstat(waiting)["job_state"], "Q")
 
+
+class WithoutTerms(RuleCase):
+    """What each rule does with them."""
+
     def test_refuse(self):
         self.rule("refuse")
         self.refused(self.pbs.qsub(), "need a deadline, a budget and an estimate", "qsub -W deadline=")
-        self.running(self.accept(1, 10))
+        self.running(self.accept(1, 100))
 
     def test_other_nodes(self):
         pbs = self.pbs
@@ -138,7 +154,7 @@ class WithoutTerms(SiteCase):
             self.running(first)
             self.assertEqual(pbs.node_of(first), [other])
             self.refused(self.ask(1, 10, "-l", f"select=1:host={other}"), "refused (no-node)")
-            self.assertIn(pbs.node_of(self.runs(self.accept(1, 10)))[0], libras)
+            self.assertIn(pbs.node_of(self.runs(self.accept(1, 100)))[0], libras)
             time.sleep(1)
             self.assertEqual(pbs.qstat(second)["job_state"], "Q", "Libra's nodes are free, and not for it")
         finally:

@@ -63,6 +63,19 @@ class Web(SiteCase):
         """A job is submitted, its progress and output grow, it ends in time."""
         drive.watched(self.user, self.home, {**TERMS, "estimate": "8"})
 
+    def test_overview(self):
+        """What root sees of all users' jobs, to be read only."""
+        key = self.user.submit(script=drive.lines("echo here; sleep 1000\n"), name="seen-by-all", directory=str(self.home), **{**TERMS, "deadline": "600"})
+        self.user.wait_output("here")
+        number = self.page.evaluate("document.querySelector('h1').innerText").rpartition("(")[2].partition(".")[0].strip(")")
+        with drive.Web([self.pbs.libra], "pbs", "--overview", env={**self.pbs.environment(), "HOME": str(self.home)}, cwd="/") as web:
+            drive.overview(self.user, web, number, "pbs")
+            self.page.open(web.url.partition("?")[0] + "jobs")
+            self.assertIn(self.pbs.users[0], self.page.text("tbody"))
+            self.user.asked += self.page.requested
+        self.user.go("jobs")
+        self.user.cancel_on_list(key)
+
     def test_cancelled(self):
         drive.cancelled(self.user, self.home, TERMS)
 
@@ -71,6 +84,15 @@ class Web(SiteCase):
 
     def test_hostile(self):
         drive.hostile(self.user, self.home, TERMS)
+
+    def test_story(self):
+        """How a job went on and ended, what it printed and ran, and in which environment."""
+        user = self.user
+        drive.story(user, self.home, TERMS)
+        failed = user.submit(script=drive.lines("#PBS -v SAID=yes\nexit 2\n"), name="fails", directory=str(self.home), **TERMS)
+        user.page.wait("document.getElementById('part').innerText.includes('It failed with exit code 2')")
+        user.go(f"job?id={failed}")
+        self.assertRegex(user.page.evaluate("document.querySelector('.variables')?.textContent ?? ''"), "SAIDyes")
 
     def test_without_scripts(self):
         drive.without_scripts(self.user, self.home, TERMS)
@@ -100,9 +122,9 @@ class Web(SiteCase):
         """qsub goes on for as long as its job does: the job is there, with its page."""
         user = self.user
         began = time.monotonic()
-        key = user.submit(script=drive.lines("#PBS -W block=true\necho begun; sleep 1000\n"), name="waits", directory=str(self.home), **TERMS)
+        key = user.submit(script=drive.lines("#PBS -W block=true\necho begun; sleep 1000\n"), name="waits", directory=str(self.home), **{**TERMS, "deadline": "6000"})
         self.assertLess(time.monotonic() - began, 900)  # the job goes on for longer
-        user.wait_output("begun", 90)
+        user.wait_output("begun")
         # Its client was ended; it was not.
         user.go("jobs")
         self.assertEqual(user.page.evaluate(f"document.querySelectorAll('#choose-{key}').length"), 1)

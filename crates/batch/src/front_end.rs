@@ -135,8 +135,10 @@ fn write_offer<F: FrontEnd>(
             };
             F::write_processors(submission, asked, &fewer)?
         }
-        // With its price.
-        CounterOffer::Jobs { .. } => return Some(Written::as_list(offer)),
+        // With its price. No batch system is offered another class yet.
+        CounterOffer::Class { .. } | CounterOffer::Jobs { .. } => {
+            return Some(Written::as_list(offer));
+        }
     };
     if let Some(price) = offer.price() {
         written
@@ -154,6 +156,8 @@ pub struct JobSpecification<F: FrontEnd> {
     pub has_budget: bool,
     /// Jobs of an array that is judged as one; None for a job that is none.
     pub array: Option<u32>,
+    /// It may not start yet: it is judged by the cluster with nothing promised, and holds nothing until it is asked for anew.
+    pub deferred: Option<Deferred>,
     /// Who pays where the site has accounts; else why nobody can.
     pub account: Result<OnAccount, String>,
     /// Where it may go first of all.
@@ -164,6 +168,13 @@ pub struct JobSpecification<F: FrontEnd> {
     pub conditions: Vec<(&'static str, String)>,
     /// What else it asks for.
     pub asked: F::Asked,
+}
+
+/// When a job may start that may not yet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Deferred {
+    /// Seconds from its submission to its earliest start; 0 where nobody knows.
+    pub earliest: f64,
 }
 
 /// Who pays for a job.

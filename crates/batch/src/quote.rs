@@ -9,7 +9,7 @@ use crate::words::{self, Manner, Written};
 use libra_core::book::held_quote::QuoteError;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::curve::{Judged, Point};
-use libra_core::decision::job::Request;
+use libra_core::decision::job::{LONGEST, Request};
 use libra_core::decision::refusal::Category;
 use libra_system::random;
 use libra_units::duration;
@@ -68,6 +68,7 @@ impl OtherOffer {
                 "price": price,
             }),
             CounterOffer::Jobs { jobs, price, .. } => json!({"jobs": jobs, "price": price}),
+            CounterOffer::Class { class, price } => json!({"class": class.word(), "price": price}),
         };
         let mut values = object(values);
         values.insert("as_terms".to_string(), written.as_terms.into());
@@ -187,8 +188,8 @@ impl Quote {
             "slots": self.slots,
             "budget": self.budget,
             "budget_needed": self.needs,
-            "estimate_seconds": self.estimate,
-            "deadline_seconds": self.deadline,
+            "estimate_seconds": (self.estimate < LONGEST).then_some(self.estimate),
+            "deadline_seconds": (self.deadline < LONGEST).then_some(self.deadline),
             "category": self.category,
             "reason": self.reason,
             "evidence": self.evidence,

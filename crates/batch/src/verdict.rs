@@ -45,6 +45,8 @@ pub enum Refused<P> {
     Quote(QuoteError),
     /// It was held until its deadline was over.
     HeldTooLong,
+    /// Its promise was deferred, and its deadline was over before it could start.
+    DeferredTooLong,
     /// The book cannot take it as it is.
     Book(BookError),
     /// The batch system's own reason.
@@ -117,7 +119,7 @@ impl<T, P: Problem> Verdict<T, P> {
                 Refused::Uncovered(reason) => reason.category(),
                 Refused::Account(_) => Category::Funds,
                 Refused::Quote(_) => Category::Request,
-                Refused::HeldTooLong => Category::Deadline,
+                Refused::HeldTooLong | Refused::DeferredTooLong => Category::Deadline,
                 Refused::Book(_) => Category::Invalid,
                 Refused::Own(problem) => problem.category(),
             }),

@@ -30,7 +30,8 @@ impl Written {
             as_terms: match offer {
                 CounterOffer::Deadline { .. } | CounterOffer::Budget { .. } => true,
                 CounterOffer::Processors { chunks, .. } => *chunks == 1,
-                CounterOffer::Jobs { .. } => false,
+                // Not everybody who knows deadlines knows classes.
+                CounterOffer::Jobs { .. } | CounterOffer::Class { .. } => false,
             },
         }
     }
@@ -73,6 +74,26 @@ pub fn accepted(commitment: &Commitment, price: f64, pinned: bool) -> String {
     )
 }
 
+/// What is promised to a job that may not start yet. `price`: for all jobs of an array.
+pub fn deferred(commitment: &Commitment, price: f64) -> String {
+    let terms = &commitment.request.terms;
+    let jobs = match commitment.count {
+        1 => String::new(),
+        count => format!("{count} jobs, each "),
+    };
+    let condition = match commitment.conditional {
+        true => condition(terms.estimate),
+        false => String::new(),
+    };
+    format!(
+        "deferred: {jobs}finished in {} at the latest{condition}, for {} of {} credits at today's reckoning, if there is room when it may start: \
+         it holds no share before, and is asked for anew then",
+        duration::show(terms.deadline),
+        credits(price),
+        credits(terms.budget),
+    )
+}
+
 /// What a promise under a condition rests on, to be put behind its deadline. `estimate`: in seconds.
 pub fn condition(estimate: f64) -> String {
     format!(
@@ -101,6 +122,7 @@ pub fn reason<T, P: Problem>(verdict: &Verdict<T, P>) -> String {
             Refused::Uncovered(reason) => wording::reason(reason),
             Refused::Account(problem) => problem.clone(),
             Refused::Quote(error) => errors::quote(error),
+            Refused::DeferredTooLong => "its deadline passed before it could start".to_string(),
             Refused::HeldTooLong => "it was held past its deadline".to_string(),
             Refused::Book(error) => errors::book(error),
             Refused::Own(problem) => problem.to_string(),

@@ -2,12 +2,12 @@
 
 use super::limits::{Limits, Owner};
 use super::nodes::Word;
-use super::problem::{Problem, Wait};
+use super::problem::Problem;
 use super::reservations::Reservations;
 use super::resources::{self, Definitions, Kind};
 use super::select::{self, Asked, NotAsked};
 use super::{TERMS, exec_vnode, number, text};
-use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccount};
+use libra_batch::front_end::{Deferred, Domain, Fewer, FrontEnd, JobSpecification, OnAccount};
 use libra_batch::words::Written;
 use libra_core::book::Book;
 use libra_core::decision::consumable::{Amounts, Consumable, MOST, Scope, TooMany};
@@ -36,6 +36,9 @@ pub struct Front {
     pub(super) limits: Limits,
 }
 
+/// Dependencies for which a job waits; the others (`before…`, `runone`) are for others to wait.
+const WAITING: [&str; 5] = ["after", "afterok", "afternotok", "afterany", "on"];
+
 impl FrontEnd for Front {
     type Submission = Value;
     type Asked = Asked;
@@ -58,6 +61,7 @@ impl FrontEnd for Front {
             terms.budget.get_or_insert(f64::INFINITY);
         }
         let terms = terms.complete()?;
+        let deferred = deferred(job, &terms, now)?;
         let (asked, count) = self.read(job)?;
         let (amounts, must) = self.needs(&asked, job)?;
         let mut shape = asked.shape;
@@ -69,10 +73,16 @@ impl FrontEnd for Front {
         let owner = Owner::of(job);
         let longest = longest(&terms, job);
         let queue = self.limits.queue_named(&owner);
-        let reservations = Reservations::of(job, &queue, now, longest).map_err(Problem::Limit)?;
+        let begins = now + deferred.map_or(0.0, |deferred| deferred.earliest);
+        let mut reservations =
+            Reservations::of(job, &queue, begins, longest).map_err(Problem::Limit)?;
+        if deferred.is_some() {
+            reservations = reservations.without_others();
+        }
         let for_pbs = (longest, shape.chunks.saturating_mul(asked.parts.max(1)));
+        let counted = deferred.is_none().then_some(book);
         let limit =
-            (self.limits).in_the_way(book, &self.definitions, &owner, &shape, count, for_pbs);
+            (self.limits).in_the_way(counted, &self.definitions, &owner, &shape, count, for_pbs);
         if let Some(limit) = limit {
             return Err(Problem::Limit(limit));
         }
@@ -80,6 +90,7 @@ impl FrontEnd for Front {
             request: Request { terms, shape },
             has_budget,
             array: (count != 1).then_some(count),
+            deferred,
             account: Ok(OnAccount {
                 user: self.user(job),
                 project: (text(job, "account").or_else(|| text(job, "project")))
@@ -168,7 +179,7 @@ impl Front {
     }
 
     /// What it asks for, by PBS's definitions: amounts that it uses up, and what its nodes must have.
-    fn needs<'a>(
+    pub(super) fn needs<'a>(
         &self,
         asked: &'a Asked,
         job: &Value,
@@ -275,7 +286,7 @@ impl Front {
     }
 
     /// Which nodes meet these conditions, by the book's index; None if there are no conditions.
-    fn meeting(
+    pub(super) fn meeting(
         &self,
         book: &Book,
         conditions: &[&(String, String)],
@@ -361,7 +372,6 @@ fn read(job: &Value, more: &[(String, String)]) -> Result<(Asked, u32), Problem>
         text(job, "nodes"),
         more,
     )?;
-    waits(job)?;
     let count = match text(job, "array") {
         Some(indices) => indices::parse(indices).map_err(Problem::Array)?.len() as u32,
         None => 1,
@@ -385,14 +395,30 @@ fn terms(job: &Value) -> Result<PartialTerms, TermsError> {
     Ok(terms)
 }
 
-/// A job with a deadline starts at once; one that may not would hold a share for nothing.
-fn waits(job: &Value) -> Result<(), Problem> {
-    match job {
-        _ if text(job, "hold").is_some() => Err(Problem::Waits(Wait::Held)),
-        _ if text(job, "start").is_some() => Err(Problem::Waits(Wait::Later)),
-        _ if text(job, "depend").is_some() => Err(Problem::Waits(Wait::Others)),
-        _ => Ok(()),
+/// Whether a submission may not start yet.
+///
+/// # Errors
+/// When its deadline is over by then.
+fn deferred(job: &Value, terms: &Terms, now: f64) -> Result<Option<Deferred>, Problem> {
+    let start = text(job, "start").map(|start| start.parse::<f64>().ok());
+    // PBS starts at once what was to start before now. A time that cannot be read is some time.
+    let later = start.is_some_and(|start| start.is_none_or(|start| start > now));
+    let earliest = start.flatten().map_or(0.0, |start| (start - now).max(0.0));
+    if terms.deadline <= earliest {
+        return Err(Problem::StartsTooLate {
+            earliest,
+            deadline: terms.deadline,
+            estimate: terms.estimate,
+        });
     }
+    let depends = text(job, "depend").is_some_and(|depend| {
+        depend.split(',').any(|one| {
+            let kind = one.split(':').next().unwrap_or_default().trim();
+            WAITING.contains(&kind)
+        })
+    });
+    let waits = later || depends || text(job, "hold").is_some();
+    Ok(waits.then_some(Deferred { earliest }))
 }
 
 /// How long PBS lets an accepted job run, in seconds.

@@ -13,6 +13,9 @@
 //! What PBS writes is read in one place each: [`select`] (what a job asks for, [`plain`] without terms and [`nodes`] in the oldest way), [`exec_vnode`] (where it
 //! runs), [`records`] (jobs and nodes).
 
+mod deferred;
+#[cfg(test)]
+mod deferred_tests;
 mod ending;
 pub mod exec_vnode;
 mod front_end;

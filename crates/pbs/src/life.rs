@@ -30,6 +30,10 @@ impl Server {
             return Ok(accept());
         }
         let commitment = read(line)?;
+        if commitment.deferred {
+            self.admission.gate.named(&commitment, id);
+            return Ok(accept());
+        }
         // It also comes when a job is moved to another queue: then all of this is known.
         for (subjob, id) in ids(id, &commitment, text(job, "array"))?
             .into_iter()
@@ -53,6 +57,9 @@ impl Server {
     pub(super) fn run(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
         let id = need(job, "id")?;
         let commitment = read(need(job, "commitment")?)?;
+        if commitment.deferred && !is_subjob(id) {
+            return self.confirm(id, job, &commitment, now);
+        }
         let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
         let mut given = in_judged_chunks(&commitment, &places);
         self.note_owner(id, job, &commitment.request.shape, now);
@@ -60,7 +67,9 @@ impl Server {
             let subjob = subjob_of(id, &commitment, text(job, "array"))?;
             match self.claim_of(id, job, &commitment, now) {
                 Claim::Stands => self.take_back(id, subjob, &commitment, Phase::Bound)?,
-                Claim::Held => return self.ask_anew(id, job, &commitment, &given, now),
+                Claim::Held | Claim::Deferred => {
+                    return self.ask_anew(id, job, &commitment, &given, now);
+                }
                 Claim::Lapsed => {
                     if let Some(refused) = self.take_back_late(id, subjob, &commitment, now)? {
                         return Ok(refused);

@@ -303,11 +303,11 @@ impl Limits {
         !self.queue_of.is_empty()
     }
 
-    /// What keeps PBS from starting such jobs; None if nothing does. `walltime`, `nodect`: what PBS will
-    /// know of them, seconds and chunks.
+    /// What keeps PBS from starting such jobs; None if nothing does. `book`: what is promised; None for jobs that may not start yet, which no
+    /// others and no stopped queue are in the way of now. `walltime`, `nodect`: what PBS will know of them, seconds and chunks.
     pub(super) fn in_the_way(
         &self,
-        book: &Book,
+        book: Option<&Book>,
         definitions: &Definitions,
         owner: &Owner,
         shape: &Shape,
@@ -321,7 +321,7 @@ impl Limits {
             if queue.disabled {
                 return Some(format!("{title}: enabled is False"));
             }
-            if queue.stopped {
+            if queue.stopped && book.is_some() {
                 return Some(format!(
                     "{title}: started is False, so nothing of it starts"
                 ));
@@ -358,7 +358,7 @@ impl Limits {
     /// A limit of what runs that so many more jobs of this owner would exceed.
     fn reached(
         &self,
-        book: &Book,
+        book: Option<&Book>,
         place: &ServerOrQueue,
         owner: &Owner,
         uses: &Uses,
@@ -396,7 +396,8 @@ impl Limits {
                 };
                 let used: f64 = (self.holders.iter())
                     .filter(|(id, holder)| {
-                        counted(holder) && (!holder.promised || book.contains(id))
+                        let there = |book: &Book| !holder.promised || book.contains(id);
+                        counted(holder) && book.is_some_and(there)
                     })
                     .map(|(_, holder)| match &limited.resource {
                         None => 1.0,
@@ -479,7 +480,7 @@ impl Limits {
             ..ServerOrQueue::default()
         };
         (self.places(queue, &title)).find_map(|(place, title, of_queue)| {
-            let limited = self.reached(book, &only(place), &owner, &uses, 1, of_queue)?;
+            let limited = self.reached(Some(book), &only(place), &owner, &uses, 1, of_queue)?;
             Some(format!("{title}: {limited}"))
         })
     }

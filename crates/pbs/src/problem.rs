@@ -4,10 +4,9 @@ use super::select::NotAsked;
 use libra_batch::verdict;
 use libra_core::book::held_quote::NoOrder;
 use libra_core::decision::refusal::Category;
-use libra_units::in_one_line;
+use libra_units::{duration, in_one_line};
 use libra_wording::errors::no_order;
 use libra_wording::terms::TermsError;
-use std::fmt;
 
 /// A verdict that is no acceptance, in PBS.
 pub type NotTaken = verdict::NotTaken<Problem>;
@@ -24,9 +23,19 @@ pub enum Problem {
     /// The indices of an array; what is wrong with them.
     #[error("{0}")]
     Array(String),
-    /// It may not start at once: it would hold a share for nothing.
-    #[error("a job with a deadline starts at once, this one {0}; submit it when it can start")]
-    Waits(Wait),
+    /// Its deadline is over when it may start (`-a`); both in seconds from its submission.
+    #[error(
+        "it may start {} after its submission at the earliest (-a), and its deadline is {} after it; a deadline counts from the submission, give one of more than {}",
+        duration::show(*.earliest), duration::show(*.deadline), duration::show(.earliest + .estimate)
+    )]
+    StartsTooLate {
+        /// When it may start.
+        earliest: f64,
+        /// Its deadline.
+        deadline: f64,
+        /// Its estimate, seconds.
+        estimate: f64,
+    },
     /// No node meets its conditions: resource and value.
     #[error("none of the nodes that jobs with a deadline run on has {}", conditions(.0))]
     NoNode(Vec<(String, String)>),
@@ -49,17 +58,6 @@ pub enum Problem {
     NoTerms,
 }
 
-/// Why a job does not start at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// `-h`
-    Held,
-    /// `-a`
-    Later,
-    /// `-W depend`
-    Others,
-}
-
 impl From<NoOrder> for Problem {
     fn from(given: NoOrder) -> Problem {
         Problem::Order(given)
@@ -72,23 +70,12 @@ impl verdict::Problem for Problem {
             Problem::NoNode(_) | Problem::NoNodeOfQueue => Category::NoNode,
             Problem::Limit(_) => Category::Limit,
             Problem::NoRoom(_) => Category::Share,
+            Problem::StartsTooLate { .. } => Category::Deadline,
             Problem::NoTerms => Category::NoTerms,
-            Problem::Terms(_)
-            | Problem::Asked(_)
-            | Problem::Array(_)
-            | Problem::Waits(_)
-            | Problem::Order(_) => Category::Request,
+            Problem::Terms(_) | Problem::Asked(_) | Problem::Array(_) | Problem::Order(_) => {
+                Category::Request
+            }
         }
-    }
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Wait::Held => "is held (-h)",
-            Wait::Later => "is to start later (-a)",
-            Wait::Others => "waits for others (-W depend)",
-        })
     }
 }
 

@@ -6,6 +6,7 @@ use super::{BadEvent, hosts, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_config::last;
 use libra_config::{Config, ConfigError, System};
+use libra_core::book::figures::Holds;
 use libra_host::{Host, HostError};
 use libra_metrics::files::Files;
 use serde_json::Value;
@@ -202,7 +203,8 @@ impl Process {
             counts.withdrawn += server.take_withdrawn();
             files.add(&counts, now);
             let mut figures = server.book().figures(now);
-            figures.held = server.gate().tried(|payments| payments.held());
+            let gate = server.gate();
+            figures.holds = Holds::new(gate.is_on(), gate.tried(|payments| payments.held()));
             say(files.write(&figures, now));
         }
     }

@@ -84,6 +84,7 @@ impl Server {
         let (commitment, pinned) = (&committed.commitment, committed.pinned);
         let request = &commitment.request;
         self.judged = Some(Judged::Accepted(commitment.count));
+        let pinned = pinned && !commitment.deferred;
         let parts: Vec<ChunkGroup<'_>> = if pinned && commitment.count == 1 {
             (commitment.places.iter())
                 .map(|place| ChunkGroup {
@@ -100,7 +101,8 @@ impl Server {
                 share: commitment.share_on(""),
             }]
         };
-        let mut resources = asked.resources(&parts, self.shares_add_up);
+        let holds_share = !commitment.deferred || commitment.count > 1;
+        let mut resources = asked.resources(&parts, self.shares_add_up && holds_share);
         resources.insert("libra_terms".to_string(), commitment.line().into());
         resources.insert("libra_price".to_string(), credits(committed.price).into());
         let info = committed.text::<Front>();

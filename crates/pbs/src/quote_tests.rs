@@ -84,7 +84,7 @@ fn what_is_wrong_with_a_question_is_said() {
         (job("soon"), "ask", "deadline: 'soon'"),
         (job("20"), "maybe", "'maybe' is not the number of a quote"),
         (job("20"), "hold:1h", "at most 10m"),
-        (with(job("20"), "hold", "u"), "ask", "starts at once"),
+        (with(job("20"), "hold", "u"), "hold:1m", "may not start yet"),
     ] {
         let answer = submit(&mut server, with(job, "quote", order), NOW);
         refused(&answer, part);

@@ -1,7 +1,7 @@
 //! PBS's records of jobs and nodes, as its hooks and its commands show them, and the book made of them.
 //!
-//! A job: `{"id", "state", "substate", "commitment", "exec_vnode", "array", "remaining", "held", "eligible", "owner", "progress", "exit", "started",
-//! "ran"}` (`held`: kinds of hold; `eligible`: since when PBS could run it; `started`: Unix time; `ran`: seconds, suspended ones not counted); only jobs that have a commitment matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
+//! A job: `{"id", "state", "substate", "commitment", "exec_vnode", "array", "remaining", "held", "eligible", "start", "owner", "progress", "exit", "started",
+//! "ran"}` (`held`: kinds of hold; `eligible`: since when PBS could run it; `start`: before when it may not start; `started`: Unix time; `ran`: seconds, suspended ones not counted); only jobs that have a commitment matter, others may be left out. A node: `{"name", "share", "rating", "mem", "up", "resources"}`; one
 //! without a share is not Libra's. `"definitions"`: types and flags of PBS's resources, as [`Definitions::read`] has them; `"server"`: its own
 //! `resources_available`; `"others"`: running jobs without a commitment, `{"id", "exec_vnode", "wide", "asked"}`: in `wide` and `asked` what they ask for in all, without and with what has a place of its own;
 //! both kinds of jobs with `"owner", "group", "project", "queue"`. `"site"` and `"queues"`: limits of the server and the queues ([`super::limits`]).
@@ -176,6 +176,10 @@ pub fn snapshot(event: &Value, taken: f64, shares_add_up: bool) -> (Snapshot, Ve
             problems.push(format!("job {id}: {problem}"));
         }
     }
+    // Names of jobs and nodes are in these, as PBS has them.
+    for problem in &mut problems {
+        *problem = clean(problem);
+    }
     let mut seen = std::collections::HashSet::new();
     // A running record beats a waiting one.
     (snapshot.jobs).sort_by_key(|job| job.phase != Phase::Running);
@@ -313,6 +317,11 @@ fn node_record(
     problems: &mut Vec<String>,
 ) -> Result<Option<NodeRecord>, String> {
     let name = need(node, "name").map_err(|error| error.0)?;
+    if !libra_core::commitment::is_node_name(name) {
+        return Err(format!(
+            "node '{name}': it takes no jobs with terms, as a name with a blank, a quote, ',', ':', '=', '*' or '+' cannot be written down with a job"
+        ));
+    }
     let read = |key: &str| match text(node, key) {
         None => Ok(None),
         Some(text) => (text.parse::<f64>().ok())

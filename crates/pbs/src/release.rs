@@ -29,8 +29,11 @@ use serde_json::{Map, Value, json};
 /// lasts as long by default.
 const AT_ONCE: f64 = 30.0;
 
+/// A job that is to start no later than this after its commitment, in seconds, is not held.
+const AT_MOST_PAUSED: f64 = 5.0;
+
 /// In the place of the commitment: there is none. The hooks take it for no line.
-const NOTHING: &str = "-";
+pub(super) const NOTHING: &str = "-";
 
 /// What a waiting job has of what was committed to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub(super) enum Claim {
     Stands,
     /// Nothing: it is held or was.
     Held,
+    /// Nothing yet: it may not start, see [`super::deferred`].
+    Deferred,
     /// Nothing: its deadline has passed.
     Lapsed,
 }
@@ -49,7 +54,13 @@ pub(super) fn claim(job: &Value, commitment: &Commitment, at: f64) -> Claim {
     if matches!(state, "R" | "E" | "S" | "U") {
         return Claim::Stands;
     }
-    let held = matches!(state, "H" | "W") || text(job, "held").is_some();
+    if commitment.deferred {
+        return Claim::Deferred;
+    }
+    // One that was accepted just now for a deferred promise waits a moment for PBS's scheduler.
+    let resumes = |start| start <= commitment.submitted + AT_MOST_PAUSED;
+    let later = state == "W" && !number(job, "start").is_ok_and(resumes);
+    let held = state == "H" || later || text(job, "held").is_some();
     let late =
         number(job, "eligible").is_ok_and(|eligible| eligible > commitment.submitted + AT_ONCE);
     if held || late {
@@ -63,6 +74,9 @@ pub(super) fn claim(job: &Value, commitment: &Commitment, at: f64) -> Claim {
 
 /// Returns true if its money is to go back as well. Not that of an array of which some job has begun: it is paid for by one hold.
 pub(super) fn is_unpaid(job: &Value, commitment: &Commitment, at: f64) -> bool {
+    if commitment.deferred && at >= commitment.submitted + commitment.request.terms.deadline {
+        return true;
+    }
     let begun = match text(job, "remaining") {
         Some(indices) if commitment.count > 1 => libra_units::indices::parse(indices)
             .map_or(true, |left| left.len() < commitment.count as usize),
@@ -89,7 +103,7 @@ impl Server {
                 continue;
             };
             let claim = claim(job, &commitment, taken);
-            if claim == Claim::Stands {
+            if matches!(claim, Claim::Stands | Claim::Deferred) {
                 continue;
             }
             let ids = self::ids(id, &commitment, text(job, "array")).unwrap_or_default();
@@ -269,15 +283,19 @@ impl Server {
         self.given_back.remove(id);
         self.admission.gate.named(anew, id);
         let mut resources = Map::new();
-        if !pays {
+        let why = match commitment.deferred {
+            true => "its promise was deferred",
+            false => "asked anew after a hold",
+        };
+        if !pays || (commitment.deferred && commitment.payer.is_none()) {
             resources.insert("libra_terms".to_string(), anew.line().into());
             resources.insert("libra_price".to_string(), credits(anew.price).into());
         }
         let info = committed.text::<Front>();
-        let told = format!("{info} (asked anew after a hold)");
+        let told = format!("{info} ({why})");
         resources.insert("libra_info".to_string(), told.into());
         let mut answer = accept_with(resources);
-        answer["log"] = json!([format!("job {id}, after a hold, {info}")]);
+        answer["log"] = json!([format!("job {id}, {why}, {info}")]);
         Ok(answer)
     }
 

@@ -74,6 +74,14 @@ impl<'a> Reservations<'a> {
         Ok(Reservations { own, others, now })
     }
 
+    /// The same of a job that may not start yet: what others have reserved may be over then.
+    pub(super) fn without_others(self) -> Reservations<'a> {
+        Reservations {
+            others: Vec::new(),
+            ..self
+        }
+    }
+
     /// Returns true if there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.own.is_none() && self.others.is_empty()

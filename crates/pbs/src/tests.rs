@@ -113,8 +113,11 @@ fn a_refusal_says_why_and_what_would_do() {
             ["estimate is missing", "estimate=…"],
         ),
         (
-            with(terms("1", "9", "9"), "hold", "u"),
-            ["is held (-h)", "submit it when it can start"],
+            with(terms("1", "9", "9"), "start", "1010"),
+            [
+                "refused (deadline)",
+                "10 s after its submission at the earliest (-a)",
+            ],
         ),
         (
             with(terms("1", "9", "9"), "place", "excl"),

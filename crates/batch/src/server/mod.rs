@@ -9,7 +9,11 @@
 //!   system itself belong to the caller.
 //! - What is committed is held for on the payer's account; where that fails it is out of the book again.
 //! - A question reserves nothing, unless it asks for a quote that is held.
+//! - A job that may not start yet ([`crate::front_end::Deferred`]) has no share: its promise is deferred until it is asked for anew (`deferred`).
 
+mod deferred;
+#[cfg(test)]
+mod deferred_tests;
 mod nodes;
 mod quotes;
 
@@ -17,6 +21,7 @@ use crate::admit::admit;
 use crate::front_end::{FrontEnd, JobSpecification, OnAccount};
 use crate::verdict::{NotTaken, Refused, Verdict};
 use crate::words;
+pub use deferred::NotConfirmed;
 use libra_accounts::budget_gate::{BudgetGate, Denied};
 use libra_accounts::payments::Payer;
 use libra_core::book::held_quote::{HeldQuotes, Limits, Order};
@@ -42,7 +47,10 @@ pub struct Committed {
 impl Committed {
     /// As the user is told.
     pub fn text<F: FrontEnd>(&self) -> String {
-        words::accepted(&self.commitment, self.price, self.pinned || F::PINS_ALL)
+        match self.commitment.deferred {
+            true => words::deferred(&self.commitment, self.price),
+            false => words::accepted(&self.commitment, self.price, self.pinned || F::PINS_ALL),
+        }
     }
 }
 
@@ -154,7 +162,11 @@ impl AdmissionServer {
     ) -> Result<Answer<F>, NotAdmitted<F>> {
         let specification = (front.specification(&self.book, submission, false, now))
             .map_err(NotAdmitted::unread)?;
-        match self.admit(&specification, now) {
+        let answer = match specification.deferred {
+            Some(deferred) => self.defer(&specification, deferred, now),
+            None => self.admit(&specification, now),
+        };
+        match answer {
             Ok(committed) => Ok(Answer::Accepted(Box::new((committed, specification)))),
             Err(verdict) => Err(NotAdmitted {
                 verdict,
@@ -232,12 +244,8 @@ impl AdmissionServer {
         if !self.gate.is_on() {
             return Ok(None);
         }
-        let budget = commitment.request.terms.budget;
-        match paid_by(commitment) {
-            Some(("project", project)) => self.gate.payer(owner, Some(project), budget, now),
-            Some((_, user)) => self.gate.payer(user, None, budget, now),
-            None => self.gate.payer(owner, None, budget, now),
-        }
+        let (user, project) = pays(commitment, owner);
+        (self.gate).payer(user, project, commitment.request.terms.budget, now)
     }
 
     /// Who pays for a request: the user that submits it, or the project that it names.
@@ -310,6 +318,15 @@ impl AdmissionServer {
 
     fn of_book<P>(&self, error: BookError) -> NotTaken<P> {
         NotTaken::of_book(error, |node| self.book.node_name(node).to_string())
+    }
+}
+
+/// User and project that pay for it once more; `owner` where no user's account has.
+fn pays<'a>(commitment: &'a Commitment, owner: &'a str) -> (&'a str, Option<&'a str>) {
+    match paid_by(commitment) {
+        Some(("project", project)) => (owner, Some(project)),
+        Some((_, user)) => (user, None),
+        None => (owner, None),
     }
 }
 

@@ -4,19 +4,20 @@ use super::{AdmissionServer, Reserved};
 use crate::admit::Nodes;
 use crate::front_end::{Domain, FrontEnd, JobSpecification};
 use crate::verdict::{self, NotTaken};
-use libra_core::book::Offer;
+use libra_core::book::{Book, Offer};
 use libra_core::decision::curve::Judged;
 use libra_core::decision::job::Request;
 
 impl AdmissionServer {
-    /// What the nodes would give, and where; nothing is reserved.
+    /// What the nodes of this book would give, and where; nothing is reserved. It is the server's own, or that with nothing promised.
     pub(super) fn offer<F: FrontEnd>(
         &self,
+        book: &Book,
         specification: &JobSpecification<F>,
         request: &Request,
     ) -> Result<(Offer, String), NotTaken<F::Problem>> {
         specification.first_domain(request, |domain, nodes| {
-            let offer = self.book.quote(request, specification.array, nodes);
+            let offer = book.quote(request, specification.array, nodes);
             let offer = offer.map_err(|error| self.of_book(error))?;
             Ok((offer, domain.to_string()))
         })
@@ -25,12 +26,13 @@ impl AdmissionServer {
     /// What would become of a request: by the first domain that takes it, else by the first one.
     pub(super) fn appraise<F: FrontEnd>(
         &self,
+        book: &Book,
         specification: &JobSpecification<F>,
         request: &Request,
     ) -> Judged {
         let on = |domain: &Domain<F::Problem>| {
             let nodes = domain.nodes.as_ref().map_or(None, |nodes| nodes.as_deref());
-            let mut judged = (self.book).appraise(request, specification.array, nodes);
+            let mut judged = book.appraise(request, specification.array, nodes);
             if let Err(problem) = domain.nodes_for(request) {
                 judged.refused = Some(verdict::Problem::category(&problem));
             }
@@ -52,12 +54,13 @@ impl AdmissionServer {
     /// The smallest budget that would do on the first domain that takes it for any.
     pub(super) fn budget_needed<F: FrontEnd>(
         &self,
+        book: &Book,
         specification: &JobSpecification<F>,
     ) -> Option<f64> {
         let request = &specification.request;
         specification.domains().find_map(|domain| {
             let nodes = domain.nodes_for(request).ok()?;
-            (self.book).budget_needed(request, specification.array, nodes)
+            book.budget_needed(request, specification.array, nodes)
         })
     }
 }
@@ -75,7 +78,8 @@ impl<F: FrontEnd> Nodes for Taking<'_, F> {
 
     fn ask(&mut self, request: &Request) -> Result<(), NotTaken<F::Problem>> {
         self.server.book.advance(self.now);
-        (self.server.offer(self.specification, request)).map(|_| ())
+        let server = &*self.server;
+        (server.offer(&server.book, self.specification, request)).map(|_| ())
     }
 
     fn take(&mut self, request: &Request) -> Result<Reserved, NotTaken<F::Problem>> {
@@ -95,6 +99,8 @@ impl<F: FrontEnd> Nodes for Taking<'_, F> {
 /// The nodes as a question finds them: it takes nothing.
 pub(super) struct Asking<'a, F: FrontEnd> {
     pub server: &'a AdmissionServer,
+    /// By which it is judged.
+    pub book: &'a Book,
     pub specification: &'a JobSpecification<F>,
 }
 
@@ -107,6 +113,6 @@ impl<F: FrontEnd> Nodes for Asking<'_, F> {
     }
 
     fn take(&mut self, request: &Request) -> Result<(Offer, String), NotTaken<F::Problem>> {
-        self.server.offer(self.specification, request)
+        self.server.offer(self.book, self.specification, request)
     }
 }

@@ -6,8 +6,9 @@ use crate::front_end::{FrontEnd, JobSpecification};
 use crate::quote::{Quote, QuoteHandle, dropped_line, held_text, secret};
 use crate::server::nodes::Asking;
 use crate::verdict::{NotTaken, Verdict};
-use libra_core::book::held_quote::{HeldQuote, Order};
+use libra_core::book::held_quote::{HeldQuote, Order, QuoteError};
 use libra_core::book::{Admitted, Offer};
+use libra_core::commitment::Commitment;
 use libra_core::decision::curve::curve;
 use libra_core::decision::job::Request;
 use libra_units::credits;
@@ -47,10 +48,15 @@ impl AdmissionServer {
         // What is held is held for a budget, with which it comes.
         let mut specification = front.specification(&self.book, submission, hold.is_none(), now)?;
         if let Some(seconds) = hold {
+            if specification.deferred.is_some() {
+                return Err(QuoteError::Deferred.into());
+            }
             (self.quotes).check(&front.user(submission), seconds, now)?;
         }
         let asked = specification.request;
-        let judge = |request: &Request| self.appraise(&specification, request);
+        let idle = (specification.deferred).map(|deferred| self.idle(deferred.earliest));
+        let book = idle.as_ref().unwrap_or(&self.book);
+        let judge = |request: &Request| self.appraise(book, &specification, request);
         let payer = self.payer(&specification, &asked, now);
         let mut quote = Quote {
             price: judge(&asked).price,
@@ -59,7 +65,7 @@ impl AdmissionServer {
             ..Quote::of(&asked)
         };
         if !specification.has_budget {
-            quote.needs = self.budget_needed(&specification);
+            quote.needs = self.budget_needed(book, &specification);
             specification.request.terms.budget = quote.needs.unwrap_or(f64::INFINITY);
         }
         let (specification, request) = (&specification, &specification.request);
@@ -69,6 +75,7 @@ impl AdmissionServer {
             request,
             &mut Asking {
                 server: self,
+                book,
                 specification,
             },
         );
@@ -116,14 +123,20 @@ impl AdmissionServer {
         quote.accepted = true;
         quote.price = offer.price;
         let shares = offer.places.iter().map(|place| place.share);
-        quote.share = Some(shares.fold(0.0, f64::max));
+        let deferred = specification.deferred.is_some();
+        quote.share = (!deferred).then(|| shares.fold(0.0, f64::max));
         let mut nodes: Vec<&str> = (offer.places.iter())
             .map(|place| self.book.node_name(place.node))
             .collect();
         nodes.dedup();
-        quote.node = Some(nodes.join("+"));
+        // Share and nodes are not known before it may start.
+        quote.node = (!deferred).then(|| nodes.join("+"));
+        let commitment = self.commitment(&specification.request, specification.jobs(), &offer, now);
         let committed = Committed {
-            commitment: self.commitment(&specification.request, specification.jobs(), &offer, now),
+            commitment: Commitment {
+                deferred,
+                ..commitment
+            },
             domain: domain.to_string(),
             price: offer.price,
             pinned: offer.pinned,
@@ -172,6 +185,9 @@ impl AdmissionServer {
     ) -> Result<Answer<F>, NotTaken<F::Problem>> {
         self.book.advance(now);
         let specification = front.specification(&self.book, submission, false, now)?;
+        if specification.deferred.is_some() {
+            return Err(QuoteError::Deferred.into());
+        }
         let wanted = specification.wanted(front.user(submission));
         let held = (self.quotes.usable(&self.book, number, &wanted, now)?).clone();
         let (request, jobs) = (&specification.request, specification.jobs());
