@@ -35,7 +35,7 @@ fn main() {
         .allowlist_function("slurm_hostlist_(create|shift|destroy)")
         .allowlist_function("slurm_(info|error|debug|verbose)|slurm_strerror|slurm_spank_log|spank_.*")
         .allowlist_type("job_desc_msg_t|job_info_msg_t|node_info_msg_t|partition_info_msg_t|spank_.*")
-        .allowlist_type("job_states|node_states")
+        .allowlist_type("job_states|node_states|job_state_reason")
         .allowlist_var("SLURM_VERSION_NUMBER|SLURM_BATCH_SCRIPT|NO_VAL.*|INFINITE.*|JOB_.*|NODE_STATE_.*|PART_FLAG_.*|PARTITION_.*|SHARED_FORCE|MEM_PER_CPU|SHOW_.*|ESLURM_ACCESS_DENIED|ESLURM_INVALID_JOB_ID|SLURM_NO_CHANGE_IN_DATA|SLURM_(SUCCESS|ERROR)|ESPANK_.*|PRIORITY_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
@@ -72,22 +72,40 @@ fn find_interface(made: &str) {
 
 /// Puts what catches panics into the plugins themselves. By default it is in libgcc_s.so, which every sbatch would load just for a
 /// plugin, twice: Slurm opens each to look at it, closes it, and opens it again. That is more than half of what opening takes
-/// (docs/performance.md). Where the C compiler has no static one, the default stays.
+/// (docs/performance.md). Where the C compiler has no static one, the default stays. What that one asks of glibc, `find_object.c` answers.
 fn own_unwinder(out: &Path) {
+    println!("cargo:rerun-if-changed=find_object.c");
     let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let found = Command::new(compiler)
+    let found = Command::new(&compiler)
         .arg("-print-file-name=libgcc_eh.a")
         .output();
     // Where there is none, the bare name is printed.
     let there = found.is_ok_and(|found| found.stdout.starts_with(b"/"));
     let directory = out.join("unwinder");
     let script = directory.join("libgcc_s.so");
-    if there {
-        std::fs::create_dir_all(&directory)
-            .and_then(|()| std::fs::write(&script, "INPUT(-l:libgcc_eh.a -l:libgcc.a)\n"))
-            .expect("OUT_DIR can be written");
-        println!("cargo:rustc-link-search=native={}", directory.display());
+    if !there {
+        return;
     }
+    std::fs::create_dir_all(&directory).expect("OUT_DIR can be written");
+    let object = directory.join("find_object.o");
+    let compiled = Command::new(&compiler)
+        .args(["-c", "-O2", "-fPIC", "-fvisibility=hidden", "-o"])
+        .arg(&object)
+        .arg("find_object.c")
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        println!(
+            "cargo::error={} cannot compile slurm-plugins/sys/find_object.c; what it said is above. Install a C compiler with its headers (Debian: gcc, libc6-dev), or say CC=COMPILER",
+            Path::new(&compiler).display()
+        );
+        return;
+    }
+    let input = format!(
+        "INPUT(\"{}\" -l:libgcc_eh.a -l:libgcc.a)\n",
+        object.display()
+    );
+    std::fs::write(&script, input).expect("OUT_DIR can be written");
+    println!("cargo:rustc-link-search=native={}", directory.display());
 }
 
 /// SLURM_VERSION_NUMBER of the headers, as a decimal number. What is wrong with them is told to cargo, which then ends the build.

@@ -33,6 +33,11 @@ def plain(value):
     return value
 
 
+def base_state(state):
+    """A job's state of `--json`: later versions have a list, in which what it is besides (completing, …) comes behind it."""
+    return state[0] if isinstance(state, list) else state
+
+
 class Commands(commands.Programs):
     """The commands of one cluster."""
 
@@ -94,7 +99,7 @@ class Commands(commands.Programs):
     def jobs(self):
         """All jobs as `squeue --json` prints them: {job_id: fields}. Ended ones are there for MinJobAge."""
         found = json.loads(self.must("squeue", "--json", "--states=all", timeout=180))["jobs"]
-        return {str(job["job_id"]): {key: plain(value) for key, value in job.items()} for job in found}
+        return {str(job["job_id"]): {key: plain(value) for key, value in job.items()} | {"job_state": base_state(job["job_state"])} for job in found}
 
     def state(self, job):
         """A job's state, "" if the controller does not know it."""

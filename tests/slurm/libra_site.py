@@ -57,6 +57,11 @@ def busy_until(file):
     return f"python3 -c 'import os\nwhile not os.path.exists(\"{file}\"): pass'\n"
 
 
+def idle_until(file):
+    """The same of a job that does not work."""
+    return f"while ! test -e {file}; do sleep 0.2; done\n"
+
+
 def with_start(rules):
     """Rules of slurmctld, with no time for a late start and no reserve where they say nothing of them: what a job gets can be worked out by hand then."""
     if "[node]" not in rules:

@@ -13,8 +13,8 @@ import signal
 import struct
 
 MARGIN = 1.05  # what Libra puts on every estimate, by default
-# A waiting job needs more the longer it waits: of a deadline this long a minute is next to nothing.
-LONG = 100_000
+# A waiting job needs more the longer it waits: of a deadline this long a quarter of an hour is next to nothing.
+LONG = 1_000_000
 SLACK = 0.003
 # Nothing is started: what was accepted stays in the queue.
 STILL = "defer,sched_interval=-1,bf_interval=-1"

@@ -16,8 +16,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from libra_site import busy, program  # noqa: E402
-from promises import is_saved  # noqa: E402
+from libra_site import busy, idle_until, program  # noqa: E402
+from promises import STILL, is_saved  # noqa: E402
 
 
 class AccountsCase(SiteCase):
@@ -71,12 +71,14 @@ class AccountsCase(SiteCase):
 class Accounts(AccountsCase):
     def test_from_the_deposit_to_the_statement(self):
         """Held when it is accepted, charged when it has met its deadline."""
-        job = self.accept(2, 20, budget=50, script=busy(0.5))
+        end = self.slurm.directory / "statement.end"
+        job = self.accept(20, 1000, budget=50, script=idle_until(end))
         price = float(self.commitment(job)["price"])
         self.assertEqual(self.commitment(job)["payer"], f"user/{self.user}")
         balance = self.balance()
         self.about(balance["held"], price)
         self.about(balance["available"], 100 - price)
+        end.touch()
         self.met(job)
         self.held(0)
         self.about(self.balance()["available"], 100 - price)
@@ -86,26 +88,28 @@ class Accounts(AccountsCase):
 
     def test_a_held_quote_that_is_used(self):
         """A held quote reserves no money; the job that comes with it does, and is charged the price of the quote."""
-        said = self.refused(self.ask(2, 20, "--sla-quote=hold:5m", budget=50), "libra-quote: ")
+        said = self.refused(self.ask(20, 1000, "--sla-quote=hold:10m", budget=50), "libra-quote: ")
         quote = json.loads(said[said.index("{"):].splitlines()[0])
         self.assertEqual(self.balance()["held"], 0)
-        too_much = self.refused(self.ask(2, 20, "--sla-quote=ask", budget=500), "libra-quote: ")
+        too_much = self.refused(self.ask(20, 1000, "--sla-quote=ask", budget=500), "libra-quote: ")
         self.assertIn("funds", too_much)
-        job = self.accept(2, 20, f"--sla-quote={quote['held'][0]}", budget=50, script=busy(0.5))
+        end = self.slurm.directory / "quote.end"
+        job = self.accept(20, 1000, f"--sla-quote={quote['held'][0]}", budget=50, script=idle_until(end))
         self.about(self.balance()["held"], quote["price"])
+        end.touch()
         self.met(job)
         self.held(0)
         self.slurm.wait("written down", lambda: ("charge", round(-quote["price"], 3), job) in self.lines())
 
     def test_a_budget_larger_than_the_balance(self):
         """Refused, and the budget that it names is accepted."""
-        text = self.refused(self.ask(10, 20, budget=101), "libra: refused (funds): the budget is 101 credits; the account has 100 available")
+        text = self.refused(self.ask(10, 1000, budget=101), "libra: refused (funds): the budget is 101 credits; the account has 100 available")
         offer = re.search(r"accepted now would be: (\S+)", text)[1]
         self.assertEqual(offer, "--budget=100")
-        job = self.slurm.submit("--estimate=10", "--sla-deadline=20", offer)
+        job = self.slurm.submit("--estimate=10", "--sla-deadline=1000", offer)
         self.held(float(self.commitment(job)["price"]))
         # What is held is not there for the next one.
-        self.refused(self.ask(10, 30, budget=100), "has 89.5 available")
+        self.refused(self.ask(10, 30, budget=100), "has 89.99 available")
 
     def test_who_has_no_account(self):
         other = self.slurm.users[1]
@@ -117,19 +121,19 @@ class Accounts(AccountsCase):
         other = self.slurm.users[1]
         self.account("create", "project:chem", "--member", other)
         self.account("deposit", "project:chem", "30")
-        job = self.accept(10, 20, "--account=chem", budget=20, user=other)
+        job = self.accept(10, 1000, "--account=chem", budget=20, user=other)
         self.about(self.balance("project:chem")["held"], float(self.commitment(job)["price"]))
         self.refused(self.ask(10, 20, "--account=chem", budget=5), f"{self.user} is not a member of project:chem")
 
     def test_cancelled(self):
         """Before it ran: nothing. While it ran: the part that it has used."""
-        job = self.accept(10, 20, budget=50)
+        job = self.accept(10, 1000, budget=50)
         self.running(job)
         time.sleep(3)
         self.slurm.scancel(job)
         self.held(0)
         left = self.balance()["available"]
-        self.assertGreater(left, 100 - 10.5)
+        self.assertGreater(left, 100 - 10)
         self.assertLess(left, 100)
         test = self.slurm.sbatch("--test-only", "--estimate=10", "--sla-deadline=20", "--budget=50")
         self.assertIn("accepted", test.err)
@@ -138,20 +142,31 @@ class Accounts(AccountsCase):
 
     def test_an_array(self):
         """Each task is paid for when it ends; what was held for those that never began is free again."""
-        job = self.accept(2, 20, "--array=1-4", budget=100, script=busy(1))
+        end = self.slurm.directory / "array.end"
+        job = self.accept(20, 1000, "--array=1-4", budget=100, script=idle_until(end))
         each = float(self.commitment(job)["price"])
         self.about(self.balance()["held"], 4 * each)
-        self.held(0, 60)
+        end.touch()
+        self.held(0)
         self.about(self.balance()["available"], 100 - 4 * each)
 
     def test_an_array_whose_first_task_goes_at_once(self):
         """Slurm keeps no record of it; the others are paid for all the same."""
-        job = self.accept(2, 20, "--array=1-3", budget=100, script=busy(1))
+        end = self.slurm.directory / "others.end"
+        usual = self.slurm.all_settings()["SchedulerParameters"]
+        # None of them begins before the first has gone. Slurm's schedulers tell by the second that their settings were read anew.
+        self.slurm.reconfigure(SchedulerParameters=STILL)
+        self.addCleanup(self.slurm.reconfigure, SchedulerParameters=usual)
+        job = self.accept(20, 1000, "--array=1-3", budget=100, script=idle_until(end))
         each = float(self.commitment(job)["price"])
         self.slurm.scancel(f"{job}_1")
         time.sleep(3)
+        self.slurm.reconfigure(SchedulerParameters=usual)
+        for task in (2, 3):
+            self.running(f"{job}_{task}")
         self.assertGreater(self.balance()["held"], 0)
-        self.held(0, 120)
+        end.touch()
+        self.held(0)
         self.about(self.balance()["available"], 100 - 2 * each)
         self.account("check")
 
@@ -162,12 +177,12 @@ class Accounts(AccountsCase):
         time.sleep(3)
         self.slurm.scontrol("requeuehold", job)
         self.slurm.scancel(job)
-        self.held(0, 30)
+        self.held(0)
         self.assertLess(self.balance()["available"], 100 - 1)
 
     def test_requeued_after_it_was_paid(self):
         """It runs once more, and is paid for once more."""
-        job = self.accept(2, 20, budget=30, script=busy(0.5))
+        job = self.accept(20, 1000, budget=30, script="true\n")
         price = float(self.commitment(job)["price"])
         self.met(job)
         self.held(0)
@@ -175,7 +190,7 @@ class Accounts(AccountsCase):
         done = time.time()
         self.slurm.wait("a later second", lambda: time.time() > done + 2)
         self.slurm.scontrol("requeue", job)
-        self.held(price, 30)
+        self.held(price)
         # Slurm lets a requeued job wait for two minutes.
         self.slurm.scontrol("update", f"jobid={job}", "starttime=now")
         self.slurm.wait("paid twice", lambda: self.slurm.log().count(f"job {job}: user:{self.user} is charged") == 2)
@@ -185,17 +200,25 @@ class Accounts(AccountsCase):
 
     def test_a_late_soft_job_is_compensated(self):
         """Suspended for longer than it had: the delay is not its own."""
-        job = self.accept(3, 6, "--deadline-type=soft", "--penalty-rate=20", budget=50, script="echo begun\nsleep 2\n")
-        # What has not begun yet is not stopped, and goes on.
-        self.slurm.wait("it has begun", lambda: "begun" in self.slurm.output(job))
-        self.slurm.must("scontrol", "suspend", job)
-        time.sleep(8)  # beyond its deadline
-        self.resumed(job)
+        for _ in range(5):
+            before = self.balance()["available"]
+            # It is paid only if it uses what it is given. A share of a tenth it has also on a busy machine.
+            job = self.accept(1, 10, "--deadline-type=soft", "--penalty-rate=20", "--time=10", budget=50, script="echo begun\n" + busy(0.7))
+            # What has not begun yet is not stopped, and goes on.
+            self.slurm.wait("it has begun", lambda job=job: "begun" in self.slurm.output(job))
+            if self.slurm.scontrol("suspend", job).rc == 0:
+                break
+            # On a slow machine it may have ended by then.
+            self.ending(job)
+            self.held(0)
+        suspended = time.monotonic()
         price = float(self.commitment(job)["price"])
+        self.slurm.wait("it has waited for longer than it could", lambda: time.monotonic() > suspended + 12)
+        self.resumed(job)
         self.slurm.wait("settled", lambda: re.search(rf"job {job}: user:{self.user} is charged 0 and paid \S+ \(late, less the penalty\)", self.slurm.log()))
         self.held(0)
         # At most the price, whatever the rate.
-        self.about(self.balance()["available"], 100 + price)
+        self.about(self.balance()["available"], before + price)
         self.account("check")
 
     def test_a_heterogeneous_job_is_not_paid_for_waiting(self):
@@ -204,58 +227,62 @@ class Accounts(AccountsCase):
         second = ["--estimate=3", "--sla-deadline=6", "--budget=40"]
         job = self.accept(3, 6, *more, "-n1", ":", *second, *more, "-n1", budget=50, script="sleep 1\n")
         self.assertGreater(self.balance()["held"], 0)
-        self.slurm.wait("settled", lambda: re.search(rf"job {job}: user:{self.user} is charged", self.slurm.log()), 120)
-        self.held(0, 120)
+        self.slurm.wait("settled", lambda: re.search(rf"job {job}: user:{self.user} is charged", self.slurm.log()))
+        self.held(0)
         self.assertNotIn("and paid", "".join(re.findall(rf"job (?:{job}|{int(job) + 1}): user:{self.user} .*", self.slurm.log())))
         self.assertLess(self.balance()["available"], 100)
 
     def test_a_late_job_that_was_requeued_pays(self):
         """It does its work, requeues itself, and ends late the second time: Slurm does not say who did it."""
         script = f"if [ -z \"$SLURM_RESTART_COUNT\" ]; then\n{busy(4)}\nscontrol requeue $SLURM_JOB_ID; sleep 100\nfi\nsleep 8\n"
-        job = self.accept(4, 8, budget=50, script=script)
+        job = self.accept(4, 8, "--time=10", budget=50, script=script)
         price = float(self.commitment(job)["price"])
         self.running(job)
-        self.slurm.wait("requeued", lambda: self.slurm.state(job) == "PENDING", 60)
+        self.slurm.wait("requeued", lambda: self.slurm.state(job) == "PENDING")
         time.sleep(2)
         # Slurm lets a requeued job wait for two minutes.
         self.slurm.scontrol("update", f"jobid={job}", "starttime=now")
-        self.held(0, 180)
+        self.held(0)
         self.about(self.balance()["available"], 100 - price)
 
     def test_slurmctld_killed(self):
-        """Holds are there again, no charge is lost or doubled."""
-        jobs = [self.accept(4, 40, budget=10, script=busy(1)), self.accept(20, 200, budget=50)]
+        """Holds are there again, no charge is lost or doubled, also of what ends while there is no slurmctld."""
+        end = self.slurm.directory / "killed.end"
+        jobs = [self.accept(20, 1000, budget=30, script=idle_until(end)), self.accept(20, 2000, budget=50)]
         prices = [float(self.commitment(job)["price"]) for job in jobs]
         self.held(sum(prices))
-        self.running(jobs[0])
+        for job in jobs:
+            self.started(job)
+        node, = self.slurm.nodes_of(jobs[0])
         # slurmctld itself loses what it has not saved.
         self.slurm.wait("slurmctld has saved its jobs", lambda: is_saved(self.slurm, *jobs))
         self.slurm.kill_controller()
-        time.sleep(5)
+        end.touch()
+        self.slurm.wait("it has ended", lambda: not self.processes(jobs[0], node))
         self.slurm.start_controller()
         self.slurm.wait("the first is paid", lambda: abs(self.balance()["held"] - prices[1]) < 1e-4)
         self.about(self.balance()["available"], 100 - sum(prices))
         self.slurm.scancel(jobs[1])
-        self.held(0, 30)
+        self.held(0)
         self.account("check")
 
     def test_the_live_state_is_removed(self):
         """It is made anew of the ledger, and slurmctld takes the new one: what is committed meanwhile and after is held there."""
-        before = self.accept(10, 100, budget=30)
+        before = self.accept(10, 1000, budget=30)
         price = float(self.commitment(before)["price"])
         self.slurm.wait("written down", lambda: ("hold", 0, before) in self.lines())
         shutil.rmtree(self.books / "live")
         self.about(self.balance()["held"], price)
         # slurmctld still has the one that was removed.
-        meanwhile = self.accept(10, 100, budget=30)
+        meanwhile = self.accept(10, 1000, budget=30)
         price += float(self.commitment(meanwhile)["price"])
-        self.held(price, 60)
-        after = self.accept(10, 200, budget=30)
+        self.held(price)
+        after = self.accept(10, 2000, budget=30)
         price += float(self.commitment(after)["price"])
         self.about(self.balance()["held"], price)
         for job in (before, meanwhile, after):
             self.slurm.scancel(job)
-        self.held(0, 30)
+        self.held(0)
         self.account("check")
 
     def test_out_of_order(self):

@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from test_accounts import AccountsCase  # noqa: E402  (puts tests/batch in the path)
-from libra_site import busy  # noqa: E402
+from libra_site import busy, idle_until  # noqa: E402
 
 
 class Requeued(AccountsCase):
@@ -51,28 +51,30 @@ class Requeued(AccountsCase):
     def test_work_before_a_requeue_is_paid_for(self):
         """It does its work, requeues itself, and ends late the second time."""
         script = f"if [ -z \"$SLURM_RESTART_COUNT\" ]; then\n{busy(4)}\nscontrol requeue $SLURM_JOB_ID; sleep 100\nfi\nsleep 8\n"
-        job = self.accept(4, 8, budget=50, script=script)
+        job = self.accept(4, 8, "--time=10", budget=50, script=script)
         price = float(self.commitment(job)["price"])
         self.running(job)
         self.held(0)
         self.assertLess(self.balance()["available"], 100 - price / 2)
 
     def test_a_task_that_runs_again_is_paid_for_again(self):
-        script = f"[ -n \"$SLURM_RESTART_COUNT\" ] || exit 0\n{busy(2)}\nsleep 6\n"
-        job = self.accept(4, 8, "--array=1-2", budget=100, script=script)
+        end = self.slurm.directory / "again.end"
+        script = f"[ -n \"$SLURM_RESTART_COUNT\" ] || exit 0\n{busy(2)}\nsleep 6\n{idle_until(end)}"
+        job = self.accept(4, 8, "--array=1-2", "--time=10", budget=100, script=script)
         each = float(self.commitment(job)["price"])
         self.held(0)
         paid = self.balance()["available"]
         self.requeue(f"{job}_1")
         self.runs_again(f"{job}_1")
-        self.slurm.wait("its price is held again", lambda: abs(self.balance()["held"] - each) < 1e-4)
+        self.held(each)
+        end.touch()
         self.held(0)
         self.assertLess(self.balance()["available"], paid - each / 2)
         self.account("check")
 
     def test_a_run_that_is_given_up_is_paid_for(self):
         """It was paid for; the run after that ends by another requeue, and the job with a cancellation while it waits."""
-        job = self.accept(4, 8, budget=50, script=f"[ -n \"$SLURM_RESTART_COUNT\" ] || exit 0\n{busy(30)}\n")
+        job = self.accept(4, 8, "--time=10", budget=50, script=f"[ -n \"$SLURM_RESTART_COUNT\" ] || exit 0\n{busy(1000)}\n")
         self.held(0)
         paid = self.balance()["available"]
         self.requeue(job)

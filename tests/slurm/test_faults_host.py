@@ -51,7 +51,7 @@ class Registry(SiteCase):
                     slurm.configure(rule)
                     before = len(slurm.log(n1))
                     job = slurm.submit(*terms(0.3, n1), script="sleep 2\n")
-                    ended = slurm.wait_ended(job, 60)
+                    ended = slurm.wait_ended(job)
                     # Where nothing at all can be written, a refusal of its tasks cannot be either.
                     runs = rule == ADMIT or what == "read-only"
                     self.assertEqual(ended["JobState"], "COMPLETED" if runs else "FAILED", slurm.log(n1)[before:])
@@ -124,12 +124,14 @@ class Plugins(SiteCase):
         if "DRAIN" in slurm.node(node)["State"]:
             print("drained by Slurm:", slurm.node(node).get("Reason"), file=sys.stderr)
             slurm.must("scontrol", "update", f"nodename={node}", "state=resume")
-        # A job with a commitment of nearly all of the node gets it: its prolog ends what is left over.
+        # A job with a commitment of nearly all of the node gets it: its prolog ends what is left over, and a cgroup with it where the job had not
+        # yet come to its program.
         self.assertEqual(slurm.live(), [f"{node} {job}"])
-        self.assertEqual(slurm.job_groups(), [])
         time.sleep(10)
         whole = slurm.wait("it is taken again", lambda: slurm.sbatch(*terms(0.9, node)).out)
         self.started(whole)
+        self.assertEqual(slurm.job_groups(), [f"{node} job-{whole}"])
+        self.assertEqual(slurm.live(), [f"{node} {whole}"])
         self.assertAlmostEqual(self.quota(whole, node), 0.9, delta=0.02)
         expect_free(self, slurm, {node: 0.1})
 

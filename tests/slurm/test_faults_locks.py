@@ -68,7 +68,7 @@ class Submissions(SiteCase):
     def expect_as_usual(self):
         """Soon after the lock is free."""
         answer = self.slurm.wait("accepted again", lambda: (lambda answer: answer if answer.rc == 0 and "accounting" not in answer.err and "AdminComment" in self.slurm.job(answer.out) else None)
-                                 (self.ask(1, 1000, budget=5, script="true")), 60)
+                                 (self.ask(1, 1000, budget=5, script="true")))
         self.assertIn("libra:", self.slurm.job(answer.out)["AdminComment"])
 
     def test_a_change_of_the_live_state(self):

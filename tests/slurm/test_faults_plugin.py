@@ -229,7 +229,9 @@ class Changes(SiteCase):
         self.started(runs)
         self.started(waits)
         slurm.must("scontrol", "requeuehold", waits)
-        slurm.wait("it waits", lambda: slurm.state(waits) == "PENDING")
+        slurm.wait("it waits", lambda: slurm.state(waits) == "PENDING" and f"{n2} {waits}" not in slurm.live())
+        for task in (1, 2, 3):
+            self.running(f"{array}_{task}")
         time.sleep(2)
         before = {job: self.fixed(job) for job in (runs, waits, f"{array}_1", f"{array}_2", f"{array}_3")}
         dice = random.Random(self.seed)
@@ -312,8 +314,9 @@ class OddJobs(SiteCase):
         self.assertEqual([line for line in slurm.said() if "fault" in line], [])
         print(f"slowest: {slowest[0]:.1f} s for {slowest[1]}; accepted: {len(accepted)}", *accepted, sep="\n  ", file=sys.stderr)
         slurm.wait("nothing is left in the book", lambda: not slurm.booked())
-        # What Slurm itself refused after Libra keeps its share for two seconds and a poll.
-        time.sleep(5)
+        # What Slurm itself refused after Libra keeps its share for two seconds and a poll. A question reserves nothing.
+        for node in slurm.nodes:
+            slurm.wait(f"{node} is free", lambda node=node: "refused (share)" not in slurm.sbatch("--sla-quote=ask", *terms(1 - 0.001, node)).err)
         expect_free(self, slurm, dict.fromkeys(slurm.nodes, 1))
 
     def test_more_nodes_by_name_than_there_is_memory(self):

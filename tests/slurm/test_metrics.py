@@ -4,6 +4,7 @@
 Run as root: `tests/slurm/run test_metrics`.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -15,7 +16,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 
 import exposition  # noqa: E402
 from case import SiteCase  # noqa: E402
-from libra_site import Site  # noqa: E402
+from libra_site import Site, idle_until  # noqa: E402
 
 
 class Writing(Site):
@@ -47,14 +48,19 @@ class Metrics(SiteCase):
         self.slurm.wait("metrics written", lambda: self.files.written() > now + 1)
 
     def expect(self, before, **more):
-        """What was counted since `before` is this, in the totals and in the history."""
+        """What was counted since `before` is this, in the totals and in the history. That a test came to nothing is seen some polls later."""
         self.written()
+        with contextlib.suppress(TimeoutError):
+            self.slurm.wait("all is counted", lambda: self.grown(before) == more)
+        self.assertEqual(self.grown(before), more)
+        now = self.files.counts()
+        self.assertEqual(self.files.history(), {key: count for key, count in now.items() if key != "verdicts"})
+
+    def grown(self, before):
         now = self.files.counts()
         refused = {reason: count - before.get("refused", {}).get(reason, 0) for reason, count in now.get("refused", {}).items()}
         grown = {key: count - before.get(key, 0) for key, count in now.items() if key != "refused"}
-        grown = {key: count for key, count in {**grown, "refused": {k: v for k, v in refused.items() if v}}.items() if count}
-        self.assertEqual(grown, more)
-        self.assertEqual(self.files.history(), {key: count for key, count in now.items() if key != "verdicts"})
+        return {key: count for key, count in {**grown, "refused": {k: v for k, v in refused.items() if v}}.items() if count}
 
     def gauges(self):
         return {"jobs": self.files.gauges("libra_jobs"), "late": self.files.gauges("libra_jobs_late")[()], "committed": self.files.gauges("libra_node_committed_processors")}
@@ -67,15 +73,16 @@ class Metrics(SiteCase):
         self.assertEqual(files.gauges("libra_nodes"), {"yes": 2, "no": 0})
         self.assertEqual(files.gauges("libra_node_processors"), {n1: 1, n2: 1})
         # Accepted: one that will be late, one that will be in time, one that will be cancelled, and three of an array.
-        late = self.accept(1, 4, "-w", n1, script="sleep 7\n")
-        kept = self.accept(1, 60, "-w", n1, script="true\n")
+        end = slurm.directory / "late.end"
+        late = self.accept(1, 4, "-w", n1, "--time=60", script=idle_until(end))
+        kept = self.accept(1, 600, "-w", n1, script="true\n")
         cancelled = self.accept(10, 1000, "-w", n2)
         array = slurm.submit("--array=1-3", *self.terms_of(1, 600), "-w", n2, script="true\n")
         self.refused(self.ask(10, 20, budget=9), "refused (budget)")
         self.refused(self.ask(10, 20, budget=8), "refused (budget)")
         self.refused(self.ask(30, 20), "refused (deadline)")
         self.refused(self.ask(10, 11, "-n3"), "refused (nodes)")
-        self.refused(self.ask(1, 9, "--hold"), "is held")
+        self.refused(self.ask(1, 9, "--licenses=x"), "cannot ask for --licenses")
         self.started(cancelled)
         self.ending(kept)
         slurm.wait("it is late", lambda: files.written() and self.gauges()["late"] == 1)
@@ -84,8 +91,9 @@ class Metrics(SiteCase):
         self.assertEqual((jobs["provisional"], jobs["running"] >= 1), (0, True), jobs)
         self.assertAlmostEqual(self.gauges()["committed"][n2], 0.0105, delta=0.01)
         slurm.scancel(cancelled)
+        end.touch()
         for job in (late, cancelled, *(f"{array}_{task}" for task in (1, 2, 3))):
-            self.ending(job, 120)
+            self.ending(job)
         self.expect(before, accepted=6, met=4, late=1, cancelled=1, verdicts=9, refused={"budget": 2, "deadline": 1, "chunks": 1, "request": 1})
         self.assertEqual(self.gauges()["jobs"], {"provisional": 0, "waiting": 0, "running": 0})
         self.assertEqual(self.gauges()["committed"], {n1: 0, n2: 0})
@@ -135,7 +143,7 @@ class Metrics(SiteCase):
         slurm.metrics.rename(away)
         self.addCleanup(lambda: away.exists() and away.rename(slurm.metrics))
         slurm.wait("it is said", lambda: len(lines()) > said)
-        job = self.accept(1, 60, script="true\n")
+        job = self.accept(1, 600, script="true\n")
         self.met(job)
         time.sleep(3)
         self.assertEqual(len(lines()), said + 1, lines())

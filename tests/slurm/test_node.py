@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from libra_site import busy  # noqa: E402
+from libra_site import busy, idle_until  # noqa: E402
 from node_site import NodeCase  # noqa: E402
 
 SHOW = "cat /proc/self/cgroup; env | grep -i -e spank -e ^LIBRA_DEADLINE; true\n"
@@ -26,17 +26,21 @@ class Tasks(NodeCase):
     def test_a_batch_script(self):
         """It is in its job's cgroup, with its share as cap, knows its deadline, and leaves nothing."""
         slurm, node = self.slurm, self.slurm.nodes[0]
+        end = slurm.directory / "batch.end"
         before = time.time()
-        job = slurm.submit("-w", node, script=SHOW + "sleep 3\n", environment=slurm.commitment((node, 0.5), estimate=50 / 1.05))
+        environment = slurm.commitment((node, 0.5), estimate=5000 / 1.05, deadline=10_000)
+        after = time.time()
+        job = slurm.submit("-w", node, script=SHOW + idle_until(end), environment=environment)
         self.printed(job)
         # Its share was taken anew after it began: a little time had gone by without work.
         self.assertAlmostEqual(self.quota(job, node), 0.5, delta=0.1)
         self.assertEqual(slurm.entry(node, job)["share"], 0.5)
+        end.touch()
         self.assertEqual(slurm.wait_ended(job)["JobState"], "COMPLETED")
         text = slurm.output(job)
         self.in_group(node, job, text)
         deadline = int(re.search(r"LIBRA_DEADLINE=(\d+)\n", text)[1])
-        self.assertTrue(before + 99 <= deadline <= before + 101, (before, deadline))
+        self.assertTrue(before + 9_999 <= deadline <= after + 10_001, (before, deadline, after))
         slurm.wait("its epilog", lambda: not slurm.group(node, job).exists())
         self.assertTrue(slurm.entry(node, job)["ending"]["met"])
 
@@ -44,7 +48,7 @@ class Tasks(NodeCase):
         """The node knows, and shows it as it shows a job of its own; what its steps do is the script's business."""
         slurm, node = self.slurm, self.slurm.nodes[0]
         for script, exit_code, signal in (("srun false\nexit 0\n", 0, None), ("exit 3\n", 3, None), ("kill -9 $$\n", None, 9)):
-            job = slurm.submit("-w", node, script=script, environment=slurm.commitment((node, 0.5)))
+            job = slurm.submit("-w", node, script=script, environment=slurm.commitment((node, 0.5), estimate=500, deadline=1000))
             slurm.wait_ended(job)
             ending = slurm.wait("its epilog", lambda job=job: slurm.entry(node, job).get("ending"))
             self.assertEqual((ending["exit-code"], ending["signal"], ending["met"]), (exit_code, signal, exit_code == 0), script)
@@ -75,16 +79,18 @@ class Tasks(NodeCase):
         """It is in the cgroup, and is killed with the job."""
         slurm, node = self.slurm, self.slurm.nodes[0]
         child = "setsid python3 -c 'import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor n in range(1000): time.sleep(1)' </dev/null >/dev/null 2>&1 &\n"
-        job = slurm.submit("-w", node, script=child + "echo $!\nsleep 2\n", environment=slurm.commitment((node, 0.5)))
+        end = slurm.directory / "child.end"
+        job = slurm.submit("-w", node, script=child + "echo $!\n" + idle_until(end), environment=slurm.commitment((node, 0.5)))
         pid = int(self.printed(job, "\n"))
         self.assertIn(pid, map(int, (slurm.group(node, job) / "cgroup.procs").read_text().split()))
+        end.touch()
         slurm.wait_ended(job)
         slurm.wait("the child is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists())
 
     def test_a_requeued_job(self):
         """It begins anew, and its deadline stays."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = slurm.submit("-w", node, "--requeue", "--open-mode=append", script=SHOW + "sleep 60\n", environment=slurm.commitment((node, 0.5)))
+        job = slurm.submit("-w", node, "--requeue", "--open-mode=append", script=SHOW + "sleep 1000\n", environment=slurm.commitment((node, 0.5)))
         self.printed(job)
         first = slurm.entry(node, job)
         slurm.must("scontrol", "requeue", job)
@@ -133,12 +139,14 @@ class Tasks(NodeCase):
     def test_a_job_without_terms(self):
         """It runs at the least weight, beside the directory of those with terms, or untouched if the site says so."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = slurm.submit("-w", node, script=SHOW + "sleep 2\n")
+        end = slurm.directory / "plain.end"
+        job = slurm.submit("-w", node, script=SHOW + idle_until(end))
         self.printed(job, "cpu")
         self.assertIn(f":cpu:/{slurm.best_effort(node).name}\n", slurm.output(job))
         self.assertNotIn("LIBRA", slurm.output(job))
         self.assertEqual((slurm.best_effort(node) / "cpu.shares").read_text(), "2\n")
         self.assertEqual(slurm.live(), [])
+        end.touch()
         slurm.wait_ended(job)
         slurm.configure("[slurm]\nwithout-terms = 'leave-alone'\n")
         job = slurm.submit("-w", node, script=SHOW)
@@ -202,9 +210,11 @@ class Faults(NodeCase):
     def test_slurmd_is_killed(self):
         """The job goes on in its cgroup, ends meanwhile, and slurmd's restart removes what is left."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = slurm.submit("-w", node, script=SHOW + "sleep 3\n", environment=slurm.commitment((node, 0.5)))
+        end = slurm.directory / "slurmd.end"
+        job = slurm.submit("-w", node, script=SHOW + idle_until(end), environment=slurm.commitment((node, 0.5)))
         self.printed(job)
         slurm.kill_slurmd(node, signal.SIGKILL)
+        end.touch()
         slurm.wait("the job has ended", lambda: not self.processes(job, node))
         self.assertTrue(slurm.group(node, job).exists())
         slurm.start_slurmd(node)

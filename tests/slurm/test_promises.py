@@ -13,7 +13,6 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import promises  # noqa: E402
 from case import SiteCase  # noqa: E402
 from libra_site import busy  # noqa: E402
 
@@ -57,13 +56,6 @@ class Promises(SiteCase):
         self.assertGreater(len(accepted), 5)
         self.assertGreater(refused, 0)
         self.assertEqual(late, [], f"seed {seed}")
-
-    def test_what_is_free(self):
-        """Neither more nor less than what is left of a node is committed."""
-        one, two = self.slurm.nodes
-        job = self.slurm.submit(*promises.terms(0.4, one))
-        self.running(job)
-        promises.expect_free(self, self.slurm, {one: 0.6, two: 1.0})
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import promises  # noqa: E402
 from case import BAD_OPTION, MARGIN, SiteCase  # noqa: E402
 
 
@@ -24,21 +25,21 @@ class Submitting(SiteCase):
     def test_accepted_with_price_and_node(self):
         """The quote is on standard error, the number alone on standard output; the kernel holds the job to its share."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        answer = self.ask(10, 20, budget=15, script="echo due $LIBRA_DEADLINE\nsleep 1000\n")
-        quote = f"sbatch: libra: accepted: 52.5 % of a processor on {node}, finished in 20 s at the latest, for 10.5 of 15 credits\n"
+        answer = self.ask(1000, 2000, budget=1500, script="echo due $LIBRA_DEADLINE\nsleep 1000\n")
+        quote = f"sbatch: libra: accepted: 52.5 % of a processor on {node}, finished in 33m20s at the latest, for 1000.5 of 1500 credits\n"
         self.assertRegex(answer.out, r"^\d+$")
         self.assertEqual((answer.rc, answer.err), (0, quote))
         job = answer.out
         record = self.started(job)
-        self.assertEqual((record["NodeList"], record["ReqNodeList"], record["TimeLimit"], record["Deadline"]), (node, node, "00:01:00", "N/A"))
+        self.assertEqual((record["NodeList"], record["ReqNodeList"], record["TimeLimit"], record["Deadline"]), (node, node, "00:50:00", "N/A"))
         commitment = self.commitment(job)
-        self.assertEqual((commitment["price"], commitment["estimate"], commitment["deadline"], commitment["budget"]), ("10.5", "10", "20", "15"))
+        self.assertEqual((commitment["price"], commitment["estimate"], commitment["deadline"], commitment["budget"]), ("1000.5", "1000", "2000", "1500"))
         # The kernel holds it: 52.5 ms of each 100 ms, and a little more for each moment that it has lost.
         quota = self.quota(job, node)
         self.assertGreaterEqual(quota, 0.525)
         self.assertLess(quota, 0.6)
         due = int(slurm.wait("its output", lambda: re.search(r"due (\d+)", slurm.output(job)))[1])
-        self.assertAlmostEqual(due, float(commitment["submitted"]) + 20, delta=1)
+        self.assertAlmostEqual(due, float(commitment["submitted"]) + 2000, delta=1)
         # Without --parsable.
         job_file = slurm.home(slurm.users[0]) / "job.sh"
         job_file.write_text("#!/bin/sh\nsleep 1000\n")
@@ -74,9 +75,9 @@ class Submitting(SiteCase):
             self.running(job)
             self.booked(job)
         # A job needs more the longer it waits, until the plugin has seen that it runs: an offer made before is soon too little.
-        self.poll()
-        time.sleep(0.5)
-        text = self.refused(self.ask(100, 200), "libra: refused (share): needs 0.525 CPU", " free")
+        asked = lambda: self.refused(self.ask(100, 200), "libra: refused (share): needs 0.525 CPU", " free")  # noqa: E731
+        self.slurm.wait("all of them are seen to run", lambda: asked() == (time.sleep(1.5) or asked()))
+        text = asked()
         offer = self.take(text, "--sla-deadline", *self.terms_of(100, 200))
         self.assertGreater(float(offer[0].split("=")[1]), 200)
 
@@ -168,10 +169,8 @@ class Submitting(SiteCase):
         self.assertNotEqual(plain["Deadline"], "N/A")
 
     def test_nothing_that_waits(self):
-        """A job that may not start would hold a share for nothing."""
-        for options, said in ((["--hold"], "this one is held (--hold)"), (["--begin=now+60"], "this one is to start later (--begin)"),
-                              (["--dependency=afterany:1"], "this one waits for others (--dependency)"), (["--array=1-4%2"], "leave out the limit of --array=1-4%2"),
-                              (["--licenses=x"], "cannot ask for --licenses")):
+        """What has a queue of its own would hold a share for nothing. Jobs that may not start yet are in test_deferred.py."""
+        for options, said in ((["--array=1-4%2"], "leave out the limit of --array=1-4%2"), (["--licenses=x"], "cannot ask for --licenses")):
             with self.subTest(options):
                 self.refused(self.ask(1, 9, *options), f"{said}")
         # One that may start is no such job.
@@ -199,7 +198,7 @@ class Placing(SiteCase):
         slurm = self.slurm
         n1, n2, n3, n4 = slurm.nodes
         for node, taken in zip(slurm.nodes, (0.1, 0.5, 0.3, 0.7)):
-            self.accept(round(taken * 1000 / MARGIN, 3), 1000, "-w", node, budget="unlimited")
+            self.accept(round(taken * 1_000_000 / MARGIN, 3), 1_000_000, "-w", node, budget="unlimited")
         # Left: 0.9, 0.5, 0.7, 0.3. 0.6 fits n1 and n3, n3 is tighter (0.1 left); 0.4 fits n1 and n2, n2 is tighter (0.1); 0.25 fits n1 and n4, n4 is tighter
         # (0.05); 0.08 fits n1 (0.9), n2 (0.1) and n3 (0.1), of which two are alike; 0.8 then fits n1 only.
         chosen = [slurm.nodes_of(self.placed(share))[0] for share in (0.6, 0.4, 0.25, 0.08, 0.8)]
@@ -208,15 +207,21 @@ class Placing(SiteCase):
         self.clear()
         # Four small ones go to one node, and leave the others whole for a large one. Slurm would have used all four.
         self.assertEqual({slurm.nodes_of(self.placed(0.2))[0] for _ in range(4)}, {n1})
-        self.running(self.accept(950, 1000))
+        self.running(self.accept(950_000, 1_000_000, budget="unlimited"))
         self.clear()
         plain = [slurm.submit() for _ in range(4)]
         self.assertEqual({self.running(job)["NodeList"] for job in plain}, set(slurm.nodes))
 
     def placed(self, share):
-        job = self.accept(round(share * 1000 / MARGIN, 3), 1000, budget="unlimited")
+        job = self.accept(round(share * 1_000_000 / MARGIN, 3), 1_000_000, budget="unlimited")
         self.running(job)
         return job
+
+    def test_what_is_free(self):
+        """Neither more nor less than what is left of a node is committed."""
+        one, two = self.slurm.nodes[:2]
+        self.running(self.slurm.submit(*promises.terms(0.4, one)))
+        promises.expect_free(self, self.slurm, {one: 0.6, two: 1.0})
 
     def test_nodes_that_the_user_names(self):
         """--nodelist, --exclude, --constraint."""
@@ -267,7 +272,7 @@ class Placing(SiteCase):
     def test_a_node_that_is_drained(self):
         """It gets no new job; the one on it goes on."""
         slurm, node = self.slurm, self.slurm.nodes[2]
-        job = self.accept(10, 100, "-w", node)
+        job = self.accept(10, 1000, "-w", node)
         self.running(job)
         slurm.must("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
         try:
@@ -291,7 +296,7 @@ class Large(SiteCase):
         for options, nodes, processors in ((["-n4"], [n1], 4), (["-c2"], [n1], 2), (["-n2", "-c2"], [n1], 4), (["-N2", "-n4"], [n1, n2], 2), (["-N2", "--ntasks-per-node=3"], [n1, n2], 3),
                                            (["-n8"], [n1, n2], 4), (["-n2", "--ntasks-per-node=1", "-c4"], [n1, n2], 4)):
             with self.subTest(options):
-                job = self.accept(10, 100, *options)
+                job = self.accept(100, 1000, *options)
                 self.started(job)
                 self.assertEqual(slurm.nodes_of(job), nodes)
                 self.assertEqual((self.commitment(job)["processors"], self.share(job)), (str(processors), 0.105))

@@ -53,7 +53,7 @@ class Changing(SiteCase):
     def test_scontrol_update(self):
         """Its owner changes nothing that was committed; name, comment and niceness are free. Root may, but for what is committed."""
         slurm, user = self.slurm, self.slurm.users[0]
-        job = self.accept(10, 100)
+        job = self.accept(10, 1000)
         self.running(job)
         for comment in ("", "mine"):  # before the plugin has seen it, too
             self.assertNotEqual(slurm.scontrol("update", f"jobid={job}", f"admincomment={comment}").rc, 0, comment)
@@ -63,11 +63,12 @@ class Changing(SiteCase):
                              ("starttime=now+60", "StartTime"), ("deadline=now+500", "Deadline"), ("dependency=afterany:1", "Dependency"), ("minmemorynode=5", "MinMemory"),
                              ("priority=5", "Priority"), ("comment=libra:budget=1", None)):
             with self.subTest(change):
+                lines = len(slurm.said())
                 answer = slurm.scontrol("update", f"jobid={job}", change, user=user)
                 self.assertEqual((answer.rc, answer.out), (1, ""), answer.err)
                 self.assertIn("Access/permission denied", answer.err)
                 # Slurm 22.05 has no place for the reason but the log.
-                said = slurm.said()[-1]
+                said = "\n".join(slurm.said()[lines:])
                 self.assertIn(f"{what} belongs to the commitment to job {job}" if what else "the terms are given when a job is submitted", said)
         self.assertNotEqual(slurm.scontrol("hold", job, user=user).rc, 0)
         for change in ("jobname=another", "comment=for Monday", "nice=5"):
@@ -91,34 +92,33 @@ class Changing(SiteCase):
     def test_requeue(self):
         """It keeps what was committed to it while it waits, begins anew, and its deadline counts from its submission."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = self.accept(60, 100, "-w", node, "--requeue")
+        job = self.accept(600, 1000, "-w", node, "--requeue")
         self.started(job)
         first, commitment = slurm.entry(node, job), self.commitment(job)
         self.assertEqual(slurm.scontrol("requeue", job, user=slurm.users[0]).rc, 0)
         slurm.wait_state(job, "PENDING")
         time.sleep(1.2)
-        self.refused(self.ask(60, 100, "-w", node), "refused (share)")
-        # Slurm itself would let it wait for two minutes.
-        slurm.wait("it may start", lambda: slurm.scontrol("update", f"jobid={job}", "starttime=now").rc == 0)
+        self.refused(self.ask(600, 1000, "-w", node), "refused (share)")
+        self.runs_again(job, lambda: slurm.job(job)["Restarts"] == "1")
         self.started(job)
         second = slurm.wait("it began anew", lambda: (entry := slurm.entry(node, job)).get("begun", 0) > first["begun"] and entry)
         self.assertAlmostEqual(second["submitted"], first["submitted"], delta=0.1)
         self.assertEqual((self.commitment(job), slurm.job(job)["Restarts"]), (commitment, "1"))
-        self.refused(self.ask(60, 100, "-w", node), "refused (share)")
+        self.refused(self.ask(600, 1000, "-w", node), "refused (share)")
 
     def test_suspend(self):
         """Its share stays committed."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = self.accept(60, 100, "-w", node)
+        job = self.accept(600, 1000, "-w", node)
         self.started(job)
         slurm.must("scontrol", "suspend", job)
         slurm.wait_state(job, "SUSPENDED")
         self.poll()
         time.sleep(0.5)
-        self.refused(self.ask(60, 100, "-w", node), "refused (share)")
+        self.refused(self.ask(600, 1000, "-w", node), "refused (share)")
         self.resumed(job)
         self.running(job)
-        self.refused(self.ask(60, 100, "-w", node), "refused (share)")
+        self.refused(self.ask(600, 1000, "-w", node), "refused (share)")
 
 
 class Arrays(SiteCase):
@@ -135,23 +135,23 @@ class Arrays(SiteCase):
     def test_on_one_node(self):
         """Every task is priced and held to its share."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        answer = self.ask(20, 100, "--array=2,4-6:2", budget=70)
+        answer = self.ask(200, 1000, "--array=2,4-6:2", budget=700)
         self.assertEqual(answer.rc, 0, answer.err)
-        # 20 + 20 / 100 for each of the three.
-        self.assertEqual(answer.err, f"sbatch: libra: accepted: 3 jobs, each 21 % of a processor on {node}, finished in 1m40s at the latest, for 60.60 of 70 credits\n")
+        # 200 + 200 / 1000 for each of the three.
+        self.assertEqual(answer.err, f"sbatch: libra: accepted: 3 jobs, each 21 % of a processor on {node}, finished in 16m40s at the latest, for 600.60 of 700 credits\n")
         jobs = self.tasks(answer.out, (2, 4, 6))
         self.assertEqual(self.places(jobs), [node] * 3)
         for job in jobs:
             self.assertAlmostEqual(self.quota(slurm.job(job)["JobId"], node), 0.21, delta=0.06)
-        self.refused(self.ask(45, 100, "-w", node), "refused (share)")
-        self.running(self.accept(30, 100, "-w", node))
+        self.refused(self.ask(450, 1000, "-w", node), "refused (share)")
+        self.running(self.accept(300, 1000, "-w", node))
         self.refused(self.ask(20, 100, "--array=1-3", budget=60), "refused (budget)", "60.6")
 
     def test_over_several_nodes(self):
         """Three tasks of 0.63: one to each node, told by the plugin; a cancelled one's share is committed again."""
         slurm = self.slurm
         began = time.monotonic()
-        answer = self.ask(60, 100, "--array=1-3")
+        answer = self.ask(600, 1000, "--array=1-3", budget=10_000)
         self.assertEqual(answer.rc, 0, answer.err)
         jobs = self.tasks(answer.out, (1, 2, 3))
         self.assertEqual(sorted(self.places(jobs)), slurm.nodes)
@@ -162,25 +162,25 @@ class Arrays(SiteCase):
             slurm.wait("its cgroup", lambda record=record: self.processes(record["JobId"], record["NodeList"]))
             self.assertLess(self.quota(record["JobId"], record["NodeList"]), 0.75)
         self.poll()
-        self.refused(self.ask(60, 100), "refused (share)")
+        self.refused(self.ask(600, 1000), "refused (share)")
         freed = slurm.job(jobs[1])["NodeList"]
         self.assertEqual(slurm.scancel(jobs[1], user=slurm.users[0]).rc, 0)
-        answer = slurm.wait("the share of the cancelled task", lambda: (answer := self.ask(60, 100)).rc == 0 and answer)
+        answer = slurm.wait("the share of the cancelled task", lambda: (answer := self.ask(600, 1000)).rc == 0 and answer)
         self.assertEqual(self.running(answer.out)["NodeList"], freed)
         self.assertEqual([slurm.state(job) for job in jobs], ["RUNNING", "CANCELLED", "RUNNING"])
 
     def test_requeue_of_a_task(self):
         """It goes back to the node that was committed to it."""
         slurm = self.slurm
-        array = self.accept(60, 100, "--array=1-3", "--requeue")
+        array = self.accept(600, 1000, "--array=1-3", "--requeue", budget=10_000)
         jobs = self.tasks(array, (1, 2, 3))
         places = self.places(jobs)
         self.started(slurm.job(jobs[1])["JobId"])
         slurm.must("scontrol", "requeue", jobs[1])
         slurm.wait_state(jobs[1], "PENDING")
         time.sleep(1.2)
-        self.refused(self.ask(60, 100), "refused (share)")
-        slurm.wait("it may start", lambda: slurm.scontrol("update", f"jobid={jobs[1]}", "starttime=now").rc == 0)
+        self.refused(self.ask(600, 1000), "refused (share)")
+        self.runs_again(jobs[1])
         self.assertEqual(self.places(jobs), places)
 
     def test_cancelled_at_once(self):

@@ -4,6 +4,7 @@
 Run as root: `python3 tests/slurm/test_users_clients.py`.
 """
 
+import concurrent.futures
 import pathlib
 import re
 import sys
@@ -71,7 +72,7 @@ class Clients(SiteCase):
             task = re.search(rf"^(\d): {node} ", done.out, re.M)[1]
             self.in_group("".join(line[3:] + "\n" for line in done.out.splitlines() if line.startswith(f"{task}: ")), node, job)
         self.clear()
-        job = self.accept(10, 20, "-N2", script="srun sh -c 'echo $SLURMD_NODENAME; exec sleep 100'\n")
+        job = self.accept(1000, 2000, "-N2", budget=10_000, script="srun sh -c 'echo $SLURMD_NODENAME; exec sleep 1000'\n")
         self.running(job)
         self.assertEqual(slurm.nodes_of(job), [one, two])
         slurm.wait("both tasks", lambda: sorted(slurm.output(job).split()) == [one, two])
@@ -114,7 +115,7 @@ class Clients(SiteCase):
     def free_again(self, node):
         """Within seconds a node can be committed as a whole."""
         began = time.monotonic()
-        self.running(self.slurm.wait("it is free", lambda: (answer := self.ask(95, 100, "-w", node)).rc == 0 and answer, 10).out)
+        self.running(self.slurm.wait("it is free", lambda: (answer := self.ask(95, 100, "-w", node)).rc == 0 and answer).out)
         print(f"\n  free after {time.monotonic() - began:.1f} s")
 
     def test_a_test_only(self):
@@ -130,7 +131,8 @@ class Clients(SiteCase):
         self.free_again(node)
         # One after the other would keep it from others; the user's jobs do not wait, and another user does not.
         test = [*self.terms_of(1, 100), "--test-only"]
-        slurm.wait("a test is one too many", lambda: "test again in" in slurm.sbatch(*test).err, 60)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            slurm.wait("a test is one too many", lambda: any("test again in" in answer.err for answer in pool.map(lambda _: slurm.sbatch(*test), range(8))))
         self.assertEqual(slurm.sbatch(*test, user=slurm.users[1]).rc, 0)
         self.running(slurm.submit(*self.terms_of(1, 100)))
 

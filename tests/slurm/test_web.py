@@ -73,6 +73,31 @@ class Web(SiteCase):
     def test_hostile(self):
         drive.hostile(self.user, self.home, TERMS)
 
+    def test_overview(self):
+        """What root sees of all users' jobs, to be read only."""
+        key = self.user.submit(script=drive.lines("echo here; sleep 1000\n"), name="seen-by-all", directory=str(self.home), **{**TERMS, "deadline": "600"})
+        self.user.wait_output("here")
+        environment = {**self.slurm.environment(), "HOME": str(self.home), "LIBRA_CONFIG": str(self.slurm.rules_file)}
+        with drive.Web([self.slurm.program], "slurm", "--overview", env=environment, cwd="/") as web:
+            number = str(max(map(int, self.slurm.jobs())))
+            drive.overview(self.user, web, number, "slurm")
+            self.page.open(web.url.partition("?")[0] + f"jobs?q={number}")
+            self.assertIn(self.slurm.users[0], self.page.text("tbody"))
+            self.user.asked += self.page.requested
+        self.user.go("jobs")
+        self.user.cancel_on_list(key)
+
+    def test_story(self):
+        """How a job went on and ended, what it printed and ran; of one that was submitted elsewhere too."""
+        user = self.user
+        drive.story(user, self.home, TERMS)
+        job = self.accept(10, 600, script="#!/bin/sh\necho 'by hand'; sleep 1000\n")
+        user.go(f"job?id={job}")
+        self.assertIn("echo 'by hand'", user.page.evaluate("document.querySelector('[aria-label=Script]')?.textContent ?? ''"))
+        failed = user.submit(script=drive.lines("exit 2\n"), name="fails", directory=str(self.home), **TERMS)
+        user.page.wait("document.getElementById('part').innerText.includes('It failed with exit code 2')")
+        self.assertNotIn("times too long", user.until(f"job?id={failed}", "It failed"))
+
     def test_without_scripts(self):
         drive.without_scripts(self.user, self.home, TERMS)
 
@@ -101,7 +126,7 @@ class Web(SiteCase):
         user.fields(queue="main")
         user.page.wait("document.querySelector('#verdict .verdict.good')")
         user.fields(deadline="@23:59")
-        user.page.wait("document.querySelector('#verdict .notice.bad')?.innerText.includes('Slurm takes no clock time')")
+        user.page.wait("document.querySelector('#verdict .notice.bad')?.innerText.includes('jobs here take no clock time')")
         user.fields(script="")
         user.page.wait("!document.getElementById('verdict').firstElementChild")
         self.assertEqual(self.slurm.booked(), [])
@@ -111,16 +136,16 @@ class Web(SiteCase):
         """sbatch goes on for as long as its job does: the job is there, with its page."""
         user = self.user
         began = time.monotonic()
-        user.submit(script=drive.lines("#SBATCH --wait\necho begun; sleep 1000\n"), name="waits", directory=str(self.home), **TERMS)
+        user.submit(script=drive.lines("#SBATCH --wait\necho begun; sleep 1000\n"), name="waits", directory=str(self.home), **{**TERMS, "deadline": "6000"})
         self.assertLess(time.monotonic() - began, 900)  # the job goes on for longer
-        user.wait_output("begun", 90)
+        user.wait_output("begun")
         self.assertEqual(len(self.slurm.booked()), 1)
 
     def test_silent_controller(self):
         """slurmctld says nothing for a while, and has the job afterwards: the page does not say that it has not."""
         user, page = self.user, self.user.page
         user.go("jobs")  # from here on the page knows the cluster's name
-        user.fill(script=drive.lines("echo begun; sleep 1000\n"), name="perhaps", directory=str(self.home), **TERMS)
+        user.fill(script=drive.lines("echo begun; sleep 1000\n"), name="perhaps", directory=str(self.home), **{**TERMS, "deadline": "6000"})
         user.verdict()
         form = "new URLSearchParams(new FormData(document.getElementById('submit')))"
         sent = page.evaluate(f"{form}.toString()")
@@ -145,7 +170,7 @@ class Web(SiteCase):
     def test_array(self):
         """An array has a page from its submission on, to its end; those of its jobs that have not begun are cancelled together."""
         user = self.user
-        for script, terms in (("#SBATCH --array=1-2\n", TERMS), ("#SBATCH --array=1-3%1 --partition=other\n", {})):
+        for script, terms in (("#SBATCH --array=1-2\n", {**TERMS, "deadline": "6000"}), ("#SBATCH --array=1-3%1 --partition=other\n", {})):
             key = user.submit(script=drive.lines(f"{script}echo begun; sleep 1000\n"), name="array", directory=str(self.home), **terms)
             self.assertNotIn("no such job", user.page.text())
             user.page.wait("document.querySelector('h1')?.innerText.includes('_')")

@@ -40,7 +40,7 @@ class V2Site(NodeSite):
     """One node with one processor, and Slurm's groups of version 2 without systemd."""
 
     def __init__(self):
-        super().__init__(nodes=1, settings={**SETTINGS, "UnkillableStepTimeout": 20})
+        super().__init__(nodes=1, settings={**SETTINGS, "UnkillableStepTimeout": 180})
 
     def write_conf(self):
         super().write_conf()
@@ -88,7 +88,7 @@ class V2(unittest.TestCase):
 
     def test_a_job_is_held_and_cancelled(self):
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = slurm.submit(script=BUSY, environment=slurm.commitment((node, 0.5), estimate=50 / 1.05))
+        job = slurm.submit(script=BUSY, environment=slurm.commitment((node, 0.5), estimate=5000 / 1.05, deadline=10_000))
         group = slurm.launched(job)
         self.assertFalse((TOP / slurm.cgroup_root(node) / f"job-{job}").exists())
         quota, period = map(int, (group / "cpu.max").read_text().split())

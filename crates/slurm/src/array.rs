@@ -13,7 +13,7 @@ pub const PREFIX: &str = "libra:";
 /// That of one that gave it back when it was held ([`super::held`]); what was committed to it before stands behind it.
 pub const HELD: &str = "libra-held:";
 
-/// That of one that runs without a promise after a hold; what was committed to it before stands behind it.
+/// That of one whose promise was given back for good, which runs without one if it runs; what was committed to it before stands behind it.
 pub const NOTHING: &str = "libra-nothing:";
 
 /// Returns true if this admin comment is Libra's own.
@@ -21,6 +21,20 @@ pub fn is_ours(comment: &str) -> bool {
     [PREFIX, HELD, NOTHING]
         .iter()
         .any(|prefix| comment.starts_with(prefix))
+}
+
+/// In a line: its promise is deferred, see [`super::waiting`].
+const DEFERRED: &str = ":deferred=1:";
+
+/// Returns true if this admin comment is of a deferred promise, without reading all of it.
+pub fn is_deferred(comment: &str) -> bool {
+    comment.starts_with(PREFIX) && comment.contains(DEFERRED)
+}
+
+/// The token that a job's environment names, where it is not the one on record: the first that it had.
+pub fn first_token(comment: &str) -> Option<u64> {
+    let (_, was) = comment.rsplit_once(":was=")?;
+    was.split(':').next()?.parse().ok()
 }
 
 /// Tasks of an array that one record stands for.
@@ -58,13 +72,19 @@ pub struct JobCommitment {
 impl JobCommitment {
     /// As one line, for the nodes.
     pub fn line(&self) -> String {
+        self.with_tasks(self.commitment.line())
+    }
+
+    /// The text for the admin comment of a job that had another commitment before, under the token `was`: its environment names that one.
+    pub fn comment_after(&self, was: u64) -> String {
+        let line = self.with_tasks(format!("{}:was={was}", self.commitment.line()));
+        format!("{PREFIX}{line}")
+    }
+
+    fn with_tasks(&self, line: String) -> String {
         match self.tasks.is_empty() {
-            true => self.commitment.line(),
-            false => format!(
-                "{}:tasks={}",
-                self.commitment.line(),
-                indices::show(&self.tasks)
-            ),
+            true => line,
+            false => format!("{line}:tasks={}", indices::show(&self.tasks)),
         }
     }
 
@@ -108,6 +128,19 @@ impl JobCommitment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_before_stands_in_the_line() {
+        let line = "v=1:token=17:submitted=1:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+                    chunks=1:processors=1:memory=0:scatter=0:count=3:deferred=1:at=n1*3*0.525:tasks=1-3";
+        assert!(is_deferred(&format!("{PREFIX}{line}")) && !is_deferred(line));
+        let mut job = JobCommitment::parse_line(line).expect("read");
+        job.commitment.deferred = false;
+        let comment = job.comment_after(9);
+        assert!(comment.ends_with(":was=9:tasks=1-3") && !is_deferred(&comment));
+        assert_eq!(first_token(&comment), Some(9));
+        assert_eq!(JobCommitment::parse(&comment), Some(Ok(job)));
+    }
 
     #[test]
     fn tasks_ascend() {

@@ -5,7 +5,7 @@
 //! is the admin comment of this very job, which slurmctld lets nobody but Slurm's administrators write, and which names neither a
 //! job nor a user because it is found by them.
 
-use super::array::{HELD, NOTHING, PREFIX};
+use super::array::{HELD, NOTHING, PREFIX, first_token, is_deferred};
 
 /// What slurmctld has on record of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +34,10 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    /// Returns true if it was held, and is asked anew just now.
+    /// Returns true if it was held, or its promise was deferred, and it is asked anew just now.
     pub fn is_undecided(&self) -> bool {
-        self.is_running && self.admin_comment.starts_with(HELD)
+        let comment = &self.admin_comment;
+        self.is_running && (comment.starts_with(HELD) || is_deferred(comment))
     }
 }
 
@@ -102,7 +103,7 @@ pub enum Claim {
     },
     /// Nothing was: why it is not believed.
     Unrecorded(String),
-    /// It gave back its commitment when it was held, and has no share now: why.
+    /// It gave back its commitment, or has none yet, and has no share now: why.
     GivenBack(String),
     /// The job is over already.
     Over,
@@ -126,7 +127,9 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
         Ok(Some(ControllerRecord::Job(record))) => record,
     };
     if record.user == user && (record.is_undecided() || record.admin_comment.starts_with(NOTHING)) {
-        return Claim::GivenBack("it was held, and has no share since".to_string());
+        return Claim::GivenBack(
+            "its promise was given back, and it has no share since".to_string(),
+        );
     }
     let Some(line) = record.admin_comment.strip_prefix(PREFIX) else {
         return Claim::Unrecorded(
@@ -154,13 +157,10 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
 
 /// Returns true if this line is the one on record, or the one committed to this job before it was held.
 fn is_of(claimed: &str, line: &str) -> bool {
-    let was = line.rsplit_once(":was=").map(|(_, token)| token);
+    let token = |pair: &str| pair.strip_prefix("token=")?.parse().ok();
     claimed == line
-        || was.is_some_and(|was| {
-            claimed
-                .split(':')
-                .any(|pair| pair.strip_prefix("token=") == Some(was))
-        })
+        || first_token(line)
+            .is_some_and(|was| claimed.split(':').any(|pair| token(pair) == Some(was)))
 }
 
 #[cfg(test)]
@@ -225,9 +225,11 @@ mod tests {
     fn a_commitment_of_before_a_hold_is_no_forgery_and_no_promise() {
         let with = |record: JobRecord| move |_: u32| Some(ControllerRecord::Job(record.clone()));
         let anew = "libra:v=1:token=9:at=n1*1*0.5:was=4";
-        for (claimed, forged) in [
-            ("v=1:token=4:at=n1*1*0.4", false),
-            ("v=1:token=5:at=n1*1*0.4", true),
+        let task = "libra:v=1:token=9:at=n1*2*0.5:was=4:tasks=1-2";
+        for (anew, claimed, forged) in [
+            (anew, "v=1:token=4:at=n1*1*0.4", false),
+            (anew, "v=1:token=5:at=n1*1*0.4", true),
+            (task, "v=1:token=4:at=n1*2*0.4:tasks=1-2", false),
         ] {
             let claim = look_up("12", 1000, Some(claimed), &with(record(anew)));
             let Claim::Commitment { other, .. } = claim else {
@@ -235,12 +237,16 @@ mod tests {
             };
             assert_eq!(other.is_some(), forged, "{claimed}");
         }
-        for comment in ["libra-held:v=1:token=4", "libra-nothing:v=1:token=4"] {
+        for comment in [
+            "libra-held:v=1:token=4",
+            "libra-nothing:v=1:token=4",
+            "libra:v=1:token=4:deferred=1:at=n1*1*0.4",
+        ] {
             let claim = look_up("12", 1000, Some("v=1:token=4"), &with(record(comment)));
             assert!(matches!(claim, Claim::GivenBack(_)), "{claim:?}");
             assert_eq!(
                 record(comment).is_undecided(),
-                comment.starts_with("libra-held")
+                !comment.starts_with("libra-nothing")
             );
             let others = look_up("12", 1001, Some("v=1:token=4"), &with(record(comment)));
             assert!(matches!(others, Claim::Unrecorded(_)), "{others:?}");

@@ -13,6 +13,7 @@ use super::problem::{NotTaken, Problem};
 use super::records::Rewrite;
 use super::submission::{Asked, Submission};
 use super::test_only::TestOnly;
+use super::waiting::begin_for_slurm;
 use super::words::in_few_words;
 use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::server::{self, AdmissionServer, Committed};
@@ -45,6 +46,14 @@ pub struct Controller {
     pub(super) unknown_users: Vec<u32>,
     /// Acceptances that are paid for and have no job yet, by their first tokens.
     pub(super) unnamed: HashMap<u64, Commitment>,
+    /// Acceptances whose promises are deferred, and whose jobs were not seen yet.
+    pub(super) unseen: Vec<Commitment>,
+    /// Jobs and arrays that wait with a deferred promise, and when they are due, Unix time.
+    pub(super) deferred_jobs: HashMap<u32, f64>,
+    /// Jobs that were held and gave back what they had.
+    pub(super) held_jobs: HashSet<u32>,
+    /// When which of those that are deferred were asked for last.
+    pub(super) asked: HashMap<u32, f64>,
     /// What the caller is to write into slurmctld's records since the last poll.
     pub(super) rewrites: Vec<Rewrite>,
 }
@@ -100,6 +109,8 @@ pub struct Accepted {
     pub count: u32,
     /// Held until its tasks are pinned.
     pub hold: bool,
+    /// Its begin time, Unix time, where Libra keeps it from starting ([`super::waiting`]).
+    pub begin: Option<u64>,
     /// Admin comment.
     pub admin_comment: String,
     /// The line of the commitment, for the nodes.
@@ -129,6 +140,10 @@ impl Controller {
             begun: now,
             unknown_users: Vec::new(),
             unnamed: HashMap::new(),
+            unseen: Vec::new(),
+            deferred_jobs: HashMap::new(),
+            held_jobs: HashSet::new(),
+            asked: HashMap::new(),
             rewrites: Vec::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.
@@ -223,8 +238,14 @@ impl Controller {
             server::Answer::Accepted(accepted) => {
                 let (committed, specification) = *accepted;
                 let first = committed.commitment.token;
-                let accepted = self.accepted(submission, &specification.asked, committed);
-                if submission.without_session {
+                let deferred = committed.commitment.deferred;
+                let mut accepted = self.accepted(submission, &specification.asked, committed);
+                if deferred {
+                    let begin = submission.begin.unwrap_or(0.0).max(now);
+                    accepted.begin = Some(begin_for_slurm(begin));
+                }
+                // What holds no share keeps nobody from anything.
+                if submission.without_session && !deferred {
                     let tokens = first..first + u64::from(accepted.count);
                     self.test_only.accepted(tokens, submission.user, now);
                 }
@@ -266,7 +287,10 @@ impl Controller {
     ) -> Accepted {
         let quote = committed.text::<Front>();
         let (commitment, pinned) = (committed.commitment, committed.pinned);
-        if commitment.payer.is_some() {
+        let deferred = commitment.deferred;
+        if deferred {
+            self.unseen.push(commitment.clone());
+        } else if commitment.payer.is_some() {
             self.unnamed.insert(commitment.token, commitment.clone());
         }
         let request = commitment.request;
@@ -282,7 +306,7 @@ impl Controller {
             commitment,
             tasks: asked.array.clone(),
         };
-        let nodes: Vec<String> = match pinned {
+        let nodes: Vec<String> = match pinned && !deferred {
             true => (job_commitment.commitment.places.iter())
                 .map(|place| place.node.clone())
                 .collect(),
@@ -296,7 +320,8 @@ impl Controller {
                 .filter(|_| request.shape.scatter)
                 .map(|tasks| tasks.max(1) / request.shape.chunks),
             count: job_commitment.commitment.count,
-            hold: !pinned,
+            hold: !pinned && !deferred,
+            begin: None,
             admin_comment: job_commitment.comment(),
             commitment: job_commitment.line(),
             time_limit: (longest / 60.0).ceil().max(1.0) as u32,

@@ -33,6 +33,15 @@ pub struct Front {
     pub(super) users: HashMap<u32, Option<String>>,
 }
 
+/// Which places of a node count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Those that nobody has now.
+    Now,
+    /// All, whoever has them now.
+    Ever,
+}
+
 pub(super) struct SharedPartition {
     pub(super) name: String,
     default: bool,
@@ -64,9 +73,14 @@ impl FrontEnd for Front {
             false => (submission.read(now)?, true),
         };
         let shape = submission.shape(self.largest)?;
+        let deferred = submission.deferred(&asked, now)?;
+        let room = match deferred {
+            None => Room::Now,
+            Some(_) => Room::Ever,
+        };
         let candidates = self.candidates(submission)?;
         let mut domains = (candidates.into_iter())
-            .map(|partition| self.domain(book, partition, submission, &asked, &shape));
+            .map(|partition| self.domain(book, partition, submission, &asked, &shape, room));
         let domain = domains.next().ok_or(Problem::NoPartition)?;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         Ok(JobSpecification {
@@ -79,6 +93,7 @@ impl FrontEnd for Front {
                 0 => None,
                 count => Some(u32::try_from(count).unwrap_or(u32::MAX)),
             },
+            deferred,
             account: match self.users.get(&submission.user) {
                 Some(Some(user)) => Ok(OnAccount {
                     user: user.clone(),
@@ -251,9 +266,10 @@ impl Front {
         submission: &Submission,
         asked: &Asked,
         shape: &Shape,
+        room: Room,
     ) -> Domain<Problem> {
         let partition = &self.shared[partition];
-        let nodes = self.allowed(book, partition, submission, asked, shape);
+        let nodes = self.allowed(book, partition, submission, asked, shape, room);
         Domain {
             name: partition.name.clone(),
             nodes: nodes.map(Some),
@@ -269,13 +285,14 @@ impl Front {
     }
 
     /// How many slots of each node may be taken.
-    fn allowed(
+    pub(super) fn allowed(
         &self,
         book: &Book,
         partition: &SharedPartition,
         submission: &Submission,
         asked: &Asked,
         shape: &Shape,
+        room: Room,
     ) -> Result<Vec<u32>, Problem> {
         let mut allowed = partition.nodes.clone();
         let mut keep = |keep: &dyn Fn(usize) -> bool, lacks: &dyn Fn() -> Lack| {
@@ -338,7 +355,10 @@ impl Front {
         )?;
         // Slurm itself lets only so many jobs on a processor; one more would wait.
         let per_processor = partition.jobs_per_processor;
-        let open = |index: usize| open_slots(book, index, per_processor, shape);
+        let open = |index: usize| match room {
+            Room::Now => open_slots(book, index, per_processor, shape),
+            Room::Ever => whole_jobs(book, index, places(book, index, per_processor), shape),
+        };
         keep(&|index| open(index) > 0, &|| Lack::Room(per_processor))?;
         let holds = matches!(
             submission.quote().map(Order::parse),

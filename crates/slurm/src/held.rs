@@ -9,26 +9,14 @@
 //! - One that Slurm keeps waiting keeps its share until its deadline. From then on it holds nothing until it runs.
 //! - An array, and a job that was requeued, are not asked anew: they keep what they have while they are held, until their deadlines.
 
-use super::array::{HELD, JobCommitment, NOTHING};
+use super::array::{HELD, JobCommitment, NOTHING, first_token};
 use super::controller::Controller;
 use super::poll::Poll;
 use super::problem::NotTaken;
-use super::records::{Rest, Rewrite, SlurmJob, State};
+use super::records::{Rest, Rewrite, SlurmJob, State, told};
 use libra_batch::{server, words};
 use libra_core::commitment::Commitment;
 use libra_units::{credits, duration, percent};
-
-/// What stands before Libra's words, where a job's comment has others.
-const OURS: &str = " | libra: ";
-
-/// The comment of a job, with what its owner is told in the place of what was said before.
-fn told(comment: &str, text: &str) -> String {
-    let own = comment.split(OURS).next().unwrap_or_default().trim();
-    match own.is_empty() || own.starts_with("libra:") {
-        true => format!("libra: {text}"),
-        false => format!("{own}{OURS}{text}"),
-    }
-}
 
 impl Controller {
     /// Takes back what waiting jobs do not hold any more, by records of `taken`.
@@ -65,16 +53,20 @@ impl Controller {
                     poll.dropped.push(commitment.clone());
                     poll.rewrites.push(Rewrite {
                         job: job.id,
-                        admin_comment: format!("{HELD}{}", commitment.line()),
+                        admin_comment: match first_token(&job.admin_comment) {
+                            None => format!("{HELD}{}", commitment.line()),
+                            Some(was) => format!("{HELD}{}:was={was}", commitment.line()),
+                        },
                         comment: told(&job.comment, text),
-                        hold: false,
+                        ..Rewrite::default()
                     });
                 }
             }
         }
     }
 
-    /// Jobs that were held are released, or run: judged as if they were submitted now.
+    /// Jobs that were held are released, or run: judged as if they were submitted now. So is one that runs although its promise was deferred, which
+    /// an administrator alone can bring about.
     pub(super) fn ask_anew(
         &mut self,
         returned: &[(&SlurmJob, Commitment)],
@@ -87,24 +79,34 @@ impl Controller {
                 continue;
             }
             let runs = job.state == State::Running;
+            let after = match commitment.deferred {
+                true => "its promise was deferred",
+                false => "asked anew after a hold",
+            };
+            if commitment.deferred {
+                self.admission.gate.never_began(commitment, now);
+            }
             let rewrite = |prefix: &str, line: String, text: &str, hold| Rewrite {
                 job: job.id,
                 admin_comment: format!("{prefix}{line}"),
                 comment: told(&job.comment, text),
                 hold,
+                begin: job.kept.then_some(now as u64),
+                ..Rewrite::default()
             };
             poll.rewrites.push(match self.commit_anew(job, &name, commitment, now) {
                 Ok(None) => continue,
                 Ok(Some(anew)) => {
                     let info = words::accepted(&anew, anew.price, true);
                     poll.log.push(format!(
-                        "job {name}: {} of a processor for {} credits, due in {} (asked anew after a hold)",
+                        "job {name}: {} of a processor for {} credits, due in {} ({after})",
                         percent(anew.share_on("")),
                         credits(anew.price),
                         duration::show(anew.request.terms.deadline),
                     ));
-                    let line = format!("{}:was={}", anew.line(), commitment.token);
-                    let text = format!("{info} (asked anew after a hold)");
+                    let was = first_token(&job.admin_comment).unwrap_or(commitment.token);
+                    let line = format!("{}:was={was}", anew.line());
+                    let text = format!("{info} ({after})");
                     rewrite(super::array::PREFIX, line, &text, false)
                 }
                 Err(not) if runs => {
@@ -131,16 +133,8 @@ impl Controller {
         commitment: &Commitment,
         now: f64,
     ) -> Result<Option<Commitment>, NotTaken> {
-        let owner = match server::paid_by(commitment) {
-            _ if !self.admission.gate.is_on() => String::new(),
-            Some(("user", _)) => String::new(),
-            _ => {
-                let Some(user) = self.front.users.get(&job.user) else {
-                    self.unknown_users.push(job.user);
-                    return Ok(None);
-                };
-                user.clone().unwrap_or_default()
-            }
+        let Some(owner) = self.owner(commitment, job.user) else {
+            return Ok(None);
         };
         let payer = self.admission.payer_anew(commitment, &owner, now);
         let nodes: Vec<&str> = match job.state {
@@ -157,5 +151,20 @@ impl Controller {
         let name_of = |node| self.admission.book.node_name(node).to_string();
         bound.map_err(|error| NotTaken::of_book(error, name_of))?;
         Ok(Some(anew))
+    }
+
+    /// The name of a job's user, where it is asked for; None: somebody is to look it up.
+    pub(super) fn owner(&mut self, commitment: &Commitment, user: u32) -> Option<String> {
+        match server::paid_by(commitment) {
+            _ if !self.admission.gate.is_on() => Some(String::new()),
+            Some(("user", _)) => Some(String::new()),
+            _ => match self.front.users.get(&user) {
+                Some(name) => Some(name.clone().unwrap_or_default()),
+                None => {
+                    self.unknown_users.push(user);
+                    None
+                }
+            },
+        }
     }
 }

@@ -12,6 +12,7 @@
 pub mod array;
 pub mod claim;
 pub mod controller;
+mod deferred;
 mod front_end;
 pub mod held;
 pub mod node;
@@ -27,6 +28,7 @@ pub mod submission;
 mod test_only;
 #[cfg(test)]
 mod tests;
+pub mod waiting;
 mod words;
 
 pub use rules::Change;

@@ -5,6 +5,7 @@
 
 use super::{OPTIONS, QUOTE_OPTION};
 use libra_core::book::held_quote::Order;
+use libra_core::decision::class::Class;
 use libra_core::decision::job::{DeadlineType, Terms};
 use libra_wording::errors;
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
@@ -104,6 +105,7 @@ fn in_range(given: &PartialTerms) -> Result<(), String> {
         budget: given.budget.unwrap_or(0.0),
         deadline_type: given.deadline_type.unwrap_or(DeadlineType::Hard),
         penalty_rate: given.penalty_rate.unwrap_or(0.0),
+        class: Class::Deadline,
     };
     terms.check().map_err(|error| {
         format!(

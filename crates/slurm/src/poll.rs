@@ -2,11 +2,12 @@
 //!
 //! The records are taken as the truth about everything but acceptances that are younger than they are.
 
-use super::array::{JobCommitment, is_ours};
+use super::array::{HELD, JobCommitment, is_ours};
 use super::controller::Controller;
 use super::records::{
     Partition, Records, Rest, Rewrite, SlurmJob, State, rest, returned, snapshot,
 };
+use super::waiting::{Waits, unopened};
 use libra_batch::words;
 use libra_core::book::{BookError, Phase, Snapshot, Untaken};
 use libra_core::commitment::Commitment;
@@ -45,6 +46,8 @@ pub struct Poll {
     pub rewrites: Vec<Rewrite>,
     /// What is committed and has no job, or whose job gave it back: what is held for it is free again.
     pub dropped: Vec<Commitment>,
+    /// Another poll is wanted at once: a job is to be seen.
+    pub again: bool,
     /// What it has found to have happened.
     pub counts: Counts,
 }
@@ -61,12 +64,17 @@ pub struct Prepared<'a> {
     partitions: Vec<Partition>,
     features: HashMap<String, Vec<String>>,
     committed_jobs: HashSet<u32>,
+    held_jobs: HashSet<u32>,
     newest_job: u32,
     arrays_wait: bool,
     pins: Vec<Pin>,
     ended: Vec<Ended<'a>>,
     /// Waiting jobs that hold nothing.
     resting: Vec<(&'a SlurmJob, JobCommitment, Rest)>,
+    /// Jobs that wait with a deferred promise.
+    waits: Vec<Waits>,
+    /// Jobs that are confirmed, and that slurmctld was not told yet that they may begin.
+    unopened: Vec<Rewrite>,
     /// Jobs that were held and are not any more, and what was committed to them before.
     returned: Vec<(&'a SlurmJob, Commitment)>,
 }
@@ -130,6 +138,10 @@ impl<'a> Prepared<'a> {
                 .map(|node| (node.name.clone(), node.features.clone()))
                 .collect(),
             committed_jobs,
+            held_jobs: (records.jobs.iter())
+                .filter(|job| job.admin_comment.starts_with(HELD))
+                .map(|job| job.id)
+                .collect(),
             newest_job,
             arrays_wait,
             pins: pins(records),
@@ -140,6 +152,10 @@ impl<'a> Prepared<'a> {
                     let rest = rest(job, &commitment.commitment, records.taken)?;
                     Some((job, commitment, rest))
                 })
+                .collect(),
+            waits: Waits::of(records),
+            unopened: (records.jobs.iter())
+                .filter_map(|job| unopened(job, records.taken))
                 .collect(),
             returned: (records.jobs.iter())
                 .filter_map(|job| Some((job, returned(job)?)))
@@ -234,10 +250,14 @@ impl Controller {
             &self.admission.book,
         );
         std::mem::swap(&mut self.committed_jobs, &mut prepared.committed_jobs);
+        std::mem::swap(&mut self.held_jobs, &mut prepared.held_jobs);
         self.newest_job = self.newest_job.max(prepared.newest_job);
         self.arrays_wait = prepared.arrays_wait;
         self.admission.book.refresh_waiting(now);
+        self.find_deferred(records, UNNAMED, &mut poll);
+        poll.rewrites.append(&mut prepared.unopened);
         self.ask_anew(&prepared.returned, now, &mut poll);
+        self.ask_deferred(&prepared.waits, now, &mut poll);
         self.rewrites.clone_from(&poll.rewrites);
         poll.pins = std::mem::take(&mut prepared.pins);
         poll.counts.withdrawn += self.admission.book.take_withdrawn();
@@ -279,6 +299,10 @@ impl Controller {
         for ended in all.iter().filter(is_new) {
             let never_began = self.name_ended(ended, records, now);
             let Ended { job, name, .. } = ended;
+            if ended.commitment.commitment.deferred {
+                self.end_deferred(job, &ended.commitment, poll);
+                continue;
+            }
             poll.counts.end_many(Outcome::Cancelled, never_began as u64);
             if never_began > 0 {
                 poll.log.push(format!(
@@ -432,6 +456,10 @@ fn pins(records: &Records) -> Vec<Pin> {
         let Some(Ok(commitment)) = JobCommitment::parse(&job.admin_comment) else {
             continue;
         };
+        // One whose promise is deferred is held by its user.
+        if commitment.commitment.deferred {
+            continue;
+        }
         let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
         for &task in &array.tasks {
             let plan = commitment.commitment.plan(commitment.number_of(task));

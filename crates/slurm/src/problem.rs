@@ -29,9 +29,37 @@ pub enum Problem {
         "a job with a deadline cannot ask for {0}: Libra does not know when it will be free; leave it out, or submit the job without terms"
     )]
     Unjudged(&'static str),
-    /// It may not start at once: it would hold a share for nothing.
-    #[error("a job with a deadline starts at once, this one {0}; submit it when it can start")]
+    /// A component of a heterogeneous job that may not start at once.
+    #[error(
+        "a heterogeneous job with a deadline starts at once, this one {0}; submit it when it can start"
+    )]
     Waits(Wait),
+    /// An array whose tasks wait one by one.
+    #[error(
+        "--dependency={}: the tasks of an array with a deadline are promised together, and aftercorr lets them start one by one; write afterok",
+        cut(.0)
+    )]
+    TaskByTask(String),
+    /// Its deadline is over when it may start; both in seconds from its submission.
+    #[error(
+        "it may start {} after its submission at the earliest (--begin), and its deadline is {} after it; a deadline counts from the submission, give one of more than {}",
+        duration::show(*.earliest), duration::show(*.deadline), duration::show(.earliest + .estimate)
+    )]
+    StartsTooLate {
+        /// When it may start.
+        earliest: f64,
+        /// Its deadline.
+        deadline: f64,
+        /// Its estimate, seconds.
+        estimate: f64,
+    },
+    /// It is to start later than Libra keeps jobs; seconds from now.
+    #[error(
+        "it may start in {} at the earliest (--begin, StartTime); a job with a deadline can wait for at most {} days",
+        duration::show(*.0),
+        MOST_DAYS
+    )]
+    StartsInYears(f64),
     /// So many tasks do not go on so many nodes.
     #[error(
         "{tasks} tasks cannot be spread evenly over {nodes} nodes; ask for a multiple of {nodes} tasks (-n), or for other nodes (-N)"
@@ -177,6 +205,9 @@ pub enum Problem {
     Own(&'static str),
 }
 
+/// Days from its submission in which a job with a deadline may start: what is later is Libra's own time, see [`super::waiting`].
+pub const MOST_DAYS: f64 = 1500.0;
+
 /// Most features that a job names: each is looked for on every node.
 pub const MOST_FEATURES: usize = 64;
 
@@ -220,6 +251,7 @@ impl verdict::Problem for Problem {
     fn category(&self) -> Category {
         match self {
             Problem::NoNode { .. } | Problem::NodeList { .. } => Category::NoNode,
+            Problem::StartsTooLate { .. } => Category::Deadline,
             Problem::ShortPartition { .. } => Category::Partition,
             Problem::NoTerms | Problem::NoTermsHere { .. } => Category::NoTerms,
             Problem::NoRules | Problem::OldRecords | Problem::Own(_) => Category::Fault,

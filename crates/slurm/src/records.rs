@@ -3,10 +3,11 @@
 //! Whoever reads Slurm fills these in: the plugin inside slurmctld through libslurm, the command line from what
 //! `squeue` and `sinfo` print.
 
-use super::array::{ArrayTasks, HELD, JobCommitment};
+use super::array::{ArrayTasks, HELD, JobCommitment, is_deferred};
 use libra_accounts::settlement::HowEnded;
 use libra_core::book::{AllocationRecord, JobRecord, NodeRecord, Phase, Snapshot};
 use libra_core::commitment::Commitment;
+use libra_units::indices;
 
 /// Everything, as it was at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -49,8 +50,12 @@ pub struct SlurmJob {
     pub comment: String,
     /// Priority 0.
     pub held: bool,
-    /// It is held, or not to begin yet.
+    /// It is held, or not to begin yet; the time at which Libra keeps it is no reason.
     pub waits: bool,
+    /// Libra keeps it from starting by its begin time, see [`super::waiting`].
+    pub kept: bool,
+    /// What it waits for, of one that is pending and whose promise is deferred.
+    pub deferred: Option<Box<WaitingFor>>,
     /// Whether it was told its nodes.
     pub pinned: bool,
     /// Unix time; 0 where it has not started.
@@ -71,6 +76,23 @@ pub struct SlurmJob {
     pub user: u32,
     /// Whether it is a component of a heterogeneous job.
     pub component: bool,
+}
+
+/// What a job whose promise is deferred waits for, and where it may go: as Slurm has it now, since both may be changed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct WaitingFor {
+    /// Unix time, from which on its user lets it start.
+    pub begin: f64,
+    /// Slurm will never let it start: what it depends on has ended otherwise.
+    pub never: bool,
+    /// Its partition.
+    pub partition: String,
+    /// Nodes that it lists.
+    pub required_nodes: Vec<String>,
+    /// Nodes that it leaves out.
+    pub excluded_nodes: Vec<String>,
+    /// Features that its nodes must have, as they were given.
+    pub features: Option<String>,
 }
 
 /// A node.
@@ -165,6 +187,8 @@ pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot
         }
         match JobCommitment::parse(&job.admin_comment) {
             None => {}
+            // It has no share before it is asked for anew.
+            Some(Ok(commitment)) if commitment.commitment.deferred => {}
             // It waits and holds nothing.
             Some(Ok(commitment)) if rest(job, &commitment.commitment, records.taken).is_some() => {}
             Some(Ok(commitment)) => {
@@ -179,16 +203,44 @@ pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot
 }
 
 /// What slurmctld is to have on record of a job from now on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rewrite {
-    /// Its number.
+    /// Its number, or that of its array.
     pub job: u32,
+    /// Tasks of the array, ascending; none for a job that is no array.
+    pub tasks: Vec<u32>,
     /// See [`super::array`].
     pub admin_comment: String,
     /// Its comment: what its owner is told.
     pub comment: String,
     /// It is held.
     pub hold: bool,
+    /// The nodes that it is told; none for no change.
+    pub nodes: Vec<String>,
+    /// When it may begin, Unix time; None for no change.
+    pub begin: Option<u64>,
+}
+
+impl Rewrite {
+    /// The job, or tasks of an array, as Slurm wants it: `12`, `12_[1-3]`.
+    pub fn name(&self) -> String {
+        match self.tasks.is_empty() {
+            true => self.job.to_string(),
+            false => format!("{}_[{}]", self.job, indices::show(&self.tasks)),
+        }
+    }
+}
+
+/// What stands before Libra's words, where a job's comment has others.
+const OURS: &str = " | libra: ";
+
+/// The comment of a job, with what its owner is told in the place of what was said before.
+pub(super) fn told(comment: &str, text: &str) -> String {
+    let own = comment.split(OURS).next().unwrap_or_default().trim();
+    match own.is_empty() || own.starts_with("libra:") {
+        true => format!("libra: {text}"),
+        false => format!("{own}{OURS}{text}"),
+    }
 }
 
 /// Why a waiting job holds nothing of what was committed to it.
@@ -202,7 +254,8 @@ pub enum Rest {
 
 /// Tells whether it waits without what was committed to it, by its record of `at`.
 pub fn rest(job: &SlurmJob, commitment: &Commitment, at: f64) -> Option<Rest> {
-    if job.state != State::Pending {
+    // One whose promise is deferred has nothing to give back.
+    if job.state != State::Pending || commitment.deferred {
         return None;
     }
     if job.waits && job.array.is_none() && commitment.count == 1 && job.restarts == 0 {
@@ -211,8 +264,12 @@ pub fn rest(job: &SlurmJob, commitment: &Commitment, at: f64) -> Option<Rest> {
     (at >= commitment.submitted + commitment.request.terms.deadline).then_some(Rest::Lapsed)
 }
 
-/// A job that gave back what it had and waits no longer; what was committed to it before.
+/// A job that gave back what it had and waits no longer, or that runs although its promise is deferred; what was committed to it before.
 pub(super) fn returned(job: &SlurmJob) -> Option<Commitment> {
+    if job.state == State::Running && is_deferred(&job.admin_comment) {
+        let committed = JobCommitment::parse(&job.admin_comment)?.ok()?;
+        return Some(committed.commitment);
+    }
     let line = job.admin_comment.strip_prefix(HELD)?;
     let waits = job.state == State::Ended || (job.state == State::Pending && job.waits);
     if waits {

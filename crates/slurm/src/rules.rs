@@ -2,12 +2,13 @@
 
 use super::array::{self, PREFIX};
 use super::controller::{Answer, Controller};
-use super::problem::{NotTaken, Problem};
+use super::problem::{MOST_DAYS, NotTaken, Problem};
 use super::records::Partition;
 use super::records::Rewrite;
 use super::submission::Submission;
+use super::waiting::begin_for_slurm;
 use libra_config::WithoutTerms;
-use libra_units::cut;
+use libra_units::{cut, duration};
 
 /// A change of a job that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -18,6 +19,10 @@ pub struct Change {
     pub by_administrator: bool,
     /// What of it that was committed with the job: `TimeLimit`, `NodeList` and such; empty for a change of anything else.
     pub committed_properties: Vec<&'static str>,
+    /// What it does to the priority is to hold it, or to release it.
+    pub holds: bool,
+    /// When it is to begin, Unix time.
+    pub begin: Option<f64>,
     /// The new admin comment.
     pub admin_comment: Option<String>,
     /// The new comment.
@@ -94,13 +99,14 @@ impl Controller {
         })
     }
 
-    /// Checks that this change may be made.
+    /// Checks that this change may be made. Returns the begin time that it is to be made with in the place of its own, Unix time, if that differs.
     ///
     /// # Errors
     /// Why not, for whoever asked.
-    pub fn change(&self, change: &Change) -> Result<(), String> {
+    pub fn change(&self, change: &Change, now: f64) -> Result<Option<u64>, String> {
         let touches_commitment = change.admin_comment.is_some()
-            || !change.by_administrator && !change.committed_properties.is_empty();
+            || !change.by_administrator && !change.committed_properties.is_empty()
+            || change.begin.is_some() && !(self.deferred_jobs.is_empty() && self.unseen.is_empty());
         let (number, last) = match numbers(&change.job) {
             Some(numbers) => numbers,
             None if touches_commitment => {
@@ -113,7 +119,11 @@ impl Controller {
         };
         // What was just accepted has no number here yet, and a task of an array gets one of its own when it begins.
         let unknown = last > self.newest_job
-            && (self.admission.book.has_provisional() || self.arrays_wait || self.read.is_none());
+            && (self.admission.book.has_provisional()
+                || self.arrays_wait
+                || self.read.is_none()
+                || !self.unseen.is_empty());
+        let due = self.deferred_jobs.get(&number).filter(|_| number == last);
         let has_commitment = match number == last {
             true => self.committed_jobs.contains(&number),
             false => (self.committed_jobs.iter()).any(|job| (number..=last).contains(job)),
@@ -126,7 +136,7 @@ impl Controller {
             rewrite.job == number && change.admin_comment.as_deref() == Some(&rewrite.admin_comment)
         };
         if change.by_administrator && self.rewrites.iter().any(is_ours) {
-            return Ok(());
+            return Ok(None);
         }
         if has_commitment && change.admin_comment.is_some() {
             return Err(format!(
@@ -145,8 +155,26 @@ impl Controller {
                 "an admin comment that begins with 'libra:', 'libra-held:' or 'libra-nothing:' is Libra's own".to_string(),
             );
         }
+        // What is later is taken for Libra's own time.
+        match change.begin.map(|begin| begin - now) {
+            Some(later) if has_commitment && later > MOST_DAYS * 86400.0 => {
+                return Err(Problem::StartsInYears(later).to_string());
+            }
+            _ => {}
+        }
+        // One whose promise is deferred begins when it was confirmed, whoever changes when it is to be asked for.
+        let begin = match (change.begin, due) {
+            (Some(begin), Some(due)) => Some(kept_begin(&change.job, begin, *due, now)?),
+            (Some(_), None) if unknown => {
+                return Err(format!(
+                    "job {} was only just submitted; try again in some seconds",
+                    change.job
+                ));
+            }
+            _ => None,
+        };
         if change.by_administrator {
-            return Ok(());
+            return Ok(begin);
         }
         if begins(&change.comment) {
             return Err(
@@ -154,8 +182,15 @@ impl Controller {
                     .to_string(),
             );
         }
-        let Some(what) = change.committed_properties.first() else {
-            return Ok(());
+        // Its user may have held it just before it was confirmed. What an administrator has held Slurm lets no user release.
+        let is_held = self.held_jobs.contains(&number);
+        let may_change = |what: &&str| match *what {
+            "Priority" => change.holds && (due.is_some() || is_held),
+            what => due.is_some() && matches!(what, "StartTime" | "Dependency"),
+        };
+        let mut properties = change.committed_properties.iter();
+        let Some(what) = properties.find(|what| !may_change(what)) else {
+            return Ok(begin);
         };
         if has_commitment {
             return Err(format!(
@@ -169,8 +204,20 @@ impl Controller {
                 change.job
             ));
         }
-        Ok(())
+        Ok(None)
     }
+}
+
+/// The begin time that Slurm is told for one that somebody gives to a job whose promise is deferred, and which is due at `due`.
+fn kept_begin(job: &str, begin: f64, due: f64, now: f64) -> Result<u64, String> {
+    if begin >= due {
+        return Err(format!(
+            "job {job} is due in {}, and would begin in {}; give it a StartTime before its deadline, or cancel it and submit it anew",
+            duration::show((due - now).max(0.0)),
+            duration::show((begin - now).max(0.0))
+        ));
+    }
+    Ok(begin_for_slurm(begin.max(now)))
 }
 
 #[cfg(test)]

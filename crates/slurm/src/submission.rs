@@ -1,8 +1,9 @@
 //! A submission as Slurm shows it to a plugin, and what it asks for in Libra's terms.
 
 use super::array::PREFIX;
-use super::problem::{MOST_FEATURES, Problem, Wait};
+use super::problem::{MOST_DAYS, MOST_FEATURES, Problem, Wait};
 use super::{OPTIONS, QUOTE_OPTION};
+use libra_batch::front_end::Deferred;
 use libra_core::decision::job::{Shape, Terms};
 use libra_units::indices;
 use libra_wording::terms::{self, KEYS, PartialTerms, deadline_as_duration};
@@ -102,7 +103,7 @@ impl Submission {
     /// What is missing, cannot be read, or cannot be judged; with what to do.
     pub fn read(&self, now: f64) -> Result<Asked, Problem> {
         let terms = self.given(now)?.complete().map_err(Problem::Terms)?;
-        self.read_beside(terms, now)
+        self.read_beside(terms)
     }
 
     /// The same of a question, which may be without a budget: then it is judged as unlimited, and the flag is false.
@@ -114,11 +115,10 @@ impl Submission {
         let has_budget = given.budget.is_some();
         given.budget.get_or_insert(f64::INFINITY);
         let terms = given.complete().map_err(Problem::Terms)?;
-        Ok((self.read_beside(terms, now)?, has_budget))
+        Ok((self.read_beside(terms)?, has_budget))
     }
 
-    fn read_beside(&self, terms: Terms, now: f64) -> Result<Asked, Problem> {
-        self.starts_at_once(now)?;
+    fn read_beside(&self, terms: Terms) -> Result<Asked, Problem> {
         if let Some(option) = self.not_judged.first() {
             return Err(Problem::Unjudged(option));
         }
@@ -169,13 +169,38 @@ impl Submission {
         Ok(given)
     }
 
-    /// A job that may not start would hold a share for nothing.
-    fn starts_at_once(&self, now: f64) -> Result<(), Problem> {
-        match self {
-            _ if self.held => Err(Problem::Waits(Wait::Held)),
-            _ if self.begin.is_some_and(|begin| begin > now) => Err(Problem::Waits(Wait::Later)),
-            _ if self.dependency.is_some() => Err(Problem::Waits(Wait::Others)),
-            _ => Ok(()),
+    /// Whether it may not start yet.
+    ///
+    /// # Errors
+    /// When its deadline is over by then, or it is of a sort that cannot wait.
+    pub(super) fn deferred(&self, asked: &Asked, now: f64) -> Result<Option<Deferred>, Problem> {
+        // What was to start before now starts at once.
+        let earliest = self.begin.map_or(0.0, |begin| (begin - now).max(0.0));
+        let wait = match self {
+            _ if self.held => Wait::Held,
+            _ if earliest > 0.0 => Wait::Later,
+            _ if self.dependency.is_some() => Wait::Others,
+            _ => return Ok(None),
+        };
+        if self.component.is_some() {
+            return Err(Problem::Waits(wait));
+        }
+        let (deadline, estimate) = (asked.terms.deadline, asked.terms.estimate);
+        if deadline <= earliest {
+            return Err(Problem::StartsTooLate {
+                earliest,
+                deadline,
+                estimate,
+            });
+        }
+        if earliest > MOST_DAYS * 86400.0 {
+            return Err(Problem::StartsInYears(earliest));
+        }
+        match &self.dependency {
+            Some(text) if !asked.array.is_empty() && text.contains("aftercorr") => {
+                Err(Problem::TaskByTask(text.clone()))
+            }
+            _ => Ok(Some(Deferred { earliest })),
         }
     }
 
@@ -256,7 +281,7 @@ fn array_tasks(text: &str) -> Result<Vec<u32>, Problem> {
 }
 
 /// Features that are all needed: `a`, `a&b`.
-fn features(text: &str) -> Result<Vec<String>, Problem> {
+pub(super) fn features(text: &str) -> Result<Vec<String>, Problem> {
     let plain = |one: &str| {
         !one.is_empty() && (one.bytes()).all(|b| b.is_ascii_alphanumeric() || b"_-.=:".contains(&b))
     };
@@ -344,33 +369,21 @@ mod tests {
                 },
                 "--comment: there is no 'bugdet'",
             ),
+            (
+                Submission {
+                    comment: Some(
+                        "libra:estimate=5,deadline=9,budget=5,class=immediate".to_string(),
+                    ),
+                    ..Submission::default()
+                },
+                "class=immediate: batch systems do not have classes",
+            ),
         ] {
             let error = submission.read(0.0).expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         }
         let full = with(&[("estimate", "10"), ("sla-deadline", "20"), ("budget", "50")]);
         for (change, part) in [
-            (
-                Submission {
-                    held: true,
-                    ..full.clone()
-                },
-                "--hold",
-            ),
-            (
-                Submission {
-                    begin: Some(99.0),
-                    ..full.clone()
-                },
-                "--begin",
-            ),
-            (
-                Submission {
-                    dependency: Some("afterok:3".into()),
-                    ..full.clone()
-                },
-                "--dependency",
-            ),
             (
                 Submission {
                     array: Some("1-9%2".into()),
@@ -394,6 +407,75 @@ mod tests {
             ),
         ] {
             let error = change.read(0.0).expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_may_not_start_yet_is_deferred() {
+        let full = Submission {
+            begin: Some(990.0),
+            ..with(&[
+                ("estimate", "10"),
+                ("sla-deadline", "100"),
+                ("budget", "50"),
+            ])
+        };
+        let deferred = |submission: &Submission| {
+            let asked = submission.read(1000.0).expect("complete");
+            submission.deferred(&asked, 1000.0)
+        };
+        assert_eq!(deferred(&full), Ok(None));
+        let held = Submission {
+            held: true,
+            ..full.clone()
+        };
+        let later = Submission {
+            begin: Some(1030.0),
+            ..full.clone()
+        };
+        let after = Submission {
+            dependency: Some("afterok:3".into()),
+            ..full.clone()
+        };
+        for (submission, earliest) in [(&held, 0.0), (&later, 30.0), (&after, 0.0)] {
+            assert_eq!(deferred(submission), Ok(Some(Deferred { earliest })));
+            let component = Submission {
+                component: Some(0),
+                ..submission.clone()
+            };
+            let error = deferred(&component).expect_err("it cannot wait");
+            assert!(error.to_string().contains("starts at once"), "{error}");
+        }
+        for (submission, part) in [
+            (
+                Submission {
+                    begin: Some(1100.0),
+                    ..full.clone()
+                },
+                "give one of more than 1m50s",
+            ),
+            (
+                Submission {
+                    begin: Some(1000.0 + 1501.0 * 86400.0),
+                    ..with(&[
+                        ("estimate", "10"),
+                        ("sla-deadline", "2000d"),
+                        ("budget", "50"),
+                    ])
+                },
+                "at most 1500 days",
+            ),
+            (
+                Submission {
+                    array: Some("1-3".into()),
+                    dependency: Some("aftercorr:3".into()),
+                    ..full.clone()
+                },
+                "write afterok",
+            ),
+        ] {
+            let error = deferred(&submission).expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         }
     }

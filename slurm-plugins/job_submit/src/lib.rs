@@ -143,7 +143,7 @@ fn modify(description: *mut job_desc_msg_t, user: u32) -> Result<(), String> {
     };
     match guard("job_modify", || {
         job.strip();
-        SyncThread::change(&job, user)
+        SyncThread::change(&mut job, user)
     }) {
         Ok(done) => done,
         // A change that nobody looked at does no harm to what is committed: the book follows the queue.

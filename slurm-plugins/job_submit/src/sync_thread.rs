@@ -10,7 +10,7 @@ use libra_accounts::names::{AccountName, user_name, user_number};
 use libra_accounts::payments::Payments;
 use libra_config::{Config, MetricsConfig, OnFault, last};
 use libra_core::book::OLDEST_RECORDS;
-use libra_core::book::figures::ClusterFigures;
+use libra_core::book::figures::{ClusterFigures, Holds};
 use libra_core::commitment::Commitment;
 use libra_slurm::controller::{Answer, Controller};
 use libra_slurm::payment::Settler;
@@ -86,7 +86,9 @@ fn figures() -> Option<ClusterFigures> {
     let state = state();
     let controller = state.controller.as_ref()?;
     controller.read_at()?;
-    Some(controller.book().figures(now()))
+    let mut figures = controller.book().figures(now());
+    figures.holds = Holds::new(controller.gate().is_on(), None);
+    Some(figures)
 }
 
 fn refuse(problem: Problem) -> Answer {
@@ -179,7 +181,8 @@ impl SyncThread {
             WAKE.notify_all();
         }
         // An array waits for its nodes, and what a test holds is missed by others.
-        if matches!(&answer, Answer::Accept(accepted) if accepted.hold || submission.without_session)
+        // One that waits with a deferred promise is its user's to release as soon as it was seen.
+        if matches!(&answer, Answer::Accept(accepted) if accepted.hold || accepted.begin.is_some() || submission.without_session)
         {
             state.poll_wanted = true;
             WAKE.notify_all();
@@ -195,7 +198,7 @@ impl SyncThread {
     }
 
     /// Checks that this change may be made.
-    pub fn change(job: &JobDescriptor<'_>, user: u32) -> Result<(), String> {
+    pub fn change(job: &mut JobDescriptor<'_>, user: u32) -> Result<(), String> {
         // SlurmUser is who slurmctld runs as.
         let administrator = user == 0 || user == libra_slurm_sys::this_user();
         let change = job.change(administrator);
@@ -203,16 +206,20 @@ impl SyncThread {
         let Some(controller) = &state.controller else {
             return Ok(());
         };
-        let answer = controller.change(&change);
-        if answer.is_ok() && change.committed_properties.contains(&"Priority") {
-            // What was held may be released: it is asked anew, at best before it starts.
+        let answer = controller.change(&change, now());
+        if let Ok(Some(begin)) = answer {
+            job.begin_at(begin);
+        }
+        let lets = |what: &&str| matches!(*what, "Priority" | "StartTime" | "Dependency");
+        if answer.is_ok() && change.committed_properties.iter().any(lets) {
+            // What waited may start: it is asked anew, at best before it starts.
             state.poll_wanted = true;
             WAKE.notify_all();
         }
         if let Err(reason) = &answer {
             ::log::info!("user {user}: {reason}");
         }
-        answer
+        answer.map(|_| ())
     }
 
     /// The site's rule for faults.
@@ -265,7 +272,7 @@ impl Rounds {
             return std::thread::sleep(FIRST);
         }
         let begun = Instant::now();
-        let (pins, rewrites) = match self.poll() {
+        let (pins, rewrites, again) = match self.poll() {
             Ok(found) => {
                 if self.problem.take().is_some() {
                     log::write(Level::Info, "the queue is read again");
@@ -285,7 +292,7 @@ impl Rounds {
         };
         // The first answer of a slurmctld that is just starting takes a second, which says nothing of its cost.
         let took = begun.elapsed().min(LONGEST_POLL);
-        let moved = !pins.is_empty();
+        let moved = !pins.is_empty() || again;
         for rewrite in &rewrites {
             if let Err(error) = queue::rewrite(rewrite) {
                 log::write(Level::Error, &error.to_string());
@@ -311,7 +318,8 @@ impl Rounds {
         let accounts = &self.accounts;
         let figures = || {
             let mut figures = figures()?;
-            figures.held = accounts.as_ref().and_then(Settler::held);
+            let has_accounts = figures.holds != Holds::Off;
+            figures.holds = Holds::new(has_accounts, accounts.as_ref().and_then(Settler::held));
             Some(figures)
         };
         for line in submission_metrics::write(&self.metrics, now(), figures) {
@@ -325,7 +333,7 @@ impl Rounds {
         self.wait(self.interval.max(took * SHARE_OF_TIME));
     }
 
-    fn poll(&mut self) -> Result<(Vec<Pin>, Vec<Rewrite>), String> {
+    fn poll(&mut self) -> Result<(Vec<Pin>, Vec<Rewrite>, bool), String> {
         let records = queue::read(now()).map_err(|error| error.to_string())?;
         let mut prepared = Prepared::new(&records, &self.partitions);
         let polled = {
@@ -344,7 +352,7 @@ impl Rounds {
         for line in &poll.log {
             log::write(Level::Info, line);
         }
-        Ok((poll.pins, poll.rewrites))
+        Ok((poll.pins, poll.rewrites, poll.again))
     }
 
     /// Charges what has ended. The book is not kept meanwhile.

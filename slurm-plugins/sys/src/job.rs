@@ -1,7 +1,8 @@
 //! A job as it is being submitted or changed: Slurm's `job_desc_msg_t`.
 
 use crate::slurm::{
-    INFINITE, MEM_PER_CPU, NO_VAL, NO_VAL16, NO_VAL64, SLURM_VERSION_NUMBER, job_desc_msg_t,
+    self as c, INFINITE, MEM_PER_CPU, NO_VAL, NO_VAL16, NO_VAL64, SLURM_VERSION_NUMBER,
+    job_desc_msg_t,
 };
 use crate::text;
 use libra_slurm::COMMITMENT_VARIABLE;
@@ -152,6 +153,8 @@ impl<'a> JobDescriptor<'a> {
         add(self.text(job.licenses).is_some(), "--licenses");
         add(self.text(job.reservation).is_some(), "--reservation");
         add(self.text(job.burst_buffer).is_some(), "--bb");
+        // It begins at times of its own, again and again.
+        add(!job.crontab_entry.is_null(), "to begin by scrontab");
         add(
             set16(job.core_spec).is_some_and(|spec| spec > 0),
             "--core-spec",
@@ -214,6 +217,14 @@ impl<'a> JobDescriptor<'a> {
         if accepted.hold {
             job.priority = 0;
         }
+        if let Some(begin) = accepted.begin {
+            self.begin_at(begin);
+        }
+    }
+
+    /// It is to begin at this time, Unix time.
+    pub fn begin_at(&mut self, begin: u64) {
+        self.0.begin_time = begin.try_into().unwrap_or(c::time_t::MAX);
     }
 
     /// Keeps the job off these nodes.
@@ -274,6 +285,8 @@ impl<'a> JobDescriptor<'a> {
         add(job.priority != NO_VAL, "Priority");
         add(some(job.array_inx), "ArrayTaskThrottle");
         Change {
+            holds: job.priority == 0 || job.priority == INFINITE,
+            begin: seconds(job.begin_time),
             // slurmctld writes it even where a number was given.
             job: self.text(job.job_id_str).unwrap_or_default(),
             by_administrator,

@@ -7,7 +7,8 @@ use libra_slurm::array::ArrayTasks;
 use libra_slurm::claim::{ControllerRecord, JobRecord};
 use libra_slurm::poll::Pin;
 use libra_slurm::records::Rewrite;
-use libra_slurm::records::{Node, Partition, Records, SlurmJob, State};
+use libra_slurm::records::{Node, Partition, Records, SlurmJob, State, WaitingFor};
+use libra_slurm::waiting::asked_begin;
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
 
@@ -207,6 +208,11 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<SlurmJob> {
     };
     let has_nodes = nodes.is_some();
     let ours = libra_slurm::array::is_ours(&comment);
+    let begin = job.eligible_time as f64;
+    let asked_begin = asked_begin(begin, taken).filter(|_| ours);
+    // SAFETY: as above.
+    let deferred = (state == State::Pending && libra_slurm::array::is_deferred(&comment))
+        .then(|| Box::new(unsafe { waiting_for(job, asked_begin.unwrap_or(begin)) }));
     Some(SlurmJob {
         id: job.job_id,
         array,
@@ -220,7 +226,11 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<SlurmJob> {
         comment: users.filter(|_| ours).unwrap_or_default(),
         held: job.priority == 0,
         // Slurm takes out of the dependency what is met.
-        waits: job.priority == 0 || job.eligible_time as f64 > taken + SOON || dependency.is_some(),
+        waits: job.priority == 0
+            || (asked_begin.is_none() && begin > taken + SOON)
+            || dependency.is_some(),
+        kept: asked_begin.is_some(),
+        deferred,
         pinned: required.is_some(),
         started: job.start_time as f64,
         ended: job.end_time as f64,
@@ -239,6 +249,33 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<SlurmJob> {
         user: job.user_id,
         component: job.het_job_id != 0,
     })
+}
+
+/// What a job whose promise is deferred waits for. `begin`: when its user lets it start.
+///
+/// # Safety
+/// A record that Slurm filled in.
+unsafe fn waiting_for(job: &c::slurm_job_info_t, begin: f64) -> WaitingFor {
+    // SAFETY: fields are null or texts.
+    let (partition, required, excluded, features) = unsafe {
+        (
+            text::read(job.partition).unwrap_or_default(),
+            text::read(job.req_nodes),
+            text::read(job.exc_nodes),
+            text::read(job.features),
+        )
+    };
+    let hosts = |list: Option<String>| list.map_or_else(Vec::new, |list| text::hosts(&list));
+    WaitingFor {
+        begin,
+        // Another type in each version of Slurm.
+        #[allow(clippy::unnecessary_cast)]
+        never: job.state_reason as u32 == c::WAIT_DEP_INVALID as u32,
+        partition,
+        required_nodes: hosts(required),
+        excluded_nodes: hosts(excluded),
+        features,
+    }
 }
 
 /// Seconds since its start in which it was not suspended. `pre_sus_time` is what it had run when it was last suspended or
@@ -361,10 +398,12 @@ unsafe fn partition(partition: &c::partition_info_t) -> Option<Partition> {
 /// # Errors
 /// What slurmctld answers.
 pub fn rewrite(rewrite: &Rewrite) -> Result<(), CallFailed> {
-    let (job, record, comment) = (
-        text::c_string(&rewrite.job.to_string()),
+    let name = rewrite.name();
+    let (job, record, comment, nodes) = (
+        text::c_string(&name),
         text::c_string(&rewrite.admin_comment),
         text::c_string(&rewrite.comment),
+        text::c_string(&rewrite.nodes.join(",")),
     );
     // SAFETY: as in `pin`.
     unsafe {
@@ -376,6 +415,12 @@ pub fn rewrite(rewrite: &Rewrite) -> Result<(), CallFailed> {
         if rewrite.hold {
             message.priority = 0;
         }
+        if !rewrite.nodes.is_empty() {
+            message.req_nodes = nodes.as_ptr().cast_mut();
+        }
+        if let Some(begin) = rewrite.begin {
+            message.begin_time = begin.try_into().unwrap_or(c::time_t::MAX);
+        }
         let mut answer = null_mut();
         let done = c::slurm_update_job2(&mut message, &mut answer);
         if !answer.is_null() {
@@ -383,7 +428,7 @@ pub fn rewrite(rewrite: &Rewrite) -> Result<(), CallFailed> {
         }
         match done {
             0 => Ok(()),
-            _ => Err(failed(&format!("the record of job {}", rewrite.job))),
+            _ => Err(failed(&format!("the record of job {name}"))),
         }
     }
 }

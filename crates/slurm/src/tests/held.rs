@@ -12,7 +12,11 @@ fn written(queue: &mut Queue, rewrites: &[Rewrite]) {
             admin_comment: Some(rewrite.admin_comment.clone()),
             ..Change::default()
         };
-        assert_eq!(queue.controller.change(&told), Ok(()), "its own record");
+        assert_eq!(
+            queue.controller.change(&told, START),
+            Ok(None),
+            "its own record"
+        );
         let job = queue.job(rewrite.job);
         job.admin_comment = rewrite.admin_comment.clone();
         job.comment = rewrite.comment.clone();
@@ -148,7 +152,7 @@ fn one_that_runs_before_it_was_asked_gets_what_there_is() {
         admin_comment: Some(String::new()),
         ..Change::default()
     };
-    assert!(queue.controller.change(&wiped).is_err());
+    assert!(queue.controller.change(&wiped, START).is_err());
 }
 
 #[test]

@@ -192,6 +192,8 @@ fn a_commitment_stays() {
         comment: String::new(),
         held: false,
         waits: false,
+        kept: false,
+        deferred: None,
         pinned: false,
         started: START,
         ended: 0.0,
@@ -206,26 +208,28 @@ fn a_commitment_stays() {
     queue.next = 2;
     queue.poll(START + 0.1);
     let ask = |queue: &Queue, job: &str, what: &[&'static str]| {
-        queue.controller.change(&Change {
+        let change = Change {
             job: job.to_string(),
             committed_properties: what.to_vec(),
             ..Change::default()
-        })
+        };
+        queue.controller.change(&change, START)
     };
     // Its job has no number here yet.
     let answer = ask(&queue, "2", &["TimeLimit"]);
     assert!(answer.is_err_and(|reason| reason.contains("only just submitted")));
-    assert_eq!(ask(&queue, "1", &["TimeLimit"]), Ok(()));
+    assert_eq!(ask(&queue, "1", &["TimeLimit"]), Ok(None));
     let root_wipes = |queue: &Queue, job: &str| {
-        queue.controller.change(&Change {
+        let change = Change {
             job: job.to_string(),
             by_administrator: true,
             admin_comment: Some(String::new()),
             ..Change::default()
-        })
+        };
+        queue.controller.change(&change, START)
     };
     assert!(root_wipes(&queue, "2").is_err());
-    assert_eq!(root_wipes(&queue, "1"), Ok(()));
+    assert_eq!(root_wipes(&queue, "1"), Ok(None));
     let id = queue.enqueue(&accepted);
     assert_eq!(id, 2);
     queue.poll(START + 0.2);
@@ -233,7 +237,7 @@ fn a_commitment_stays() {
     for job in ["2", "2_1-3", "2+0", "1+1"] {
         let answer = ask(&queue, job, &["TimeLimit"]);
         assert!(answer.is_err_and(|reason| reason.contains("TimeLimit belongs to the commitment")));
-        assert_eq!(ask(&queue, job, &[]), Ok(()));
+        assert_eq!(ask(&queue, job, &[]), Ok(None));
     }
     // slurmctld takes all of these for job 2.
     for job in ["+2", " 2", "02", "4294967298"] {
@@ -243,18 +247,20 @@ fn a_commitment_stays() {
             "{job}"
         );
         assert!(root_wipes(&queue, job).is_err(), "{job}");
-        assert_eq!(ask(&queue, job, &[]), Ok(()));
+        assert_eq!(ask(&queue, job, &[]), Ok(None));
     }
     let root = |admin_comment: Option<&str>, comment: Option<&str>| {
-        queue.controller.change(&Change {
+        let change = Change {
             job: "2".to_string(),
             by_administrator: true,
             committed_properties: vec!["NodeList"],
             admin_comment: admin_comment.map(str::to_string),
             comment: comment.map(str::to_string),
-        })
+            ..Change::default()
+        };
+        queue.controller.change(&change, START)
     };
-    assert_eq!(root(None, Some("libra:budget=1")), Ok(()));
+    assert_eq!(root(None, Some("libra:budget=1")), Ok(None));
     assert!(root(Some("mine"), None).is_err());
     assert!(root(Some(""), None).is_err());
     let comment = Change {
@@ -262,7 +268,7 @@ fn a_commitment_stays() {
         comment: Some("libra:budget=1".to_string()),
         ..Change::default()
     };
-    assert!(queue.controller.change(&comment).is_err());
+    assert!(queue.controller.change(&comment, START).is_err());
 }
 
 #[test]

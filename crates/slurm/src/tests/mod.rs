@@ -1,5 +1,6 @@
 //! What Slurm's submissions and records do to the book, on four nodes of one processor.
 
+mod deferred;
 mod held;
 mod life;
 mod offers;
@@ -114,6 +115,8 @@ impl Queue {
             comment: String::new(),
             held: accepted.hold,
             waits: accepted.hold,
+            kept: false,
+            deferred: None,
             pinned: !accepted.nodes.is_empty(),
             started: 0.0,
             ended: 0.0,
