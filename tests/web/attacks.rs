@@ -16,6 +16,8 @@ fn nobody_comes_in_without_the_token_and_it_is_good_once() {
         "jobs",
         "job?id=1",
         "output?id=1",
+        "read?id=1",
+        "download?id=1",
         "account",
         "cluster",
         "script.js",
@@ -247,7 +249,7 @@ fn only_outputs_of_own_jobs_are_read_and_no_link_is_followed() {
         "/etc/passwd",
         "",
     ] {
-        for page in ["job", "output", "job-part", "submit"] {
+        for page in ["job", "output", "read", "download", "job-part", "submit"] {
             let name = if page == "submit" { "again" } else { "id" };
             let answer = browser.get(&format!("{page}?{name}={id}&from=0"));
             assert!(
@@ -262,7 +264,7 @@ fn only_outputs_of_own_jobs_are_read_and_no_link_is_followed() {
         .join("output");
     fs::remove_file(&output).expect("removed");
     std::os::unix::fs::symlink(&secret, &output).expect("a link");
-    for page in ["job", "output"] {
+    for page in ["job", "output", "read", "download"] {
         let answer = browser.get(&format!("{page}?id={key}&from=0"));
         assert!(
             answer.body.contains("symbolic link") && !answer.body.contains("a secret"),
@@ -304,7 +306,7 @@ fn jobs_of_others_are_not_there() {
     fs::write(&file, entry.to_string()).expect("written");
     std::thread::sleep(Duration::from_secs(2));
     assert!(!browser.get("jobs").body.contains("/somewhere/else"));
-    for page in ["job", "output"] {
+    for page in ["job", "output", "read", "download"] {
         let answer = browser.get(&format!("{page}?id={id}&from=0"));
         assert!(answer.body.contains("no such job of yours"), "{answer:?}");
     }

@@ -77,7 +77,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn read(bytes: &[u8]) -> Answer {
+    pub fn read(bytes: &[u8]) -> Answer {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let mut lines = head.lines();
@@ -177,13 +177,15 @@ impl Browser<'_> {
         self.post("submit", &fields)
     }
 
-    /// Waits until a job's output has this text.
+    /// Waits until a job's output has this text, which is then its member `text`.
     pub fn output(&self, key: &str, text: &str) -> Value {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
             let answer = self.get(&format!("output?id={key}&from=0"));
-            let json: Value =
+            let mut json: Value =
                 serde_json::from_str(&answer.body).unwrap_or_else(|e| panic!("{e}: {answer:?}"));
+            let part = |name: &str| json[name].as_str().unwrap_or_default().to_string();
+            json["text"] = text_of(&(part("html") + &part("last"))).into();
             if json["text"]
                 .as_str()
                 .is_some_and(|shown| shown.contains(text))
@@ -194,6 +196,29 @@ impl Browser<'_> {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// What a browser shows of this.
+pub fn text_of(html: &str) -> String {
+    let mut text = String::new();
+    for (index, part) in html.split('<').enumerate() {
+        let shown = if index == 0 {
+            part
+        } else {
+            part.split_once('>').expect("a whole tag").1
+        };
+        text += shown;
+    }
+    let marks = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ];
+    marks
+        .iter()
+        .fold(text, |text, (name, mark)| text.replace(name, mark))
 }
 
 pub fn encoded(text: &str) -> String {

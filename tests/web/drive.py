@@ -17,6 +17,8 @@ import time
 import browser
 
 HERE = pathlib.Path(__file__).resolve().parent
+# A file with axe-core (https://github.com/dequelabs/axe-core), where there is one: then pages are looked at by it too.
+AXE = os.environ.get("LIBRA_AXE")
 SIZES = {"": {}, "middle": {"width": 768, "height": 1024}, "narrow": {"width": 360, "height": 800}}
 VIEWS = {"-".join(filter(None, (size, tone))): {**view, "dark": tone == "dark"} for size, view in SIZES.items() for tone in ("light", "dark")}
 
@@ -36,13 +38,17 @@ class Web:
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **self.options)
-        ready = select.select([self.process.stdout], [], [], 30)[0]
+        ready = select.select([self.process.stdout], [], [], 180)[0]
         line = self.process.stdout.readline() if ready else ""
         if not line:
             self.process.kill()
             raise RuntimeError(f"libra web did not start: {self.process.communicate()[1]}")
-        self.url = json.loads(line)["url"]
+        self.url = self.address(json.loads(line))
         return self
+
+    def address(self, told):
+        """Where it is, by what it has said."""
+        return told["url"]
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
@@ -92,6 +98,9 @@ class User:
             self.page.view(**view)
             time.sleep(0.2)
             found = self.page.evaluate((HERE / "view.js").read_text())
+            if AXE:
+                self.page.evaluate(pathlib.Path(AXE).read_text())
+                found += self.page.evaluate("axe.run().then((all) => all.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' ').slice(0, 300)}`))")
             self.problems += [f"{name}, {how}: {problem}" for problem in found]
             self.page.picture(f"{name}-{how}")
         self.page.view()
@@ -172,11 +181,11 @@ def watched(user, directory, terms, count=20):
     seen = pathlib.Path(directory) / "watched-is-seen"
     seen.unlink(missing_ok=True)
     user.submit(script=steps(count, seen), name="watched", directory=str(directory), **{**terms, "deadline": "300"})
-    user.wait_output("step 1\n", 90)
+    user.wait_output("step 1\n")
     first, early = user.output(), user.part("time")
     user.check_view("job-running")
     seen.touch()
-    user.wait_output("all done", 120)
+    user.wait_output("all done")
     assert len(user.output()) > len(first) and user.output().startswith("step 1\n"), user.output()
     assert re.findall(r"step \d+", user.output()) == [f"step {i}" for i in range(1, count + 1)], "each line once, in order"
     user.wait_state("finished", patience=180)
@@ -188,8 +197,8 @@ def watched(user, directory, terms, count=20):
 
 def cancelled(user, directory, terms):
     """A job is cancelled on the list; its page says so."""
-    key = user.submit(script=lines("echo begun; sleep 1000\n"), name="cancel-me", directory=str(directory), **terms)
-    user.wait_output("begun", 90)
+    key = user.submit(script=lines("echo begun; sleep 1000\n"), name="cancel-me", directory=str(directory), **{**terms, "deadline": "6000"})
+    user.wait_output("begun")
     user.go("jobs")
     user.page.wait("document.querySelector('table.jobs .progress')")
     user.check_view("jobs")
@@ -210,14 +219,14 @@ def refused(user, directory, terms, offer):
     user.check_view("refused")
     user.page.follow(".offers button")
     user.at_job()
-    user.wait_output("taken", 90)
+    user.wait_output("taken")
 
 
 def hostile(user, directory, terms):
     """What is printed, and what is typed, stays text."""
     nasty = "<img src=x onerror=alert(1)></pre><script>alert(2)</script>&lt;"
     user.submit(script=lines(f"cat <<'END'\n{nasty}\nEND\nsleep 1\nprintf 'a\\033[31mred\\r\\n'\n"), name="hostile", directory=str(directory), **terms)
-    user.wait_output("red", 90)
+    user.wait_output("red")
     assert nasty in user.output(), user.output()
     assert user.page.evaluate("document.querySelectorAll('main img, main script').length") == 0
     user.page.follow("a.button")
@@ -225,12 +234,65 @@ def hostile(user, directory, terms):
     assert user.page.evaluate("document.querySelectorAll('main img, main script').length") == 0
 
 
+COLOURS = "".join(f"\\033[{code}m{name}\\033[0m " for code, name in
+                  [("31", "red"), ("1;32", "green"), ("33", "yellow"), ("94", "blue"), ("35", "magenta"), ("38;5;51", "cyan"), ("2", "faint"), ("30", "black"), ("7", "inverse"),
+                   ("41", "on red"), ("42", "on green"), ("43", "on yellow"), ("44", "on blue"), ("45", "on magenta"), ("46", "on cyan"), ("40;31", "on black"), ("47", "on white")])
+
+
+def story(user, directory, terms):
+    """A job's page tells what it printed as a terminal shows it, how it went on and ended, what its estimate should have been, and what it ran."""
+    page = user.page
+    seen = pathlib.Path(directory) / "story-is-seen"
+    seen.unlink(missing_ok=True)
+    script = lines(f"printf '{COLOURS}\\n'; printf '10 %%\\r50 %%\\r100 %% done\\n'; echo 'a Needle <b>'\n"
+                   f"while [ ! -e {shlex.quote(str(seen))} ]; do sleep 0.1; done\necho 'last line'\n")
+    key = user.submit(script=script, name="story", directory=str(directory), **{**terms, "estimate": "1000", "deadline": "6000", "budget": "unlimited"})
+    user.wait_output("a Needle <b>")
+    assert "\n100 % done\n" in user.output() and "50 %" not in user.output(), user.output()
+    assert page.text("#output .in-red") == "red" and page.text("#output .on-blue") == "on blue", page.text("#output")
+    page.wait("document.querySelectorAll('#story .figures svg').length === 2")
+    user.check_view("story-running")
+    seen.touch()
+    user.wait_output("last line")
+    user.wait_state("finished")
+    page.wait("document.getElementById('story').innerText.includes('times too long')")
+    assert "It finished with exit code 0" in page.text("#part"), page.text("#part")
+    assert "it would cost" in page.text("#story"), page.text("#story")
+    # What it ran is shown by a key.
+    page.evaluate("[...document.querySelectorAll('summary')].find((one) => one.innerText.startsWith('Script')).focus()")
+    page.key("Enter", text="\r")
+    page.wait("document.querySelector('[aria-label=Script]').getClientRects().length && document.querySelector('[aria-label=Script]').textContent.includes('Needle <b>')")
+    user.check_view("story")
+    # All of it without scripts, and what else can be done with an output.
+    page.view(scripts=False)
+    user.go(f"job?id={key}")
+    assert "times too long" in page.text("#story") and page.evaluate("document.querySelectorAll('#story svg').length") == 2, page.text()
+    page.fill("q", "nEEdle")
+    page.follow("form.find button")
+    assert "1 line has it." in page.text() and page.text("mark") == "Needle", page.text()
+    page.view()
+    user.check_view("found")
+    page.follow(".hits a")
+    assert page.text("pre").startswith("a Needle <b>"), page.text()
+    user.go(f"read?id={key}")
+    assert page.text("pre .in-red") == "red" and "All of it" in page.text(), page.text()
+    user.check_view("read")
+    kept = page.evaluate(f"fetch('download?id={key}').then(async (a) => [a.headers.get('content-disposition'), await a.text()])")
+    assert kept[0].startswith('attachment; filename="story-') and "\x1b[31mred" in kept[1] and "10 %\r50 %" in kept[1], kept
+    page.follow("main p a")
+    page.follow("#story a.button")
+    value = "document.querySelector('[name=estimate]').value"
+    assert 0 < float(page.evaluate(value)) < 800 and page.evaluate("document.querySelector('[name=deadline]').value") == "6000", page.evaluate(value)
+
+
 def without_scripts(user, directory, terms):
     """The forms work, the list shows what was submitted."""
     page = user.page
+    seen = pathlib.Path(directory) / "plain-is-seen"
+    seen.unlink(missing_ok=True)
     page.view(scripts=False)
     page.open(user.base + "submit")
-    user.fields(script=lines("sleep 4; echo plain\n"), name="plain", directory=str(directory), **{**terms, "estimate": "--help"})
+    user.fields(script=lines(f"while [ ! -e {shlex.quote(str(seen))} ]; do sleep 0.1; done; echo plain\n"), name="plain", directory=str(directory), **{**terms, "estimate": "--help"})
     page.follow("button[value=submit]")
     page.wait("document.querySelector('#verdict .notice.bad')?.innerText.startsWith('Estimate')")
     page.said[:] = [line for line in page.said if "422" not in line]  # that is what the answer was
@@ -241,7 +303,8 @@ def without_scripts(user, directory, terms):
     page.follow("button[value=submit]")
     page.wait("location.pathname.endsWith('/job')")
     assert "plain" not in user.output()
-    user.wait_output("plain", 90)  # by pages that reload themselves
+    seen.touch()
+    user.wait_output("plain")  # by pages that reload themselves
     page.view()
 
 
@@ -274,4 +337,42 @@ def keyboard(user, directory, terms):
     assert not values, f"not reached: {sorted(values)} of {seen}"
     page.key("Enter", text="\r")
     user.at_job()
-    user.wait_output("keys", 90)
+    user.wait_output("keys")
+
+
+def overview(user, web, job, system):
+    """What an administrator sees at `web`, a page of the whole site: a job, the one live one of this name or number, nodes and days, found without scripts; nothing there
+    changes anything."""
+    try:
+        looked_over(user, web, job, system)
+    finally:
+        # What follows is another page's.
+        user.asked += [url for url in user.page.requested if url.startswith(web.url.partition("?")[0])]
+        user.page.view()
+
+
+def looked_over(user, web, job, system):
+    page = user.page
+    everything = User(page, web, user.pictures)
+    page.view(scripts=False)
+    page.open(web.url)
+    page.wait("location.pathname.endsWith('/jobs')")
+    for words, found in ((f"{job} no-such-node", "No job is like that"), (f"{job.upper()} {system}", job)):
+        page.fill("q", words)
+        page.follow(".find button")
+        assert found in page.text("main"), page.text()
+    assert page.evaluate("document.querySelectorAll('tbody tr').length") == 1, page.text()
+    # Without metrics nobody knows what became of promises.
+    kept = f"Promises of {system}" if system == "local" else ""
+    for where, says in (("jobs", job), ("jobs?which=ended", "have ended"), ("nodes", f"Nodes of {system}"), ("days", kept)):
+        text = everything.until(where, says)
+        assert "to be read only" in text, text
+        assert page.evaluate("document.querySelectorAll('form[method=post], script, button:not(.find button)').length") == 0
+        everything.check_view(f"overview-{where.partition('?')[0]}")
+        page.view(scripts=False)
+    everything.go("jobs")
+    page.follow("p.small a[href*=reloads]")
+    assert page.evaluate("document.querySelector('meta[http-equiv=refresh]').content") == "30"
+    page.follow("p.small a:last-child")
+    assert not page.evaluate("document.querySelector('meta[http-equiv=refresh]')")
+    user.problems += everything.problems

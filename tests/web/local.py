@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import re
+import select
 import subprocess
 import sys
 import tempfile
@@ -39,8 +40,8 @@ class Local:
         for name in ("XDG_STATE_HOME", "LIBRA_CONFIG", "LIBRA_LOG"):
             self.environment.pop(name, None)
 
-    def web(self):
-        return drive.Web([self.libra, "--config", self.config], "local", "--metrics", str(self.directory / "metrics"), env=self.environment, cwd=self.work)
+    def web(self, *more):
+        return drive.Web([self.libra, "--config", self.config], "local", "--metrics", str(self.directory / "metrics"), *more, env=self.environment, cwd=self.work)
 
     def command(self, *words):
         return subprocess.run([self.libra, "--config", self.config, *words], env=self.environment, capture_output=True, text=True, check=False)
@@ -60,6 +61,15 @@ class Local:
         for job in self.jobs():
             if job["phase"] != "ended":
                 self.command("cancel", job["id"])
+
+
+def ends_in_words(user, local):
+    """An exit code, a signal, an interpreter that is not there."""
+    for script, words in (("#!/bin/sh\nexit 2\n", "It failed with exit code 2"), ("#!/bin/sh\nkill -9 $$\n", "It failed: it was ended by signal 9, SIGKILL: killed"),
+                          ("#!/nowhere/python\n", "the first line, /nowhere/python, does not exist")):
+        user.submit(script=script, name="ends", directory=str(local.work), **TERMS)
+        user.page.wait(f"document.getElementById('part').innerText.includes({json.dumps(words)})")
+    user.check_view("failed")
 
 
 def price_moves(user, local):
@@ -112,6 +122,16 @@ def price_moves(user, local):
     page.wait("!document.getElementById('verdict').firstElementChild")
 
 
+def the_whole_site(user, local):
+    """What an administrator sees: all jobs, nodes and days, found without scripts; nothing there changes anything."""
+    key = user.submit(script=drive.lines("echo here; sleep 1000\n"), name="seen-by-all", directory=str(local.work), **{**TERMS, "deadline": "600"})
+    user.wait_output("here")
+    with local.web("--overview") as web:
+        drive.overview(user, web, "seen-by-all", "local")
+    user.go("jobs")
+    user.cancel_on_list(key)
+
+
 def a_file(user, local):
     """A script from a file of the user's, with scripts and without."""
     script = local.directory / "from file.sh"
@@ -154,7 +174,7 @@ def enter_submits(user, local):
     page.evaluate("window.isLeft = true; document.querySelector('[name=budget]').focus()")
     page.key("Enter", text="\r")
     page.wait("!window.isLeft && location.pathname.endsWith('/job')")
-    user.wait_output("entered", 90)
+    user.wait_output("entered")
 
 
 def many_jobs(user, local):
@@ -202,7 +222,9 @@ def news(user, local):
     page.wait("document.getElementById('news').innerText.includes('tells')")
     assert "has ended: finished, in time" in page.text("#news"), page.text("#news")
     user.check_view("news")
-    page.follow("#news a")
+    # Others that have ended meanwhile may be told of as well.
+    page.evaluate("[...document.querySelectorAll('#news a')].find((a) => a.innerText.includes('tells')).id = 'told'")
+    page.follow("#told")
     assert page.evaluate("location.search") == f"?id={key}"
     page.wait("!document.getElementById('news').firstElementChild")  # it is told once
 
@@ -227,7 +249,7 @@ def from_templates(user, local):
     assert page.evaluate(value("budget")) == "100"
     page.follow("button[value=submit]")
     user.at_job()
-    user.wait_output("flows", 90)
+    user.wait_output("flows")
     page.follow("a.button")
     kept = {name: page.evaluate(value(name)) for name in ("name", "estimate", "deadline", "budget", "memory", "directory")}
     assert kept == {"name": "flows", "estimate": "7", "deadline": "5m", "budget": "100", "memory": "8MiB", "directory": str(local.work)}, kept
@@ -241,12 +263,19 @@ def in_the_background(local):
     pid, terminal = pty.fork()
     if pid == 0:
         # With job control: a group of its own, that does not have the terminal.
-        script = 'set -m; "$@" & web=$!; sleep 3; echo "state $(ps -o stat= -p $web)"; kill $web; kill -CONT $web; wait $web; echo "status $?"'
+        script = 'set -m; "$@" & web=$!; until [ -e "$HOME/asked" ]; do sleep 0.1; done; sleep 3; echo "state $(ps -o stat= -p $web)"; kill $web; kill -CONT $web; wait $web; echo "status $?"'
         os.execve("/bin/sh", ["sh", "-c", script, "sh", str(local.libra), "--config", str(local.config), "web", "--system", "local"], local.environment)
-    said = b""
+    said, patience = b"", time.monotonic() + 180
     try:
-        while part := os.read(terminal, 4096):
-            said += part
+        while True:
+            # It has said its address, and looks for Enter from now on; or it was stopped, and says nothing.
+            if b"token=" in said or time.monotonic() > patience:
+                (local.home / "asked").touch()
+            if select.select([terminal], [], [], 1)[0]:
+                part = os.read(terminal, 4096)
+                if not part:
+                    break
+                said += part
     except OSError:
         pass  # the end of a terminal
     os.close(terminal)
@@ -277,7 +306,7 @@ def other_pages(user, local):
 
 
 def jobs_outlive_the_page(user, local):
-    user.submit(script=drive.lines("sleep 3; echo survived\n"), name="outlives", directory=str(local.work), **TERMS)
+    user.submit(script=drive.lines("while [ ! -e page-is-gone ]; do sleep 0.1; done; echo survived\n"), name="outlives", directory=str(local.work), **TERMS)
     return user.page.evaluate("new URLSearchParams(location.search).get('id')")
 
 
@@ -303,6 +332,11 @@ def an_account_pays(page, local, pictures):
         text = user.until("account", "met its deadline")
         assert "9.75" in text, text
         user.check_view("account-on")
+        user.page.open(user.base + "jobs")
+        user.page.follow("#rows a")
+        page.wait("document.getElementById('story').innerText.includes('Charged')")
+        assert "Held at its acceptance" in page.text("#story") and "met its deadline" in page.text("#story"), page.text("#story")
+        user.check_view("story-paid")
 
 
 def main(libra, pictures):
@@ -322,6 +356,8 @@ def main(libra, pictures):
                         "a job is cancelled": lambda: drive.cancelled(user, local.work, TERMS),
                         "refused, and an offer taken": lambda: drive.refused(user, local.work, {**TERMS, "budget": "1"}, "Submit with budget"),
                         "hostile text stays text": lambda: drive.hostile(user, local.work, TERMS),
+                        "a job's story": lambda: drive.story(user, local.work, TERMS),
+                        "ends in words": lambda: ends_in_words(user, local),
                         "without scripts": lambda: drive.without_scripts(user, local.work, TERMS),
                         "Enter submits": lambda: enter_submits(user, local),
                         "many jobs": lambda: many_jobs(user, local),
@@ -331,6 +367,7 @@ def main(libra, pictures):
                         "a script from a file": lambda: a_file(user, local),
                         "scripts stay as they are": lambda: scripts_stay_as_they_are(user, local),
                         "in the background of a terminal": lambda: in_the_background(local),
+                        "the whole site": lambda: the_whole_site(user, local),
                         "account, cluster, and pages that are not": lambda: other_pages(user, local),
                     }
                     for name, test in tests.items():
@@ -353,6 +390,7 @@ def main(libra, pictures):
                 # The page has ended; the job has not.
                 try:
                     assert [job for job in local.jobs() if job["phase"] == "running"], local.jobs()
+                    (local.work / "page-is-gone").touch()
                     with local.web() as web:
                         user = drive.User(page, web, pictures)
                         user.enter()

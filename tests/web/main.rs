@@ -3,5 +3,8 @@
 
 mod attacks;
 mod client;
+mod output;
+mod overview;
 mod pages;
+mod proxy;
 mod support;

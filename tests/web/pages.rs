@@ -343,7 +343,7 @@ fn a_socket_is_its_owners_alone_and_gone_at_the_end() {
 
 #[test]
 fn it_ends_by_itself_and_pages_that_ask_by_themselves_do_not_keep_it() {
-    let mut site = Site::with(&["--idle", "4s"]);
+    let mut site = Site::with(&["--idle", "20s"]);
     let browser = site.enter();
     let (base, cookie) = (site.base(), browser.cookie.clone());
     // For as long as it is there: it would never end if that kept it.

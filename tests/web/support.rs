@@ -83,6 +83,15 @@ impl Site {
         None
     }
 
+    /// The most memory that it has had so far, in KiB.
+    pub fn memory(&self) -> u64 {
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.web.id())).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        number.expect("a number")
+    }
+
     pub fn terminate(&self) {
         let pid = nix::unistd::Pid::from_raw(self.web.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("our child");

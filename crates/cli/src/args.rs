@@ -298,7 +298,7 @@ pub enum Command {
 pub struct TermsArgs {
     /// Terms as a list: deadline=20,budget=15,estimate=10
     ///
-    /// The keys are estimate, deadline, budget, deadline_type, penalty_rate and processors, the values those of
+    /// The keys are estimate, deadline, budget, deadline_type, penalty_rate, class and processors, the values those of
     /// the options below, which win over the list. May be given several times; later ones win.
     #[arg(short = 'W', value_name = "KEY=VALUE,...")]
     pub list: Vec<String>,
@@ -322,6 +322,13 @@ pub struct TermsArgs {
     /// Credits paid back per second of delay of a soft job [default: 0]
     #[arg(long, value_name = "CREDITS")]
     pub penalty_rate: Option<String>,
+
+    /// Class of service: deadline, dedicated, immediate or best-effort [default: the site's, deadline]
+    ///
+    /// deadline: a share, and an end by the deadline. dedicated: whole processors, and an end by the deadline. immediate: whole processors
+    /// at once, or a refusal; needs no deadline. best-effort: no promise, what the others leave; needs no terms.
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
 
     /// Processors, each at the job's share: for threaded jobs [default: 1]
     #[arg(short, long, value_name = "N")]

@@ -28,6 +28,7 @@ use args::{Args, Command};
 use clap::Parser;
 use libra_administration::{gridengine, pbs, slurm};
 use libra_config::ConfigError;
+use libra_core::decision::service::ClassError;
 use libra_host::HostError;
 use libra_terminal::say;
 use libra_workload::write::Target;
@@ -116,7 +117,11 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Config(_) => exit::USAGE,
-            Failure::Host(HostError::Quote(_)) => exit::REFUSED,
+            Failure::Host(
+                HostError::Quote(_)
+                | HostError::Class(ClassError::NotOffered(_) | ClassError::NotHeld(_)),
+            ) => exit::REFUSED,
+            Failure::Host(HostError::Class(_)) => exit::USAGE,
             Failure::Host(HostError::UnknownJob(_)) => exit::NO_JOB,
             Failure::Account(failure) => failure.code(),
             Failure::Host(_)

@@ -4,17 +4,52 @@ use jiff::{Span, Zoned};
 use libra_batch::quote::OtherOffer;
 use libra_batch::verdict::Verdict;
 use libra_batch::words::{self, Manner, Written};
+use libra_core::decision::class::Class;
 use libra_core::decision::job::Request;
 use libra_host::Host;
 use libra_host::entry::{Conclusion, Entry};
 use libra_host::submit::Terms;
-use libra_units::{credits, duration, fine_percent};
+use libra_units::{credits, duration, fine_percent, processors};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 
 /// What an accepted job gets, in words.
 pub fn terms(host: &Host, request: &Request, terms: &Terms) -> String {
     let shape = &request.shape;
+    let name = &host.machine().name;
+    let price = format!(
+        "for {} of {} credits",
+        credits(terms.price),
+        credits(request.terms.budget)
+    );
+    match request.terms.class {
+        Class::Deadline => {}
+        Class::Dedicated | Class::Immediate => {
+            let each = match shape.slots() {
+                1 => "a whole processor".to_string(),
+                slots => format!("{slots} whole processors"),
+            };
+            let until = match request.terms.has_deadline() {
+                true => format!(", finished {}", by(request.terms.deadline)),
+                false => String::new(),
+            };
+            return format!("{each} on {name} from now on{until}, {price}");
+        }
+        Class::BestEffort => {
+            let price = match terms.price {
+                0.0 => "for nothing".to_string(),
+                most => format!(
+                    "for at most {} of {} credits",
+                    credits(most),
+                    credits(request.terms.budget)
+                ),
+            };
+            return format!(
+                "what the others leave on {name} (now {} processors), promised nothing, {price}",
+                processors(terms.loadfree)
+            );
+        }
+    }
     let each = match shape.slots() {
         1 => "a processor".to_string(),
         slots => format!("each of {slots} processors"),
@@ -24,12 +59,9 @@ pub fn terms(host: &Host, request: &Request, terms: &Terms) -> String {
         false => String::new(),
     };
     format!(
-        "{} of {each} on {}, finished {}{condition}, for {} of {} credits",
+        "{} of {each} on {name}, finished {}{condition}, {price}",
         fine_percent(terms.share),
-        host.machine().name,
         by(request.terms.deadline),
-        credits(terms.price),
-        credits(request.terms.budget),
     )
 }
 
@@ -78,13 +110,14 @@ pub fn refusal<T>(not: &Verdict<T, Infallible>) -> Vec<String> {
 pub fn terms_json(host: &Host, request: &Request, terms: &Terms) -> Value {
     json!({
         "verdict": verdict(host, request),
+        "class": request.terms.class.word(),
         "node": host.machine().name,
         "share": terms.share,
         "slots": request.shape.slots(),
         "price": terms.price,
         "budget": limited(request.terms.budget),
-        "estimate_seconds": request.terms.estimate,
-        "deadline_seconds": request.terms.deadline,
+        "estimate_seconds": request.terms.has_estimate().then_some(request.terms.estimate),
+        "deadline_seconds": request.terms.has_deadline().then_some(request.terms.deadline),
         "loadfree": terms.loadfree,
     })
 }
@@ -118,11 +151,14 @@ pub fn ending(entry: &Entry) -> String {
     let terms = &entry.request.terms;
     let late = duration::show((took - terms.deadline).max(0.0));
     let in_time = took <= terms.deadline;
+    let promised = entry.has_promised_end();
     let when = match in_time {
+        _ if !promised => format!("after {}", duration::show(took)),
         true => "in time".to_string(),
         false => format!("{late} after its deadline"),
     };
     let verdict = match (entry.conclusion(), entry.stopped) {
+        (Some(Conclusion::Finished), _) if !promised => "finished".to_string(),
         (Some(Conclusion::Finished), _) if in_time => "met its deadline".to_string(),
         (Some(Conclusion::Finished), _) => format!("missed its deadline by {late}"),
         (Some(Conclusion::Cancelled), _) => format!("was cancelled {when}"),
@@ -136,36 +172,48 @@ pub fn ending(entry: &Entry) -> String {
         },
         _ => format!("ended {when}, nobody saw how"),
     };
+    let of = |part: &str, has: bool, seconds: f64| match has {
+        true => format!(" of {part}{}", duration::show(seconds)),
+        false => String::new(),
+    };
     format!(
-        "job {} {verdict}: ended after {} of {}, used {} of the estimated {}",
+        "job {} {verdict}: ended after {}{}, used {}{}",
         entry.id,
         duration::show(took),
-        duration::show(terms.deadline),
+        of("", promised, terms.deadline),
         duration::show(ending.used / f64::from(entry.slots.max(1))),
-        duration::show(terms.estimate),
+        of("the estimated ", terms.has_estimate(), terms.estimate),
     )
+}
+
+/// When a job is to be finished, Unix time; None if it has no deadline.
+pub fn deadline(entry: &Entry) -> Option<f64> {
+    let terms = &entry.request.terms;
+    (terms.has_deadline()).then_some(entry.submitted_unix + terms.deadline)
 }
 
 /// How a job ended, for machines.
 pub fn ending_json(entry: &Entry) -> Value {
     let ending = entry.ending.as_ref();
+    let terms = &entry.request.terms;
     json!({
         "event": "ended",
         "job": entry.id,
         "name": entry.name,
-        "state": entry.conclusion().map(|how| how.state(entry.in_time() == Some(true))),
+        "class": entry.class().word(),
+        "state": entry.conclusion().map(|how| how.state(entry.in_time())),
         "submitted": entry.submitted_unix,
-        "deadline": entry.submitted_unix + entry.request.terms.deadline,
+        "deadline": deadline(entry),
         "ended": ending.map(|e| entry.submitted_unix + e.at - entry.submitted),
         "conclusion": entry.conclusion(),
         "in_time": entry.in_time(),
         "reason": entry.stopped,
-        "met": ending.is_some_and(|e| e.met),
+        "met": entry.has_promised_end() && ending.is_some_and(|e| e.met),
         "cancelled": ending.is_some_and(|e| e.cancelled),
         "elapsed_seconds": ending.map(|e| e.at - entry.submitted),
-        "deadline_seconds": entry.request.terms.deadline,
+        "deadline_seconds": terms.has_deadline().then_some(terms.deadline),
         "used_seconds": ending.map(|e| e.used),
-        "estimate_seconds": entry.request.terms.estimate,
+        "estimate_seconds": terms.has_estimate().then_some(terms.estimate),
         "slots": entry.slots,
         "exit_code": ending.and_then(|e| e.exit_code),
         "signal": ending.and_then(|e| e.signal),

@@ -3,7 +3,10 @@
 use super::args::{Args, WebArgs};
 use super::{Done, Failure};
 use libra_config::site;
-use libra_page::serve::{ListenAddress, Options, Told, serve};
+use libra_page::listener::ListenAddress;
+use libra_page::overview::Overview;
+use libra_page::proxy::{Proxy, Viewers};
+use libra_page::serve::{Content, Input, Options, Told, serve};
 use libra_page::system::{Kind, Site};
 use libra_terminal::{say, tell};
 use libra_units::duration;
@@ -39,16 +42,41 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
             web.listen
         )));
     }
+    let base = base(&web.base).map_err(usage)?;
+    let proxy = proxy(web).map_err(usage)?;
+    let input = match (web.end_with_input, std::io::stdin().is_terminal()) {
+        (true, _) => Input::End,
+        (false, true) if proxy.is_none() => Input::Enter,
+        (false, _) => Input::Nothing,
+    };
+    let content = match web.overview {
+        true => Content::All(Overview::new(
+            site(args)?,
+            named.map(|kind| kind.name),
+            metrics(web, args),
+        )),
+        false => Content::Own {
+            system: (kind.open)(site(args)?).map_err(Failure::Web)?,
+            user: user(),
+            history: metrics(web, args)
+                .map(|directory| directory.join(format!("{}.json", kind.name))),
+        },
+    };
+    let says = match web.overview {
+        true => "all jobs of the site, to be read only",
+        false => kind.says,
+    };
+    let found = web.system.is_none() && !web.overview;
     let json = args.json;
-    let (shown, found) = (place.clone(), web.system.is_none());
+    let shown = place.clone();
     let options = Options {
         place,
-        system: (kind.open)(site(args)?).map_err(Failure::Web)?,
+        content,
         idle: Duration::from_secs_f64(idle.min(1e9)),
         hosts: web.host.clone(),
-        user: user(),
-        history: history(web, args, kind),
-        terminal: std::io::stdin().is_terminal(),
+        base: base.clone(),
+        proxy,
+        input,
     };
     let told = |what: Told| {
         let text = match what {
@@ -56,7 +84,28 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
                 let system = kind.name;
                 format!("{}\n", serde_json::json!({"url": url, "system": system}))
             }
-            Told::Address(url) => words(&shown, kind, found, &url),
+            Told::Address(url) => words(&shown, says, found, &url),
+            Told::Listens if json => {
+                let socket = web.socket.as_deref().map(std::path::Path::display);
+                let socket = socket.map(|socket| socket.to_string());
+                let system = kind.name;
+                let base = slashed(&base);
+                format!(
+                    "{}\n",
+                    serde_json::json!({"socket": socket, "base": base, "system": system})
+                )
+            }
+            Told::Listens => {
+                let header = web.user_header.as_deref().unwrap_or_default();
+                let socket = web.socket.clone().unwrap_or_default();
+                format!(
+                    "For {} as the proxy at {} names you by {header}, below {}; {}. Ctrl-C ends the page; jobs run on.\n",
+                    user(),
+                    socket.display(),
+                    slashed(&base),
+                    says
+                )
+            }
             Told::Ended(why) if json => format!("{}\n", serde_json::json!({"ended": why})),
             Told::Ended(why) => format!("Ended: {why}. Jobs run on.\n"),
         };
@@ -71,6 +120,66 @@ pub fn web(web: &WebArgs, args: &Args) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The path that pages are below, without slashes around it.
+fn base(given: &str) -> Result<String, String> {
+    let wrong = || {
+        format!(
+            "--base '{given}': expected a path of letters, digits and -._~, such as /pun/sys/libra"
+        )
+    };
+    let Some(path) = given.strip_prefix('/') else {
+        return Err(wrong());
+    };
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.chars().all(plain);
+    match path.is_empty() || path.split('/').all(is_part) {
+        true => Ok(path.to_string()),
+        false => Err(wrong()),
+    }
+}
+
+/// The same with slashes.
+fn slashed(base: &str) -> String {
+    match base {
+        "" => "/".to_string(),
+        base => format!("/{base}/"),
+    }
+}
+
+/// Who logs users in; None if a token does.
+fn proxy(web: &WebArgs) -> Result<Option<Proxy>, String> {
+    let Some(header) = &web.user_header else {
+        return Ok(None);
+    };
+    if web.socket.is_none() {
+        return Err(format!(
+            "--user-header {header}: a header is believed over a socket in the file system, never over TCP, where any program of this machine can \
+             write it; add --socket PATH, and name that to the proxy"
+        ));
+    }
+    let mut trusted = vec![nix::unistd::geteuid().as_raw()];
+    if let Some(name) = &web.proxy_user {
+        let found = nix::unistd::User::from_name(name).ok().flatten();
+        let found = found
+            .ok_or_else(|| format!("--proxy-user '{name}': this machine has no user of this name; expected the one that the proxy runs as, such as www-data"))?;
+        trusted.push(found.uid.as_raw());
+    }
+    if let Some(name) = &web.viewers {
+        let found = nix::unistd::Group::from_name(name).ok().flatten();
+        if found.is_none() {
+            return Err(format!(
+                "--viewers '{name}': this machine has no group of this name; expected one whose members may see all jobs"
+            ));
+        }
+    }
+    let viewers = web.viewers.as_deref().map(Viewers::of);
+    let proxy = Proxy::new(header, user(), trusted);
+    proxy
+        .map(|proxy| Some(proxy.with_viewers(viewers)))
+        .map_err(|error| format!("--user-header {error}"))
+}
+
 /// Who read it has gone: that is all right.
 fn unread(error: std::io::Error) -> Result<(), std::io::Error> {
     match error.kind() {
@@ -80,12 +189,11 @@ fn unread(error: std::io::Error) -> Result<(), std::io::Error> {
 }
 
 /// What a person is told who has started it.
-fn words(place: &ListenAddress, kind: &Kind, found: bool, url: &str) -> String {
+fn words(place: &ListenAddress, to: &str, found: bool, url: &str) -> String {
     let host = nix::unistd::gethostname();
     let host = host
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let to = kind.says;
     let other = if found {
         " (--system says otherwise)"
     } else {
@@ -117,15 +225,14 @@ fn user() -> String {
     user.map_or_else(|| id.to_string(), |user| user.name)
 }
 
-/// Where the site keeps what became of jobs; None if it does not.
-fn history(web: &WebArgs, args: &Args, kind: &Kind) -> Option<PathBuf> {
+/// The directory in which the site keeps what became of jobs; None if it does not.
+fn metrics(web: &WebArgs, args: &Args) -> Option<PathBuf> {
     let configured = || {
         // A configuration that cannot be read is said by whatever the page runs.
         let directory = site::load(args.config.as_deref()).ok()?.metrics.directory;
         (!directory.is_empty()).then(|| directory.into())
     };
-    let directory: PathBuf = web.metrics.clone().or_else(configured)?;
-    Some(directory.join(format!("{}.json", kind.name)))
+    web.metrics.clone().or_else(configured)
 }
 
 /// Where the site keeps templates; None if it does not.

@@ -91,6 +91,95 @@ pub fn read(site: &Site, month: &str) -> Result<Account, Problem> {
     Ok(Account::On(balances, months))
 }
 
+/// What became of the price of a job. Credits.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Payment {
+    /// Who pays: `user:alice`.
+    pub account: String,
+    /// Set aside when it was accepted.
+    pub held: f64,
+    /// Paid.
+    pub charged: f64,
+    /// Free again, of what was set aside.
+    pub released: f64,
+    /// Paid out to the user, for a delay.
+    pub compensated: f64,
+    /// All of that has happened: its end is settled.
+    pub is_settled: bool,
+    /// What was said of it at the settlement.
+    pub note: String,
+}
+
+/// Looks for a job in the statements of these months. `project`: who pays, if not the user. `since`: when it was submitted, seconds since 1970;
+/// numbers of jobs are used again. None: accounts are off, or know nothing of it.
+///
+/// # Errors
+/// `libra account` fails.
+pub fn of_job(
+    site: &Site,
+    project: &str,
+    id: &str,
+    since: f64,
+    months: &[String],
+) -> Result<Option<Payment>, Problem> {
+    let mut found = None;
+    for month in months {
+        let month = format!("--month={month}");
+        let ask = |account: Option<String>| {
+            let call = site.libra(&["account", "statement", &month, "--holds", "--json"]);
+            call.args(account).run()
+        };
+        let mut done = ask(None)?;
+        if !project.is_empty() {
+            // Where the project has no account the user pays.
+            let of_project = ask(Some(format!("project:{project}")))?;
+            if of_project.is_success() {
+                done.out += "\n";
+                done.out += &of_project.out;
+            }
+        }
+        if !done.is_success() {
+            let json: Value = serde_json::from_str(done.out.trim()).unwrap_or_default();
+            return match json["accounts"] == "off" {
+                true => Ok(None),
+                false => Err(Problem::new(plain(&done))),
+            };
+        }
+        for line in done.out.lines() {
+            add_payment(&mut found, line, id, since);
+        }
+    }
+    Ok(found)
+}
+
+/// Adds what a statement says of a job.
+fn add_payment(found: &mut Option<Payment>, statement: &str, id: &str, since: f64) {
+    let Ok(json) = serde_json::from_str::<Value>(statement) else {
+        return;
+    };
+    let movements = json["movements"].as_array().into_iter().flatten();
+    // Clocks of two hosts, and whole seconds.
+    let is =
+        |one: &&Value| one["job"] == id && one["at"].as_f64().is_some_and(|at| at > since - 60.0);
+    for one in movements.filter(is) {
+        let payment = found.get_or_insert_with(Payment::default);
+        let number = |key: &str| one[key].as_f64().unwrap_or(0.0);
+        let text = |json: &Value| json.as_str().unwrap_or_default().to_string();
+        payment.account = text(&json["account"]);
+        match one["kind"].as_str() {
+            Some("hold") => payment.held += number("held"),
+            Some("charge" | "overrun") => payment.charged -= number("amount"),
+            Some("release") => payment.released -= number("held"),
+            Some("compensation") => payment.compensated += number("amount"),
+            _ => continue,
+        }
+        if one["kind"] != "hold" {
+            payment.is_settled = true;
+            payment.note = text(&one["note"]);
+        }
+    }
+}
+
 fn balance(line: &str) -> Option<Balance> {
     let json: Value = serde_json::from_str(line).ok()?;
     let number = |key: &str| json[key].as_f64();
@@ -178,6 +267,35 @@ mod tests {
         assert_eq!(read.movements.len(), 1);
         assert_eq!(read.movements[0].job, "");
         assert_eq!((balance("{}"), statement("x")), (None, None));
+    }
+
+    #[test]
+    fn what_became_of_a_price() {
+        let line = r#"{"account":"user:ann","movements":[
+            {"amount":0,"at":1000,"held":10.25,"job":"2","kind":"hold","note":""},{"amount":-3,"at":1001,"held":-3,"job":"1","kind":"charge","note":"x"},
+            {"amount":-0.25,"at":1010,"held":-0.25,"job":"2","kind":"charge","note":"cancelled"},{"amount":0,"at":1010,"held":-10,"job":"2","kind":"release","note":"cancelled"},
+            {"amount":5,"at":1,"held":0,"job":null,"kind":"deposit","note":""}]}"#;
+        let mut found = None;
+        add_payment(&mut found, line, "2", 1000.4);
+        let payment = found.expect("a payment");
+        assert_eq!(
+            (payment.held, payment.charged, payment.released),
+            (10.25, 0.25, 10.0)
+        );
+        assert_eq!(
+            (
+                payment.is_settled,
+                payment.note.as_str(),
+                payment.account.as_str()
+            ),
+            (true, "cancelled", "user:ann")
+        );
+        let mut none = None;
+        add_payment(&mut none, line, "2", 9000.0);
+        assert_eq!(none, None, "another job of that number");
+        add_payment(&mut none, "x", "2", 0.0);
+        add_payment(&mut none, "{}", "2", 0.0);
+        assert_eq!(none, None);
     }
 
     #[test]

@@ -6,26 +6,36 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinSet};
 
 /// Connections at a time, without those that are about to end.
 const MOST: usize = 64;
 
-/// Whether somebody has come in by a connection: with the token or the cookie of a session.
+/// Whether somebody has come in by a connection, with the token or the cookie of a session; and how much of a file has gone out by it.
 #[derive(Debug, Clone, Default)]
-pub struct Entered(Arc<AtomicBool>);
+pub struct Entered(Arc<(AtomicBool, AtomicU64)>);
 
 impl Entered {
     /// Somebody has.
     pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.0.store(true, Ordering::Relaxed);
     }
 
     /// Returns true if somebody has.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.0.load(Ordering::Relaxed)
+    }
+
+    /// A part of a file was taken.
+    pub fn moves(&self) {
+        self.0.1.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many parts of files were taken.
+    pub fn moved(&self) -> u64 {
+        self.0.1.load(Ordering::Relaxed)
     }
 }
 

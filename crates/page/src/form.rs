@@ -3,7 +3,8 @@
 //! Values become arguments of programs and parts of headers of batch systems, so control characters are refused, and
 //! whatever begins with a dash. Nothing of a form is lost by a mistake in it: the page shows it again as it was typed.
 
-use super::system::{Extra, Kind, Problem, Submission};
+use super::system::submission::{Extra, Submission};
+use super::system::{Kind, Problem};
 use libra_units::{duration, memory};
 use std::collections::BTreeMap;
 
@@ -270,7 +271,7 @@ pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<
             mistakes.add(
                 field,
                 label,
-                "Slurm takes no clock time; expected a duration from now, such as 2h or 1h30m",
+                "jobs here take no clock time; expected a duration from now, such as 2h or 1h30m",
             );
         } else if !good {
             let text = format!("'{value}' cannot be read; expected {expected}");
@@ -392,7 +393,7 @@ mod tests {
         assert_eq!(wanted.script, "#!/bin/sh\necho a\necho b\n");
         assert_eq!(wanted.name, "job");
         assert_eq!(
-            wanted.terms(),
+            wanted.libra_options(),
             [
                 "--estimate=10",
                 "--deadline=20",
@@ -495,7 +496,7 @@ mod tests {
         let said = checked(&typed, &local::KIND).expect_err("not all");
         let fields: Vec<&str> = said.iter().map(|error| error.field).collect();
         assert_eq!(fields, ["array", "environment", "mail"]);
-        assert!(typed.terms().contains(&"--memory=4GiB".to_string()));
+        assert!(typed.libra_options().contains(&"--memory=4GiB".to_string()));
     }
 
     #[test]
@@ -540,13 +541,15 @@ mod tests {
     }
 
     #[test]
-    fn slurm_takes_no_clock_time() {
+    fn not_every_system_takes_a_clock_time() {
         let mut fields = good();
         fields.insert("deadline".to_string(), "@17:30".to_string());
         let typed = typed(&fields);
         let said = checked_terms(&typed, &slurm::KIND).expect_err("Slurm");
         assert!(
-            said[0].to_string().starts_with("Deadline: Slurm"),
+            said[0]
+                .to_string()
+                .starts_with("Deadline: jobs here take no clock time"),
             "{said:?}"
         );
         assert!(checked_terms(&typed, &pbs::KIND).is_ok());
@@ -563,7 +566,11 @@ mod tests {
         // Whatever the script says.
         take(&mut wanted, "processors=1 estimate=20").expect("an offer");
         assert_eq!(wanted.estimate, "20", "the same work");
-        assert!(wanted.terms().contains(&"--processors=1".to_string()));
+        assert!(
+            wanted
+                .libra_options()
+                .contains(&"--processors=1".to_string())
+        );
         for bad in ["x=1", "deadline", "name=-x"] {
             assert!(take(&mut wanted, bad).is_err(), "{bad}");
         }

@@ -4,6 +4,7 @@
 //! - A token, used once, opens a session; its cookie is for scripts of nobody and for pages of this origin only.
 //! - Every POST needs the session, an Origin that is this one, and the session's own word in the form.
 //! - Bodies are read here, up to a size and for a time.
+//! - Behind a proxy that has logged the user in there is neither token nor cookie: every request says whose it is ([`super::proxy`]).
 //! - Headers: nothing is loaded from elsewhere, nothing runs that is not a file of ours, nothing is kept.
 //!
 //! The pages are below a path that is a secret of its own. Cookies do not know ports: a browser would show that of one
@@ -12,6 +13,7 @@
 use super::connections::Entered;
 use super::form::Fields;
 use super::pages;
+use super::proxy::{Peer, Proxy};
 use super::secret;
 use axum::Form;
 use axum::body::{Body, to_bytes};
@@ -51,12 +53,26 @@ struct Open {
     used: Option<Instant>,
 }
 
+/// How a browser shows whose it is.
+#[derive(Debug)]
+pub enum Entry {
+    /// By a token, used once, and then by a cookie.
+    Token,
+    /// A proxy says so with every request.
+    Proxy(Proxy),
+}
+
 /// What is known of who may ask.
 pub struct Guard {
+    entry: Entry,
+    /// The page that whoever comes in is led to.
+    first: &'static str,
     /// Names of this page, besides loopback's.
     hosts: Vec<String>,
-    /// The path that all pages are below: a secret word.
+    /// The path that all pages are below: a secret word, unless a proxy says who it is.
     prefix: String,
+    /// What forms say behind a proxy: there is one user, and no cookie that tells browsers apart.
+    word: Word,
     open: Mutex<Open>,
 }
 
@@ -65,25 +81,45 @@ pub struct Guard {
 pub struct Word(pub String);
 
 impl Guard {
-    /// A guard that lets nobody in yet. `hosts`: names that this page is reached by through a proxy.
-    pub fn new(hosts: Vec<String>) -> Guard {
+    /// A guard that lets nobody in yet. `hosts`: names that this page is reached by through a proxy. `base`: the path that all pages are below, without slashes
+    /// around it. `first`: the page that whoever comes in is led to.
+    pub fn new(hosts: Vec<String>, base: &str, entry: Entry, first: &'static str) -> Guard {
+        let secret = match entry {
+            Entry::Token => secret::word()[..16].to_string(),
+            Entry::Proxy(_) => String::new(),
+        };
+        let parts = [base, &secret];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         Guard {
+            entry,
+            first,
             hosts,
-            prefix: secret::word()[..16].to_string(),
+            prefix: parts.join("/"),
+            word: Word(secret::word()),
             open: Mutex::new(Open::default()),
         }
     }
 
-    /// The path that all pages are below, without slashes.
+    /// The path that all pages are below, without slashes around it; empty where they are at the root.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// A new token, in place of one that was not used.
-    pub fn token(&self) -> String {
-        let token = secret::word();
-        self.open().token = Some(token.clone());
-        token
+    /// A new token, in place of one that was not used; None if nobody needs one.
+    pub fn token(&self) -> Option<String> {
+        match self.entry {
+            Entry::Token => {
+                let token = secret::word();
+                self.open().token = Some(token.clone());
+                Some(token)
+            }
+            Entry::Proxy(_) => None,
+        }
+    }
+
+    /// The page that whoever comes in is led to.
+    pub fn first(&self) -> &'static str {
+        self.first
     }
 
     /// When a person last did something; none since the start.
@@ -144,13 +180,16 @@ impl Guard {
             Some(rest) if rest.is_empty() || rest.starts_with(':') => return port_is_number(rest),
             _ => host.split(':').next().unwrap_or_default(),
         };
+        // Whoever reaches the socket is the proxy, and which names are its own it knows itself.
+        let any = matches!(self.entry, Entry::Proxy(_)) && self.hosts.is_empty();
         let known = ["127.0.0.1", "localhost"].into_iter();
         let known = known.chain(self.hosts.iter().map(String::as_str));
         let port = host.get(name.len()..).unwrap_or_default();
         port_is_number(port)
-            && known
-                .into_iter()
-                .any(|known| known.eq_ignore_ascii_case(name))
+            && (any && !name.is_empty()
+                || known
+                    .into_iter()
+                    .any(|known| known.eq_ignore_ascii_case(name)))
     }
 }
 
@@ -207,35 +246,28 @@ async fn pass(guard: &Guard, mut request: Request) -> Result<Request, Box<Respon
     }
     let path = request.uri().path().trim_start_matches('/');
     let below = path.strip_prefix(guard.prefix()).unwrap_or_default();
-    let below = below.strip_prefix('/').unwrap_or_default().to_string();
+    let below = match guard.prefix().is_empty() {
+        true => path.to_string(),
+        false => below.strip_prefix('/').unwrap_or_default().to_string(),
+    };
     // No secret is in them, and the pages below have them too.
     let public = ["style.css", "icon.svg"];
     if public.contains(&below.as_str()) || public.contains(&path) {
         return Ok(request);
     }
-    let given = request
-        .uri()
-        .query()
-        .and_then(|query| query.strip_prefix("token="));
-    if let (true, Some(token)) = (below.is_empty() && request.method() == Method::GET, given) {
-        if let Some(cookie) = guard.enter(token) {
-            entered(&request);
-            let mut answer = redirect("submit");
-            if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-                answer.headers_mut().insert(header::SET_COOKIE, cookie);
+    let word = match &guard.entry {
+        Entry::Token => by_token(guard, &request, &below)?,
+        Entry::Proxy(proxy) => {
+            let peer = request.extensions().get::<Peer>().copied();
+            proxy.ask_for(peer, request.headers()).await;
+            if let Err((title, text)) = proxy.check(peer, request.headers()) {
+                return Err(no(StatusCode::FORBIDDEN, title, &text));
             }
-            return Err(Box::new(answer));
+            if !is_by_itself(&request) {
+                guard.open().used = Some(Instant::now());
+            }
+            guard.word.clone()
         }
-    }
-    let by_itself = request.headers().contains_key("x-libra-refresh");
-    let Some(word) = guard.session(request.headers(), !by_itself) else {
-        return Err(no(
-            StatusCode::FORBIDDEN,
-            "No session",
-            "This page is for who has started it. Open the address that 'libra web' printed: it opens one browser, once. \
-             If it was used already, press Enter in the terminal in which 'libra web' runs, and it prints another; \
-             or end it there with Ctrl-C and start it again. Jobs run on.",
-        ));
     };
     entered(&request);
     match *request.method() {
@@ -251,6 +283,39 @@ async fn pass(guard: &Guard, mut request: Request) -> Result<Request, Box<Respon
     }
     request.extensions_mut().insert(word);
     Ok(request)
+}
+
+/// The session of a request; or the answer to one that opens a session, or has none.
+fn by_token(guard: &Guard, request: &Request, below: &str) -> Result<Word, Box<Response>> {
+    let given = request
+        .uri()
+        .query()
+        .and_then(|query| query.strip_prefix("token="));
+    if let (true, Some(token)) = (below.is_empty() && request.method() == Method::GET, given) {
+        if let Some(cookie) = guard.enter(token) {
+            entered(request);
+            let mut answer = redirect(guard.first);
+            if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+                answer.headers_mut().insert(header::SET_COOKIE, cookie);
+            }
+            return Err(Box::new(answer));
+        }
+    }
+    let word = guard.session(request.headers(), !is_by_itself(request));
+    word.ok_or_else(|| {
+        no(
+            StatusCode::FORBIDDEN,
+            "No session",
+            "This page is for who has started it. Open the address that 'libra web' printed: it opens one browser, once. \
+             If it was used already, press Enter in the terminal in which 'libra web' runs, and it prints another; \
+             or end it there with Ctrl-C and start it again. Jobs run on.",
+        )
+    })
+}
+
+/// Returns true if a page asks again by itself.
+fn is_by_itself(request: &Request) -> bool {
+    request.headers().contains_key("x-libra-refresh")
 }
 
 /// The connection by which this came is the user's.
@@ -398,7 +463,12 @@ mod tests {
 
     #[test]
     fn only_own_names_are_own() {
-        let guard = Guard::new(vec!["portal.example".to_string()]);
+        let guard = Guard::new(
+            vec!["portal.example".to_string()],
+            "",
+            Entry::Token,
+            "submit",
+        );
         for good in [
             "127.0.0.1:8000",
             "localhost",
@@ -443,9 +513,9 @@ mod tests {
 
     #[test]
     fn a_token_is_good_once_and_wrong_ones_change_nothing() {
-        let guard = Guard::new(Vec::new());
+        let guard = Guard::new(Vec::new(), "", Entry::Token, "submit");
         assert_eq!(guard.enter(""), None, "there is none yet");
-        let token = guard.token();
+        let token = guard.token().expect("a token");
         for wrong in ["", &token[1..], "0"] {
             assert_eq!(guard.enter(wrong), None);
         }

@@ -1,6 +1,6 @@
 //! What a site keeps of the past: accepted, met, late and cancelled jobs and refusals by reason, per hour.
 //!
-//! Read from the file that whoever admits writes beside its metrics (`slurm.json`, `pbs.json`, `local.json`; see
+//! Read from the file that whoever admits writes beside its metrics (`slurm.json`, `pbs.json`, `gridengine.json`, `local.json`; see
 //! docs/metrics.md): `{"hours": [{"hour": UNIX, "accepted": N, "met": N, "late": N, "cancelled": N, "refused": {"share": N}}]}`.
 //! Whatever else is in it is left alone.
 

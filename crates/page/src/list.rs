@@ -3,7 +3,7 @@
 //! What is wanted is in the address, so a list can be kept as a bookmark, and works without scripts.
 
 use crate::address::InAddress;
-use crate::system::{JobSummary, Outcome, Tone};
+use crate::system::job::{JobSummary, Outcome, Tone};
 use std::collections::BTreeMap;
 
 /// Rows on a page.

@@ -3,7 +3,7 @@
 //! Found by comparing one list with the next, so whatever batch system has them. Kept for browsers that ask what is new since
 //! they asked last; a browser that was away for long is told the latest.
 
-use crate::system::{JobSummary, Outcome};
+use crate::system::job::{JobSummary, Outcome};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 

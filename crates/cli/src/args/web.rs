@@ -11,6 +11,8 @@ Examples:
   libra web
   libra web --listen 127.0.0.1:8080 --idle 1h
   libra web --socket ~/.libra-web      # and elsewhere: ssh -L 8000:.libra-web HOST
+  libra web --socket /run/libra-web/ann/socket --user-header X-Remote-User --proxy-user www-data
+  sudo libra web --overview
 
 Exit status:
   0    ended: Ctrl-C, SIGTERM, or nobody used it
@@ -41,7 +43,7 @@ pub struct WebArgs {
     )]
     pub listen: SocketAddr,
 
-    /// Listen on a socket in the file system, which only you can open
+    /// Listen on a socket in the file system, which only you can open (with --proxy-user that user's programs too)
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
@@ -56,6 +58,35 @@ pub struct WebArgs {
     /// A name by which it is reached through a proxy; may be given several times
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
+
+    /// The path that all pages are below, for a proxy that passes paths on as they are
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    pub base: String,
+
+    /// Let in whom a proxy names in this header, without a token; with --socket only, and only the user who runs the page
+    #[arg(long, value_name = "HEADER")]
+    pub user_header: Option<String>,
+
+    /// The user that the proxy runs as, where that is another one than you
+    #[arg(long, value_name = "USER", requires = "user_header")]
+    pub proxy_user: Option<String>,
+
+    /// All jobs, nodes and promises of the site, as far as you may see them, to be read and not to be changed
+    #[arg(long)]
+    pub overview: bool,
+
+    /// Let members of this group see the overview too, whom the proxy names
+    #[arg(
+        long,
+        value_name = "GROUP",
+        requires = "overview",
+        requires = "user_header"
+    )]
+    pub viewers: Option<String>,
+
+    /// End when standard input does, for whoever starts it by a program
+    #[arg(long)]
+    pub end_with_input: bool,
 
     /// The directory in which the site's metrics are, for what became of jobs over time
     #[arg(long, value_name = "DIR")]

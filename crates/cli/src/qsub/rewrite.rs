@@ -8,6 +8,7 @@ use super::directives::{Directive, lines, quoted};
 use super::lists::{self, ListItem};
 use super::options::{Group, Line, Rest};
 use libra_core::book::held_quote::Order;
+use libra_core::decision::class::Class;
 use libra_core::decision::job::{DeadlineType, Terms};
 use libra_units::duration;
 use libra_wording::errors::no_order;
@@ -138,6 +139,7 @@ pub fn rewrite(
     submission: &Submission<'_>,
     deadline: ReadDeadline<'_>,
 ) -> Result<Option<Rewritten>, String> {
+    refuse_classes(submission)?;
     let mut found = Vec::new();
     collect(submission, None, submission.line, &mut found)?;
     for (index, directive) in submission.directives.iter().enumerate() {
@@ -193,6 +195,24 @@ pub fn rewrite(
         options: options(submission, &read),
         script: script(submission, &read),
     }))
+}
+
+/// PBS's own qsub would know nothing of a class of service.
+fn refuse_classes(submission: &Submission<'_>) -> Result<(), String> {
+    let directives = (submission.directives.iter().enumerate())
+        .map(|(index, directive)| (Some(index), &directive.line));
+    for (place, line) in std::iter::once((None, submission.line)).chain(directives) {
+        for list in line.values(b'W') {
+            for entry in lists::entries(list).unwrap_or_default() {
+                if entry.name.eq_ignore_ascii_case(terms::CLASS.as_bytes()) {
+                    let class = Class::of_word(&String::from_utf8_lossy(&entry.value));
+                    let error = TermsError::ClassElsewhere(class.unwrap_or_default());
+                    return Err(format!("{}: {error}", at(submission, place)));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Takes the keys of Libra's that stand in a line.
@@ -272,6 +292,7 @@ fn in_range_of(terms: PartialTerms) -> Result<(), TermsError> {
         budget: Some(0.0),
         deadline_type: None,
         penalty_rate: None,
+        class: None,
     };
     terms.or(harmless).complete().map(|_: Terms| ())
 }

@@ -288,3 +288,22 @@ fn a_slip_is_named() {
     }
     assert_eq!(read(&["-W", "colour=red", "job.sh"], ""), Ok(None));
 }
+
+/// They are for one host: PBS's own qsub would know nothing of one.
+#[test]
+fn a_class_of_service_is_refused_by_name_wherever_it_stands() {
+    for list in [
+        "class=immediate",
+        "deadline=20,class=best-effort",
+        "Class=urgent",
+    ] {
+        let error = read(&["-W", list, "job.sh"], "").expect_err(list);
+        assert!(
+            error.starts_with("-W: class=") && error.contains("batch systems"),
+            "{error}"
+        );
+        let script = format!("#PBS -W {list}\n");
+        let error = read(&["job.sh"], &script).expect_err(list);
+        assert!(error.starts_with("job.sh, line 1: -W: class="), "{error}");
+    }
+}

@@ -1,15 +1,17 @@
 //! What Libra decided about a job: the hook on the server writes it into a resource.
 
 use libra_system::spawn::spawn_inside;
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
+use nix::unistd::getuid;
 use serde_json::Value;
 use std::io::Read;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A server that takes longer is not waited for: the job is there, whatever is said about it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,8 +25,7 @@ pub fn job_id(line: &[u8]) -> Option<&str> {
     (text.starts_with(|first: char| first.is_ascii_digit()) && plain).then_some(text)
 }
 
-/// Returns true if anybody can read what is said. qstat takes a fifth of a second where it was used in the same
-/// second already, which those who submit many jobs may want to save.
+/// Returns true if anybody can read what is said. Who submits many jobs may want to save what qstat takes.
 pub fn can_be_read() -> bool {
     let named = |path: &str| std::fs::metadata(path).ok().map(|data| data.rdev());
     let said = std::fs::metadata("/proc/self/fd/2").ok();
@@ -46,6 +47,8 @@ pub fn ask(qsub: &Path, job: &str, at: Option<&[u8]>, mask: SigSet) -> Option<St
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
+    let mark = PathBuf::from(format!("{MARKS}/.pbs_last_query_{}", getuid()));
+    not_lately(&mark);
     let mut child = spawn_inside(&mut command, Vec::new(), mask).ok()?;
     let mut output = child.stdout.take()?;
     let mut text = Vec::new();
@@ -69,7 +72,31 @@ pub fn ask(qsub: &Path, job: &str, at: Option<&[u8]>, mask: SigSet) -> Option<St
         let _ = child.kill();
     }
     let _ = child.wait();
+    // What we have asked shall not make the user's own next qstat wait either.
+    not_lately(&mark);
     info(&text)
+}
+
+/// Where qstat leaves an empty file of its user's whenever it is used, by whose time it knows those who ask over and over: it makes them wait for a
+/// fifth of a second where that was in the same second. A submission asks once.
+const MARKS: &str = "/var/tmp";
+
+/// Sets the mark of the last query two seconds back, if it is what qstat makes: an empty file of ours in a directory where everybody may write.
+fn not_lately(mark: &Path) {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let opened = std::fs::OpenOptions::new()
+        .write(true)
+        .custom_flags(flags.bits())
+        .open(mark);
+    // There is none yet, or it is somebody else's: qstat decides.
+    let Ok(file) = opened else { return };
+    let is_mark = file
+        .metadata()
+        .is_ok_and(|data| data.is_file() && data.len() == 0 && data.uid() == getuid().as_raw());
+    let before = SystemTime::now().checked_sub(Duration::from_secs(2));
+    if let Some(before) = before.filter(|_| is_mark) {
+        let _ = file.set_modified(before);
+    }
 }
 
 /// `Resource_List.libra_info` of the one job in qstat's answer.
@@ -117,6 +144,29 @@ mod tests {
         ] {
             assert_eq!(job_id(line.as_bytes()), id, "{line}");
         }
+    }
+
+    #[test]
+    fn the_mark_of_the_last_query_is_set_back_where_it_is_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let lately = |path: &Path| {
+            let age = path.metadata().unwrap().modified().unwrap().elapsed();
+            age.unwrap_or_default() < Duration::from_secs(2)
+        };
+        let mark = directory.path().join("mark");
+        std::fs::write(&mark, "").unwrap();
+        not_lately(&mark);
+        assert!(!lately(&mark));
+        let other = directory.path().join("other");
+        std::fs::write(&other, "text").unwrap();
+        let link = directory.path().join("link");
+        std::fs::write(directory.path().join("empty"), "").unwrap();
+        std::os::unix::fs::symlink("empty", &link).unwrap();
+        for kept in [&other, &link] {
+            not_lately(kept);
+            assert!(lately(kept), "{}", kept.display());
+        }
+        not_lately(&directory.path().join("none"));
     }
 
     #[test]

@@ -31,19 +31,19 @@ pub fn part(cluster: &Result<Cluster, Problem>) -> Markup {
         @if cluster.nodes.is_empty() {
             p.empty { "No node shares its processors here." }
         } @else {
-            (nodes(cluster))
+            (nodes("Nodes", cluster))
         }
         @for text in &cluster.problems { (note(text)) }
     }
 }
 
-fn nodes(cluster: &Cluster) -> Markup {
+pub(super) fn nodes(title: &str, cluster: &Cluster) -> Markup {
     let sum = |of: fn(&Node) -> f64| cluster.nodes.iter().map(of).sum::<f64>();
     let (committed, all) = (sum(|n| n.committed), sum(|n| n.processors));
     let part = if all > 0.0 { committed / all } else { 0.0 };
     html! {
         section {
-            h2 { "Nodes" }
+            h2 { (Escaped(title)) }
             p {
                 (processors(committed)) " of " (processors(all)) " processors are committed (" (percent(part)) ")."
                 @if !cluster.note.is_empty() { " " (Escaped(&cluster.note)) }

@@ -1,19 +1,24 @@
-//! One job: how it stands, what it has printed so far.
+//! One job: how it stands, what it has printed so far, and its story.
 
-use super::{View, facts, note, problem};
+use super::{View, facts, note};
 use crate::address::InAddress;
-use crate::pages::jobs;
+use crate::pages::{progress, story};
+use crate::profile::Profile;
+use crate::system::Problem;
+use crate::system::job::{Detail, JobSummary};
 use crate::system::output::OutputChunk;
-use crate::system::{Detail, Problem};
+use crate::told::Told;
 use libra_plots::markup::Escaped;
 use libra_units::{credits, duration};
 use maud::{Markup, html};
 
-/// The page of a job. `output`: the end of it, or why it cannot be shown; None if there is none.
+/// The page of a job. `output`: the end of it, or why it cannot be shown; None if there is none. `profile`: None if nobody looked.
 pub fn body(
     view: &View<'_>,
     detail: &Detail,
     output: Option<&Result<OutputChunk, Problem>>,
+    profile: Option<&Profile>,
+    told: &Told,
 ) -> Markup {
     let key = InAddress(&detail.job.key);
     html! {
@@ -29,8 +34,22 @@ pub fn body(
         }
         section {
             h2 { "Output" }
-            (self::output(detail, output))
+            (super::output::end(detail, output))
         }
+        div #story data-refresh={ "story-part?id=" (key) } data-seconds="10" { (story_part(detail, profile, told)) }
+        (story::script(told))
+    }
+}
+
+/// What is asked for now and then: what changes as it goes on, and at its end.
+pub fn story_part(detail: &Detail, profile: Option<&Profile>, told: &Told) -> Markup {
+    html! {
+        (story::advice(detail, told))
+        section {
+            h2 { "Share and progress" }
+            (super::profile::part(&detail.job, profile))
+        }
+        (story::payment(told))
     }
 }
 
@@ -44,7 +63,7 @@ pub fn part(view: &View<'_>, detail: &Detail) -> Markup {
     fact("Node", Some(job.node.clone()));
     fact(
         "Share",
-        job.share.map(|share| jobs::slots(share, job.slots)),
+        job.share.map(|share| progress::slots(share, job.slots)),
     );
     fact(
         "Price",
@@ -65,36 +84,23 @@ pub fn part(view: &View<'_>, detail: &Detail) -> Markup {
     let state = if job.live { "live" } else { "ended" };
     html! {
         div.deadline-status data-state=(state) {
-            div { (jobs::state(job)) }
-            div.wide { (jobs::progress(job)) }
-            div { (jobs::cancel(view, job)) }
+            div { (progress::state(job)) }
+            div.wide { (progress::progress(job)) }
+            div { (progress::cancel(view, job)) }
         }
+        (story::end(job))
         (facts(&some))
     }
 }
 
-fn output(detail: &Detail, output: Option<&Result<OutputChunk, Problem>>) -> Markup {
-    let part = match output {
-        None => return note(&detail.no_output),
-        Some(Err(error)) => return problem(&error.to_string()),
-        Some(Ok(part)) => part,
+/// What a job is called in headings.
+pub fn title(job: &JobSummary) -> String {
+    let name = if job.name.is_empty() {
+        "Job"
+    } else {
+        &job.name
     };
-    let empty = match (part.text.is_empty(), detail.job.live) {
-        (false, _) => "",
-        (true, true) => "Nothing yet.",
-        (true, false) => "It has printed nothing.",
-    };
-    html! {
-        @if part.from > 0 {
-            p.soft #before { "The first " (part.from) " bytes are not shown; the file has them." }
-        }
-        p.soft #nothing hidden[empty.is_empty()] { (empty) }
-        pre #output tabindex="0" aria-label="Output" data-id=(Escaped(&detail.job.key)) data-next=(part.next) {
-            // A line break right behind the tag would be dropped.
-            @if part.text.starts_with('\n') { "\n" }
-            (Escaped(&part.text))
-        }
-    }
+    format!("{name} ({})", job.id)
 }
 
 /// In place of a job that is not there.

@@ -8,6 +8,11 @@ pub mod cluster;
 pub mod curve;
 pub mod job;
 pub mod jobs;
+pub mod output;
+pub mod overview;
+pub mod profile;
+pub mod progress;
+pub mod story;
 pub mod submit;
 pub mod verdict;
 
@@ -87,6 +92,7 @@ pub fn page(
         _ => None,
     };
     let system = view.kind.says;
+    let run = view.word.get(..8).unwrap_or_default();
     let head = html! {
         // With an address: without one, a browser that is at a place in the page stays there and asks for nothing.
         @if let Some((seconds, to)) = reload {
@@ -109,7 +115,8 @@ pub fn page(
             }
         }
         p #trouble .notice.bad role="alert" hidden {}
-        div #news role="status" data-after=(view.news) {}
+        // The numbers begin anew with each run of the page, behind a proxy at the same address.
+        div #news role="status" data-after=(view.news) data-run=(Escaped(run)) {}
         main #main tabindex="-1" {
             h1 { (Escaped(title)) }
             (body)
@@ -218,13 +225,19 @@ fn bar(class: &str, label: Option<&str>, stripes: &[Stripe]) -> Markup {
 mod tests {
     use super::submit::Said;
     use super::*;
-    use crate::account::{Account, Amount, Balance, Month, Movement};
+    use crate::account::{Account, Amount, Balance, Month, Movement, Payment};
     use crate::history::{History, Hour};
     use crate::list::Query;
+    use crate::profile::{Profile, Sample};
+    use crate::system::job::{Detail, JobSummary};
     use crate::system::output::OutputChunk;
     use crate::system::quote::{Offer, Quote};
+    use crate::system::search::{Found, Hit};
+    use crate::system::story::Story;
+    use crate::system::submission::Submission;
     use crate::system::templates::Owner;
-    use crate::system::{Cluster, Detail, JobSummary, Node, Problem, Submission};
+    use crate::system::{Cluster, Node, Problem};
+    use crate::told::Told;
 
     /// A text of somebody else in every place of every page. The script alone is sent back as it was.
     #[test]
@@ -250,6 +263,33 @@ mod tests {
             ending: text(),
             ..JobSummary::default()
         };
+        let told = Told {
+            story: Story {
+                script: Some(text()),
+                environment: vec![(text(), text())],
+                ..Story::default()
+            },
+            payment: Ok(Some(Payment {
+                account: text(),
+                note: text(),
+                is_settled: true,
+                ..Payment::default()
+            })),
+            advice: None,
+            price: None,
+        };
+        let profile = Profile {
+            key: text(),
+            name: text(),
+            samples: [1.0, 2.0]
+                .map(|at| Sample {
+                    at,
+                    share: Some(at),
+                    used: Some(at),
+                })
+                .to_vec(),
+            ..Profile::default()
+        };
         let detail = Detail {
             job: job.clone(),
             facts: vec![(text(), text())],
@@ -259,9 +299,20 @@ mod tests {
         };
         let output = OutputChunk {
             text: text(),
+            rest: text(),
             from: 1,
             next: 2,
+            end: 3,
+            size: 3,
             again: false,
+        };
+        let found = Found {
+            hits: vec![Hit {
+                text: [text(), text(), text()],
+                ..Hit::default()
+            }],
+            size: 1,
+            ..Found::default()
         };
         let wrong = || Problem::new(nasty);
         let query = Query {
@@ -337,9 +388,12 @@ mod tests {
             account::body(&view, &Ok(account), nasty, nasty, Some(nasty)),
             cluster::body(&view, &Ok(cluster), Some(&history)),
             cluster::body(&view, &Err(wrong()), None),
-            job::body(&view, &detail, None),
-            job::body(&view, &detail, Some(&Ok(output))),
-            job::body(&view, &detail, Some(&Err(wrong()))),
+            job::body(&view, &detail, None, None, &told),
+            output::part(&detail, &output),
+            output::found(&detail, nasty, 0, &found),
+            output::none(&detail, nasty),
+            job::body(&view, &detail, Some(&Ok(output)), Some(&profile), &told),
+            job::body(&view, &detail, Some(&Err(wrong())), None, &told),
             jobs::body(
                 &view,
                 &jobs::Rendered::new(&view, &Ok(vec![job.clone()]), &query),

@@ -27,8 +27,8 @@ async function ask(address, options) {
 
 // ---- what has happened to jobs
 
-// Of this run of libra web: its address is its own.
-const SEEN = `news ${location.pathname.replace(/[^/]*$/, '')}`;
+// Of this run of libra web.
+const SEEN = `news ${by('news') ? by('news').dataset.run : ''}`;
 const TITLE = document.title;
 let unseen = 0;
 let number = Number(by('news') ? by('news').dataset.after : 0);
@@ -228,30 +228,43 @@ else if (by('news')) listen();
 
 // ---- the output of a job
 
+// Whole lines are added; the last one, which has no end yet, is put in the place of what it was.
 function follow(output) {
-  const nothing = by('nothing');
+  const [nothing, lines, last] = [by('nothing'), by('lines'), by('last')];
   // As much as a browser shows without getting slow.
   const most = 2000000;
   let ended = 0;
+  let shown = '';
   const again = async () => {
     let wait = 1000;
     if (!document.hidden) {
-      const { id, next } = output.dataset;
-      const answer = await ask(`output?id=${encodeURIComponent(id)}&from=${next}`, { headers: OWN });
+      const { id, next, style } = output.dataset;
+      const answer = await ask(`output?id=${encodeURIComponent(id)}&from=${next}&style=${encodeURIComponent(style)}`, { headers: OWN });
       const part = answer && answer.ok ? await answer.json() : null;
       if (part && part.problem) { trouble(part.problem); return; }
       if (part) {
         const below = output.scrollTop + output.clientHeight >= output.scrollHeight - 30;
-        if (part.again) output.textContent = '';
-        if (part.text) {
-          output.append(part.text);
-          output.normalize();
-          const { length } = output.textContent;
-          if (length > most) output.textContent = output.textContent.slice(length - most / 2);
-          nothing.hidden = true;
+        if (part.again) lines.replaceChildren();
+        if (part.html) {
+          const more = document.createElement('span');
+          // Made and escaped by the same server as the page.
+          more.innerHTML = part.html;
+          lines.append(more);
+          let { length } = lines.textContent;
+          while (length > most && lines.children.length > 1) {
+            const old = lines.firstChild;
+            length -= old.textContent.length;
+            old.remove();
+          }
           wait = 300;
         }
-        output.dataset.next = part.next;
+        if (part.last !== shown) last.innerHTML = part.last;
+        shown = part.last;
+        if (part.html || part.last) {
+          output.hidden = false;
+          nothing.hidden = true;
+        }
+        [output.dataset.next, output.dataset.style] = [part.next, part.style];
         if (below) output.scrollTop = output.scrollHeight;
         // The last lines may come late, over a network's file system.
         ended = part.more ? 0 : ended + 1;

@@ -2,8 +2,9 @@
 
 use super::{View, hidden, wrong};
 use crate::form::{EXTRAS, FieldError};
+use crate::system::Kind;
+use crate::system::submission::{Extra, Submission};
 use crate::system::templates::Owner;
-use crate::system::{Extra, Kind, Submission};
 use libra_plots::markup::Escaped;
 use maud::{Markup, PreEscaped, Render, html};
 

@@ -2,8 +2,8 @@
 
 use super::curve::{self, Asked};
 use super::lines;
-use crate::system::Submission;
 use crate::system::quote::{Offer, Quote};
+use crate::system::submission::Submission;
 use libra_plots::markup::Escaped;
 use libra_units::{credits, duration};
 use maud::{Markup, html};

@@ -2,7 +2,8 @@
 
 use super::command::Call;
 use super::quote::Quote;
-use super::{Kind, Problem, Site, Submission, check_directory, plain, records};
+use super::submission::Submission;
+use super::{Kind, Problem, Site, check_directory, plain, records};
 use crate::secret;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -33,7 +34,10 @@ impl Script {
 /// # Errors
 /// A value is none, or nobody answers.
 pub fn of_host(site: &Site, wanted: &Submission) -> Result<Quote, Problem> {
-    answer(site.libra(&["quote", "--json"]).args(wanted.terms()))
+    answer(
+        site.libra(&["quote", "--json"])
+            .args(wanted.libra_options()),
+    )
 }
 
 /// The same of a batch system, about a script with this text. `prepare`: what else the question needs.
@@ -48,7 +52,9 @@ pub fn of_batch(
     prepare: impl FnOnce(Call) -> Call,
 ) -> Result<Quote, Problem> {
     let script = Script::write(site, text)?;
-    let call = site.libra(&["quote", "--json"]).args(wanted.terms());
+    let call = site
+        .libra(&["quote", "--json"])
+        .args(wanted.libra_options());
     let call = prepare(call)
         .arg(format!("--system={}", kind.name))
         .arg("--")

@@ -21,12 +21,26 @@ pub fn exit_code(code: i64) -> String {
     }
 }
 
-/// A signal: `ended by SIGTERM: asked to end`.
+/// A signal: `ended by signal 15, SIGTERM: asked to end`.
 pub fn signal(number: i64) -> String {
     match name(number) {
-        Some(name) => format!("ended by {name}{}", meaning(number)),
+        Some(name) => format!("ended by signal {number}, {name}{}", meaning(number)),
         None => format!("ended by signal {number}"),
     }
+}
+
+/// A state in which a batch system has ended a job, in small letters as it calls it; others as they are.
+pub fn state(state: &str) -> String {
+    let meaning = match state {
+        "timeout" => "its time limit was reached",
+        "out_of_memory" => "it used more memory than it was given",
+        "node_fail" => "its node failed",
+        "boot_fail" => "its node did not boot",
+        "preempted" => "another job needed its place",
+        "deadline" => "the deadline of its batch system was reached",
+        other => return other.to_string(),
+    };
+    format!("{}: {meaning}", state.replace('_', " "))
 }
 
 fn name(number: i64) -> Option<&'static str> {
@@ -78,10 +92,19 @@ mod tests {
         ] {
             assert_eq!(exit_code(code), said);
         }
-        assert_eq!(signal(15), "ended by SIGTERM: asked to end");
-        assert_eq!(signal(10), "ended by SIGUSR1");
+        assert_eq!(signal(15), "ended by signal 15, SIGTERM: asked to end");
+        assert_eq!(signal(10), "ended by signal 10, SIGUSR1");
         assert_eq!(signal(40), "ended by signal 40");
         assert_eq!(signal(i64::MAX), format!("ended by signal {}", i64::MAX));
+    }
+
+    #[test]
+    fn states_of_batch_systems() {
+        assert_eq!(
+            state("out_of_memory"),
+            "out of memory: it used more memory than it was given"
+        );
+        assert_eq!(state("revoked"), "revoked");
     }
 
     #[test]

@@ -2,12 +2,11 @@
 
 use super::ask;
 use super::ending::missing_interpreter;
+use super::job::{Detail, JobSummary, Outcome, Tone};
 use super::quote::Quote;
 use super::records::{self, Records, SubmissionRecord};
-use super::{
-    Cluster, Detail, Extra, JobSummary, Kind, Outcome, Problem, Site, Submission, Submitted,
-    System, Tone, check_directory, own, plain,
-};
+use super::submission::{Extra, Submission, Submitted};
+use super::{Cluster, Kind, Problem, Site, System, check_directory, own, plain};
 use libra_system::clock;
 use libra_system::spawn::in_session_of_its_own;
 use libra_units::duration;
@@ -114,7 +113,7 @@ impl Local {
             command.arg("--name").arg(&wanted.name);
         }
         command
-            .args(wanted.terms())
+            .args(wanted.libra_options())
             .arg("--")
             .arg(&start)
             .current_dir(workplace)

@@ -4,24 +4,33 @@
 //! Nothing here knows of HTTP or HTML. Every function may wait for a program.
 
 pub mod ask;
+mod client;
 pub mod command;
 pub mod ending;
+pub mod gridengine;
+pub mod job;
 pub mod local;
 pub mod output;
 pub mod own;
 pub mod pbs;
+pub mod profiles;
 pub mod quote;
 pub mod records;
+pub mod search;
 pub mod slurm;
+pub mod story;
+pub mod submission;
 pub mod templates;
 
 use command::{Call, Output};
+use job::{Detail, JobSummary};
 use quote::Quote;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
+use story::Story;
+use submission::{Extra, Submission, Submitted};
 
 /// What went wrong, in words for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,21 +42,6 @@ impl Problem {
     pub fn new(text: impl Into<String>) -> Problem {
         Problem(text.into())
     }
-}
-
-/// What a job may say besides, where its system takes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extra {
-    /// Who pays.
-    Project,
-    /// Memory that its node must have left.
-    Memory,
-    /// Indices of an array.
-    Array,
-    /// Variables of its environment.
-    Environment,
-    /// Who is told of its end by mail.
-    Mail,
 }
 
 /// A kind of system, before it is used.
@@ -78,7 +72,7 @@ pub struct Kind {
 }
 
 /// All kinds. Where several are on one machine the last one is meant.
-pub static KINDS: [&Kind; 3] = [&local::KIND, &pbs::KIND, &slurm::KIND];
+pub static KINDS: [&Kind; 4] = [&local::KIND, &gridengine::KIND, &pbs::KIND, &slurm::KIND];
 
 impl Kind {
     /// The kind of this machine's system.
@@ -91,312 +85,6 @@ impl Kind {
     pub fn named(name: &str) -> Option<&'static Kind> {
         KINDS.into_iter().find(|kind| kind.name == name)
     }
-}
-
-/// What a user wants run, as it was typed. Made by [`crate::form`], which has looked at every field: none has control
-/// characters, and none begins with a dash.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Submission {
-    /// Text of the script. Kept in a file of its own.
-    #[serde(skip)]
-    pub script: String,
-    /// Name of the job.
-    pub name: String,
-    /// `1h30m`
-    pub estimate: String,
-    /// `2h`, `@17:30`
-    pub deadline: String,
-    /// `9000`, `unlimited`
-    pub budget: String,
-    /// The deadline is soft.
-    pub soft: bool,
-    /// Credits per second of delay.
-    pub penalty: String,
-    /// On one node. A number; empty: as the script says, which is one where it says nothing.
-    pub processors: String,
-    /// Queue or partition, or empty.
-    pub queue: String,
-    /// Absolute path.
-    pub directory: String,
-    /// The project or account that pays; empty: the user.
-    pub project: String,
-    /// Memory that its node must have left: `4GiB`.
-    pub memory: String,
-    /// Indices of an array: `1-10`, `0-20:5`.
-    pub array: String,
-    /// Variables of its environment: `NAME=value,NAME`.
-    pub environment: String,
-    /// Who is told by mail when it ends: an address.
-    pub mail: String,
-}
-
-impl Submission {
-    /// Returns true if the form or a directive of the script says anything of a deadline and what it may cost. Else it is a job of a batch
-    /// system that Libra has nothing to do with.
-    pub fn says_terms(&self) -> bool {
-        let typed = [&self.estimate, &self.deadline, &self.budget];
-        let in_script = |line: &str| {
-            let directives = KINDS.iter().filter_map(|kind| kind.directive);
-            let has_options = directives
-                .into_iter()
-                .any(|directive| line.starts_with(directive));
-            has_options
-                && ["estimate", "deadline", "budget"]
-                    .iter()
-                    .any(|key| line.contains(key))
-        };
-        typed.iter().any(|value| !value.is_empty()) || self.script.lines().any(in_script)
-    }
-
-    /// What was typed of these.
-    pub fn extra(&self, extra: Extra) -> &str {
-        match extra {
-            Extra::Project => &self.project,
-            Extra::Memory => &self.memory,
-            Extra::Array => &self.array,
-            Extra::Environment => &self.environment,
-            Extra::Mail => &self.mail,
-        }
-    }
-
-    /// The options of `libra run` and `libra quote` for its terms, its memory and who pays. As `--name=value`, so that no value is an option.
-    pub fn terms(&self) -> Vec<String> {
-        let kind = if self.soft { "soft" } else { "" };
-        let penalty = if self.soft { &self.penalty } else { "" };
-        let options = [
-            ("estimate", self.estimate.as_str()),
-            ("deadline", &self.deadline),
-            ("budget", &self.budget),
-            ("deadline-type", kind),
-            ("penalty-rate", penalty),
-            ("processors", &self.processors),
-            ("memory", &self.memory),
-            ("project", &self.project),
-        ];
-        let given = options.iter().filter(|(_, value)| !value.is_empty());
-        given
-            .map(|(name, value)| format!("--{name}={value}"))
-            .collect()
-    }
-}
-
-/// What became of a submission.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Submitted {
-    /// It is there, under this key.
-    Accepted(String),
-    /// It is not.
-    Refused(Box<Quote>),
-    /// Nobody can tell whether it is there; what was said.
-    Unknown(String),
-}
-
-/// What a batch system's client has left behind that was to submit a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Sent {
-    /// The job's id: it is there, whatever else went wrong. A client that waits for its job ends as the job does.
-    Job(String),
-    /// It is not there.
-    No,
-    /// Nobody can tell: the client was ended, or has lost its server, and has printed no id.
-    Perhaps,
-}
-
-impl Sent {
-    /// From what `sbatch --parsable` or `qsub` printed.
-    fn of(done: &Output) -> Sent {
-        let id = done.out.split([';', '\r', '\n']).next().unwrap_or_default();
-        if id.starts_with(|c: char| c.is_ascii_digit()) && !id.contains(' ') {
-            return Sent::Job(id.to_string());
-        }
-        // The words of Slurm's own clients.
-        let said = done.err.to_lowercase();
-        let lost = done.late || done.code.is_none() || said.contains("timed out");
-        match lost {
-            true => Sent::Perhaps,
-            false => Sent::No,
-        }
-    }
-}
-
-/// A submission that is not there: what Libra says of it when it is asked, if that is why. `said`: what the client said.
-fn not_sent(asked: Option<Result<Quote, Problem>>, said: Problem) -> Result<Submitted, Problem> {
-    match asked {
-        Some(Ok(quote)) if !quote.accepted => Ok(Submitted::Refused(Box::new(quote))),
-        _ => Err(said),
-    }
-}
-
-/// What is said where nobody knows.
-fn perhaps(client: &str, done: &Output) -> String {
-    let why = match done.late {
-        true => format!("{client} did not answer in time and was ended"),
-        false => format!("{client} broke off: {}", done.complaint()),
-    };
-    format!(
-        "It may have been submitted: {why}. Look under Jobs before you submit it again; two jobs are paid twice."
-    )
-}
-
-/// How things are with a job, for the colour of its state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tone {
-    /// As promised.
-    Good,
-    /// The promise is in danger.
-    Warn,
-    /// The promise is broken.
-    Bad,
-    /// Neither.
-    #[default]
-    Quiet,
-}
-
-impl Tone {
-    /// The tone of a state of a job that has not ended, as `libra status` and its like call it.
-    pub fn of(state: &str) -> Tone {
-        match state {
-            "on track" | "running" => Tone::Good,
-            "at risk" | "waits, at risk" | "overrun" | "orphaned" => Tone::Warn,
-            "late" => Tone::Bad,
-            _ => Tone::Quiet,
-        }
-    }
-}
-
-/// How a job has ended; whether in time is another question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It did what it was to do: exit code 0.
-    Finished,
-    /// It did not.
-    Failed,
-    /// Libra or its batch system ended it.
-    Stopped,
-    /// Somebody ended it.
-    Cancelled,
-    /// It has ended, and nobody knows how.
-    Unknown,
-}
-
-impl Outcome {
-    /// Of the `conclusion` of `libra status --json` and `libra run --json`.
-    pub fn of_conclusion(conclusion: &str) -> Outcome {
-        match conclusion {
-            "finished" => Outcome::Finished,
-            "failed" => Outcome::Failed,
-            "stopped" => Outcome::Stopped,
-            "cancelled" => Outcome::Cancelled,
-            _ => Outcome::Unknown,
-        }
-    }
-
-    /// For reading.
-    pub fn word(self) -> &'static str {
-        match self {
-            Outcome::Finished => "finished",
-            Outcome::Failed => "failed",
-            Outcome::Stopped => "stopped",
-            Outcome::Cancelled => "cancelled",
-            Outcome::Unknown => "ended",
-        }
-    }
-}
-
-/// A job of the user. Seconds and credits; what is not known is none.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct JobSummary {
-    /// What it is called in addresses of pages.
-    pub key: String,
-    /// Its id in its system.
-    pub id: String,
-    /// Its name.
-    pub name: String,
-    /// How it stands, in a word or two of its system.
-    pub state: String,
-    /// It has not ended.
-    pub live: bool,
-    /// How it has ended; None while it has not, and where nobody knows whether it was ever there.
-    pub outcome: Option<Outcome>,
-    /// It has ended before its deadline; None while it has not ended, or where nobody knows.
-    pub in_time: Option<bool>,
-    /// Its nodes.
-    pub node: String,
-    /// Share per slot, in processors.
-    pub share: Option<f64>,
-    /// Slots.
-    pub slots: Option<f64>,
-    /// Price in credits.
-    pub price: Option<f64>,
-    /// Since submission; of an ended job, until its end.
-    pub elapsed: Option<f64>,
-    /// From submission to deadline.
-    pub deadline: Option<f64>,
-    /// Processor seconds used, per slot.
-    pub used: Option<f64>,
-    /// Processor seconds of the estimate, per slot.
-    pub estimate: Option<f64>,
-    /// When it was submitted, seconds since 1970.
-    pub submitted: Option<f64>,
-    /// How it ended, in words; empty while it has not, or where nobody knows.
-    pub ending: String,
-}
-
-impl JobSummary {
-    /// The colour of its state.
-    pub fn tone(&self) -> Tone {
-        match self.outcome {
-            None => Tone::of(&self.state),
-            Some(Outcome::Failed | Outcome::Stopped) => Tone::Bad,
-            Some(_) if self.is_late() => Tone::Bad,
-            Some(Outcome::Finished) => Tone::Good,
-            Some(Outcome::Cancelled | Outcome::Unknown) => Tone::Quiet,
-        }
-    }
-
-    /// Its state for reading: of one that has ended, how.
-    pub fn state_word(&self) -> &str {
-        match self.outcome {
-            Some(outcome) => outcome.word(),
-            None => &self.state,
-        }
-    }
-
-    /// Returns true if it has not ended and has not begun.
-    pub fn waits(&self) -> bool {
-        let begins = [
-            "waits", "pending", "held", "starting", "quoted", "requeue", "queued", "config",
-        ];
-        self.live && begins.iter().any(|word| self.state.starts_with(word))
-    }
-
-    /// Returns true if it has not ended, and its deadline is in danger or has passed.
-    pub fn in_danger(&self) -> bool {
-        self.live && matches!(self.tone(), Tone::Warn | Tone::Bad)
-    }
-
-    /// Returns true if its deadline has passed before its end. One that somebody cancelled is late only if it was by then.
-    pub fn is_late(&self) -> bool {
-        self.in_time == Some(false) || self.live && self.state == "late"
-    }
-}
-
-/// All that the page of a job tells.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Detail {
-    /// The job.
-    pub job: JobSummary,
-    /// More, as name and value.
-    pub facts: Vec<(String, String)>,
-    /// What was said when it was submitted.
-    pub said: String,
-    /// Where its output is; None if nobody knows.
-    pub output: Option<PathBuf>,
-    /// Why there is no output to show, where there is none.
-    pub no_output: String,
-    /// It was submitted by this page, and can be again.
-    pub ours: bool,
 }
 
 /// A node. Processors.
@@ -515,6 +203,11 @@ pub trait System: Debug + Send + Sync {
     /// The system does not say.
     fn job(&self, key: &str) -> Result<Option<Detail>, Problem>;
 
+    /// What else there is to tell of a job that [`System::job`] has found; what cannot be found out is left out.
+    fn story(&self, detail: &Detail) -> Story {
+        Story::of_record(self.site(), self.kind(), &detail.job.key)
+    }
+
     /// Ends live jobs of the user's, by their ids; some hundred at the most.
     ///
     /// # Errors
@@ -588,55 +281,5 @@ pub fn check_directory(directory: &str) -> Result<&Path, Problem> {
         Err(error) => Err(Problem::new(format!(
             "{directory} cannot be used as working directory: {error}"
         ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn terms_are_in_the_form_or_in_the_script() {
-        let says = |estimate: &str, script: &str| {
-            let wanted = Submission {
-                estimate: estimate.to_string(),
-                script: script.to_string(),
-                ..Submission::default()
-            };
-            wanted.says_terms()
-        };
-        assert!(
-            says("10", "") && says("", "#PBS -W estimate=1") && says("", "a\n#SBATCH --budget=1")
-        );
-        assert!(!says("", "") && !says("", "#PBS -N x\necho a deadline"));
-    }
-
-    #[test]
-    fn an_id_is_a_job_and_silence_is_not_none() {
-        let done = |out: &str, err: &str, code, late| Output {
-            out: out.to_string(),
-            err: err.to_string(),
-            code,
-            late,
-        };
-        let job = |id: &str| Sent::Job(id.to_string());
-        assert_eq!(
-            Sent::of(&done("7;cluster\r\n", "", Some(0), false)),
-            job("7")
-        );
-        assert_eq!(Sent::of(&done("7\r\n", "", None, true)), job("7"));
-        // With --wait, the exit status is the job's.
-        assert_eq!(
-            Sent::of(&done("12[].s\n", "", Some(3), false)),
-            job("12[].s")
-        );
-        assert_eq!(Sent::of(&done("", "", None, true)), Sent::Perhaps);
-        let lost =
-            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation";
-        assert_eq!(Sent::of(&done("", lost, Some(1), false)), Sent::Perhaps);
-        assert_eq!(
-            Sent::of(&done("", "invalid partition", Some(1), false)),
-            Sent::No
-        );
     }
 }

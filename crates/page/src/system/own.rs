@@ -1,6 +1,9 @@
 //! What `libra status` and its like say in JSON, as jobs and nodes. Pure, but for the calls themselves.
 
-use super::{Cluster, JobSummary, Node, Outcome, Problem, Site, ending};
+use super::job::{JobSummary, Outcome};
+use super::{Cluster, Node, Problem, Site, ending};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use libra_core::commitment::Commitment;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -94,7 +97,7 @@ fn state_in_words(job: &Value) -> String {
     }
 }
 
-/// `exit code 0`, `ended by SIGTERM: asked to end`; empty where neither is known.
+/// `exit code 0`, `ended by signal 15, SIGTERM: asked to end`; empty where neither is known.
 pub fn exit_in_words(code: &Value, signal: &Value) -> String {
     match (code.as_i64(), signal.as_i64()) {
         (Some(code), _) => ending::exit_code(code),
@@ -167,7 +170,7 @@ pub fn settle(
         };
         // What is more than that it failed: a limit, a node that broke.
         if outcome == Outcome::Failed && job.state != "failed" && job.ending.is_empty() {
-            job.ending.clone_from(&job.state);
+            job.ending = ending::state(&job.state);
         }
         job.outcome = Some(outcome);
     }
@@ -179,6 +182,13 @@ pub fn settle(
             job.node.clone_from(&status.nodes);
         }
     }
+}
+
+/// `Sat Nov 21 12:00:00 2026`, as PBS and Grid Engine print it, in this host's zone: Unix time.
+pub fn local_time(text: &str) -> Option<f64> {
+    let read = DateTime::strptime("%a %b %d %H:%M:%S %Y", text).ok()?;
+    let at = read.to_zoned(TimeZone::system()).ok()?;
+    Some(at.timestamp().as_second() as f64)
 }
 
 /// Jobs that have not ended first, and the latest of each kind first.

@@ -163,6 +163,8 @@ fn offer_in_json(offer: &Value) -> Offer {
 /// What an accepted job gets, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Promise {
+    /// It holds nothing before it may start: neither share nor nodes are known.
+    deferred: bool,
     /// Of each slot, in processors.
     share: Option<f64>,
     slots: Option<f64>,
@@ -181,6 +183,7 @@ impl Promise {
     fn of_json(json: &Value) -> Promise {
         let number = |key: &str| json[key].as_f64();
         Promise {
+            deferred: false,
             share: number("share"),
             slots: number("slots"),
             nodes: (json["node"].as_str().into_iter())
@@ -201,8 +204,13 @@ impl Promise {
             .map(|place| place.node.clone())
             .collect();
         nodes.dedup();
+        let deferred = commitment.deferred;
+        if deferred {
+            nodes.clear();
+        }
         Promise {
-            share: Some(commitment.share_on("")),
+            deferred,
+            share: (!deferred).then(|| commitment.share_on("")),
             slots: Some(commitment.request.shape.slots() as f64 * jobs),
             nodes,
             deadline: Some(terms.deadline),
@@ -229,7 +237,15 @@ impl Promise {
             many => text += &format!(" on {} and {} other nodes", many[0], many.len() - 1),
         }
         if let Some(deadline) = self.deadline {
-            text += &format!(", finished in {} at the latest", duration::show(deadline));
+            let before = match (self.deferred, text.is_empty()) {
+                (true, _) => "deferred: ",
+                (false, true) => "",
+                (false, false) => ", ",
+            };
+            text += &format!(
+                "{before}finished in {} at the latest",
+                duration::show(deadline)
+            );
         }
         if let Some(estimate) = self.condition {
             text += &format!(
@@ -305,6 +321,12 @@ mod tests {
         assert_eq!(quote.budget_needed, Some(10.5));
         let commitment = "v=1:token=1:submitted=1000:estimate=10:deadline=20:budget=inf:type=hard:penalty=0:price=10.5:\
                     chunks=1:processors=1:memory=0:scatter=0:count=2:at=n1*1*0.525+n2*1*0.5";
+        let deferred = commitment.replace(":at=", ":deferred=1:at=");
+        let deferred = Commitment::parse(&deferred).expect("a line");
+        assert_eq!(
+            Promise::of_committed(&deferred).text(),
+            "deferred: finished in 20 s at the latest, for 21 credits"
+        );
         let commitment = Commitment::parse(commitment).expect("a line");
         assert_eq!(
             Promise::of_committed(&commitment).text(),

@@ -4,7 +4,9 @@
 //! directory: `record.json`, written by rename, `script`, and for jobs of this host `start`, `output` and `said`. A directory
 //! may be removed at any time.
 
-use super::{JobSummary, Kind, Outcome, Problem, Site, Submission};
+use super::job::{JobSummary, Outcome};
+use super::submission::Submission;
+use super::{Kind, Problem, Site};
 use crate::secret;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -34,8 +36,26 @@ pub struct SubmissionRecord {
     pub said: String,
     /// Where its output goes.
     pub output: PathBuf,
+    /// What was committed to it, where its system forgets that with the job: a line of `libra_core::commitment`.
+    pub committed: String,
+    /// How it ended, where its system forgets that.
+    pub end: Option<End>,
     /// What was asked for.
     pub wanted: Submission,
+}
+
+/// How a job has ended.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct End {
+    /// When, Unix time; None if nobody knows.
+    pub at: Option<f64>,
+    /// `completed`, `failed`, `cancelled`, or `ended` where nobody knows how.
+    pub state: String,
+    /// In words.
+    pub ending: String,
+    /// Its nodes; empty where they are not known.
+    pub node: String,
 }
 
 impl SubmissionRecord {
