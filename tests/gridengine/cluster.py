@@ -308,10 +308,13 @@ class Cell(commands.Programs):
         return self.run("qsub", "-terse", "-S", "/bin/sh", "-j", "y", "-o", f"{self.home(user)}/$JOB_ID.$TASK_ID.out", *args, user=user, stdin=script, **options)
 
     def submit(self, *args, **options):
-        """A submission that must be accepted: the job's number. Where the verifier still reads the queue it is tried again, as users are told to."""
+        """A submission that must be accepted: the job's number. Where the verifier still reads the queue it is tried again, as users are told to.
+
+        Each of qmaster's threads has a verifier: one that a test has killed refuses the next submission of its thread, whenever that comes."""
         def judged():
             done = self.qsub(*args, **options)
-            return None if "submit again in a few seconds" in done.out + done.err else done
+            again = ("submit again in a few seconds", "JSV stderr: Killed")
+            return None if any(words in done.out + done.err for words in again) else done
 
         done = self.wait("the verifier has read the queue", judged)
         if done.rc != 0:

@@ -130,6 +130,33 @@ sleep 1000
         done = self.cell.qsub("-sync", "y", *self.terms(60, "1h"), script="exit 3\n")
         self.assertEqual(done.rc, 3, done)
 
+    def test_a_login_is_served(self):
+        cell, user = self.cell, self.cell.users[0]
+        refused = cell.run("qlogin", *self.terms(60, "1h", 1), user=user)
+        self.assertIn("refused (budget)", refused.out + refused.err)
+        # Typed at its prompt, and left when there is an answer: what comes before the session ends Grid Engine's shepherd, with Libra or without.
+        seen = 'seen() { for i in $(seq 1500); do grep -q "$1" shown && break; sleep 0.1; done; }'
+        typed = f"{seen}; seen '[$] '; echo \"grep -E 'cpu[:,]' /proc/self/cgroup\"; seen '[0-9]:cpu'; echo exit"
+        words = " ".join(self.terms(60, "1h"))
+        cell.run("sh", "-c", f"touch shown; {{ {typed}; }} | script -qfec 'qlogin {words}' shown", user=user)
+        self.assertRegex((cell.home(user) / "shown").read_text(), rf":/{cell.cgroup_root('g')}[12]/job-\d+")
+
+    def test_a_job_that_is_held_keeps_its_share_and_begins_when_it_is_released(self):
+        cell, user = self.cell, self.cell.users[0]
+        # Accepted jobs start within a second: nothing does without a scheduler.
+        cell.must("qconf", "-kt", "scheduler")
+        try:
+            job = self.accept(60, "1h")
+            self.assertEqual(cell.run("qhold", job, user=user).rc, 0)
+        finally:
+            cell.must("qconf", "-at", "scheduler")
+        other = self.accept(60, "1h")
+        cell.wait_running(other)
+        self.assertEqual(cell.state(job), "hqw")
+        self.assertAlmostEqual(sum(cell.committed().values()), 2 * 63 / 3600, places=2)
+        self.assertEqual(cell.run("qrls", job, user=user).rc, 0)
+        self.assertEqual([cell.wait_running(job)], list(self.places(job)))
+
     def test_users_change_what_was_not_committed(self):
         job = self.accept(60, "1h")
         user = self.cell.users[0]
