@@ -32,17 +32,23 @@ def main(directory):
         wait("the agent answers", host.up)
         # Runs for longer than its share allows at once, so that the kernel has to hold it.
         busy = "import time\nwhile time.process_time() < 0.5: pass"
-        met = host.run("deadline=4,budget=10,estimate=1", sys.executable, "-c", busy)
+        met = host.run("deadline=400,budget=1000,estimate=100", sys.executable, "-c", busy)
         check("a job is in time", met.returncode == 0, met.stderr)
         late = host.run("deadline=0.4,budget=10,estimate=0.2", "sleep", "1")
         check("a job is late", "missed its deadline" in late.stderr, late.stderr)
         check("a job does not start", host.run("deadline=9,budget=10,estimate=1", "/nonexistent").returncode == 127)
         check("a job is refused", host.run("deadline=9,budget=1,estimate=1", "true").returncode == 3)
-        time.sleep(0.3)
+        own = "system=local"
+
+        def counted():
+            """A round has seen what there was, and that it is over."""
+            seen = values(openmetrics.text_string_to_metric_families(host.get(OPENMETRICS)[1]))
+            return seen.get(("libra_decision_seconds_count", own)) == 4 and seen.get(("libra_host_jobs", "state=running")) == 0 and seen[("libra_host_round_seconds_count",)] > 10
+
+        wait("all of it is counted", counted)
         kind, text = host.get(OPENMETRICS)
         check("it is OpenMetrics", kind.startswith("application/openmetrics-text; version=1.0.0"), kind)
         found = values(openmetrics.text_string_to_metric_families(text))
-        own = "system=local"
         for key, value in {
             ("libra_jobs_accepted_total", own): 3, ("libra_jobs_ended_total", "outcome=met", own): 1, ("libra_jobs_ended_total", "outcome=late", own): 1,
             ("libra_jobs_ended_total", "outcome=failed", own): 1, ("libra_jobs_ended_total", "outcome=cancelled", own): 0, ("libra_submissions_refused_total", "reason=budget", own): 1,
@@ -66,11 +72,17 @@ def main(directory):
                 check(f"nothing at {path}", False)
             except urllib.error.HTTPError as error:
                 check(f"nothing at {path}", error.code == 404, error.code)
-        wait("the files are written", lambda: (host.metrics / "local.prom").exists() and "libra_jobs_accepted_total{system=\"local\"} 3" in (host.metrics / "local.prom").read_text())
+
+        def total():
+            """What the history has; nothing while it is not there yet."""
+            file = host.metrics / "local.json"
+            hours = json.loads(file.read_text())["hours"] if file.exists() else []
+            return {key: sum(hour.get(key, 0) for hour in hours) for key in ("accepted", "met", "late", "failed", "cancelled")}
+
+        wanted = {"accepted": 3, "met": 1, "late": 1, "failed": 1, "cancelled": 0}
+        wait("the files are written", lambda: (host.metrics / "local.prom").exists() and total() == wanted)
         values(prometheus.text_string_to_metric_families((host.metrics / "local.prom").read_text()))
-        history = json.loads((host.metrics / "local.json").read_text())
-        total = {key: sum(hour.get(key, 0) for hour in history["hours"]) for key in ("accepted", "met", "late", "failed", "cancelled")}
-        check("the history has it", total == {"accepted": 3, "met": 1, "late": 1, "failed": 1, "cancelled": 0}, history)
+        check("the history has it", total() == wanted, total())
 
         # Connections that say nothing take no others' place for long, and none of the agent's files.
         idle = [socket.create_connection(("127.0.0.1", host.port), timeout=180) for _ in range(64)]
@@ -83,6 +95,7 @@ def main(directory):
             connection.close()
 
         second = host.start("--metrics", f"127.0.0.1:{host.port}")
+        wait("it has tried", lambda: "cannot listen" in second.log.read_text())
         time.sleep(1)
         check("an agent whose port is taken goes on", second.poll() is None)
         said = end(second)
@@ -108,6 +121,7 @@ def main(directory):
     agent = host.start()
     try:
         wait("it answers", host.up)
+        wait("it has tried to write", lambda: "metrics are not written" in agent.log.read_text())
         time.sleep(2.5)
         check("it goes on", agent.poll() is None)
     finally:

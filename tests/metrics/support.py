@@ -2,11 +2,17 @@
 
 import contextlib
 import os
+import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
+
+import processes  # noqa: E402
 
 LIBRA = os.environ["LIBRA"]
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -19,10 +25,20 @@ def check(what, holds, found=""):
     print(f"{verdict} {what}" + ("" if holds else f": {found}"))
 
 
+def is_free(port):
+    with contextlib.closing(socket.socket()) as listener, contextlib.suppress(OSError):
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
 def free_port():
-    with contextlib.closing(socket.socket()) as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """Below those that the kernel gives away and those of clusters, and another one each time: an agent that is started again has the same."""
+    with processes.lock("metrics"):
+        port = next(port for port in processes.in_turn("metrics", range(8000, 10000)) if is_free(port))
+        processes.taken("metrics", port)
+    return port
 
 
 def wait(what, condition, patience=180):
@@ -36,21 +52,27 @@ def wait(what, condition, patience=180):
 
 class Host:
     def __init__(self, directory):
-        self.directory, self.metrics, self.port = directory, directory / "metrics", free_port()
+        self.directory, self.metrics, self.port, self.agents = directory, directory / "metrics", free_port(), 0
         self.metrics.mkdir()
         self.config = directory / "libra.toml"
         self.config.write_text(f"[cgroup]\nroot = 'libra-metrics-{os.getpid()}'\n[registry]\ndirectory = '{directory}/registry'\n[agent]\ninterval = '100ms'\n"
                                f"[metrics]\nlisten = '127.0.0.1:{self.port}'\ndirectory = '{self.metrics}'\ninterval = '1s'\n")
 
     def start(self, *more):
-        return subprocess.Popen([LIBRA, "--config", self.config, "-v", "agent", *more], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        """An agent; what it says is in its `log`."""
+        self.agents += 1
+        log = self.directory / f"agent-{self.agents}"
+        with log.open("w") as said:
+            agent = subprocess.Popen([LIBRA, "--config", self.config, "-v", "agent", *more], stdin=subprocess.DEVNULL, stderr=said)
+        agent.log = log
+        return agent
 
     def run(self, terms, *command):
         return subprocess.run([LIBRA, "--config", self.config, "run", "-W", terms, "--", *command], capture_output=True, text=True)
 
     def get(self, accept, path="/metrics"):
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers={"Accept": accept})
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.headers["Content-Type"], answer.read().decode()
 
     def up(self):
@@ -59,7 +81,9 @@ class Host:
         return None
 
 
-def end(agent):
+def end(process):
     """What it has said."""
-    agent.send_signal(signal.SIGTERM)
-    return agent.communicate(timeout=180)[1]
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=180)[1]
+    log = getattr(process, "log", None)
+    return log.read_text() if log else said

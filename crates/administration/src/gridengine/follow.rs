@@ -7,6 +7,7 @@ use super::settings::{reporting, unfolded, value};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_accounts::payments::Payments;
 use libra_config::{Config, System};
+use libra_core::book::figures::{ClusterFigures, Holds};
 use libra_gridengine::accounting::Follower;
 use libra_gridengine::admission::Admission;
 use libra_gridengine::commands::Cell;
@@ -176,12 +177,16 @@ impl Rounds<'_> {
                 .configure(&config.directory, config.interval.0, now),
         );
         if self.metrics.is_due(now) {
-            let mut figures = {
+            let held = self.accounts.as_ref().and_then(Settler::held);
+            let figures = {
                 let mut admission = locked(&self.shared.admission);
                 self.counts.add(&admission.take_counts());
-                admission.book().figures(now)
+                let holds = Holds::new(admission.gate().is_on(), held);
+                ClusterFigures {
+                    holds,
+                    ..admission.book().figures(now)
+                }
             };
-            figures.held = self.accounts.as_ref().and_then(Settler::held);
             self.metrics.add(&std::mem::take(&mut self.counts), now);
             said.extend(self.metrics.write(&figures, now));
         }

@@ -17,7 +17,7 @@ use super::args::GridEngineCommand;
 use super::install_state::InstallStateError;
 use crate::Common;
 use libra_gridengine::commands::{Cell, CommandError};
-use libra_gridengine::xml::XmlError;
+use libra_xml::XmlError;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -4,8 +4,8 @@ use super::GridEngineError;
 use super::settings::value;
 use libra_gridengine::commands::Cell;
 use libra_gridengine::records::{self, Allocation, Detail, Environment, Records};
-use libra_gridengine::xml::XmlError;
 use libra_system::clock;
+use libra_xml::XmlError;
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -10,6 +10,7 @@ use crate::status::Report;
 use crate::{Common, Failure};
 use libra_config::{System, site};
 use libra_core::book::Book;
+use libra_core::commitment::Commitment;
 use libra_pbs::server::Server;
 use libra_system::clock;
 use serde_json::{Map, Value, json};
@@ -88,7 +89,21 @@ fn of_book(
         let owner = job["Job_Owner"].as_str()?.split('@').next()?;
         Some(owner.to_string())
     };
-    Report::of(System::Pbs, book, &state, &owner, problems, NOTHING)
+    let mut report = Report::of(System::Pbs, book, &state, &owner, problems, NOTHING);
+    for (id, job) in jobs {
+        let line = job["Resource_List"]["libra_terms"].as_str();
+        let commitment = line.and_then(|line| Commitment::parse(line.trim_matches('\'')).ok());
+        let waits = matches!(job["job_state"].as_str(), Some("Q" | "H" | "W"));
+        // Of an array that waits there is one record.
+        let is_subjob = id.contains('[') && !id.contains("[]");
+        match commitment {
+            Some(commitment) if commitment.deferred && waits && !is_subjob => {
+                report.add_deferred(System::Pbs, id, &commitment, owner(id));
+            }
+            _ => {}
+        }
+    }
+    report
 }
 
 #[cfg(test)]
@@ -112,6 +127,9 @@ mod tests {
             "Resource_List": {"libra_terms": line},
             "resources_used": {"libra_progress": "'{\"n1\": \"4@1010\"}'"},
         }});
+        let deferred = line.replace(":at=", ":deferred=1:at=");
+        let mut jobs = jobs;
+        jobs["8.s"] = json!({"Job_Owner": "bob@x", "job_state": "H", "Hold_Types": "s", "Resource_List": {"libra_terms": deferred}});
         let (nodes, jobs) = (
             nodes.as_object().expect("nodes"),
             jobs.as_object().expect("jobs"),
@@ -135,11 +153,12 @@ mod tests {
              n2    down,offline  0 of 1.5   [--------------------]   0 %  0\n\
              \n\
              JOB  USER  NODE  SHARE  USED         LEFT  SLACK  STATE\n\
+             8.s  bob   -     0 %    0 s of 10 s  10 s  0 s    deferred\n\
              7.s  ann   n1    60 %   4 s of 10 s  10 s  4 s    on track\n"
         );
         let mut status = Status::default();
         report.add_to(&mut status);
-        let job = &status.jobs[0];
+        let job = &status.jobs[1];
         assert_eq!(
             (job.system, job.state.as_str(), job.slack_seconds),
             ("pbs", "on_track", Some(4.0))

@@ -10,7 +10,8 @@ use crate::status::Report;
 use crate::{Common, Failure};
 use libra_config::{Config, System, site};
 use libra_core::book::Book;
-use libra_slurm::records::{Records, snapshot};
+use libra_slurm::array::JobCommitment;
+use libra_slurm::records::{Records, State, snapshot};
 use libra_system::clock;
 use libra_wording::errors;
 use std::collections::BTreeMap;
@@ -114,12 +115,19 @@ pub(crate) fn of_records(
         let array = id.split('_').next().unwrap_or(id);
         owners.get(id).or_else(|| owners.get(array)).cloned()
     };
-    Ok(Report::of(
-        System::Slurm,
-        &book,
-        &state,
-        &owner,
-        problems,
-        NOTHING,
-    ))
+    let mut report = Report::of(System::Slurm, &book, &state, &owner, problems, NOTHING);
+    for job in records
+        .jobs
+        .iter()
+        .filter(|job| job.state == State::Pending)
+    {
+        match JobCommitment::parse(&job.admin_comment) {
+            Some(Ok(known)) if known.commitment.deferred => {
+                let id = job.name();
+                report.add_deferred(System::Slurm, &id, &known.commitment, owner(&id));
+            }
+            _ => {}
+        }
+    }
+    Ok(report)
 }

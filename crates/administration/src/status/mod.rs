@@ -11,6 +11,7 @@ pub mod sort;
 use super::{Common, Done};
 use libra_config::System;
 use libra_core::book::{Book, JobRecord, Phase};
+use libra_core::commitment::Commitment;
 use libra_core::decision::share::DeadlineStatus;
 use libra_plots::columns::{self, Flush};
 use libra_terminal::answer;
@@ -79,6 +80,38 @@ impl Report {
         };
         report.sort(Sort::Usual);
         report
+    }
+
+    /// Adds a job whose promise is deferred: it is in no book.
+    pub fn add_deferred(
+        &mut self,
+        system: System,
+        id: &str,
+        commitment: &Commitment,
+        owner: Option<String>,
+    ) {
+        let terms = &commitment.request.terms;
+        let deadline = commitment.submitted + terms.deadline;
+        let left = deadline - self.time;
+        self.jobs.push(Job {
+            system: system.name(),
+            id: id.to_string(),
+            user: owner,
+            state: "deferred".to_string(),
+            phase: "deferred",
+            slots: u32::try_from(commitment.request.shape.slots()).ok(),
+            price: commitment.price,
+            submitted: commitment.submitted,
+            deadline,
+            estimate_seconds: terms.estimate,
+            deadline_seconds: terms.deadline,
+            elapsed_seconds: self.time - commitment.submitted,
+            left_seconds: left,
+            slack_seconds: Some(left - terms.estimate),
+            started: Some(false),
+            ..Job::default()
+        });
+        self.sort(Sort::Usual);
     }
 
     /// Returns true if there is nothing to show: no node that is Libra's, and no job.
@@ -176,7 +209,10 @@ impl Report {
                 rows.push(vec![
                     job.id.clone(),
                     job.user.clone().unwrap_or_else(|| "-".to_string()),
-                    job.nodes.join(" "),
+                    match job.nodes.is_empty() {
+                        true => "-".to_string(),
+                        false => job.nodes.join(" "),
+                    },
                     fine_percent(job.share),
                     format!(
                         "{} of {}",

@@ -69,9 +69,13 @@ pub struct Job {
     pub uid: Option<u32>,
     /// Where it runs or is to run.
     pub nodes: Vec<String>,
+    /// Its class of service: `deadline`, `dedicated`, `immediate`, `best-effort`.
+    pub class: Option<&'static str>,
+    /// It stands still, because others leave it nothing; of what has not ended.
+    pub suspended: Option<bool>,
     /// How it stands or how it ended, one of [`STATES`].
     pub state: String,
-    /// `reserved`: accepted and not started; `running`; `ending`: over, with processes that do not go; `ended`.
+    /// `reserved`: accepted and not started; `deferred`: so, and without a share before it may start; `running`; `ending`: over, with processes that do not go; `ended`.
     pub phase: &'static str,
     /// `on_track`, `at_risk`, `overrun`, `late`; of what has not ended.
     pub deadline_status: Option<&'static str>,
@@ -85,7 +89,7 @@ pub struct Job {
     pub price: f64,
     /// Unix time.
     pub submitted: f64,
-    /// Unix time.
+    /// Unix time; `null`, as the times of it below, where it has none.
     pub deadline: f64,
     /// Unix time.
     pub ended: Option<f64>,
@@ -122,14 +126,17 @@ pub struct Job {
 }
 
 /// All states of a job, those in danger first; in tables with spaces.
-pub const STATES: [&str; 15] = [
+pub const STATES: [&str; 19] = [
     "late",
     "at_risk",
     "waiting_at_risk",
     "overrun",
     "orphaned",
+    "suspended",
     "on_track",
+    "running",
     "waiting",
+    "deferred",
     "starting",
     "quoted",
     "missed",
@@ -137,6 +144,7 @@ pub const STATES: [&str; 15] = [
     "failed",
     "cancelled",
     "ended",
+    "finished",
     "met",
 ];
 
