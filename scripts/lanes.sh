@@ -2,21 +2,23 @@
 # (What is not assigned here scripts/test has, and what is not used here it uses.)
 # Sourced by scripts/test: runs steps side by side, in lanes, so that what waits for batch systems and what compiles share the machine.
 #
-# One lane's processes run only when no other process wants to, so that beside them a test runs as on an idle machine, to within milliseconds.
-# What compiles is there. The other lanes are for what waits more than it works; when they have ended, that one is as any other. With
+# The processes of idle lanes run only when no other process wants to, so that beside them a test runs as on an idle machine, to within milliseconds.
+# What compiles is there. The other lanes are for what waits more than it works; when they have ended, the idle ones are as any other. With
 # LIBRA_TEST_LANES=no, for a single step, and without root (most of what waits needs it), one step follows the other.
 
 # lane | class | after: a step | steps, in order. A step of no lane is of the last one. The suites of batch systems measure shares when nothing
-# else runs than measurements and the idle lane (tests/batch/turns.py): of the class "noise" is a lane that they wait for as well. What cargo
+# else runs than measurements and idle lanes (tests/batch/turns.py): of the class "noise" is a lane that they wait for as well. What cargo
 # builds for several steps is built before the lanes part; what measures the kernel's caps, or shows deadlines that are met, has the machine
-# for itself.
+# for itself. The packages and the clean systems wait for downloads and for each other's dpkg more than they compile: a lane each. clippy is
+# last of one: cargo's lock of what is built is nobody else's any more.
 lanes=(
     'tests  | normal |       | build shares demo openpbs'
-    'slurm  | normal | demo  | slurm slurm24'
+    'slurm  | normal | demo  | slurm'
     'cells  | normal | demo  | gridengine'
     'guests | noise  | demo  | uml slurmv2'
-    'units  | noise  | demo  | clippy cargo metrics web report capi'
-    'rest   | idle   | build | '
+    'units  | noise  | demo  | cargo metrics web report capi slurm24'
+    'clean  | idle   | build | clean clippy'
+    'rest   | idle   | build | fmt shell deny packages'
 )
 if [ "${LIBRA_TEST_LANES:-yes}" != yes ] || [ $# -eq 1 ] || [ "$(id -u)" -ne 0 ] || ! have chrt; then lanes=('tests | normal | | '); fi
 
@@ -63,7 +65,7 @@ run_lane() { # index...
     local i name began rc worked=0 before
     set +m
     trap - EXIT INT TERM HUP
-    [ "$class" != idle ] || trap 'kill -TERM -- "-$(cat "$results/idle")"; exit 143' TERM
+    [ "$class" != idle ] || trap 'kill -TERM -- "-$(cat "$results/idle-$lane")"; exit 143' TERM
     while [ -n "$after" ] && [ ! -e "$results/$after.end" ]; do sleep 0.5; done
     # Nobody measures while this is open; the steps' own processes do not have it.
     if [ "$class" = noise ] && mkdir -p "$turns" 2>/dev/null && { exec 8>>"$turns/noise"; } 2>/dev/null; then flock -s 8; fi
@@ -75,7 +77,7 @@ run_lane() { # index...
             rc=${PIPESTATUS[0]}
         elif [ "$class" = idle ] && [ ! -e "$results/awake" ]; then
             idle_step "$name" >"$results/$name.out" 2>&1 &
-            echo $! >"$results/idle"
+            echo $! >"$results/idle-$lane"
             wait $!
             rc=$?
         else
@@ -159,17 +161,19 @@ next_done() {
     fi
 }
 
-# There is nobody left whom the idle lane could disturb: its processes are as any others from now on.
+# There is nobody left whom the idle lanes could disturb: their processes are as any others from now on.
 wake_idle() {
-    local stat pid session idle
+    local stat pid session file idle
     [ ! -e "$results/awake" ] || return 0
     : >"$results/awake"
-    idle=$(cat "$results/idle" 2>/dev/null) || return 0
-    { echo 0 >"/proc/$idle/autogroup"; } 2>/dev/null || true
-    for stat in /proc/[0-9]*/stat; do
-        # The fields after the name, which is in brackets: state, parent, process group, session.
-        read -r pid session < <(sed -E 's/^([0-9]+) \(.*\) . [0-9]+ [0-9]+ ([0-9]+) .*/\1 \2/' "$stat" 2>/dev/null) || continue
-        [ "$session" != "$idle" ] || chrt --all-tasks --other --pid 0 "$pid" 2>/dev/null || true
+    for file in "$results"/idle-*; do
+        idle=$(cat "$file" 2>/dev/null) || continue
+        { echo 0 >"/proc/$idle/autogroup"; } 2>/dev/null || true
+        for stat in /proc/[0-9]*/stat; do
+            # The fields after the name, which is in brackets: state, parent, process group, session.
+            read -r pid session < <(sed -E 's/^([0-9]+) \(.*\) . [0-9]+ [0-9]+ ([0-9]+) .*/\1 \2/' "$stat" 2>/dev/null) || continue
+            [ "$session" != "$idle" ] || chrt --all-tasks --other --pid 0 "$pid" 2>/dev/null || true
+        done
     done
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const PLUGINS: [&str; 3] = ["sys", "job_submit", "spank"];
 
 /// Crates that read nothing but their arguments, and what would be read otherwise.
-const PURE: [&str; 5] = ["units", "core", "wording", "rules", "plots"];
+const PURE: [&str; 6] = ["units", "core", "wording", "rules", "plots", "xml"];
 const IMPURE: [&str; 10] = [
     "nix::",
     "std::fs",

@@ -17,6 +17,8 @@ DIRECTORY = pathlib.Path(os.environ.get("LIBRA_TEST_TURNS", "/run/libra-test-tur
 # Held together by everything that uses processors and measures nothing; together by all that measure; by a measuring class while its cluster
 # comes up; one for each processor.
 NOISE, MEASURING, START, PROCESSORS = "noise", "measuring", "start", ("processor-0", "processor-1")
+# Who has it looks for a place.
+QUEUE = "queue"
 # One for each cluster that works at the same time. They wait more than they work: three keep a third of two processors busy.
 PLACES = tuple(f"place-{number}" for number in range(3 * len(os.sched_getaffinity(0))))
 # As long as two whole suites on a slow machine.
@@ -71,7 +73,11 @@ def noise():
 @contextlib.contextmanager
 def place():
     """One of the places for clusters that work at the same time, of all suites together."""
-    with wait("a place among the clusters that work", PLACES, fcntl.LOCK_EX):
+    # One at a time looks for a place. Else whoever has just left one would be the first to see that it is free, and a suite would keep all places until
+    # it has ended.
+    with held(QUEUE):
+        file = wait("a place among the clusters that work", PLACES, fcntl.LOCK_EX)
+    with file:
         yield
 
 

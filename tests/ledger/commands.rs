@@ -336,7 +336,7 @@ fn a_command_that_cannot_be_executed_leaves_no_hold() {
     site.done(&["init"]);
     site.done(&["create", "root"]);
     site.done(&["deposit", "root", "20"]);
-    let terms = ["-W", "deadline=20,budget=20,estimate=10", "--"];
+    let terms = ["-W", "deadline=2000,budget=20,estimate=10", "--"];
     let (code, _, err) = site.run(&[&terms[..], &["/nonexistent"]].concat());
     assert_eq!(code, 127, "{err}");
     let balance = &site.json(&["balance", "root"])[0];

@@ -8,14 +8,14 @@ repeated until one finds nothing, for at most PATIENCE. What was found by each p
 | unknown | a job with terms that nobody submitted, or one of a submission that was refused |
 | lost | an accepted job that is neither there nor has ended by the batch system's own records |
 | price | what its user was told, what is in its record and what was set aside are one amount |
-| hold | a job that is there has its price set aside; one that is held or has ended has not |
+| hold | a job that is there has its price set aside, one whose promise is deferred too; one that was held later or has ended has not |
 | hold-without-job | money that is set aside for no job |
 | settled-twice | a job, or a task of an array, that was paid for or released more than once |
 | charged-too-much | more than its price |
 | verdicts | for each job: what the log says it was charged is what the ledger has |
 | balances | what users have is what they were given, less what the verdicts in the log charged them |
 | check | `libra account check` is content |
-| book | as many jobs as the batch system has with a share (by the metrics) |
+| book | as many jobs as the batch system has with a share (by the metrics); a deferred promise has none yet |
 | capacity | no more processors of a node were committed to jobs that run than it has (what they need from now on may be more, after a node was lost) |
 | registry | what runs on a node is in its registry, and nothing else |
 | cgroup | each of these has its cgroup, and nobody else has one |
@@ -65,6 +65,11 @@ class Task:
     count: int = 1
     began: bool = False  # by the batch system's record it has processes
     text: str = ""  # for evidence
+
+    @property
+    def deferred(self):
+        """It may not start yet: its price is set aside, and it has no share."""
+        return self.commitment.get("deferred") == "1"
 
     def lapsed(self, now):
         """It waits past its deadline: its share is free until it runs."""
@@ -222,7 +227,7 @@ class Audit:
         keys = [key for key in money.held if key.split("+")[0] in one.commitments]
         is_open = [key for key in keys if money.held[key] != money.paid[key]]
         if tasks:
-            promised = [task for task in tasks if task.commitment and task.state != "rests"]
+            promised = [task for task in tasks if task.deferred or (task.commitment and task.state != "rests")]
             if promised and not is_open and not any(task.state == "moving" for task in tasks):
                 broken.append(Broken("hold", one.name, f"{tasks[0].name} is there ({tasks[0].state}) and nothing is set aside for it: {one}"))
             # An array is paid for by one hold, and keeps it where some of it has begun.
@@ -308,7 +313,7 @@ class Audit:
         files = self.site.metrics_now()
         now = time.time()
         jobs = files.gauges("libra_jobs")
-        expected = sum(task.count for task in tasks if task.commitment and task.state != "rests" and not task.lapsed(now))
+        expected = sum(task.count for task in tasks if task.commitment and task.state != "rests" and not task.deferred and not task.lapsed(now))
         broken = []
         if sum(jobs.values()) != expected:
             broken.append(Broken("book", "jobs", f"{jobs} in the book, {expected} jobs that {self.site.name} has"))

@@ -65,6 +65,10 @@ class OnOpenPBS(Parts):
             words += ["-l", f"estimate={terms['estimate']},deadline={terms['deadline']},budget={terms['budget']}{soft}"]
             if "held" in terms:
                 words.append("-h")
+            if "after" in terms:
+                words += ["-W", f"depend=afterany:{terms['after']}"]
+            if "begin" in terms:
+                words += ["-a", time.strftime("%Y%m%d%H%M.%S", time.localtime(time.time() + terms["begin"]))]
         if one.tasks > 1:
             words += ["-J", f"1-{one.tasks}"]
         words += ["-l", f"select={nodes}:ncpus=1" + (f":host={where}" if where else "")]

@@ -83,6 +83,10 @@ class OnSlurm(Parts):
                 words += ["--deadline-type=soft", f"--penalty-rate={terms['soft']}"]
             if "held" in terms:
                 words.append("--hold")
+            if "after" in terms:
+                words.append(f"--dependency=afterany:{terms['after'].split('_')[0]}")
+            if "begin" in terms:
+                words.append(f"--begin=now+{terms['begin']}")
         if one.tasks > 1:
             words.append(f"--array=1-{one.tasks}")
         if nodes > 1:
@@ -148,7 +152,7 @@ class OnSlurm(Parts):
             comment = has["admin_comment"] or ""
             line = commitment(comment.removeprefix("libra:")) if comment.startswith("libra:") else {}
             if {"PENDING", "RUNNING", "SUSPENDED"} & set(states):
-                state = "runs" if "PENDING" not in states else "waits" if line or not comment.startswith("libra-held:") else "rests"
+                state = "runs" if "PENDING" not in states else "waits" if line or not comment.startswith(("libra-held:", "libra-nothing:")) else "rests"
             elif set(TRANSIENT) & set(states):
                 state = "moving"
             else:

@@ -21,7 +21,7 @@ class Work:
     """What is done to one site; `truth` has all of it."""
 
     # How often, in comparison.
-    SUBMISSIONS = {"one": 40, "wide": 8, "array": 9, "late": 5, "soft": 6, "held": 4, "long": 5, "plain": 9,
+    SUBMISSIONS = {"one": 40, "wide": 8, "array": 9, "late": 5, "soft": 6, "held": 4, "after": 4, "later": 3, "long": 5, "plain": 9,
                    "poor": 2, "no-account": 2, "tight": 4, "cheap": 4, "odd": 2, "too-much": 2}
     ACTIONS = {"cancel": 10, "kill-process": 7, "requeue": 5, "suspend": 5, "hold": 4, "release": 6, "alter": 4, "transfer": 3, "balance": 3}
     # Kinds that can only be refused.
@@ -79,6 +79,11 @@ class Work:
             seconds = deadline * dice.uniform(0.3, 1.3)
         elif kind == "held":
             more = {"held": True}
+        elif kind == "after":
+            before = self.any_task(None)
+            more = {"after": before.name.split("[")[0] + "[]" if "[" in before.name else before.name} if before else {}
+        elif kind == "later":
+            more = {"begin": dice.randint(2, 20)}
         elif kind == "long":
             estimate, deadline, budget = dice.uniform(30, 60), dice.uniform(400, 1500), 10000
             seconds = deadline * dice.uniform(0.3, 0.9)

@@ -6,8 +6,10 @@ mod client;
 mod spool;
 
 use client::Page;
-use libra_page::serve::{ListenAddress, Options, Told, serve};
-use libra_page::system::{Site, Submission, Submitted, System};
+use libra_page::listener::ListenAddress;
+use libra_page::serve::{Content, Input, Options, Told, serve};
+use libra_page::system::submission::{Submission, Submitted};
+use libra_page::system::{Site, System};
 use spool::{Job, Spool};
 use std::path::Path;
 use std::sync::mpsc;
@@ -136,12 +138,16 @@ fn the_page_submits_to_it() {
     let (tell, told) = mpsc::channel();
     let options = Options {
         place: ListenAddress::Address("127.0.0.1:0".parse().expect("an address")),
-        system: Box::new(spool),
+        content: Content::Own {
+            system: Box::new(spool),
+            user: "ann".to_string(),
+            history: None,
+        },
         idle: Duration::from_secs(600),
         hosts: Vec::new(),
-        user: "ann".to_string(),
-        history: None,
-        terminal: false,
+        base: String::new(),
+        proxy: None,
+        input: Input::Nothing,
     };
     // It ends with the test program.
     std::thread::spawn(move || {

@@ -14,11 +14,10 @@ use libra_core::book::{
 use libra_core::commitment::Commitment;
 use libra_core::decision::job::{Request, Shape};
 use libra_core::decision::refusal::Category;
+use libra_page::system::job::{Detail, JobSummary};
 use libra_page::system::quote::Quote as Shown;
-use libra_page::system::{
-    Cluster, Detail, JobSummary, Kind, Node, Problem as PageProblem, Site, Submission, Submitted,
-    System,
-};
+use libra_page::system::submission::{Submission, Submitted};
+use libra_page::system::{Cluster, Kind, Node, Problem as PageProblem, Site, System};
 use libra_wording::errors::no_order;
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
 use std::fmt;
@@ -107,6 +106,7 @@ impl FrontEnd for Directory {
             },
             has_budget,
             array: None,
+            deferred: None,
             account: Ok(OnAccount {
                 user: job.user.clone(),
                 project: None,
