@@ -9,6 +9,7 @@ mod admission;
 mod commitment;
 mod files;
 mod money;
+mod output;
 mod people;
 mod select;
 
@@ -26,6 +27,7 @@ pub const TARGETS: &[Target] = &[
     ("slurm-submission", admission::slurm_submission),
     ("terms", people::terms_list),
     ("web-form", people::web_form),
+    ("web-output", output::web_output),
     ("registry-entry", commitment::registry_entry),
     ("configuration", files::configuration),
     ("pbs-select", select::pbs_select),

@@ -6,7 +6,8 @@ use libra_core::book::held_quote::{self, Order};
 use libra_page::form::{self, FieldError, Fields};
 use libra_page::pages::submit::Said;
 use libra_page::pages::{self, View};
-use libra_page::system::{KINDS, Kind, Submission};
+use libra_page::system::submission::Submission;
+use libra_page::system::{KINDS, Kind};
 use libra_units::money::Money;
 use libra_units::{duration, indices, memory};
 use libra_wording::errors::no_order;
@@ -184,7 +185,7 @@ fn submittable(wanted: &Submission) {
     }
     assert!(
         wanted
-            .terms()
+            .libra_options()
             .iter()
             .all(|option| option.starts_with("--") && option.contains('='))
     );
