@@ -10,19 +10,11 @@ MOST_TOLD = 50
 SOON = 5
 
 
-def born():
-    """When this process was split off the server: what it sees is as of then, however late it comes to look."""
-    with open("/proc/self/stat") as file:
-        ticks = int(file.read().rpartition(")")[2].split()[19])
-    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    # The kernel counts in ticks, and a job may just then have been on its way into the server.
-    return time.time() - age - 1
-
-
 def write(event):
     directory = settings()["state"]
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    taken = born()
+    # A job may just then have been on its way into the server.
+    taken = time.time() - age() - 1
     path = os.path.join(directory, "records.json")
     found = records()
     with open(path + ".new", "w") as file:

@@ -18,10 +18,11 @@ use libra_host::entry::Exit;
 use libra_host::session::{Begun, Starting};
 use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
+use libra_system::clock::since_boot;
 use libra_wording::errors;
 use serde_json::{Map, Value, json};
 
-/// A job younger than this is not taken for a leftover, in seconds: PBS may just be starting it.
+/// A job that was younger than this when PBS listed its jobs is not taken for a leftover, in seconds: PBS may just have been starting it.
 const YOUNG: f64 = 30.0;
 
 /// Answers one event of an execution hook.
@@ -206,9 +207,11 @@ fn readjust(host: &Host, event: &Value, now: f64) -> Value {
         .iter()
         .filter_map(Value::as_str)
         .collect();
-    // Nothing that PBS may just be starting.
-    let left_over =
-        host.end_left_over(&mut |entry, age| age >= YOUNG && !here.contains(&entry.id.as_str()));
+    // On a busy host the list may be old when it comes here, and what began since is not on it.
+    let listed = number(event, "listed").unwrap_or_else(|_| since_boot());
+    let is_left_over =
+        |id: &str, age: f64| age - (since_boot() - listed) >= YOUNG && !here.contains(&id);
+    let left_over = host.end_left_over(&mut |entry, age| is_left_over(&entry.id, age));
     match left_over {
         Ok(lines) => log.extend(
             lines
@@ -217,7 +220,7 @@ fn readjust(host: &Host, event: &Value, now: f64) -> Value {
         ),
         Err(error) => log.push(format!("leftovers were not looked for: {error}")),
     }
-    log.extend(host.end_left_over_without_terms(&|id, age| age >= YOUNG && !here.contains(&id)));
+    log.extend(host.end_left_over_without_terms(&is_left_over));
     if let Err(error) = host.adjust() {
         log.push(format!("shares were not taken anew: {error}"));
     }
@@ -271,6 +274,32 @@ mod tests {
             answer(&host, &event).expect("an event");
             let entry = host.registry().read(&id).expect("read").expect("there");
             assert_eq!(entry.conclusion(), Some(concluded), "{exit}");
+        }
+    }
+
+    #[test]
+    fn what_began_after_the_list_was_made_is_no_leftover() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "[registry]\ndirectory = '{}'\n[cgroup]\nversion = 'off'\n",
+            directory.path().join("registry").display()
+        );
+        let host = Host::open(Config::from_toml(&text).expect("our own")).expect("a registry");
+        let before = since_boot();
+        begins(&host, "1.s", LINE);
+        let lives = || {
+            let entry = host.registry().read("1.s").expect("read").expect("there");
+            entry.is_live()
+        };
+        // Nobody waits here: the hook's process is shown an age that it has not.
+        for (listed, ended) in [
+            (before, false),
+            (before + YOUNG - 1.0, false),
+            (before + YOUNG + 60.0, true),
+        ] {
+            let event = json!({"event": "exechost_periodic", "now": 1000.0, "host": "n1", "jobs": [], "listed": listed});
+            answer(&host, &event).expect("an event");
+            assert_eq!(!lives(), ended, "{listed}");
         }
     }
 
