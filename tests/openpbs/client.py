@@ -107,7 +107,8 @@ class Commands(commands.Programs):
         except TimeoutError as late:
             found = self.qstat(job)
             nodes = {host: self.node(host).get("state") for host in self.host_names}
-            raise TimeoutError(f"{late}: it is in state {found.get('job_state')}, substate {found.get('substate')}, comment {found.get('comment')!r}, nodes {nodes}") from None
+            raise TimeoutError(f"{late}: it is in state {found.get('job_state')}, substate {found.get('substate')}, exit status {found.get('Exit_status')}, "
+                               f"comment {found.get('comment')!r}, nodes {nodes}") from None
 
     def wait_state(self, job, states, patience=180.0):
         """Wait until the job's state is one of the letters in `states`; its attributes. State R does not say that anything runs yet: see wait_started."""
@@ -119,7 +120,11 @@ class Commands(commands.Programs):
         A job is in state R as soon as the server sends it, and its first process is there a little before its mom has heard of it and written
         that down. Meanwhile PBS loses things: a mom that is killed then knows of no process of this job afterwards, and the job stays in state R
         for ever; a qdel's signal is sent to nobody, and the next one much later; a server that is killed then starts the job again."""
-        return self.wait_job(job, "started", lambda found: found.get("job_state") == "R" and found.get("substate") == STARTED and int(found["run_count"]) >= runs, patience)
+        def started(found):
+            if found.get("job_state") == "F":
+                raise CommandFailed(f"job {job} has ended before it was seen to run: exit status {found.get('Exit_status')}, comment {found.get('comment')!r}")
+            return found.get("job_state") == "R" and found.get("substate") == STARTED and int(found["run_count"]) >= runs
+        return self.wait_job(job, "started", started, patience)
 
     def hook(self, name, event, source, config=None, **settings):
         """Create (or replace) hook `name` for `event` with the Python text `source` and the text `config`; wait until hosts have it."""

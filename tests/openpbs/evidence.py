@@ -28,11 +28,12 @@ def said(pbs, text):
     logs = {what: pbs.log(what).splitlines() for what in ("server", *pbs.host_names, "sched")}
     lines = []
     for job in chosen[-MOST_JOBS:]:
-        lines.append(f"---- {job}: qstat -f")
-        lines += [line for line in pbs.run("qstat", "-x", "-f", "-w", job).out.splitlines() if "Variable_List" not in line]
-        for what, all_lines in logs.items():
+        # What tells most comes first: of a long passage the end may be lost.
+        for what, all_lines in reversed(logs.items()):
             about = [line for line in all_lines if job in line]
             if about:
                 lines.append(f"---- {job}: log of {what}")
                 lines += [line[:400] for line in all_lines if job in line or (line >= about[0] and ALWAYS.search(line))][-MOST_LINES:]
+        lines.append(f"---- {job}: qstat -f")
+        lines += [line for line in pbs.run("qstat", "-x", "-f", "-w", job).out.splitlines() if "Variable_List" not in line]
     return lines
