@@ -16,7 +16,11 @@ fn site() -> Option<tempfile::TempDir> {
         return None;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let conf = "PBS_EXEC=/opt/pbs\nPBS_HOME=/nonexistent\nPBS_SERVER=127.0.0.1\nPBS_BATCH_SERVICE_PORT=1\n";
+    // Where it ends with an error it leaves its copy of the script.
+    let conf = format!(
+        "PBS_EXEC=/opt/pbs\nPBS_HOME=/nonexistent\nPBS_SERVER=127.0.0.1\nPBS_BATCH_SERVICE_PORT=1\nPBS_TMPDIR={}\n",
+        directory.path().display()
+    );
     fs::write(directory.path().join("pbs.conf"), conf).expect("a file");
     Some(directory)
 }
