@@ -37,15 +37,20 @@ class Site(SiteCase):
     def waits_for(self, job, reason):
         self.slurm.wait(f"job {job}: {reason}", lambda: self.reason(job) == reason)
 
-    def deferred(self, *terms, **options):
-        """Submit a job that must be accepted so, and that holds nothing; its number."""
+    def deferred_at_first(self, *terms, **options):
+        """Submit a job that must be accepted so; its number."""
         answer = self.ask(*terms, **options)
         self.assertEqual(answer.rc, 0, answer.err)
         self.assertIn("libra: deferred: ", answer.err)
-        found = self.slurm.job(answer.out)
+        return answer.out
+
+    def deferred(self, *terms, **options):
+        """Submit a job that must be accepted so, and that waits and holds nothing; its number."""
+        job = self.deferred_at_first(*terms, **options)
+        found = self.slurm.job(job)
         self.assertIn(":deferred=1:", found["AdminComment"])
         self.assertEqual(found["JobState"], "PENDING")
-        return answer.out
+        return job
 
     def confirmed(self, job):
         """Wait until it runs by a promise; its fields."""
@@ -252,7 +257,7 @@ class Deferred(Site):
                 if plain.rc != 0:
                     self.assertEqual(ours.err.splitlines()[-1], plain.err.splitlines()[-1])
         # One that has ended well is no reason to wait, somebody else's is one.
-        self.confirmed(self.deferred(1, 60, f"--dependency=afterok:{done}"))
+        self.confirmed(self.deferred_at_first(1, 600, f"--dependency=afterok:{done}"))
         self.waits_for(self.deferred(1, 60, f"--dependency=afterok:{foreign}"), "Dependency")
         self.refused(self.ask(10, 60, "--begin=now+3600"), "refused (deadline): it may start ", "after its submission at the earliest (--begin)")
         self.refused(self.ask(50, 60, "--begin=now+30"), "refused (deadline): ", "accepted now would be: --sla-deadline=")
