@@ -225,6 +225,8 @@ class Changed(SiteCase):
 
     def unchanged(self, job, names):
         slurm = self.slurm
+        # Slurm writes the number of nodes in another way before.
+        slurm.wait_state(job, "RUNNING")
         before = slurm.job(job)
         for name in names:
             for change in ("timelimit=1", "numtasks=2", "numnodes=2-2", f"reqnodelist={','.join(slurm.nodes)}", "starttime=now+1hour", "partition=main"):
