@@ -147,7 +147,8 @@ class ControllerKilled(SiteCase):
                 slurm.wait_ended(slurm.submit("-w", node, script="true\n"))
             return not unknown()
 
-        slurm.wait("all of it is gone", gone)
+        # Each look waits for nodes and for jobs.
+        slurm.wait("all of it is gone", gone, 600)
         self.resume()
 
     def resume(self):
