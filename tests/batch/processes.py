@@ -70,6 +70,15 @@ def remove_user(name):
     subprocess.run(["userdel", "--force", name], capture_output=True, check=True)
 
 
+def write_whole(file, text):
+    """Gives a file that others read at any time a new text: they see the old one or the new one, and never the beginning of one."""
+    new = file.with_name(file.name + ".new")
+    new.write_text(text)
+    if file.exists():
+        shutil.copymode(file, new)
+    new.rename(file)
+
+
 def for_everybody(program, directory):
     """A program, or where other users cannot come to it, as in root's home, a copy of it in `directory`."""
     program = pathlib.Path(program).resolve()

@@ -111,11 +111,11 @@ class Site(Cluster):
             self.server_config = server_config
         # What a job gets can be worked out by hand without a reserve.
         reserve = "" if "[node]" in self.server_config else '\n[node]\nreserve = "0%"\n'
-        # As a whole: an empty file, as it is for a moment while it is written, means the defaults.
-        (self.own / "server.new").write_text(self.server_config + reserve)
-        (self.own / "server.new").rename(self.own / "server.toml")
+        # An empty file, as it would be for a moment while it is written, means the defaults.
+        machine.write_whole(self.own / "server.toml", self.server_config + reserve)
         for host, processors in zip(self.host_names, self.processors):
-            (self.own / f"{host}.toml").write_text(
+            machine.write_whole(
+                self.own / f"{host}.toml",
                 f'[cgroup]\nroot = "{self.cgroup_root(host).name}"\n[registry]\ndirectory = "{self.own / host}"\n'
                 f"[node]\nprocessors = {processors or 1}\n{self.host_config}")
 

@@ -135,10 +135,8 @@ class Site(Cluster):
         rules = with_start(rules)
         before = self.log().count("was read anew")
         if rules != self.rules_file.read_text():
-            # As a whole: an empty file, as it is for a moment while it is written, means the defaults.
-            new = self.rules_file.with_suffix(".new")
-            new.write_text(rules)
-            new.rename(self.rules_file)
+            # An empty file, as it would be for a moment while it is written, means the defaults.
+            machine.write_whole(self.rules_file, rules)
             self.wait("slurmctld has its new rules", lambda: self.log().count("was read anew") > before)
 
     def node_file(self, node):
@@ -148,7 +146,8 @@ class Site(Cluster):
         """Write every node's configuration; it is read anew at every prolog, task and epilog."""
         for node, processors in zip(self.nodes, self.plan["cpus"]):
             self.registry(node).parent.mkdir(mode=0o755, exist_ok=True)
-            self.node_file(node).write_text(
+            machine.write_whole(
+                self.node_file(node),
                 f"[node]\nprocessors = {processors}\n[cgroup]\nroot = '{self.cgroup_root(node)}'\n[registry]\ndirectory = '{self.registry(node)}'\n{more}")
 
     # ---- on the nodes
