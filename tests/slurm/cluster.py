@@ -186,6 +186,8 @@ class Cluster(client.Commands):
                 "LogTimeFormat": "iso8601_ms", "AccountingStorageType": "accounting_storage/none", "MpiDefault": "none", "MailProg": "/bin/true",
                 **({"JobCompType": "jobcomp/filetxt", "JobCompLoc": where / "log/jobcomp"} if self.plan["jobcomp"] else {"JobCompType": "jobcomp/none"}),
                 **(CGROUPS if self.plan["cgroups"] else LINUX), "PrologFlags": "Alloc", "ReturnToService": 2, "KillWait": 5,
+                # What was killed may be long in ending on a busy machine; slurmd drains the node for it, by itself after a minute.
+                "UnkillableStepTimeout": 1200,
                 "SelectType": "select/cons_tres", "SelectTypeParameters": "CR_CPU", "SlurmdParameters": "config_overrides",
                 "SchedulerParameters": QUICK, **self.plan["settings"]}
 
@@ -198,16 +200,17 @@ class Cluster(client.Commands):
         main = {"PartitionName": "main", "Nodes": "ALL", "Default": "YES", "MaxTime": "INFINITE", "State": "UP", "OverSubscribe": "FORCE:20", **self.plan["partition"]}
         for name, more in {"main": {}, **self.plan["partitions"]}.items():
             lines.append(joined(main if name == "main" else {"PartitionName": name, "Nodes": "ALL", "MaxTime": "INFINITE", "State": "UP", **more}))
-        self.conf.write_text("\n".join(lines) + "\n")
+        # A task or a prolog that begins meanwhile reads them as well.
+        machine.write_whole(self.conf, "\n".join(lines) + "\n")
         stack = [line(self) if callable(line) else line for line in self.plan["plugstack"]]
-        (self.directory / "etc/plugstack.conf").write_text("".join(f"{line}\n" for line in stack))
+        machine.write_whole(self.directory / "etc/plugstack.conf", "".join(f"{line}\n" for line in stack))
         if self.plan["cgroups"]:
             # CgroupAutomount is unknown from 23.11 on.
             automount = "CgroupAutomount=no\n" if slurm_version() < (23, 11) else ""
-            (self.directory / "etc/cgroup.conf").write_text(f"CgroupPlugin=cgroup/v1\n{automount}")
+            machine.write_whole(self.directory / "etc/cgroup.conf", f"CgroupPlugin=cgroup/v1\n{automount}")
         elif slurm_version() >= (23, 2):
             # slurmd looks for groups even where no plugin uses them, and in a container without systemd's does not start.
-            (self.directory / "etc/cgroup.conf").write_text("CgroupPlugin=disabled\n")
+            machine.write_whole(self.directory / "etc/cgroup.conf", "CgroupPlugin=disabled\n")
 
     def reconfigure(self, **settings):
         """Change settings of slurm.conf (None: leave out) and have all daemons read them again."""
