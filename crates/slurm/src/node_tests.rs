@@ -8,8 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub(super) const LINE: &str = "v=1:token=17:submitted=1000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+/// Five days of work in ten days: what the job needs stays the same, and it is not over, however long a test takes.
+pub(super) const LINE: &str = "v=1:token=17:submitted=1000:estimate=432000:deadline=864000:budget=500000:type=hard:penalty=0:price=453600:\
                     chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525";
+pub(super) const ESTIMATE: f64 = 432_000.0;
+pub(super) const DEADLINE: f64 = 864_000.0;
 
 pub(super) fn open(directory: &Path, more: &str) -> Host {
     let text = format!(
@@ -62,12 +65,24 @@ fn line(chunks: u32, processors: u32, count: u32, at: &str) -> String {
     .replace("n1*1*0.525", at)
 }
 
+/// By a clock, between when this began and when it had ended: what it has noted in between is there, however long it took.
+fn during<T>(clock: fn() -> f64, act: impl FnOnce() -> T) -> (T, std::ops::RangeInclusive<f64>) {
+    let begun = clock();
+    let done = act();
+    (done, begun..=clock())
+}
+
+/// Returns true if a time, so many seconds ago or ahead, is of that span; clocks may differ by a tick.
+fn is_of(span: &std::ops::RangeInclusive<f64>, time: f64) -> bool {
+    (span.start() - 0.1..=span.end() + 0.1).contains(&time)
+}
+
 /// A child that sleeps and is killed at the end.
 struct Sleeper(Child);
 
 impl Sleeper {
     fn new() -> Sleeper {
-        Sleeper(Command::new("sleep").arg("60").spawn().expect("sleep"))
+        Sleeper(Command::new("sleep").arg("1000").spawn().expect("sleep"))
     }
 
     fn pid(&self) -> i32 {
@@ -123,21 +138,25 @@ pub(super) fn groups(more: &str) -> Option<(String, String)> {
 fn a_job_from_prolog_to_epilog() {
     let directory = tempfile::tempdir().expect("a directory");
     let host = open(directory.path(), OFF);
-    prolog(&host, &job(Some(LINE)), 1005.0).expect("begun");
+    let begin = || prolog(&host, &job(Some(LINE)), 5000.0).expect("begun");
+    let (((), by_boot), by_date) = during(clock::unix_time, || during(clock::since_boot, begin));
     let entry = host.registry().read("12").expect("read").expect("there");
     assert_eq!((entry.slots, entry.share, entry.user), (1, 0.525, 1000));
-    // It was submitted five seconds before.
-    let age = clock::since_boot() - entry.submitted;
-    assert!((5.0..6.0).contains(&age), "{age}");
+    // It was submitted four thousand seconds before.
+    let submitted = entry.submitted;
+    assert!(
+        is_of(&by_boot, submitted + 4000.0),
+        "{submitted} {by_boot:?}"
+    );
     let task = Sleeper::new();
     let Joined::Held(deadline) = join(&host, "12", task.pid()) else {
         panic!("not held");
     };
-    // 15 of its 20 seconds are left.
-    let left = deadline - clock::unix_time();
-    assert!((14.0..=15.0).contains(&left), "{left}");
+    let begun = deadline - (DEADLINE - 4000.0);
+    assert!(is_of(&by_date, begun), "{begun} {by_date:?}");
+    // It slept, and that is no use of a processor, nor is what it waited before.
     let used = epilog(&host, "12").expect("ended").expect("it was here");
-    assert!(used < 0.1, "{used}");
+    assert!(used < 60.0, "{used}");
     assert_eq!(epilog(&host, "12").expect("again"), None);
 }
 
@@ -314,25 +333,27 @@ fn a_requeued_job_begins_anew() {
     prolog(&host, &job(Some(LINE)), 1001.0).expect("begun");
     let first = Sleeper::new();
     assert!(matches!(join(&host, "12", first.pid()), Joined::Held(_)));
-    prolog(&host, &job(Some(LINE)), 1008.0).expect("begun again");
+    let again = || prolog(&host, &job(Some(LINE)), 8000.0).expect("begun again");
+    let ((), span) = during(clock::since_boot, again);
     let entry = host.registry().read("12").expect("read").expect("there");
     assert_eq!(entry.started, None);
-    let age = clock::since_boot() - entry.submitted;
-    assert!((8.0..9.0).contains(&age), "{age}");
+    let submitted = entry.submitted;
+    assert!(is_of(&span, submitted + 7000.0), "{submitted} {span:?}");
 }
 
 #[test]
 fn a_job_that_slurm_starts_anew_without_a_prolog() {
     let directory = tempfile::tempdir().expect("a directory");
     let host = open(directory.path(), OFF);
-    prolog(&host, &job(Some(LINE)), 1005.0).expect("begun");
+    let begin = || prolog(&host, &job(Some(LINE)), 5000.0).expect("begun");
+    let ((), span) = during(clock::unix_time, begin);
     epilog(&host, "12").expect("ended");
     let task = Sleeper::new();
     let Joined::Held(deadline) = join(&host, "12", task.pid()) else {
         panic!("not held");
     };
-    let left = deadline - clock::unix_time();
-    assert!((14.0..=15.0).contains(&left), "{left}");
+    let begun = deadline - (DEADLINE - 4000.0);
+    assert!(is_of(&span, begun), "{begun} {span:?}");
     epilog(&host, "12").expect("ended again");
     // Another job of the same number, without terms.
     prolog(&host, &job(None), 2000.0).expect("no terms");
@@ -444,14 +465,15 @@ fn what_slurm_has_given_up_is_ended() {
 fn leftovers_end_when_their_time_is_up() {
     let directory = tempfile::tempdir().expect("a directory");
     let host = open(directory.path(), OFF);
-    for (name, back) in [("1", 570.0), ("2", 631.0), ("3", 631.0)] {
+    // Its deadline and its estimate, and ten minutes: one that has five of these left, and two that have not.
+    let (before, after) = (DEADLINE + ESTIMATE + 300.0, DEADLINE + ESTIMATE + 601.0);
+    for (name, back) in [("1", before), ("2", after), ("3", after)] {
         let starting = Starting {
             name,
             ..job(Some(LINE))
         };
         prolog(&host, &starting, 1000.0).expect("begun");
         let mut entry = host.registry().read(name).expect("read").expect("there");
-        // 20 s and 10 s of its own, and ten minutes.
         entry.begun = entry.begun.map(|begun| begun - back);
         host.registry().write(&entry).expect("written");
     }

@@ -1,6 +1,6 @@
 //! A node on cgroup version 2, where Slurm keeps tasks in groups of its own: directories as its plugin cgroup/v2 makes them.
 
-use super::tests::{LINE, groups, has_v2, hierarchy, job, join, open, prolog};
+use super::tests::{DEADLINE, ESTIMATE, LINE, groups, has_v2, hierarchy, job, join, open, prolog};
 use super::*;
 use libra_host::control::ControlLoop;
 use std::fs;
@@ -101,9 +101,15 @@ fn remove(directory: &Path) {
         }
     }
     // A process that has just died holds its directory a moment longer.
+    wait_until(&format!("{directory:?} is gone"), || {
+        !directory.exists() || fs::remove_dir(directory).is_ok()
+    });
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
-    while directory.exists() && fs::remove_dir(directory).is_err() {
-        assert!(start.elapsed() < Duration::from_secs(180), "{directory:?}");
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -138,18 +144,38 @@ fn node(more: &str, cpu: bool) -> Option<(tempfile::TempDir, Host, Slurm, PathBu
 }
 
 const BUSY: &str = "while :; do :; done";
-const IDLE: &str = "exec sleep 60";
+const IDLE: &str = "exec sleep 1000";
 
-/// It has what was committed, or a little more: the time that this has taken is made good.
+/// A kernel in user mode is ten times slower than its machine, and that may be busy.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Processors that a job uses, of which 0.525 are committed to it: until one measurement is good, each longer, as the machine may be shared with
+/// others. What it may catch up with at the beginning is over by then.
+fn assert_uses_its_share(slurm: &Slurm) {
+    let (start, mut interval) = (Instant::now(), 1);
+    loop {
+        let (begin, before) = (Instant::now(), slurm.used());
+        std::thread::sleep(Duration::from_secs(interval));
+        let share = (slurm.used() - before) / begin.elapsed().as_secs_f64();
+        eprintln!("committed 0.525, measured {share:.4}");
+        if (0.9..=1.1).contains(&(share / 0.525)) {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "{share}");
+        interval = (interval * 2).min(30);
+    }
+}
+
+/// It has what was committed, to within what half an hour changes of days.
 fn assert_holds(slurm: &Slurm) {
     let cap = slurm.read("cpu.max");
     let quota = cap.split(' ').next().and_then(|quota| quota.parse().ok());
     assert!(
-        quota.is_some_and(|quota: u32| (52_500..60_000).contains(&quota)),
+        quota.is_some_and(|quota: u32| (52_400..52_600).contains(&quota)),
         "{cap}"
     );
     let weight = slurm.read("cpu.weight");
-    let is_its = |weight: u32| (5_250..6_000).contains(&weight);
+    let is_its = |weight: u32| (5_240..5_260).contains(&weight);
     assert!(weight.parse().is_ok_and(is_its), "{weight}");
 }
 
@@ -161,19 +187,15 @@ fn a_job_is_held_where_slurm_keeps_it() {
     prolog(&host, &job(Some(LINE)), 1000.0).expect("begun");
     assert!(root.join("job-12").exists());
     let busy = slurm.task("step_0", BUSY);
+    let before = slurm.used();
     assert!(matches!(join(&host, "12", busy), Joined::Held(_)));
+    let of_no_job = before..=slurm.used();
     // Where it was, its own group gone, held to 0.525 processors of one.
     assert!(is_in(busy, &slurm.job().join("step_0/slurm")));
     assert!(!root.join("job-12").exists());
     assert_holds(&slurm);
     slurm.launch("step_0", busy);
-    // What it may catch up with at the beginning is over.
-    std::thread::sleep(Duration::from_millis(500));
-    let (start, before) = (Instant::now(), slurm.used());
-    std::thread::sleep(Duration::from_secs(2));
-    let share = (slurm.used() - before) / start.elapsed().as_secs_f64();
-    eprintln!("committed 0.525, measured {share:.4}");
-    assert!((0.9..=1.1).contains(&(share / 0.525)), "{share}");
+    assert_uses_its_share(&slurm);
     // Another step is in the same directory.
     let entry = host.registry().read("12").expect("read");
     let second = slurm.task("step_1", IDLE);
@@ -183,20 +205,29 @@ fn a_job_is_held_where_slurm_keeps_it() {
     slurm.launch("step_1", second);
     assert_eq!(host.usage("12").expect("here").processes, 2);
 
-    // Ten seconds later 10.5 s less what was used are left to do in 10 s.
+    // Later what is left to do needs nine tenths of a processor.
     let mut later = entry.expect("there");
-    later.submitted -= 10.0;
+    later.submitted -= DEADLINE - 1.05 * ESTIMATE / 0.9;
     host.registry().write(&later).expect("written");
     assert!(host.adjust().expect("a registry"));
     let quota = slurm.read("cpu.max");
     let quota: f64 = quota.split(' ').next().expect("two").parse().expect("one");
     eprintln!("readjusted to {quota}");
-    assert!((80_000.0..=100_000.0).contains(&quota), "{quota}");
+    assert!((89_500.0..=90_500.0).contains(&quota), "{quota}");
 
+    // What was used since it is the job's, by the kernel's count before and after.
+    wait_until("something was used", || {
+        slurm.used() > of_no_job.end() + 1.0
+    });
+    let before = slurm.used() - of_no_job.end();
     left(&host, "12", None).expect("noted");
-    assert!(seen(&host).expect("adopted") > 0.9);
+    assert!(seen(&host).expect("adopted") >= before - 0.01);
     let used = epilog(&host, "12").expect("ended").expect("it was here");
-    assert!((0.9..4.0).contains(&used), "{used}");
+    let after = slurm.used() - of_no_job.start();
+    assert!(
+        (before - 0.01..=after + 0.01).contains(&used),
+        "{used}: {before} to {after}"
+    );
     // Slurm's it is: nobody was killed, nothing is removed, no limit stays.
     assert!(is_in(busy, &slurm.job().join("step_0/user/task_0")));
     assert_eq!(slurm.read("cpu.max"), "max 100000");
@@ -210,7 +241,9 @@ fn slurmstepd_has_room_however_little_is_committed() {
     let Some((_directory, host, mut slurm, _)) = node("", true) else {
         return;
     };
-    let little = LINE.replace("*0.525", "*0.001").replace("=20:", "=20000:");
+    let little = LINE
+        .replace("*0.525", "*0.001")
+        .replace("=864000:", "=864000000:");
     prolog(&host, &job(Some(&little)), 1000.0).expect("begun");
     let task = slurm.task("step_0", IDLE);
     assert!(matches!(join(&host, "12", task), Joined::Held(_)));
@@ -228,10 +261,12 @@ fn between_two_steps_slurms_group_is_gone_and_the_job_is_not() {
     assert!(matches!(join(&host, "12", busy), Joined::Held(_)));
     let mut control = ControlLoop::try_lead(&host).expect("ours").expect("free");
     control.round().expect("a round");
-    std::thread::sleep(Duration::from_millis(500));
-    left(&host, "12", None).expect("noted");
-    let before = seen(&host).expect("adopted");
-    assert!(before > 0.1, "{before}");
+    let mut before = 0.0;
+    wait_until("something was used", || {
+        left(&host, "12", None).expect("noted");
+        before = seen(&host).expect("adopted");
+        before > 0.1
+    });
     slurm.end_steps();
     // The loop has its files open still, then finds nothing to open.
     for _ in 0..3 {
@@ -244,10 +279,13 @@ fn between_two_steps_slurms_group_is_gone_and_the_job_is_not() {
     let next = slurm.task("step_1", BUSY);
     assert!(matches!(join(&host, "12", next), Joined::Held(_)));
     assert_holds(&slurm);
-    std::thread::sleep(Duration::from_millis(500));
-    control.round().expect("a round");
-    let cput = host.usage("12").expect("here").cput;
-    assert!((before + 0.1..before + 2.0).contains(&cput), "{cput}");
+    let mut cput = before;
+    wait_until("the next one's use is added", || {
+        control.round().expect("a round");
+        cput = host.usage("12").expect("here").cput;
+        cput > before + 0.1
+    });
+    assert!(cput <= before + slurm.used(), "{cput}");
     left(&host, "12", None).expect("noted");
     let noted = seen(&host);
     slurm.end_steps();
@@ -264,18 +302,20 @@ fn a_requeued_job_adopts_anew() {
     prolog(&host, &job(Some(LINE)), 1000.0).expect("begun");
     let first = slurm.task("step_batch", BUSY);
     assert!(matches!(join(&host, "12", first), Joined::Held(_)));
-    std::thread::sleep(Duration::from_millis(500));
+    wait_until("something was used", || slurm.used() > 0.5);
     // Without an epilog in between, and what Slurm has not ended yet is still there.
     prolog(&host, &job(Some(LINE)), 1000.0).expect("begun again");
     assert!(is_in(first, &slurm.job().join("step_batch/slurm")));
     assert_eq!(slurm.read("cpu.max"), "max 100000");
     assert!(root.join("job-12").exists());
     let second = slurm.task("step_batch", IDLE);
+    let of_the_first = slurm.used();
     assert!(matches!(join(&host, "12", second), Joined::Held(_)));
     assert_holds(&slurm);
-    // What the first run used is not charged to this one.
+    // What the first run used is not charged to this one; what is left of it goes on meanwhile, beside the second.
     let cput = host.usage("12").expect("here").cput;
-    assert!(cput < 0.3, "{cput}");
+    let since = slurm.used() - of_the_first;
+    assert!(cput <= since + 0.01, "{cput} {since}");
     slurm.end_steps();
     assert!(epilog(&host, "12").expect("ended").is_some());
     assert!(!root.exists());
