@@ -38,7 +38,7 @@ class Prometheus:
     def get(self, path, **parameters):
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(url, timeout=30) as answer:
+            with urllib.request.urlopen(url, timeout=300) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             if error.code == 503:
@@ -113,7 +113,7 @@ def main(directory):
         # Nobody has submitted anything yet.
         look(prometheus, "at first", EMPTY_ON_A_HOST | {"Met their deadline, last 24 h", "Time of a verdict", "Refusals by reason"})
         check("no alert at first", not prometheus.alerts("firing"), prometheus.alerts("firing"))
-        check("a job is in time", host.run("deadline=30,budget=99,estimate=1", "true").returncode == 0)
+        check("a job is in time", host.run("deadline=30000,budget=9900,estimate=1000", "true").returncode == 0)
         check("a job is late", "missed its deadline" in host.run("deadline=0.4,budget=10,estimate=0.2", "sleep", "1").stderr)
         check("a job is refused", host.run("deadline=9,budget=1,estimate=1", "true").returncode == 3)
         wait("Prometheus has seen them", lambda: prometheus.has('sum(increase(libra_submissions_refused_total[1m])) > 0 and sum(increase(libra_jobs_ended_total[1m])) > 1'))

@@ -41,7 +41,7 @@ def free_port():
     return port
 
 
-def wait(what, condition, patience=180):
+def wait(what, condition, patience=300):
     end = time.monotonic() + patience
     while not condition():
         if time.monotonic() > end:
@@ -72,7 +72,7 @@ class Host:
 
     def get(self, accept, path="/metrics"):
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers={"Accept": accept})
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return answer.headers["Content-Type"], answer.read().decode()
 
     def up(self):
@@ -84,6 +84,6 @@ class Host:
 def end(process):
     """What it has said."""
     process.send_signal(signal.SIGTERM)
-    said = process.communicate(timeout=180)[1]
+    said = process.communicate(timeout=300)[1]
     log = getattr(process, "log", None)
     return log.read_text() if log else said
