@@ -1,7 +1,7 @@
 //! Programs run for the page: an argument vector and never a shell's line, a time limit, and no more output than is
 //! reasonable.
 
-use super::Problem;
+use super::{Problem, executable};
 use nix::pty::openpty;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -175,8 +175,7 @@ impl Call {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let mut child = command
-            .spawn()
+        let mut child = executable::spawn(&mut command)
             .map_err(|error| Problem::new(format!("{name} cannot be started: {error}")))?;
         // With it our own end of the terminal that it writes to, lest that never ends.
         drop(command);
@@ -312,7 +311,7 @@ mod tests {
     #[test]
     fn what_does_not_end_is_ended_and_what_is_missing_is_said() {
         let late = Call::new("sleep")
-            .arg("60")
+            .arg("1000")
             .run_within(Duration::from_millis(50));
         assert!(
             late.expect_err("late")
@@ -327,23 +326,25 @@ mod tests {
     #[test]
     fn an_id_that_was_printed_is_not_lost_with_who_printed_it() {
         // As sbatch does with --wait: through a buffer that is written when it is full, or at a line's end of a terminal.
-        let buffered = "import sys, time; print(7); print('said', file=sys.stderr, flush=True); time.sleep(60)";
+        let buffered = "import sys, time; print('said', file=sys.stderr, flush=True); print(7); time.sleep(1000)";
         let wait = Some(Duration::from_millis(100));
+        let patience = Duration::from_secs(120);
         let done = Call::new("python3").args(["-c", buffered]);
-        let done = done.watch(Duration::from_secs(20), wait).expect("python3");
+        let done = done.watch(patience, wait).expect("python3");
         assert_eq!((done.out.trim(), done.late), ("7", true), "{done:?}");
         assert_eq!(done.err, "said\n");
         // What has started something that goes on is not waited for, and nothing that it said is lost.
-        let done = Call::new("sh").args(["-c", "echo 7; sleep 60 & exit 3"]);
+        let done = Call::new("sh").args(["-c", "sleep 1000 & echo 7; exit 3"]);
         let begin = Instant::now();
-        let done = done.watch(Duration::from_secs(1), wait).expect("sh");
+        let wait = Some(Duration::from_secs(5));
+        let done = done.watch(patience, wait).expect("sh");
         assert_eq!(
             (done.out.trim(), done.late, done.code),
             ("7", false, Some(3))
         );
-        assert!(begin.elapsed() < Duration::from_secs(55));
-        let silent = Call::new("sleep").arg("60");
-        let silent = silent.watch(Duration::from_millis(50), wait);
+        assert!(begin.elapsed() < Duration::from_secs(900));
+        let silent = Call::new("sleep").arg("1000");
+        let silent = silent.watch(Duration::from_millis(50), None);
         assert!(silent.is_ok_and(|done| done.late && done.out.is_empty()));
     }
 

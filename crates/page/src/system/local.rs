@@ -6,7 +6,7 @@ use super::job::{Detail, JobSummary, Outcome, Tone};
 use super::quote::Quote;
 use super::records::{self, Records, SubmissionRecord};
 use super::submission::{Extra, Submission, Submitted};
-use super::{Cluster, Kind, Problem, Site, System, check_directory, own, plain};
+use super::{Cluster, Kind, Problem, Site, System, check_directory, executable, own, plain};
 use libra_system::clock;
 use libra_system::spawn::in_session_of_its_own;
 use libra_units::duration;
@@ -120,8 +120,7 @@ impl Local {
             .stdin(Stdio::null())
             .stdout(tell)
             .stderr(both);
-        let mut child = in_session_of_its_own(&mut command)
-            .spawn()
+        let mut child = executable::spawn(in_session_of_its_own(&mut command))
             .map_err(|error| problem("libra cannot be started", error))?;
         let end = Instant::now() + PATIENCE;
         loop {

@@ -7,6 +7,7 @@ pub mod ask;
 mod client;
 pub mod command;
 pub mod ending;
+mod executable;
 pub mod gridengine;
 pub mod job;
 pub mod local;

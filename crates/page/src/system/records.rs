@@ -6,7 +6,7 @@
 
 use super::job::{JobSummary, Outcome};
 use super::submission::Submission;
-use super::{Kind, Problem, Site};
+use super::{Kind, Problem, Site, executable};
 use crate::secret;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -220,11 +220,12 @@ pub fn private(directory: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Writes a new file of the user's alone.
+/// Writes a new file of the user's alone. One that may be executed is written while nothing is started.
 ///
 /// # Errors
 /// It is there already, or cannot be written.
 pub fn write(file: &Path, text: &[u8], mode: u32) -> Result<(), Problem> {
+    let _still = (mode & 0o100 != 0).then(executable::nothing_starts);
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true).mode(mode);
     let opened = options.custom_flags(libc::O_NOFOLLOW).open(file);
