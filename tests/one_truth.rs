@@ -4,6 +4,9 @@
 //! LIBRA_TRUTH_CASES sets the number of cases of all three together; the seeds are fixed. On the host the clock is the real one: what
 //! stands at an edge may have passed it before it is submitted, and is counted.
 
+#[path = "program.rs"]
+mod program;
+
 use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::quote::Quote;
 use libra_batch::verdict::Verdict;
@@ -24,6 +27,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const NOW: f64 = 1_790_000_000.0;
+
+/// On the host, where the clock is the real one, estimates are hours: what a question and its submission take changes little.
+const HOUR: f64 = 3600.0;
 
 /// Parts of ten thousand cases.
 fn cases(part: usize) -> usize {
@@ -140,9 +146,10 @@ struct Drawn {
     budget: Option<f64>,
 }
 
-fn draw(dice: &mut Dice, gate: &mut BudgetGate, slots: f64, now: f64) -> Drawn {
+/// `unit`: seconds, as which estimates are drawn.
+fn draw(dice: &mut Dice, gate: &mut BudgetGate, slots: f64, unit: f64, now: f64) -> Drawn {
     let user = dice.below(USERS + 1);
-    let estimate = dice.between(1.0, 1000.0);
+    let estimate = dice.between(1.0, 1000.0) * unit;
     let deadline = (estimate * dice.between(0.8, 20.0) * 100.0).round() / 100.0;
     let price = (estimate + estimate / deadline) * slots;
     let available = (gate
@@ -271,7 +278,7 @@ fn inside_pbs() {
             let (chunks, each) = (dice.of(&[1, 1, 1, 2, 5]), dice.of(&[1, 1, 2, 3, 64]));
             let array = dice.of(&[1, 1, 1, 3]);
             let slots = f64::from(chunks * each * array);
-            let drawn = draw(&mut dice, server.gate(), slots, now);
+            let drawn = draw(&mut dice, server.gate(), slots, 1.0, now);
             let mut job = json!({"user": format!("u{}", drawn.user), "checked": [], "terms": {
                 "estimate": drawn.estimate.to_string(), "deadline": drawn.deadline.to_string()}});
             let more = dice.of(&["", ":mem=300mb", ":mem=2gb", ":arch=linux", ":arch=mips"]);
@@ -410,7 +417,7 @@ fn inside_slurm() {
             let (tasks, each) = (dice.of(&[1, 1, 2, 4, 64]), dice.of(&[1, 1, 2, 3]));
             let array = dice.of(&[1, 1, 1, 3]);
             let slots = f64::from(tasks * each * array);
-            let drawn = draw(&mut dice, &mut gate, slots, now);
+            let drawn = draw(&mut dice, &mut gate, slots, 1.0, now);
             let text = |text: &str| Some(text.to_string());
             let mut job = Submission {
                 user: drawn.user as u32,
@@ -492,12 +499,16 @@ fn on_one_host() {
             );
             host = Some(Host::open(site.config(&more)).expect("a registry"));
             loaded = false;
-            site.account(&["deposit", &me, &format!("{}", dice.between(1.0, 10_000.0))]);
+            site.account(&[
+                "deposit",
+                &me,
+                &format!("{}", (dice.between(1.0, 10_000.0) * HOUR).round()),
+            ]);
             gate = BudgetGate::open(&site.config(""), "run", OnFault::Refuse, false);
         }
         let host = host.as_ref().expect("opened");
         let processors = dice.of(&[1, 1, 2, 3, 64]);
-        let mut drawn = draw(&mut dice, &mut gate, f64::from(processors), NOW);
+        let mut drawn = draw(&mut dice, &mut gate, f64::from(processors), HOUR, NOW);
         if drawn.user % 3 == 0 {
             // Of the user who runs this test.
             let payer = gate.payer(&me[5..], None, 0.0, NOW).expect("an account");
@@ -591,7 +602,10 @@ fn libra(site: &Site, user: Option<u32>, words: &[&str]) -> (Option<i32>, String
     // Where it was built not everybody may look.
     let program = site.path("libra");
     if !program.exists() {
-        std::fs::copy(env!("CARGO_BIN_EXE_libra"), &program).expect("a copy");
+        program::write(
+            &program,
+            &std::fs::read(env!("CARGO_BIN_EXE_libra")).expect("libra"),
+        );
         let all = std::fs::Permissions::from_mode(0o1777);
         std::fs::set_permissions(site.directory.path(), all).expect("for everybody");
     }

@@ -10,6 +10,8 @@ mod completions;
 mod faults;
 mod metrics;
 mod overrun;
+#[path = "../program.rs"]
+mod program;
 mod quotes;
 mod run;
 mod shares;

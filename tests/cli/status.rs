@@ -1,5 +1,6 @@
 //! `libra status`: what it says of jobs, for people at a terminal and for programs.
 
+use crate::program;
 use crate::support::{Site, stderr, wait_for};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -85,7 +86,7 @@ fn keys_sort_and_end_what_is_watched() {
         .libra(&["run", "--name", "fit of March"])
         .args([
             "-W",
-            "deadline=600,budget=unlimited,estimate=60",
+            "deadline=600000,budget=unlimited,estimate=60000",
             "--",
             "sh",
             "-c",
@@ -150,7 +151,7 @@ fn programs_read_unix_times_and_a_state() {
             "--name",
             "one",
             "-W",
-            "deadline=60,budget=9,estimate=1",
+            "deadline=600000,budget=9,estimate=1",
             "--",
             "true",
         ])
@@ -175,7 +176,7 @@ fn programs_read_unix_times_and_a_state() {
             "{what}: {times}"
         );
         assert!(
-            (deadline - submitted - 60.0).abs() < 1e-3,
+            (deadline - submitted - 600_000.0).abs() < 1e-3,
             "{what}: {times}"
         );
     }
@@ -267,13 +268,8 @@ fn what_is_not_there_has_an_exit_code_of_its_own() {
     assert!(own.status.success(), "{}", stderr(&own));
     // A PBS whose server does not answer costs a line, and the host is shown.
     std::fs::create_dir_all(site.path("pbs/bin")).expect("a directory");
-    std::fs::write(
-        site.path("pbs/bin/qstat"),
-        "#!/bin/sh\necho qstat: cannot connect to server >&2\nexit 1\n",
-    )
-    .expect("a program");
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(site.path("pbs/bin/qstat"), executable).expect("a program");
+    let qstat = "#!/bin/sh\necho qstat: cannot connect to server >&2\nexit 1\n";
+    program::write(&site.path("pbs/bin/qstat"), qstat.as_bytes());
     let exec = site.path("pbs");
     std::fs::write(
         site.path("pbs.conf"),
@@ -287,10 +283,12 @@ fn what_is_not_there_has_an_exit_code_of_its_own() {
         .expect("libra");
     assert!(output.status.success(), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let problem = report["problems"][0].as_str().expect("a problem");
+    // The machine may have a Slurm that does not answer either.
+    let problems = report["problems"].as_array().expect("problems");
+    let mut said = problems.iter().filter_map(Value::as_str);
     assert!(
-        problem.starts_with("pbs: ") && problem.contains("cannot connect"),
-        "{problem}"
+        said.any(|line| line.starts_with("pbs: ") && line.contains("cannot connect")),
+        "{problems:?}"
     );
     assert_eq!(report["nodes"][0]["system"], "local");
 }

@@ -7,6 +7,8 @@
 mod ceiling;
 mod measured;
 mod processes;
+#[path = "../program.rs"]
+mod program;
 mod roots;
 mod without_terms;
 
@@ -208,6 +210,11 @@ fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+fn is_stopped(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.unwrap().contains(") T ")
 }
 
 /// True inside user-mode Linux, where the whole control group tree is ours to rearrange.

@@ -16,11 +16,7 @@ fn children_cannot_leave_by_setsid() {
         .spawn();
     let mut child = child.unwrap();
     let pid = child.id() as i32;
-    wait_until("the shell has stopped", || {
-        fs::read_to_string(format!("/proc/{pid}/stat"))
-            .unwrap()
-            .contains(") T ")
-    });
+    wait_until("the shell has stopped", || is_stopped(pid));
     assert!(group.place(pid).unwrap());
     assert_eq!(group.signal(Signal::SIGCONT).unwrap(), 1);
     let mut line = String::new();
@@ -120,12 +116,15 @@ fn a_job_that_forks_without_end_is_killed() {
             .iter()
             .map(|d| d.path.clone())
             .collect();
-        group
-            .place(stage.sh(&format!("kill -STOP $$; {script}")))
-            .unwrap();
-        sleep(Duration::from_millis(100));
+        let first = stage.sh(&format!("kill -STOP $$; {script}"));
+        wait_until("the shell has stopped", || is_stopped(first));
+        assert!(group.place(first).unwrap());
         group.signal(Signal::SIGCONT).unwrap();
-        sleep(Duration::from_millis(300));
+        let mut seen = std::collections::BTreeSet::new();
+        wait_until("it has forked again and again", || {
+            seen.extend(group.pids().unwrap());
+            seen.len() > 20
+        });
         assert!(group.is_populated().unwrap(), "{name}");
         let killed = group.kill(PATIENCE).unwrap();
         println!("{name}: dead after {:?}", killed.took);

@@ -142,7 +142,7 @@ fn this_program_for_everybody() -> (Option<tempfile::TempDir>, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = directory.path().join("program");
-    fs::copy(program, &copy).unwrap();
+    program::write(&copy, &fs::read(program).unwrap());
     (Some(directory), copy)
 }
 

@@ -152,7 +152,7 @@ fn assert_balanced(directory: &Path) {
         assert_eq!(identity::noted(&place.ledger).expect("reads"), None);
         Ledger::make(&place.ledger, 0).expect("made");
     }
-    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(20));
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(120));
     if has("lost") && !has("restored") {
         // Either it was brought back as a whole, or it is refused and can be brought back.
         if open().is_err() {

@@ -7,6 +7,8 @@ mod disks;
 mod kills;
 mod locks;
 mod lost;
+#[path = "../program.rs"]
+mod program;
 mod service;
 mod site;
 mod worker;
@@ -39,7 +41,7 @@ impl LedgerPaths {
     }
 
     fn open(&self) -> Live {
-        Live::open(&self.live, &self.ledger, Duration::from_secs(20)).expect("opens")
+        Live::open(&self.live, &self.ledger, Duration::from_secs(120)).expect("opens")
     }
 
     fn history(&self) -> Ledger {

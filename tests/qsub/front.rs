@@ -1,9 +1,9 @@
 //! Before an executable in qsub's place that writes down its arguments and its script.
 
-use super::{all, libra_qsub, surround, text};
+use super::{all, libra_qsub, program, surround, text};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -55,9 +55,7 @@ impl Site {
     }
 
     fn program(&self, name: &str, text: &str) {
-        let path = self.path(name);
-        fs::write(&path, text).expect("a file");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+        program::write(&self.path(name), text.as_bytes());
     }
 
     fn script(&self, name: &str, text: &str) -> String {
@@ -334,8 +332,9 @@ fn what_is_known_is_said_at_once_and_signals_go_on() {
     line.clear();
     errors.read_line(&mut line).expect("the verdict");
     assert!(line.starts_with("libra: accepted"), "{line}");
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
-    while !site.path("ready").exists() && std::time::Instant::now() < end {
+    let start = std::time::Instant::now();
+    while !site.path("ready").exists() {
+        assert!(start.elapsed().as_secs() < 300, "qsub sets no trap");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let pid = nix::unistd::Pid::from_raw(child.id() as i32);
@@ -384,7 +383,7 @@ fn under_the_name_qsub_ahead_in_path() {
         "script/qsub",
         &format!("#!/bin/sh\nexec '{libra}' qsub \"$@\"\n").replace(&format!("'{libra}'"), libra),
     );
-    fs::copy(libra, site.path("copy/qsub")).expect("a copy");
+    program::write(&site.path("copy/qsub"), &fs::read(libra).expect("libra"));
     // No configuration leads to the real one: PATH does.
     fs::write(site.path("empty.conf"), "").expect("a file");
     let run = |path: &[&str], conf: &str, first: &str| {

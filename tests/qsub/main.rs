@@ -3,6 +3,8 @@
 //! installed, without a server.
 
 mod front;
+#[path = "../program.rs"]
+mod program;
 mod real;
 
 use std::path::Path;
