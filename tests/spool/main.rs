@@ -46,7 +46,7 @@ fn job(wanted: &Submission, quote: Option<&str>) -> Job {
 fn what_a_question_is_answered_a_submission_is() {
     let directory = tempfile::tempdir().expect("a directory");
     let spool = Spool::new(site(directory.path()), 1);
-    let half = wanted("1h", "2h", "10000");
+    let half = wanted("100h", "200h", "1000000");
     let quote = spool.ask(&half, "ask").expect("an answer");
     assert!(quote.accepted, "{quote:?}");
     assert!(quote.curve.len() > 10, "the price over deadlines");
@@ -71,9 +71,9 @@ fn what_a_question_is_answered_a_submission_is() {
 fn a_held_quote_is_used_once_and_for_what_it_was() {
     let directory = tempfile::tempdir().expect("a directory");
     let spool = Spool::new(site(directory.path()), 1);
-    let half = wanted("1h", "2h", "10000");
+    let half = wanted("100h", "200h", "1000000");
     let held = spool
-        .ask(&half, "hold:5m")
+        .ask(&half, "hold:10m")
         .expect("an answer")
         .held
         .expect("it is held");
@@ -81,8 +81,8 @@ fn a_held_quote_is_used_once_and_for_what_it_was() {
         .send(&job(&half, None))
         .expect_err("its share is reserved");
     assert!(refused.starts_with("refused (share)"), "{refused}");
-    let other = spool.send(&job(&wanted("1h", "3h", "10000"), Some(&held.number)));
-    assert!(other.expect_err("it was for 2 h").contains("deadline"));
+    let other = spool.send(&job(&wanted("100h", "300h", "1000000"), Some(&held.number)));
+    assert!(other.expect_err("it was for 200 h").contains("deadline"));
     spool
         .send(&job(&half, Some(&held.number)))
         .expect("accepted");
@@ -95,7 +95,7 @@ fn a_held_quote_is_used_once_and_for_what_it_was() {
 #[test]
 fn what_was_committed_is_known_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
-    let half = wanted("1h", "2h", "10000");
+    let half = wanted("100h", "200h", "1000000");
     let spool = Spool::new(site(directory.path()), 1);
     spool.send(&job(&half, None)).expect("accepted");
     let committed = |spool: &Spool| spool.cluster().expect("nodes").nodes[0].committed;
@@ -143,7 +143,7 @@ fn the_page_submits_to_it() {
             user: "ann".to_string(),
             history: None,
         },
-        idle: Duration::from_secs(600),
+        idle: Duration::from_secs(6000),
         hosts: Vec::new(),
         base: String::new(),
         proxy: None,
@@ -155,7 +155,7 @@ fn the_page_submits_to_it() {
             let _ = tell.send(what);
         })
     });
-    let Ok(Told::Address(url)) = told.recv_timeout(Duration::from_secs(60)) else {
+    let Ok(Told::Address(url)) = told.recv_timeout(client::PATIENCE) else {
         panic!("the page tells no address");
     };
     let page = Page {
@@ -168,7 +168,11 @@ fn the_page_submits_to_it() {
         form.body.contains("jobs go to a directory") && form.body.contains("#SPOOL"),
         "{form:?}"
     );
-    let terms = [("estimate", "1h"), ("deadline", "2h"), ("budget", "10000")];
+    let terms = [
+        ("estimate", "100h"),
+        ("deadline", "200h"),
+        ("budget", "1000000"),
+    ];
     let price = browser.post(
         "quote",
         &[&terms[..], &[("script", "true"), ("directory", "/")]].concat(),

@@ -1,6 +1,6 @@
 //! What somebody else may try: another user of this machine, a page on the web, a job with a nasty output.
 
-use crate::support::Site;
+use crate::support::{Site, wait_until};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -296,6 +296,10 @@ fn jobs_of_others_are_not_there() {
         .submit(&[("script", "echo hello; sleep 1000\n")])
         .key();
     browser.output(&key, "hello");
+    // It is written down after it has begun.
+    wait_until("it is written down", || {
+        site.jobs()[0]["phase"] == "running"
+    });
     let id = site.jobs()[0]["id"].as_str().expect("an id").to_string();
     let file = site.path("registry/jobs").join(format!("{id}.json"));
     let text = fs::read_to_string(&file).expect("an entry");
@@ -304,7 +308,7 @@ fn jobs_of_others_are_not_there() {
     entry["user"] = 4711.into();
     entry["command"] = "/somewhere/else".into();
     fs::write(&file, entry.to_string()).expect("written");
-    std::thread::sleep(Duration::from_secs(2));
+    site.wait_until_asked_anew(&browser);
     assert!(!browser.get("jobs").body.contains("/somewhere/else"));
     for page in ["job", "output", "read", "download"] {
         let answer = browser.get(&format!("{page}?id={id}&from=0"));
@@ -314,7 +318,9 @@ fn jobs_of_others_are_not_there() {
         let answer = browser.post("cancel", &[(&format!("job.{id}"), "on"), ("sure", sure)]);
         assert_eq!(answer.status, 409);
     }
-    assert_eq!(site.jobs()[0]["phase"], "running", "it runs on");
+    let jobs = site.jobs();
+    let it = jobs.iter().find(|job| job["id"] == id);
+    assert_eq!(it.expect("it is there")["phase"], "running", "it runs on");
     entry["user"] = own;
     fs::write(&file, entry.to_string()).expect("as it was");
 }
@@ -332,7 +338,7 @@ fn what_others_write_stays_text() {
         .libra(&[
             "run",
             "-W",
-            "deadline=60,budget=100,estimate=5",
+            "deadline=60000,budget=unlimited,estimate=5000",
             "--",
             "sh",
             "-c",
@@ -341,11 +347,10 @@ fn what_others_write_stays_text() {
         ])
         .spawn();
     let mut child = child.expect("libra run");
-    let end = Instant::now() + Duration::from_secs(120);
     let listed = || browser.get("jobs").body.contains("&lt;script&gt;");
-    while (site.jobs().len() < 2 || !listed()) && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("both jobs are listed", || {
+        site.jobs().len() == 2 && listed()
+    });
     let list = browser.get("jobs");
     // The later of the two, wherever it stands: what has ended is listed last.
     let ids = site.jobs().into_iter().map(|job| {

@@ -1,6 +1,6 @@
 //! The output of a job: as a terminal shows it, in parts, searched and downloaded, however large it is.
 
-use crate::client::text_of;
+use crate::client::{PATIENCE, text_of};
 use crate::support::Site;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -53,7 +53,7 @@ fn parts_lead_to_each_other_lines_are_found_and_all_of_it_is_downloaded() {
         .path("home/.local/state/libra/web/local")
         .join(&key)
         .join("output");
-    let until = Instant::now() + Duration::from_secs(120);
+    let until = Instant::now() + PATIENCE;
     let is_done = || std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with("the end\n"));
     while !is_done() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(50));
@@ -176,7 +176,7 @@ fn a_gigabyte_is_no_trouble() {
         "{found:?}"
     );
     // Somebody downloads it and goes away: those who come after find it free.
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + PATIENCE;
     let mut begun = 0;
     while begun < 8 {
         let mut stream = TcpStream::connect(site.address()).expect("a connection");

@@ -1,6 +1,6 @@
 //! A `libra web` of its own for each test.
 
-use crate::client::Page;
+use crate::client::{Browser, PATIENCE, Page};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 static SITES: AtomicU32 = AtomicU32::new(0);
+
+const MARK: &str = "deadline=60000,budget=unlimited,estimate=1000";
 
 /// A host of its own with a page.
 pub struct Site {
@@ -71,6 +73,18 @@ impl Site {
         report["jobs"].as_array().expect("jobs").clone()
     }
 
+    /// Waits until the page has asked anew which jobs there are: what it shows may be as old as seconds. A job that began after all that
+    /// happened before is on its list.
+    pub fn wait_until_asked_anew(&self, browser: &Browser<'_>) {
+        let name = format!("mark-{}", SITES.fetch_add(1, Ordering::Relaxed));
+        let words = ["run", "-q", "--name", &name, "-W", MARK, "--", "true"];
+        let done = self.libra(&words).output().expect("libra");
+        assert!(done.status.success(), "{done:?}");
+        wait_until("the page has asked anew", || {
+            browser.get("jobs").body.contains(&name)
+        });
+    }
+
     /// Waits for its end by itself; the exit code.
     pub fn ended(&mut self, patience: Duration) -> Option<i32> {
         let end = Instant::now() + patience;
@@ -108,6 +122,14 @@ impl Drop for Site {
         }
         let _ = self.web.kill();
         let _ = self.web.wait();
+    }
+}
+
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < end, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
