@@ -107,12 +107,12 @@ fn with_a_full_disk_admission_goes_on_and_nothing_is_lost() {
     }
     assert_eq!(failed, 6);
     // A process that comes now can admit as well.
-    let mut other = Live::open(&place.live, &place.ledger, Duration::from_secs(1)).expect("opens");
+    let mut other = Live::open(&place.live, &place.ledger, Duration::from_secs(60)).expect("opens");
     assert!(other.hold("t:other", id, Money(5), act(NOW)).expect("held"));
     drop(other);
     // All of them end, but for the live state; then there is room again.
     drop((live, ledger));
-    let mut alone = Live::open(&place.live, &place.ledger, Duration::from_secs(1)).expect("opens");
+    let mut alone = Live::open(&place.live, &place.ledger, Duration::from_secs(60)).expect("opens");
     assert!(alone.hold("t:alone", id, Money(5), act(NOW)).expect("held"));
     std::fs::remove_file(filler).expect("room");
     let ledger = place.history();
@@ -178,7 +178,7 @@ fn memory_that_is_full_while_the_live_state_is_made_is_said() {
         ledger: place.ledger.clone(),
         live: memory.0.join("live"),
     };
-    let open = || Live::open(&small.live, &small.ledger, Duration::from_secs(1));
+    let open = || Live::open(&small.live, &small.ledger, Duration::from_secs(60));
     let said = open().err().expect("no room").to_string();
     assert!(said.contains("memory/live"), "{said}");
     std::fs::remove_file(filler).expect("room");

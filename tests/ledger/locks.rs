@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const HOLD: &str = "LIBRA_TEST_HOLD";
 
 /// Nothing takes longer here, however busy the machine is; without limits it would be for ever.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// As a holder: takes the lock and stops itself. As a test: takes each kind and gives it back.
 #[test]
@@ -80,7 +80,7 @@ fn site() -> Site {
     let site = Site::new();
     site.done(&["init"]);
     site.done(&["create", "root"]);
-    site.done(&["deposit", "root", "1000"]);
+    site.done(&["deposit", "root", "1000000"]);
     site
 }
 
@@ -93,7 +93,12 @@ fn live(site: &Site) -> PathBuf {
     found.expect("a live state")
 }
 
-const JOB: [&str; 4] = ["-W", "deadline=60,budget=100,estimate=1", "--", "true"];
+const JOB: [&str; 4] = [
+    "-W",
+    "deadline=60000,budget=10000,estimate=1000",
+    "--",
+    "true",
+];
 
 /// Five jobs at once, and one after them: exit codes and what was said.
 fn submit(site: &Site) -> Vec<(i32, String)> {
@@ -109,6 +114,20 @@ fn submit(site: &Site) -> Vec<(i32, String)> {
     answers.push((code, err));
     assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
     answers
+}
+
+/// All are admitted, the stopped one or not. A job waits for a tenth of a second at most, and on a busy machine another one's transaction may
+/// take as long: who was told so comes again. Whoever is kept out by one that is stopped would be so each time.
+fn assert_admitted(site: &Site, what: &str) {
+    let begun = Instant::now();
+    loop {
+        let answers = submit(site);
+        let Some((code, err)) = answers.iter().find(|(code, _)| *code != 0) else {
+            return;
+        };
+        let busy = *code == 3 && err.contains("is locked");
+        assert!(busy && begun.elapsed() < LIMIT, "{what}: {code} {err}");
+    }
 }
 
 #[test]
@@ -136,9 +155,7 @@ fn who_makes_the_live_state_and_is_stopped_is_named() {
     let us = format!("is locked by process {} (", std::process::id());
     assert!(err.contains(&us), "{err}");
     drop(stopped);
-    for (code, err) in submit(&site) {
-        assert_eq!(code, 0, "{err}");
-    }
+    assert_admitted(&site, "nobody is stopped");
 }
 
 #[test]
@@ -153,9 +170,7 @@ fn who_changes_the_live_state_and_is_stopped_keeps_jobs_out_for_a_moment_each() 
         );
     }
     drop(stopped);
-    for (code, err) in submit(&site) {
-        assert_eq!(code, 0, "{err}");
-    }
+    assert_admitted(&site, "nobody is stopped");
     assert!(site.done(&["check"]).starts_with("ok"));
 }
 
@@ -169,9 +184,7 @@ fn who_writes_down_or_reads_and_is_stopped_keeps_nobody_out() {
         ("read", live(&site)),
     ] {
         let stopped = Stopped::start(kind, &path);
-        for (code, err) in submit(&site) {
-            assert_eq!(code, 0, "{kind} {}: {err}", path.display());
-        }
+        assert_admitted(&site, &format!("{kind} {}", path.display()));
         drop(stopped);
     }
     assert!(site.done(&["check"]).starts_with("ok"));
