@@ -119,7 +119,7 @@ impl World {
         );
         for _ in 0..2 {
             self.processes.push((
-                Live::open(&live, &ledger, Duration::from_secs(5)).expect("opens"),
+                Live::open(&live, &ledger, Duration::from_secs(60)).expect("opens"),
                 Ledger::open(&ledger).expect("opens"),
             ));
         }

@@ -45,7 +45,7 @@ impl LedgerPaths {
     }
 
     fn open(&self) -> Live {
-        Live::open(&self.live, &self.ledger, Duration::from_secs(5)).expect("opens")
+        Live::open(&self.live, &self.ledger, Duration::from_secs(60)).expect("opens")
     }
 
     /// Everything written down; then ledger and live state say the same, and the sum is zero.
@@ -385,7 +385,7 @@ fn an_older_ledger_is_refused_and_the_live_state_stays() {
     place.check(&live);
     let ledger = Ledger::open(&place.ledger).expect("opens");
     put_back(&copy, &place.ledger);
-    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(60));
     let error = open().err().expect("older");
     assert!(matches!(error, AccountsError::Ledger { .. }), "{error}");
     let said = error.to_string();
@@ -410,7 +410,7 @@ fn a_ledger_of_an_older_boot_is_refused() {
     std::fs::remove_dir_all(&place.live).expect("a boot");
     drop(place.open());
     put_back(&copy, &place.ledger);
-    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(60));
     let said = open().err().expect("older").to_string();
     assert!(said.contains("is older than the live state"), "{said}");
 }
@@ -422,8 +422,8 @@ fn a_live_state_that_another_one_was_made_beside_goes_when_the_ledger_has_all_of
     live.set_account(&user("a"), None, at(0)).expect("made");
     // From another place, of the same ledger.
     let elsewhere = place.live.with_file_name("elsewhere");
-    drop(Live::open(&elsewhere, &place.ledger, Duration::from_secs(1)).expect("opens"));
-    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    drop(Live::open(&elsewhere, &place.ledger, Duration::from_secs(60)).expect("opens"));
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(60));
     let said = open().err().expect("not written down").to_string();
     assert!(
         said.contains("has 1 entries that are not in the ledger"),
@@ -445,12 +445,12 @@ fn a_live_state_that_another_one_was_made_beside_goes_when_the_ledger_has_all_of
 fn a_live_state_in_its_old_place_is_written_down_and_made_anew() {
     let place = LedgerPaths::new();
     let old = place.live.with_file_name("old");
-    let mut live = Live::open(&old, &place.ledger, Duration::from_secs(1)).expect("opens");
+    let mut live = Live::open(&old, &place.ledger, Duration::from_secs(60)).expect("opens");
     live.set_account(&user("a"), None, at(0)).expect("made");
     live.deposit(&user("a"), credits(3), (None, None), at(0))
         .expect("paid in");
     drop(live);
-    let patience = (Duration::from_secs(1), Duration::from_secs(1));
+    let patience = (Duration::from_secs(60), Duration::from_secs(60));
     let open =
         |old: &std::path::Path| Live::open_or_move(&place.live, &place.ledger, patience, Some(old));
     let live = open(&old).expect("moved");
@@ -489,7 +489,7 @@ fn a_ledger_that_was_made_before_ledgers_were_noted_is_taken_for_this_hosts_once
         let _ = std::fs::remove_file(ledger::with(&place.ledger, more));
     }
     Ledger::make(&place.ledger, NOW).expect("made");
-    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(1));
+    let open = || Live::open(&place.live, &place.ledger, Duration::from_secs(60));
     let said = open().err().expect("another").to_string();
     assert!(said.contains("is another ledger ("), "{said}");
     assert!(!place.live.exists(), "nothing was made for it");

@@ -19,9 +19,13 @@ fn host(directory: &Path) -> Host {
     Host::open(Config::from_toml(&text).expect("our own text")).expect("a registry")
 }
 
+/// Five days of work in ten: no time that a test takes changes what is needed.
 fn half() -> Request {
-    Request::single(Terms::hard(10.0, 20.0, 100.0))
+    Request::single(Terms::hard(432_000.0, 864_000.0, 1e7))
 }
+
+/// Nearly all of a processor for these ten days.
+const MOST: f64 = 820_800.0;
 
 pub(super) fn entry(host: &Host, id: &str) -> Entry {
     Entry {
@@ -237,7 +241,7 @@ fn a_job_whose_processes_do_not_go_keeps_its_share() {
         at: libra_system::clock::since_boot(),
     };
     let mut big = entry(&host, "1");
-    big.request.terms.estimate = 19.0;
+    big.request.terms.estimate = MOST;
     let lock = host.registry().lock().expect("free");
     let stuck = host.write_ending(&lock, big, over, false).expect("ours");
     drop(lock);
@@ -267,7 +271,7 @@ fn what_could_not_be_ended_before_a_reboot_is_forgotten_after_it() {
     let mut stuck = entry(&host, "1");
     stuck.boot = "another".to_string();
     stuck.phase = Phase::Ending;
-    stuck.request.terms.estimate = 19.0;
+    stuck.request.terms.estimate = MOST;
     {
         let _lock = host.registry().lock().expect("free");
         host.registry().write(&stuck).expect("ours");

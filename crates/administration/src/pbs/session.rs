@@ -120,19 +120,20 @@ pub fn errors(said: &[String], all: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
-    fn speaking(script: &str) -> (tempfile::TempDir, Session) {
+    /// A qmgr made of this script; who asks it waits so long.
+    fn speaking(script: &str, patience: Duration) -> (tempfile::TempDir, Session) {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("qmgr");
-        std::fs::write(&file, format!("#!/bin/sh\n{script}")).expect("written");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("mode");
-        // Another test's child may hold the file open for writing until it runs.
-        let started = (0..50).find_map(|_| {
-            std::thread::sleep(Duration::from_millis(5));
-            Session::start(&file, Duration::from_millis(500)).ok()
-        });
-        (directory, started.expect("a shell"))
+        // By a child: what another test forks has a file that is written here open until its own exec, and it could not be executed.
+        let written = Command::new("sh")
+            .args(["-c", "printf %s \"$1\" >\"$0\" && chmod 755 \"$0\""])
+            .arg(&file)
+            .arg(format!("#!/bin/sh\n{script}"))
+            .status();
+        assert!(written.expect("a shell").success());
+        let session = Session::start(&file, patience).expect("a shell");
+        (directory, session)
     }
 
     #[test]
@@ -143,6 +144,7 @@ mod tests {
              note) echo \"hook 'x' contents overwritten\" >&2;;\n\
              libra-so-far) printf \"qmgr: Illegal operation: $line\\nTry 'help' if you\\n\" >&2;;\n\
              end) exit;;\nesac; done",
+            Duration::from_secs(120),
         );
         session.run("good").expect("works");
         session.run("note").expect("works");
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_qmgr_that_says_nothing_is_given_up() {
-        let (_directory, mut session) = speaking("exec sleep 60");
+        let (_directory, mut session) = speaking("exec sleep 1000", Duration::from_millis(500));
         let error = session.run("x").expect_err("no answer").to_string();
         assert!(error.contains("no answer within"), "{error}");
     }
