@@ -1,6 +1,6 @@
 //! The control loop, and what is left when somebody is killed.
 
-use crate::support::{Site, kill, stderr, wait_for};
+use crate::support::{Site, kill, sleeps, stderr, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ fn a_killed_libra_run_leaves_a_job_that_the_next_one_finds_judges_and_cleans() {
     let site = Site::new("[node]\nprocessors = 1");
     let gate = site.gate();
     let mut child = site.start(
-        "deadline=600,budget=unlimited,estimate=300",
+        "deadline=600000,budget=unlimited,estimate=300000",
         &format!("setsid bash -c '{0}' & {0}; wait", gate.until_open()),
     );
     kill(child.id(), nix::sys::signal::Signal::SIGKILL);
@@ -20,7 +20,11 @@ fn a_killed_libra_run_leaves_a_job_that_the_next_one_finds_judges_and_cleans() {
     assert_eq!(job["orphaned"], true);
     // Its share still counts.
     let other = site
-        .libra(&["quote", "-W", "deadline=600,budget=unlimited,estimate=300"])
+        .libra(&[
+            "quote",
+            "-W",
+            "deadline=600000,budget=unlimited,estimate=300000",
+        ])
         .output()
         .expect("libra");
     assert_eq!(other.status.code(), Some(3), "1.05 of 1 processor");
@@ -28,7 +32,7 @@ fn a_killed_libra_run_leaves_a_job_that_the_next_one_finds_judges_and_cleans() {
     gate.open();
     wait_for("its processes to end", || site.processes("1").is_empty());
     let next = site
-        .run("deadline=600,budget=unlimited,estimate=300", "true")
+        .run("deadline=600000,budget=unlimited,estimate=300000", "true")
         .output()
         .expect("libra");
     assert!(next.status.success(), "{}", stderr(&next));
@@ -49,7 +53,7 @@ fn the_agent_takes_over_from_a_killed_agent_and_ends_what_was_left() {
     let mut first = agent();
     let gate = site.gate();
     let mut run = site.start(
-        "deadline=60,budget=unlimited,estimate=1",
+        "deadline=60000,budget=unlimited,estimate=1000",
         &gate.until_open(),
     );
     for child in [&mut first, &mut run] {
@@ -79,7 +83,7 @@ fn a_broken_file_in_the_registry_harms_nobody_and_is_left_alone() {
     fs::create_dir_all(&jobs).expect("ours");
     fs::write(jobs.join("7.json"), "{\"version\":99}").expect("ours");
     let output = site
-        .run("deadline=60,budget=9,estimate=1", "true")
+        .run("deadline=60000,budget=9000,estimate=1000", "true")
         .output()
         .expect("libra");
     assert!(output.status.success());
@@ -116,7 +120,9 @@ fn a_second_agent_says_that_it_waits_and_takes_over() {
     wait_for("the second to wait", || {
         said("second").contains("waiting to take over")
     });
-    std::thread::sleep(std::time::Duration::from_millis(300)); // it could say so again in three rounds
+    // It could say so again in each round.
+    let before = sleeps(second.id());
+    wait_for("some rounds more", || sleeps(second.id()) >= before + 10);
     kill(first.id(), nix::sys::signal::Signal::SIGTERM);
     first.wait().expect("it was ended");
     wait_for("the second to lead", || {

@@ -268,7 +268,7 @@ fn what_cannot_be_a_job_is_told_from_one_that_is_not_there() {
     let (code, said) = cancel("99");
     assert!(code == Some(4) && said.contains("no job 99"), "{said}");
     let run = site
-        .run("deadline=60,budget=9,estimate=1", "true")
+        .run("deadline=60000,budget=9000,estimate=1000", "true")
         .output()
         .expect("libra");
     assert!(run.status.success());
@@ -284,7 +284,7 @@ fn a_piped_status_is_not_cut() {
     let site = Site::new("");
     let script = format!("true {}", "argument ".repeat(60));
     let run = site
-        .run("deadline=60,budget=9,estimate=1", &script)
+        .run("deadline=60000,budget=9000,estimate=1000", &script)
         .output()
         .expect("libra");
     assert!(run.status.success());

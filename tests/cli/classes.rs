@@ -91,7 +91,7 @@ fn best_effort_runs_with_what_is_left_and_stands_still_where_nothing_is() {
     // It holds nothing that a job with a promise could not have.
     let gate = site.gate();
     let promised = site.start(
-        "class=immediate,estimate=600,budget=unlimited",
+        "class=immediate,estimate=600000,budget=unlimited",
         &gate.until_open(),
     );
     wait_for_state(&site, "1", "suspended");
@@ -117,7 +117,10 @@ fn best_effort_runs_with_what_is_left_and_stands_still_where_nothing_is() {
 #[test]
 fn an_immediate_job_has_whole_processors_at_once_or_is_refused() {
     let site = site();
-    let now = site.start("class=immediate,estimate=600,budget=unlimited", "sleep 600");
+    let now = site.start(
+        "class=immediate,estimate=600000,budget=unlimited",
+        "sleep 600",
+    );
     let job = site.job("1");
     assert_eq!(job["class"], "immediate", "{job}");
     assert_eq!(job["deadline"], Value::Null, "{job}");
@@ -149,7 +152,7 @@ fn an_immediate_job_has_whole_processors_at_once_or_is_refused() {
 #[test]
 fn a_dedicated_job_is_alone_on_its_processors_and_judged_by_its_deadline() {
     let site = site();
-    let terms = "class=dedicated,estimate=600,deadline=6000,budget=unlimited";
+    let terms = "class=dedicated,estimate=60000,deadline=600000,budget=unlimited";
     let own = site.start(terms, "sleep 600");
     wait_for("a whole processor", || {
         // By its deadline a tenth would do.
@@ -174,7 +177,7 @@ fn a_deadline_is_kept_beside_best_effort() {
     let site = site();
     let best = site.start("class=best-effort", FOR_EVER);
     // All but a hundredth, so that next to nothing is left.
-    let terms = "class=deadline,estimate=990,deadline=1000,budget=unlimited";
+    let terms = "class=deadline,estimate=990000,deadline=1000000,budget=unlimited";
     let gate = site.gate();
     let promised = site.start(terms, &gate.until_open());
     wait_for_state(&site, "1", "suspended");
@@ -184,7 +187,10 @@ fn a_deadline_is_kept_beside_best_effort() {
     assert!(stderr(&output).contains("met its deadline"), "{output:?}");
     wait_for_state(&site, "1", "running");
     // Half is left beside this one: it runs on, with that.
-    let half = site.start("estimate=500,deadline=1000,budget=unlimited", "sleep 600");
+    let half = site.start(
+        "estimate=500000,deadline=1000000,budget=unlimited",
+        "sleep 600",
+    );
     wait_for("what the other one leaves", || {
         let share = site.job("1")["share"].as_f64().expect("a share");
         (0.4..0.6).contains(&share)
@@ -207,7 +213,7 @@ fn a_suspended_job_can_be_ended_by_all_means() {
         assert_eq!(site.job(id)["class"], "best-effort");
     }
     let promised = site.start(
-        "class=immediate,estimate=600,budget=unlimited",
+        "class=immediate,estimate=600000,budget=unlimited",
         &gate.until_open(),
     );
     for id in ["1", "2", "3"] {
@@ -256,7 +262,10 @@ fn a_killed_agent_leaves_nobody_frozen() {
     };
     let mut first = agent();
     let mut best = site.start("class=best-effort", FOR_EVER);
-    let mut promised = site.start("class=immediate,estimate=600,budget=unlimited", "sleep 600");
+    let mut promised = site.start(
+        "class=immediate,estimate=600000,budget=unlimited",
+        "sleep 600",
+    );
     wait_for("it to stand still", || frozen(&site, "1") == Some(true));
     // Everybody who could let it go on is gone at once.
     kill(best.id(), Signal::SIGKILL);
@@ -277,7 +286,10 @@ fn a_killed_agent_leaves_nobody_frozen() {
     cancel(&site, "2");
     wait_for("it to go on", || frozen(&site, "1") == Some(false));
     // One that ends of itself leaves nobody behind either.
-    let promised = site.start("class=immediate,estimate=600,budget=unlimited", "sleep 600");
+    let promised = site.start(
+        "class=immediate,estimate=600000,budget=unlimited",
+        "sleep 600",
+    );
     wait_for("it to stand still again", || {
         frozen(&site, "1") == Some(true)
     });
@@ -387,7 +399,10 @@ fn a_site_says_which_classes_there_are_and_what_they_cost() {
 #[test]
 fn a_refused_job_is_told_in_which_class_it_would_be_taken_now() {
     let site = Site::new("[node]\nprocessors = 2\n[admission]\nestimate-margin = \"0%\"\n");
-    let half = site.start("estimate=500,deadline=1000,budget=unlimited", "sleep 600");
+    let half = site.start(
+        "estimate=500000,deadline=1000000,budget=unlimited",
+        "sleep 600",
+    );
     // Two whole ones are not there; two shares of a half are.
     let terms = "class=immediate,estimate=50,deadline=100,budget=unlimited,processors=2";
     let answer = quote(&site, terms);

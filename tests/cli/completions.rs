@@ -120,7 +120,7 @@ fn jobs_policies_and_accounts_are_completed_in_every_shell() {
     let shells = Shells::new();
     let site = &shells.site;
     let ended = site
-        .run("deadline=60,budget=9,estimate=1", "true")
+        .run("deadline=60000,budget=9000,estimate=1000", "true")
         .output()
         .expect("libra");
     assert!(ended.status.success(), "{}", stderr(&ended));
@@ -131,7 +131,7 @@ fn jobs_policies_and_accounts_are_completed_in_every_shell() {
             "--name",
             "fit",
             "-W",
-            "deadline=600,budget=unlimited,estimate=60",
+            "deadline=600000,budget=unlimited,estimate=60000",
             "--",
         ])
         .args(["sh", "-c", &gate.until_open()])

@@ -11,7 +11,10 @@ fn a_stopped_leader_is_stood_in_for() {
     let _quiet = quiet();
     let site = Site::new("[node]\nprocessors = 1\n[admission]\nestimate-margin = \"0%\"");
     // The first `libra run` leads; the second one's job waits, so that it will need more.
-    let leader = site.start("deadline=600,budget=unlimited,estimate=1", "sleep 1000");
+    let leader = site.start(
+        "deadline=600000,budget=unlimited,estimate=1000",
+        "sleep 1000",
+    );
     wait_for("it to lead", || {
         let agent = site.libra(&["agent", "--once", "--json"]).output();
         agent.expect("libra").stdout == b"{\"led\":false}\n"
@@ -41,7 +44,7 @@ fn what_a_killed_libra_run_leaves_running_ends_with_its_first_process() {
     let site = Site::new("");
     let gate = site.gate();
     let mut run = site.start(
-        "deadline=60,budget=unlimited,estimate=1",
+        "deadline=60000,budget=unlimited,estimate=1000",
         &format!("setsid sleep 1000 & {}", gate.until_open()),
     );
     kill(run.id(), Signal::SIGKILL);
@@ -60,7 +63,7 @@ fn a_registry_that_vanishes_costs_no_job_its_exit_code_or_its_processes() {
     let site = Site::new("");
     let gate = site.gate();
     let run = site.start(
-        "deadline=60,budget=unlimited,estimate=1",
+        "deadline=60000,budget=unlimited,estimate=1000",
         &format!("setsid sleep 1000 & {}; exit 7", gate.until_open()),
     );
     // At once: files are written to it all the time.
@@ -78,7 +81,10 @@ fn a_registry_that_vanishes_costs_no_job_its_exit_code_or_its_processes() {
 fn killed_between_making_a_cgroup_and_writing_it_down() {
     let site = Site::new("");
     // Such an entry, and such a cgroup, as that moment leaves them.
-    let mut run = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 1000");
+    let mut run = site.start(
+        "deadline=60000,budget=unlimited,estimate=1000",
+        "sleep 1000",
+    );
     let file = site.path("registry/jobs/1.json");
     let mut entry: serde_json::Value =
         serde_json::from_slice(&fs::read(&file).expect("the entry")).expect("JSON");
@@ -117,7 +123,7 @@ fn killed_between_making_a_cgroup_and_writing_it_down() {
         })
     });
     let next = site
-        .run("deadline=60,budget=unlimited,estimate=1", "true")
+        .run("deadline=60000,budget=unlimited,estimate=1000", "true")
         .output()
         .expect("libra");
     assert!(next.status.success(), "{}", stderr(&next));
@@ -136,7 +142,11 @@ fn ten_thousand_arguments_are_no_way_around_admission() {
     // The list with 9e9 cannot be read; it is said so, not half taken.
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     let gate = site.gate();
-    let mut long = site.libra(&["run", "-W", "deadline=600,budget=unlimited,estimate=500"]);
+    let mut long = site.libra(&[
+        "run",
+        "-W",
+        "deadline=600000,budget=unlimited,estimate=500000",
+    ]);
     long.args(["--", "sh", "-c", &gate.until_open()])
         .args((0..10_000).map(|i| format!("{i:0>120}")));
     let child = long
@@ -146,7 +156,7 @@ fn ten_thousand_arguments_are_no_way_around_admission() {
         .expect("libra");
     wait_for("the job", || site.jobs().len() == 1);
     let second = site
-        .run("deadline=600,budget=unlimited,estimate=500", "true")
+        .run("deadline=600000,budget=unlimited,estimate=500000", "true")
         .output()
         .expect("libra");
     assert_eq!(second.status.code(), Some(3), "{}", stderr(&second));
@@ -162,7 +172,7 @@ fn a_registry_that_others_can_write_to_is_not_used() {
     fs::create_dir_all(&jobs).expect("ours");
     fs::set_permissions(&jobs, fs::Permissions::from_mode(0o777)).expect("ours");
     let output = site
-        .run("deadline=60,budget=unlimited,estimate=1", "true")
+        .run("deadline=60000,budget=unlimited,estimate=1000", "true")
         .output()
         .expect("libra");
     assert_eq!(output.status.code(), Some(125));
@@ -174,7 +184,10 @@ fn a_registry_that_others_can_write_to_is_not_used() {
 #[test]
 fn a_libra_that_may_open_few_files_ends_nobodys_job() {
     let site = Site::new("");
-    let child = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 1000");
+    let child = site.start(
+        "deadline=60000,budget=unlimited,estimate=1000",
+        "sleep 1000",
+    );
     for files in [8, 9, 10, 11, 12] {
         let output = std::process::Command::new("sh")
             .arg("-c")
@@ -185,7 +198,7 @@ fn a_libra_that_may_open_few_files_ends_nobodys_job() {
             .args([
                 "run",
                 "-W",
-                "deadline=60,budget=unlimited,estimate=1",
+                "deadline=60000,budget=unlimited,estimate=1000",
                 "--",
                 "true",
             ])

@@ -1,6 +1,6 @@
 //! The agent's metrics, over HTTP: what is served is what was done.
 
-use crate::support::{PATIENCE, Site, burn, kill, runs, wait_for};
+use crate::support::{PATIENCE, Site, kill, runs, wait_for};
 use nix::sys::signal::Signal;
 use std::collections::HashMap;
 use std::fs;
@@ -64,17 +64,45 @@ impl Drop for Agent {
     }
 }
 
+/// Seconds for which the kernel has held a job back, by either version's file.
+fn throttled(site: &Site, id: &str) -> f64 {
+    let texts = (site.cgroups().into_iter())
+        .filter_map(|root| fs::read_to_string(root.join(format!("job-{id}/cpu.stat"))).ok());
+    let all: String = texts.collect();
+    let of = |key: &str, unit: f64| {
+        let line = all.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|value| value.trim().parse::<f64>().ok())
+            .map(|value| value / unit)
+    };
+    (of("throttled_time ", 1e9).or(of("throttled_usec ", 1e6))).unwrap_or(0.0)
+}
+
 #[test]
 fn what_is_served_is_what_was_done() {
     let site = Site::new("[node]\nprocessors = 1\n[admission]\nestimate-margin = \"0%\"");
     let agent = Agent::start(&site);
     let run = |terms: &str, script: &str| site.run(terms, script).output().expect("libra");
-    // In time, and held back: it could use all of a processor.
-    run("deadline=200,budget=999,estimate=100", &burn(0.6));
+    // In time, and held back: it uses what it gets of a processor until the kernel has stopped it for a while. It is held to little, so that it
+    // comes to that on a busy machine too.
+    let gate = site.gate();
+    let greedy = format!("while :; do :; done & {}; kill $!", gate.until_open());
+    let held = site.start("deadline=2000000,budget=999999,estimate=100000", &greedy);
+    let served = || agent.metrics()["libra_host_throttled_seconds_total"];
+    wait_for("the kernel to hold it back", || served() > 0.1);
+    let (served, counted) = (served(), throttled(&site, "1"));
+    assert!(
+        served <= counted + 0.001,
+        "{served}, and the kernel says {counted}"
+    );
+    gate.open();
+    held.wait_with_output().expect("libra");
     run("deadline=0.2,budget=99,estimate=0.1", "sleep 0.6");
     run("deadline=20,budget=5,estimate=10", "true");
     run("deadline=20,budget=99,estimate=30", "true");
-    let mut job = site.start("deadline=6000,budget=9999,estimate=3000", "sleep 1000");
+    let mut job = site.start(
+        "deadline=600000,budget=999999,estimate=300000",
+        "sleep 1000",
+    );
     run("deadline=20,budget=99,estimate=15", "true");
     // Not the last round that saw the job before.
     wait_for("a round", || {
@@ -139,9 +167,9 @@ fn what_is_served_is_what_was_done() {
     assert_eq!(agent.metrics()[ended], 1.0);
     // In time, and not done: by its exit code, by a signal, because there is no such program.
     for script in ["exit 3", "kill -9 $$"] {
-        run("deadline=200,budget=99,estimate=10", script);
+        run("deadline=200000,budget=99999,estimate=10000", script);
     }
-    let terms = "deadline=200,budget=99,estimate=10";
+    let terms = "deadline=200000,budget=99999,estimate=10000";
     let absent = site
         .libra(&["run", "-W", terms, "--", "/nonexistent"])
         .output();
@@ -205,7 +233,7 @@ fn counts_survive_whoever_counts_and_a_damaged_file_harms_nobody() {
     };
     let run = || {
         let output = site
-            .run("deadline=60,budget=99,estimate=1", "true")
+            .run("deadline=60000,budget=9900,estimate=1000", "true")
             .output();
         let output = output.expect("libra");
         assert!(output.status.success(), "{output:?}");
@@ -213,7 +241,7 @@ fn counts_survive_whoever_counts_and_a_damaged_file_harms_nobody() {
     };
     let runs: Vec<Child> = (0..8)
         .map(|_| {
-            site.run("deadline=600,budget=99,estimate=1", "true")
+            site.run("deadline=600000,budget=9900,estimate=1000", "true")
                 .stderr(Stdio::null())
                 .spawn()
                 .expect("libra")

@@ -36,7 +36,10 @@ fn one_that_yields_holds_nothing_that_others_could_have() {
     assert_eq!(site.job("1")["needed_share"], 0.0);
     // Alone it has all.
     wait_for("all that is left", || share(&site, "1") > 0.95);
-    let other = site.start("deadline=1000,budget=unlimited,estimate=900", "sleep 600");
+    let other = site.start(
+        "deadline=1000000,budget=unlimited,estimate=900000",
+        "sleep 600",
+    );
     wait_for("what the other one leaves", || {
         share(&site, "1") < 0.15 && share(&site, "2") > 0.85
     });
@@ -49,7 +52,7 @@ fn one_that_yields_holds_nothing_that_others_could_have() {
 fn one_that_keeps_its_share_is_counted() {
     let (site, child) = overrun("past-deadline = \"keeps-share\"");
     let refused = site
-        .run("deadline=1000,budget=unlimited,estimate=900", "true")
+        .run("deadline=1000000,budget=unlimited,estimate=900000", "true")
         .output()
         .expect("libra");
     assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));

@@ -116,7 +116,7 @@ fn the_price_is_drawn_where_it_is_asked_for() {
 fn a_held_quote_outlives_its_program_and_is_used_once_for_what_it_was() {
     let _quiet = quiet();
     let site = Site::new("[node]\nprocessors = 1");
-    let number = hold(&site, "5m", TERMS);
+    let number = hold(&site, "10m", TERMS);
     let refused = done(&mut site.libra(&["quote", "-W", TERMS]));
     assert_eq!(
         refused.status.code(),
@@ -160,7 +160,7 @@ fn a_held_quote_outlives_its_program_and_is_used_once_for_what_it_was() {
 fn of_many_who_use_a_quote_at_once_one_does() {
     let _quiet = quiet();
     let site = Site::new("[node]\nprocessors = 1");
-    let number = hold(&site, "5m", TERMS);
+    let number = hold(&site, "10m", TERMS);
     let children: Vec<_> = (0..12)
         .map(|_| {
             let arguments = ["run", "-q", "--quote", &number, "-W", TERMS, "--", "true"];
@@ -186,13 +186,13 @@ fn of_many_who_use_a_quote_at_once_one_does() {
 #[test]
 fn it_expires_is_given_back_and_has_limits() {
     let site =
-        Site::new("[node]\nprocessors = 1\n[admission]\nmost-quotes = 2\nlongest-quote = '1m'");
+        Site::new("[node]\nprocessors = 1\n[admission]\nmost-quotes = 2\nlongest-quote = '1h'");
     let small = "deadline=100,budget=15,estimate=10";
-    let first = hold(&site, "1m", small);
-    let second = hold(&site, "1m", small);
+    let first = hold(&site, "1h", small);
+    let second = hold(&site, "1h", small);
     for (time, part) in [
         ("10s", "2 quotes of yours are held already"),
-        ("1h", "at most 60 s"),
+        ("2h", "at most 1h00m"),
         ("0", "more than 0 s"),
         ("soon", "--hold: 'soon'"),
     ] {
@@ -214,7 +214,7 @@ fn it_expires_is_given_back_and_has_limits() {
     // Whoever looks next has removed it.
     let files = fs::read_dir(site.path("registry/jobs")).expect("a registry");
     assert_eq!(files.count(), 0);
-    let cancelled = hold(&site, "1m", small);
+    let cancelled = hold(&site, "1h", small);
     let id = site.jobs()[0]["id"].as_str().expect("an id").to_string();
     assert!(done(&mut site.libra(&["cancel", &id])).status.success());
     assert_eq!(use_it(&site, &cancelled, small).status.code(), Some(3));

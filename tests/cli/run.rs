@@ -11,7 +11,7 @@ fn input_output_and_exit_code_are_the_jobs_own() {
     let site = Site::new("");
     let mut child = site
         .run(
-            "deadline=60,budget=unlimited,estimate=1",
+            "deadline=60000,budget=unlimited,estimate=1000",
             "cat; echo $LIBRA_JOB_ID >&2; exit 7",
         )
         .stdin(Stdio::piped())
@@ -37,13 +37,19 @@ fn input_output_and_exit_code_are_the_jobs_own() {
 
     use std::os::unix::process::ExitStatusExt;
     let killed = site
-        .run("deadline=60,budget=unlimited,estimate=1", "kill -KILL $$")
+        .run(
+            "deadline=60000,budget=unlimited,estimate=1000",
+            "kill -KILL $$",
+        )
         .output()
         .expect("libra");
     assert_eq!(killed.status.signal(), Some(9));
     // A real-time signal is known to the shell's number only.
     let killed = site
-        .run("deadline=60,budget=unlimited,estimate=1", "kill -34 $$")
+        .run(
+            "deadline=60000,budget=unlimited,estimate=1000",
+            "kill -34 $$",
+        )
         .output()
         .expect("libra");
     assert_eq!(killed.status.code(), Some(128 + 34));
@@ -53,7 +59,7 @@ fn input_output_and_exit_code_are_the_jobs_own() {
             .libra(&[
                 "run",
                 "-W",
-                "deadline=60,budget=9,estimate=1",
+                "deadline=60000,budget=9000,estimate=1000",
                 "--",
                 program,
             ])
@@ -72,7 +78,7 @@ fn a_signal_goes_on_to_the_job() {
         "trap 'echo got it; exit 5' TERM; touch {}; while :; do sleep 0.05; done",
         ready.display()
     );
-    let child = site.start("deadline=60,budget=unlimited,estimate=40", &script);
+    let child = site.start("deadline=60000,budget=unlimited,estimate=40000", &script);
     wait_for("the trap", || ready.exists());
     kill(child.id(), nix::sys::signal::Signal::SIGTERM);
     let output = child.wait_with_output().expect("libra");
@@ -87,7 +93,7 @@ fn what_a_job_leaves_running_is_ended_with_it() {
     let note = site.path("pid");
     let script = format!("setsid sleep 100 & echo $! >{}; exit 0", note.display());
     let output = site
-        .run("deadline=60,budget=9,estimate=1", &script)
+        .run("deadline=60000,budget=9000,estimate=1000", &script)
         // The job's leftover must not hold our pipes.
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -110,7 +116,7 @@ fn without_enforcement_the_job_runs_and_it_is_said_loudly() {
             "run",
             "-q",
             "-W",
-            "deadline=60,budget=9,estimate=1",
+            "deadline=60000,budget=9000,estimate=1000",
             "--",
             "echo",
             "ran",
@@ -174,7 +180,7 @@ fn cancel_ends_every_process_of_a_job_also_those_that_hide() {
         "trap '' TERM; setsid bash -c 'trap \"\" TERM; echo $$ >>{0}; sleep 100' & echo $$ >>{0}; wait; sleep 100",
         note.display()
     );
-    let child = site.start("deadline=600,budget=unlimited,estimate=60", &script);
+    let child = site.start("deadline=600000,budget=unlimited,estimate=60000", &script);
     wait_for("both processes", || {
         fs::read_to_string(&note).is_ok_and(|text| text.lines().count() == 2)
     });
@@ -202,7 +208,7 @@ fn a_job_runs_also_where_nothing_can_be_said() {
     };
     let status = site
         .run(
-            "deadline=60,budget=unlimited,estimate=1",
+            "deadline=60000,budget=unlimited,estimate=1000",
             "echo ran >ran; exit 7",
         )
         .current_dir(site.path(""))
@@ -227,7 +233,10 @@ fn a_job_runs_also_where_nothing_can_be_said() {
     let said = site.libra(refused).stdout(writer).output().expect("libra");
     assert_eq!((said.status.code(), stderr(&said).as_str()), (Some(3), ""));
 
-    let child = site.start("deadline=60,budget=unlimited,estimate=1", "sleep 1000");
+    let child = site.start(
+        "deadline=60000,budget=unlimited,estimate=1000",
+        "sleep 1000",
+    );
     let said = site
         .libra(&["cancel", "2"])
         .stdout(full())

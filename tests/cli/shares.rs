@@ -10,15 +10,17 @@ fn a_job_is_held_to_its_share_and_meets_its_deadline() {
     let _quiet = quiet();
     let site = Site::new("[node]\nprocessors = 1");
     let start = Instant::now();
-    // The deadline leaves a slow machine its time; the job needs less than it said, and is held all the same.
+    // A deadline of days: the job needs less than it said, and is held all the same.
     let output = site
-        .run("deadline=120,budget=unlimited,estimate=45", &burn(1.5))
+        .run(
+            "deadline=120000,budget=unlimited,estimate=45000",
+            &burn(1.5),
+        )
         .output()
         .expect("libra");
     let took = start.elapsed().as_secs_f64();
     assert!(output.status.success());
-    // Unheld it would take 1.5 s, at 39.4 % of a processor 3.8 s. Every write of a quota gives a little
-    // more, and this site readjusts ten times a second, so it ends earlier than that.
+    // Unheld it would take 1.5 s, at 39.4 % of a processor 3.8 s. Every write of a quota gives a little more, so it may end earlier than that.
     assert!(took > 2.5, "took {took}: {}", stderr(&output));
     assert!(
         stderr(&output).contains("met its deadline"),
@@ -32,17 +34,20 @@ fn a_job_is_held_to_its_share_and_meets_its_deadline() {
 fn fifty_at_once_never_commit_more_than_the_node_has() {
     let _quiet = quiet();
     let site = Site::new("[node]\nprocessors = 2\n[admission]\nestimate-margin = \"0%\"");
-    // Each needs 0.051 of 2 processors, and a little more every second that it waits: 39 fit. They
+    // Each needs 0.051 of 2 processors, and a little more every minute that it waits: 39 fit. They
     // wait until all have been judged.
     let gate = site.path("gate");
     let script = format!("while ! [ -e {} ]; do sleep 0.1; done", gate.display());
     let mut children: Vec<Child> = (0..50)
         .map(|_| {
-            site.run("deadline=100000,budget=unlimited,estimate=5100", &script)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("libra")
+            site.run(
+                "deadline=10000000,budget=unlimited,estimate=510000",
+                &script,
+            )
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("libra")
         })
         .collect();
     let mut refused = 0;
@@ -79,13 +84,13 @@ fn a_job_that_waited_gets_a_larger_share_and_one_that_ran_ahead_a_smaller_one() 
     let site = Site::new("[node]\nprocessors = 1\n[admission]\nestimate-margin = \"0%\"");
     let gate = site.gate();
     // Much time, since a kernel in user mode counts as the job's what the machine does for others meanwhile.
-    let terms = "deadline=300,budget=unlimited,estimate=60";
+    let terms = "deadline=600,budget=unlimited,estimate=120";
     let child = site.start(terms, &gate.until_open());
     let share = || site.job("1")["share"].as_f64().expect("a share");
     let first = share();
     assert!(first >= 0.199, "{first}");
     // The same work in less and less time.
-    wait_for("a larger share", || share() > first + 0.005);
+    wait_for("a larger share", || share() > first + 0.003);
     gate.open();
     let output = child.wait_with_output().expect("libra");
     assert!(

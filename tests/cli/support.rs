@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 static QUIET: Mutex<()> = Mutex::new(());
 /// This host alone: the machine may have batch systems too.
 const STATUS: [&str; 4] = ["status", "--json", "--system", "local"];
-/// Costs nothing where what is waited for comes; a busy machine may be ten times slower.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+/// Costs nothing where what is waited for comes; a busy machine may be ten times slower, and a kernel in user mode again.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 static SITES: AtomicU32 = AtomicU32::new(0);
 
 pub fn quiet() -> MutexGuard<'static, ()> {
@@ -245,6 +245,15 @@ fn is_stopped(pid: u32) -> bool {
                 .and_then(|thread| fs::read_to_string(thread.path().join("stat")))
                 .is_ok_and(|stat| stat.contains(") T "))
         })
+}
+
+/// So often this process has gone to sleep by itself: once in each round of a loop that waits, so that rounds which leave nothing else behind
+/// can be counted.
+pub fn sleeps(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process of ours");
+    let line = (status.lines()).find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    let number = line.and_then(|line| line.trim().parse().ok());
+    number.expect("a number")
 }
 
 pub fn kill(pid: u32, signal: nix::sys::signal::Signal) {
