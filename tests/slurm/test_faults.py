@@ -147,7 +147,7 @@ class ControllerKilled(SiteCase):
                 slurm.wait_ended(slurm.submit("-w", node, script="true\n"))
             return not unknown()
 
-        # Each look waits for nodes and for jobs.
+        # Each check waits for nodes and for jobs.
         slurm.wait("all of it is gone", gone, 600)
         self.resume()
 
