@@ -95,7 +95,7 @@ class SiteCase(unittest.TestCase):
             task = job["array_task_id"]
             # What is left of an array that was cancelled has the array's number.
             name = number if not job["array_job_id"] else f"{job['array_job_id']}_{task}" if task is not None else rf"{number}(?:_\d+)?"
-            if (job["admin_comment"] or "").startswith("libra:") and not re.search(rf"job {name} (met|missed|was ended|is gone)\b", self.slurm.log()):
+            if (job["admin_comment"] or "").startswith("libra:") and not re.search(rf"job {name} (met|missed|failed|was ended|is done|is gone)\b", self.slurm.log()):
                 unknown.append(name)
         if unknown:
             self.poll()
@@ -225,7 +225,7 @@ class SiteCase(unittest.TestCase):
 
     def ending(self, job, patience=180.0):
         """(what slurmctld's log says of the job's end, did it meet its deadline?)"""
-        pattern = re.compile(rf"job {re.escape(str(job))} (met|missed|was ended)\b.*: ended after .*")
+        pattern = re.compile(rf"job {re.escape(str(job))} (met|missed|was ended|is done)\b.*: ended after .*")
         found = self.slurm.wait(f"the verdict on {job}", lambda: pattern.search(self.slurm.log()), patience)
         return found[0], found[1] == "met"
 

@@ -5,9 +5,9 @@ use crate::words::{Manner, Written};
 use libra_core::book::Book;
 use libra_core::book::held_quote::{HeldQuote, NoOrder, Wanted};
 use libra_core::decision::counter_offer::CounterOffer;
-use libra_core::decision::job::Request;
+use libra_core::decision::job::{Request, Terms};
 use libra_units::{credits, duration};
-use libra_wording::refusal;
+use libra_wording::{refusal, terms};
 
 /// What a batch system's own side translates. It is shown the book and changes nothing in it.
 pub trait FrontEnd: Sized {
@@ -65,7 +65,8 @@ pub trait FrontEnd: Sized {
     /// What users call what does not fit in whole; None for chunks. `jobs`: of an array, else 1.
     fn pieces(jobs: u32) -> Option<&'static str>;
 
-    /// A term as it is asked for: `--sla-deadline=634`, `-l deadline=634`. `key`: one of [`libra_wording::terms::KEYS`].
+    /// A term as it is asked for: `--sla-deadline=634`, `-l deadline=634`. `key`: one of [`libra_wording::terms::KEYS`],
+    /// or [`libra_wording::terms::CLASS`].
     fn write_term(key: &str, value: &str) -> String {
         format!("{key}={value}")
     }
@@ -135,10 +136,12 @@ fn write_offer<F: FrontEnd>(
             };
             F::write_processors(submission, asked, &fewer)?
         }
-        // With its price. No batch system is offered another class yet.
-        CounterOffer::Class { .. } | CounterOffer::Jobs { .. } => {
-            return Some(Written::as_list(offer));
-        }
+        CounterOffer::Class { class, .. } => Written {
+            as_terms: false,
+            ..term(terms::CLASS, class.word())
+        },
+        // With its price.
+        CounterOffer::Jobs { .. } => return Some(Written::as_list(offer)),
     };
     if let Some(price) = offer.price() {
         written
@@ -202,8 +205,8 @@ pub struct Domain<P> {
 pub struct TimeLimit<P> {
     /// Seconds.
     pub longest: f64,
-    /// Why a job with a longer deadline is not taken: of this domain, these seconds, this deadline.
-    pub problem: fn(&str, f64, f64) -> P,
+    /// Why a job is not taken that is to be over later: of this domain, these seconds, its terms.
+    pub problem: fn(&str, f64, &Terms) -> P,
 }
 
 impl<F: FrontEnd> JobSpecification<F> {
@@ -261,10 +264,10 @@ impl<F: FrontEnd> JobSpecification<F> {
 impl<P: Clone> Domain<P> {
     /// The nodes that a request may have, None for all; or why none, whatever runs there.
     pub(crate) fn nodes_for(&self, request: &Request) -> Result<Option<&[u32]>, P> {
-        let deadline = request.terms.deadline;
+        let terms = &request.terms;
         match (&self.limit, &self.nodes) {
-            (Some(limit), _) if deadline > limit.longest => {
-                Err((limit.problem)(&self.name, limit.longest, deadline))
+            (Some(limit), _) if terms.expected_end() > limit.longest => {
+                Err((limit.problem)(&self.name, limit.longest, terms))
             }
             (_, Ok(nodes)) => Ok(nodes.as_deref()),
             (_, Err(problem)) => Err(problem.clone()),

@@ -7,6 +7,7 @@ use libra_accounts::budget_gate::Denied;
 use libra_core::book::BookError;
 use libra_core::book::held_quote::QuoteError;
 use libra_core::decision::refusal::{Category, Reason, Refusal};
+use libra_core::decision::service::ClassError;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::fmt::{Debug, Display};
@@ -43,6 +44,8 @@ pub enum Refused<P> {
     Account(String),
     /// A quote cannot be had, or used for it.
     Quote(QuoteError),
+    /// Its class of service cannot be had.
+    Class(ClassError),
     /// It was held until its deadline was over.
     HeldTooLong,
     /// Its promise was deferred, and its deadline was over before it could start.
@@ -118,7 +121,7 @@ impl<T, P: Problem> Verdict<T, P> {
                 Refused::Decided(refusal) => refusal.reason.category(),
                 Refused::Uncovered(reason) => reason.category(),
                 Refused::Account(_) => Category::Funds,
-                Refused::Quote(_) => Category::Request,
+                Refused::Quote(_) | Refused::Class(_) => Category::Request,
                 Refused::HeldTooLong | Refused::DeferredTooLong => Category::Deadline,
                 Refused::Book(_) => Category::Invalid,
                 Refused::Own(problem) => problem.category(),
@@ -197,6 +200,12 @@ impl<P> From<Denied> for NotTaken<P> {
             Denied::Fault(problem) => fault(problem, false),
             Denied::Unpromised(problem) => fault(problem, true),
         }
+    }
+}
+
+impl<P> From<ClassError> for NotTaken<P> {
+    fn from(error: ClassError) -> NotTaken<P> {
+        Verdict::Refused(Refused::Class(error))
     }
 }
 

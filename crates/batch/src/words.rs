@@ -7,6 +7,7 @@
 use super::verdict::{Fault, Problem, Refused, Verdict};
 use libra_core::commitment::Commitment;
 use libra_core::decision::counter_offer::CounterOffer;
+use libra_core::decision::job::Terms;
 use libra_core::decision::refusal::{Category, Reason};
 use libra_units::{credits, duration, percent};
 use libra_wording::{errors, refusal as wording};
@@ -61,6 +62,24 @@ pub fn accepted(commitment: &Commitment, price: f64, pinned: bool) -> String {
         more => format!("{} and {} other nodes", nodes[0], more - 1),
     };
     let on = if pinned { "on" } else { "on nodes such as" };
+    if terms.class.is_whole() {
+        let whole = match slots {
+            1 => "a whole processor".to_string(),
+            slots => format!("{slots} whole processors"),
+        };
+        let until = match terms.has_deadline() {
+            true => format!(
+                ", finished in {} at the latest",
+                duration::show(terms.deadline)
+            ),
+            false => String::new(),
+        };
+        return format!(
+            "accepted: {jobs}{whole} {on} {shown} from now on{until}, for {} of {} credits",
+            credits(price),
+            credits(terms.budget),
+        );
+    }
     let (verdict, condition) = match commitment.conditional {
         true => ("conditional", condition(terms.estimate)),
         false => ("accepted", String::new()),
@@ -122,6 +141,7 @@ pub fn reason<T, P: Problem>(verdict: &Verdict<T, P>) -> String {
             Refused::Uncovered(reason) => wording::reason(reason),
             Refused::Account(problem) => problem.clone(),
             Refused::Quote(error) => errors::quote(error),
+            Refused::Class(error) => errors::class(error),
             Refused::DeferredTooLong => "its deadline passed before it could start".to_string(),
             Refused::HeldTooLong => "it was held past its deadline".to_string(),
             Refused::Book(error) => errors::book(error),
@@ -203,8 +223,19 @@ pub fn signed(lines: &[String]) -> String {
     lines.join("\n")
 }
 
+/// When a job is due, so many seconds after its submission.
+pub fn due(terms: &Terms, elapsed: f64) -> String {
+    match terms.has_deadline() {
+        true => format!("due in {}", duration::show(terms.deadline_after(elapsed))),
+        false => "without a deadline".to_string(),
+    }
+}
+
 /// Tells whether the deadline was met. `took`: seconds from submission to end.
 pub fn met_or_missed(commitment: &Commitment, took: f64) -> String {
+    if !commitment.request.terms.promises_end() {
+        return "is done".to_string();
+    }
     let delay = took - commitment.request.terms.deadline;
     let conditional = match commitment.conditional {
         true => ", which was shorter than its estimate,",
@@ -225,7 +256,9 @@ pub fn met_or_missed(commitment: &Commitment, took: f64) -> String {
 
 /// The same of a job that failed by itself: in time, but no deadline was met by it.
 pub fn failed(commitment: &Commitment, took: f64) -> String {
-    match took <= commitment.request.terms.deadline {
+    let terms = &commitment.request.terms;
+    match took <= terms.deadline {
+        true if !terms.promises_end() => "failed".to_string(),
         true => "failed, in time".to_string(),
         false => format!("failed, and {}", met_or_missed(commitment, took)),
     }

@@ -1,4 +1,4 @@
-//! `[class]`: the classes of service of one host's jobs.
+//! `[class]`: the classes of service.
 
 use super::values::{Amount, Factor};
 use serde::Deserialize;

@@ -10,7 +10,7 @@
 //!
 //! `consumables` is there where it asks for some: `consumables=ngpus*1n+lic*2N`, an amount with its unit (`n` pieces, `b` bytes, `m`
 //! millionths) for each chunk, in capitals for the job. `payer` is there where the site has accounts: `payer=user/alice`;
-//! `conditional=1` where the deadline is shorter than the estimate; `deferred=1` where the job may not start yet and holds nothing until it is
+//! `class=dedicated` or `class=immediate` where it is not that of deadlines; `conditional=1` where the deadline is shorter than the estimate; `deferred=1` where the job may not start yet and holds nothing until it is
 //! asked for anew: `at` is then where it would go if nothing else was promised. Else `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
 //! `count` is the number of its subjobs, `chunks` those of one subjob, `price` the price of one, and `at` is
 //! the plan for all of them.
@@ -67,6 +67,8 @@ pub enum CommitmentError {
     OtherVersion,
     /// No type of deadline; shortened.
     NoType(String),
+    /// No class of service that is committed; shortened.
+    NoClass(String),
     /// Terms or shape cannot be judged.
     OutOfRange(OutOfRange),
     /// A token that no book has given.
@@ -109,6 +111,10 @@ impl Commitment {
         let payer = (self.payer.as_ref()).map_or_else(String::new, |name| {
             format!(":payer={}", name.replacen(':', "/", 1))
         });
+        let class = match terms.class {
+            Class::Deadline => String::new(),
+            class => format!(":class={}", class.word()),
+        };
         let conditional = if self.conditional {
             ":conditional=1"
         } else {
@@ -121,7 +127,7 @@ impl Commitment {
         };
         let mut line = format!(
             "v=1:token={}:submitted={}:estimate={}:deadline={}:budget={}:type={kind}:penalty={}:price={}:\
-             chunks={}:processors={}:memory={}:scatter={}:count={}{consumables}{conditional}{deferred}{payer}:at=",
+             chunks={}:processors={}:memory={}:scatter={}:count={}{consumables}{class}{conditional}{deferred}{payer}:at=",
             self.token,
             self.submitted,
             terms.estimate,
@@ -171,8 +177,8 @@ impl Commitment {
                     other => return Err(CommitmentError::NoType(cut(other))),
                 },
                 penalty_rate: read(value("penalty")?)?,
-                // Batch systems have no other yet, and no line says it.
-                class: Class::Deadline,
+                // Lines from before there were others do not say it.
+                class: value("class").map_or(Ok(Class::Deadline), class)?,
             },
             shape: Shape {
                 chunks: read(value("chunks")?)?,
@@ -305,6 +311,12 @@ fn consumables(text: &str) -> Result<Amounts, CommitmentError> {
     Amounts::of(&all).map_err(|_| no(text))
 }
 
+/// Best effort is promised nothing, so nothing is committed to it.
+fn class(word: &str) -> Result<Class, CommitmentError> {
+    (Class::of_word(word).filter(|class| *class != Class::BestEffort))
+        .ok_or_else(|| CommitmentError::NoClass(cut(word)))
+}
+
 fn place(text: &str) -> Result<NodeCommitment, CommitmentError> {
     let fields: Vec<&str> = text.split('*').collect();
     let [node, chunks, share] = fields[..] else {
@@ -370,6 +382,27 @@ mod tests {
             assert_eq!(
                 Commitment::parse(&line),
                 Err(CommitmentError::NoConsumable(bad.to_string()))
+            );
+        }
+    }
+
+    #[test]
+    fn a_class_travels_with_it_and_old_lines_have_none() {
+        assert_eq!(
+            Commitment::parse(LINE).map(|line| line.request.terms.class),
+            Ok(Class::Deadline)
+        );
+        for class in [Class::Dedicated, Class::Immediate] {
+            let line = LINE.replace(":payer", &format!(":class={}:payer", class.word()));
+            let read = Commitment::parse(&line).expect("ours");
+            assert_eq!(read.request.terms.class, class);
+            assert_eq!(read.line(), line);
+        }
+        for bad in ["best-effort", "urgent", ""] {
+            let line = LINE.replace(":payer", &format!(":class={bad}:payer"));
+            assert_eq!(
+                Commitment::parse(&line),
+                Err(CommitmentError::NoClass(bad.to_string()))
             );
         }
     }

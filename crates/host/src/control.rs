@@ -182,7 +182,8 @@ impl<'a> ControlLoop<'a> {
             }
             claims.push(Claim {
                 yields,
-                whole: hold == Hold::Whole,
+                // Who began with what others had left takes nothing from them.
+                whole: hold == Hold::Whole && watched.entry.has_whole_share(),
                 ..Claim::new(&job, need, watched.entry.share)
             });
         }

@@ -372,7 +372,7 @@ impl Entry {
 
     /// Returns true if it is promised to end by a deadline.
     pub fn has_promised_end(&self) -> bool {
-        self.class() != Class::BestEffort && self.request.terms.has_deadline()
+        self.request.terms.promises_end()
     }
 
     /// Returns true if it may be suspended: it is promised nothing, it runs, and nobody has asked for its end.

@@ -12,11 +12,10 @@ use libra_batch::quote::{QuoteHandle, secret};
 use libra_batch::verdict::Verdict;
 use libra_core::book::held_quote::{QuoteError, differences, missing, new_number};
 use libra_core::decision::admission::affordable;
-use libra_core::decision::class::Class;
 use libra_core::decision::job::Request;
 use libra_core::decision::node::NodeView;
 use libra_core::decision::refusal::{Reason, Refusal};
-use libra_core::decision::service::ClassError;
+use libra_core::decision::service::check_held;
 use libra_system::clock;
 use std::convert::Infallible;
 use std::time::Instant;
@@ -33,14 +32,6 @@ impl Entry {
     fn is_quote_of(&self, user: u32, now: f64) -> bool {
         let held = self.phase == Phase::Reserved && self.quote.is_some() && !self.cancelled;
         held && self.user == user && !self.is_expired_quote(now)
-    }
-}
-
-/// Only shares can be held: the other classes start now, or nothing is promised.
-fn held_class(request: &Request) -> Result<(), ClassError> {
-    match request.terms.class {
-        Class::Deadline => Ok(()),
-        class => Err(ClassError::NotHeld(class)),
     }
 }
 
@@ -68,7 +59,7 @@ impl Host {
         let now = clock::since_boot();
         let entries = self.settle(&lock, now)?;
         self.may_hold(&entries, seconds, now)?;
-        held_class(request)?;
+        check_held(request)?;
         let asked = self.ask_accounts(gate, request, project, &entries, clock::unix_time())?;
         let terms = match asked.admit(request, &|request| self.judge(request, &entries, now)) {
             Ok((_, terms)) => terms,
@@ -121,7 +112,7 @@ impl Host {
         options: &SubmitOptions<'_>,
     ) -> Result<Verdict<Box<Accepted>, Infallible>, HostError> {
         self.be_the_only_admitter()?;
-        held_class(request)?;
+        check_held(request)?;
         let gate = self.open_gate();
         let lock = self.registry.lock()?;
         let begun = Instant::now();

@@ -11,18 +11,27 @@
 //!   no shares: they take from all, or by the deadlines, and are left to do so.
 //!
 //! What was promised is the share that was committed, or what the job still needs where that is less: a job that has run ahead
-//! leaves room, which the admitting side may have committed. One that is late or past its estimate was promised nothing more.
+//! leaves room, which the admitting side may have committed. One that is late or past its estimate was promised nothing more. Whole processors
+//! stay promised for as long as the job has them.
 
 use super::entry::Entry;
 use super::{Host, HostError};
 use libra_core::decision::TOLERANCE;
 use libra_core::decision::allotment::Shortage;
 use libra_core::decision::policy::Policy;
+use libra_core::decision::service::Hold;
 use libra_core::decision::share::DeadlineStatus;
 use libra_system::clock;
 
 /// The admitting side rounds shares and sums them up in its own order, so a host that is exactly full may be over it by this part.
 const ROUNDING: f64 = 1e-6 + TOLERANCE;
+
+impl Entry {
+    /// Returns true if it was promised all of each of its processors when it began, and not what was left of them.
+    pub(super) fn has_whole_share(&self) -> bool {
+        self.share >= 1.0 - ROUNDING
+    }
+}
 
 impl Host {
     /// The share per slot that a job may be promised here, at most that which was committed to it. The registry's lock is held.
@@ -60,7 +69,11 @@ impl Host {
 
     /// Processors that a job is promised from now on.
     fn promised(&self, entry: &Entry, now: f64) -> f64 {
-        let need = self.progress(entry, now).need;
+        let progress = self.progress(entry, now);
+        let need = progress.need;
+        if progress.hold == Hold::Whole {
+            return entry.share * f64::from(entry.slots);
+        }
         match need.deadline_status {
             DeadlineStatus::Late | DeadlineStatus::Overrun => 0.0,
             DeadlineStatus::OnTrack | DeadlineStatus::AtRisk => {

@@ -131,16 +131,11 @@ impl Host {
         };
         let node = self.node(&entries, now);
         let admission = libra_rules::class_admission(&self.config);
-        let appraise = |request: &Request| admission.appraise(&node, request);
+        let nodes = std::slice::from_ref(&node);
+        let appraise = |request: &Request| admission.appraise(nodes, request);
         let unix = clock::unix_time();
         let asked = self.ask_accounts(gate, request, project, &entries, unix)?;
-        // Without a deadline there are no others to compare it with.
-        let others = match request.terms.has_deadline() && request.terms.class != Class::BestEffort
-        {
-            true => curve(request, &appraise),
-            false => Vec::new(),
-        };
-        let curve = asked.paid_curve(request, others, &appraise);
+        let curve = asked.paid_curve(request, curve(request, &appraise), &appraise);
         let price = appraise(request).price;
         let mut judged = *request;
         let mut needs = None;

@@ -54,6 +54,14 @@ impl Outcome {
         }
     }
 
+    /// The same of a job that may have been promised no deadline: it meets none.
+    pub fn if_promised(self, promised: bool) -> Outcome {
+        match self {
+            Outcome::Met if !promised => Outcome::Finished,
+            other => other,
+        }
+    }
+
     /// The same of a job whose promise may have been under a condition ([`libra_core::decision::job::Terms::are_conditional`]).
     pub fn if_conditional(self, conditional: bool) -> Outcome {
         match self {

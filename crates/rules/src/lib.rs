@@ -83,6 +83,15 @@ pub fn class_admission(config: &Config) -> ClassAdmission {
     }
 }
 
+/// The rules of a batch system, for jobs of every class of service that it has.
+pub fn batch_admission(config: &Config) -> ClassAdmission {
+    let of_host = class_admission(config);
+    ClassAdmission {
+        rules: of_host.rules.in_batch(),
+        ..of_host
+    }
+}
+
 /// What each round of the control loop does with time that nobody needs; time that is shared in
 /// proportion is given out by the kernel.
 pub fn spare_in_rounds(config: &Config) -> Spare {

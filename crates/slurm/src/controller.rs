@@ -126,7 +126,10 @@ impl Controller {
     pub fn new(config: &Config, now: f64) -> Controller {
         let mut controller = Controller {
             admission: AdmissionServer::new(
-                Book::new(libra_rules::admission(config), config.provisional_seconds()),
+                Book::new(
+                    libra_rules::batch_admission(config),
+                    config.provisional_seconds(),
+                ),
                 libra_rules::quote_limits(config),
             ),
             front: Front::new(),
@@ -158,7 +161,7 @@ impl Controller {
     /// Decides by these rules from now on; other partitions count from the next records on.
     pub fn configure(&mut self, config: &Config) {
         self.admission.configure(
-            libra_rules::admission(config),
+            libra_rules::batch_admission(config),
             libra_rules::quote_limits(config),
         );
         self.admission
@@ -299,7 +302,7 @@ impl Controller {
         // needs another estimate more is stuck, unless the user asked for a longer time.
         let asked_time = f64::from(submission.time_limit.unwrap_or(0)) * 60.0;
         let partition = self.front.shared(&committed.domain);
-        let longest = (terms.deadline + terms.estimate)
+        let longest = (terms.expected_end() + terms.estimate)
             .max(asked_time)
             .min(partition.map_or(f64::INFINITY, |partition| partition.longest));
         let job_commitment = JobCommitment {

@@ -275,10 +275,14 @@ impl Front {
             nodes: nodes.map(Some),
             limit: Some(TimeLimit {
                 longest: partition.longest,
-                problem: |partition, longest, deadline| Problem::ShortPartition {
+                problem: |partition, longest, terms| Problem::ShortPartition {
                     partition: partition.to_string(),
                     longest,
-                    deadline,
+                    term: match terms.lacks_deadline() {
+                        true => "estimate",
+                        false => "deadline",
+                    },
+                    seconds: terms.expected_end(),
                 },
             }),
         }

@@ -16,7 +16,7 @@ use super::problem::NotTaken;
 use super::records::{Rest, Rewrite, SlurmJob, State, told};
 use libra_batch::{server, words};
 use libra_core::commitment::Commitment;
-use libra_units::{credits, duration, percent};
+use libra_units::{credits, percent};
 
 impl Controller {
     /// Takes back what waiting jobs do not hold any more, by records of `taken`.
@@ -99,10 +99,10 @@ impl Controller {
                 Ok(Some(anew)) => {
                     let info = words::accepted(&anew, anew.price, true);
                     poll.log.push(format!(
-                        "job {name}: {} of a processor for {} credits, due in {} ({after})",
+                        "job {name}: {} of a processor for {} credits, {} ({after})",
                         percent(anew.share_on("")),
                         credits(anew.price),
-                        duration::show(anew.request.terms.deadline),
+                        words::due(&anew.request.terms, 0.0),
                     ));
                     let was = first_token(&job.admin_comment).unwrap_or(commitment.token);
                     let line = format!("{}:was={was}", anew.line());

@@ -31,6 +31,7 @@ mod tests;
 pub mod waiting;
 mod words;
 
+use libra_wording::terms::CLASS;
 pub use rules::Change;
 
 /// Name of the variable in a job's prolog environment that has what is committed. Slurm puts `SPANK_` before it on the node. There it
@@ -41,10 +42,11 @@ pub const COMMITMENT_VARIABLE: &str = "LIBRA_COMMITMENT";
 pub const QUOTE_OPTION: &str = "sla-quote";
 
 /// Users' options, in the order in which they are described: the option, and the key of [`libra_wording::terms`].
-pub const OPTIONS: [(&str, &str); 5] = [
+pub const OPTIONS: [(&str, &str); 6] = [
     ("estimate", "estimate"),
     ("sla-deadline", "deadline"),
     ("budget", "budget"),
     ("deadline-type", "deadline_type"),
     ("penalty-rate", "penalty_rate"),
+    ("sla-class", CLASS),
 ];

@@ -58,7 +58,7 @@ struct Recorded<'a> {
 /// What becomes of a process that is about to be a task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Joined {
-    /// It is held to its job's share. The job's deadline, Unix time.
+    /// It is held to its job's share. The job's deadline, Unix time; infinite where it has none.
     Held(f64),
     /// It runs, and is held to no share: Slurm keeps it in a group that could not be adopted. The job's deadline, Unix time.
     Unenforced(f64),
@@ -225,7 +225,10 @@ pub fn join(host: &Host, name: &str, pid: i32, ask: Ask<'_>) -> Joined {
             None => Err(error),
         }) {
         Ok(entry) => {
-            let deadline = entry.submitted_unix + entry.request.terms.deadline;
+            let deadline = match entry.request.terms.has_deadline() {
+                true => entry.submitted_unix + entry.request.terms.deadline,
+                false => f64::INFINITY,
+            };
             let Some(reason) = entry.unenforced else {
                 return Joined::Held(deadline);
             };
@@ -350,7 +353,7 @@ fn adjust(host: &Host) {
 fn end_leftovers(host: &Host) {
     end_left_over(host, &mut |entry, age| {
         let terms = &entry.request.terms;
-        let longest = terms.deadline + terms.estimate + LEFT_OVER;
+        let longest = terms.expected_end() + terms.estimate + LEFT_OVER;
         age >= longest && host.is_without_process(entry)
     });
 }

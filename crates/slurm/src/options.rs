@@ -5,7 +5,6 @@
 
 use super::{OPTIONS, QUOTE_OPTION};
 use libra_core::book::held_quote::Order;
-use libra_core::decision::class::Class;
 use libra_core::decision::job::{DeadlineType, Terms};
 use libra_wording::errors;
 use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
@@ -24,7 +23,7 @@ pub struct Described {
 }
 
 /// All of them, in the order of [`OPTIONS`], and last [`QUOTE_OPTION`].
-pub const DESCRIBED: [Described; 6] = [
+pub const DESCRIBED: [Described; 7] = [
     Described {
         option: OPTIONS[0].0,
         value: "time",
@@ -54,6 +53,12 @@ pub const DESCRIBED: [Described; 6] = [
         value: "credits",
         usage: "what you are paid back for each second that the job is late; 0 without the option",
         example: "--penalty-rate=0.5",
+    },
+    Described {
+        option: OPTIONS[5].0,
+        value: "class",
+        usage: "what is promised: 'deadline' (this is so without the option), 'dedicated': whole processors for the job alone, and an end by its deadline; 'immediate': the same from now on, without a need for a deadline; both start at once or are refused",
+        example: "--sla-class=dedicated",
     },
     Described {
         option: QUOTE_OPTION,
@@ -105,7 +110,7 @@ fn in_range(given: &PartialTerms) -> Result<(), String> {
         budget: given.budget.unwrap_or(0.0),
         deadline_type: given.deadline_type.unwrap_or(DeadlineType::Hard),
         penalty_rate: given.penalty_rate.unwrap_or(0.0),
-        class: Class::Deadline,
+        class: given.class.unwrap_or_default(),
     };
     terms.check().map_err(|error| {
         format!(
@@ -179,14 +184,18 @@ mod tests {
         assert_eq!(check(2, "Unlimited"), Ok(()));
         assert!(check(1, "").is_err());
         assert!(check(1, "a\u{1b}[31m").is_err_and(|said| !said.contains('\u{1b}')));
-        assert!(check(5, "soon").is_err_and(|said| said.contains("not the number of a quote")));
-        assert!(check(6, "1").is_err());
+        assert!(
+            check(5, "urgent").is_err_and(|said| said.contains("deadline, dedicated, immediate"))
+        );
+        assert_eq!(check(5, "Immediate"), Ok(()));
+        assert!(check(6, "soon").is_err_and(|said| said.contains("not the number of a quote")));
+        assert!(check(7, "1").is_err());
     }
 
     #[test]
     fn what_is_inherited_is_named_as_slurm_names_it() {
         let names: Vec<String> = inherited().collect();
-        assert_eq!(names.len(), 18);
+        assert_eq!(names.len(), 21);
         for name in [
             "SLURM_SPANK__SLURM_SPANK_OPTION_libra_sla_deadline",
             "_SLURM_SPANK_OPTION_libra_budget",

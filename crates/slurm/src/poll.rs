@@ -282,10 +282,10 @@ impl Controller {
             {
                 self.unnamed.remove(&job.token);
                 poll.log.push(format!(
-                    "job {id}: {} of a processor for {} credits, due in {}",
+                    "job {id}: {} of a processor for {} credits, {}",
                     libra_units::percent(job.places.first().map_or(0.0, |place| place.share)),
                     credits(job.price),
-                    duration::show(job.submitted + job.request.terms.deadline - now),
+                    words::due(&job.request.terms, now - job.submitted),
                 ));
             }
         }
@@ -326,15 +326,17 @@ impl Controller {
                 (false, true) => words::failed(commitment, took),
                 (false, false) => words::met_or_missed(commitment, took),
             };
-            let outcome = Outcome::of(took, commitment.request.terms.deadline, job.cut_short);
-            let outcome = outcome.but_failed(job.failed);
+            let terms = &commitment.request.terms;
+            let outcome = Outcome::of(took, terms.deadline, job.cut_short)
+                .but_failed(job.failed)
+                .if_promised(terms.promises_end());
             (poll.counts).end(outcome.if_conditional(commitment.conditional));
             // It is in the book, so this cannot fail.
             let _ = self.admission.book.ended(name, now);
             poll.log.push(format!(
                 "job {name} {result}: ended after {} of {}, price {}{}",
                 duration::show(took),
-                duration::show(commitment.request.terms.deadline),
+                duration::show(terms.expected_end()),
                 credits(commitment.price),
                 words::paid_back(commitment, took),
             ));

@@ -5,7 +5,7 @@ use libra_batch::verdict;
 use libra_core::book::held_quote::NoOrder;
 use libra_core::decision::refusal::Category;
 use libra_units::{credits, cut, duration, in_one_line};
-use libra_wording::errors::no_order;
+use libra_wording::errors::{class_as, no_order};
 use libra_wording::terms::TermsError;
 use std::fmt;
 
@@ -105,19 +105,22 @@ pub enum Problem {
         /// Those that take such jobs.
         others: Vec<String>,
     },
-    /// The partition ends jobs before its deadline.
+    /// The partition ends jobs before its deadline, or, of a job without one, its estimate is over.
     #[error(
-        "partition {partition} ends jobs after {} and the deadline is {}; give a deadline of at most that",
+        "partition {partition} ends jobs after {} and the {term} is {}; give {} of at most that",
         duration::show(*.longest),
-        duration::show(*.deadline)
+        duration::show(*.seconds),
+        match *term { "estimate" => "an estimate", _ => "a deadline" }
     )]
     ShortPartition {
         /// Its name.
         partition: String,
         /// Seconds.
         longest: f64,
+        /// `deadline` or `estimate`.
+        term: &'static str,
         /// Seconds.
-        deadline: f64,
+        seconds: f64,
     },
     /// It lists more nodes than it asks for.
     #[error(
@@ -318,6 +321,7 @@ fn in_options(error: &TermsError) -> String {
             option(key)
         ),
         TermsError::Value { key, problem } => format!("--{}: {problem}", option(key)),
+        TermsError::Class(error) => class_as(error, &|key| format!("--{}=…", option(key))),
         other => other.to_string(),
     }
 }

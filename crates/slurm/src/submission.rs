@@ -6,7 +6,7 @@ use super::{OPTIONS, QUOTE_OPTION};
 use libra_batch::front_end::Deferred;
 use libra_core::decision::job::{Shape, Terms};
 use libra_units::indices;
-use libra_wording::terms::{self, KEYS, PartialTerms, deadline_as_duration};
+use libra_wording::terms::{self, PartialTerms, deadline_as_duration};
 
 /// What was asked for; None if the user said nothing about it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -102,7 +102,10 @@ impl Submission {
     /// # Errors
     /// What is missing, cannot be read, or cannot be judged; with what to do.
     pub fn read(&self, now: f64) -> Result<Asked, Problem> {
-        let terms = self.given(now)?.complete().map_err(Problem::Terms)?;
+        let terms = self
+            .given(now)?
+            .complete_in_batch()
+            .map_err(Problem::Terms)?;
         self.read_beside(terms)
     }
 
@@ -114,7 +117,7 @@ impl Submission {
         let mut given = self.given(now)?;
         let has_budget = given.budget.is_some();
         given.budget.get_or_insert(f64::INFINITY);
-        let terms = given.complete().map_err(Problem::Terms)?;
+        let terms = given.complete_in_batch().map_err(Problem::Terms)?;
         Ok((self.read_beside(terms)?, has_budget))
     }
 
@@ -295,7 +298,7 @@ pub(super) fn features(text: &str) -> Result<Vec<String>, Problem> {
 
 /// Returns true if this is an option of Libra's, as its name comes in a job's SPANK environment.
 pub fn is_option(name: &str) -> bool {
-    is_quote(name) || key_of(name).is_some_and(|key| KEYS.contains(&key))
+    is_quote(name) || key_of(name).is_some()
 }
 
 #[cfg(test)]
@@ -372,11 +375,11 @@ mod tests {
             (
                 Submission {
                     comment: Some(
-                        "libra:estimate=5,deadline=9,budget=5,class=immediate".to_string(),
+                        "libra:estimate=5,deadline=9,budget=5,class=best-effort".to_string(),
                     ),
                     ..Submission::default()
                 },
-                "class=immediate: batch systems do not have classes",
+                "class=best-effort: in a batch system a job without terms",
             ),
         ] {
             let error = submission.read(0.0).expect_err(part).to_string();

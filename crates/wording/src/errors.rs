@@ -9,8 +9,13 @@ use libra_core::decision::job::DeadlineType;
 use libra_core::decision::service::ClassError;
 use libra_units::{credits, cut, duration, memory};
 
-/// Why a class of service cannot be had.
+/// Why a class of service cannot be had, for who writes terms as a list.
 pub fn class(error: &ClassError) -> String {
+    class_as(error, &|term| format!("{term}=…"))
+}
+
+/// The same for who writes them otherwise. `write`: a term as it is given.
+pub fn class_as(error: &ClassError, write: &dyn Fn(&str) -> String) -> String {
     match *error {
         ClassError::Needs { class, term } => {
             let why = match (class, term) {
@@ -24,8 +29,9 @@ pub fn class(error: &ClassError) -> String {
                 _ => "",
             };
             format!(
-                "{term} is missing; class={} needs it{why}; give it as {term}=…",
-                class.word()
+                "{term} is missing; class={} needs it{why}; give it as {}",
+                class.word(),
+                write(term)
             )
         }
         ClassError::NeedsEstimateForPrice => "estimate is missing; a job of class=best-effort costs by what it uses on this site (class.best-effort-price), at most what its estimate would; give it as estimate=…".to_string(),
@@ -34,7 +40,11 @@ pub fn class(error: &ClassError) -> String {
             class.word()
         ),
         ClassError::NotOffered(class) => format!(
-            "class={} is not offered on this host (section [class] of its configuration); leave it out, or ask for another one",
+            "class={} is not offered here (section [class] of the site's configuration); leave it out, or ask for another one",
+            class.word()
+        ),
+        ClassError::Waits(class) => format!(
+            "class={} starts at once or is refused, and this job may not start yet (it is held, has a start time, or waits for other jobs); leave that out, or the class",
             class.word()
         ),
         ClassError::NotHeld(class) => format!(
@@ -187,6 +197,7 @@ fn name(value: &Value) -> &'static str {
         Value::Processors(_) => "number of processors in each",
         Value::Memory(_) => "memory",
         Value::DeadlineType(_) => "deadline type",
+        Value::Class(_) => "class of service",
         Value::Scatter(_) => "placement",
         Value::Consumables(_) => "consumables",
         Value::Array(_) => "number of jobs",
@@ -202,6 +213,7 @@ fn shown(value: &Value) -> String {
         Value::Memory(bytes) => memory::show(*bytes),
         Value::DeadlineType(DeadlineType::Hard) => "hard".to_string(),
         Value::DeadlineType(DeadlineType::Soft) => "soft".to_string(),
+        Value::Class(class) => class.word().to_string(),
         Value::Consumables(all) => amounts(all),
         Value::Scatter(true) => "scattered".to_string(),
         Value::Scatter(false) => "free".to_string(),
@@ -228,6 +240,9 @@ pub fn not_committed(error: &CommitmentError) -> String {
         CommitmentError::Missing(key) => format!("it has no '{key}'"),
         CommitmentError::OtherVersion => "it is of another version of Libra".to_string(),
         CommitmentError::NoType(given) => format!("there is no type '{given}'"),
+        CommitmentError::NoClass(given) => {
+            format!("'{given}' is no class of service that anything is committed to")
+        }
         CommitmentError::OutOfRange(error) => out_of_range(error),
         CommitmentError::Token(token) => format!("its token is {token}"),
         CommitmentError::NoJob => "it is for no job".to_string(),

@@ -16,8 +16,11 @@ pub const KEYS: [&str; 5] = [
     "penalty_rate",
 ];
 
-/// The key of the class of service, which one host knows.
+/// The key of the class of service.
 pub const CLASS: &str = "class";
+
+/// All keys of a batch system that has classes of service.
+pub const KEYS_WITH_CLASS: [&str; 6] = [KEYS[0], KEYS[1], KEYS[2], KEYS[3], KEYS[4], CLASS];
 
 /// Keys of a start that is planned, which cannot be asked for yet; they are known to be refused by name.
 const STARTS: [&str; 3] = ["start", "begin", "start_time"];
@@ -26,6 +29,11 @@ const STARTS: [&str; 3] = ["start", "begin", "start_time"];
 pub fn key(text: &str) -> Option<&'static str> {
     let lower = text.to_ascii_lowercase().replace('-', "_");
     KEYS.into_iter().find(|known| *known == lower)
+}
+
+/// The same with that of the class of service.
+pub fn key_with_class(text: &str) -> Option<&'static str> {
+    key(text).or_else(|| text.eq_ignore_ascii_case(CLASS).then_some(CLASS))
 }
 
 /// Terms of which some may not have been given yet.
@@ -77,12 +85,17 @@ pub enum TermsError {
         "{0}: a start at a later time cannot be planned yet: an immediate or dedicated job starts now or is refused, and one with a deadline has its share from now on; leave it out, or submit the job when it is to start"
     )]
     PlannedStart(&'static str),
-    /// A class of service, of a batch system's job.
+    /// A class of service, where there are deadlines alone.
     #[error(
-        "class={}: batch systems do not have classes of service yet, only jobs of one host do ('libra run'); leave it out, and the job is judged by its deadline",
+        "class={}: there are deadlines alone here; leave it out, and the job is judged by its deadline",
         .0.word()
     )]
     ClassElsewhere(Class),
+    /// Best effort, of a batch system's job.
+    #[error(
+        "class=best-effort: in a batch system a job without terms is promised nothing and gets what the others leave; leave out the class and all other terms"
+    )]
+    WithoutTerms,
     /// The class cannot be had.
     #[error("{}", super::errors::class(.0))]
     Class(ClassError),
@@ -200,7 +213,18 @@ impl PartialTerms {
         }
     }
 
-    /// Terms that a batch system can judge: all have a deadline.
+    /// Terms that a batch system can judge. A job that names no class has a deadline; one of best effort has no terms there.
+    ///
+    /// # Errors
+    /// What is missing for its class, out of range, or of no use in it.
+    pub fn complete_in_batch(self) -> Result<Terms, TermsError> {
+        match self.class {
+            Some(Class::BestEffort) => Err(TermsError::WithoutTerms),
+            _ => self.complete_in_class(Class::Deadline),
+        }
+    }
+
+    /// Terms where there is no other class than that of deadlines.
     ///
     /// # Errors
     /// What is missing or out of range; a class of service other than that of deadlines.
@@ -321,14 +345,34 @@ mod tests {
     }
 
     #[test]
-    fn batch_systems_refuse_a_class_by_name() {
+    fn in_a_batch_system_all_but_best_effort_is_a_term() {
+        let line = "deadline=20,budget=15,estimate=10";
+        let with = |class: &str| {
+            read(&format!("{line},class={class}")).and_then(PartialTerms::complete_in_batch)
+        };
+        for class in [Class::Deadline, Class::Dedicated, Class::Immediate] {
+            let terms = Terms {
+                class,
+                ..Terms::hard(10.0, 20.0, 15.0)
+            };
+            assert_eq!(with(class.word()), Ok(terms));
+        }
+        assert_eq!(with("best-effort"), Err(TermsError::WithoutTerms));
+        let now = read("class=immediate,estimate=5,budget=9")
+            .and_then(PartialTerms::complete_in_batch)
+            .expect("it needs no deadline");
+        assert!(!now.has_deadline());
+    }
+
+    #[test]
+    fn where_there_are_deadlines_alone_a_class_is_refused_by_name() {
         let line = "deadline=20,budget=15,estimate=10";
         let with =
             |class: &str| read(&format!("{line},class={class}")).and_then(PartialTerms::complete);
         for class in ["dedicated", "immediate", "best-effort"] {
             let error = with(class).expect_err(class).to_string();
             assert!(
-                error.contains(class) && error.contains("batch systems"),
+                error.contains(class) && error.contains("deadlines alone"),
                 "{error}"
             );
         }

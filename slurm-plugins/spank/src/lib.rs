@@ -99,7 +99,9 @@ impl Plugin for Libra {
             Joined::Refused(problem) => Err(problem),
             Joined::Held(deadline) | Joined::Unenforced(deadline) => {
                 // Whole seconds, and never later than it is.
-                call.set(DEADLINE, &format!("{:.0}", deadline.floor()));
+                if deadline.is_finite() {
+                    call.set(DEADLINE, &format!("{:.0}", deadline.floor()));
+                }
                 Ok(())
             }
             Joined::BestEffort | Joined::LeftAlone => Ok(()),

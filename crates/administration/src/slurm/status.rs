@@ -101,7 +101,10 @@ pub(crate) fn of_records(
             .any(|p| p.nodes.iter().any(|n| n == node))
     };
     let (snapshot, mut problems) = snapshot(records, &is_libra);
-    let mut book = Book::new(libra_rules::admission(config), config.provisional_seconds());
+    let mut book = Book::new(
+        libra_rules::batch_admission(config),
+        config.provisional_seconds(),
+    );
     let untaken = (book.rebuild(&snapshot)).map_err(|error| SlurmError::Command {
         command: "squeue --json".to_string(),
         answer: errors::book(&error),

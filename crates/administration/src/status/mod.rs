@@ -12,6 +12,7 @@ use super::{Common, Done};
 use libra_config::System;
 use libra_core::book::{Book, JobRecord, Phase};
 use libra_core::commitment::Commitment;
+use libra_core::decision::job::Terms;
 use libra_core::decision::share::DeadlineStatus;
 use libra_plots::columns::{self, Flush};
 use libra_terminal::answer;
@@ -91,8 +92,8 @@ impl Report {
         owner: Option<String>,
     ) {
         let terms = &commitment.request.terms;
-        let deadline = commitment.submitted + terms.deadline;
-        let left = deadline - self.time;
+        let seconds = deadline_of(terms);
+        let left = commitment.submitted + seconds - self.time;
         self.jobs.push(Job {
             system: system.name(),
             id: id.to_string(),
@@ -101,10 +102,11 @@ impl Report {
             phase: "deferred",
             slots: u32::try_from(commitment.request.shape.slots()).ok(),
             price: commitment.price,
+            class: Some(terms.class.word()),
             submitted: commitment.submitted,
-            deadline,
+            deadline: commitment.submitted + seconds,
             estimate_seconds: terms.estimate,
-            deadline_seconds: terms.deadline,
+            deadline_seconds: seconds,
             elapsed_seconds: self.time - commitment.submitted,
             left_seconds: left,
             slack_seconds: Some(left - terms.estimate),
@@ -261,7 +263,8 @@ fn job_of(
         .places
         .iter()
         .fold(f64::INFINITY, |least, p| p.cput.min(least));
-    let left = job.submitted + terms.deadline - now;
+    let deadline = deadline_of(terms);
+    let left = job.submitted + deadline - now;
     let running = job.phase == Phase::Running;
     Some(Job {
         system: system.name(),
@@ -274,10 +277,11 @@ fn job_of(
         share: job.places.iter().fold(0.0, |most, p| p.share.max(most)),
         price: job.price,
         submitted: job.submitted,
-        deadline: job.submitted + terms.deadline,
+        class: Some(terms.class.word()),
+        deadline: job.submitted + deadline,
         estimate_seconds: terms.estimate,
         used_seconds: used,
-        deadline_seconds: terms.deadline,
+        deadline_seconds: deadline,
         elapsed_seconds: now - job.submitted,
         left_seconds: left,
         slack_seconds: Some(left - (terms.estimate - used).max(0.0)),
@@ -285,6 +289,14 @@ fn job_of(
         id,
         ..Job::default()
     })
+}
+
+/// Seconds from submission to deadline; infinite where there is none.
+fn deadline_of(terms: &Terms) -> f64 {
+    match terms.has_deadline() {
+        true => terms.deadline,
+        false => f64::INFINITY,
+    }
 }
 
 /// A state as tables have it.
@@ -320,6 +332,9 @@ fn how(phase: Phase, deadline_status: Option<DeadlineStatus>) -> &'static str {
 }
 
 fn signed(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return "-".to_string();
+    }
     match seconds < 0.0 {
         true => format!("-{}", duration::show(-seconds)),
         false => duration::show(seconds),

@@ -81,7 +81,7 @@ impl AdmissionServer {
         now: f64,
     ) -> Result<Committed, NotConfirmed<F::Problem>> {
         self.book.advance(now);
-        let left = commitment.submitted + commitment.request.terms.deadline - now;
+        let left = (commitment.request.terms).deadline_after(now - commitment.submitted);
         let verdict = match left > 0.0 {
             false => Verdict::Refused(Refused::DeferredTooLong),
             true => match self.confirm_in(left, commitment, specification, owner, now) {

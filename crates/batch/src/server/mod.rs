@@ -27,8 +27,9 @@ use libra_accounts::payments::Payer;
 use libra_core::book::held_quote::{HeldQuotes, Limits, Order};
 use libra_core::book::{Admitted, Book, BookError, Offer};
 use libra_core::commitment::Commitment;
-use libra_core::decision::admission::Admission;
+use libra_core::decision::class::Class;
 use libra_core::decision::job::Request;
+use libra_core::decision::service::{ClassAdmission, ClassError};
 use nodes::Taking;
 
 /// What was committed to a job.
@@ -129,7 +130,7 @@ impl AdmissionServer {
     }
 
     /// Decides by these rules from now on.
-    pub fn configure(&mut self, admission: Admission, limits: Limits) {
+    pub fn configure(&mut self, admission: impl Into<ClassAdmission>, limits: Limits) {
         self.book.set_admission(admission);
         self.quotes.configure(limits);
     }
@@ -162,16 +163,30 @@ impl AdmissionServer {
     ) -> Result<Answer<F>, NotAdmitted<F>> {
         let specification = (front.specification(&self.book, submission, false, now))
             .map_err(NotAdmitted::unread)?;
-        let answer = match specification.deferred {
+        let checked = self.check_class(&specification).map_err(NotTaken::from);
+        let answer = checked.and_then(|()| match specification.deferred {
             Some(deferred) => self.defer(&specification, deferred, now),
             None => self.admit(&specification, now),
-        };
+        });
         match answer {
             Ok(committed) => Ok(Answer::Accepted(Box::new((committed, specification)))),
             Err(verdict) => Err(NotAdmitted {
                 verdict,
                 specification: Some(Box::new(specification)),
             }),
+        }
+    }
+
+    /// Checks that a job is of a class that is offered here, with all that it needs, and that it may start where it has to.
+    fn check_class<F: FrontEnd>(
+        &self,
+        specification: &JobSpecification<F>,
+    ) -> Result<(), ClassError> {
+        let request = &specification.request;
+        self.book.admission().rules.check(request)?;
+        match (request.terms.class, specification.deferred) {
+            (class @ Class::Immediate, Some(_)) => Err(ClassError::Waits(class)),
+            _ => Ok(()),
         }
     }
 
@@ -209,7 +224,7 @@ impl AdmissionServer {
         now: f64,
     ) -> Result<Committed, NotTaken<P>> {
         let mut request = commitment.request;
-        request.terms.deadline = commitment.submitted + request.terms.deadline - now;
+        request.terms.deadline = request.terms.deadline_after(now - commitment.submitted);
         if request.terms.deadline <= 0.0 {
             return Err(Verdict::Refused(Refused::HeldTooLong));
         }

@@ -11,6 +11,7 @@ use libra_core::book::{Admitted, Offer};
 use libra_core::commitment::Commitment;
 use libra_core::decision::curve::curve;
 use libra_core::decision::job::Request;
+use libra_core::decision::service::check_held;
 use libra_units::credits;
 
 impl AdmissionServer {
@@ -47,7 +48,9 @@ impl AdmissionServer {
         self.book.advance(now);
         // What is held is held for a budget, with which it comes.
         let mut specification = front.specification(&self.book, submission, hold.is_none(), now)?;
+        self.check_class(&specification)?;
         if let Some(seconds) = hold {
+            check_held(&specification.request)?;
             if specification.deferred.is_some() {
                 return Err(QuoteError::Deferred.into());
             }
@@ -185,6 +188,7 @@ impl AdmissionServer {
     ) -> Result<Answer<F>, NotTaken<F::Problem>> {
         self.book.advance(now);
         let specification = front.specification(&self.book, submission, false, now)?;
+        check_held(&specification.request)?;
         if specification.deferred.is_some() {
             return Err(QuoteError::Deferred.into());
         }

@@ -12,7 +12,7 @@ use libra_slurm::array::PREFIX;
 use libra_system::clock;
 use libra_units::{duration, memory};
 use libra_wording::errors::no_order;
-use libra_wording::terms::PartialTerms;
+use libra_wording::terms::{CLASS, PartialTerms};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -42,6 +42,7 @@ fn pairs(given: &PartialTerms) -> Vec<(&'static str, String)> {
             "penalty_rate",
             given.penalty_rate.map(|value| value.to_string()),
         ),
+        (CLASS, given.class.map(|class| class.word().to_string())),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))

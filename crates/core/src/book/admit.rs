@@ -226,7 +226,7 @@ impl Book {
 
     /// Jobs came to these nodes: sets the delays that were accepted with them, once on each node.
     pub(super) fn accept_delays_on(&mut self, mut nodes: Vec<usize>) {
-        if self.admission.policy.accepts_delays() {
+        if self.admission.admission.policy.accepts_delays() {
             nodes.sort_unstable();
             nodes.dedup();
             nodes.into_iter().for_each(|node| self.accept_delays(node));
@@ -236,14 +236,15 @@ impl Book {
     /// Sets the delays that were accepted with the jobs that came to a node last.
     pub(super) fn accept_delays(&mut self, index: usize) {
         let now = self.now;
-        let tenants: Vec<(usize, usize)> = self.tenants(index).collect();
+        let tenants: Vec<(usize, usize)> = (self.tenants(index))
+            .filter(|&(key, _)| !self.job(key).has_whole())
+            .collect();
         let mut jobs: Vec<JobOnNode> = tenants
             .iter()
             .map(|&(key, place)| self.on_node(self.job(key), &self.job(key).places[place]))
             .collect();
-        self.admission
-            .policy
-            .accept_delays(&self.nodes[index].spec, &mut jobs);
+        let spec = (self.nodes[index].spec).without(self.details[index].sums.whole());
+        (self.admission.admission.policy).accept_delays(&spec, &mut jobs);
         for (&(key, place), on_node) in tenants.iter().zip(&jobs) {
             let job = self.job_mut(key);
             let part = &mut job.places[place];

@@ -9,6 +9,7 @@
 //! They are in memory alone, as the book is: a restart of the server loses them.
 
 use super::{Book, BookError, Offer};
+use crate::decision::class::Class;
 use crate::decision::consumable::Amounts;
 use crate::decision::job::{DeadlineType, Request, Shape};
 use libra_units::cut;
@@ -375,6 +376,8 @@ pub enum Value {
     Memory(u64),
     /// Hard or soft.
     DeadlineType(DeadlineType),
+    /// What kind of a promise it is.
+    Class(Class),
     /// Each chunk on a node of its own?
     Scatter(bool),
     /// Consumables, of each chunk and of the job.
@@ -421,7 +424,7 @@ pub fn differences(quoted: &Request, asked: &Request) -> Vec<Difference> {
 }
 
 /// What a request has, in the order in which it is told.
-fn values(request: &Request) -> [Value; 10] {
+fn values(request: &Request) -> [Value; 11] {
     let Request { terms, shape } = request;
     let Shape {
         chunks,
@@ -439,6 +442,7 @@ fn values(request: &Request) -> [Value; 10] {
         Value::Processors(processors_per_chunk),
         Value::Memory(memory_per_chunk),
         Value::DeadlineType(terms.deadline_type),
+        Value::Class(terms.class),
         Value::Scatter(scatter),
         Value::Consumables(consumables),
     ]

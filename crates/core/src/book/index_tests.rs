@@ -2,11 +2,14 @@
 
 use super::judge::{BookNode, Nodes};
 use super::*;
+use crate::decision::admission::Admission;
+use crate::decision::class::Class;
 use crate::decision::job::{Shape, Terms};
 use crate::decision::node::{Cluster, NodeView};
 use crate::decision::placement;
 use crate::decision::policy::{AnyPolicy, Libra, NodeChoice, Obstacle, Offer, Policy};
 use crate::decision::pricing::{AnyPricing, ByShare, Linear, Utilisation};
+use crate::decision::service::ClassRules;
 use crate::decision::share::ShareRule;
 use proptest::prelude::*;
 
@@ -39,7 +42,7 @@ fn answers<C: Cluster>(book: &Book, cluster: &C, request: &Request, jobs: u32) -
     };
     let appraised = admission.appraise(cluster, request);
     let price = admission.price_now(cluster, request);
-    let reason = admission.reason(cluster, request);
+    let reason = admission.admission.reason(cluster, request);
     // As text: of numbers, the shortest that is read back as the same.
     format!("{judged:?} {places:?} {appraised:?} {price:?} {reason:?}")
 }
@@ -68,7 +71,15 @@ fn request((kind, one, other, third): Step) -> Request {
     let budget = [f64::INFINITY, 0.0, 25.0, 1e6][third as usize % 4];
     let deadline = (estimate * slack).clamp(0.002, 1e9);
     Request {
-        terms: Terms::hard(estimate, deadline, budget),
+        terms: Terms {
+            class: [
+                Class::Deadline,
+                Class::Deadline,
+                Class::Dedicated,
+                Class::Immediate,
+            ][kind as usize / 16 % 4],
+            ..Terms::hard(estimate, deadline, budget)
+        },
         shape: Shape {
             chunks: [1, 1, 2, 7, 90][third as usize / 4 % 5],
             processors_per_chunk: [1, 1, 2, 3][other as usize / 5 % 4],
@@ -158,7 +169,8 @@ proptest! {
         asked in steps(4),
         allowed in proptest::collection::vec(prop_oneof![Just(0u32), Just(u32::MAX), 1u32..4], 40),
     ) {
-        let mut book = Book::new(admission, 30.0);
+        let rules = ClassRules::default().in_batch();
+        let mut book = Book::new(ClassAdmission { admission, rules }, 30.0);
         book.set_start_latency(f64::from(latency) * 5.0);
         for number in 0..nodes {
             let step = happens[number % happens.len()];

@@ -4,11 +4,11 @@ use super::{Alarm, Allocation, Book, BookError, BookedJob, Node, Phase, check_se
 use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
 use crate::decision::consumable::{Amounts, Consumable};
-use crate::decision::job::{Request, SHORTEST, Terms};
+use crate::decision::job::{LONGEST, Request, SHORTEST, Terms};
 use crate::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
 use crate::decision::node_index::Search;
 use crate::decision::policy::{Obstacle, Policy};
-use crate::decision::pricing::{self, Pricing};
+use crate::decision::pricing;
 use crate::decision::refusal::{Reason, Refusal};
 use crate::decision::share::DeadlineStatus;
 use std::cmp::Reverse;
@@ -84,10 +84,16 @@ impl NodeView for BookNode<'_> {
         self.book.details[self.index].stock.free(what)
     }
 
+    fn whole(&self) -> f64 {
+        self.book.details[self.index].sums.whole()
+    }
+
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
         for (key, place) in self.book.tenants(self.index) {
             let job = self.book.job(key);
-            show(&self.book.on_node(job, &job.places[place]));
+            if !job.has_whole() {
+                show(&self.book.on_node(job, &job.places[place]));
+            }
         }
     }
 }
@@ -98,6 +104,7 @@ struct Others<'a> {
     without: usize,
     committed: f64,
     memory_committed: u64,
+    whole: f64,
 }
 
 impl NodeView for Others<'_> {
@@ -113,11 +120,15 @@ impl NodeView for Others<'_> {
         self.memory_committed
     }
 
+    fn whole(&self) -> f64 {
+        self.whole
+    }
+
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
         let book = self.node.book;
         for (key, place) in book.tenants(self.node.index) {
-            if key != self.without {
-                let job = book.job(key);
+            let job = book.job(key);
+            if key != self.without && !job.has_whole() {
                 show(&book.on_node(job, &job.places[place]));
             }
         }
@@ -128,7 +139,7 @@ impl Others<'_> {
     /// With the delays that would be accepted with this job, do the shares of all fit? A policy judges
     /// what is left of a job, whose return differs from that of the whole, and so may who yields.
     fn can_yield_to<P: Policy>(&self, job: &JobOnNode, policy: &P) -> bool {
-        let spec = self.spec();
+        let spec = self.spec().without(self.whole);
         let mut jobs = Vec::new();
         self.for_each_job(|other| jobs.push(*other));
         jobs.push(*job);
@@ -141,6 +152,11 @@ impl Others<'_> {
 }
 
 impl BookedJob {
+    /// Returns true if it has whole processors.
+    pub(super) fn has_whole(&self) -> bool {
+        self.request.terms.class.is_whole()
+    }
+
     /// Processor seconds per slot by `now`, the job running at its share since it last reported.
     pub(super) fn cput(&self, place: &Allocation, now: f64) -> f64 {
         match self.phase {
@@ -204,10 +220,11 @@ impl Book {
     /// A request as it is judged: with the time that passes before it starts taken off its deadline.
     pub(super) fn begun_late(&self, request: &Request) -> Request {
         let mut judged = *request;
-        if self.start_latency > 0.0 && request.terms.check().is_ok() {
+        let terms = &request.terms;
+        if self.start_latency > 0.0 && !terms.lacks_deadline() && terms.check().is_ok() {
             // A deadline below this cannot be met anyway, and prices divide by it.
-            let least = (request.terms.estimate / 10.0).clamp(SHORTEST, request.terms.deadline);
-            judged.terms.deadline = (request.terms.deadline - self.start_latency).max(least);
+            let least = (terms.estimate / 10.0).clamp(SHORTEST, terms.deadline);
+            judged.terms.deadline = (terms.deadline - self.start_latency).max(least);
         }
         judged
     }
@@ -233,7 +250,7 @@ impl Book {
                 free: (node.spec.processors - node.committed + taken).max(taken),
             }
         });
-        self.admission.pricing.price(&request, places)
+        self.admission.price_at(&request, places)
     }
 
     /// Changes the terms of a job, where its own nodes can keep the new ones: where each of them
@@ -263,7 +280,7 @@ impl Book {
         }
         let old = self.job(key);
         let mut places = job.places.clone();
-        let policy = &self.admission.policy;
+        let policy = &self.admission.admission.policy;
         for (place, before) in places.iter_mut().zip(old.places.iter()) {
             let node = &self.nodes[place.node as usize];
             // What was accepted for the old terms is no part of the new ones.
@@ -272,8 +289,8 @@ impl Book {
                 delay: 0.0,
                 ..self.on_node(&job, before)
             };
-            let need = policy.need(&on_node, node.spec.rating);
-            let left = terms.deadline - on_node.walltime;
+            let need = self.admission.need(&on_node, node.spec.rating);
+            let left = terms.deadline_after(on_node.walltime);
             let work = (on_node.terms.estimate / node.spec.rating - on_node.cput).max(0.0);
             let too_late = Reason::Deadline {
                 fastest: on_node.walltime + work,
@@ -283,7 +300,7 @@ impl Book {
                 return refuse(too_late);
             }
             let mut rest = job.request;
-            rest.terms.deadline = left.max(SHORTEST);
+            rest.terms.deadline = left.clamp(SHORTEST, LONGEST);
             let work = match need.deadline_status {
                 // More than a processor can do: the policy says whether it takes such jobs.
                 DeadlineStatus::AtRisk => work,
@@ -307,13 +324,17 @@ impl Book {
                 memory_committed: node
                     .memory_committed
                     .saturating_sub(memory(&job.request, place.chunks)),
+                whole: match job.has_whole() {
+                    true => (self.details[place.node as usize].sums.whole() - slots).max(0.0),
+                    false => self.details[place.node as usize].sums.whole(),
+                },
             };
             let full = Reason::Share {
                 needed: slots * need.share,
                 free: (node.spec.processors - others.committed).max(0.0),
                 node: place.node as usize,
             };
-            match policy.offer(&others, &rest) {
+            match self.admission.offer(&others, &rest) {
                 Err(Obstacle::Slot { .. }) => return refuse(too_late),
                 Err(obstacle) => {
                     return refuse(Reason::from_obstacle(
@@ -325,7 +346,8 @@ impl Book {
                 Ok(offer) if offer.chunks < place.chunks => return refuse(full),
                 Ok(_) => {}
             }
-            if policy.accepts_delays() && !others.can_yield_to(&on_node, policy) {
+            let divides = policy.accepts_delays() && !job.has_whole();
+            if divides && !others.can_yield_to(&on_node, policy) {
                 return refuse(full);
             }
             place.share = need.share;
@@ -348,7 +370,7 @@ impl Book {
         *self.job_mut(key) = job;
         for (place, node) in nodes.into_iter().enumerate() {
             self.recount(key, place);
-            if self.admission.policy.accepts_delays() {
+            if self.admission.admission.policy.accepts_delays() {
                 self.accept_delays(node);
             }
         }
@@ -358,7 +380,7 @@ impl Book {
     /// How a job stands now on one of its nodes, as a policy sees it.
     pub(super) fn on_node(&self, job: &BookedJob, place: &Allocation) -> JobOnNode {
         JobOnNode {
-            terms: self.admission.planned(&job.request).terms,
+            terms: self.admission.admission.planned(&job.request).terms,
             slots: place
                 .chunks
                 .saturating_mul(job.request.shape.processors_per_chunk),

@@ -3,7 +3,6 @@
 use super::{
     Alarm, Allocation, Book, BookError, BookedJob, Named, Phase, Unsound, check_name, check_seconds,
 };
-use crate::decision::policy::Policy;
 use std::cmp::Reverse;
 
 /// Seconds between two checks of the jobs that wait to be started, unless set otherwise.
@@ -356,7 +355,7 @@ impl Book {
         let job = self.job(key);
         let on_node = self.on_node(job, &job.places[index]);
         let rating = self.nodes[job.places[index].node as usize].spec.rating;
-        let need = self.admission.policy.need(&on_node, rating);
+        let need = self.admission.need(&on_node, rating);
         let now = self.now;
         let place = &mut self.job_mut(key).places[index];
         // The share changes now, so what was run at the old one is settled first.

@@ -14,11 +14,15 @@
 //!   [`Book::refresh_waiting_every`]).
 //! - Under a policy that goes by sums, nodes are kept in the order of theirs, so that an admission looks at the nodes that it uses
 //!   (see [`crate::decision::node_index`]). Whoever changes what a node is, or whether it takes jobs, calls [`Book::reindex`].
+//! - A job that has whole processors counts with them from its acceptance to its end, however far it has come
+//!   (see [`crate::decision::service`]).
 //! - Where the batch system itself counts what is committed (see [`Book::reserve_committed_share`]), a job's part in the sum
 //!   never falls below that: what this book accepts, the batch system has room for as well.
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
 mod admit;
+#[cfg(test)]
+mod class_tests;
 mod commit;
 mod error;
 pub mod figures;
@@ -46,11 +50,11 @@ mod sums_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::decision::admission::Admission;
 use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
 use crate::decision::node_index::NodeIndex;
 use crate::decision::placement::Placement;
+use crate::decision::service::ClassAdmission;
 use crate::decision::share::DeadlineStatus;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -76,7 +80,7 @@ pub const DEFAULT_PROVISIONAL: f64 = 30.0;
 
 /// All nodes and jobs.
 pub struct Book {
-    admission: Admission,
+    admission: ClassAdmission,
     provisional: f64,
     /// What a decision reads of each node, dense: it is scanned for every submission.
     nodes: Vec<Node>,
@@ -228,9 +232,9 @@ pub struct PlaceView<'a> {
 
 impl Book {
     /// An empty book. `provisional`: seconds for which an acceptance holds without an id.
-    pub fn new(admission: Admission, provisional: f64) -> Book {
+    pub fn new(admission: impl Into<ClassAdmission>, provisional: f64) -> Book {
         Book {
-            admission,
+            admission: admission.into(),
             provisional,
             nodes: Vec::new(),
             details: Vec::new(),
@@ -404,8 +408,8 @@ impl Book {
     }
 
     /// Decides by other rules from now on. What is committed stays committed.
-    pub fn set_admission(&mut self, admission: Admission) {
-        self.admission = admission;
+    pub fn set_admission(&mut self, admission: impl Into<ClassAdmission>) {
+        self.admission = admission.into();
         self.index = NodeIndex::default();
         (0..self.nodes.len()).for_each(|index| self.reindex(index));
     }
@@ -427,7 +431,7 @@ impl Book {
     }
 
     /// The rules this book decides by.
-    pub fn admission(&self) -> &Admission {
+    pub fn admission(&self) -> &ClassAdmission {
         &self.admission
     }
 

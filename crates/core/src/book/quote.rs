@@ -12,7 +12,6 @@ use crate::decision::counter_offer::budget_needed;
 use crate::decision::curve::Judged;
 use crate::decision::job::Request;
 use crate::decision::placement::{self, Placement};
-use crate::decision::policy::Policy;
 use crate::decision::refusal::Category;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -123,7 +122,7 @@ impl Book {
             let judged = self.appraise(request, array, allowed);
             judged.refused.is_none().then_some(judged.price)
         };
-        let weighs = self.admission.policy.weighs_budgets();
+        let weighs = self.admission.weighs_budgets(each);
         budget_needed(&accepts, price, weighs, each)
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::decision::admission::Admission;
 use crate::decision::curve::{curve, with_deadline};
 use crate::decision::job::{DeadlineType, Shape, Terms};
 use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla};

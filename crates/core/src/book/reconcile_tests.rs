@@ -1,4 +1,5 @@
 use super::*;
+use crate::decision::admission::Admission;
 use crate::decision::job::Terms;
 use crate::decision::share::DeadlineStatus;
 use proptest::prelude::*;

@@ -26,6 +26,8 @@ pub(super) struct Sums {
     slots: u128,
     /// Those of them that are held for jobs to come.
     quoted: u128,
+    /// Those of jobs that have whole processors.
+    whole: u128,
 }
 
 impl Sums {
@@ -38,6 +40,11 @@ impl Sums {
             memory: u128::from(super::judge::memory(&job.request, place.chunks)),
             slots,
             quoted: if place.quoted { slots } else { 0 },
+            whole: if job.request.terms.class.is_whole() {
+                slots
+            } else {
+                0
+            },
         }
     }
 
@@ -47,6 +54,7 @@ impl Sums {
         self.memory = self.memory.wrapping_add(other.memory);
         self.slots = self.slots.wrapping_add(other.slots);
         self.quoted = self.quoted.wrapping_add(other.quoted);
+        self.whole = self.whole.wrapping_add(other.whole);
     }
 
     fn release(&mut self, other: &Sums) {
@@ -54,10 +62,16 @@ impl Sums {
         self.memory = self.memory.wrapping_sub(other.memory);
         self.slots = self.slots.wrapping_sub(other.slots);
         self.quoted = self.quoted.wrapping_sub(other.quoted);
+        self.whole = self.whole.wrapping_sub(other.whole);
     }
 
     fn committed(&self) -> f64 {
         self.committed as f64 / UNITS
+    }
+
+    /// Processors that jobs have whole.
+    pub(super) fn whole(&self) -> f64 {
+        self.whole as f64
     }
 }
 
@@ -192,7 +206,7 @@ impl Book {
         let node = &self.nodes[index];
         if !node.available {
             self.index.remove(index);
-        } else if self.admission.policy.goes_by_sums().is_some() {
+        } else if self.admission.admission.policy.goes_by_sums().is_some() {
             let NodeSpec {
                 processors,
                 rating,

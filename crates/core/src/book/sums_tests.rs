@@ -2,6 +2,7 @@
 
 use super::sums::work::steps;
 use super::*;
+use crate::decision::admission::Admission;
 use crate::decision::job::{DeadlineType, Terms};
 use crate::decision::policy::{AnyPolicy, LibraSla};
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::decision::admission::Admission;
 use crate::decision::allotment::{Claim, Shortage, Spare, allot};
 use crate::decision::job::{DeadlineType, Terms};
 use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
@@ -350,7 +351,7 @@ fn run_on(book: &mut Book, seconds: f64, now: &mut f64) -> f64 {
         let mut step = end - *now;
         let mut rates: Vec<(String, String, f64)> = Vec::new();
         for (index, details) in book.details.iter().enumerate() {
-            let policy = book.admission.policy;
+            let policy = book.admission.admission.policy;
             let (mut claims, mut names) = (Vec::new(), Vec::new());
             for (key, place) in book.tenants(index) {
                 let job = book.job(key);

@@ -73,9 +73,10 @@ pub fn with_deadline(request: &Request, deadline: f64) -> Request {
 }
 
 /// Deadlines from just below the least that the nodes can keep, whatever the budget, to ten times the one that was asked, and that
-/// one itself; each judged. In order, none twice. Nothing for a request that is out of range.
+/// one itself; each judged. In order, none twice. Nothing for a request that is out of range, or is promised no deadline: there are no others
+/// to compare it with.
 pub fn curve(request: &Request, judge: Judge<'_>) -> Vec<Point> {
-    if request.check().is_err() {
+    if request.check().is_err() || !request.terms.promises_end() {
         return Vec::new();
     }
     (deadlines(request, judge).into_iter())

@@ -71,6 +71,32 @@ impl Terms {
         self.deadline < LONGEST
     }
 
+    /// Returns true if it is promised to end by a deadline.
+    pub fn promises_end(&self) -> bool {
+        self.class != Class::BestEffort && self.has_deadline()
+    }
+
+    /// Returns true if its class needs no deadline and it has none: of others the longest that is taken is one.
+    pub fn lacks_deadline(&self) -> bool {
+        !self.has_deadline() && !self.class.needs().contains(&"deadline")
+    }
+
+    /// Seconds until its deadline, so many after its submission; not positive once it has passed. Without a deadline there is none then either.
+    pub fn deadline_after(&self, elapsed: f64) -> f64 {
+        match self.lacks_deadline() {
+            true => self.deadline,
+            false => self.deadline - elapsed,
+        }
+    }
+
+    /// Seconds after its submission by which it is to be over: its deadline, or where it has none its estimate, since it runs at full speed.
+    pub fn expected_end(&self) -> f64 {
+        match self.lacks_deadline() {
+            true => self.estimate,
+            false => self.deadline,
+        }
+    }
+
     /// Returns true if there is an estimate: the longest that is taken stands for none, of classes that need none.
     pub fn has_estimate(&self) -> bool {
         self.estimate < LONGEST

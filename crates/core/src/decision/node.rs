@@ -25,6 +25,14 @@ impl NodeSpec {
     /// Most processors of one node.
     pub const MOST_PROCESSORS: f64 = 1e6;
 
+    /// The same without so many processors, which some jobs have whole.
+    pub fn without(self, processors: f64) -> NodeSpec {
+        NodeSpec {
+            processors: (self.processors - processors).max(0.0),
+            ..self
+        }
+    }
+
     /// Checks every value against its range.
     ///
     /// # Errors
@@ -99,7 +107,12 @@ pub trait NodeView {
         let _ = what;
         None
     }
-    /// Shows every job of the node; for policies that need more than the sum.
+    /// Processors that jobs have whole here, see [`super::service`]; they are among those committed. Policies that look at every job are shown
+    /// the node without them.
+    fn whole(&self) -> f64 {
+        0.0
+    }
+    /// Shows every job of the node that has a share; for policies that need more than the sum.
     fn for_each_job(&self, show: impl FnMut(&JobOnNode));
 }
 

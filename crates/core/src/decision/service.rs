@@ -1,7 +1,7 @@
 //! What each class of service promises, needs of a job's terms, and holds of a host's processors.
 //!
 //! They are those of AROMA (2004, section 3.1), in its order of importance but for the last two, which nobody has to choose between
-//! on one host:
+//! where nothing is planned:
 //!
 //! | class | promised | holds |
 //! | --- | --- | --- |
@@ -38,6 +38,8 @@ pub enum ClassError {
     NoPenalty(Class),
     /// This site does not offer it.
     NotOffered(Class),
+    /// It starts now or not at all, and the job may not start yet.
+    Waits(Class),
     /// A quote of it cannot be held: it starts now or not at all, or nothing is promised that could be held.
     NotHeld(Class),
 }
@@ -77,6 +79,15 @@ impl Default for ClassRules {
 }
 
 impl ClassRules {
+    /// The same in a batch system: a job that names no class has a deadline, since it comes with terms; best effort is a job without any.
+    pub fn in_batch(self) -> ClassRules {
+        ClassRules {
+            default: Class::Deadline,
+            best_effort: false,
+            ..self
+        }
+    }
+
     /// Returns true if jobs of this class are taken. Those with a deadline always are.
     pub fn offers(&self, class: Class) -> bool {
         match class {
@@ -135,6 +146,17 @@ pub fn check_terms(terms: &Terms) -> Result<(), ClassError> {
     Ok(())
 }
 
+/// Checks that a quote of this request can be held: only shares can. The other classes start now, or nothing is promised.
+///
+/// # Errors
+/// That it cannot.
+pub fn check_held(request: &Request) -> Result<(), ClassError> {
+    match request.terms.class {
+        Class::Deadline => Ok(()),
+        class => Err(ClassError::NotHeld(class)),
+    }
+}
+
 /// The time that stands for none, of a deadline and of an estimate, in seconds.
 pub const NONE: f64 = LONGEST;
 
@@ -176,15 +198,22 @@ pub fn entitlement(job: &JobOnNode, need: Need, past: PastDeadline, rating: f64)
     if past.yields(job, need, rating) {
         return left(need.deadline_status);
     }
+    Entitlement {
+        need: need_in_class(class, need),
+        hold: match class.is_whole() {
+            true => Hold::Whole,
+            false => Hold::Share,
+        },
+    }
+}
+
+/// What each slot of a job of this class needs that a policy says to need this: whole processors from its start to its end, however far it has
+/// come.
+#[inline(always)]
+pub fn need_in_class(class: Class, need: Need) -> Need {
     match class.is_whole() {
-        true => Entitlement {
-            need: Need { share: 1.0, ..need },
-            hold: Hold::Whole,
-        },
-        false => Entitlement {
-            need,
-            hold: Hold::Share,
-        },
+        true => Need { share: 1.0, ..need },
+        false => need,
     }
 }
 

@@ -152,12 +152,13 @@ pub fn settle(
         let terms = &commitment.request.terms;
         let took = ended.unwrap_or(now) - commitment.submitted;
         job.price = Some(commitment.price);
-        job.deadline = Some(terms.deadline);
+        job.deadline = terms.has_deadline().then_some(terms.deadline);
         job.estimate = Some(terms.estimate);
         job.slots = Some(commitment.request.shape.slots() as f64);
         job.submitted = Some(commitment.submitted);
         job.elapsed = (job.live || ended.is_some()).then_some(took.max(0.0));
-        job.in_time = ended.map(|_| took <= terms.deadline);
+        let promised = ended.filter(|_| terms.promises_end());
+        job.in_time = promised.map(|_| took <= terms.deadline);
     } else if job.live {
         job.elapsed = job.submitted.map(|at| (now - at).max(0.0));
     }

@@ -213,7 +213,7 @@ impl Promise {
             share: (!deferred).then(|| commitment.share_on("")),
             slots: Some(commitment.request.shape.slots() as f64 * jobs),
             nodes,
-            deadline: Some(terms.deadline),
+            deadline: terms.has_deadline().then_some(terms.deadline),
             condition: commitment.conditional.then_some(terms.estimate),
             price: Some(commitment.price * jobs),
             budget: Some(terms.budget),

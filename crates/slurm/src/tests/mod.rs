@@ -1,5 +1,6 @@
 //! What Slurm's submissions and records do to the book, on four nodes of one processor.
 
+mod classes;
 mod deferred;
 mod held;
 mod life;

@@ -5,6 +5,7 @@
 //! policy gave. The estimate in the request is the planned one (any margin included).
 
 mod fit;
+pub mod fixed_share;
 pub mod libra;
 pub mod libra_adaptive;
 pub mod libra_risk;
@@ -15,6 +16,7 @@ use super::consumable::Consumable;
 use super::job::Request;
 use super::node::{JobOnNode, NodeSpec, NodeView};
 use super::share::{Need, ShareRule};
+pub use fixed_share::FixedShare;
 pub use libra::Libra;
 pub use libra_adaptive::LibraAdaptive;
 pub use libra_risk::LibraRisk;
@@ -204,7 +206,7 @@ type ShowJobs<'a> = dyn Fn(&mut dyn FnMut(&JobOnNode)) + 'a;
 /// What a node has free of a consumable.
 type FreeOf<'a> = dyn Fn(Consumable) -> Option<u64> + 'a;
 
-/// Any kind of node: the policies that look at every job are compiled once for it and not once for each
+/// Any kind of node, as it is left to jobs with shares: the policies that look at every job are compiled once for it and not once for each
 /// kind, in a library whose size counts.
 struct AnyNode<'a> {
     spec: NodeSpec,
@@ -255,8 +257,8 @@ impl Policy for AnyPolicy {
             AnyPolicy::Libra(policy) => policy.offer(node, request),
             others => others.offer_of_any_node(
                 &AnyNode {
-                    spec: node.spec(),
-                    committed: node.committed(),
+                    spec: node.spec().without(node.whole()),
+                    committed: node.committed() - node.whole(),
                     memory_committed: node.memory_committed(),
                     open_slots: node.open_slots(),
                     free_of: &|what| node.free_of(what),

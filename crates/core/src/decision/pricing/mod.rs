@@ -1,11 +1,13 @@
 //! What a job costs. One rule, one module, behind the one trait [`Pricing`].
 
 pub mod by_share;
+pub mod in_class;
 pub mod linear;
 pub mod utilisation;
 
 use super::job::Request;
 pub use by_share::ByShare;
+pub use in_class::InClass;
 pub use linear::Linear;
 pub use utilisation::Utilisation;
 

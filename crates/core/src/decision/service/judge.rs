@@ -1,17 +1,20 @@
-//! Judging a job of any class on one host, and what would be accepted in another class instead.
+//! Judging a job of any class, on one host and by the book of a batch system, and what would be accepted in another class instead.
+//!
+//! A job with a share is judged by the site's own policy and price. Of the others a policy of their own is asked, [`FixedShare`], and their class
+//! says what becomes of the price ([`InClass`]); all else, placement, evidence and counter-offers, is the same for all.
 
-use super::ClassRules;
-use crate::decision::TOLERANCE;
-use crate::decision::admission::{Admission, affordable};
+use super::{ClassRules, need_in_class};
+use crate::decision::admission::{Acceptance, Admission};
 use crate::decision::class::Class;
-use crate::decision::counter_offer::{Capacity, CounterOffer, Question, find};
+use crate::decision::counter_offer::CounterOffer;
 use crate::decision::curve::Judged;
 use crate::decision::job::Request;
-use crate::decision::node::{NodeView, PlainNode};
+use crate::decision::node::{Cluster, JobOnNode, NodeView, PlainNode};
 use crate::decision::placement::Placement;
-use crate::decision::policy::Policy;
-use crate::decision::pricing::{PricedNode, Pricing};
+use crate::decision::policy::{FixedShare, Obstacle, Offer, Policy};
+use crate::decision::pricing::{AnyPricing, InClass, PricedNode, Pricing};
 use crate::decision::refusal::{Reason, Refusal};
+use crate::decision::share::Need;
 
 /// What a job gets on one host.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,10 +27,10 @@ pub struct Granted {
     pub loadfree: f64,
 }
 
-/// The admission of one host, for jobs of every class.
+/// The admission of a site, for jobs of every class.
 ///
-/// The node that is judged on has the processors that nobody holds whole, the jobs on it that hold shares, and the memory that all hold.
-/// So jobs with a deadline are judged by the site's policy as ever, on the host that is left to them. Whole processors are given
+/// A policy that looks at every job is shown a node as it is left to jobs with shares: without the processors that others hold whole
+/// ([`NodeView::whole`]), and without those others. So jobs with a deadline are judged by the site's policy as ever. Whole processors are given
 /// where the shares of those jobs leave them free, whatever the policy: shares that fit are deadlines that can be kept under each.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassAdmission {
@@ -37,184 +40,157 @@ pub struct ClassAdmission {
     pub rules: ClassRules,
 }
 
+/// For jobs with a deadline alone.
+impl From<Admission> for ClassAdmission {
+    fn from(admission: Admission) -> ClassAdmission {
+        ClassAdmission {
+            admission,
+            rules: ClassRules {
+                dedicated: false,
+                immediate: false,
+                best_effort: false,
+                ..ClassRules::default()
+            },
+        }
+    }
+}
+
+/// Asks the admission that is for a class.
+macro_rules! ask {
+    ($all:expr, $class:expr, $admission:ident => $question:expr) => {
+        match $all.without_shares($class) {
+            None => {
+                let $admission = &$all.admission;
+                $question
+            }
+            Some($admission) => {
+                let $admission = &$admission;
+                $question
+            }
+        }
+    };
+}
+
 impl ClassAdmission {
-    /// Judges a request that [`ClassRules::check`] has passed. Changes nothing.
+    /// Judges a request that [`ClassRules::check`] has passed, on one host. Changes nothing.
     ///
     /// # Errors
     /// A refusal with its reason, the evidence, and what would be accepted now: in its class, then in others.
     pub fn judge(&self, node: &PlainNode, request: &Request) -> Result<Granted, Box<Refusal>> {
-        let refused = match self.in_class(node, request) {
-            Ok(granted) => return Ok(granted),
-            Err(refused) => refused,
-        };
-        let (reason, mut counter_offers) = *refused;
-        if !matches!(reason, Reason::Invalid(_)) {
-            counter_offers.extend(self.other_classes(node, request));
-        }
-        Err(Box::new(Refusal {
-            reason,
-            counter_offers,
-        }))
-    }
-
-    /// What would become of a request, without counter-offers.
-    pub fn appraise(&self, node: &PlainNode, request: &Request) -> Judged {
-        if request.terms.class == Class::Deadline {
-            return self.admission.appraise(std::slice::from_ref(node), request);
-        }
-        let checked = request.check().map_err(Reason::<usize>::Invalid);
-        match checked.and_then(|()| self.by_itself(node, request)) {
-            Ok(granted) => Judged {
-                price: granted.price,
-                share: Some(granted.share),
-                refused: None,
-            },
-            Err(reason) => Judged {
-                price: self.price(node, request),
-                share: None,
-                refused: Some(reason.category()),
-            },
-        }
-    }
-
-    fn in_class(
-        &self,
-        node: &PlainNode,
-        request: &Request,
-    ) -> Result<Granted, Box<(Reason, Vec<CounterOffer>)>> {
-        let nodes: &[PlainNode] = std::slice::from_ref(node);
-        if request.terms.class == Class::Deadline {
-            let mut scratch = [Placement::EMPTY; 1];
-            let judged = self.admission.judge(nodes, request, &mut scratch);
-            return match judged {
-                Ok(acceptance) => Ok(Granted {
-                    price: acceptance.price,
-                    share: scratch[0].share,
-                    loadfree: scratch[0].loadfree,
-                }),
-                Err(refusal) => Err(Box::new((refusal.reason, refusal.counter_offers))),
-            };
-        }
-        if let Err(error) = request.check() {
-            return Err(Box::new((Reason::Invalid(error), Vec::new())));
-        }
-        self.by_itself(node, request).map_err(|reason| {
-            let offers = find(
-                &Question {
-                    accepts: &|changed| {
-                        let granted = self.by_itself(node, changed).ok()?;
-                        Some(granted.price)
-                    },
-                    price: &|changed| self.price(node, changed),
-                    capacity: &|| Capacity::of(nodes),
-                    margin: self.admission.estimate_margin,
-                    weighs_budgets: false,
-                },
-                request,
-                1,
-            );
-            Box::new((reason, offers))
-        })
-    }
-
-    /// A request of a class that no policy is asked about.
-    fn by_itself(&self, node: &PlainNode, request: &Request) -> Result<Granted, Reason> {
-        let price = self.price(node, request);
-        if !affordable(price, request.terms.budget) {
-            return Err(Reason::Budget {
-                price,
-                budget: request.terms.budget,
-            });
-        }
-        let spec = node.spec;
-        let planned = self.admission.planned(request).terms;
-        let fastest = planned.estimate / spec.rating;
-        let whole = request.terms.class.is_whole();
-        if whole && fastest > planned.deadline * (1.0 + TOLERANCE) {
-            return Err(Reason::Deadline {
-                fastest,
-                deadline: planned.deadline,
-            });
-        }
-        let slots = request.shape.slots() as f64;
-        let free = (spec.processors - node.committed()).max(0.0);
-        if whole && slots > free + spec.processors * TOLERANCE {
-            return Err(Reason::Share {
-                needed: slots,
-                free,
-                node: 0,
-            });
-        }
-        let needed =
-            (request.shape.memory_per_chunk).saturating_mul(u64::from(request.shape.chunks));
-        let memory = spec.memory.saturating_sub(node.memory_committed());
-        if needed > memory {
-            return Err(Reason::Memory {
-                needed,
-                free: memory,
-                node: 0,
-            });
-        }
-        let share = if whole { 1.0 } else { 0.0 };
+        let nodes = std::slice::from_ref(node);
+        let mut scratch = [Placement::EMPTY; 1];
+        let accepted = self.judge_jobs(nodes, request, 1, &mut scratch)?;
         Ok(Granted {
-            price,
-            share,
-            loadfree: (free - slots * share).max(0.0),
+            price: accepted.price,
+            share: scratch[0].share,
+            loadfree: scratch[0].loadfree,
         })
     }
 
-    /// What a job of a class that no policy is asked about costs now, credits.
-    fn price(&self, node: &PlainNode, request: &Request) -> f64 {
-        let terms = &request.terms;
-        let slots = request.shape.slots() as f64;
-        let mut priced = *request;
-        let factor = match terms.class {
-            Class::BestEffort if !terms.has_estimate() => return 0.0,
-            Class::BestEffort => return self.rules.best_effort_rate * terms.estimate * slots,
-            Class::Immediate => {
-                // What a deadline at full speed costs: that is what it gets.
-                priced.terms.deadline = terms.deadline.min(terms.estimate / node.spec.rating);
-                self.rules.immediate_factor
-            }
-            Class::Dedicated => self.rules.dedicated_factor,
-            Class::Deadline => 1.0,
-        };
-        let processors = node.spec.processors;
-        let place = PricedNode {
-            slots,
-            processors,
-            free: (processors - node.committed()).max(slots),
-        };
-        factor * (self.admission.pricing).price(&priced, std::iter::once(place))
+    /// As [`Admission::judge_jobs`], of a request that [`ClassRules::check`] has passed.
+    ///
+    /// # Errors
+    /// As [`ClassAdmission::judge`].
+    pub fn judge_jobs<C: Cluster + ?Sized>(
+        &self,
+        cluster: &C,
+        request: &Request,
+        jobs: u32,
+        scratch: &mut [Placement],
+    ) -> Result<Acceptance, Box<Refusal>> {
+        let class = request.terms.class;
+        let judged = ask!(self, class, own => own.judge_jobs(cluster, request, jobs, scratch));
+        judged.map_err(|mut refusal| {
+            let others = self.other_classes(cluster, request, &refusal.reason);
+            refusal.counter_offers.extend(others);
+            refusal
+        })
     }
 
-    /// The same job in each other class in which it would be accepted now, as it is.
-    fn other_classes<'a>(
+    /// What would become of a request, without evidence and counter-offers.
+    pub fn appraise<C: Cluster + ?Sized>(&self, cluster: &C, request: &Request) -> Judged {
+        ask!(self, request.terms.class, own => own.appraise(cluster, request))
+    }
+
+    /// As [`Admission::price_now`].
+    pub fn price_now<C: Cluster + ?Sized>(&self, cluster: &C, request: &Request) -> f64 {
+        ask!(self, request.terms.class, own => own.price_now(cluster, request))
+    }
+
+    /// What a job costs at these places, credits.
+    pub fn price_at(&self, request: &Request, places: impl Iterator<Item = PricedNode>) -> f64 {
+        ask!(self, request.terms.class, own => own.pricing.price(request, places))
+    }
+
+    /// What a node says to a request, its estimate as planned.
+    ///
+    /// # Errors
+    /// As [`Policy::offer`].
+    pub fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
+        ask!(self, request.terms.class, own => own.policy.offer(node, request))
+    }
+
+    /// What each slot of a job needs from now on, on a node of this rating.
+    #[inline(always)]
+    pub fn need(&self, job: &JobOnNode, rating: f64) -> Need {
+        need_in_class(job.terms.class, self.admission.policy.need(job, rating))
+    }
+
+    /// Whether a job may be taken for a larger budget than it costs that is refused for less.
+    pub fn weighs_budgets(&self, request: &Request) -> bool {
+        ask!(self, request.terms.class, own => own.policy.weighs_budgets())
+    }
+
+    /// The admission of a class that divides no processors; None for deadlines.
+    fn without_shares(&self, class: Class) -> Option<Admission<FixedShare, InClass<AnyPricing>>> {
+        let Admission {
+            policy,
+            pricing,
+            estimate_margin,
+        } = self.admission;
+        let pricing = match class {
+            Class::Deadline => return None,
+            Class::Dedicated => InClass::Times(pricing, self.rules.dedicated_factor),
+            Class::Immediate => InClass::AtFullSpeed(pricing, self.rules.immediate_factor),
+            Class::BestEffort => InClass::ByUse(self.rules.best_effort_rate),
+        };
+        Some(Admission {
+            policy: FixedShare {
+                share: if class.is_whole() { 1.0 } else { 0.0 },
+                node_choice: policy.goes_by_sums(),
+            },
+            pricing,
+            estimate_margin,
+        })
+    }
+
+    /// The same job in each other class in which it would be accepted now, as it is. `reason`: why it is not in its own.
+    fn other_classes<'a, C: Cluster + ?Sized>(
         &'a self,
-        node: &'a PlainNode,
+        cluster: &'a C,
         request: &'a Request,
+        reason: &Reason,
     ) -> impl Iterator<Item = CounterOffer> + 'a {
-        let others = (Class::ALL.into_iter()).filter(|class| *class != request.terms.class);
-        others.filter_map(|class| {
+        let own = request.terms.class;
+        let invalid = matches!(reason, Reason::Invalid(_));
+        // Where shares are counted by their sums, whole processors are never free that a share is not.
+        let by_sums = own == Class::Deadline && self.admission.policy.goes_by_sums().is_some();
+        let no_whole = by_sums && !matches!(reason, Reason::Budget { .. });
+        let others = (Class::ALL.into_iter())
+            .filter(move |class| !invalid && *class != own && !(no_whole && class.is_whole()));
+        others.filter_map(move |class| {
             let mut changed = *request;
             changed.terms.class = class;
             if class == Class::Deadline && !(changed.terms.has_deadline()) {
                 return None;
             }
             self.rules.check(&changed).ok()?;
-            let judged = self.appraise(node, &changed);
+            let judged = self.appraise(cluster, &changed);
             judged.refused.is_none().then_some(CounterOffer::Class {
                 class,
                 price: judged.price,
             })
         })
-    }
-}
-
-impl ClassAdmission {
-    /// Whether a job may be taken for a larger budget than it costs that is refused for less.
-    pub fn weighs_budgets(&self, request: &Request) -> bool {
-        request.terms.class == Class::Deadline && self.admission.policy.weighs_budgets()
     }
 }
 
