@@ -10,7 +10,7 @@ import time
 import _ctypes
 import pbs
 
-TERMS = ("estimate", "deadline", "budget", "deadline_type", "penalty_rate")
+TERMS = ("estimate", "deadline", "budget", "deadline_type", "penalty_rate", "class")
 
 
 # The few types that one call needs, on the C module that ctypes is made of. Importing ctypes itself leaves some

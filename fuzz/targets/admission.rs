@@ -101,7 +101,7 @@ pub fn pbs_events(input: &[u8]) {
         }
     }
     for key in TERMS {
-        let _ = libra_wording::terms::key(key).expect("a key of ours");
+        let _ = libra_wording::terms::key_with_class(key).expect("a key of ours");
     }
 }
 

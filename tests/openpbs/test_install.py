@@ -30,7 +30,7 @@ LIBRA = pathlib.Path(os.environ.get("LIBRA", ROOT / "target/debug/libra")).resol
 LIBRARY = pathlib.Path(os.environ.get("LIBRA_LIBRARY", ROOT / "target/debug/liblibra.so")).resolve()
 SUBNET = int(os.environ["SUBNET"]) if "SUBNET" in os.environ else None
 
-RESOURCES = ["estimate", "deadline", "budget", "deadline_type", "penalty_rate", "libra_quote", "libra_terms", "libra_price", "libra_info", "libra_progress", "libra_share", "libra_besteffort",
+RESOURCES = ["estimate", "deadline", "budget", "deadline_type", "penalty_rate", "class", "libra_quote", "libra_terms", "libra_price", "libra_info", "libra_progress", "libra_share", "libra_besteffort",
              "libra_rating", "libra_node"]
 EVENTS = ["execjob_begin", "execjob_launch", "execjob_attach", "execjob_epilogue", "execjob_end", "execjob_abort", "exechost_periodic",
           "postqueuejob", "modifyjob", "movejob", "runjob", "jobobit", "modifyvnode", "management", "periodic", "queuejob"]

@@ -24,7 +24,7 @@ from cluster import Cluster  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRA = pathlib.Path(os.environ.get("LIBRA", ROOT / "target/debug/libra"))
-TERMS = ("deadline", "budget", "estimate", "deadline_type", "penalty_rate")
+TERMS = ("deadline", "budget", "estimate", "deadline_type", "penalty_rate", "class")
 HOOK = """
 import pbs
 e = pbs.event()

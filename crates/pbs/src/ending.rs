@@ -54,7 +54,9 @@ impl Server {
         let exit = job.get("exit").and_then(Value::as_i64);
         let cut_short = exit.is_none_or(|exit| CUT_SHORT.contains(&exit));
         let failed = exit.is_some_and(|exit| exit != 0);
-        let outcome = Outcome::of(took, terms.deadline, cut_short).but_failed(failed);
+        let outcome = Outcome::of(took, terms.deadline, cut_short)
+            .but_failed(failed)
+            .if_promised(terms.promises_end());
         (self.counts).end(outcome.if_conditional(commitment.conditional));
         let used = measured.iter().fold(0.0f64, |most, one| most.max(one.cput));
         let verdict = match exit {
@@ -101,7 +103,7 @@ impl Server {
         Ok(accept_and_log(format!(
             "job {id} {verdict}: ended after {} of {}, used {least}{} of the estimated {}, price {}{paid}",
             duration::show(took),
-            duration::show(terms.deadline),
+            duration::show(terms.expected_end()),
             duration::show(used),
             duration::show(terms.estimate),
             credits(commitment.price),

@@ -60,7 +60,7 @@ impl FrontEnd for Front {
         if question {
             terms.budget.get_or_insert(f64::INFINITY);
         }
-        let terms = terms.complete()?;
+        let terms = terms.complete_in_batch()?;
         let deferred = deferred(job, &terms, now)?;
         let (asked, count) = self.read(job)?;
         let (amounts, must) = self.needs(&asked, job)?;
@@ -427,5 +427,5 @@ fn deferred(job: &Value, terms: &Terms, now: f64) -> Result<Option<Deferred>, Pr
 /// gets whole processors. Whoever needs another estimate more is stuck, unless the user asked for a longer walltime.
 pub(super) fn longest(terms: &Terms, job: &Value) -> f64 {
     let asked = number(job, "walltime").unwrap_or(0.0);
-    (terms.deadline + terms.estimate).max(asked).ceil()
+    (terms.expected_end() + terms.estimate).max(asked).ceil()
 }

@@ -52,7 +52,7 @@ mod uses;
 use serde_json::Value;
 
 /// Resources that users set, in the order in which they are described.
-pub const TERMS: [&str; 5] = libra_wording::terms::KEYS;
+pub const TERMS: [&str; 6] = libra_wording::terms::KEYS_WITH_CLASS;
 
 /// Resource of a job that is a question, or comes with a held quote: see [`libra_batch::quote`].
 pub const QUOTE: &str = "libra_quote";

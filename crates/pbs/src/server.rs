@@ -64,7 +64,10 @@ impl Server {
     pub fn new(config: &Config) -> Server {
         let mut server = Server {
             admission: AdmissionServer::new(
-                Book::new(libra_rules::admission(config), config.provisional_seconds()),
+                Book::new(
+                    libra_rules::batch_admission(config),
+                    config.provisional_seconds(),
+                ),
                 libra_rules::quote_limits(config),
             ),
             front: Front::default(),
@@ -83,7 +86,7 @@ impl Server {
     /// Decides by these rules from now on.
     pub fn configure(&mut self, config: &Config) {
         self.admission.configure(
-            libra_rules::admission(config),
+            libra_rules::batch_admission(config),
             libra_rules::quote_limits(config),
         );
         self.without_terms = config.pbs.without_terms;

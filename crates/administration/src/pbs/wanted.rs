@@ -32,12 +32,13 @@ const fn resource(name: &'static str, kind: &'static str, flags: &'static str) -
 
 /// The terms are strings, so that a bad value reaches the hook, which says what is wrong with it: PBS
 /// loses bad numbers without a word.
-pub const RESOURCES: [Resource; 14] = [
+pub const RESOURCES: [Resource; 15] = [
     resource("estimate", "string", "m"),
     resource("deadline", "string", "m"),
     resource("budget", "string", "m"),
     resource("deadline_type", "string", "m"),
     resource("penalty_rate", "string", "m"),
+    resource(libra_wording::terms::CLASS, "string", "m"),
     resource(libra_pbs::QUOTE, "string", "m"),
     resource(TERMS, "string", "rm"),
     resource("libra_price", "string", "rm"),

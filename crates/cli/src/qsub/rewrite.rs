@@ -8,7 +8,6 @@ use super::directives::{Directive, lines, quoted};
 use super::lists::{self, ListItem};
 use super::options::{Group, Line, Rest};
 use libra_core::book::held_quote::Order;
-use libra_core::decision::class::Class;
 use libra_core::decision::job::{DeadlineType, Terms};
 use libra_units::duration;
 use libra_wording::errors::no_order;
@@ -93,12 +92,12 @@ fn meant_by(name: &[u8]) -> Option<&'static str> {
     if key_of(name.as_bytes()).is_some() || OF_PBS.contains(&name) {
         return None;
     }
-    nearest(name, terms::KEYS.into_iter().chain([QUOTE]))
+    nearest(name, terms::KEYS_WITH_CLASS.into_iter().chain([QUOTE]))
 }
 
 fn key_of(name: &[u8]) -> Option<&'static str> {
     let name = std::str::from_utf8(name).ok()?;
-    terms::key(name).or_else(|| name.eq_ignore_ascii_case(QUOTE).then_some(QUOTE))
+    terms::key_with_class(name).or_else(|| name.eq_ignore_ascii_case(QUOTE).then_some(QUOTE))
 }
 
 /// The key that a resource stands for.
@@ -139,7 +138,6 @@ pub fn rewrite(
     submission: &Submission<'_>,
     deadline: ReadDeadline<'_>,
 ) -> Result<Option<Rewritten>, String> {
-    refuse_classes(submission)?;
     let mut found = Vec::new();
     collect(submission, None, submission.line, &mut found)?;
     for (index, directive) in submission.directives.iter().enumerate() {
@@ -195,24 +193,6 @@ pub fn rewrite(
         options: options(submission, &read),
         script: script(submission, &read),
     }))
-}
-
-/// PBS's own qsub would know nothing of a class of service.
-fn refuse_classes(submission: &Submission<'_>) -> Result<(), String> {
-    let directives = (submission.directives.iter().enumerate())
-        .map(|(index, directive)| (Some(index), &directive.line));
-    for (place, line) in std::iter::once((None, submission.line)).chain(directives) {
-        for list in line.values(b'W') {
-            for entry in lists::entries(list).unwrap_or_default() {
-                if entry.name.eq_ignore_ascii_case(terms::CLASS.as_bytes()) {
-                    let class = Class::of_word(&String::from_utf8_lossy(&entry.value));
-                    let error = TermsError::ClassElsewhere(class.unwrap_or_default());
-                    return Err(format!("{}: {error}", at(submission, place)));
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Takes the keys of Libra's that stand in a line.
@@ -294,7 +274,7 @@ fn in_range_of(terms: PartialTerms) -> Result<(), TermsError> {
         penalty_rate: None,
         class: None,
     };
-    terms.or(harmless).complete().map(|_: Terms| ())
+    terms.or(harmless).complete_in_batch().map(|_: Terms| ())
 }
 
 fn in_range(terms: PartialTerms) -> Result<(), String> {
@@ -324,7 +304,8 @@ fn written(terms: &PartialTerms) -> String {
         DeadlineType::Soft => "soft".to_string(),
     });
     let penalty = terms.penalty_rate.map(|rate| rate.to_string());
-    seconds.or(budget).or(kind).or(penalty).unwrap_or_default()
+    let class = terms.class.map(|class| class.word().to_string());
+    (seconds.or(budget).or(kind).or(penalty).or(class)).unwrap_or_default()
 }
 
 type Read = (OptionPosition, &'static str, String);

@@ -90,6 +90,10 @@ fn command_lines() {
             &["-W", "quote=hold:5m,budget=1"],
             &["-l", "libra_quote=hold:5m,budget=1"],
         ),
+        (
+            &["-W", "Class=IMMEDIATE,estimate=10"],
+            &["-l", "class=immediate,estimate=10"],
+        ),
         (&["-W", "deadline=1.5ms"], &["-l", "deadline=0.001"]),
         (
             &["-W", "depend=afterok:1:2,deadline=20,block=true", "j"],
@@ -289,21 +293,19 @@ fn a_slip_is_named() {
     assert_eq!(read(&["-W", "colour=red", "job.sh"], ""), Ok(None));
 }
 
-/// They are for one host: PBS's own qsub would know nothing of one.
 #[test]
-fn a_class_of_service_is_refused_by_name_wherever_it_stands() {
-    for list in [
-        "class=immediate",
-        "deadline=20,class=best-effort",
-        "Class=urgent",
+fn a_class_of_service_that_there_is_not_is_refused_wherever_it_stands() {
+    for (list, said) in [
+        ("deadline=20,class=best-effort", "a job without terms"),
+        ("Class=urgent", "'urgent' is no class of service"),
     ] {
         let error = read(&["-W", list, "job.sh"], "").expect_err(list);
         assert!(
-            error.starts_with("-W: class=") && error.contains("batch systems"),
+            error.starts_with("-W: class") && error.contains(said),
             "{error}"
         );
         let script = format!("#PBS -W {list}\n");
         let error = read(&["job.sh"], &script).expect_err(list);
-        assert!(error.starts_with("job.sh, line 1: -W: class="), "{error}");
+        assert!(error.starts_with("job.sh, line 1: -W: class"), "{error}");
     }
 }

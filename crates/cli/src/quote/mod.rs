@@ -12,12 +12,11 @@ mod script;
 
 use super::args::{Args, QuoteArgs};
 use super::qsub::find;
-use super::{Done, Failure, exit, status, terms};
+use super::{Done, Failure, exit, status};
 use libra_batch::quote::Quote;
 use libra_config::System;
 use libra_terminal::{answer, note, say};
 use libra_units::duration;
-use libra_wording::terms::TermsError;
 use script::Script;
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -76,16 +75,6 @@ pub fn quote(quote: &QuoteArgs, args: &Args) -> Done {
             &note(args.json, &format!("quote {number} was given back")),
             0,
         );
-    }
-    if system != System::Local {
-        let class = terms::given(&quote.terms)?
-            .class
-            .filter(|class| !class.is_default());
-        if let Some(class) = class {
-            return Err(Failure::Usage(
-                TermsError::ClassElsewhere(class).to_string(),
-            ));
-        }
     }
     let answered = match system {
         System::Local => local::ask(&question, args, &mut notes),

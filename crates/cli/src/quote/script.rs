@@ -165,9 +165,7 @@ impl Script {
                     let place = ["select", "place", "ncpus", "mem", "nodes"]
                         .iter()
                         .position(|known| *known == name);
-                    let class = (option == "-W" && name.eq_ignore_ascii_case(terms::CLASS))
-                        .then_some(terms::CLASS);
-                    match (terms::key(&name).or(class), place) {
+                    match (terms::key_with_class(&name), place) {
                         (Some(key), _) => here
                             .set(key, &value, until)
                             .map_err(|error| format!("{at}: {option}: {error}")),
