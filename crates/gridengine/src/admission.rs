@@ -67,7 +67,10 @@ pub fn without_terms(submission: &Submission, rule: WithoutTerms) -> Answer {
 impl Admission {
     /// Without hosts and jobs. `now`: Unix time.
     pub fn new(config: &Config, now: f64) -> Admission {
-        let mut book = Book::new(libra_rules::admission(config), config.provisional_seconds());
+        let mut book = Book::new(
+            libra_rules::batch_admission(config),
+            config.provisional_seconds(),
+        );
         // Microseconds: no earlier book of this cell has come so far.
         book.tokens_from((now.clamp(0.0, 4e9) * 1e6) as u64);
         book.set_start_latency(config.gridengine.start_delay.0);

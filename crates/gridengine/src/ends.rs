@@ -399,7 +399,8 @@ impl Watched {
         let outcome = match (end.how, last) {
             (HowEnded::Cancelled, None) => Outcome::Unknown,
             (how, _) => Outcome::of(end.took, terms.deadline, cut_short)
-                .but_failed(exit != 0 || how == HowEnded::NodeFailure),
+                .but_failed(exit != 0 || how == HowEnded::NodeFailure)
+                .if_promised(terms.promises_end()),
         };
         counts.end(outcome);
         let used = (end.used).map_or_else(String::new, |used| {
@@ -416,7 +417,7 @@ impl Watched {
         format!(
             "job {name} {verdict}: ended after {} of {}{used}, price {}{paid_back}",
             duration::show(end.took),
-            duration::show(terms.deadline),
+            duration::show(terms.expected_end()),
             credits(self.commitment.price),
         )
     }

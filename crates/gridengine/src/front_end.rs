@@ -43,7 +43,7 @@ impl FrontEnd for Front {
         if question {
             terms.budget.get_or_insert(f64::INFINITY);
         }
-        let terms = terms.complete()?;
+        let terms = terms.complete_in_batch()?;
         let environment =
             (submission.environment.as_ref()).and_then(|(name, ..)| self.environments.get(name));
         let shape = submission.shape(environment.map(|environment| environment.allocation))?;

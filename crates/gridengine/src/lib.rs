@@ -27,7 +27,7 @@ mod tests;
 pub mod watched_files;
 
 /// What users request with `-l`, in the order in which it is described: the keys of [`libra_wording::terms`], each a complex of the same name.
-pub const TERMS: [&str; 5] = libra_wording::terms::KEYS;
+pub const TERMS: [&str; 6] = libra_wording::terms::KEYS_WITH_CLASS;
 
 /// The request of a job that is a question, or comes with a held quote: see [`libra_batch::quote`].
 pub const QUOTE: &str = "quote";

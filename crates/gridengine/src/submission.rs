@@ -97,14 +97,16 @@ impl Submission {
                 name if TERMS.contains(&name) => {
                     (submission.terms).push((name.to_string(), value.to_string()));
                 }
-                // Of any other meaning it is a complex of the cell's own.
-                terms::CLASS if Class::of_word(value).is_some_and(|c| !c.is_default()) => {
-                    let class = Class::of_word(value).unwrap_or_default();
-                    let problem = TermsError::ClassElsewhere(class);
-                    submission.against.push(Problem::Terms(problem));
-                }
                 _ => submission.requests.push(request),
             }
+        }
+        // Alone and of any other meaning it is a complex of the cell's own.
+        match &submission.terms[..] {
+            [(key, value)] if key == terms::CLASS && Class::of_word(value).is_none() => {
+                submission.requests.push(format!("{key}={value}"));
+                submission.terms.clear();
+            }
+            _ => {}
         }
         for variable in list(parameters, "ac") {
             match key(&variable) {

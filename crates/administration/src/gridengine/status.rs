@@ -21,7 +21,7 @@ pub fn report(args: &Common) -> Result<Report, Failure> {
     poll(&cell(), &mut records, PATIENCE)?;
     let (snapshot, mut problems) = records.snapshot(&|count| config.node.reserve.leaves(count));
     let mut book = Book::new(
-        libra_rules::admission(&config),
+        libra_rules::batch_admission(&config),
         config.provisional_seconds(),
     );
     let untaken = (book.rebuild(&snapshot))

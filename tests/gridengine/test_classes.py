@@ -1,0 +1,88 @@
+"""Classes of service in a cell with Libra: whole processors, given now and held from start to end, or refused."""
+
+import json
+import unittest
+
+from case import CellCase
+
+HOUR = 3600
+BUSY = "exec python3 -c 'while True: pass'\n"
+PRICES = "[class]\ndedicated-price = 2.0\nimmediate-price = 3.0\n"
+
+
+class Classes(CellCase):
+    site = {"rules": PRICES}
+
+    def whole(self, terms, *more, **options):
+        """A job of one processor on the first host; qsub's answer."""
+        return self.cell.qsub("-l", f"h=g1,budget=1000000,{terms}", *more, **options)
+
+    def taken(self, answer):
+        """The number of a job that was accepted."""
+        self.assertEqual(answer.rc, 0, answer)
+        return answer.out.strip()
+
+    def shown(self, job):
+        """The job in `libra gridengine status`."""
+        [found] = [one for one in json.loads(self.cell.status())["jobs"] if one["id"] == job]
+        return found
+
+    def quota(self, job):
+        quota, period = (int((self.cell.group("g1", job) / f"cpu.cfs_{what}_us").read_text()) for what in ("quota", "period"))
+        return quota / period if quota > 0 else float("inf")
+
+    def test_whole_processors_are_held_while_the_job_gets_on(self):
+        """With its estimate used and hours until its deadline a job with a share would need next to nothing: this one keeps its processor."""
+        job = self.taken(self.whole("estimate=2,deadline=2h,class=dedicated", script=BUSY))
+        self.cell.wait_running(job)
+        self.assertEqual((self.places(job), self.commitment(job)["class"]), ({"g1": 1.0}, "dedicated"))
+        self.cell.wait("it has used its estimate", lambda: self.processes(job, "g1") and self.used(job, "g1") > 2.5)
+        self.assertGreaterEqual(self.quota(job), 1.0)
+        # What is left to others is all but one processor, and not half of that one.
+        self.refused(self.whole(f"estimate={HOUR},class=immediate", "-pe", "smp", self.cell.slots("g1")), "refused (share)")
+        found = self.shown(job)
+        self.assertEqual((found["class"], found["share"]), ("dedicated", 1.0))
+
+    def test_less_than_a_whole_processor_is_free(self):
+        """Refused at once, with what would be taken instead; and that is taken."""
+        # All but a part of a processor, and then what is left of it: 0.7875 of each with the margin.
+        slots = self.cell.slots("g1")
+        self.taken(self.whole("estimate=3h,deadline=4h", "-pe", "smp", slots))
+        terms = f"estimate={HOUR // 4},deadline=4h"
+        self.refused(self.whole(f"{terms},class=dedicated", "-pe", "smp", slots), "refused (share)", "-l class=deadline (costs ")
+        self.taken(self.whole(f"{terms},class=deadline", "-pe", "smp", slots))
+        self.assertNotIn("class=deadline", self.refused(self.whole(f"estimate={HOUR},class=immediate", "-pe", "smp", slots), "refused (share)"))
+
+    def test_an_immediate_job_needs_no_deadline(self):
+        job = self.taken(self.whole(f"estimate={HOUR},class=immediate"))
+        self.cell.wait_running(job)
+        self.cell.wait("it is in the book", lambda: any(one["id"] == job for one in json.loads(self.cell.status())["jobs"]))
+        found = self.shown(job)
+        self.assertEqual((found["class"], found["deadline"], found["left_seconds"]), ("immediate", None, None))
+
+    def test_bad_input(self):
+        """Each is told what is wrong with it, and is not queued."""
+        terms = f"estimate={HOUR},deadline=4h"
+        for more, options, said in [
+            (f"{terms},class=dedicated,quote=hold:5m", [], "a quote cannot be held for class=dedicated"),
+            ("deadline=4h,class=dedicated", [], "estimate is missing; class=dedicated needs it"),
+            (f"estimate={HOUR},class=dedicated", [], "deadline is missing; class=dedicated needs it"),
+            (f"estimate={HOUR},class=immediate,penalty_rate=1", [], "class=immediate promises no deadline here"),
+            ("class=best-effort", [], "class=best-effort: in a batch system a job without terms is promised nothing"),
+            (f"{terms},class=urgent", [], "'urgent' is no class of service"),
+            (f"{terms},class=immediate", ["-h"], "starts at once"),
+            ("estimate=4h,deadline=1h,class=immediate", [], "refused (deadline)"),
+        ]:
+            with self.subTest(more, options=options):
+                self.refused(self.whole(more, *options), said)
+
+
+class NotOffered(CellCase):
+    site = {"rules": f"{PRICES}immediate = false\n"}
+
+    def test_it_is_refused_by_name(self):
+        self.refused(self.cell.qsub("-l", f"budget=1000000,estimate={HOUR},class=immediate"), "class=immediate is not offered here (section [class]")
+
+
+if __name__ == "__main__":
+    unittest.main()
