@@ -346,25 +346,6 @@ fn what_a_class_lacks_is_said() {
             stderr(&held)
         );
     }
-    // Batch systems do not have them, and say so rather than ignore it.
-    for system in ["pbs", "slurm", "gridengine"] {
-        let asked = [
-            "quote",
-            "--system",
-            system,
-            "--class",
-            "immediate",
-            "--estimate",
-            "5",
-        ];
-        let output = site.libra(&asked).output().expect("libra");
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        assert!(
-            stderr(&output).contains("batch systems"),
-            "{}",
-            stderr(&output)
-        );
-    }
     assert!(site.jobs().is_empty());
 }
 
