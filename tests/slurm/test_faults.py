@@ -128,7 +128,7 @@ class ControllerKilled(SiteCase):
 
     def settled(self):
         """All nodes have ended what slurmctld does not know. What was lost between its prolog and its first process slurmd knows nothing of,
-        so no epilog comes: the next job's prolog ends it."""
+        so no epilog comes: the prolog of the next job with terms ends it."""
         slurm = self.slurm
         unknown = lambda: [name.split(" job-") for name in slurm.job_groups() if name.split(" job-")[1] not in holding(slurm)]  # noqa: E731
         slurm.must("scontrol", "reconfigure")  # every slurmd says anew what runs; without, some minutes later
@@ -144,7 +144,7 @@ class ControllerKilled(SiteCase):
             self.resume()
             # Where slurmctld does not answer a prolog in time, the next one ends it.
             for node in {node for node, _ in unknown()}:
-                slurm.wait_ended(slurm.submit("-w", node, script="true\n"))
+                slurm.wait_ended(slurm.submit(*terms(0.01, node), script="true\n"))
             return not unknown()
 
         # Each check waits for nodes and for jobs.
