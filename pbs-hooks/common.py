@@ -81,11 +81,11 @@ def log(text, level=None):
     pbs.logmsg(pbs.EVENT_DEBUG if level is None else level, "libra: " + line)
 
 
-def age():
-    """Seconds, to a hundredth, since this process was split off its daemon: what it is shown is as of then, however late it comes to look."""
+def split_off():
+    """When this process was split off its daemon, in seconds since the host was booted: what it is shown is as of then, however late it comes to look."""
     with open("/proc/self/stat") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 # PBS's states as hooks see them, numbers, and as people do.

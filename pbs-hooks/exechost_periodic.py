@@ -4,7 +4,7 @@
 
 def readjust(event):
     answer = Libra().ask("exechost_periodic", "host-config", host=pbs.get_local_nodename(),
-                         jobs=list(event.job_list.keys()), listed=time.clock_gettime(time.CLOCK_BOOTTIME) - age())
+                         jobs=list(event.job_list.keys()), listed=split_off())
     for job_id, progress in answer.get("progress", {}).items():
         event.job_list[job_id].resources_used["libra_progress"] = progress
 

@@ -13,8 +13,8 @@ SOON = 5
 def write(event):
     directory = settings()["state"]
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    # A job may just then have been on its way into the server.
-    taken = time.time() - age() - 1
+    # The kernel counts in ticks, and a job may just then have been on its way into the server.
+    taken = time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - split_off()) - 1
     path = os.path.join(directory, "records.json")
     found = records()
     with open(path + ".new", "w") as file:
