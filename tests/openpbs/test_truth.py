@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
 from libra_site import busy, idle_until  # noqa: E402
+from promises import MARGIN  # noqa: E402
 from test_accounts import Accounts as MoneySite  # noqa: E402
 
 HELD = "held: its share is given back, and is asked for anew when it is released"
@@ -63,6 +64,9 @@ class Waiting(Site):
         self.pbs.wait("it says so itself", lambda: self.pbs.qstat(held).get("Resource_List.libra_info") == HELD)
         self.go()
         self.running(other)
+        # It needs more the longer it waits: soon more than the other leaves.
+        too_late = due - 500 * MARGIN / (1 - self.share(other)) + 1
+        self.pbs.wait("it does not fit beside the other any more", lambda: time.time() > too_late)
         self.assertEqual(self.pbs.run("qrls", held).rc, 0)
         self.comment(held, "libra: refused (share): ")
         self.pbs.qdel(other)
