@@ -84,6 +84,16 @@ class SiteCase(unittest.TestCase):
         slurm.wait("all jobs gone", lambda: not slurm.must("squeue", "-h", "-t", "all", "-t", "PD,R,CG,S,CF,SO,ST"))
         self.nothing_left()
 
+    def change(self, *words, user=None):
+        """`scontrol` by root or this user, which is taken as soon as slurmctld's plugin has seen the job."""
+        def taken():
+            answer = self.slurm.scontrol(*words, user=user)
+            if answer.rc != 0 and self.slurm.said()[-1].endswith("was only just submitted; try again in some seconds"):
+                return False
+            self.assertEqual(answer.rc, 0, answer.err)
+            return True
+        self.slurm.wait(" ".join(words), taken)
+
     def poll(self):
         """Have slurmctld's plugin poll the queue: it does so after a refusal."""
         self.slurm.sbatch("--budget=1", "--estimate=1")

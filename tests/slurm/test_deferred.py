@@ -61,14 +61,7 @@ class Site(SiteCase):
         return found
 
     def as_user(self, *words):
-        """`scontrol` by the job's user, which is taken as soon as slurmctld's plugin has seen the job."""
-        def taken():
-            answer = self.slurm.scontrol(*words, user=self.slurm.users[0])
-            if answer.rc != 0 and self.slurm.said()[-1].endswith("was only just submitted; try again in some seconds"):
-                return False
-            self.assertEqual(answer.rc, 0, answer.err)
-            return True
-        self.slurm.wait(" ".join(words), taken)
+        self.change(*words, user=self.slurm.users[0])
 
     def due_at(self, job):
         terms = self.commitment(job)
@@ -141,7 +134,7 @@ class Deferred(Site):
     def test_another_begin(self):
         """By its user and by an administrator; Slurm never has it as it is asked for."""
         slurm = self.slurm
-        for by in (self.as_user, lambda *words: slurm.must("scontrol", *words)):
+        for by in (self.as_user, self.change):
             job = self.deferred(5, 6000, "--begin=now+3000")
             by("update", f"jobid={job}", "starttime=now+2000")
             self.assertIn(str(time.localtime(time.time() + DECADE).tm_year), slurm.job(job)["StartTime"])

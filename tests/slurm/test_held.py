@@ -97,7 +97,7 @@ class Held(SiteCase):
         slurm = self.slurm
         n1 = slurm.nodes[0]
         job = self.large(n1)
-        slurm.must("scontrol", "update", f"jobid={job}", "starttime=now+600")
+        self.change("update", f"jobid={job}", "starttime=now+600")
         self.given_back(job)
         self.held_money(0)
         self.start()
