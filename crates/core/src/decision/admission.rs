@@ -197,16 +197,34 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         placement::fits(&self.policy, cluster, &self.planned(request)).then_some(least)
     }
 
-    /// The obstacle that each node that takes new jobs puts up, for the evidence of a refusal.
-    pub(super) fn obstacles<'a, C: Cluster + ?Sized>(
+    /// What each node that takes new jobs answers, in their order, for the evidence of a refusal. Of nodes that are alike the first speaks for
+    /// all; how many they are stands beside it.
+    pub(super) fn answers<'a, C: Cluster + ?Sized>(
         &'a self,
         cluster: &'a C,
         planned: &'a Request,
-    ) -> impl Iterator<Item = (usize, Result<super::policy::Offer, super::policy::Obstacle>)> + 'a
-    {
-        (0..cluster.len()).filter_map(move |index| {
+    ) -> impl Iterator<
+        Item = (
+            usize,
+            u64,
+            Result<super::policy::Offer, super::policy::Obstacle>,
+        ),
+    > + 'a {
+        let groups = cluster.groups().map(|groups| {
+            let mut groups: Vec<(usize, u64)> = (groups.members.iter())
+                .filter_map(|members| Some((*members.first()? as usize, members.len() as u64)))
+                .collect();
+            groups.sort_unstable();
+            groups
+        });
+        let each = match groups {
+            None => cluster.len(),
+            Some(_) => 0,
+        };
+        let nodes = (0..each).map(|node| (node, 1));
+        (nodes.chain(groups.into_iter().flatten())).filter_map(move |(index, count)| {
             let node = cluster.node(index)?;
-            Some((index, self.policy.offer(&node, planned)))
+            Some((index, count, self.policy.offer(&node, planned)))
         })
     }
 }

@@ -142,6 +142,25 @@ pub trait Cluster {
     fn index(&self) -> Option<Search<'_>> {
         None
     }
+    /// The nodes that are alike, where somebody keeps them together.
+    #[inline(always)]
+    fn groups(&self) -> Option<Groups<'_>> {
+        None
+    }
+    /// What each node of a group is. Asked only where there are groups, and never for one that has no nodes.
+    fn any_of(&self, group: usize) -> Option<Self::Node<'_>> {
+        let first = *self.groups()?.members[group].first()?;
+        self.node(first as usize)
+    }
+}
+
+/// Nodes that are alike to the last bit, so that what one of them answers all of its group would.
+#[derive(Debug, Clone, Copy)]
+pub struct Groups<'a> {
+    /// The nodes of each group, ascending. Every node of the cluster is in one; a group may have none.
+    pub members: &'a [Vec<u32>],
+    /// The group of each node.
+    pub of: &'a [u32],
 }
 
 /// A node of an index, for policies that go by sums.

@@ -1,12 +1,13 @@
 //! Which nodes take the chunks of a job.
 //!
-//! Every node is asked once, or those that an index of nodes finds. All chunks of a job are alike, so a job fits when the nodes' offers
+//! Every node is asked once, or one of those that are alike, or those that an index of nodes finds. All chunks of a job are alike, so a job fits when the nodes' offers
 //! add up to its chunks, whatever their order; the rank decides only which nodes are used.
 //! A job fits whole or not at all: nothing is reserved here.
 //!
 //! At most `chunks` nodes can be used, so that many candidates, kept in order in memory that the
 //! caller gives, are enough: accepting allocates nothing.
 
+mod alike;
 mod indexed;
 
 use super::job::Request;
@@ -98,6 +99,10 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
     scratch: &mut [Placement],
 ) -> Option<usize> {
     let room = room(request, cluster.len());
+    if let Some(groups) = cluster.groups() {
+        let known = alike::place(policy, cluster, groups, request, &mut scratch[..room]);
+        return distribute(&mut scratch[..known], request.shape.chunks);
+    }
     let mut best = Candidates::new(&mut scratch[..room]);
     let found = match (policy.goes_by_sums(), index_for(cluster, request)) {
         (Some(choice), Some(search)) => {
@@ -200,6 +205,9 @@ pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
             return fits;
         }
     }
+    if let Some(groups) = cluster.groups() {
+        return alike::fits(policy, cluster, groups, request);
+    }
     let mut left = request.shape.chunks;
     (0..cluster.len()).any(|index| {
         let offer = cluster
@@ -235,8 +243,11 @@ fn distribute(candidates: &mut [Placement], chunks: u32) -> Option<usize> {
         return None;
     }
     let mut left = chunks;
-    if candidates.iter().all(|c| c.rank_step <= 0.0) {
-        // Taking a chunk only makes a node better: fill one after the other.
+    if candidates
+        .iter()
+        .all(|c| c.rank_step <= 0.0 || c.offered == 1)
+    {
+        // Taking a chunk only makes a node better, or leaves it nothing to take: fill one after the other.
         for candidate in candidates.iter_mut() {
             let taken = candidate.offered.min(left);
             if taken > 0 {

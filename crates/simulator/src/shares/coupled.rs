@@ -106,8 +106,8 @@ impl Progress {
 struct Candidate {
     /// The running job.
     running: u32,
-    /// The node of the part; None: all of a coupled job.
-    node: Option<u32>,
+    /// The group of the part; None: all of a coupled job.
+    group: Option<u32>,
     /// Late jobs come after all others.
     late: bool,
     /// Then the least first.
@@ -141,18 +141,19 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             (progress.done_by(now) - progress.run_time).abs() <= 1e-6 * progress.run_time.max(1.0),
             "{progress:?}"
         );
-        let nodes = std::mem::take(&mut running.nodes);
+        let groups = std::mem::take(&mut running.groups);
         self.coupled -= 1;
-        for &node in &nodes {
-            let index = node as usize;
-            if self.nodes[index].remove(slab) {
+        for &group in &groups {
+            let index = group as usize;
+            if self.groups.nodes[index].remove(slab) {
                 self.allot(index, now);
             } else {
-                self.fronts[index] = self.nodes[index].front();
+                self.groups.fronts[index] = self.groups.nodes[index].front();
                 self.await_next(index);
             }
         }
-        self.running[slab as usize].nodes = nodes;
+        self.left.extend_from_slice(&groups);
+        self.tell_ended(now);
         self.job_ended(slab, now);
     }
 
@@ -164,11 +165,19 @@ impl<P: Policy + Copy> Simulation<'_, P> {
                 _ => self.pace_all(now),
             }
         }
-        for index in self.changed.drain(..) {
-            let (from, work) = self.nodes[index as usize].worked_by(now);
-            if work > 0.0 {
-                self.observer.worked(from, now, work);
-            }
+        let mut changed = std::mem::take(&mut self.changed);
+        for index in changed.drain(..) {
+            self.tell_work(index as usize, now);
+        }
+        self.changed = changed;
+    }
+
+    /// Tells what was done on the nodes of a group until now.
+    pub(super) fn tell_work(&mut self, index: usize, now: f64) {
+        let (from, work) = self.groups.nodes[index].worked_by(now);
+        if work > 0.0 {
+            let work = work * self.groups.size(index);
+            self.observer.worked(from, now, work);
         }
     }
 
@@ -176,23 +185,23 @@ impl<P: Policy + Copy> Simulation<'_, P> {
     fn pace_where_changed(&mut self, now: f64) {
         let mut jobs = std::mem::take(&mut self.pacing.jobs);
         jobs.clear();
-        for &node in &self.changed {
-            let tenants = self.nodes[node as usize].tenants.iter();
+        for &group in &self.changed {
+            let tenants = self.groups.nodes[group as usize].tenants.iter();
             jobs.extend(tenants.filter(|t| t.coupled).map(|t| t.running));
         }
         jobs.sort_unstable();
         jobs.dedup();
         for &slab in &jobs {
-            let nodes = std::mem::take(&mut self.running[slab as usize].nodes);
-            let parts = nodes.iter().filter_map(|&node| {
-                let node = &self.nodes[node as usize];
+            let groups = std::mem::take(&mut self.running[slab as usize].groups);
+            let parts = groups.iter().filter_map(|&group| {
+                let node = &self.groups.nodes[group as usize];
                 let part = &node.tenants[node.part_of(slab)?];
                 Some(part.granted * node.spec.rating)
             });
             let pace = parts.fold(f64::INFINITY, f64::min);
             self.go_on(slab, pace, now);
-            for &index in &nodes {
-                let node = &mut self.nodes[index as usize];
+            for &index in &groups {
+                let node = &mut self.groups.nodes[index as usize];
                 let Some(place) = node.part_of(slab) else {
                     continue;
                 };
@@ -205,10 +214,10 @@ impl<P: Policy + Copy> Simulation<'_, P> {
                 }
                 if waits {
                     node.unsteady();
-                    self.fronts[index as usize] = node.front();
+                    self.groups.fronts[index as usize] = node.front();
                 }
             }
-            self.running[slab as usize].nodes = nodes;
+            self.running[slab as usize].groups = groups;
         }
         self.pacing.jobs = jobs;
     }
@@ -248,14 +257,14 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         let Scratch { paces, left, .. } = scratch;
         paces.clear();
         paces.resize(self.running.len(), f64::INFINITY);
-        for node in &self.nodes {
+        for node in &self.groups.nodes {
             for part in node.tenants.iter().filter(|part| part.coupled) {
                 let pace = &mut paces[part.running as usize];
                 *pace = pace.min(part.granted * node.spec.rating);
             }
         }
         left.clear();
-        for node in &mut self.nodes {
+        for node in &mut self.groups.nodes {
             let mut used = 0.0;
             for part in &mut node.tenants {
                 part.target = match part.coupled {
@@ -272,19 +281,20 @@ impl<P: Policy + Copy> Simulation<'_, P> {
     fn find_candidates(&self, scratch: &mut Scratch, now: f64) {
         let mut candidates = std::mem::take(&mut scratch.candidates);
         candidates.clear();
-        for (index, node) in self.nodes.iter().enumerate() {
+        for index in self.groups.in_order() {
+            let node = &self.groups.nodes[index];
             if !has_more(scratch.left[index], node.spec.processors) {
                 continue;
             }
             for part in &node.tenants {
                 // A coupled job once, by its first node: where that has nothing left, the job gets nothing.
-                let nodes = &self.running[part.running as usize].nodes;
-                if part.coupled && nodes.first() != Some(&(index as u32)) {
+                let first = self.running[part.running as usize].nodes.first();
+                if part.coupled && first.map(|node| self.groups.of(*node as usize)) != Some(index) {
                     continue;
                 }
                 let candidate = Candidate {
                     running: part.running,
-                    node: (!part.coupled).then_some(index as u32),
+                    group: (!part.coupled).then_some(index as u32),
                     late: part.passed,
                     key: match self.giving {
                         Giving::HighestReturn => -part.terms.full_return(),
@@ -310,8 +320,8 @@ impl<P: Policy + Copy> Simulation<'_, P> {
     /// By how much it could be made faster, in seconds a second.
     fn most(&self, candidate: &Candidate, left: &[f64]) -> f64 {
         let mut most = f64::INFINITY;
-        for &index in self.nodes_of(candidate) {
-            let node = &self.nodes[index as usize];
+        for &index in self.groups_of(candidate) {
+            let node = &self.groups.nodes[index as usize];
             let left = left[index as usize];
             let part = node.part_of(candidate.running);
             let Some(part) = part.filter(|_| has_more(left, node.spec.processors)) else {
@@ -324,24 +334,24 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         most
     }
 
-    fn nodes_of<'b>(&'b self, candidate: &'b Candidate) -> &'b [u32] {
-        match &candidate.node {
-            Some(node) => std::slice::from_ref(node),
-            None => &self.running[candidate.running as usize].nodes,
+    fn groups_of<'b>(&'b self, candidate: &'b Candidate) -> &'b [u32] {
+        match &candidate.group {
+            Some(group) => std::slice::from_ref(group),
+            None => &self.running[candidate.running as usize].groups,
         }
     }
 
     /// Makes it faster by so much, in seconds a second.
     fn speed_up(&mut self, candidate: &Candidate, by: f64, scratch: &mut Scratch) {
-        if candidate.node.is_none() {
+        if candidate.group.is_none() {
             scratch.paces[candidate.running as usize] += by;
         }
-        let nodes = match &candidate.node {
-            Some(node) => std::slice::from_ref(node),
-            None => &self.running[candidate.running as usize].nodes[..],
+        let groups = match &candidate.group {
+            Some(group) => std::slice::from_ref(group),
+            None => &self.running[candidate.running as usize].groups[..],
         };
-        for &index in nodes {
-            let node = &mut self.nodes[index as usize];
+        for &index in groups {
+            let node = &mut self.groups.nodes[index as usize];
             let more = by / node.spec.rating;
             if let Some(part) = node.part_of(candidate.running) {
                 let part = &mut node.tenants[part];
@@ -359,7 +369,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             (a.late.cmp(&b.late))
                 .then(a.key.total_cmp(&b.key))
                 .then(a.running.cmp(&b.running))
-                .then(a.node.cmp(&b.node))
+                .then(a.group.cmp(&b.group))
         });
         for candidate in &candidates {
             let most = self.most(candidate, &scratch.left);
@@ -374,7 +384,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
     /// be made faster, and so on. Each round settles a node or a candidate.
     fn give_in_proportion(&mut self, scratch: &mut Scratch) {
         let mut candidates = std::mem::take(&mut scratch.candidates);
-        let mut load = vec![0.0; self.nodes.len()];
+        let mut load = vec![0.0; self.groups.nodes.len()];
         loop {
             candidates.retain(|candidate| {
                 candidate.weight > 0.0 && self.most(candidate, &scratch.left) > NOTHING
@@ -385,8 +395,8 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             load.fill(0.0);
             let mut level = f64::INFINITY;
             for candidate in &candidates {
-                for &index in self.nodes_of(candidate) {
-                    let node = &self.nodes[index as usize];
+                for &index in self.groups_of(candidate) {
+                    let node = &self.groups.nodes[index as usize];
                     let Some(part) = node.part_of(candidate.running) else {
                         continue;
                     };
@@ -410,8 +420,8 @@ impl<P: Policy + Copy> Simulation<'_, P> {
 
     /// Everybody runs as was found.
     fn settle(&mut self, scratch: &Scratch, now: f64) {
-        for index in 0..self.nodes.len() {
-            let node = &mut self.nodes[index];
+        for index in 0..self.groups.nodes.len() {
+            let node = &mut self.groups.nodes[index];
             let (mut waits, mut sooner, mut changed, mut used) = (false, false, false, 0.0);
             for part in &mut node.tenants {
                 used += f64::from(part.slots) * part.target;
@@ -425,7 +435,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             debug_assert!(used <= node.spec.processors * (1.0 + 1e-6), "{used}");
             if waits {
                 node.unsteady();
-                self.fronts[index] = node.front();
+                self.groups.fronts[index] = node.front();
             }
             if sooner {
                 node.expect();

@@ -3,7 +3,7 @@
 //!
 //! Event-driven, node by node: shares are taken anew when a job comes to a node, when one of its jobs
 //! ends there or passes its deadline; between two such events every rate is constant. (The
-//! live agent takes them anew every second.)
+//! live agent takes them anew every second.) Nodes that are alike are worked out together, see [`groups`].
 //!
 //! The slots of a job make their own way, as in the papers: a part on a node ends when it has had its run
 //! time there, and the job ends with its last part. Those of a coupled job ([`Job::coupled`]) wait for
@@ -13,6 +13,8 @@
 //! ends with exactly its run time.
 
 mod coupled;
+mod ends;
+mod groups;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -20,15 +22,17 @@ mod tests;
 use super::{Fate, Machine, Observer, Outcome, Scheduler};
 pub use coupled::Waiting;
 use coupled::{Giving, Progress, Scratch};
+use ends::Ending;
+use groups::{Groups, Parts};
 use libra_core::decision::admission::Admission;
 use libra_core::decision::allotment::{Claim, Spare};
 use libra_core::decision::job::{Request, Shape};
-use libra_core::decision::node::Cluster;
+use libra_core::decision::node::{self as core_node, Cluster};
 use libra_core::decision::placement::{self, Placement};
 use libra_core::decision::policy::Policy;
 use libra_core::decision::pricing::AnyPricing;
 use libra_workload::Job;
-use node::{Front, Node, Tenant, View};
+use node::{Tenant, View};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -46,7 +50,7 @@ pub struct Shares<P> {
     pub waiting: Waiting,
 }
 
-/// Something that will happen by itself. The earliest first; of equals ends of coupled jobs, then the first
+/// Something that will happen by itself. The earliest first; of equals ends of coupled jobs, then the group with the first
 /// node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
@@ -62,8 +66,8 @@ struct Event {
 enum To {
     /// A coupled job, by its place among the running ones: it ends.
     Job(u32),
-    /// A node: a part ends there, or a deadline passes.
-    Node(u32),
+    /// The nodes of a group: a part ends there, or a deadline passes. The first of them, and the group.
+    Nodes(u32, u32),
 }
 
 /// A job that runs.
@@ -72,9 +76,11 @@ struct Running {
     index: usize,
     start: f64,
     price: f64,
-    /// Parts that have not ended.
-    left: u32,
     nodes: Vec<u32>,
+    /// The groups of those on which it has not ended.
+    groups: Vec<u32>,
+    /// The last of the nodes on which it ended last, and when that was.
+    last_end: (f64, u32),
     /// How far it is, where its parts go on together.
     progress: Option<Progress>,
     /// As that of a node.
@@ -84,9 +90,7 @@ struct Running {
 struct Simulation<'a, P> {
     rules: &'a Shares<P>,
     jobs: &'a [Job],
-    nodes: Vec<Node>,
-    /// The front of each node, same index.
-    fronts: Vec<Front>,
+    groups: Groups,
     /// Rating of the fastest node.
     fastest: f64,
     events: BinaryHeap<Reverse<Event>>,
@@ -99,11 +103,17 @@ struct Simulation<'a, P> {
     claims: Vec<Claim>,
     given: Vec<f64>,
     ended: Vec<Tenant>,
+    /// Jobs that have ended at this moment, with what they are told in the order of.
+    ending: Vec<Ending>,
+    /// Groups on whose nodes a part has ended at this moment.
+    left: Vec<u32>,
+    /// The parts of a job that is placed.
+    parts: Parts,
     /// Who gets the time that coupled jobs leave.
     giving: Giving,
     /// Coupled jobs that run.
     coupled: usize,
-    /// Nodes on which something has changed at this moment.
+    /// Groups on whose nodes something has changed at this moment.
     changed: Vec<u32>,
     pacing: Scratch,
 }
@@ -111,8 +121,7 @@ struct Simulation<'a, P> {
 /// The cluster at a moment, as the decision core sees it.
 struct At<'a, P> {
     policy: &'a P,
-    fronts: &'a [Front],
-    nodes: &'a [Node],
+    groups: &'a Groups,
     now: f64,
 }
 
@@ -123,15 +132,25 @@ impl<P: Policy> Cluster for At<'_, P> {
         Self: 'b;
 
     fn len(&self) -> usize {
-        self.fronts.len()
+        self.groups.for_core().of.len()
     }
 
     #[inline(always)]
     fn node(&self, index: usize) -> Option<View<'_, P>> {
+        self.any_of(self.groups.of(index))
+    }
+
+    #[inline(always)]
+    fn groups(&self) -> Option<core_node::Groups<'_>> {
+        Some(self.groups.for_core())
+    }
+
+    #[inline(always)]
+    fn any_of(&self, group: usize) -> Option<View<'_, P>> {
         Some(View {
             policy: self.policy,
-            front: &self.fronts[index],
-            node: &self.nodes[index],
+            front: &self.groups.fronts[group],
+            node: &self.groups.nodes[group],
             now: self.now,
         })
     }
@@ -142,10 +161,7 @@ impl<P: Policy + Copy> Scheduler for Shares<P> {
         let mut simulation = Simulation {
             rules: self,
             jobs,
-            nodes: machine.nodes.iter().copied().map(Node::new).collect(),
-            fronts: (machine.nodes.iter())
-                .map(|spec| Node::new(*spec).front())
-                .collect(),
+            groups: Groups::new(machine, jobs.iter().all(|job| !job.coupled)),
             fastest: (machine.nodes.iter()).fold(0.0, |most, node| node.rating.max(most)),
             events: BinaryHeap::new(),
             running: Vec::new(),
@@ -156,6 +172,9 @@ impl<P: Policy + Copy> Scheduler for Shares<P> {
             claims: Vec::new(),
             given: Vec::new(),
             ended: Vec::new(),
+            ending: Vec::new(),
+            left: Vec::new(),
+            parts: Parts::default(),
             giving: Giving::of(self.admission.policy.shortage(), self.spare, self.waiting),
             coupled: 0,
             changed: Vec::new(),
@@ -175,15 +194,24 @@ impl<P: Policy + Copy> Scheduler for Shares<P> {
 
 impl<P: Policy + Copy> Simulation<'_, P> {
     fn events_until(&mut self, until: f64) {
+        let mut moment = f64::NEG_INFINITY;
         while let Some(&Reverse(event)) = self.events.peek() {
             let at = f64::from_bits(event.at);
+            if at > moment {
+                // Puts nodes together, of which something else may be expected then.
+                self.moment_ends(moment);
+                moment = at;
+                continue;
+            }
             if at > until {
                 return;
             }
             self.events.pop();
             match event.to {
-                To::Node(node) if self.nodes[node as usize].version == event.version => {
-                    let index = node as usize;
+                To::Nodes(_, group)
+                    if self.groups.nodes[group as usize].version == event.version =>
+                {
+                    let index = group as usize;
                     if self.leave(index, at) {
                         self.allot(index, at);
                     } else {
@@ -197,50 +225,45 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             }
             self.pace(at);
         }
+        self.moment_ends(moment);
     }
 
-    /// Takes leave of what has ended on a node by `now`. Must its shares be taken anew?
+    /// Takes leave of what has ended on the nodes of a group by `now`. Must their shares be taken anew?
     fn leave(&mut self, index: usize, now: f64) -> bool {
         let mut ended = std::mem::take(&mut self.ended);
-        let anew = self.nodes[index].leave(now, &mut ended);
+        let anew = self.groups.nodes[index].leave(now, &mut ended);
+        if !ended.is_empty() {
+            self.left.push(index as u32);
+        }
         for tenant in ended.drain(..) {
-            self.part_ended(&tenant, now);
+            self.part_ended(&tenant, index, now);
         }
         self.ended = ended;
-        self.fronts[index] = self.nodes[index].front();
+        self.groups.fronts[index] = self.groups.nodes[index].front();
         anew
     }
 
-    fn part_ended(&mut self, tenant: &Tenant, now: f64) {
+    fn part_ended(&mut self, tenant: &Tenant, group: usize, now: f64) {
         let running = &mut self.running[tenant.running as usize];
-        running.left -= 1;
-        if running.left == 0 {
-            self.job_ended(tenant.running, now);
+        let last = self.groups.members(group).last().copied().unwrap_or(0);
+        running.last_end = match running.last_end {
+            (at, node) if at == now => (at, node.max(last)),
+            _ => (now, last),
+        };
+        running.groups.retain(|other| *other != group as u32);
+        if running.groups.is_empty() {
+            self.ending.push(Ending {
+                last_node: running.last_end.1,
+                index: running.index,
+                running: tenant.running,
+            });
         }
     }
 
-    fn job_ended(&mut self, slab: u32, now: f64) {
-        let running = &mut self.running[slab as usize];
-        running.version = running.version.wrapping_add(1);
-        let index = running.index;
-        let job = &self.jobs[index];
-        self.observer.outcome(&Outcome {
-            index,
-            job,
-            fate: Fate::Ended {
-                start: running.start,
-                finish: now,
-                price: running.price,
-                nodes: &running.nodes,
-            },
-        });
-        self.vacant.push(slab);
-    }
-
-    /// Takes the shares of a node anew.
+    /// Takes the shares of the nodes of a group anew.
     fn allot(&mut self, index: usize, now: f64) {
         let rules = self.rules;
-        let node = &mut self.nodes[index];
+        let node = &mut self.groups.nodes[index];
         node.allot(
             &rules.admission.policy,
             rules.spare,
@@ -248,18 +271,25 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             &mut self.claims,
             &mut self.given,
         );
-        self.fronts[index] = node.front();
+        self.groups.fronts[index] = node.front();
         self.await_next(index);
     }
 
+    /// The nodes of a group have changed.
     fn await_next(&mut self, index: usize) {
         self.changed.push(index as u32);
-        let node = &mut self.nodes[index];
+        self.expect(index);
+    }
+
+    /// What will happen next on the nodes of a group by itself; what was expected before is void.
+    fn expect(&mut self, index: usize) {
+        let first = self.groups.members(index).first().copied();
+        let node = &mut self.groups.nodes[index];
         node.version = node.version.wrapping_add(1);
-        if node.next < f64::INFINITY {
+        if let Some(first) = first.filter(|_| node.next < f64::INFINITY) {
             self.events.push(Reverse(Event {
                 at: node.next.to_bits(),
-                to: To::Node(index as u32),
+                to: To::Nodes(first, index as u32),
                 version: node.version,
             }));
         }
@@ -281,11 +311,10 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         let admission = self.rules.admission;
         let cluster = At {
             policy: &self.rules.admission.policy,
-            fronts: &self.fronts,
-            nodes: &self.nodes,
+            groups: &self.groups,
             now,
         };
-        let room = placement::room(&request, self.nodes.len());
+        let room = placement::room(&request, cluster.len());
         if self.scratch.len() < room {
             self.scratch.resize(room, Placement::EMPTY);
         }
@@ -315,7 +344,8 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         running.index = index;
         running.start = now;
         running.price = acceptance.price;
-        running.left = acceptance.nodes as u32;
+        running.last_end = (f64::NEG_INFINITY, 0);
+        running.groups.clear();
         running.nodes.clear();
         let places = &self.scratch[..acceptance.nodes];
         (running.nodes).extend(places.iter().map(|place| place.node as u32));
@@ -325,40 +355,45 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         running.progress = coupled.then(|| Progress::new(job.run_time, now));
         self.coupled += usize::from(coupled);
         let terms = admission.planned(&request).terms;
-        for place in 0..acceptance.nodes {
-            let place = self.scratch[place];
-            let rating = self.nodes[place.node].spec.rating;
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.find(&self.scratch[..acceptance.nodes], &self.groups);
+        for part in parts.found() {
+            let (group, new) = self.divide(part.group, &part.nodes);
+            let rating = self.groups.nodes[group].spec.rating;
+            self.running[slab as usize].groups.push(group as u32);
             self.join(
-                place.node,
+                group,
                 Tenant {
                     running: slab,
-                    slots: place.chunks,
+                    slots: part.chunks,
                     terms,
                     submitted: now,
                     run_time: job.run_time / rating,
                     memory: job.memory,
-                    committed_share: place.share,
+                    committed_share: part.share,
                     since: now,
-                    rate: place.share,
+                    rate: part.share,
                     coupled,
                     ..Tenant::default()
                 },
+                new,
                 now,
             );
         }
+        self.parts = parts;
         self.pace(now);
     }
 
-    /// A part of a job comes to a node.
-    fn join(&mut self, index: usize, tenant: Tenant, now: f64) {
+    /// A part of a job comes to each node of a group. `new`: nothing is expected of it yet.
+    fn join(&mut self, index: usize, tenant: Tenant, new: bool, now: f64) {
         let rules = self.rules;
         let policy = &rules.admission.policy;
-        let node = &mut self.nodes[index];
+        let node = &mut self.groups.nodes[index];
         if rules.spare == Spare::Idle && node.can_just_add(&tenant, policy, now) {
             let before = node.next;
             node.just_add(tenant, now);
-            self.fronts[index] = node.front();
-            if node.next != before {
+            self.groups.fronts[index] = node.front();
+            if new || node.next != before {
                 self.await_next(index);
             } else {
                 self.changed.push(index as u32);

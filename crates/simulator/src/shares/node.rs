@@ -1,4 +1,5 @@
-//! One node of the simulation: who is on it, how far they are, and at which rates they run.
+//! A node of the simulation: who is on it, how far they are, and at which rates they run. It stands for all nodes that are alike, see
+//! [`super::groups`].
 
 use libra_core::decision::TOLERANCE;
 use libra_core::decision::allotment::{self, Claim, Shortage, Spare};
@@ -8,7 +9,7 @@ use libra_core::decision::policy::Policy;
 use libra_core::decision::share::grace;
 
 /// A job's part on one node.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tenant {
     /// Which running job it is part of.
     pub running: u32,
@@ -127,6 +128,15 @@ pub(super) struct Front {
     memory_committed: u64,
 }
 
+impl Front {
+    /// Returns true if it is as this other one, to the last bit.
+    pub fn is_like(&self, other: &Front) -> bool {
+        self.committed.to_bits() == other.committed.to_bits()
+            && self.memory_committed == other.memory_committed
+            && self.spec == other.spec
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Node {
     pub spec: NodeSpec,
@@ -157,6 +167,45 @@ impl Node {
             used: 0.0,
             used_since: 0.0,
         }
+    }
+
+    /// From now on this is as another node is; its version tells them apart.
+    pub fn become_as(&mut self, other: &Node) {
+        let Node {
+            spec,
+            tenants,
+            next,
+            version: _,
+            steady,
+            committed,
+            memory_committed,
+            used,
+            used_since,
+        } = other;
+        self.tenants.clone_from(tenants);
+        self.version = self.version.wrapping_add(1);
+        (self.spec, self.next, self.steady) = (*spec, *next, *steady);
+        (self.committed, self.memory_committed) = (*committed, *memory_committed);
+        (self.used, self.used_since) = (*used, *used_since);
+    }
+
+    /// Everyone on it runs as if alone, so that nodes become alike again when those have left that made the difference.
+    pub fn is_steady(&self) -> bool {
+        self.steady
+    }
+
+    /// Returns true if it is as this other one, whose front is like its own, to the last bit. When work was last told does not count.
+    pub fn is_like(&self, other: &Node) -> bool {
+        self.spec == other.spec && self.steady == other.steady && self.tenants == other.tenants
+    }
+
+    /// Nothing runs here any more: it is as one on which nothing ever ran.
+    pub fn become_idle(&mut self) {
+        debug_assert!(self.tenants.is_empty() && self.used == 0.0, "{self:?}");
+        self.next = f64::INFINITY;
+        self.steady = true;
+        self.committed = 0.0;
+        self.memory_committed = 0;
     }
 
     /// Since when it has done how much, in processor seconds of reference nodes; from now on it counts anew, at

@@ -1,6 +1,7 @@
 //! Cases worked out by hand, and what holds for every workload.
 
 mod coupled;
+mod groups;
 
 use super::{Shares, Waiting};
 use crate::{Fate, Machine, Observer, Outcome, Scheduler};

@@ -75,7 +75,7 @@ pub(super) fn reason<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
     (full.or(found.memory).or(found.consumable).or(deadline)).unwrap_or(Reason::NoNode)
 }
 
-/// Asks every node.
+/// Asks every node, or one of those that are alike.
 fn of_all_nodes<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
     admission: &Admission<P, Q>,
     cluster: &C,
@@ -83,9 +83,9 @@ fn of_all_nodes<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
 ) -> Evidence {
     let mut found = Evidence::default();
     let mut most: Option<Option<u64>> = None;
-    for (node, answer) in admission.obstacles(cluster, planned) {
+    for (node, count, answer) in admission.answers(cluster, planned) {
         match answer {
-            Ok(offer) => found.fit += u64::from(offer.chunks),
+            Ok(offer) => found.fit += u64::from(offer.chunks) * count,
             Err(Obstacle::Slot { share }) => {
                 found.slot = Some(found.slot.map_or(share, |least| least.min(share)));
             }
