@@ -87,6 +87,12 @@ fn what_is_wrong_is_said_with_what_is_right() {
         &["--estimates", "'trace', 'exact'"],
     );
     fails(
+        &["LOG", "--policy", "libra-gang", "--nodes", "4"],
+        &[
+            "processors and the machine has 4; simulate a larger machine, or leave such jobs out with --lenient",
+        ],
+    );
+    fails(
         &["LOG", "--infeasible", "2"],
         &["--infeasible: 2, expected a part of the jobs from 0 to 1, such as 0.1"],
     );
