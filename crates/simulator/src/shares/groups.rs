@@ -82,7 +82,7 @@ impl Groups {
         self.of[node] as usize
     }
 
-    /// Some nodes of a group, in ascending order, become one of their own; None where they are all of it.
+    /// Some nodes of a group, in ascending order, become one of their own; None if they are all of it.
     pub fn divide(&mut self, group: usize, nodes: &[u32]) -> Option<usize> {
         let members = &mut self.members[group];
         if nodes.len() == members.len() {
@@ -153,7 +153,7 @@ impl Groups {
 
 /// A job's parts that are alike, before they come to their nodes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Part {
+pub(super) struct Placed {
     /// The group of their nodes.
     pub group: usize,
     /// Chunks on each.
@@ -167,7 +167,7 @@ pub(super) struct Part {
 /// The parts of a job. Storage that is used again.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    parts: Vec<Part>,
+    parts: Vec<Placed>,
     found: usize,
 }
 
@@ -178,7 +178,7 @@ impl Parts {
         let mut last = 0;
         for place in places {
             let group = groups.of(place.node);
-            let same = |part: &Part| part.group == group && part.chunks == place.chunks;
+            let same = |part: &Placed| part.group == group && part.chunks == place.chunks;
             let found = &self.parts[..self.found];
             if !found.get(last).is_some_and(same) {
                 last = found.iter().position(same).unwrap_or(self.found);
@@ -186,7 +186,7 @@ impl Parts {
             if last == self.found {
                 self.found += 1;
                 if self.parts.len() < self.found {
-                    self.parts.push(Part::default());
+                    self.parts.push(Placed::default());
                 }
                 let part = &mut self.parts[last];
                 (part.group, part.chunks, part.share) = (group, place.chunks, place.share);
@@ -198,7 +198,7 @@ impl Parts {
     }
 
     /// Those that were found.
-    pub fn found(&self) -> &[Part] {
+    pub fn found(&self) -> &[Placed] {
         &self.parts[..self.found]
     }
 }
