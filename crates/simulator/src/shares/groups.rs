@@ -104,8 +104,10 @@ impl Groups {
         for node in nodes {
             self.of[*node as usize] = new as u32;
         }
-        let [from, to] = (self.nodes.get_disjoint_mut([group, new])).expect("two groups");
-        to.become_as(from);
+        let spec = self.nodes[group].spec;
+        let mut node = std::mem::replace(&mut self.nodes[new], Node::new(spec));
+        node.become_as(&self.nodes[group]);
+        self.nodes[new] = node;
         self.fronts[new] = self.fronts[group];
         Some(new)
     }
