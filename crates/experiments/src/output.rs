@@ -90,18 +90,10 @@ impl Reproduction {
             );
             row
         });
-        let count = |reading: usize, verdict: Verdict| {
-            let findings = self
-                .statements
-                .iter()
-                .filter_map(|s| s.findings.get(reading));
-            findings
-                .filter(|finding| finding.verdict == verdict)
-                .count()
-        };
-        let sums = [Verdict::Holds, Verdict::InPart, Verdict::Fails].map(|verdict| {
+        let sums = Verdict::ALL.map(|verdict| {
             let mut row = vec![String::new(), format!("statements: {verdict}")];
-            row.extend((0..self.readings.len()).map(|place| count(place, verdict).to_string()));
+            let readings = 0..self.readings.len();
+            row.extend(readings.map(|reading| self.count(reading, verdict).to_string()));
             row
         });
         Table {
@@ -109,6 +101,35 @@ impl Reproduction {
             head,
             rows: rows.chain(sums).collect(),
         }
+    }
+
+    /// Of how many statements it is this, by one of the readings.
+    fn count(&self, reading: usize, verdict: Verdict) -> usize {
+        let findings = (self.statements.iter()).filter_map(|one| one.findings.get(reading));
+        findings
+            .filter(|finding| finding.verdict == verdict)
+            .count()
+    }
+
+    /// What all came to, in a sentence for each reading: `Of 29 statements 20 hold, 5 hold in part, 4 do not.`
+    pub fn sums(&self) -> String {
+        let said = self.readings.iter().enumerate().map(|(place, reading)| {
+            let [holds, in_part, fails] = Verdict::ALL.map(|verdict| self.count(place, verdict));
+            let all = holds + in_part + fails;
+            let by = match self.readings.len() {
+                1 => String::new(),
+                _ => format!(" ({})", reading.name),
+            };
+            let ending = |count, one, more| if count == 1 { one } else { more };
+            format!(
+                "Of {all} statement{} {holds} {}, {in_part} {} in part, {fails} {} not{by}.",
+                ending(all, "", "s"),
+                ending(holds, "holds", "hold"),
+                ending(in_part, "holds", "hold"),
+                ending(fails, "does", "do"),
+            )
+        });
+        said.collect::<Vec<_>>().join(" ")
     }
 
     /// Every finding with its numbers, one line each.
@@ -152,6 +173,7 @@ impl Reproduction {
         }
         text += "\n";
         text += &markdown(&self.verdicts());
+        let _ = writeln!(text, "{}\n", self.sums());
         for note in &self.notes {
             let _ = writeln!(text, "{note}");
         }
@@ -181,13 +203,19 @@ impl Reproduction {
         let tables = self.tables.iter().map(|(name, table)| {
             json!({"name": name, "caption": table.caption, "head": table.head, "rows": table.rows})
         });
-        let readings = self.readings.iter();
+        let readings = self.readings.iter().enumerate();
         json!({
             "reproduction": self.name,
             "paper": self.paper,
             "facts": self.facts.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
             "readings": readings
-                .map(|reading| json!({"name": reading.name, "meaning": reading.meaning}))
+                .map(|(place, reading)| json!({
+                    "name": reading.name,
+                    "meaning": reading.meaning,
+                    "holds": self.count(place, Verdict::Holds),
+                    "in_part": self.count(place, Verdict::InPart),
+                    "does_not_hold": self.count(place, Verdict::Fails),
+                }))
                 .collect::<Vec<Value>>(),
             "statements": statements.collect::<Vec<Value>>(),
             "tables": tables.collect::<Vec<Value>>(),
@@ -299,6 +327,18 @@ mod tests {
         assert!(text.contains("| 5.1   | More, not less. | holds |") || text.contains("holds |"));
         let json = reproduction.json();
         assert_eq!(json["statements"][0]["findings"][0]["verdict"], "holds");
+        assert_eq!(
+            (
+                &json["readings"][0]["holds"],
+                &json["readings"][0]["in_part"]
+            ),
+            (&json!(1), &json!(0))
+        );
+        let sums = "Of 1 statement 1 holds, 0 hold in part, 0 do not.";
+        assert_eq!(reproduction.sums(), sums);
+        assert!(text.contains(sums), "{text}");
+        let lead = format!("<p class=\"lead\">{sums}</p>");
+        assert!(reproduction.page().contains(&lead));
         let names: Vec<String> = reproduction
             .files()
             .into_iter()

@@ -43,10 +43,11 @@ impl Reproduction {
             (section("What to keep in mind", &bullets(&self.notes)))
             (section("How it was run", &html! { dl { (definitions(facts)) } }))
         };
+        let sums = self.sums();
         let heading = Heading {
             title: &title,
             subtitle: self.paper,
-            lead: None,
+            lead: Some(&sums),
         };
         document(&heading, VERDICTS, &body)
     }

@@ -18,6 +18,11 @@ pub enum Verdict {
     Fails,
 }
 
+impl Verdict {
+    /// The best first.
+    pub const ALL: [Verdict; 3] = [Verdict::Holds, Verdict::InPart, Verdict::Fails];
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
