@@ -174,6 +174,37 @@ mod tests {
         String::from_utf8(text).expect("text")
     }
 
+    /// The paths of all commands that do something: `account balance`.
+    fn leaves(command: &Command, path: &str, all: &mut Vec<String>) {
+        let shown = |one: &&Command| !one.is_hide_set() && one.get_name() != "help";
+        let below: Vec<&Command> = command.get_subcommands().filter(shown).collect();
+        if below.is_empty() {
+            all.push(path.to_string());
+        }
+        for one in below {
+            leaves(one, format!("{path} {}", one.get_name()).trim_start(), all);
+        }
+    }
+
+    #[test]
+    fn what_each_command_prints_as_json_is_documented() {
+        let page = include_str!("../../../../docs/json.md");
+        let mut all = Vec::new();
+        leaves(&Args::command(), "", &mut all);
+        assert!(all.contains(&"account balance".to_string()), "{all:?}");
+        for path in all {
+            let first = path.split(' ').next().unwrap_or_default();
+            // `libra account … --json` is all others of it; what installs is written down once for three systems.
+            let family = format!("`libra {first} … --json`");
+            let installs = path.ends_with(" install") || path.ends_with(" uninstall");
+            let known = page.contains(&format!("`libra {path} "))
+                || page.contains(&format!("`libra {path}`"))
+                || page.contains(&family)
+                || installs && page.contains(&format!("`libra {first}`"));
+            assert!(known, "docs/json.md says nothing of 'libra {path}'");
+        }
+    }
+
     #[test]
     fn the_questions_find_their_places() {
         let bash = with_values(Shell::Bash, &made(Shell::Bash));
