@@ -98,6 +98,10 @@ class Web(CellCase):
     def test_refused(self):
         drive.refused(self.user, self.home, {**TERMS, "budget": "1"}, "Submit with budget")
 
+    def test_classes(self):
+        """Whole processors now, without a deadline."""
+        drive.immediate(self.user, self.home, TERMS)
+
     def test_hostile(self):
         drive.hostile(self.user, self.home, TERMS)
 

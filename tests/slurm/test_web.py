@@ -70,6 +70,17 @@ class Web(SiteCase):
     def test_refused(self):
         drive.refused(self.user, self.home, {**TERMS, "budget": "1"}, "Submit with budget")
 
+    def test_classes(self):
+        """Whole processors now; none is left, the offer of shares is taken, and that is the job that runs."""
+        drive.immediate(self.user, self.home, TERMS)
+        self.clear()
+        for _ in range(2):
+            # One on each node, with some of it left.
+            self.accept(200_000, 300_000, budget="unlimited", script="#!/bin/sh\nsleep 1000\n")
+        drive.whole_processors(self.user, self.home, TERMS, 1)
+        last = max(map(int, self.slurm.jobs()))
+        self.assertNotIn("class=", self.slurm.job(last)["AdminComment"])
+
     def test_hostile(self):
         drive.hostile(self.user, self.home, TERMS)
 

@@ -146,6 +146,7 @@ pub static KIND: Kind = Kind {
     says: "jobs go to a directory",
     queues: None,
     directive: Some("#SPOOL"),
+    classes: &[],
     extras: &[],
     clock_deadlines: false,
     begins_at_home: false,

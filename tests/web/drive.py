@@ -115,6 +115,11 @@ class User:
         for name, text in fields.items():
             self.page.fill(name, text)
 
+    def choose(self, name, value):
+        """Choose of a list, as by its keys."""
+        self.page.wait(f"""(() => {{ const list = document.querySelector("select[name='{name}']"); if (!list) return false; list.focus(); list.value = {json.dumps(value)};
+            for (const what of ['input', 'change']) list.dispatchEvent(new Event(what, {{bubbles: true}})); return list.value === {json.dumps(value)}; }})()""")
+
     def submit(self, **fields):
         """A job that must be accepted; the key of its page."""
         self.fill(**fields)
@@ -220,6 +225,49 @@ def refused(user, directory, terms, offer):
     user.page.follow(".offers button")
     user.at_job()
     user.wait_output("taken")
+
+
+def whole_processors(user, directory, terms, processors):
+    """A class whose processors are not there is refused, and with one click the same job is accepted in another class, which is the one that runs."""
+    page = user.page
+    user.fill(script=lines("echo in shares\n"), name="classes", directory=str(directory), **{**terms, "processors": str(processors)})
+    user.choose("class", "dedicated")
+    page.wait("document.querySelector('#verdict .verdict.bad h2')?.innerText.includes('dedicated')")
+    page.wait("[...document.querySelectorAll('.offers button')].some((one) => one.innerText.startsWith('Submit with class deadline') && (one.id = 'offer'))")
+    user.check_view("class-refused")
+    page.follow("#offer")
+    key = user.at_job()
+    user.wait_output("in shares")
+    user.wait_state("finished")
+    assert "Class" not in page.text("#part"), page.text("#part")
+    # Submitted again it is of that class, whatever was asked for first.
+    user.go(f"submit?again={key}")
+    assert page.evaluate("document.querySelector('[name=class]').value") == "deadline", page.text()
+
+
+def immediate(user, directory, terms):
+    """Whole processors, now, and no deadline: with scripts and without."""
+    page = user.page
+    for scripts in (True, False):
+        seen = pathlib.Path(directory) / "immediate-is-seen"
+        seen.unlink(missing_ok=True)
+        user.page.view(scripts=scripts)
+        user.fill(script=lines(f"echo now; while [ ! -e {shlex.quote(str(seen))} ]; do sleep 0.1; done\n"), name="now", directory=str(directory), **{**terms, "deadline": ""})
+        user.choose("class", "immediate")
+        if scripts:
+            page.wait("document.querySelector('#verdict .verdict.good h2')?.innerText.includes('immediate')")
+        page.follow("button[value=submit]")
+        key = user.at_job()
+        user.wait_output("now")
+        assert "immediate" in page.text("#part"), page.text("#part")
+        if scripts:
+            user.check_view("job-immediate")
+        user.go("jobs")
+        page.wait("document.querySelector('#rows')?.innerText.includes('immediate')")
+        seen.touch()
+        user.go(f"job?id={key}")
+        user.wait_state("finished")
+        page.view()
 
 
 def hostile(user, directory, terms):

@@ -122,6 +122,24 @@ def price_moves(user, local):
     page.wait("!document.getElementById('verdict').firstElementChild")
 
 
+def best_effort(user, local):
+    """A job that is promised nothing needs nothing: neither a browser nor the page asks for terms."""
+    page = user.page
+    for scripts in (True, False):
+        page.view(scripts=scripts)
+        user.fill(script=drive.lines("echo some day\n"), name="some-day", directory=str(local.work))
+        user.choose("class", "best-effort")
+        if scripts:
+            page.wait("document.querySelector('#verdict .verdict.good h2')?.innerText.includes('best-effort')")
+            user.check_view("best-effort")
+        page.follow("button[value=submit]")
+        user.at_job()
+        user.wait_output("some day")
+        user.wait_state("finished")
+        assert "best-effort" in page.text("#part") and "no deadline" in page.text("#part"), page.text("#part")
+        page.view()
+
+
 def the_whole_site(user, local):
     """What an administrator sees: all jobs, nodes and days, found without scripts; nothing there changes anything."""
     key = user.submit(script=drive.lines("echo here; sleep 1000\n"), name="seen-by-all", directory=str(local.work), **{**TERMS, "deadline": "600"})
@@ -355,6 +373,9 @@ def main(libra, pictures):
                         "a job is watched to its end": lambda: drive.watched(user, local.work, {**TERMS, "estimate": "8"}),
                         "a job is cancelled": lambda: drive.cancelled(user, local.work, TERMS),
                         "refused, and an offer taken": lambda: drive.refused(user, local.work, {**TERMS, "budget": "1"}, "Submit with budget"),
+                        "whole processors, and shares in their place": lambda: drive.whole_processors(user, local.work, TERMS, 2),
+                        "whole processors now": lambda: drive.immediate(user, local.work, TERMS),
+                        "nothing promised, nothing asked": lambda: best_effort(user, local),
                         "hostile text stays text": lambda: drive.hostile(user, local.work, TERMS),
                         "a job's story": lambda: drive.story(user, local.work, TERMS),
                         "ends in words": lambda: ends_in_words(user, local),

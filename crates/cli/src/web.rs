@@ -3,11 +3,13 @@
 use super::args::{Args, WebArgs};
 use super::{Done, Failure};
 use libra_config::site;
+use libra_core::decision::class::Class;
 use libra_page::listener::ListenAddress;
 use libra_page::overview::Overview;
 use libra_page::proxy::{Proxy, Viewers};
 use libra_page::serve::{Content, Input, Options, Told, serve};
 use libra_page::system::{Kind, Site};
+use libra_rules::class_admission;
 use libra_terminal::{say, tell};
 use libra_units::duration;
 use std::io::IsTerminal;
@@ -242,6 +244,15 @@ fn templates(args: &Args) -> Option<PathBuf> {
     (!directory.is_empty()).then(|| directory.into())
 }
 
+/// The class of a job of this host that names none.
+fn default_class(args: &Args) -> Class {
+    let config = site::load(args.config.as_deref());
+    config.map_or_else(
+        |_| Class::default(),
+        |config| class_admission(&config).rules.default,
+    )
+}
+
 /// This program and the user's directories.
 fn site(args: &Args) -> Result<Site, Failure> {
     let here = || std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
@@ -268,5 +279,6 @@ fn site(args: &Args) -> Result<Site, Failure> {
         state: state.join("libra/web"),
         home: here(),
         templates: templates(args),
+        default_class: default_class(args),
     })
 }

@@ -5,6 +5,7 @@
 
 use super::system::submission::{Extra, Submission};
 use super::system::{Kind, Problem};
+use libra_core::decision::class::Class;
 use libra_units::{duration, memory};
 use std::collections::BTreeMap;
 
@@ -37,6 +38,7 @@ pub fn typed(fields: &Fields) -> Submission {
     Submission {
         script: script.replace("\r\n", "\n"),
         name: get("name"),
+        class: get("class"),
         estimate: get("estimate"),
         deadline: get("deadline"),
         budget: get("budget"),
@@ -58,6 +60,7 @@ pub fn kept(typed: &Submission) -> Vec<(&'static str, &str)> {
     let kind = if typed.soft { "soft" } else { "" };
     let mut kept = vec![
         ("name", typed.name.as_str()),
+        ("class", &typed.class),
         ("estimate", &typed.estimate),
         ("deadline", &typed.deadline),
         ("budget", &typed.budget),
@@ -175,7 +178,7 @@ impl Mistakes {
 /// Which fields are wrong, in the order of the form, and what is expected there.
 pub fn checked(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<FieldError>> {
     let mut mistakes = Mistakes(checked_terms(typed, kind).err().unwrap_or_default());
-    if typed.budget.is_empty() && kind.directive.is_none() {
+    if typed.budget.is_empty() && kind.directive.is_none() && typed.needs("budget") {
         mistakes.add("budget", "Budget", format!("missing; expected {BUDGET}"));
     }
     if typed.script.trim().is_empty() {
@@ -205,11 +208,12 @@ pub fn checked(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<FieldE
 }
 
 /// The fields in their order on the page.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "script",
     "name",
     "queue",
     "directory",
+    "class",
     "estimate",
     "processors",
     "deadline",
@@ -232,6 +236,19 @@ pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<
         false => "a duration such as 2h or 1h30m",
         true => "a duration such as 2h or 1h30m, or a clock time such as @17:30",
     };
+    let is_offered = |class| kind.classes.contains(&class);
+    if !typed.class.is_empty() && !typed.class().is_some_and(is_offered) {
+        mistakes.add(
+            "class",
+            "Class",
+            match typed.class() {
+                Some(Class::BestEffort) => {
+                    "best effort is a job without terms here: choose none, and leave estimate, deadline and budget empty"
+                }
+                _ => "jobs here have no such class; choose one of the list",
+            },
+        );
+    }
     let terms = [
         (
             "estimate",
@@ -252,7 +269,7 @@ pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<
         // Where a batch system takes the job, its script may say these. A price needs no budget.
         let is_time = matches!(field, "estimate" | "deadline");
         if value.is_empty() {
-            if kind.directive.is_none() && is_time {
+            if kind.directive.is_none() && is_time && typed.needs(field) {
                 mistakes.add(field, label, format!("missing; expected {expected}"));
             }
             continue;
@@ -362,6 +379,7 @@ pub fn take(typed: &mut Submission, offer: &str) -> Result<(), Problem> {
             "budget" => &mut typed.budget,
             "processors" => &mut typed.processors,
             "estimate" => &mut typed.estimate,
+            "class" => &mut typed.class,
             _ => return Err(none()),
         };
         *place = value.to_string();
@@ -432,6 +450,8 @@ mod tests {
             ("environment", "A=$(id)"),
             ("environment", "A=1 B"),
             ("environment", "1=2"),
+            ("class", "urgent"),
+            ("class", "--help"),
             ("environment", "A=1,,B"),
             ("mail", "-x@y"),
             ("mail", "ann"),
@@ -469,6 +489,7 @@ mod tests {
             fields.insert(name.to_string(), format!("value-of-{name}"));
         }
         fields.insert("deadline-type".to_string(), "soft".to_string());
+        fields.insert("class".to_string(), "dedicated".to_string());
         let submission = typed(&fields);
         let kept = kept(&submission).into_iter();
         let mut again: Fields = kept
@@ -538,6 +559,29 @@ mod tests {
         fields.remove("script");
         assert!(checked(&typed(&fields), &slurm::KIND).is_err());
         assert!(checked_terms(&typed(&fields), &slurm::KIND).is_ok());
+    }
+
+    #[test]
+    fn a_class_needs_what_it_promises() {
+        let of = |class: &str, without: &[&str], kind| {
+            let mut fields = good();
+            fields.insert("class".to_string(), class.to_string());
+            for name in without {
+                fields.remove(*name);
+            }
+            let wrong = checked(&typed(&fields), kind).err().unwrap_or_default();
+            let fields: Vec<&str> = wrong.iter().map(|error| error.field).collect();
+            fields.join(" ")
+        };
+        let terms = ["estimate", "deadline", "budget"];
+        let here = &local::KIND;
+        assert_eq!(of("", &terms, here), "estimate deadline budget");
+        assert_eq!(of("dedicated", &terms, here), "estimate deadline budget");
+        assert_eq!(of("immediate", &terms, here), "estimate budget");
+        assert_eq!(of("best-effort", &terms, here), "");
+        assert_eq!(of("immediate", &terms, &pbs::KIND), "");
+        // That is a job without terms there.
+        assert_eq!(of("best-effort", &terms, &slurm::KIND), "class");
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub fn part(view: &View<'_>, detail: &Detail) -> Markup {
     let mut fact = |name: &'static str, value: Option<String>| {
         some.extend(value.filter(|v| !v.is_empty()).map(|value| (name, value)));
     };
+    let class = job.class.filter(|class| !class.is_default());
+    fact("Class", class.map(|class| class.word().to_string()));
     fact("Node", Some(job.node.clone()));
     fact(
         "Share",

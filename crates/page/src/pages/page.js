@@ -334,7 +334,8 @@ function form(page) {
   let range = null;
 
   // Without anything typed there is nothing to ask; the script of a batch system may have it all. A price needs no budget.
-  const complete = () => ['estimate', 'deadline'].every((name) => field(name).value.trim())
+  const needs = () => (field('class')?.selectedOptions[0]?.dataset.needs ?? 'estimate deadline budget').split(' ').filter(Boolean);
+  const complete = () => needs().every((name) => name === 'budget' || field(name).value.trim())
     || (page.dataset.batch === 'yes' && field('script').value.trim());
 
   // What is wrong stands at its field; what is not wrong any more does not.
@@ -415,6 +416,11 @@ function form(page) {
     slider.setAttribute('aria-valuetext', field('deadline').value);
     later(150);
   });
+  // What a class does not need, no browser asks for; a script may say what the form does not.
+  function demand() {
+    for (const name of ['estimate', 'deadline', 'budget']) field(name).required = page.dataset.batch !== 'yes' && needs().includes(name);
+  }
+  field('class')?.addEventListener('change', demand);
   page.addEventListener('input', (event) => {
     if (event.target === slider) return;
     if (['estimate', 'deadline'].includes(event.target.name)) place();
@@ -458,6 +464,7 @@ function form(page) {
     setTimeout(() => { page.sent = false; }, 8000);
   });
   window.addEventListener('pageshow', () => { page.sent = false; });
+  demand();
   place();
   brief();
   if (!verdict.firstElementChild && complete()) later(0);

@@ -5,6 +5,7 @@ use crate::form::{EXTRAS, FieldError};
 use crate::system::Kind;
 use crate::system::submission::{Extra, Submission};
 use crate::system::templates::Owner;
+use libra_core::decision::class::Class;
 use libra_plots::markup::Escaped;
 use maud::{Markup, PreEscaped, Render, html};
 
@@ -61,7 +62,7 @@ pub fn body(
             (hidden("once", once))
             div.left {
                 (what_to_run(view.kind, typed, said))
-                (terms(view.kind, typed, needed, said))
+                (terms(view.kind, typed, said))
                 (extras(view.kind, typed, said.errors()))
             }
             // What it costs stays in view while the rest is typed.
@@ -140,8 +141,8 @@ fn what_to_run(kind: &Kind, typed: &Submission, said: &Said) -> Markup {
     }
 }
 
-/// Estimate, deadline, budget and what belongs to them. `needed`: they cannot be said elsewhere.
-fn terms(kind: &Kind, typed: &Submission, needed: bool, said: &Said) -> Markup {
+/// Class, estimate, deadline, budget and what belongs to them. Which of them a job needs depends on its class, so no browser is told without scripts.
+fn terms(kind: &Kind, typed: &Submission, said: &Said) -> Markup {
     let errors = said.errors();
     let hint = |text: &str| {
         html! {
@@ -163,20 +164,21 @@ fn terms(kind: &Kind, typed: &Submission, needed: bool, said: &Said) -> Markup {
     html! {
         fieldset {
             legend { "Terms" }
+            (class_of_service(kind, typed, errors))
             div.row {
                 (Field::new("estimate", "Estimate", &typed.estimate, hint("Run time on a processor of its own: 90, 1h30m, 00:01:30."))
-                    .required(needed).noted(errors))
+                    .noted(errors))
                 (Field::new("processors", "Processors", &typed.processors, hint("On one node, each at the job's share."))
                     .keys("numeric").noted(errors))
             }
-            (Field::new("deadline", "Deadline", &typed.deadline, hint(deadline)).required(needed).noted(errors))
+            (Field::new("deadline", "Deadline", &typed.deadline, hint(deadline)).noted(errors))
             div.field.slider hidden {
                 label for="slider" { "Deadline, from hurry to patience" }
                 input #slider type="range" min="0" max="200" value="100";
                 span.ends { span #slider-least {} span #slider-most {} }
             }
             (Field::new("budget", "Budget", &typed.budget, hint("The most it may cost: credits, or unlimited."))
-                .required(needed).noted(errors))
+                .noted(errors))
             details open[typed.soft || errors.iter().any(|error| error.field == "penalty")] {
                 summary { "Kind of deadline" }
                 div.field.choice {
@@ -185,6 +187,44 @@ fn terms(kind: &Kind, typed: &Submission, needed: bool, said: &Said) -> Markup {
                 }
                 (Field::new("penalty", "Paid back", &typed.penalty, html! { "Credits per second of delay, for a soft deadline." })
                     .keys("decimal").noted(errors))
+            }
+        }
+    }
+}
+
+/// The kind of promise. What a class needs is a part of it: the page asks for no more.
+fn class_of_service(kind: &Kind, typed: &Submission, errors: &[FieldError]) -> Markup {
+    let noted = Noted::of("class", errors);
+    let promise = |class| match class {
+        Class::Deadline => "Deadline: done in time, by the share that this takes",
+        Class::Dedicated => "Dedicated: whole processors, done in time",
+        Class::Immediate => "Immediate: whole processors, now",
+        Class::BestEffort => "Best effort: what others leave, nothing promised",
+    };
+    html! {
+        @if !kind.classes.is_empty() {
+            div.field {
+                label for="class" { "Class" }
+                select #class name="class" aria-describedby="class-error class-hint" aria-invalid=[noted.invalid()] autofocus[noted.first] {
+                    @if let Some(directive) = kind.directive {
+                        option value="" data-needs=(Class::Deadline.needs().join(" ")) selected[typed.class.is_empty()] {
+                            "As the script's " (directive) " lines say, else deadline"
+                        }
+                    }
+                    @for class in kind.classes {
+                        option value=(class.word()) data-needs=(class.needs().join(" ")) selected[typed.class() == Some(*class)] {
+                            (promise(*class))
+                        }
+                    }
+                }
+                (noted)
+                small #class-hint {
+                    @if kind.directive.is_some() {
+                        "What is promised. A job without estimate, deadline and budget is promised nothing."
+                    } @else {
+                        "What is promised. Immediate needs no deadline, best effort nothing."
+                    }
+                }
             }
         }
     }
@@ -236,7 +276,6 @@ struct Field<'a> {
     /// What was typed.
     value: &'a str,
     hint: Markup,
-    required: bool,
     /// Characters.
     longest: usize,
     /// The keys that a telephone shows; None for all.
@@ -283,7 +322,6 @@ impl<'a> Field<'a> {
             label,
             value,
             hint,
-            required: false,
             longest: 64,
             keys: None,
             noted: Noted::of(name, &[]),
@@ -293,10 +331,6 @@ impl<'a> Field<'a> {
     fn noted(self, errors: &'a [FieldError]) -> Field<'a> {
         let noted = Noted::of(self.name, errors);
         Field { noted, ..self }
-    }
-
-    fn required(self, required: bool) -> Field<'a> {
-        Field { required, ..self }
     }
 
     fn longest(self, longest: usize) -> Field<'a> {
@@ -316,7 +350,7 @@ impl Render for Field<'_> {
                 label for=(self.name) { (self.label) }
                 input id=(self.name) name=(self.name) value=(Escaped(self.value)) autocomplete="off" autocapitalize="none"
                     spellcheck="false" maxlength=(self.longest) aria-describedby={ (self.name) "-error " (self.name) "-hint" }
-                    aria-invalid=[self.noted.invalid()] autofocus[self.noted.first] required[self.required] inputmode=[self.keys];
+                    aria-invalid=[self.noted.invalid()] autofocus[self.noted.first] inputmode=[self.keys];
                 (self.noted)
                 small id={ (self.name) "-hint" } { (self.hint) }
             }

@@ -19,6 +19,7 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> Markup {
         ),
         (false, false) => ("bad", "It would be refused", ""),
     };
+    let class = asked.class().filter(|class| !class.is_default());
     let asked = Asked {
         deadline: duration::parse(&asked.deadline).ok(),
         budget: asked
@@ -31,6 +32,9 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> Markup {
         section.verdict.(tone) {
             h2 {
                 (heading)
+                @if let Some(class) = class {
+                    " " span.badge { (class.word()) }
+                }
                 @if !quote.accepted && !quote.reason.is_empty() {
                     " " span.badge.bad { (Escaped(&quote.reason)) }
                 }
@@ -58,7 +62,7 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> Markup {
 fn offers(offers: &[Offer]) -> Markup {
     if offers.is_empty() {
         return html! {
-            p { "Changing the deadline, the budget or the number of processors alone would not be enough now." }
+            p { "Changing the class, the deadline, the budget or the number of processors alone would not be enough now." }
         };
     }
     html! {
@@ -87,6 +91,7 @@ pub fn value(offer: &Offer) -> String {
     let budget = offer.budget.map(credits);
     // Never less than what is offered.
     let pairs = [
+        ("class", offer.class.map(|class| class.word().to_string())),
         ("deadline", offer.deadline.map(duration::exact)),
         ("budget", budget),
         (

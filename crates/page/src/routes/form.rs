@@ -38,6 +38,9 @@ pub(super) async fn show_form(
             if typed.processors.is_empty() {
                 typed.processors = empty.processors;
             }
+            if typed.class.is_empty() {
+                typed.class = empty.class;
+            }
             Ok(Some(typed))
         }
     });
@@ -63,6 +66,10 @@ fn empty_form(site: &Site) -> Submission {
         // A script of a batch system may say how many.
         processors: match site.system.kind().directive {
             None => "1".to_string(),
+            Some(_) => String::new(),
+        },
+        class: match site.system.kind().directive {
+            None => site.system.site().default_class.word().to_string(),
             Some(_) => String::new(),
         },
         ..Submission::default()

@@ -1,5 +1,6 @@
 //! A job as the page shows it, whatever its system. Pure.
 
+use libra_core::decision::class::Class;
 use std::path::PathBuf;
 
 /// How things are with a job, for the colour of its state.
@@ -76,6 +77,8 @@ pub struct JobSummary {
     pub id: String,
     /// Its name.
     pub name: String,
+    /// Its class of service, where that is known.
+    pub class: Option<Class>,
     /// How it stands, in a word or two of its system.
     pub state: String,
     /// It has not ended.

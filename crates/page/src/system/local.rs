@@ -7,6 +7,7 @@ use super::quote::Quote;
 use super::records::{self, Records, SubmissionRecord};
 use super::submission::{Extra, Submission, Submitted};
 use super::{Cluster, Kind, Problem, Site, System, check_directory, executable, own, plain};
+use libra_core::decision::class::Class;
 use libra_system::clock;
 use libra_system::spawn::in_session_of_its_own;
 use libra_units::duration;
@@ -39,6 +40,7 @@ pub static KIND: Kind = Kind {
     says: "jobs run on this host",
     queues: None,
     directive: None,
+    classes: &Class::ALL,
     extras: &[Extra::Project, Extra::Memory],
     clock_deadlines: true,
     begins_at_home: false,
@@ -217,6 +219,7 @@ impl Local {
             key: record.key.clone(),
             id: accepted["job"].as_str().unwrap_or_default().to_string(),
             name: record.wanted.name.clone(),
+            class: record.wanted.class(),
             state: "ended".to_string(),
             outcome: Some(Outcome::Unknown),
             node: accepted["node"].as_str().unwrap_or_default().to_string(),

@@ -25,6 +25,7 @@ pub mod templates;
 
 use command::{Call, Output};
 use job::{Detail, JobSummary};
+use libra_core::decision::class::Class;
 use quote::Quote;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -58,6 +59,8 @@ pub struct Kind {
     pub queues: Option<&'static str>,
     /// What lines of a script begin with that have options in them; None if all is said in the form.
     pub directive: Option<&'static str>,
+    /// Classes of service that a job may ask for.
+    pub classes: &'static [Class],
     /// What a job may say besides.
     pub extras: &'static [Extra],
     /// A deadline may be a time of day.
@@ -127,7 +130,12 @@ pub struct Site {
     pub home: PathBuf,
     /// The directory of the site's templates, where it has some.
     pub templates: Option<PathBuf>,
+    /// The class of a job of this host that names none.
+    pub default_class: Class,
 }
+
+/// The classes of service of batch systems: best effort is a job without terms there.
+pub const CLASSES_OF_BATCH: &[Class] = &[Class::Deadline, Class::Dedicated, Class::Immediate];
 
 impl Site {
     /// `libra WORDS`, with the configuration of this one.

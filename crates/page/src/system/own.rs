@@ -5,6 +5,7 @@ use super::{Cluster, Node, Problem, Site, ending};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use libra_core::commitment::Commitment;
+use libra_core::decision::class::Class;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -70,6 +71,7 @@ pub fn job_of_host(job: &Value) -> (u64, String, JobSummary) {
             Some(name) => name.to_string(),
             None => command.chars().take(60).collect(),
         },
+        class: job["class"].as_str().and_then(Class::of_word),
         state: state_in_words(job),
         live,
         outcome: (!live).then(|| Outcome::of_conclusion(&text(job, "conclusion"))),
@@ -151,6 +153,7 @@ pub fn settle(
     if let Some(commitment) = commitment {
         let terms = &commitment.request.terms;
         let took = ended.unwrap_or(now) - commitment.submitted;
+        job.class = Some(terms.class);
         job.price = Some(commitment.price);
         job.deadline = terms.has_deadline().then_some(terms.deadline);
         job.estimate = Some(terms.estimate);
@@ -218,7 +221,10 @@ mod tests {
         assert_eq!((user, command.as_str()), (7, "/bin/x"));
         assert_eq!((job.name.as_str(), job.node.as_str()), ("/bin/x", "n1"));
         assert_eq!((job.state.as_str(), job.live), ("at risk", true));
+        assert_eq!(job.class, None, "of an older program");
         let mut named = json.clone();
+        named["class"] = "dedicated".into();
+        assert_eq!(job_of_host(&named).2.class, Some(Class::Dedicated));
         named["name"] = "fit".into();
         assert_eq!(job_of_host(&named).2.name, "fit");
         let mut ended = json.clone();

@@ -189,6 +189,7 @@ fn write(directory: &Path, file: &Path, profile: &Profile) -> Result<(), super::
 mod tests {
     use super::*;
     use crate::system::job::Outcome;
+    use libra_core::decision::class::Class;
 
     fn job(key: &str, at: f64) -> JobSummary {
         JobSummary {
@@ -220,6 +221,7 @@ mod tests {
             state: home.join("state"),
             home: home.into(),
             templates: None,
+            default_class: Class::default(),
         };
         Profiles::new(&site, &crate::system::local::KIND)
     }

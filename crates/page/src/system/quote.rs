@@ -3,6 +3,7 @@
 //! Sentences in it are for reading: what is known is known by values.
 
 use libra_core::commitment::Commitment;
+use libra_core::decision::class::Class;
 use libra_units::{credits, duration, percent};
 use serde_json::Value;
 
@@ -38,6 +39,8 @@ pub struct Offer {
     pub processors: Option<f64>,
     /// Seconds on each of them.
     pub estimate: Option<f64>,
+    /// Another class of service.
+    pub class: Option<Class>,
     /// What it costs, in credits.
     pub price: Option<f64>,
     /// What the form cannot say, in the words of whoever was asked; with these it is for reading, and the rest is empty.
@@ -70,6 +73,9 @@ impl Offer {
             return self.words.clone();
         }
         let mut parts = Vec::new();
+        if let Some(class) = self.class {
+            parts.push(format!("class {}", class.word()));
+        }
         if let Some(deadline) = self.deadline {
             parts.push(format!("deadline {}", duration::show(deadline)));
         }
@@ -147,8 +153,11 @@ impl Quote {
 /// would be submitted than was offered. Whoever is asked says so.
 fn offer_in_json(offer: &Value) -> Offer {
     let number = |key: &str| offer[key].as_f64().filter(|n| n.is_finite());
-    match offer["as_terms"] == true {
+    // Nothing but the class is another one.
+    let class = offer["class"].as_str().and_then(Class::of_word);
+    match class.is_some() || offer["as_terms"] == true {
         true => Offer {
+            class,
             deadline: number("deadline"),
             budget: number("budget"),
             processors: number("processors"),
@@ -281,7 +290,8 @@ mod tests {
                 {"budget": 10.5, "price": 10.5, "as_terms": true, "text": "--budget=10.5"},
                 processors(2, 3, false, "-N 2 -n 6 --estimate=7.5 (costs 4)"),
                 processors(1, 3, true, "-c 3 --estimate=7.5 (costs 4)"),
-                {"jobs": 5, "price": 4.0, "as_terms": false, "text": "an array of 5 jobs (costs 4)"}],
+                {"jobs": 5, "price": 4.0, "as_terms": false, "text": "an array of 5 jobs (costs 4)"},
+                {"class": "deadline", "price": 4.0, "as_terms": false, "text": "class=deadline (costs 4)"}],
             "curve": [{"deadline": 20.0, "price": 10.5, "accepted": false}, {"deadline": -1, "price": 1, "accepted": true},
                 {"deadline": 35.0, "price": 10.1, "accepted": true}, {"deadline": "x"}]});
         let quote = Quote::from_json(&refused).expect("a quote");
@@ -296,14 +306,15 @@ mod tests {
                 "budget 10.5",
                 "-N 2 -n 6 --estimate=7.5 (costs 4)",
                 "3 processors, estimate 7.5 s (costs 4)",
-                "an array of 5 jobs (costs 4)"
+                "an array of 5 jobs (costs 4)",
+                "class deadline (costs 4)"
             ]
         );
         // What would lose memory, tasks or work of the job has no button.
         let for_reading: Vec<bool> = (quote.offers.iter())
             .map(|offer| !offer.words.is_empty())
             .collect();
-        assert_eq!(for_reading, [false, false, true, false, true]);
+        assert_eq!(for_reading, [false, false, true, false, true, false]);
         for nothing in [json!(null), json!({}), json!({"verdict": "x"}), json!([1])] {
             assert_eq!(Quote::from_json(&nothing), None);
         }

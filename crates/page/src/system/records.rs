@@ -241,6 +241,7 @@ fn failed(path: &Path, error: &std::io::Error) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use libra_core::decision::class::Class;
 
     #[test]
     fn what_was_written_is_there_again_and_others_may_not_read_it() {
@@ -251,6 +252,7 @@ mod tests {
             state: home.path().join("state"),
             home: home.path().into(),
             templates: None,
+            default_class: Class::default(),
         };
         let records = Records::new(&site, &crate::system::local::KIND);
         assert_eq!(records.all(), []);

@@ -2,6 +2,7 @@
 
 use super::KINDS;
 use super::quote::Quote;
+use libra_core::decision::class::Class;
 use serde::{Deserialize, Serialize};
 
 /// What a job may say besides, where its system takes it.
@@ -29,6 +30,8 @@ pub struct Submission {
     pub script: String,
     /// Name of the job.
     pub name: String,
+    /// Its class of service, by its word; empty: as the script says, or the site.
+    pub class: String,
     /// `1h30m`
     pub estimate: String,
     /// `2h`, `@17:30`
@@ -58,17 +61,27 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Returns true if the form or a directive of the script says anything of a deadline and what it may cost. Else it is a job of a batch
-    /// system that Libra has nothing to do with.
+    /// Its class of service; None where it names none.
+    pub fn class(&self) -> Option<Class> {
+        Class::of_word(&self.class)
+    }
+
+    /// Returns true if a job of its class needs this term, where the form alone says its terms.
+    pub fn needs(&self, term: &str) -> bool {
+        self.class().unwrap_or_default().needs().contains(&term)
+    }
+
+    /// Returns true if the form or a directive of the script says anything of a class, a deadline and what it may cost. Else it is a job of a
+    /// batch system that Libra has nothing to do with.
     pub fn says_terms(&self) -> bool {
-        let typed = [&self.estimate, &self.deadline, &self.budget];
+        let typed = [&self.class, &self.estimate, &self.deadline, &self.budget];
         let in_script = |line: &str| {
             let directives = KINDS.iter().filter_map(|kind| kind.directive);
             let has_options = directives
                 .into_iter()
                 .any(|directive| line.starts_with(directive));
             has_options
-                && ["estimate", "deadline", "budget"]
+                && ["class=", "sla-class", "estimate", "deadline", "budget"]
                     .iter()
                     .any(|key| line.contains(key))
         };
@@ -91,7 +104,8 @@ impl Submission {
         let kind = if self.soft { "soft" } else { "" };
         let penalty = if self.soft { &self.penalty } else { "" };
         let terms = [
-            ("estimate", self.estimate.as_str()),
+            ("class", self.class.as_str()),
+            ("estimate", &self.estimate),
             ("deadline", &self.deadline),
             ("budget", &self.budget),
             ("deadline-type", kind),
@@ -161,7 +175,8 @@ mod tests {
         assert!(
             says("10", "") && says("", "#PBS -W estimate=1") && says("", "a\n#SBATCH --budget=1")
         );
-        assert!(!says("", "") && !says("", "#PBS -N x\necho a deadline"));
+        assert!(says("", "#SBATCH --sla-class immediate") && says("", "#$ -l class=immediate"));
+        assert!(!says("", "") && !says("", "#PBS -N class-1\necho a deadline"));
     }
 
     #[test]
@@ -172,9 +187,11 @@ mod tests {
             budget: "15".to_string(),
             soft: true,
             penalty: "0.1".to_string(),
+            class: "dedicated".to_string(),
             ..Submission::default()
         };
         let expected = [
+            "class=dedicated",
             "estimate=10",
             "deadline=1h30m",
             "budget=15",
@@ -186,7 +203,7 @@ mod tests {
             soft: false,
             ..asked
         };
-        assert_eq!(hard.requests(), expected[..3]);
+        assert_eq!(hard.requests(), expected[..4]);
         assert!(Submission::default().requests().is_empty());
     }
 }

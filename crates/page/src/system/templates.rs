@@ -190,6 +190,7 @@ pub fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use libra_core::decision::class::Class;
 
     fn site(home: &Path) -> Site {
         Site {
@@ -198,6 +199,7 @@ mod tests {
             state: home.join("state"),
             home: home.into(),
             templates: Some(home.join("site")),
+            default_class: Class::default(),
         }
     }
 

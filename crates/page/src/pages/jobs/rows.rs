@@ -64,7 +64,10 @@ fn row(view: &View<'_>, job: &JobSummary, progress: Option<&Progress>) -> Markup
             th scope="row" {
                 a id={ "job-" (Escaped(&job.key)) } href={ "job?id=" (InAddress(&job.key)) } { (Escaped(name_of(&job.name))) }
                 " "
-                small { (Escaped(&job.id)) }
+                small {
+                    (Escaped(&job.id))
+                    @if let Some(class) = job.class.filter(|class| !class.is_default()) { ", " (class.word()) }
+                }
                 @if let Some(at) = job.submitted {
                     br;
                     small { ((view.time)(at)) }

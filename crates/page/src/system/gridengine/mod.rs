@@ -50,6 +50,7 @@ pub static KIND: Kind = Kind {
     says: "jobs go to Grid Engine",
     queues: Some("Queue"),
     directive: Some(script::PREFIX),
+    classes: super::CLASSES_OF_BATCH,
     extras: &[
         Extra::Project,
         Extra::Array,

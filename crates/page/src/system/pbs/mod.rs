@@ -56,6 +56,7 @@ pub static KIND: Kind = Kind {
     says: "jobs go to PBS",
     queues: Some("Queue"),
     directive: Some("#PBS"),
+    classes: super::CLASSES_OF_BATCH,
     extras: &[
         Extra::Project,
         Extra::Memory,

@@ -27,6 +27,7 @@ pub static KIND: Kind = Kind {
     says: "jobs go to Slurm",
     queues: Some("Partition"),
     directive: Some("#SBATCH"),
+    classes: super::CLASSES_OF_BATCH,
     extras: &[
         Extra::Project,
         Extra::Memory,

@@ -45,9 +45,10 @@ pub fn sbatch(wanted: &Submission) -> Result<Call, Problem> {
         ("mail-user", &wanted.mail),
         ("mail-type", mail),
     ];
-    // Slurm has a deadline of its own.
+    // Slurm has a deadline of its own, and might have classes one day.
     let name = |term| match term {
         "deadline" => "sla-deadline",
+        "class" => "sla-class",
         term => term,
     };
     Ok(Call::new("sbatch")
