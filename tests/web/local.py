@@ -168,6 +168,44 @@ def a_file(user, local):
         user.page.view()
 
 
+def a_file_of_this_machine(user, local):
+    """A script is found below home, with scripts beside what is typed and by keys, and without; nothing else can be had."""
+    page = user.page
+    inner = local.home / "runs <b>"
+    inner.mkdir(exist_ok=True)
+    (inner / "night.sh").write_text(drive.lines("echo found at home\n"))
+    value = "document.querySelector('[name={}]').value".format
+    user.fill(budget="77", **{name: text for name, text in TERMS.items() if name != "budget"})
+    page.evaluate("document.getElementById('choose').focus()")
+    page.key("Enter", text="\r")
+    page.wait("document.querySelector('#chosen .names')?.innerText.includes('runs <b>/')")
+    user.check_view("files")
+    page.evaluate("[...document.querySelectorAll('#chosen a')].find((one) => one.innerText === 'runs <b>/').focus()")
+    page.key("Enter", text="\r")
+    page.wait("[...document.querySelectorAll('#chosen a')].some((one) => one.innerText === 'night.sh' && (one.id = 'night'))")
+    page.click("#night")
+    page.wait(f"{value('script')}.includes('found at home') && {value('name')} === 'night.sh' && {value('directory')}.endsWith('/runs <b>')")
+    assert page.evaluate(value("budget")) == "77" and page.evaluate("document.getElementById('chosen').hidden"), page.text()
+    page.view(scripts=False)
+    user.go("submit")
+    page.follow("#choose")
+    page.evaluate("[...document.querySelectorAll('#files a')].find((one) => one.innerText === 'runs <b>/').id = 'runs'")
+    page.follow("#runs")
+    user.check_view("files-page")
+    page.view(scripts=False)
+    page.evaluate("[...document.querySelectorAll('#files a')].find((one) => one.innerText === 'night.sh').id = 'night'")
+    page.follow("#night")
+    user.fields(**TERMS)
+    page.follow("button[value=submit]")
+    user.at_job()
+    user.wait_output("found at home")
+    page.view()
+    for address in ("files?in=/", "files?in=%2Fetc", "submit?file=%2Fetc%2Fpasswd"):
+        user.go(address)
+        assert "only what is below" in page.text() and "root:" not in page.text(), page.text()
+    page.said[:] = [line for line in page.said if "404" not in line]  # that is what the answers were
+
+
 def scripts_stay_as_they_are(user, local):
     """Control characters in a script that is refused come back; a file that is no text leaves what was typed."""
     page = user.page
@@ -258,6 +296,7 @@ def from_templates(user, local):
     assert page.evaluate(value("script")) == "#!/bin/sh\necho flows\n"
     assert page.evaluate("document.querySelector('[name=memory]').closest('details').open"), "what is filled in is shown"
     user.fields(budget="100", name="flows", directory=str(local.work))
+    user.verdict()  # what stands above the button is complete
     page.evaluate("document.querySelector('[name=template-name]').closest('details').open = true")
     user.fields(**{"template-name": "mine"})
     page.follow("button[value=keep]")
@@ -386,6 +425,7 @@ def main(libra, pictures):
                         "news of jobs": lambda: news(user, local),
                         "by keyboard": lambda: drive.keyboard(user, local.work, TERMS),
                         "a script from a file": lambda: a_file(user, local),
+                        "a file of this machine": lambda: a_file_of_this_machine(user, local),
                         "scripts stay as they are": lambda: scripts_stay_as_they_are(user, local),
                         "in the background of a terminal": lambda: in_the_background(local),
                         "the whole site": lambda: the_whole_site(user, local),

@@ -277,6 +277,7 @@ fn site(args: &Args) -> Result<Site, Failure> {
         libra,
         config,
         state: state.join("libra/web"),
+        files: home.unwrap_or_else(here),
         home: here(),
         templates: templates(args),
         default_class: default_class(args),

@@ -6,6 +6,7 @@
 pub mod account;
 pub mod cluster;
 pub mod curve;
+pub mod files;
 pub mod job;
 pub mod jobs;
 pub mod output;

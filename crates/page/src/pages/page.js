@@ -422,7 +422,8 @@ function form(page) {
   }
   field('class')?.addEventListener('change', demand);
   page.addEventListener('input', (event) => {
-    if (event.target === slider) return;
+    // What a template is called costs nothing.
+    if (event.target === slider || event.target.name === 'template-name') return;
     if (['estimate', 'deadline'].includes(event.target.name)) place();
     if (event.target.type !== 'file') later(event.target.name === 'script' ? 800 : 350);
   });
@@ -443,6 +444,52 @@ function form(page) {
     }
     // It is in the form now.
     field('file').value = '';
+  });
+
+  // Files of this machine are listed beside what is typed, which stays.
+  const [choose, chosen] = [by('choose'), by('chosen')];
+  async function list(to) {
+    const answer = await ask(to.replace(/^files/, 'files-part'), { headers: OWN });
+    if (!answer) return;
+    // Made and escaped by the same server as the page.
+    chosen.innerHTML = await answer.text();
+    chosen.hidden = false;
+    choose.setAttribute('aria-expanded', 'true');
+    chosen.querySelector('a')?.focus();
+  }
+  function close() {
+    chosen.hidden = true;
+    chosen.replaceChildren();
+    choose.setAttribute('aria-expanded', 'false');
+    choose.focus();
+  }
+  choose.setAttribute('aria-expanded', 'false');
+  choose.setAttribute('role', 'button');
+  choose.addEventListener('click', (event) => {
+    event.preventDefault();
+    if (chosen.hidden) list('files'); else close();
+  });
+  choose.addEventListener('keydown', (event) => {
+    if (event.key === ' ') { event.preventDefault(); choose.click(); }
+  });
+  chosen.addEventListener('keydown', (event) => { if (event.key === 'Escape') close(); });
+  chosen.addEventListener('click', async (event) => {
+    const link = event.target.closest('a');
+    if (!link) return;
+    event.preventDefault();
+    if ('in' in link.dataset) { list(link.getAttribute('href')); return; }
+    if ('file' in link.dataset) {
+      const answer = await ask(link.getAttribute('href').replace(/^submit/, 'script-file'), { headers: OWN });
+      const found = answer ? await answer.json() : { problem: GONE };
+      if (found.problem) { trouble(found.problem); return; }
+      field('script').value = found.script;
+      field('directory').value = found.directory;
+      if (!field('name').value) field('name').value = found.name;
+    } else {
+      field('directory').value = link.dataset.directory;
+    }
+    close();
+    later(0);
   });
 
   // What a price needs is typed for whoever asks for it.

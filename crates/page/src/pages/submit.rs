@@ -116,6 +116,9 @@ fn what_to_run(kind: &Kind, typed: &Submission, said: &Said) -> Markup {
                 input #file name="file" type="file" aria-describedby="file-hint";
                 small #file-hint { "It takes the place of what is typed above. 1 MiB at the most." }
             }
+            // Without scripts a page of its own, and the form begins anew with what is chosen there.
+            p { a #choose href="files" { "Find one in your home directory" } }
+            div #chosen hidden {}
             div.row {
                 (Field::new("name", "Name", &typed.name, html! { "Letters, digits and . _ + -" }).noted(errors))
                 @if let Some(label) = kind.queues {

@@ -25,7 +25,25 @@ pub(super) async fn show_form(
     let template = get_word(&words, "template").to_string();
     // What is proposed on the page of a job that has ended.
     let estimate = get_word(&words, "estimate").to_string();
+    let file = get_word(&words, "file").to_string();
+    let directory = get_word(&words, "directory").to_string();
     let asked = ask(&site, move |site| match template.as_str() {
+        "" if !file.is_empty() => {
+            let chosen = system::files::script(site.system().site(), &file)?;
+            Ok(Some(Submission {
+                script: chosen.script,
+                name: chosen.name,
+                directory: chosen.directory,
+                ..empty_form(site)
+            }))
+        }
+        "" if !directory.is_empty() => {
+            let listing = system::files::list(site.system().site(), &directory)?;
+            Ok(Some(Submission {
+                directory: listing.path.display().to_string(),
+                ..empty_form(site)
+            }))
+        }
         "" => Ok(system::again(site.system(), &again)),
         // What a template does not say is as in an empty form.
         template => {

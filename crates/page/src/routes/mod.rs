@@ -1,5 +1,6 @@
 //! The addresses, and what each of them does: asks the system, makes a page of the answer.
 
+mod files;
 mod form;
 mod job;
 mod jobs;
@@ -26,6 +27,9 @@ type Answer = Result<Response, Problem>;
 pub fn router(site: Arc<Site>, guard: Arc<Guard>) -> Router {
     let pages = Router::new()
         .route("/submit", get(form::show_form).post(form::send_form))
+        .route("/files", get(files::page))
+        .route("/files-part", get(files::part))
+        .route("/script-file", get(files::script))
         .route("/quote", post(form::quote_part))
         .route("/jobs", get(jobs::jobs))
         .route("/jobs-part", get(jobs::jobs_part))

@@ -8,6 +8,7 @@ mod client;
 pub mod command;
 pub mod ending;
 mod executable;
+pub mod files;
 pub mod gridengine;
 pub mod job;
 pub mod local;
@@ -128,6 +129,8 @@ pub struct Site {
     pub state: PathBuf,
     /// The user's home directory, or where the page was started.
     pub home: PathBuf,
+    /// The directory below which scripts are chosen: the user's home, where that is known.
+    pub files: PathBuf,
     /// The directory of the site's templates, where it has some.
     pub templates: Option<PathBuf>,
     /// The class of a job of this host that names none.

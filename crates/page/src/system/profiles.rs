@@ -220,6 +220,7 @@ mod tests {
             config: None,
             state: home.join("state"),
             home: home.into(),
+            files: home.into(),
             templates: None,
             default_class: Class::default(),
         };

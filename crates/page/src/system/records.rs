@@ -251,6 +251,7 @@ mod tests {
             config: None,
             state: home.path().join("state"),
             home: home.path().into(),
+            files: home.path().into(),
             templates: None,
             default_class: Class::default(),
         };

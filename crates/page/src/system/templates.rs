@@ -198,6 +198,7 @@ mod tests {
             config: None,
             state: home.join("state"),
             home: home.into(),
+            files: home.into(),
             templates: Some(home.join("site")),
             default_class: Class::default(),
         }
