@@ -252,7 +252,7 @@ def immediate(user, directory, terms):
         seen = pathlib.Path(directory) / "immediate-is-seen"
         seen.unlink(missing_ok=True)
         user.page.view(scripts=scripts)
-        user.fill(script=lines(f"echo now; while [ ! -e {shlex.quote(str(seen))} ]; do sleep 0.1; done\n"), name="now", directory=str(directory), **{**terms, "deadline": ""})
+        user.fill(script=lines(f"echo now; while [ ! -e {shlex.quote(str(seen))} ]; do sleep 0.1; done\n"), name="now", directory=str(directory), **{**terms, "estimate": "100000", "deadline": "", "budget": "unlimited"})
         user.choose("class", "immediate")
         if scripts:
             page.wait("document.querySelector('#verdict .verdict.good h2')?.innerText.includes('immediate')")
