@@ -50,7 +50,8 @@ class Local:
         """From now on budgets are taken from an account, which has so many credits."""
         with self.config.open("a") as config:
             config.write(f'[accounts]\nmode = "on"\nledger = "{self.directory}/accounts/ledger.sqlite"\nlive = "{self.directory}/live"\n')
-        for words in (["init"], ["create", "root"], ["deposit", "root", str(credits), "--note", "for a start"]):
+        for words in (["init"], ["create", "root"], ["deposit", "root", str(credits), "--note", "for a start", "--until", "2099-12-31"],
+                      ["create", "project:chem", "--member", "root"], ["deposit", "project:chem", "3"], ["create", "project:others"]):
             done = self.command("account", *words)
             assert done.returncode == 0, done
 
@@ -374,7 +375,12 @@ def an_account_pays(page, local, pictures):
         user = drive.User(page, web, pictures)
         user.enter()
         user.go("account")
-        assert "user:root" in page.text() and "for a start" in page.text(), page.text()
+        text = page.text()
+        assert "user:root" in text and "for a start" in text and "project:chem" in text, text
+        assert "2100-01-01" in text or "2099-12-31" in text, text  # it ends
+        assert "project:others" not in text and "site:" not in text, text
+        kept = page.evaluate("fetch([...document.querySelectorAll('a')].find((one) => one.href.includes('account.csv')).href).then(async (a) => [a.headers.get('content-disposition'), await a.text()])")
+        assert kept[0].startswith('attachment; filename="user-root-') and "for a start" in kept[1], kept
         user.fill(script=drive.lines("echo paid\n"), name="paid", directory=str(local.work), **{**TERMS, "budget": "21"})
         page.follow("button[value=submit]")
         page.wait("document.querySelector('.verdict.bad') && document.body.innerText.includes('funds')")

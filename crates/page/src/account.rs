@@ -34,6 +34,22 @@ pub struct Balance {
     pub available: Amount,
     /// It takes part in nothing any more.
     pub closed: bool,
+    /// Of what is there, sums that are gone at a time: credits, seconds since 1970.
+    pub ends: Vec<(f64, f64)>,
+    /// Sums that are there from a time on.
+    pub later: Vec<(f64, f64)>,
+    /// Who may spend it, of a project.
+    pub members: Vec<String>,
+}
+
+/// The most statements on a page: one's own, and those of projects.
+const MOST: usize = 10;
+
+impl Balance {
+    /// Returns true if it is this user's, or that of a project of which the user is a member. Administrators see all others by `libra account`.
+    fn is_of(&self, user: &str) -> bool {
+        self.account == format!("user:{user}") || self.members.iter().any(|member| member == user)
+    }
 }
 
 /// A statement.
@@ -66,11 +82,11 @@ pub struct Movement {
     pub note: String,
 }
 
-/// Reads the account of the user. `month`: `2026-11`.
+/// Reads the accounts of the user: the own one and those of projects. `month`: `2026-11`.
 ///
 /// # Errors
 /// `libra account` fails.
-pub fn read(site: &Site, month: &str) -> Result<Account, Problem> {
+pub fn read(site: &Site, user: &str, month: &str) -> Result<Account, Problem> {
     let done = site.libra(&["account", "balance", "--json"]).run()?;
     if !done.is_success() {
         let json: Value = serde_json::from_str(&done.out).unwrap_or_default();
@@ -79,16 +95,39 @@ pub fn read(site: &Site, month: &str) -> Result<Account, Problem> {
             false => Err(Problem::new(plain(&done))),
         };
     }
-    let balances = done.out.lines().filter_map(balance).collect();
+    let balances = done.out.lines().filter_map(balance);
+    let mut balances: Vec<Balance> = balances.filter(|one| one.is_of(user)).collect();
+    // The own one first.
+    balances.sort_by_key(|one| (!one.account.starts_with("user:"), one.account.clone()));
     let month = format!("--month={month}");
-    let done = site
-        .libra(&["account", "statement", &month, "--json"])
-        .run()?;
-    if !done.is_success() {
-        return Err(Problem::new(plain(&done)));
+    let mut months = Vec::new();
+    for one in balances.iter().take(MOST) {
+        let call = site.libra(&["account", "statement", &month, "--json", "--"]);
+        let done = call.arg(&one.account).run()?;
+        if !done.is_success() {
+            return Err(Problem::new(plain(&done)));
+        }
+        months.extend(done.out.lines().filter_map(statement));
     }
-    let months = done.out.lines().filter_map(statement).collect();
     Ok(Account::On(balances, months))
+}
+
+/// A statement for spreadsheets: what `libra account statement --csv` prints.
+///
+/// # Errors
+/// There is no such account, it is none of the user's, or accounts are off.
+pub fn csv(site: &Site, account: &str, month: &str) -> Result<String, Problem> {
+    let is = |c: char| c.is_ascii_alphanumeric() || ":._@-".contains(c);
+    if account.is_empty() || account.len() > 200 || !account.chars().all(is) {
+        return Err(Problem::new("this is not the name of an account"));
+    }
+    let month = format!("--month={month}");
+    let call = site.libra(&["account", "statement", &month, "--csv", "--"]);
+    let done = call.arg(account).run()?;
+    match done.is_success() {
+        true => Ok(done.out),
+        false => Err(Problem::new(plain(&done))),
+    }
 }
 
 /// What became of the price of a job. Credits.
@@ -187,7 +226,18 @@ fn balance(line: &str) -> Option<Balance> {
         Value::String(word) if word == "unlimited" => Amount::Unlimited,
         other => Amount::Credits(other.as_f64()?),
     };
+    let sums = |key: &str, at: &str| {
+        let deposits = json[key].as_array().into_iter().flatten();
+        let sums = deposits.filter_map(|one| Some((one["left"].as_f64()?, one[at].as_f64()?)));
+        sums.collect()
+    };
+    let members = json["members"].as_array().into_iter().flatten();
     Some(Balance {
+        ends: sums("deposits", "until"),
+        later: sums("later", "from"),
+        members: members
+            .filter_map(|member| Some(member.as_str()?.to_string()))
+            .collect(),
         account: json["account"].as_str()?.to_string(),
         balance: number("balance")?,
         held: number("held").unwrap_or(0.0),
@@ -257,6 +307,15 @@ mod tests {
             (read.balance, read.available),
             (12.5, Amount::Credits(9.25))
         );
+        assert_eq!(
+            (&read.ends[..], &read.later[..]),
+            (&[(9.25, 1.79e9)][..], &[][..])
+        );
+        assert!(read.is_of("alice") && !read.is_of("bob"));
+        let project = r#"{"account":"project:x","balance":5,"available":5,"members":["bob"],"later":[{"left":5,"from":1800000000,"until":1900000000}]}"#;
+        let project = balance(project).expect("a balance");
+        assert!(project.is_of("bob") && !project.is_of("alice"));
+        assert_eq!(project.later, [(5.0, 1.8e9)]);
         let line = r#"{"account":"project:x","balance":0,"available":"unlimited","overdraft":"unlimited","closed":true}"#;
         assert_eq!(
             balance(line).expect("a balance").available,

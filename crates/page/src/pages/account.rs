@@ -2,6 +2,7 @@
 
 use super::{View, facts, note, or_dash, problem};
 use crate::account::{Account, Amount, Balance, Month, Movement};
+use crate::address::InAddress;
 use crate::system::Problem;
 use libra_plots::html::headings;
 use libra_plots::markup::Escaped;
@@ -29,8 +30,11 @@ pub fn body(
         html! { a.button href={ "account?month=" (Escaped(month)) } { (Escaped(month)) } }
     };
     html! {
+        @if balances.is_empty() {
+            (note("There is no account of yours here, and no project's of which you are a member; ask the site for one."))
+        }
         div.tiles {
-            @for one in balances { (balance(one)) }
+            @for one in balances { (balance(view, one)) }
         }
         section {
             h2 { "Statement of " (Escaped(month)) }
@@ -38,7 +42,10 @@ pub fn body(
                 (to(earlier))
                 @if let Some(later) = later { (to(later)) }
             }
-            @for one in months { (statement(view, one)) }
+            @for one in months { (statement(view, one, month)) }
+            @if balances.len() > months.len() {
+                p.small { "Statements of the others: " code { "libra account statement ACCOUNT" } "." }
+            }
         }
     }
 }
@@ -50,7 +57,19 @@ fn amount(amount: &Amount) -> String {
     }
 }
 
-fn balance(balance: &Balance) -> Markup {
+fn balance(view: &View<'_>, balance: &Balance) -> Markup {
+    let mut some = vec![
+        ("held for jobs".to_string(), credits(balance.held)),
+        ("balance".to_string(), credits(balance.balance)),
+    ];
+    for (left, until) in &balance.ends {
+        let name = format!("until {}", (view.time)(*until));
+        some.push((name, format!("{} of it", credits(*left))));
+    }
+    for (sum, from) in &balance.later {
+        let name = format!("from {} on", (view.time)(*from));
+        some.push((name, format!("{} more", credits(*sum))));
+    }
     html! {
         section.tile {
             h2 {
@@ -58,15 +77,12 @@ fn balance(balance: &Balance) -> Markup {
                 @if balance.closed { " " span.badge.bad { "closed" } }
             }
             p.price { strong { (amount(&balance.available)) } " credits available" }
-            (facts(&[
-                ("held for jobs", credits(balance.held)),
-                ("balance", credits(balance.balance)),
-            ]))
+            (facts(&some))
         }
     }
 }
 
-fn statement(view: &View<'_>, month: &Month) -> Markup {
+fn statement(view: &View<'_>, month: &Month, called: &str) -> Markup {
     html! {
         h3 { (Escaped(&month.account)) }
         @if month.movements.is_empty() {
@@ -77,6 +93,11 @@ fn statement(view: &View<'_>, month: &Month) -> Markup {
                 thead { tr { (headings(["When", "What", "Job", "Credits", "Balance", "Note"])) } }
                 tbody {
                     @for one in &month.movements { (movement(view, one)) }
+                }
+            }
+            p {
+                a href={ "account.csv?account=" (InAddress(&month.account)) "&month=" (InAddress(called)) } {
+                    "As CSV" span.quiet { ", the statement of " (Escaped(&month.account)) }
                 }
             }
         }

@@ -230,6 +230,7 @@ mod tests {
     use crate::history::{History, Hour};
     use crate::list::Query;
     use crate::profile::{Profile, Sample};
+    use crate::system::files::Listing;
     use crate::system::job::{Detail, JobSummary};
     use crate::system::output::OutputChunk;
     use crate::system::quote::{Offer, Quote};
@@ -327,6 +328,9 @@ mod tests {
             held: 0.0,
             available: Amount::Unlimited,
             closed: true,
+            ends: vec![(1.0, 2.0)],
+            later: vec![(1.0, 2.0)],
+            members: vec![text()],
         };
         let movement = Movement {
             at: 0.0,
@@ -379,6 +383,13 @@ mod tests {
             }],
             ..Quote::default()
         };
+        let listing = Listing {
+            path: nasty.into(),
+            above: Some(nasty.into()),
+            directories: vec![text()],
+            files: vec![text()],
+            more: true,
+        };
         let errors = vec![FieldError {
             field: "name",
             label: "Name",
@@ -386,6 +397,7 @@ mod tests {
         }];
         let parts = [
             alone(nasty, nasty),
+            files::body(&listing),
             account::body(&view, &Ok(account), nasty, nasty, Some(nasty)),
             cluster::body(&view, &Ok(cluster), Some(&history)),
             cluster::body(&view, &Err(wrong()), None),

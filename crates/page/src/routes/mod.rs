@@ -42,6 +42,7 @@ pub fn router(site: Arc<Site>, guard: Arc<Guard>) -> Router {
         .route("/download", get(output::download))
         .route("/cancel", post(jobs::cancel))
         .route("/account", get(others::account))
+        .route("/account.csv", get(others::account_csv))
         .route("/cluster", get(others::cluster))
         .route("/cluster-part", get(others::cluster_part))
         .route("/script.js", get(script));

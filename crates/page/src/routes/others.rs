@@ -7,7 +7,7 @@ use crate::history::History;
 use crate::pages::{self, PageKind};
 use crate::site::{Site, ask, time_of_day};
 use axum::extract::{Extension, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use std::sync::Arc;
 
@@ -28,7 +28,11 @@ pub(super) async fn account(
         return Ok((StatusCode::BAD_REQUEST, html(page)).into_response());
     };
     let asked = month.clone();
-    let read = ask(&site, move |site| account::read(site.system.site(), &asked)).await?;
+    let user = view.user.to_string();
+    let read = ask(&site, move |site| {
+        account::read(site.system.site(), &user, &asked)
+    })
+    .await?;
     let later = Some(later.as_str()).filter(|later| *later <= this.as_str());
     let body = pages::account::body(&view, &read, &month, &earlier, later);
     Ok(html(pages::page(
@@ -38,6 +42,38 @@ pub(super) async fn account(
         None,
         &body,
     )))
+}
+
+/// A statement as a file for spreadsheets.
+pub(super) async fn account_csv(State(site): State<Arc<Site>>, words: Words) -> Answer {
+    let account = get_word(&words, "account").to_string();
+    let month = get_word(&words, "month").to_string();
+    if neighbours(&month).is_none() {
+        return Ok((StatusCode::BAD_REQUEST, "this is not a month").into_response());
+    }
+    let name: String = account
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(60)
+        .collect();
+    let file = format!("attachment; filename=\"{name}-{month}.csv\"");
+    let text = ask(&site, move |site| {
+        account::csv(site.system.site(), &account, &month)
+    })
+    .await?;
+    Ok(match text {
+        Ok(text) => {
+            let head = [
+                (header::CONTENT_TYPE, "text/csv; charset=utf-8".to_string()),
+                (header::CONTENT_DISPOSITION, file),
+            ];
+            (head, text).into_response()
+        }
+        Err(error) => {
+            let page = pages::alone("No statement", &error.to_string());
+            (StatusCode::NOT_FOUND, html(page)).into_response()
+        }
+    })
 }
 
 pub(super) async fn cluster(
