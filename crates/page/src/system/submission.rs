@@ -61,7 +61,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Its class of service; None where it names none.
+    /// Its class of service; None if it names none.
     pub fn class(&self) -> Option<Class> {
         Class::of_word(&self.class)
     }

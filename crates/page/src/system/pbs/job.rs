@@ -76,6 +76,8 @@ pub fn job_of(id: &str, attributes: &Value) -> JobSummary {
         submitted: time(&attributes["ctime"]),
         ending: match attributes["Exit_status"].as_i64().filter(|_| !live) {
             Some(signal) if signal > 256 => ending::signal(signal - 256),
+            // PBS's own: 'exceeded resource walltime'.
+            Some(-29) => "PBS ended it, since it ran for longer than its walltime".to_string(),
             Some(code) => ending::exit_code(code),
             None => String::new(),
         },
@@ -131,6 +133,9 @@ mod tests {
             (job.node.as_str(), job.ending.as_str()),
             ("n1 n2", "ended by signal 15, SIGTERM: asked to end")
         );
+        let late = json!({"Job_Name": "x", "job_state": "F", "Exit_status": -29});
+        let said = "PBS ended it, since it ran for longer than its walltime";
+        assert_eq!(job_of("8.s", &late).ending, said);
         assert!(job.submitted.is_some_and(|at| at > 1.79e9));
         assert_eq!(output_of(&json), Some(PathBuf::from("/home/a b/x.o7")));
         assert_eq!(output_of(&json!({"Output_Path": "relative"})), None);
