@@ -39,7 +39,16 @@ pub fn reproduce(reproduce: &ReproduceArgs, args: &Args) -> Done {
     }
     let text = match args.json {
         true => format!("{}\n", result.json()),
-        false => result.markdown(),
+        false => {
+            let out = std::io::stdout();
+            let size = out
+                .is_terminal()
+                .then(|| terminal_size::terminal_size_of(&out));
+            match size.flatten() {
+                Some((width, _)) => result.markdown_within(usize::from(width.0)),
+                None => result.markdown(),
+            }
+        }
     };
     answer(&text, 0)
 }

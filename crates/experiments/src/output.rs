@@ -52,6 +52,55 @@ pub fn markdown(table: &Table) -> String {
     text + "\n"
 }
 
+/// Markdown in lines of at most so many columns, which read as well. A table that is wider becomes a list: an item for each row, with the names of
+/// its cells.
+fn fitted(text: &str, tables: &[Table], width: usize) -> String {
+    let mut text = text.to_string();
+    for table in tables {
+        let wide = markdown(table);
+        if wide.lines().any(|line| line.chars().count() > width) {
+            text = text.replacen(&wide, &list(table), 1);
+        }
+    }
+    let lines = text.lines().map(|line| match line.starts_with('|') {
+        true => format!("{line}\n"),
+        false => wrapped(line, width),
+    });
+    lines.collect()
+}
+
+/// A table as a list.
+fn list(table: &Table) -> String {
+    let rows = table.rows.iter().map(|row| {
+        let cells = table.head.iter().zip(row);
+        let cells = cells.filter(|(_, cell)| !cell.is_empty());
+        let cells: Vec<String> = cells
+            .map(|(name, cell)| format!("{name}: {cell}"))
+            .collect();
+        format!("- {}\n", cells.join("; ").replace('\n', " "))
+    });
+    format!("{}\n\n{}\n", table.caption, rows.collect::<String>())
+}
+
+/// A line, broken between words; what goes on an item stands below its text.
+fn wrapped(line: &str, width: usize) -> String {
+    let indent = if line.starts_with("- ") { "  " } else { "" };
+    let mut text = String::new();
+    let mut column = 0;
+    for word in line.split(' ') {
+        let length = word.chars().count();
+        if column > indent.len() && column + 1 + length > width {
+            text += &format!("\n{indent}{word}");
+            column = indent.len() + length;
+        } else {
+            let blank = if text.is_empty() { "" } else { " " };
+            text += &format!("{blank}{word}");
+            column += blank.len() + length;
+        }
+    }
+    text + "\n"
+}
+
 /// A number, with its spread perhaps, or nothing.
 fn is_number(cell: &str) -> bool {
     let digits = cell.trim_start_matches(['-', '+', '−', '–']);
@@ -150,6 +199,16 @@ impl Reproduction {
             }
         }
         csv
+    }
+
+    /// The same for a terminal of so many columns.
+    pub fn markdown_within(&self, width: usize) -> String {
+        let mut tables: Vec<Table> = (self.tables.iter())
+            .map(|(_, table)| table.clone())
+            .collect();
+        tables.extend(self.panels.iter().map(Panel::table));
+        tables.push(self.verdicts());
+        fitted(&self.markdown(), &tables, width)
     }
 
     /// All of it for people: tables first, verdicts last.
@@ -301,6 +360,14 @@ mod tests {
             csv(&table()),
             "name,\"a, b\"\nx,1\nlong name,\"2|\"\"3\"\"\"\n"
         );
+    }
+
+    #[test]
+    fn what_is_wider_than_a_terminal_becomes_a_list() {
+        let text = format!("- a long item of a list\n\n{}", markdown(&table()));
+        let narrow = "- a long item of\n  a list\n\nTwo rows\n\n- name: x; a, b:\n  1\n- name: long\n  name; a, b:\n  2|\"3\"\n\n";
+        assert_eq!(fitted(&text, &[table()], 16), narrow);
+        assert_eq!(fitted(&text, &[table()], 40), text);
     }
 
     #[test]
