@@ -260,7 +260,10 @@ class Cell(commands.Programs):
         return f"libra-gridengine-{self.number}-{host}"
 
     def cgroup_roots(self):
-        return [where / f"{self.cgroup_root(host)}{more}" for host in HOSTS for where in (CPU, ACCOUNTING) for more in ("", "-best-effort")] if self.number else []
+        if not self.number:
+            return []
+        above = [where / self.cgroup_root(host) for host in HOSTS for where in (CPU, ACCOUNTING)]
+        return above + [path for host in HOSTS for path in CPU.glob(f"{self.cgroup_root(host)}-best-effort-*")]
 
     def group(self, host, job, where=CPU):
         return where / self.cgroup_root(host) / f"job-{job}"

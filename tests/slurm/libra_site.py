@@ -162,12 +162,19 @@ class Site(Cluster):
         """The directory of a job's cgroup."""
         return where / self.cgroup_root(node) / f"job-{job}"
 
-    def best_effort(self, node):
-        return CPU / f"{self.cgroup_root(node)}-best-effort"
+    def best_effort(self, node, job):
+        """The directory of a job's cgroup that was promised nothing."""
+        return CPU / f"{self.cgroup_root(node)}-best-effort-job-{job}"
+
+    def processes_at_best(self, node):
+        """Those of all such jobs on a node."""
+        groups = CPU.glob(f"{self.cgroup_root(node)}-best-effort-*/cgroup.procs")
+        return [pid for group in groups for pid in group.read_text().split()]
 
     def cgroup_roots(self):
         """All directories that Libra has made groups in."""
-        return [where / f"{self.cgroup_root(node)}{more}" for node in self.nodes for where in (CPU, ACCOUNTING) for more in ("", "-best-effort")]
+        above = [where / self.cgroup_root(node) for node in self.nodes for where in (CPU, ACCOUNTING)]
+        return above + [path for node in self.nodes for path in CPU.glob(f"{self.cgroup_root(node)}-best-effort-*")]
 
     def cgroups(self):
         """All that is there of this cluster's."""

@@ -66,7 +66,7 @@ class Attacks:
         self.assertEqual(slurm.entry(self.node, job), {}, "nothing is committed to it")
         self.assertEqual(slurm.job_groups(), [f"{self.node} job-{victim}"])
         pid = self.processes_of(job)
-        self.assertIn(f":cpu:/{slurm.best_effort(self.node).name}\n", pathlib.Path(f"/proc/{pid}/cgroup").read_text())
+        self.assertIn(f":cpu:/{slurm.best_effort(self.node, job).name}\n", pathlib.Path(f"/proc/{pid}/cgroup").read_text())
         self.unharmed(victim)
 
     def processes_of(self, job):

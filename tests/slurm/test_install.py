@@ -60,7 +60,7 @@ class Bare(Cluster):
         return f"libra-slurm-install-{self.plan['number']}"
 
     def cgroup_roots(self):
-        return [where / f"{self.cgroup_root}{more}" for where in (CPU, ACCOUNTING) for more in ("", "-best-effort")]
+        return [*(where / self.cgroup_root for where in (CPU, ACCOUNTING)), *CPU.glob(f"{self.cgroup_root}-best-effort-*")]
 
     @property
     def rules(self):

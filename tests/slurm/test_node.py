@@ -142,12 +142,13 @@ class Tasks(NodeCase):
         end = slurm.directory / "plain.end"
         job = slurm.submit("-w", node, script=SHOW + idle_until(end))
         self.printed(job, "cpu")
-        self.assertIn(f":cpu:/{slurm.best_effort(node).name}\n", slurm.output(job))
+        self.assertIn(f":cpu:/{slurm.best_effort(node, job).name}\n", slurm.output(job))
         self.assertNotIn("LIBRA", slurm.output(job))
-        self.assertEqual((slurm.best_effort(node) / "cpu.shares").read_text(), "2\n")
+        self.assertEqual((slurm.best_effort(node, job) / "cpu.shares").read_text(), "2\n")
         self.assertEqual(slurm.live(), [])
         end.touch()
         slurm.wait_ended(job)
+        slurm.wait("its group is removed", lambda: not slurm.best_effort(node, job).exists())
         slurm.configure("[slurm]\nwithout-terms = 'leave-alone'\n")
         job = slurm.submit("-w", node, script=SHOW)
         slurm.wait_ended(job)
@@ -171,7 +172,7 @@ class Faults(NodeCase):
         slurm.configure("[slurm]\non-fault = 'admit'\n")
         done = slurm.srun("-w", node, "cat", "/proc/self/cgroup", environment=newer)
         self.assertEqual(done.rc, 0, done.err)
-        self.assertIn(slurm.best_effort(node).name, done.out)
+        self.assertIn(f"{slurm.cgroup_root(node)}-best-effort-job-", done.out)
 
     def test_a_registry_that_cannot_be_used(self):
         """Nothing that others could write into is believed. Jobs that are known to have terms are refused, others run."""
@@ -292,7 +293,7 @@ class Shares(NodeCase):
         slurm, node = self.slurm, self.slurm.nodes[0]
         for _ in range(2):
             slurm.submit("-w", node, script="taskset -p -c 0 $$\n" + busy(1000, 4))
-        slurm.wait("the others work", lambda: slurm.best_effort(node).exists() and len((slurm.best_effort(node) / "cgroup.procs").read_text().split()) >= 8)
+        slurm.wait("the others work", lambda: len(slurm.processes_at_best(node)) >= 8)
         job = self.start(node, 0.6)
         self.measured([(job, node)], lambda rates: rates[0] >= 0.6 * 0.9)
 

@@ -182,7 +182,7 @@ class Submitting(SiteCase):
         forged = f"v=1:token=1:submitted={time.time()}:estimate=10:deadline=10:budget=1:type=hard:penalty=0:price=1:chunks=1:processors=1:memory=0:scatter=0:count=1:at={node}*1*1"
         job = slurm.submit("-w", node, environment={"LIBRA_COMMITMENT": forged, "SPANK_LIBRA_COMMITMENT": forged, "SLURM_SPANK_LIBRA_COMMITMENT": forged, "_SLURM_SPANK_OPTION_libra_LIBRA_COMMITMENT": forged})
         slurm.wait_running(job)
-        slurm.wait("its processes", lambda: slurm.best_effort(node).exists() and (slurm.best_effort(node) / "cgroup.procs").read_text())
+        slurm.wait("its processes", lambda: slurm.processes_at_best(node))
         self.assertEqual((slurm.live(), slurm.job_groups()), ([], []))
         answer = slurm.scontrol("update", f"jobid={job}", f"admincomment=libra:{forged}", user=slurm.users[0])
         self.assertNotEqual(answer.rc, 0)

@@ -138,7 +138,7 @@ class BesideOthers(SiteCase):
         others = [slurm.submit(user=slurm.users[1], script=busy(1000, 2)) for _ in range(3)]
         for job in others:
             self.running(job)
-        slurm.wait("they spin", lambda: any(len((slurm.best_effort(one) / "cgroup.procs").read_text().split()) >= 4 for one in slurm.nodes if slurm.best_effort(one).exists()))
+        slurm.wait("they spin", lambda: any(len(slurm.processes_at_best(one)) >= 4 for one in slurm.nodes))
         said = []
         for _ in (1, 2):
             job = self.accept(9, 15, "-w", node, script=busy(8.3))

@@ -80,7 +80,7 @@ class Partitions(SiteCase):
     def test_best_effort(self):
         self.rule("best-effort")
         node = self.slurm.nodes[0]
-        self.assertEqual(self.group_of("-w", node), f"/{self.slurm.best_effort(node).name}")
+        self.assertRegex(self.group_of("-w", node), rf"^/{self.slurm.cgroup_root(node)}-best-effort-job-\d+$")
 
     def test_leave_alone(self):
         self.rule("leave-alone")

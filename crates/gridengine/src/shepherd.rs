@@ -232,6 +232,8 @@ fn begin(
 }
 
 fn without_terms(host: &Host, name: &str, pid: i32) -> Result<Placed, HostError> {
+    // Nobody is told when such a job ends.
+    host.remove_empty_best_effort();
     let rule = host.config().gridengine.without_terms;
     let placed = rule == WithoutTerms::BestEffort && host.place_best_effort(name, pid)?;
     Ok(match placed {

@@ -332,41 +332,45 @@ impl Host {
         let Some(enforcer) = self.enforcer() else {
             return Ok(false);
         };
+        check_id(id)?;
         if let Some(directory) = enforcer.external_group(id, pid)? {
             enforcer.weigh_least(&directory)?;
             return Ok(true);
         }
         // Another process may remove the empty group between our making it and our entering it.
         for _ in 0..8 {
-            match enforcer.make_best_effort() {
+            match enforcer.make_best_effort(&group_name(id)) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(error) if error.is_gone() => continue,
                 Err(error) => return Err(error.into()),
             }
-            if !enforcer.made_root().directories.is_empty() {
-                let _lock = self.registry.lock()?;
-                self.note_roots()?;
-            }
-            // Last of all: from then on this process has next to no time, and would hold the lock meanwhile.
-            if enforcer.enter_best_effort(pid)? {
+            if enforcer.enter_best_effort(&group_name(id), pid)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Removes the directories above jobs, and that of jobs that were promised nothing, where they are empty and were made
-    /// here.
+    /// Removes the directories above jobs where they are empty and were made here, and the groups of jobs that were promised nothing
+    /// in which nothing is.
     ///
     /// # Errors
     /// When the registry fails.
     pub fn remove_unused(&self) -> Result<(), HostError> {
+        self.remove_empty_best_effort();
         if !self.has_roots() {
             return Ok(());
         }
         let _lock = self.registry.lock()?;
         self.remove_roots()
+    }
+
+    /// Of jobs that were promised nothing and are over: the groups in which nothing is.
+    pub fn remove_empty_best_effort(&self) {
+        if let Some(enforcer) = self.enforcer() {
+            enforcer.remove_empty_best_effort();
+        }
     }
 
     /// How a job stands here.

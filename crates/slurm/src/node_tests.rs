@@ -505,8 +505,8 @@ fn tasks_are_in_their_groups() {
         return;
     }
     assert_eq!(join(&host, "13", without.pid()), Joined::BestEffort);
-    assert!(without.is_in(&format!("/{root}-best-effort")));
-    let beside = hierarchy().join(format!("{root}-best-effort"));
+    assert!(without.is_in(&format!("/{root}-best-effort-job-13")));
+    let beside = hierarchy().join(format!("{root}-best-effort-job-13"));
     let shares = std::fs::read_to_string(beside.join("cpu.shares")).expect("there");
     assert_eq!(shares.trim(), "2");
     // Another job's epilog leaves it; the last one takes it away.
