@@ -5,6 +5,9 @@
 //! tests say so and pass, except in CI (`CI` set) without `LIBRA_TEST_NO_CGROUP=1`.
 
 mod ceiling;
+#[path = "../held_in_its_end.rs"]
+mod held_in_its_end;
+mod killed;
 mod measured;
 mod processes;
 #[path = "../program.rs"]
@@ -78,6 +81,10 @@ impl Stage {
                 None
             }
         }
+    }
+
+    fn version(&self) -> Version {
+        self.enforcer.version()
     }
 
     fn group(&self, name: &str, processors: f64) -> Group {

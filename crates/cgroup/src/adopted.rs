@@ -21,13 +21,11 @@ use std::path::{Component, Path, PathBuf};
 use super::detect::Role;
 use super::enforcer::Enforcer;
 use super::error::Error;
+use super::external::is_scope;
 use super::group::Group;
 use super::record::{Adopted, DirectoryRecord, GroupRecord};
 use super::settings::Version;
 use super::v2;
-
-/// What the name of the directory above all steps of a node ends with.
-const SCOPE: &str = "slurmstepd.scope";
 
 impl Enforcer {
     /// The external group, one that Slurm made for this job, that this process is in. None on version 1, where a process may be
@@ -152,7 +150,7 @@ fn owner_of(text: &str, job: &str) -> GroupOwner {
     let numbered = format!("job_{job}");
     let is_step = |at: usize| names.get(at).is_some_and(|name| name.starts_with("step_"));
     let is_numbered = |at: usize| names[at] == numbered && is_step(at + 1);
-    let scope = names.iter().rposition(|name| name.ends_with(SCOPE));
+    let scope = names.iter().rposition(|name| is_scope(name));
     let begin = scope.map_or(0, |scope| scope + 1);
     let innermost = (begin..names.len()).rev().find(|at| is_numbered(*at));
     let below_scope = || {

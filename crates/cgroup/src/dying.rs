@@ -39,28 +39,30 @@ fn take_cap_off(record: &GroupRecord) -> Result<(), Error> {
 }
 
 fn write(record: &GroupRecord, at: &Path) -> Result<(), Error> {
-    let one_processor = |(least, most): (u64, u64)| {
-        ((most as f64 / record.capacity.max(1.0)) as u64).clamp(least, most)
-    };
+    let wanted = held_to_nothing(record.version, record.capacity);
     match record.version {
         Version::V1 => {
             let controls = v1::Controls::open(at, None)?;
             let mut held = controls.read()?;
-            let wanted = Held {
-                weight: one_processor(V1_SHARES),
-                ..UNSET
-            };
             controls.write(&mut held, &wanted).map(drop)
         }
         Version::V2 => {
             let controls = v2::Controls::open(at)?;
             let mut held = controls.read()?;
-            let wanted = Held {
-                weight: one_processor(V2_WEIGHT),
-                ..UNSET
-            };
             controls.write(&mut held, &wanted).map(drop)
         }
+    }
+}
+
+/// No quota, and the weight of one of so many processors.
+pub(crate) fn held_to_nothing(version: Version, capacity: f64) -> Held {
+    let (least, most) = match version {
+        Version::V1 => V1_SHARES,
+        Version::V2 => V2_WEIGHT,
+    };
+    Held {
+        weight: ((most as f64 / capacity.max(1.0)) as u64).clamp(least, most),
+        ..UNSET
     }
 }
 

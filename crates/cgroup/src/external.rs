@@ -24,6 +24,9 @@ const ROOM: f64 = 0.05;
 /// Where Slurm keeps its own processes of a step, beside those of its user.
 const SLURMS_OWN: &str = "slurm";
 
+/// What the name of Slurm's scope ends with, after that of the node where several are on one machine.
+const SCOPE: &str = "slurmstepd.scope";
+
 /// Takes all limits off an adopted group, if it is still there and the same one.
 pub(crate) fn take_limits_off(record: &GroupRecord) -> Result<(), Error> {
     for directory in &record.directories {
@@ -53,4 +56,9 @@ pub(crate) fn with_room(limits: &Limits) -> Limits {
 /// True for a directory with processes of the batch system's own, which are no business of ours.
 pub(crate) fn is_its_makers(directory: &Path) -> bool {
     directory.file_name().is_some_and(|n| n == SLURMS_OWN)
+}
+
+/// True for the name of a directory in which Slurm keeps the groups of its jobs.
+pub(crate) fn is_scope(name: &str) -> bool {
+    name.ends_with(SCOPE)
 }

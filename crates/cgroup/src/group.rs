@@ -12,11 +12,11 @@ use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
 use super::detect::Role;
-use super::dying::let_end;
+use super::dying::{held_to_nothing, let_end};
 use super::error::Error;
 use super::external;
 use super::file::{ControlFile, write_once};
-use super::freezer::{Freezer, Frozen};
+use super::freezer::{Freezer, Frozen, thaw_all};
 use super::limits::{Held, Limits, Policy, format_cpus, parse_cpus};
 use super::processes::{self, PROCS};
 use super::record::{self, DirectoryRecord, GroupRecord};
@@ -72,6 +72,8 @@ pub struct Group {
     /// What the kernel holds, as far as we know.
     held: Held,
     held_cpus: Option<Vec<u32>>,
+    /// What it was held to when it was found killed.
+    before: Option<Held>,
 }
 
 impl Group {
@@ -106,6 +108,7 @@ impl Group {
             freezer,
             held,
             held_cpus: None,
+            before: None,
         };
         group.held_cpus = group.read_cpus()?;
         Ok(group)
@@ -151,6 +154,7 @@ impl Group {
     pub fn set(&mut self, limits: &Limits) -> Result<usize, Error> {
         limits.check()?;
         self.record.capacity = limits.capacity;
+        self.before = None;
         let burst = each!(&self.controls, c => c.has_burst());
         let mut wanted = self.policy.held(limits, burst);
         if self.record.adopted.is_some() {
@@ -350,16 +354,30 @@ impl Group {
 
     /// Processes inside, in any hierarchy and in groups the job made below; of an adopted group without its maker's own.
     pub fn pids(&self) -> Result<Vec<i32>, Error> {
-        if self.record.adopted.is_none() {
-            return processes::listed_below(self.paths());
-        }
-        let mut pids = BTreeSet::new();
-        for nested in self.paths().flat_map(processes::with_nested) {
-            if !external::is_its_makers(&nested) {
-                pids.extend(processes::listed(&nested)?);
-            }
-        }
-        Ok(pids.into_iter().collect())
+        pids_in(&self.record)
+    }
+
+    /// True if processes are inside, and all of them are killed: nothing of the job's program runs any more.
+    pub fn is_killed(&self) -> Result<bool, Error> {
+        processes::all_killed(|| self.pids())
+    }
+
+    /// Takes off what keeps a group that [`Group::is_killed`] from ending: it gets the weight of one of so many processors, and no quota.
+    /// The next [`Group::set`] or [`Group::hold_again`] holds it again.
+    pub fn let_end(&mut self, capacity: f64) -> Result<(), Error> {
+        let thawed = thaw_all(&self.record);
+        self.before.get_or_insert_with(|| self.held.clone());
+        let wanted = held_to_nothing(self.record.version, capacity);
+        let written = each!(&self.controls, c => c.write(&mut self.held, &wanted));
+        written.and(thawed)
+    }
+
+    /// Holds it to what it was held to before [`Group::let_end`].
+    pub fn hold_again(&mut self) -> Result<(), Error> {
+        let Some(wanted) = self.before.take() else {
+            return Ok(());
+        };
+        each!(&self.controls, c => c.write(&mut self.held, &wanted)).map(drop)
     }
 
     /// True while a process lives inside, or in a group below.
@@ -410,13 +428,27 @@ impl Group {
     /// Our directories, without those whose place another one of the same name has taken: a job that
     /// is run again must not be hit by what is meant for its first run.
     fn paths(&self) -> impl Iterator<Item = &Path> {
-        let ours = self
-            .record
-            .directories
-            .iter()
-            .filter(|d| d.matches().unwrap_or(false));
-        ours.map(|d| d.path.as_path())
+        paths_of(&self.record)
     }
+}
+
+fn paths_of(record: &GroupRecord) -> impl Iterator<Item = &Path> {
+    let ours = (record.directories.iter()).filter(|d| d.matches().unwrap_or(false));
+    ours.map(|d| d.path.as_path())
+}
+
+/// As [`Group::pids`].
+pub(crate) fn pids_in(record: &GroupRecord) -> Result<Vec<i32>, Error> {
+    if record.adopted.is_none() {
+        return processes::listed_below(paths_of(record));
+    }
+    let mut pids = BTreeSet::new();
+    for nested in paths_of(record).flat_map(processes::with_nested) {
+        if !external::is_its_makers(&nested) {
+            pids.extend(processes::listed(&nested)?);
+        }
+    }
+    Ok(pids.into_iter().collect())
 }
 
 /// Kills what is left of a group that was made here and removes it; takes the limits off an adopted one.

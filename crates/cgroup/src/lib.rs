@@ -7,7 +7,7 @@
 //! store, and only that is ever removed.
 //!
 //! Rooms: `settings` what an administrator may choose; `detect` what the host offers; `limits` processors
-//! to numbers (pure); `v1`, `v2` the files of each version; `freezer` letting a job stand still, with a file for each version; `dying` what one that is killed needs; `enforcer` the directory above jobs; `group` a
+//! to numbers (pure); `v1`, `v2` the files of each version; `freezer` letting a job stand still, with a file for each version; `dying` what one that is killed needs, `killed` giving it to those that others kill; `enforcer` the directory above jobs; `group` a
 //! job; `adopted` and `external` one that a batch system made (an external group, adopted); `best_effort` what was promised nothing, on either version; `without_terms` groups of such jobs that count and end them; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
 
 mod adopted;
@@ -21,6 +21,7 @@ mod external;
 mod file;
 mod freezer;
 mod group;
+mod killed;
 mod limits;
 mod processes;
 mod record;
@@ -35,6 +36,7 @@ pub use enforcer::{Enforcer, Orphan};
 pub use error::Error;
 pub use freezer::Frozen;
 pub use group::{Drift, Group, Killed};
+pub use killed::KilledGroups;
 pub use limits::{Limits, Spare};
 pub use nix::sys::signal::Signal;
 pub use processes::signal_tree;

@@ -233,6 +233,78 @@ pub(crate) fn is_running(pid: i32) -> bool {
     stat(pid).is_some_and(|s| !s.dead)
 }
 
+/// Of a thread that ends: it runs nothing of its program any more (flags of /proc/PID/stat, PF_EXITING).
+const EXITING: u64 = 0x4;
+
+/// True if processes are listed, and none of them will ever run an instruction of its program again.
+///
+/// Listed once more when all of them were looked at: what one of them has started before it was killed is found then. Once true it stays
+/// so for these processes; others may come.
+pub(crate) fn all_killed(list: impl Fn() -> Result<Vec<i32>, Error>) -> Result<bool, Error> {
+    let found = list()?;
+    if found.is_empty() || !found.iter().all(|&pid| is_killed(pid)) {
+        return Ok(false);
+    }
+    let again = list()?;
+    Ok(!again.is_empty() && again.iter().all(|pid| found.contains(pid)))
+}
+
+/// True if it was killed, or all of its threads end. A first thread that has ended says nothing of the others.
+fn is_killed(pid: i32) -> bool {
+    // One of another pid namespace, of which nothing can be seen.
+    if pid <= 0 {
+        return false;
+    }
+    let threads = || -> Option<Vec<PathBuf>> {
+        let entries = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+        Some(entries.flatten().map(|entry| entry.path()).collect())
+    };
+    let all_end = || {
+        let Some(found) = threads() else {
+            return true;
+        };
+        if !found.iter().all(|thread| ends(thread)) {
+            return false;
+        }
+        threads().is_none_or(|again| again.iter().all(|thread| found.contains(thread)))
+    };
+    match fs::read_to_string(format!("/proc/{pid}/status")) {
+        Ok(status) => has_kill(&status, "ShdPnd:") || all_end(),
+        Err(error) => is_no_process(&error),
+    }
+}
+
+/// True if this thread (its directory of /proc) has been killed with its process, or ends.
+fn ends(thread: &Path) -> bool {
+    let status = match fs::read_to_string(thread.join("status")) {
+        Ok(status) => status,
+        Err(error) => return is_no_process(&error),
+    };
+    if has_kill(&status, "SigPnd:") {
+        return true;
+    }
+    match fs::read_to_string(thread.join("stat")) {
+        Ok(stat) => flags(&stat).is_some_and(|flags| flags & EXITING != 0),
+        Err(error) => is_no_process(&error),
+    }
+}
+
+fn is_no_process(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Returns true if SIGKILL is among these pending signals. Nobody can block or ignore it.
+fn has_kill(status: &str, pending: &str) -> bool {
+    let set = status.lines().find_map(|line| line.strip_prefix(pending));
+    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+        .is_some_and(|set| set & (1 << (Signal::SIGKILL as u32 - 1)) != 0)
+}
+
+fn flags(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split_ascii_whitespace().nth(6)?.parse().ok()
+}
+
 /// True where a write of a pid failed because the process has ended.
 pub(crate) fn has_ended(error: &Error) -> bool {
     error.errno() == Some(Errno::ESRCH)
@@ -299,6 +371,73 @@ mod tests {
     fn spares_itself_and_init() {
         let list = || Ok(vec![0, 1, -1, std::process::id() as i32]);
         assert_eq!(send(list, Signal::SIGKILL).unwrap(), 0);
+    }
+
+    #[test]
+    fn pending_signals_and_flags_are_read() {
+        let status =
+            |set: &str| format!("Name:\tShdPnd:\nSigPnd:\t{set}\nShdPnd:\t0000000000004000\n");
+        assert!(has_kill(&status("0000000000000100"), "SigPnd:"));
+        assert!(has_kill(&status("ffffffffffffffff"), "SigPnd:"));
+        for set in ["0000000000000000", "0000000000004000", "x", ""] {
+            assert!(!has_kill(&status(set), "SigPnd:"), "{set}");
+        }
+        assert!(!has_kill(&status("0000000000000100"), "ShdPnd:"));
+        assert!(!has_kill("", "ShdPnd:"));
+        assert_eq!(
+            flags("42 (a) R) R 7 42 9 0 -1 4194308 1 0"),
+            Some(0x40_0004)
+        );
+        assert_eq!(flags("42 (a"), None);
+    }
+
+    #[test]
+    fn nothing_listed_or_something_alive_is_not_all_killed() {
+        let own = std::process::id() as i32;
+        let listed = |pids: &'static [i32]| all_killed(|| Ok(pids.to_vec())).unwrap();
+        assert!(!listed(&[]));
+        assert!(!listed(&[0]));
+        assert!(!all_killed(|| Ok(vec![own])).unwrap());
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        let pid = dead.id() as i32;
+        // Ended, and not waited for yet.
+        while is_running(pid) {
+            std::thread::yield_now();
+        }
+        assert!(all_killed(|| Ok(vec![pid])).unwrap());
+        assert!(!all_killed(|| Ok(vec![pid, own])).unwrap());
+        // One that came while the others were looked at.
+        let times = std::cell::Cell::new(0);
+        let list = || {
+            times.set(times.get() + 1);
+            Ok(if times.get() == 1 {
+                vec![pid]
+            } else {
+                vec![pid, own]
+            })
+        };
+        assert!(!all_killed(list).unwrap());
+        dead.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_is_not_killed() {
+        // Its second thread goes on.
+        let program = "import ctypes, threading, time\n\
+            threading.Thread(target=time.sleep, args=(1000,)).start()\n\
+            ctypes.CDLL(None).pthread_exit(None)\n";
+        let child = std::process::Command::new("python3")
+            .args(["-c", program])
+            .spawn();
+        let mut child = child.unwrap();
+        let pid = child.id() as i32;
+        while is_running(pid) {
+            std::thread::yield_now();
+        }
+        assert!(ends(Path::new(&format!("/proc/{pid}/task/{pid}"))));
+        assert!(!is_killed(pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -9,11 +9,13 @@
 //! - Who stands still is known by the kernel alone, and each round says anew who is to: whoever leads next finds them there. Who
 //!   stops leading lets those go on whom nobody else would.
 
+mod dying;
+
 use super::ending::signal_job;
 use super::entry::{Entry, Phase, Process, Stopped};
 use super::registry::{Leadership, Stamp};
 use super::{Host, HostError, on_node, used};
-use libra_cgroup::{Frozen, Group, Signal};
+use libra_cgroup::{Frozen, Group, KilledGroups, Signal};
 use libra_core::decision::allotment::Claim;
 use libra_core::decision::class::Class;
 use libra_core::decision::node::JobOnNode;
@@ -75,6 +77,8 @@ pub(super) struct Watched {
     pub(super) suspended: Option<f64>,
     /// When this loop asked for its end, seconds since boot.
     stopped: Option<f64>,
+    /// All of its processes are killed: nothing holds it while it ends.
+    killed: bool,
 }
 
 /// The loop's state between two rounds.
@@ -88,6 +92,7 @@ pub struct ControlLoop<'a> {
     /// The files of live jobs as they were when they were read.
     seen: HashMap<String, Stamp>,
     rounds: u64,
+    killed: KilledGroups,
     /// Files that were found changed by somebody else, since the start.
     pub drifts: u64,
 }
@@ -111,6 +116,7 @@ impl<'a> ControlLoop<'a> {
             read_at: None,
             seen: HashMap::new(),
             rounds: 0,
+            killed: KilledGroups::default(),
             drifts: 0,
         }))
     }
@@ -137,7 +143,8 @@ impl<'a> ControlLoop<'a> {
             if self.host.seems_over(watched, self.rounds + index as u64) {
                 over.push(id.clone());
             }
-            if let Some(group) = &mut watched.group {
+            watched.notice_killed(dying::is_turn(self.rounds, index));
+            if let Some(group) = watched.group.as_mut().filter(|_| !watched.killed) {
                 match group.drift() {
                     Ok(drifts) => {
                         for drift in &drifts {
@@ -203,13 +210,19 @@ impl<'a> ControlLoop<'a> {
             &mut suspended,
         );
         // Who is to make room does so before others get more.
-        for (watched, _) in (self.watched.values_mut().zip(&suspended)).filter(|(_, it)| **it) {
+        for (watched, _) in (self.watched.values_mut().zip(&suspended))
+            .filter(|(watched, suspended)| **suspended && !watched.killed)
+        {
             round.suspended += 1;
             watched.suspend(now);
         }
         for (((id, watched), processors), suspended) in
             self.watched.iter_mut().zip(given).zip(suspended)
         {
+            if watched.killed {
+                watched.let_end(self.host.machine.spec.processors);
+                continue;
+            }
             // It uses nothing as it is, and whoever ends it need not wait for its share.
             if suspended && watched.can_freeze() {
                 continue;
@@ -233,6 +246,7 @@ impl<'a> ControlLoop<'a> {
                 None => watched.given = processors,
             }
         }
+        self.help_killed();
         self.drifts += round.drifted as u64;
         for id in overrun {
             if let Err(error) = self.stop(&id, now) {
@@ -300,6 +314,7 @@ impl<'a> ControlLoop<'a> {
                         yields: false,
                         suspended: None,
                         stopped: None,
+                        killed: false,
                         entry,
                     };
                     self.watched.insert(watched.entry.id.clone(), watched);
