@@ -6,6 +6,7 @@ use super::front_end::Front;
 use super::jsv::Answer;
 use super::problem::Problem;
 use super::records::{Environment, Records};
+use super::starts;
 use super::submission::Submission;
 use super::{CONTEXT, TERMS};
 use libra_accounts::budget_gate::BudgetGate;
@@ -13,6 +14,7 @@ use libra_batch::server::{self, AdmissionServer, Committed};
 use libra_batch::words;
 use libra_config::{Config, OnFault, Reserve, WithoutTerms};
 use libra_core::book::{Book, OLDEST_RECORDS};
+use libra_core::commitment::Commitment;
 use libra_core::decision::refusal::Category;
 use libra_metrics::Counts;
 use libra_wording::errors;
@@ -24,8 +26,8 @@ const ACCEPTED: &str = "libra_accepted";
 
 /// One cell's book.
 pub struct Admission {
-    server: AdmissionServer,
-    front: Front,
+    pub(super) server: AdmissionServer,
+    pub(super) front: Front,
     without_terms: WithoutTerms,
     on_fault: OnFault,
     reserve: Reserve,
@@ -33,11 +35,13 @@ pub struct Admission {
     /// What was said of records that are not believed.
     said: HashSet<String>,
     /// Jobs that were accepted since somebody asked for them.
-    accepted: Vec<(u32, Watched)>,
+    pub(super) accepted: Vec<(u32, Watched)>,
     /// What became of the submission that was answered last.
     judged: Option<Judged>,
     /// What became of submissions since somebody asked.
-    counts: Counts,
+    pub(super) counts: Counts,
+    /// Jobs with deferred promises that may start and wait for room: when they were asked for last, and what was said.
+    pub(super) asked: HashMap<u32, (f64, String)>,
 }
 
 /// What became of a submission.
@@ -89,6 +93,7 @@ impl Admission {
             accepted: Vec::new(),
             judged: None,
             counts: Counts::EMPTY,
+            asked: HashMap::new(),
         }
     }
 
@@ -126,6 +131,11 @@ impl Admission {
     /// The book.
     pub fn book(&self) -> &Book {
         &self.server.book
+    }
+
+    /// Says whether the cell has the complex [`starts::START`]: without it no job is accepted that may not start yet.
+    pub fn set_can_defer(&mut self, can_defer: bool) {
+        self.front.can_defer = can_defer;
     }
 
     /// Takes parallel environments as qmaster has them now.
@@ -225,10 +235,9 @@ impl Admission {
 
     /// Accounts are out of order, and it runs without a promise. Who submits it is told nothing by qsub, and finds why in its context.
     fn let_in(&self, submission: &Submission, line: &str) -> Answer {
-        let mut context = submission.context.clone();
-        context.push(variable(ACCEPTED, line));
         let mut parameters = self.without_requests(submission);
-        parameters.push(("ac", context.join(",")));
+        let ours = vec![variable(ACCEPTED, line)];
+        parameters.push(("ac", with_ours(ours, &submission.context)));
         Answer::Correct(parameters)
     }
 
@@ -251,49 +260,82 @@ impl Admission {
 
     fn accepted(&mut self, submission: &Submission, committed: &Committed, now: f64) -> Answer {
         let commitment = &committed.commitment;
-        let (first, _, step) = submission.array.unwrap_or((1, 1, 1));
-        for index in 0..commitment.count {
-            let task = submission.array.map(|_| first + index * step);
-            let name = name_of(submission.job, task);
-            let token = commitment.token + u64::from(index);
-            if let Err(error) = self.server.book.bind(token, &name, now) {
-                // A number that is given anew while the records still have the job that had it before.
-                for index in 0..commitment.count {
-                    self.server
-                        .book
-                        .drop_token(commitment.token + u64::from(index));
-                }
-                self.server.gate.never_began(commitment, now);
-                log::error!("job {name}: {}", errors::book(&error));
-                return not_ready();
-            }
+        let tasks = submission.array.map(|(first, _, step)| (first, step));
+        if !commitment.deferred && !self.bind(submission.job, tasks, commitment, now) {
+            return not_ready();
         }
         let text = committed.text::<Front>();
         log::info!("job {} of {}: {text}", submission.job, submission.user);
-        let mut context = submission.context.clone();
-        context.push(variable(ACCEPTED, &text));
-        context.push(format!(
-            "{CONTEXT}={}",
-            context::write(submission.job, commitment)
-        ));
-        let hosts = commitment.places.iter().map(|place| place.node.as_str());
-        let mut parameters = self.without_requests(submission);
-        parameters.push(("q_hard", self.front.pin(hosts, submission)));
-        let tasks = submission.array.map(|_| (first, step));
+        let context = with_ours(
+            vec![
+                format!("{CONTEXT}={}", context::write(submission.job, commitment)),
+                variable(ACCEPTED, &text),
+            ],
+            &submission.context,
+        );
+        let mut parameters = match commitment.deferred {
+            true => {
+                let own = vec![starts::request(submission.job)];
+                vec![
+                    ("l_hard", with_ours(own, &submission.requests)),
+                    ("q_hard", self.front.queues(submission)),
+                ]
+            }
+            false => {
+                let hosts = commitment.places.iter().map(|place| place.node.as_str());
+                let pinned = self.front.pin(hosts, submission);
+                vec![
+                    ("l_hard", submission.requests.join(",")),
+                    ("q_hard", pinned),
+                ]
+            }
+        };
         let watched = Watched::new(commitment.clone(), tasks);
         self.accepted.push((submission.job, watched));
         self.judged = Some(Judged::Accepted(commitment.count));
-        parameters.push(("ac", context.join(",")));
+        parameters.push(("ac", context));
         Answer::Correct(parameters)
+    }
+
+    /// Names what was reserved, in the book. `tasks`: first and step, of an array. Where that cannot be, nothing is reserved any more.
+    pub(super) fn bind(
+        &mut self,
+        job: u32,
+        tasks: Option<(u32, u32)>,
+        commitment: &Commitment,
+        now: f64,
+    ) -> bool {
+        let book = &mut self.server.book;
+        let tokens = commitment.token..commitment.token + u64::from(commitment.count);
+        for (index, token) in (0..commitment.count).zip(tokens.clone()) {
+            let name = name_of(job, tasks.map(|(first, step)| first + index * step));
+            if let Err(error) = book.bind(token, &name, now) {
+                // A number that is given anew while the records still have the job that had it before.
+                for token in tokens {
+                    book.drop_token(token);
+                }
+                self.server.gate.never_began(commitment, now);
+                log::error!("job {name}: {}", errors::book(&error));
+                return false;
+            }
+        }
+        true
     }
 }
 
-/// A variable of a context: a comma would end it.
-fn variable(name: &str, text: &str) -> String {
-    format!("{name}={}", text.replace(',', ";").replace('=', " "))
+/// A list as qmaster reads it. Ours first: a quote that its user has left open takes all that comes behind it for one value.
+fn with_ours(mut ours: Vec<String>, others: &[String]) -> String {
+    ours.extend_from_slice(others);
+    ours.join(",")
 }
 
-/// Complexes that a cell needs so that its users can give terms: name and, where users are to have a shorter one, its shortcut.
+/// A variable of a context: a comma would end it, and what is between quotes is one.
+fn variable(name: &str, text: &str) -> String {
+    let plain = text.replace(',', ";").replace('=', " ");
+    format!("{name}={}", plain.replace(['\'', '"'], "\u{2019}"))
+}
+
+/// Complexes that a cell needs so that its users can give terms, and their jobs can wait.
 pub fn complexes() -> impl Iterator<Item = &'static str> {
-    TERMS.into_iter().chain([super::QUOTE])
+    TERMS.into_iter().chain([super::QUOTE, starts::START])
 }

@@ -113,7 +113,8 @@ impl Watched {
         (part < self.commitment.count).then_some(part)
     }
 
-    fn is_over(&self) -> bool {
+    /// All of it is settled.
+    pub fn is_over(&self) -> bool {
         (0..self.commitment.count).all(|part| self.settled.contains(&part))
     }
 }
@@ -171,6 +172,14 @@ impl Ends {
         }
     }
 
+    /// The deferred promise of a job is given back, and what was held for it: it stays in the queue, and nothing of it is settled any more.
+    pub fn give_back(&mut self, job: u32) {
+        if let Some(watched) = self.jobs.get_mut(&job) {
+            watched.settled = (0..watched.commitment.count).collect();
+            self.changed.insert(job);
+        }
+    }
+
     /// Takes the queue as it was, and what has come to the accounting file since the last time. `patience`: seconds after which what has ended is in
     /// the file. Returns the ends that were found, each once, with a line for the log; they are counted.
     pub fn round(
@@ -193,6 +202,14 @@ impl Ends {
                 part.runs.push(run);
             }
         }
+        let is_over =
+            |job: &u32, watched: &Watched| watched.is_over() && !records.jobs.contains_key(job);
+        self.changed.extend(
+            (self.jobs.iter())
+                .filter(|(job, watched)| is_over(job, watched))
+                .map(|(job, _)| *job),
+        );
+        self.jobs.retain(|job, watched| !is_over(job, watched));
         let mut found = Vec::new();
         for (job, watched) in &mut self.jobs {
             if records.taken < watched.commitment.submitted + UNLISTED {
@@ -252,16 +269,20 @@ impl Ends {
     /// Jobs of the queue that nobody watches: what was written down of them is lost, or there was nothing yet.
     fn watch_found(&mut self, records: &Records) {
         for (number, detail) in &records.details {
-            let (Some(listed), Some(Ok(commitment))) =
-                (records.jobs.get(number), &detail.commitment)
+            let (Some(listed), Some(commitment)) =
+                (records.jobs.get(number), records.commitment(*number))
             else {
                 continue;
             };
-            let is_known = (self.jobs.get(number))
-                .is_some_and(|watched| watched.commitment.token == commitment.token);
+            let is_known = (self.jobs.get(number)).is_some_and(|watched| {
+                let known = &watched.commitment;
+                // What was confirmed is written down before its hosts say so.
+                let is_confirmed = commitment.deferred && known.submitted >= commitment.submitted;
+                known.token == commitment.token || is_confirmed
+            });
             if !is_known {
                 let tasks = listed.is_array.then_some(detail.tasks);
-                let watched = Watched::new(commitment.clone(), tasks);
+                let watched = Watched::new(commitment, tasks);
                 self.jobs.insert(*number, watched);
                 self.changed.insert(*number);
             }

@@ -57,6 +57,7 @@ impl Queue {
             user: 1001,
             commitment: Some(Ok(commitment(if is_array { 3 } else { 1 }))),
             tasks: (1, 1),
+            asked: None,
             started: running.iter().copied().collect(),
         };
         self.records.details.insert(7, detail);

@@ -8,6 +8,7 @@ use super::{QUOTE, jsv};
 use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccount};
 use libra_batch::words::Written;
 use libra_core::book::Book;
+use libra_core::commitment::Commitment;
 use libra_core::decision::job::{Request, Shape};
 use std::collections::HashMap;
 
@@ -20,7 +21,21 @@ pub struct Front {
     pub(super) hosts: HashMap<String, Host>,
     /// Parallel environments, by their names.
     pub(super) environments: HashMap<String, Environment>,
+    /// The cell has the complex that jobs wait for which may not start yet.
+    pub(super) can_defer: bool,
 }
+
+/// Which room on hosts is meant.
+#[derive(Clone, Copy, PartialEq)]
+enum Room {
+    /// What is free now, on hosts that are in service.
+    Now,
+    /// What there can be at any time.
+    Ever,
+}
+
+/// Where a job may go: the first domain, and what is tried after it.
+type Places = (Domain<Problem>, Vec<Domain<Problem>>);
 
 impl FrontEnd for Front {
     type Submission = Submission;
@@ -35,7 +50,7 @@ impl FrontEnd for Front {
         book: &Book,
         submission: &Submission,
         question: bool,
-        _now: f64,
+        now: f64,
     ) -> Result<JobSpecification<Front>, Problem> {
         submission.check()?;
         let mut terms = submission.terms()?;
@@ -44,32 +59,27 @@ impl FrontEnd for Front {
             terms.budget.get_or_insert(f64::INFINITY);
         }
         let terms = terms.complete_in_batch()?;
-        let environment =
-            (submission.environment.as_ref()).and_then(|(name, ..)| self.environments.get(name));
-        let shape = submission.shape(environment.map(|environment| environment.allocation))?;
+        let shape = self.shape(submission)?;
         let array = submission.count()?;
         if array.is_some() && shape.chunks > 1 {
             return Err(Problem::WideArray);
         }
-        let nodes = self.allowed(book, submission, &shape);
-        let (domain, alternatives) = match (array, nodes) {
-            // qmaster gives each task any of the hosts that the array may have, so that all of them go to one.
-            (Some(_), Ok(nodes)) => {
-                let mut single = (0..nodes.len()).filter(|index| nodes[*index]).map(|index| {
-                    let mut only = vec![false; nodes.len()];
-                    only[index] = true;
-                    domain(book.node_name(index), Ok(only))
-                });
-                let first = single.next().ok_or(Problem::NoHost(Lack::Queue))?;
-                (first, single.collect())
-            }
-            (_, nodes) => (domain("", nodes), Vec::new()),
+        let deferred = submission.deferred(now);
+        if deferred.is_some() && !self.can_defer {
+            return Err(Problem::NoStart);
+        }
+        // What has to wait is judged by what there can be.
+        let room = if deferred.is_some() {
+            Room::Ever
+        } else {
+            Room::Now
         };
+        let (domain, alternatives) = self.places(book, submission, &shape, array, room)?;
         Ok(JobSpecification {
             request: Request { terms, shape },
             has_budget,
             array,
-            deferred: None,
+            deferred,
             account: Ok(OnAccount {
                 user: submission.user.clone(),
                 project: submission.project.clone(),
@@ -118,22 +128,90 @@ impl FrontEnd for Front {
 fn domain(name: &str, nodes: Result<Vec<bool>, Problem>) -> Domain<Problem> {
     Domain {
         name: name.to_string(),
-        nodes: nodes.map(|nodes| {
-            // Grid Engine lets as many jobs onto a host as its slots allow.
-            let slots = |allowed| if allowed { u32::MAX } else { 0 };
-            Some(nodes.into_iter().map(slots).collect())
-        }),
+        nodes: nodes.map(|nodes| Some(nodes.into_iter().map(slots).collect())),
         limit: None,
     }
 }
 
+/// Grid Engine lets as many jobs onto a host as its slots allow.
+fn slots(allowed: bool) -> u32 {
+    if allowed { u32::MAX } else { 0 }
+}
+
 impl Front {
+    fn shape(&self, submission: &Submission) -> Result<Shape, Problem> {
+        let environment =
+            (submission.environment.as_ref()).and_then(|(name, ..)| self.environments.get(name));
+        submission.shape(environment.map(|environment| environment.allocation))
+    }
+
+    fn places(
+        &self,
+        book: &Book,
+        submission: &Submission,
+        shape: &Shape,
+        array: Option<u32>,
+        room: Room,
+    ) -> Result<Places, Problem> {
+        Ok(match (array, self.allowed(book, submission, shape, room)) {
+            // qmaster gives each task any of the hosts that the array may have, so that all of them go to one.
+            (Some(_), Ok(nodes)) => {
+                let mut single = (0..nodes.len()).filter(|index| nodes[*index]).map(|index| {
+                    let mut only = vec![false; nodes.len()];
+                    only[index] = true;
+                    domain(book.node_name(index), Ok(only))
+                });
+                let first = single.next().ok_or(Problem::NoHost(Lack::Queue))?;
+                (first, single.collect())
+            }
+            (_, nodes) => (domain("", nodes), Vec::new()),
+        })
+    }
+
+    /// A job with a deferred promise as it is judged now, and slots on each host that it may have at any time.
+    ///
+    /// # Errors
+    /// Why it can go nowhere, or nowhere now.
+    pub(super) fn as_waiting(
+        &self,
+        book: &Book,
+        submission: &Submission,
+        commitment: &Commitment,
+    ) -> Result<(JobSpecification<Front>, Vec<u32>), Problem> {
+        let shape = self.shape(submission)?;
+        let array = submission.array.map(|_| commitment.count);
+        let (domain, alternatives) = self.places(book, submission, &shape, array, Room::Now)?;
+        let mut ever = self.allowed(book, submission, &shape, Room::Ever)?;
+        if array.is_some() {
+            // An array is on one host: the largest says most of when it could begin.
+            let size = |index: &usize| book.processors(*index);
+            let hosts = (0..ever.len()).filter(|index| ever[*index]);
+            let largest = hosts.max_by(|a, b| size(a).total_cmp(&size(b)));
+            ever = (0..ever.len())
+                .map(|index| Some(index) == largest)
+                .collect();
+        }
+        let specification = JobSpecification {
+            request: commitment.request,
+            has_budget: true,
+            array,
+            deferred: None,
+            account: Err("its account was asked when it was submitted".to_string()),
+            domain,
+            alternatives,
+            conditions: Vec::new(),
+            asked: (),
+        };
+        Ok((specification, ever.into_iter().map(slots).collect()))
+    }
+
     /// Which hosts may be taken, by the book's index.
     fn allowed(
         &self,
         book: &Book,
         submission: &Submission,
         shape: &Shape,
+        room: Room,
     ) -> Result<Vec<bool>, Problem> {
         let mut allowed = vec![true; book.node_count()];
         let mut keep = |keep: &dyn Fn(usize, &Host) -> bool, lack: Lack| {
@@ -156,7 +234,7 @@ impl Front {
             )?;
         }
         let has = |host: &Host, submission: &Submission| {
-            self.instances(host, submission).next().is_some()
+            self.instances(host, submission, room).next().is_some()
         };
         if let Some((name, ..)) = &submission.environment {
             let mut without = submission.clone();
@@ -179,11 +257,15 @@ impl Front {
         let slots = wanted * submission.count()?.map_or(1, u64::from);
         keep(
             &|index, host| {
-                let (all, used) = (self.instances(host, submission))
+                let (all, used) = (self.instances(host, submission, room))
                     .fold((0, 0), |(all, used), one| {
                         (all + one.slots, used + one.used)
                     });
-                used.max(book.slots_on(index)) + slots <= all
+                let used = match room {
+                    Room::Now => used.max(book.slots_on(index)),
+                    Room::Ever => 0,
+                };
+                used + slots <= all
             },
             Lack::Slots(slots),
         )?;
@@ -195,8 +277,9 @@ impl Front {
         &'a self,
         host: &'a Host,
         submission: &'a Submission,
+        room: Room,
     ) -> impl Iterator<Item = &'a QueueInstance> {
-        let is_wanted = |instance: &&QueueInstance| {
+        let is_wanted = move |instance: &&QueueInstance| {
             let full = format!("{}@{}", instance.queue, host.name);
             let has_environment = (submission.environment.as_ref()).is_none_or(|(name, ..)| {
                 (self.environments.get(name))
@@ -208,7 +291,7 @@ impl Front {
                     false => matches(pattern, &instance.queue),
                 });
             let is_libras = self.queues.is_empty() || self.queues.contains(&instance.queue);
-            instance.in_service && is_libras && is_asked && has_environment
+            (room == Room::Ever || instance.in_service) && is_libras && is_asked && has_environment
         };
         host.queues.iter().filter(is_wanted)
     }
@@ -221,7 +304,7 @@ impl Front {
     ) -> String {
         let mut instances = Vec::new();
         for host in hosts.filter_map(|name| self.hosts.get(name)) {
-            for instance in self.instances(host, submission) {
+            for instance in self.instances(host, submission, Room::Now) {
                 let full = format!("{}@{}", instance.queue, host.name);
                 if !instances.contains(&full) {
                     instances.push(full);
@@ -229,6 +312,25 @@ impl Front {
             }
         }
         instances.join(",")
+    }
+
+    /// `-q` of a job that may not start yet, and whose host nobody knows: its own, kept to the queues for jobs with terms.
+    pub(super) fn queues(&self, submission: &Submission) -> String {
+        if self.queues.is_empty() {
+            return submission.queues.join(",");
+        }
+        if submission.queues.is_empty() {
+            return self.queues.join(",");
+        }
+        let mut names: Vec<&String> = self.hosts.keys().collect();
+        names.sort_unstable();
+        let of = |name: &'_ &String| {
+            let host = &self.hosts[*name];
+            (self.instances(host, submission, Room::Ever))
+                .map(|instance| format!("{}@{}", instance.queue, host.name))
+                .collect::<Vec<_>>()
+        };
+        names.iter().flat_map(of).collect::<Vec<_>>().join(",")
     }
 }
 

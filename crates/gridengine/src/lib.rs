@@ -4,7 +4,7 @@
 //! terms are requests of resources ([`submission`]), and what is committed travels in the job's context ([`context`]), which users cannot
 //! change once a verifier is configured (`jsv_allowed_mod`), and which is bound to the job's number. What becomes of a job is
 //! read from qstat ([`records`]) and from the cell's accounting file ([`accounting`], [`ends`]), and paid by accounts where the site has them
-//! ([`payment`]). On a host `shepherd_cmd` starts Libra in the place of each shepherd ([`shepherd`]).
+//! ([`payment`]). A job that may not start yet waits for a value of a host ([`starts`], `deferred`). On a host `shepherd_cmd` starts Libra in the place of each shepherd ([`shepherd`]).
 //!
 //! Invariants:
 //! - No verifier asks qmaster anything while qmaster waits for it: submissions are answered from memory ([`admission`]).
@@ -14,6 +14,7 @@ pub mod accounting;
 pub mod admission;
 pub mod commands;
 pub mod context;
+pub mod deferred;
 pub mod ends;
 pub mod front_end;
 pub mod jsv;
@@ -21,6 +22,7 @@ pub mod payment;
 pub mod problem;
 pub mod records;
 pub mod shepherd;
+pub mod starts;
 pub mod submission;
 #[cfg(test)]
 mod tests;

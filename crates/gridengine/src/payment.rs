@@ -54,7 +54,7 @@ impl Settler {
         now: f64,
     ) -> Result<Vec<String>, AccountsError> {
         let mut log = Vec::new();
-        for (job, watched) in ends.jobs() {
+        for (job, watched) in ends.jobs().iter().filter(|(_, watched)| !watched.is_over()) {
             if self.named.insert(watched.commitment.token) {
                 self.payments.named(&watched.commitment, &job.to_string())?;
             }
@@ -97,7 +97,9 @@ impl Settler {
         if now - self.compared >= COMPARISONS {
             self.named.retain(tokens);
             self.compared = now;
-            let present = ends.jobs().values().map(|watched| &watched.commitment);
+            let present = (ends.jobs().values())
+                .filter(|watched| !watched.is_over())
+                .map(|watched| &watched.commitment);
             let found = (self.payments).reconcile(present, HashSet::new(), taken, now);
             log.extend(found?);
         }

@@ -1,5 +1,6 @@
 //! What Grid Engine's side itself has against a submission, as data; shown, each is a sentence for the user, with what to do.
 
+use super::starts::START;
 use libra_batch::verdict;
 use libra_core::book::held_quote::NoOrder;
 use libra_core::decision::refusal::Category;
@@ -25,9 +26,17 @@ pub enum Problem {
         cut(.0)
     )]
     Unjudged(String),
-    /// It may not start at once: it would hold a share for nothing.
-    #[error("a job with a deadline starts at once, this one {0}; submit it when it can start")]
+    /// It waits for what Libra does not know.
+    #[error("a job with a deadline cannot {0}")]
     Waits(Wait),
+    /// A time of `-a` that is none.
+    #[error("-a: '{}' is not a time", cut(.0))]
+    Time(String),
+    /// The cell has no complex for jobs that may not start yet.
+    #[error(
+        "a job with a deadline that may not start yet (-h, -a, -hold_jid) needs the complex {START}, which this cell does not have; tell the administrators to run 'libra gridengine install' once more, or submit it when it can start"
+    )]
+    NoStart,
     /// A list of tasks that is none; what was given.
     #[error("-t: '{}' is not a list of tasks", cut(.0))]
     Array(String),
@@ -71,15 +80,11 @@ pub enum Problem {
     NoTerms,
 }
 
-/// Why a job does not start at once.
+/// What a job waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// `-h`
-    Held,
-    /// `-a`
-    Later,
-    /// `-hold_jid`
-    Others,
+    /// `-hold_jid_ad`
+    Tasks,
     /// `-ar`
     Reservation,
 }
@@ -119,10 +124,12 @@ impl verdict::Problem for Problem {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Wait::Held => "is held (-h)",
-            Wait::Later => "is to start later (-a)",
-            Wait::Others => "waits for others (-hold_jid)",
-            Wait::Reservation => "is for a reservation (-ar)",
+            Wait::Tasks => {
+                "wait for another array's tasks one by one (-hold_jid_ad); let it wait for all of them (-hold_jid)"
+            }
+            Wait::Reservation => {
+                "wait for a reservation (-ar): Libra does not know when that will be; leave it out"
+            }
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What qmaster has on record, as its own commands write it: hosts and queues (`qhost -q -xml`), which jobs there are (`qstat -xml -u *`), and what
+//! What qmaster has on record, as its own commands write it: hosts and queues (`qhost -q -F libra_start -xml`), which jobs there are (`qstat -xml -u *`), and what
 //! is in their contexts (`qstat -xml -j …`).
 //!
 //! A list of jobs has no contexts, and a job's details are long; but contexts do not change. So details are asked for once for each
@@ -7,6 +7,7 @@
 use super::CONTEXT;
 use super::context;
 use super::context::name_of;
+use super::starts::{self, START, Starts};
 use libra_core::book::{
     AllocationRecord, JobRecord, NodeRecord, Phase, SNAPSHOT_VERSION, Snapshot,
 };
@@ -26,6 +27,8 @@ pub struct Host {
     pub memory: Option<u64>,
     /// Its queue instances.
     pub queues: Vec<QueueInstance>,
+    /// Jobs with deferred promises that may start on it.
+    pub starts: Vec<starts::Start>,
 }
 
 /// A queue on a host.
@@ -83,9 +86,28 @@ pub struct Detail {
     pub tasks: (u32, u32),
     /// When its tasks started, Unix time.
     pub started: BTreeMap<u32, f64>,
+    /// What it asks for, of one whose promise is deferred.
+    pub asked: Option<Box<Asked>>,
 }
 
-/// Reads `qhost -q -xml`.
+/// What a job asks for that waits in the queue, as qmaster has it now.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Asked {
+    /// Name of its owner.
+    pub owner: String,
+    /// Its hard requests, `name=value`.
+    pub requests: Vec<String>,
+    /// Its hard queues: patterns.
+    pub queues: Vec<String>,
+    /// Its parallel environment, with its slots.
+    pub environment: Option<(String, u32)>,
+    /// Of an array: first, last, step.
+    pub array: Option<(u32, u32, u32)>,
+    /// When it may start at the earliest, Unix time; 0 at any time.
+    pub begin: f64,
+}
+
+/// Reads `qhost -q -F libra_start -xml`.
 ///
 /// # Errors
 /// When it is not what qhost writes.
@@ -116,6 +138,7 @@ pub fn hosts(text: &str) -> Result<Vec<Host>, XmlError> {
             .flatten(),
         memory: memory::parse(&value(element, "hostvalue", "mem_total")).ok(),
         queues: element.all("queue").map(queue).collect(),
+        starts: starts::read(&value(element, "resourcevalue", START)),
     };
     let all = root.all("host").map(host);
     Ok(all.filter(|host| host.name != "global").collect())
@@ -199,9 +222,11 @@ pub fn details(text: &str) -> Result<HashMap<u32, Detail>, XmlError> {
         let tasks = element
             .all("JB_ja_tasks")
             .flat_map(|all| all.children.iter());
+        let is_deferred = matches!(&own, Some(Ok(commitment)) if commitment.deferred);
         jobs.insert(
             number,
             Detail {
+                asked: is_deferred.then(|| Box::new(asked(element))),
                 user: element.number_of("JB_uid").unwrap_or(u32::MAX),
                 commitment: own,
                 tasks: (of_range("RN_min"), of_range("RN_step")),
@@ -210,6 +235,32 @@ pub fn details(text: &str) -> Result<HashMap<u32, Detail>, XmlError> {
         );
     }
     Ok(jobs)
+}
+
+/// Of a job's details.
+fn asked(element: &Element) -> Asked {
+    let all = |list: &'static str, kind: &'static str| {
+        element.all(list).flat_map(move |list| list.all(kind))
+    };
+    let request =
+        |one: &Element| format!("{}={}", one.text_of("CE_name"), one.text_of("CE_stringval"));
+    let environment = element.text_of("JB_pe");
+    let slots = all("JB_pe_range", "ranges").find_map(|range| range.number_of("RN_max"));
+    let tasks = all("JB_ja_structure", "task_id_range").next();
+    let of_tasks = |name: &str| tasks.and_then(|range| range.number_of(name)).unwrap_or(1);
+    Asked {
+        owner: element.text_of("JB_owner").to_string(),
+        requests: all("JB_hard_resource_list", "qstat_l_requests")
+            .map(request)
+            .collect(),
+        queues: all("JB_hard_queue_list", "destin_ident_list")
+            .map(|queue| queue.text_of("QR_name").to_string())
+            .collect(),
+        environment: (slots.filter(|_| !environment.is_empty()))
+            .map(|slots| (environment.to_string(), slots)),
+        array: Some((of_tasks("RN_min"), of_tasks("RN_max"), of_tasks("RN_step"))),
+        begin: element.number_of("JB_execution_time").unwrap_or(0.0),
+    }
 }
 
 /// All that was read in one round.
@@ -238,17 +289,48 @@ impl Records {
         });
     }
 
-    /// Jobs of which details are to be asked for: those that are new, and those that are committed and have started since.
+    /// Jobs that may start, by the values of their hosts.
+    pub fn starts(&self) -> Starts {
+        let starts = |host: &Host| (host.name.clone(), host.starts.clone());
+        self.hosts.iter().map(starts).collect()
+    }
+
+    /// What is committed to a job, or deferred: None if nothing is, or it is not believed.
+    pub fn commitment(&self, number: u32) -> Option<Commitment> {
+        let deferred = match &self.details.get(&number)?.commitment {
+            Some(Ok(commitment)) if commitment.deferred => commitment,
+            Some(Ok(commitment)) => return Some(commitment.clone()),
+            _ => return None,
+        };
+        let confirmed = starts::committed(number, deferred, &self.starts());
+        Some(confirmed.unwrap_or_else(|| deferred.clone()))
+    }
+
+    /// Jobs whose promises are deferred and that may start now, whatever their hosts say.
+    pub fn may_start(&self) -> Vec<u32> {
+        let may_start = |number: &u32, job: &Listed| {
+            let asked = (self.details.get(number)).and_then(|detail| detail.asked.as_ref());
+            !job.held
+                && job.running.is_empty()
+                && asked.is_some_and(|asked| self.taken >= asked.begin)
+        };
+        (self.jobs.iter())
+            .filter(|(number, job)| may_start(number, job))
+            .map(|(number, _)| *number)
+            .collect()
+    }
+
+    /// Jobs of which details are to be asked for: those that are new, those that are committed and have started since, and those that wait with a
+    /// deferred promise, of which it may be changed when they may start.
     pub fn wanted(&self) -> Vec<u32> {
         let is_wanted = |number: &u32, job: &Listed| match self.details.get(number) {
             None => true,
             Some(detail) => {
                 let is_ours = matches!(detail.commitment, Some(Ok(_)));
-                is_ours
-                    && job
-                        .running
-                        .iter()
-                        .any(|task| !detail.started.contains_key(task))
+                let has_started =
+                    (job.running.iter()).any(|task| !detail.started.contains_key(task));
+                let may_start = detail.asked.is_some() && !job.held && job.running.is_empty();
+                is_ours && (has_started || may_start)
             }
         };
         (self.jobs.iter())
@@ -267,9 +349,15 @@ impl Records {
                 .get(number)
                 .map(|detail| (detail, &detail.commitment))
             {
-                Some((detail, Some(Ok(commitment)))) => {
-                    jobs.extend(self.job_records(*number, job, detail, commitment));
-                }
+                Some((detail, Some(Ok(_)))) => match self.commitment(*number) {
+                    Some(commitment) if !commitment.deferred => {
+                        jobs.extend(self.job_records(*number, job, detail, &commitment));
+                    }
+                    _ if !job.running.is_empty() => problems.push(format!(
+                        "job {number} runs, and its promise was deferred: nothing is committed to it"
+                    )),
+                    _ => {}
+                },
                 Some((_, Some(Err(problem)))) => problems.push(format!("job {number}: {problem}")),
                 _ => {}
             }

@@ -165,16 +165,15 @@ fn place_committed(
     };
     let commitment = match detail.commitment {
         None => return Ok(None),
-        Some(Ok(commitment)) => commitment,
-        Some(Err(problem)) => {
-            log::warn!(
-                "job {name} claims what is not committed to it: {problem}; it gets what a job without terms gets"
+        Some(Ok(commitment)) if commitment.deferred => {
+            return unrecorded(
+                host,
+                &name,
+                "its promise was deferred, and is not confirmed",
             );
-            if let Err(error) = host.reject_claim(Rejection::Unrecorded) {
-                log::error!("not counted: {error}");
-            }
-            return Ok(None);
         }
+        Some(Ok(commitment)) => commitment,
+        Some(Err(problem)) => return unrecorded(host, &name, &problem.to_string()),
     };
     let begun = begin(host, &name, detail.user, task, &commitment, now)?;
     // The others make room first, where no agent runs.
@@ -190,6 +189,17 @@ fn place_committed(
         .map_err(|error| error.to_string())
         .and_then(held)
         .map(Some)
+}
+
+/// It gets what a job without terms gets, and is counted.
+fn unrecorded(host: &Host, name: &str, problem: &str) -> Result<Option<Placed>, String> {
+    log::warn!(
+        "job {name} claims what is not committed to it: {problem}; it gets what a job without terms gets"
+    );
+    if let Err(error) = host.reject_claim(Rejection::Unrecorded) {
+        log::error!("not counted: {error}");
+    }
+    Ok(None)
 }
 
 /// Execution daemons make no groups of their own: whoever is in another's that cannot be adopted is held to no share.
@@ -372,6 +382,7 @@ mod tests {
                 commitment: value.map(|value| context::read(12, value)),
                 tasks: (1, 1),
                 started: BTreeMap::new(),
+                asked: None,
             };
             let ask = |_: u32| Ok(Some(detail.clone()));
             place(

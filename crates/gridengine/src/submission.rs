@@ -2,8 +2,11 @@
 
 use super::jsv::Parameters;
 use super::problem::{Problem, Wait};
-use super::records::Allocation;
+use super::records::{Allocation, Asked};
 use super::{CONTEXT, QUOTE, TERMS};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use libra_batch::front_end::Deferred;
 use libra_core::decision::class::Class;
 use libra_core::decision::job::Shape;
 use libra_units::duration;
@@ -56,6 +59,10 @@ pub struct Submission {
     pub array: Option<(u32, u32, u32)>,
     /// `-P`
     pub project: Option<String>,
+    /// It waits for its user or for others' jobs before it may start: `-h`, `-hold_jid`.
+    pub waits: bool,
+    /// `-a`: the times that it may mean, Unix time.
+    pub begins: Vec<f64>,
     /// Options with which it is not judged, and why not.
     pub against: Vec<Problem>,
 }
@@ -66,6 +73,25 @@ fn list(parameters: &Parameters, name: &str) -> Vec<String> {
         .filter(|part| !part.is_empty())
         .map(str::to_string)
         .collect()
+}
+
+/// `202610231800.00`, as qmaster writes the time of `-a`, in this host's zone: the Unix times that it may mean. 8.1.9 counts months from 0 there;
+/// another one may not, and the one that is ahead is meant. When a job may start its own record says.
+fn local_times(text: &str) -> Vec<f64> {
+    let Some((year, month, rest)) = text
+        .split_at_checked(4)
+        .and_then(|(year, rest)| Some((year, rest.split_at_checked(2)?)))
+        .and_then(|(year, (month, rest))| Some((year, month.parse::<u32>().ok()?, rest)))
+    else {
+        return Vec::new();
+    };
+    let at = |month: u32| {
+        let text = format!("{year}{month:02}{rest}");
+        let read = DateTime::strptime("%Y%m%d%H%M.%S", text).ok()?;
+        let at = read.to_zoned(TimeZone::system()).ok()?;
+        Some(at.timestamp().as_second() as f64)
+    };
+    [month, month + 1].into_iter().filter_map(at).collect()
 }
 
 /// The key before '='.
@@ -123,20 +149,49 @@ impl Submission {
             let last = number("t_max").unwrap_or(first);
             submission.array = Some((first, last, number("t_step").unwrap_or(1)));
         }
+        let is_set = |name: &str| text(name).is_some_and(|value| value != "n" && value != "0");
+        submission.waits = is_set("h") || is_set("hold_jid");
+        if let Some(begin) = text("a").filter(|begin| begin != "0") {
+            submission.begins = local_times(&begin);
+            if submission.begins.is_empty() {
+                submission.against.push(Problem::Time(begin));
+            }
+        }
         for (name, problem) in [
-            ("h", Problem::Waits(Wait::Held)),
-            ("a", Problem::Waits(Wait::Later)),
-            ("hold_jid", Problem::Waits(Wait::Others)),
-            ("hold_jid_ad", Problem::Waits(Wait::Others)),
+            ("hold_jid_ad", Problem::Waits(Wait::Tasks)),
             ("ar", Problem::Waits(Wait::Reservation)),
             ("tc", Problem::LimitedArray),
             ("masterq", Problem::Unjudged("-masterq".to_string())),
         ] {
-            if text(name).is_some_and(|value| value != "n" && value != "0") {
+            if is_set(name) {
                 submission.against.push(problem);
             }
         }
         submission
+    }
+
+    /// A job that waits in the queue, as qmaster has it: where it may go. Without terms, which are committed.
+    pub fn of_record(job: u32, asked: &Asked) -> Submission {
+        Submission {
+            job,
+            user: asked.owner.clone(),
+            requests: asked.requests.clone(),
+            queues: asked.queues.clone(),
+            environment: (asked.environment.clone()).map(|(name, slots)| (name, slots, slots)),
+            array: asked.array,
+            ..Submission::default()
+        }
+    }
+
+    /// When it may start, if it may not at once. `now`: Unix time.
+    pub fn deferred(&self, now: f64) -> Option<Deferred> {
+        let ahead = self.begins.iter().map(|begin| begin - now);
+        let earliest = ahead
+            .filter(|seconds| *seconds > 0.0)
+            .min_by(f64::total_cmp);
+        (self.waits || earliest.is_some()).then_some(Deferred {
+            earliest: earliest.unwrap_or(0.0),
+        })
     }
 
     /// Returns true if it comes with terms, or asks about a quote.

@@ -144,9 +144,10 @@ fn an_accepted_job_is_pinned_and_carries_what_is_committed() {
     assert_eq!(parameters["q_hard"], "main.q@n1");
     assert!(
         parameters["ac"]
-            .starts_with("a=b,libra_accepted=accepted: 52.5 % of a processor on n1; finished in"),
+            .contains(",libra_accepted=accepted: 52.5 % of a processor on n1; finished in"),
         "{parameters:?}"
     );
+    assert!(parameters["ac"].ends_with(",a=b"), "{parameters:?}");
     let commitment = context::read(7, &context_of(&answer)).expect("its own");
     // Of what is left of two hours when Grid Engine has started it.
     let share = 3600.0 * 1.05 / (7200.0 - 4.0);
@@ -267,9 +268,11 @@ fn slots_go_on_one_host_or_as_many_as_the_environment_says() {
 fn what_could_wait_or_is_not_known_is_refused() {
     let mut cell = Cell::new(&Config::default());
     for (line, said) in [
-        ("h u", "is held"),
-        ("a 202612312359.00", "later"),
-        ("hold_jid 3", "waits for others"),
+        ("h u", "libra gridengine install"),
+        ("a 204612312359.00", "libra gridengine install"),
+        ("a soon", "-a: 'soon'"),
+        ("hold_jid 3", "libra gridengine install"),
+        ("hold_jid_ad 3", "one by one"),
         ("ar 3", "reservation"),
         ("masterq main.q", "-masterq"),
         ("tc 2", "-tc"),
@@ -301,6 +304,131 @@ fn what_could_wait_or_is_not_known_is_refused() {
         &["l_hard hostname=*2,h_rt=1:00:00,deadline=2h,budget=1000000"],
     );
     assert_eq!(corrected(&answer)["q_hard"], "main.q@n2");
+}
+
+/// A list, details and values of hosts, as qmaster has them of a job that waits.
+fn waits(cell: &mut Cell, job: u32, answer: &Answer, state: &str, begin: f64) {
+    cell.queue(job, answer, None, false);
+    cell.records.jobs.get_mut(&job).expect("it is queued").held = state.contains('h');
+    let asked = records::Asked {
+        owner: "ann".to_string(),
+        begin,
+        ..records::Asked::default()
+    };
+    cell.records.details.get_mut(&job).expect("known").asked = Some(Box::new(asked));
+}
+
+#[test]
+fn what_may_not_start_yet_holds_nothing_until_it_may() {
+    let mut cell = Cell::new(&Config::default());
+    cell.admission.set_can_defer(true);
+    let answer = cell.submit(7, &[HALF, "h u", "ac open='"]);
+    let parameters = corrected(&answer);
+    assert_eq!(parameters["l_hard"], "libra_start=*+7:*,h_vmem=1G");
+    assert_eq!(parameters["q_hard"], "");
+    let context = &parameters["ac"];
+    assert!(
+        context.starts_with("libra=7:v=1:") && context.ends_with(",open='"),
+        "{context}"
+    );
+    assert_eq!(context.matches(['\'', '"']).count(), 1, "{context}");
+    // Nobody is refused for its sake.
+    for job in 1..5 {
+        corrected(&cell.submit(job, &[WHOLE]));
+    }
+    cell.admission.take_accepted();
+    waits(&mut cell, 7, &answer, "hqw", 0.0);
+    let mut ends = crate::ends::Ends::default();
+    let ask = |cell: &mut Cell, ends: &crate::ends::Ends| {
+        let now = cell.now;
+        cell.admission.ask_deferred(&cell.records, ends, now)
+    };
+    assert_eq!(ask(&mut cell, &ends).log, [""; 0], "it is held");
+    let later = cell.now + 60.0;
+    waits(&mut cell, 7, &answer, "qw", later);
+    cell.records.taken = cell.now;
+    assert_eq!(ask(&mut cell, &ends).log, [""; 0], "it is to begin later");
+    waits(&mut cell, 7, &answer, "qw", 0.0);
+    let round = ask(&mut cell, &ends);
+    assert!(
+        round.log[0].contains("may start, and waits for room"),
+        "{round:?}"
+    );
+    assert_eq!(ask(&mut cell, &ends).log, [""; 0], "it is said once");
+    cell.now += 60.0;
+    cell.poll();
+    let round = ask(&mut cell, &ends);
+    assert_eq!(round.starts.len(), 1, "{round:?}");
+    let [(_, watched)] = &cell.admission.take_accepted()[..] else {
+        panic!("not written down");
+    };
+    let confirmed = watched.commitment.clone();
+    assert!(!confirmed.deferred && confirmed.request.terms.deadline < 7200.0);
+    let host = confirmed.places[0].node.clone();
+    assert!((cell.committed(&host) - confirmed.share_on(&host)).abs() < 1e-9);
+    // Before its host says so it is not asked for again, and afterwards it is on record.
+    ends.watch(7, watched.clone());
+    assert!(ask(&mut cell, &ends).starts.is_empty());
+    let of_host = cell.records.hosts.iter_mut().find(|one| one.name == host);
+    of_host.expect("a host").starts = round.starts[&host].clone();
+    assert_eq!(cell.records.commitment(7), Some(confirmed.clone()));
+    let (records, now) = (cell.records.clone(), cell.now);
+    let mut again = Cell::new(&Config::default());
+    (again.records, again.now) = (records, now);
+    again.poll();
+    assert!((again.committed(&host) - confirmed.share_on(&host)).abs() < 1e-6);
+}
+
+#[test]
+fn what_cannot_be_kept_any_more_is_given_back_once() {
+    let mut cell = Cell::new(&Config::default());
+    cell.admission.set_can_defer(true);
+    let answer = cell.submit(7, &[HALF, "hold_jid 3"]);
+    let mut ends = crate::ends::Ends::default();
+    for (job, watched) in cell.admission.take_accepted() {
+        ends.watch(job, watched);
+    }
+    cell.now += 4000.0;
+    waits(&mut cell, 7, &answer, "qw", 0.0);
+    cell.records.taken = cell.now;
+    let now = cell.now;
+    let round = cell.admission.ask_deferred(&cell.records, &ends, now);
+    assert_eq!(round.given_back, [7]);
+    ends.give_back(7);
+    let round = cell.admission.ask_deferred(&cell.records, &ends, now);
+    assert!(
+        round.given_back.is_empty() && round.log.is_empty(),
+        "{round:?}"
+    );
+    // It is forgotten with the job.
+    let mut counts = libra_metrics::Counts::EMPTY;
+    assert!(
+        ends.round(&cell.records, Vec::new(), 0.0, &mut counts)
+            .is_empty()
+    );
+    cell.records.jobs.clear();
+    assert!(
+        ends.round(&cell.records, Vec::new(), 0.0, &mut counts)
+            .is_empty()
+    );
+    assert!(ends.jobs().is_empty());
+}
+
+#[test]
+fn a_time_to_begin_is_read_as_qmaster_writes_it() {
+    // December, counted from 0.
+    let later = submission(7, &[HALF, "a 204511312359.00"]);
+    let deferred = later.deferred(NOW).expect("it is to wait");
+    assert!(deferred.earliest > 18.0 * 365.0 * 86400.0);
+    assert_eq!(
+        submission(7, &[HALF, "a 202001010000.00"]).deferred(NOW),
+        None
+    );
+    assert!(
+        submission(7, &[HALF, "a 204600010000.00"])
+            .deferred(NOW)
+            .is_some()
+    );
 }
 
 #[test]

@@ -3,17 +3,19 @@
 
 use super::GridEngineError;
 use super::poll::{environments, poll};
-use super::settings::{reporting, unfolded, value};
+use super::settings::{complexes, reporting, unfolded, value};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_accounts::payments::Payments;
 use libra_config::{Config, System};
 use libra_core::book::figures::{ClusterFigures, Holds};
 use libra_gridengine::accounting::Follower;
 use libra_gridengine::admission::Admission;
-use libra_gridengine::commands::Cell;
+use libra_gridengine::commands::{Cell, CommandError};
+use libra_gridengine::deferred::Round;
 use libra_gridengine::ends::{Ended, Ends, Watched};
 use libra_gridengine::payment::Settler;
 use libra_gridengine::records::Records;
+use libra_gridengine::starts::{self, START, Starts};
 use libra_gridengine::watched_files::WatchedFiles;
 use libra_metrics::Counts;
 use libra_metrics::files::Files;
@@ -65,6 +67,12 @@ impl Shared {
             admission.count(begun.elapsed());
             (answer, admission.take_accepted())
         };
+        self.write_down(accepted);
+        answer
+    }
+
+    /// What is committed is written down, and watched from now on.
+    fn write_down(&self, accepted: Vec<(u32, Watched)>) {
         for (job, watched) in &accepted {
             if let Err(error) = self.files.write(*job, Some(watched)) {
                 log::error!(
@@ -73,7 +81,6 @@ impl Shared {
             }
         }
         locked(&self.accepted).extend(accepted);
-        answer
     }
 }
 
@@ -94,8 +101,10 @@ struct Rounds<'a> {
     accounts: Option<Settler>,
     opened: Option<Instant>,
     read_rarely: Option<Instant>,
-    /// What was said last of each of them: records, the accounting file, accounts.
-    said: [Option<String>; 3],
+    /// Starts that qmaster did not take.
+    unsaid: Starts,
+    /// What was said last of each of them: records, the accounting file, accounts, what may start.
+    said: [Option<String>; 4],
 }
 
 /// Follows qmaster's records for ever.
@@ -128,7 +137,8 @@ pub fn follow(cell: &Cell, config: &Config, shared: &Shared) {
         accounts: None,
         opened: None,
         read_rarely: None,
-        said: [None, None, None],
+        unsaid: Starts::new(),
+        said: [None, None, None, None],
     };
     loop {
         rounds.round();
@@ -143,7 +153,7 @@ impl Rounds<'_> {
         let is_read = polled.is_ok();
         self.say(
             0,
-            "qmaster's records",
+            "qmaster's records cannot be read",
             polled.err().map(|error| error.to_string()),
         );
         if !is_read {
@@ -152,12 +162,14 @@ impl Rounds<'_> {
         if self.read_rarely.is_none_or(|read| read.elapsed() >= RARELY) {
             self.read_rarely();
         }
-        {
+        let asked = {
             let mut admission = locked(&self.shared.admission);
             for line in admission.take(&self.records, clock::unix_time()) {
                 log::info!("{line}");
             }
-        }
+            admission.ask_deferred(&self.records, &self.ends, clock::unix_time())
+        };
+        self.start(asked);
         self.find_ends();
         self.settle();
         for (job, watched) in self.ends.take_changed() {
@@ -166,6 +178,39 @@ impl Rounds<'_> {
             }
         }
         self.write_metrics();
+    }
+
+    /// Jobs whose promises were confirmed may start: written down first, then said to their hosts.
+    fn start(&mut self, asked: Round) {
+        for line in asked.log {
+            log::info!("{line}");
+        }
+        let accepted = locked(&self.shared.admission).take_accepted();
+        self.shared.write_down(accepted);
+        for job in asked.given_back {
+            self.ends.give_back(job);
+        }
+        for (host, starts) in asked.starts {
+            self.unsaid.entry(host).or_default().extend(starts);
+        }
+        let mut failed = None;
+        for host in &mut self.records.hosts {
+            let before = starts::write(&host.starts);
+            host.starts
+                .extend(self.unsaid.remove(&host.name).unwrap_or_default());
+            let jobs = &self.records.jobs;
+            host.starts.retain(|start| jobs.contains_key(&start.job));
+            let value = starts::write(&host.starts);
+            if value == before {
+                continue;
+            }
+            if let Err(error) = say_starts(self.cell, &host.name, value) {
+                failed = Some(error.to_string());
+                // The hosts are read anew; what is not there then is said again.
+                self.unsaid.insert(host.name.clone(), host.starts.clone());
+            }
+        }
+        self.say(3, "hosts are not told what may start", failed);
     }
 
     /// Writes what was counted, where it is time to.
@@ -199,8 +244,8 @@ impl Rounds<'_> {
     fn say(&mut self, which: usize, what: &str, problem: Option<String>) {
         if problem != self.said[which] {
             match &problem {
-                Some(problem) => log::error!("{what} cannot be read: {problem}; trying on"),
-                None => log::info!("{what} can be read again"),
+                Some(problem) => log::error!("{what}: {problem}; trying on"),
+                None => log::info!("no longer: {what}"),
             }
             self.said[which] = problem;
         }
@@ -209,7 +254,16 @@ impl Rounds<'_> {
     fn read_rarely(&mut self) {
         self.read_rarely = Some(Instant::now());
         let environments = environments(self.cell, COMMAND);
-        locked(&self.shared.admission).set_environments(environments);
+        let known = self
+            .cell
+            .run("qconf", &["-sc"], COMMAND)
+            .unwrap_or_default();
+        let can_defer = complexes(&known).iter().any(|(name, _)| *name == START);
+        {
+            let mut admission = locked(&self.shared.admission);
+            admission.set_environments(environments);
+            admission.set_can_defer(can_defer);
+        }
         let conf = self
             .cell
             .run("qconf", &["-sconf"], COMMAND)
@@ -238,7 +292,7 @@ impl Rounds<'_> {
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
         if problem.is_some() || !since.is_finite() {
-            self.say(1, "the accounting file", problem);
+            self.say(1, "the accounting file cannot be read", problem);
         }
         let found = (self.ends).round(&self.records, runs, self.patience, &mut self.counts);
         for (ended, line) in found {
@@ -268,7 +322,7 @@ impl Rounds<'_> {
             }
             Err(error) => Some(error.to_string()),
         };
-        self.say(2, "the accounts", problem);
+        self.say(2, "the accounts cannot be read", problem);
     }
 
     /// Opens accounts, and opens them again that are out of order or were made anew.
@@ -302,6 +356,17 @@ impl Rounds<'_> {
         self.accounts = payments.map(Settler::new);
         locked(&self.shared.admission).take_accounts(gate);
     }
+}
+
+/// Says to qmaster which jobs may start on a host.
+fn say_starts(cell: &Cell, host: &str, value: Option<String>) -> Result<(), CommandError> {
+    let pair = value.map(|value| format!("{START}={value}"));
+    let (how, what) = match &pair {
+        Some(pair) => ("-mattr", pair.as_str()),
+        None => ("-dattr", START),
+    };
+    let words = [how, "exechost", "complex_values", what, host];
+    cell.run("qconf", &words, COMMAND).map(drop)
 }
 
 /// The directory of what is known of accepted jobs.

@@ -3,7 +3,8 @@
 use super::GridEngineError;
 use super::settings::value;
 use libra_gridengine::commands::Cell;
-use libra_gridengine::records::{self, Allocation, Detail, Environment, Records};
+use libra_gridengine::records::{self, Allocation, Detail, Environment, Host, Records};
+use libra_gridengine::starts::START;
 use libra_system::clock;
 use libra_xml::XmlError;
 use std::collections::HashMap;
@@ -14,8 +15,7 @@ const AT_ONCE: usize = 200;
 
 /// Brings records up to date. `within`: how long each command may take.
 pub fn poll(cell: &Cell, records: &mut Records, within: Duration) -> Result<(), GridEngineError> {
-    let hosts = cell.run("qhost", &["-q", "-xml"], within)?;
-    let hosts = records::hosts(&hosts).map_err(|error| GridEngineError::Answer("qhost", error))?;
+    let hosts = hosts(cell, within)?;
     let unreadable = |error| GridEngineError::Answer("qstat", error);
     let taken = clock::unix_time();
     let jobs = cell.run("qstat", &["-xml", "-u", "*"], within)?;
@@ -45,6 +45,12 @@ pub fn poll(cell: &Cell, records: &mut Records, within: Duration) -> Result<(), 
     // Last of all: what failed before has changed nothing that counts.
     records.taken = taken;
     Ok(())
+}
+
+/// Hosts with their queues, and what may start there. A cell without that complex has no host with a value of it.
+pub fn hosts(cell: &Cell, within: Duration) -> Result<Vec<Host>, GridEngineError> {
+    let hosts = cell.run("qhost", &["-q", "-F", START, "-xml"], within)?;
+    records::hosts(&hosts).map_err(|error| GridEngineError::Answer("qhost", error))
 }
 
 /// What is known of these jobs, or why the answer cannot be read.

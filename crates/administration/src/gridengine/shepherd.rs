@@ -1,12 +1,13 @@
 //! What execution daemons start in the place of a shepherd, in the directory of the task.
 
-use super::{GridEngineError, PATIENCE, cell, file_error};
+use super::{GridEngineError, PATIENCE, cell, file_error, poll};
 use crate::Common;
 use crate::Done;
 use libra_config::site;
 use libra_gridengine::commands::Cell;
 use libra_gridengine::records;
 use libra_gridengine::shepherd::{Placed, Task, end_after, place};
+use libra_gridengine::starts;
 use libra_host::Host;
 use libra_system::{clock, spawn};
 use std::os::unix::process::CommandExt;
@@ -91,13 +92,37 @@ fn ask(cell: &Cell, job: u32) -> Result<Option<records::Detail>, String> {
         let asked = (cell
             .run("qstat", &["-xml", "-j", &job.to_string()], PATIENCE)
             .map_err(|error| error.to_string()))
-        .and_then(|text| records::details(&text).map_err(|error| error.to_string()));
+        .and_then(|text| records::details(&text).map_err(|error| error.to_string()))
+        .and_then(|mut details| {
+            let mut detail = details.remove(&job);
+            confirm(cell, job, detail.as_mut()).map_err(|error| error.to_string())?;
+            Ok(detail)
+        });
         match asked {
-            Ok(mut details) => return Ok(details.remove(&job)),
+            Ok(detail) => return Ok(detail),
             Err(problem) if Instant::now() >= until => return Err(problem),
             Err(_) => thread::sleep(Duration::from_millis(500)),
         }
     }
+}
+
+/// What is committed to a job whose promise was deferred is what its hosts say.
+fn confirm(
+    cell: &Cell,
+    job: u32,
+    detail: Option<&mut records::Detail>,
+) -> Result<(), GridEngineError> {
+    let Some(Some(Ok(commitment))) = detail.map(|detail| &mut detail.commitment) else {
+        return Ok(());
+    };
+    if commitment.deferred {
+        let hosts = poll::hosts(cell, PATIENCE)?;
+        let starts = hosts.into_iter().map(|host| (host.name, host.starts));
+        if let Some(confirmed) = starts::committed(job, commitment, &starts.collect()) {
+            *commitment = confirmed;
+        }
+    }
+    Ok(())
 }
 
 /// A process that waits for the end of a shepherd.

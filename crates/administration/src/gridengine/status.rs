@@ -38,12 +38,14 @@ pub fn report(args: &Common) -> Result<Report, Failure> {
         let found = nix::unistd::User::from_uid(user.into()).ok().flatten();
         Some(found.map_or_else(|| user.to_string(), |user| user.name))
     };
-    Ok(Report::of(
-        System::GridEngine,
-        &book,
-        &state,
-        &owner,
-        problems,
-        NOTHING,
-    ))
+    let mut report = Report::of(System::GridEngine, &book, &state, &owner, problems, NOTHING);
+    let waiting = (records.jobs.iter()).filter(|(_, job)| job.running.is_empty());
+    for (number, _) in waiting {
+        let commitment = records.commitment(*number);
+        if let Some(commitment) = commitment.filter(|commitment| commitment.deferred) {
+            let id = number.to_string();
+            report.add_deferred(System::GridEngine, &id, &commitment, owner(&id));
+        }
+    }
+    Ok(report)
 }
