@@ -294,6 +294,8 @@ impl Admission {
         self.accepted.push((submission.job, watched));
         self.judged = Some(Judged::Accepted(commitment.count));
         parameters.push(("ac", context));
+        // Who pays is what qmaster has on record: so it sees what was judged.
+        parameters.extend(submission.project.clone().map(|project| ("P", project)));
         Answer::Correct(parameters)
     }
 

@@ -2,6 +2,10 @@
 //!
 //! qmaster writes `START`, the job's parameters as `PARAM name value`, and `BEGIN`; the verifier answers `STARTED`, then the parameters that it
 //! changes and one `RESULT STATE …`. `QUIT`, or the end of the input, ends it. qmaster takes a verifier that writes to its standard error for broken.
+//!
+//! qmaster writes values as users have given them, with their line breaks: a line may be the rest of a value, and look like one of the protocol. What
+//! none of them could have meant is taken for part of the value before; where it could be either, the job is refused, and nothing of it is an answer
+//! to another one. Invariant: of each parameter of a job that is judged there was one line, and nothing came after its `BEGIN`.
 
 use std::collections::BTreeMap;
 
@@ -20,37 +24,82 @@ pub enum Event {
     Started(&'static str),
     /// All of a job is there: its [`Answer`] is to be written.
     Judge(Parameters),
+    /// All of a job is there, and a value of it may be more than one: it is to be refused ([`ambiguous`]).
+    Ambiguous,
     /// It is over.
     Quit,
-    /// No line of the protocol: this is to be written.
-    Unknown(String),
+    /// Between two jobs there was no line of the protocol; what comes next may be anything.
+    Astray,
+}
+
+/// What is answered to a job of which nobody knows where its values end.
+pub fn ambiguous() -> Answer {
+    Answer::Reject(
+        "libra: a value of this job has a line break, and looks like several; leave it out"
+            .to_string(),
+    )
 }
 
 /// What qmaster has written of a job so far.
 #[derive(Debug, Default)]
 pub struct Reader {
     parameters: Parameters,
+    /// A job has begun, and not all of it is there.
+    is_open: bool,
+    is_ambiguous: bool,
+    /// The parameter that came last.
+    last: Option<String>,
 }
 
 impl Reader {
-    /// Takes one line, without its end.
-    pub fn take(&mut self, line: &str) -> Event {
+    /// Takes one line, without its end. `more`: tells whether something stands behind it already.
+    pub fn take(&mut self, line: &str, more: &mut dyn FnMut() -> bool) -> Event {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if !self.is_open {
+            return match line {
+                "START" => {
+                    *self = Reader {
+                        is_open: true,
+                        ..Reader::default()
+                    };
+                    Event::Started("STARTED")
+                }
+                "QUIT" => Event::Quit,
+                "SHOW" | "" => Event::Nothing,
+                _ => Event::Astray,
+            };
+        }
         match word {
-            "START" => {
-                self.parameters.clear();
-                Event::Started("STARTED")
-            }
             "PARAM" => {
                 let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
-                self.parameters.insert(name.to_string(), value.to_string());
+                let before = (self.parameters).insert(name.to_string(), value.to_string());
+                self.is_ambiguous |= before.is_some();
+                self.last = Some(name.to_string());
                 Event::Nothing
             }
-            "BEGIN" => Event::Judge(std::mem::take(&mut self.parameters)),
-            "QUIT" => Event::Quit,
-            // Environments are not asked for, but may come; SHOW is for people.
-            "ENV" | "SHOW" | "" => Event::Nothing,
-            other => Event::Unknown(format!("ERROR unknown command {}", clean(other))),
+            // qmaster waits for the answer.
+            "BEGIN" if rest.is_empty() && !more() => {
+                self.is_open = false;
+                let parameters = std::mem::take(&mut self.parameters);
+                match self.is_ambiguous {
+                    true => Event::Ambiguous,
+                    false => Event::Judge(parameters),
+                }
+            }
+            "BEGIN" | "START" | "QUIT" => {
+                self.is_ambiguous = true;
+                Event::Nothing
+            }
+            // Environments are not asked for.
+            "ENV" => Event::Nothing,
+            _ => {
+                let last = (self.last.as_ref()).and_then(|name| self.parameters.get_mut(name));
+                if let Some(value) = last {
+                    value.push('\n');
+                    value.push_str(line);
+                }
+                Event::Nothing
+            }
         }
     }
 }
@@ -105,26 +154,62 @@ fn clean(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// What becomes of lines that all come at once.
+    fn read(text: &str) -> Vec<Event> {
+        let mut reader = Reader::default();
+        let lines: Vec<&str> = text.lines().collect();
+        let take =
+            |(index, line): (usize, &&str)| reader.take(line, &mut || index + 1 < lines.len());
+        let mut events: Vec<Event> = lines.iter().enumerate().map(take).collect();
+        events.retain(|event| !matches!(event, Event::Nothing | Event::Started(_)));
+        events
+    }
+
     #[test]
     fn a_job_is_what_was_said_since_its_start() {
-        let mut reader = Reader::default();
-        assert_eq!(reader.take("START"), Event::Started("STARTED"));
-        assert_eq!(reader.take("PARAM N lost"), Event::Nothing);
-        assert_eq!(reader.take("START"), Event::Started("STARTED"));
-        for line in ["PARAM l_hard a=1 2,b=3", "PARAM b", "ENV ADD X y", "SHOW"] {
-            assert_eq!(reader.take(line), Event::Nothing);
-        }
-        let Event::Judge(parameters) = reader.take("BEGIN") else {
-            panic!("no job");
-        };
+        let events = read("START\nPARAM l_hard a=1 2,b=3\nPARAM b\nENV ADD X y\nBEGIN");
         let expected = [("b", ""), ("l_hard", "a=1 2,b=3")];
         let expected = expected.map(|(name, value)| (name.to_string(), value.to_string()));
-        assert_eq!(parameters, Parameters::from(expected));
-        assert_eq!(reader.take("QUIT"), Event::Quit);
-        assert_eq!(
-            reader.take("RESULT\u{1b} x"),
-            Event::Unknown("ERROR unknown command RESULT\u{fffd}".to_string())
-        );
+        assert_eq!(events, [Event::Judge(Parameters::from(expected))]);
+        assert_eq!(read("SHOW\n\nQUIT"), [Event::Quit]);
+    }
+
+    #[test]
+    fn a_line_break_in_a_value_is_one() {
+        let events = read("START\nPARAM ac x=1,\nlibra=2\n\nPARAM N n\nBEGIN");
+        let [Event::Judge(parameters)] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert_eq!(parameters["ac"], "x=1,\nlibra=2\n");
+        // What may be a value and may be a line.
+        for value in [
+            "PARAM USER root",
+            "START",
+            "QUIT",
+            "BEGIN",
+            "BEGIN\nSTART\nPARAM USER root",
+        ] {
+            let text = format!("START\nPARAM USER ann\nPARAM ac x\n{value}\nPARAM N n\nBEGIN");
+            assert_eq!(read(&text), [Event::Ambiguous], "{value}");
+        }
+        assert_eq!(read("PARAM USER root"), [Event::Astray]);
+        assert_eq!(read("BEGIN"), [Event::Astray]);
+        // A job is what it says itself.
+        let mut reader = Reader::default();
+        for line in [
+            "START",
+            "PARAM a 1",
+            "PARAM a 2",
+            "BEGIN",
+            "START",
+            "PARAM a 1",
+        ] {
+            reader.take(line, &mut || false);
+        }
+        assert!(matches!(
+            reader.take("BEGIN", &mut || false),
+            Event::Judge(_)
+        ));
     }
 
     #[test]

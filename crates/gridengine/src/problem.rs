@@ -26,6 +26,9 @@ pub enum Problem {
         cut(.0)
     )]
     Unjudged(String),
+    /// A term among soft requests.
+    #[error("{} is asked for as a soft request, which promises nothing; leave out -soft before it", cut(.0))]
+    Soft(String),
     /// It waits for what Libra does not know.
     #[error("a job with a deadline cannot {0}")]
     Waits(Wait),

@@ -63,6 +63,8 @@ pub struct Submission {
     pub waits: bool,
     /// `-a`: the times that it may mean, Unix time.
     pub begins: Vec<f64>,
+    /// A term that it asks for where it can be had (`-soft`), and not whatever happens.
+    pub soft: Option<String>,
     /// Options with which it is not judged, and why not.
     pub against: Vec<Problem>,
 }
@@ -92,6 +94,12 @@ fn local_times(text: &str) -> Vec<f64> {
         Some(at.timestamp().as_second() as f64)
     };
     [month, month + 1].into_iter().filter_map(at).collect()
+}
+
+/// Tells whether whoever reads the name of a variable could take it for Libra's own: readers of qstat drop what stands around it.
+fn is_ours(name: &str) -> bool {
+    let kept = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    name.chars().filter(kept).eq(CONTEXT.chars())
 }
 
 /// The key before '='.
@@ -135,9 +143,9 @@ impl Submission {
             _ => {}
         }
         for variable in list(parameters, "ac") {
-            match key(&variable) {
-                CONTEXT => submission.claims = true,
-                _ => submission.context.push(variable),
+            match is_ours(key(&variable)) {
+                true => submission.claims = true,
+                false => submission.context.push(variable),
             }
         }
         if let Some(name) = text("pe_name") {
@@ -149,6 +157,11 @@ impl Submission {
             let last = number("t_max").unwrap_or(first);
             submission.array = Some((first, last, number("t_step").unwrap_or(1)));
         }
+        // It would run without a promise, and nobody would be told.
+        let soft = list(parameters, "l_soft");
+        let soft = soft.iter().map(|request| key(request));
+        let is_term = |name: &&str| TERMS.contains(name) && *name != terms::CLASS || *name == QUOTE;
+        submission.soft = soft.filter(is_term).map(str::to_string).next();
         let is_set = |name: &str| text(name).is_some_and(|value| value != "n" && value != "0");
         submission.waits = is_set("h") || is_set("hold_jid");
         if let Some(begin) = text("a").filter(|begin| begin != "0") {
@@ -196,7 +209,7 @@ impl Submission {
 
     /// Returns true if it comes with terms, or asks about a quote.
     pub fn has_terms(&self) -> bool {
-        !self.terms.is_empty() || self.quote.is_some()
+        !self.terms.is_empty() || self.quote.is_some() || self.soft.is_some()
     }
 
     /// The terms; a hard limit of its run time stands in for a missing estimate.
@@ -243,6 +256,9 @@ impl Submission {
     pub fn check(&self) -> Result<(), Problem> {
         if self.claims {
             return Err(Problem::Context);
+        }
+        if let Some(term) = &self.soft {
+            return Err(Problem::Soft(term.clone()));
         }
         if let Some(problem) = self.against.first() {
             return Err(problem.clone());

@@ -96,13 +96,14 @@ impl Cell {
 
 fn submission(job: u32, lines: &[&str]) -> Submission {
     let mut reader = Reader::default();
-    reader.take("START");
-    reader.take(&format!("PARAM JOB_ID {job}"));
-    reader.take("PARAM USER ann");
+    let mut take = |line: &str| reader.take(line, &mut || false);
+    take("START");
+    take(&format!("PARAM JOB_ID {job}"));
+    take("PARAM USER ann");
     for line in lines {
-        assert_eq!(reader.take(&format!("PARAM {line}")), Event::Nothing);
+        assert_eq!(take(&format!("PARAM {line}")), Event::Nothing);
     }
-    match reader.take("BEGIN") {
+    match take("BEGIN") {
         Event::Judge(parameters) => Submission::new(&parameters),
         other => panic!("{other:?}"),
     }
@@ -273,6 +274,7 @@ fn what_could_wait_or_is_not_known_is_refused() {
         ("a soon", "-a: 'soon'"),
         ("hold_jid 3", "libra gridengine install"),
         ("hold_jid_ad 3", "one by one"),
+        ("l_soft deadline=1h", "soft request"),
         ("ar 3", "reservation"),
         ("masterq main.q", "-masterq"),
         ("tc 2", "-tc"),
@@ -453,7 +455,18 @@ fn nobody_brings_a_commitment_along() {
     let mut cell = Cell::new(&Config::default());
     let answer = cell.submit(7, &[HALF]);
     let claim = format!("ac libra={}", context_of(&answer));
-    for lines in [vec![claim.as_str()], vec![HALF, &claim], vec!["ac libra"]] {
+    let around = [
+        "ac  libra=1",
+        "ac libra =1",
+        "ac \tlibra\t=1",
+        "ac x=1,\u{1}libra=2",
+        "ac 'libra'",
+    ];
+    let around = around.iter().map(|line| vec![*line]);
+    for lines in [vec![claim.as_str()], vec![HALF, &claim], vec!["ac libra"]]
+        .into_iter()
+        .chain(around)
+    {
         let refused = cell.submit(8, &lines);
         assert!(rejected(&refused).contains("Libra's own"), "{refused:?}");
     }

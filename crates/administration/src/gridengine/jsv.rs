@@ -11,12 +11,15 @@ use crate::Done;
 use libra_config::{Config, site};
 use libra_gridengine::admission::{not_ready, without_terms};
 use libra_gridengine::commands::Cell;
-use libra_gridengine::jsv::{Answer, Event, Parameters, Reader};
+use libra_gridengine::jsv::{Answer, Event, Parameters, Reader, ambiguous};
 use libra_gridengine::submission::Submission;
 use libra_system::clock;
 use nix::fcntl::{Flock, FlockArg};
+use nix::poll::{PollFd, PollFlags, poll};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -32,6 +35,10 @@ const SETTLING: Duration = Duration::from_secs(1);
 
 /// Time between two tries of what did not work.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// Bytes that qmaster writes at once, at the least, and how long what it writes after them may take, in milliseconds.
+const AT_ONCE: usize = 4000;
+const PIECES: u16 = 10;
 
 /// Longest request at the socket, in bytes: a job's parameters, its arguments among them.
 const LONGEST: u64 = 16 << 20;
@@ -72,7 +79,20 @@ pub fn jsv(args: &Common) -> Done {
             }
         }
     };
-    serve(&mut io::stdin().lock(), &mut io::stdout().lock(), &answer)?;
+    let stdin = io::stdin();
+    let more = |read: usize| {
+        // A job that is longer than what qmaster writes at once may come in pieces.
+        let patience = if read < AT_ONCE { 0 } else { PIECES };
+        let mut polled = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+        poll(&mut polled, patience).unwrap_or(0) > 0
+    };
+    let input = File::from(stdin.as_fd().try_clone_to_owned()?);
+    serve(
+        &mut BufReader::new(input),
+        &mut io::stdout().lock(),
+        &more,
+        &answer,
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -90,26 +110,36 @@ fn place(cell: &Cell) -> Result<PathBuf, GridEngineError> {
     Ok(place)
 }
 
-/// Speaks with qmaster until that ends it.
-fn serve(
-    input: &mut dyn BufRead,
+/// Speaks with qmaster until that ends it. `more`: tells whether more is to be read, after so many bytes of a job.
+fn serve<R: Read>(
+    input: &mut BufReader<R>,
     output: &mut dyn Write,
+    more: &dyn Fn(usize) -> bool,
     answer: &dyn Fn(&Parameters) -> String,
 ) -> io::Result<()> {
     let mut reader = Reader::default();
     let mut line = Vec::new();
+    let mut read = 0;
     loop {
         line.clear();
         if input.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
+        read += line.len();
+        let is_buffered = !input.buffer().is_empty();
         let text = String::from_utf8_lossy(&line);
-        let said = match reader.take(text.trim_end_matches(['\n', '\r'])) {
+        let mut more = || is_buffered || more(read);
+        let said = match reader.take(text.trim_end_matches(['\n', '\r']), &mut more) {
             Event::Nothing => continue,
             Event::Quit => return Ok(()),
-            Event::Started(line) => format!("{line}\n"),
-            Event::Unknown(line) => format!("{line}\n"),
+            Event::Started(line) => {
+                read = 0;
+                format!("{line}\n")
+            }
             Event::Judge(parameters) => answer(&parameters),
+            Event::Ambiguous => ambiguous().write(),
+            // An answer would be taken for that to the next job: qmaster starts another verifier.
+            Event::Astray => return Err(io::ErrorKind::InvalidData.into()),
         };
         output.write_all(said.as_bytes())?;
         output.flush()?;
@@ -143,8 +173,9 @@ fn ask_once(place: &Path, parameters: &Parameters, until: Instant) -> io::Result
     for (name, value) in parameters {
         request.push_str(&format!("PARAM {name} {value}\n"));
     }
-    request.push_str("BEGIN\nQUIT\n");
+    request.push_str("BEGIN\n");
     stream.write_all(request.as_bytes())?;
+    stream.shutdown(Shutdown::Write)?;
     let mut text = String::new();
     stream.take(LONGEST).read_to_string(&mut text)?;
     // Its own first answer is to START.
@@ -210,8 +241,9 @@ fn reply(stream: &UnixStream, shared: &Shared) -> io::Result<()> {
         answer.write()
     };
     serve(
-        &mut BufReader::new(stream).take(LONGEST),
+        &mut BufReader::new(stream.take(LONGEST)),
         &mut &*stream,
+        &|_| false,
         &answer,
     )
 }
@@ -220,19 +252,54 @@ fn reply(stream: &UnixStream, shared: &Shared) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_verifier_speaks_as_long_as_qmaster_does() {
-        let input =
-            "START\nPARAM JOB_ID 7\nPARAM l_hard a=1\nBEGIN\nSTART\nBEGIN\nnonsense\nQUIT\nSTART\n";
+    /// What comes at once is one piece.
+    struct Pieces<'a>(Vec<&'a str>);
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let piece = match self.0.is_empty() {
+                true => "",
+                false => self.0.remove(0),
+            };
+            buffer[..piece.len()].copy_from_slice(piece.as_bytes());
+            Ok(piece.len())
+        }
+    }
+
+    fn said(pieces: &[&str]) -> (String, io::Result<()>) {
         let mut output = Vec::new();
         let answer = |parameters: &Parameters| {
             Answer::Reject(format!("{} parameters", parameters.len())).write()
         };
-        serve(&mut input.as_bytes(), &mut output, &answer).expect("it is spoken to");
+        let mut input = BufReader::new(Pieces(pieces.to_vec()));
+        let done = serve(&mut input, &mut output, &|_| false, &answer);
+        (String::from_utf8(output).expect("text"), done)
+    }
+
+    #[test]
+    fn a_verifier_speaks_as_long_as_qmaster_does() {
+        let first = "START\nPARAM JOB_ID 7\nPARAM l_hard a=1\nBEGIN\n";
+        let (text, done) = said(&[first, "START\n", "BEGIN\n", "QUIT\n", "START\n"]);
+        done.expect("it is spoken to");
         assert_eq!(
-            String::from_utf8(output).expect("text"),
-            "STARTED\nRESULT STATE REJECT 2 parameters\nSTARTED\nRESULT STATE REJECT 0 parameters\nERROR unknown command nonsense\n"
+            text,
+            "STARTED\nRESULT STATE REJECT 2 parameters\nSTARTED\nRESULT STATE REJECT 0 parameters\n"
         );
+    }
+
+    #[test]
+    fn nothing_in_a_job_is_an_answer_to_another() {
+        let hidden = "START\nPARAM o x\nBEGIN\nSTART\nPARAM ac libra\nBEGIN\n";
+        let (text, done) = said(&[hidden, "START\nPARAM a 1\nBEGIN\n"]);
+        done.expect("it goes on");
+        let expected = format!(
+            "STARTED\n{}STARTED\nRESULT STATE REJECT 1 parameters\n",
+            ambiguous().write()
+        );
+        assert_eq!(text, expected);
+        let (text, done) = said(&["START\nPARAM o x\nBEGIN\n", "PARAM ac libra\nBEGIN\n"]);
+        done.expect_err("it ends");
+        assert_eq!(text, "STARTED\nRESULT STATE REJECT 1 parameters\n");
     }
 
     #[test]
