@@ -47,8 +47,11 @@ impl Admission {
             let (Some(asked), Some(commitment)) = (asked, commitment) else {
                 continue;
             };
+            // Of one whose hosts were not told, nothing is in the book after a while: it is asked for again.
             let is_confirmed = |watched: &Watched| {
-                watched.commitment.token != commitment.token || watched.is_over()
+                let token = watched.commitment.token;
+                let is_in_book = token != commitment.token && self.server.book.has_token(token);
+                is_in_book || watched.is_over()
             };
             if ends.jobs().get(&job).is_some_and(is_confirmed) {
                 continue;

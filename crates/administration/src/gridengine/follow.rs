@@ -15,7 +15,7 @@ use libra_gridengine::deferred::Round;
 use libra_gridengine::ends::{Ended, Ends, Watched};
 use libra_gridengine::payment::Settler;
 use libra_gridengine::records::Records;
-use libra_gridengine::starts::{self, START, Starts};
+use libra_gridengine::starts::{self, START};
 use libra_gridengine::watched_files::WatchedFiles;
 use libra_metrics::Counts;
 use libra_metrics::files::Files;
@@ -101,8 +101,6 @@ struct Rounds<'a> {
     accounts: Option<Settler>,
     opened: Option<Instant>,
     read_rarely: Option<Instant>,
-    /// Starts that qmaster did not take.
-    unsaid: Starts,
     /// What was said last of each of them: records, the accounting file, accounts, what may start.
     said: [Option<String>; 4],
 }
@@ -137,7 +135,6 @@ pub fn follow(cell: &Cell, config: &Config, shared: &Shared) {
         accounts: None,
         opened: None,
         read_rarely: None,
-        unsaid: Starts::new(),
         said: [None, None, None, None],
     };
     loop {
@@ -190,24 +187,21 @@ impl Rounds<'_> {
         for job in asked.given_back {
             self.ends.give_back(job);
         }
-        for (host, starts) in asked.starts {
-            self.unsaid.entry(host).or_default().extend(starts);
-        }
+        let mut starts = asked.starts;
         let mut failed = None;
         for host in &mut self.records.hosts {
             let before = starts::write(&host.starts);
             host.starts
-                .extend(self.unsaid.remove(&host.name).unwrap_or_default());
+                .extend(starts.remove(&host.name).unwrap_or_default());
             let jobs = &self.records.jobs;
             host.starts.retain(|start| jobs.contains_key(&start.job));
             let value = starts::write(&host.starts);
             if value == before {
                 continue;
             }
+            // Hosts are read anew in each round: what they do not say is not confirmed.
             if let Err(error) = say_starts(self.cell, &host.name, value) {
                 failed = Some(error.to_string());
-                // The hosts are read anew; what is not there then is said again.
-                self.unsaid.insert(host.name.clone(), host.starts.clone());
             }
         }
         self.say(3, "hosts are not told what may start", failed);
