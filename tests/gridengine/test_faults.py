@@ -75,6 +75,23 @@ class Faults(CellCase):
         self.cell.wait_gone(job)
         self.cell.run("qmod", "-c", "*")
 
+    def test_a_host_that_cannot_read_its_configuration_keeps_no_promise(self):
+        cell = self.cell
+        own = cell.directory / "libra-g1.toml"
+        sound = own.read_text()
+        own.write_text(sound + "nonsense\n")
+        try:
+            plain = cell.submit("-l", "h=g1", script="true\n")
+            cell.wait_gone(plain)
+            job = self.accept(60, "1h", "-l", "h=g1")
+            cell.wait("it is not begun", lambda: f"job {job} is not held to its share" in cell.shepherds_log())
+            cell.wait("its queue is in an error", lambda: "QERROR" in cell.run("qstat", "-f", "-explain", "E").out)
+        finally:
+            own.write_text(sound)
+        cell.must("qmod", "-c", "*")
+        cell.wait_running(job)
+        cell.wait("it is in its group", lambda: self.processes(job, "g1"))
+
     def test_who_waits_for_the_end_may_be_killed(self):
         # What is left over for ten seconds is ended when the next job begins.
         job = self.accept(60, "1h", "-l", "h=g1")

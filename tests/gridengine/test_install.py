@@ -2,7 +2,9 @@
 
 import unittest
 
+import machine
 from case import CellCase
+from test_faults import started_with
 
 
 class Install(CellCase):
@@ -32,6 +34,25 @@ class Install(CellCase):
         self.assertEqual(cell.configuration(), before)
         self.assertFalse((cell.directory / "scripts").exists() or (cell.directory / "state").exists())
         self.assertIn("nothing to do", self.there("uninstall").out)
+
+    def test_what_may_start_is_taken_out_as_well(self):
+        """A host's value that no verifier has taken away, since none runs."""
+        cell = self.cell
+        before = cell.configuration(), cell.must("qconf", "-se", "g1").splitlines()[:3]
+        self.assertEqual(self.there("install").rc, 0)
+        job = self.accept(60, "1h", "-h")
+        cell.must("qrls", job)
+        host = cell.wait_running(job)
+        conf = "".join("jsv_url none\n" if line.startswith("jsv_url") else f"{line}\n" for line in cell.must("qconf", "-sconf").splitlines() if not line.startswith("#"))
+        cell.give("-Mconf", "global", conf)
+        for pid in started_with(cell, "gridengine", "jsv"):
+            machine.end_process(pid)
+        cell.must("qdel", job)
+        cell.wait_gone(job)
+        done = self.there("uninstall")
+        self.assertEqual(done.rc, 0, done)
+        self.assertIn(f"qconf -dattr exechost complex_values libra_start {host}", done.out)
+        self.assertEqual((cell.configuration(), cell.must("qconf", "-se", "g1").splitlines()[:3]), before)
 
     def test_what_others_have_set_is_not_overwritten(self):
         cell = self.cell

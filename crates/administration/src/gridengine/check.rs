@@ -10,7 +10,7 @@ use crate::findings::{Findings, Level};
 use libra_config::{AccountsMode, Config, site};
 use libra_gridengine::admission;
 use libra_gridengine::commands::Cell;
-use libra_gridengine::records::Records;
+use libra_gridengine::records::{Host, Records};
 use libra_terminal::answer;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -46,6 +46,11 @@ impl Site {
             records,
             cell,
         })
+    }
+
+    /// Execution hosts.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.records.hosts.iter()
     }
 
     /// A setting of the global configuration; none if it is not set.

@@ -11,6 +11,7 @@ use crate::install_state::InstallState;
 use crate::replace::replace;
 use libra_config::site;
 use libra_gridengine::commands::Cell;
+use libra_gridengine::starts::START;
 use libra_terminal::{answer, note, tell};
 use libra_units::duration;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,8 @@ enum Step {
     /// `qconf -Mc`: complexes that come or go.
     Add(Vec<String>),
     Take(Vec<String>),
+    /// A host's value that no verifier has taken away.
+    Clear(String),
     /// Seconds, until the execution daemons have heard of the rest.
     Wait(u64),
 }
@@ -67,6 +70,9 @@ impl Step {
             Step::Set(key, value) => format!("qconf -Mconf global    # {key} {value}"),
             Step::Add(names) => format!("qconf -Mc    # and {}", names.join(", ")),
             Step::Take(names) => format!("qconf -Mc    # without {}", names.join(", ")),
+            Step::Clear(host) => {
+                format!("qconf -dattr exechost complex_values {START} {host}")
+            }
             Step::Wait(seconds) => format!(
                 "sleep {seconds}    # until execution daemons do not start {SHEPHERD} any more"
             ),
@@ -111,6 +117,10 @@ impl Step {
                 };
                 let left: Vec<&str> = text.lines().filter(|line| !is_taken(line)).collect();
                 hand_over(cell, "-Mc", "complexes", &(left.join("\n") + "\n"))
+            }
+            Step::Clear(host) => {
+                let words = ["-dattr", "exechost", "complex_values", START, host];
+                Ok(cell.run("qconf", &words, PATIENCE).map(drop)?)
             }
             Step::Wait(seconds) => {
                 thread::sleep(Duration::from_secs(*seconds));
@@ -303,6 +313,8 @@ pub fn uninstall(uninstall: &GridEngineUninstallArgs, args: &Common) -> Done {
         .filter(|name| !missing.contains(&name.as_str()))
         .cloned()
         .collect();
+    let with_value = site.hosts().filter(|host| !host.starts.is_empty());
+    steps.extend(with_value.map(|host| Step::Clear(host.name.clone())));
     if !there.is_empty() {
         steps.push(Step::Take(there));
     }

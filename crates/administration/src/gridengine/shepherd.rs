@@ -61,7 +61,11 @@ fn prepare(cell: &Cell, log: Option<&Path>, args: &Common) -> Result<(u32, Place
     let active_jobs = here.ancestors().nth(above).unwrap_or(&here).to_path_buf();
     let host = site::load(args.config.as_deref())
         .map_err(|error| error.to_string())
-        .and_then(|config| Host::open(config).map_err(|error| error.to_string()))?;
+        .and_then(|config| Host::open(config).map_err(|error| error.to_string()));
+    let host = match host {
+        Ok(host) => host,
+        Err(problem) => return refused(cell, &task, problem),
+    };
     let pid = std::process::id() as i32;
     let ask = |job: u32| ask(cell, job);
     let watch = |name: &str| {
@@ -83,6 +87,18 @@ fn prepare(cell: &Cell, log: Option<&Path>, args: &Common) -> Result<(u32, Place
         clock::unix_time(),
     );
     Ok((task.job, placed))
+}
+
+/// Without a configuration nobody can hold a job to its share, nor knows what its site wants then: a promise that nobody keeps is not begun.
+fn refused(cell: &Cell, task: &Task, problem: String) -> Result<(u32, Placed), String> {
+    let detail = ask(cell, task.job)?;
+    match detail.and_then(|detail| detail.commitment) {
+        Some(Ok(_)) => {
+            let problem = format!("job {} is not held to its share: {problem}", task.name());
+            Ok((task.job, Placed::Refused(problem)))
+        }
+        _ => Err(problem),
+    }
 }
 
 /// What qmaster has on record of a job.
