@@ -179,7 +179,9 @@ class Accounts(CellCase):
         """By qmod, and by itself with exit status 99: its hold stays, and it is settled at its end."""
         job = self.accept(5, 3000, "-r", "y", budget=50, script='[ "$RESTARTED" = 1 ] && exit 0\nsleep 1000\n')
         price = self.price(job)
-        self.cell.wait_running(job)
+        host = self.cell.wait_running(job)
+        # It may have been before its first process was there.
+        self.cell.wait("its processes", lambda: self.processes(job, host))
         self.cell.must("qmod", "-rj", job)
         self.assertIn("(met its deadline)", self.settled(job))
         self.about(self.balance()["available"], 100 - price)

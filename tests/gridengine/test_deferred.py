@@ -190,7 +190,10 @@ class Restarted(Site):
             machine.end_process(pid)
         cell.kill(MASTER)
         cell.start(MASTER)
-        in_service = lambda: all(host in cell.run("qstat", "-f", "-qs", "n").out + cell.run("qselect", "-qs", "n").out for host in HOSTS)  # noqa: E731
+        def in_service():
+            shown = cell.run("qstat", "-f").out
+            return all(f"main.q@{host}" in shown for host in HOSTS) and "-NA-" not in shown
+
         cell.wait("both hosts are in service", in_service)
         for one in (job, waits):
             self.deferred(one)

@@ -75,7 +75,7 @@ class Metrics(CellCase):
         self.refused(cell.qsub(*self.terms(10, 20, 9)), "refused (budget)")
         self.refused(cell.qsub(*self.terms(10, 20, 8)), "refused (budget)")
         self.refused(cell.qsub(*self.terms(30, 20)), "refused (deadline)")
-        self.refused(cell.qsub(*self.terms(10, 20), "-h"), "is held")
+        self.refused(cell.qsub(*self.terms(10, 20), "-t", "1-4", "-tc", "2"), "-tc")
         cell.qsub("-l", "quote=ask,estimate=10,deadline=20")
         cell.must("qdel", deleted)
         refused = {"budget": 2, "deadline": 1, "request": 1}

@@ -61,8 +61,7 @@ class Verdicts(CellCase):
         for arguments, said in (
             (["-l", "estimate=soon,deadline=1h,budget=1"], "'soon'"),
             (["-l", "estimate=60,deadline=1h"], "budget is missing"),
-            ([*self.terms(60, "1h"), "-h"], "is held (-h)"),
-            ([*self.terms(60, "1h"), "-a", "203012312359"], "later (-a)"),
+            ([*self.terms(60, "1h"), "-t", "1-4", "-tc", "2"], "leave out -tc"),
             ([*self.terms(60, "1h"), "-l", "mem_free=1M"], "mem_free"),
             ([*self.terms(60, "1h"), "-pe", "smp", "1-2"], "not for a range"),
         ):
@@ -129,6 +128,11 @@ sleep 1000
         self.assertIn("/job-", shown.out, shown)
         done = self.cell.qsub("-sync", "y", *self.terms(60, "1h"), script="exit 3\n")
         self.assertEqual(done.rc, 3, done)
+
+    def test_an_array_that_is_waited_for(self):
+        done = self.cell.qsub("-sync", "y", *self.terms(60, "1h"), "-t", "1-3", script="true\n")
+        self.assertEqual(done.rc, 0, done)
+        self.cell.wait("all were in time", lambda: self.cell.log().count("met its deadline") >= 3)
 
     def test_a_login_is_served(self):
         cell, user = self.cell, self.cell.users[0]

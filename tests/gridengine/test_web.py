@@ -92,6 +92,21 @@ class Web(CellCase):
         """A job is submitted, its progress and output grow, it ends in time; how it ended is known after Grid Engine has forgotten it."""
         drive.watched(self.user, self.home, {**TERMS, "estimate": "8"})
 
+    def test_overview(self):
+        """What root sees of all users' jobs, to be read only."""
+        cell, user = self.cell, self.user
+        key = user.submit(script=drive.lines("echo here; sleep 1000\n"), name="seen-by-all", directory=str(self.home), **{**TERMS, "deadline": "600"})
+        user.wait_output("here")
+        number = str(self.id_of(key))
+        command = [*cell.hosts.inside(MASTER), cell.program, "--config", cell.rules_file]
+        with drive.Web(command, "gridengine", "--overview", env={**cell.environment(), "HOME": str(cell.directory)}, cwd="/") as web:
+            drive.overview(user, web, number, "gridengine")
+            self.page.open(web.url.partition("?")[0] + f"jobs?q={number}")
+            self.assertIn(cell.users[0], self.page.text("tbody"))
+            user.asked += self.page.requested
+        user.go("jobs")
+        user.cancel_on_list(key)
+
     def test_cancelled(self):
         drive.cancelled(self.user, self.home, TERMS)
 
