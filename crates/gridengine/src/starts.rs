@@ -41,7 +41,7 @@ pub fn request(job: u32) -> String {
     format!("{START}=*+{job}:*")
 }
 
-/// A host's value; None where it has none.
+/// A host's value; None if nothing may start on it.
 pub fn write(starts: &[Start]) -> Option<String> {
     let mut text = String::from("+");
     for start in starts {
