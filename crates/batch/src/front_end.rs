@@ -113,7 +113,7 @@ impl Fewer {
 /// A counter-offer as a system's users ask for it, with what it costs; None if they cannot.
 fn write_offer<F: FrontEnd>(
     submission: &F::Submission,
-    asked: &F::Asked,
+    specification: &JobSpecification<F>,
     offer: &CounterOffer,
 ) -> Option<Written> {
     let term = |key, value: &str| Written {
@@ -121,7 +121,11 @@ fn write_offer<F: FrontEnd>(
         as_terms: true,
     };
     let mut written = match *offer {
-        CounterOffer::Deadline { deadline, .. } => term("deadline", &duration::exact(deadline)),
+        CounterOffer::Deadline { deadline, .. } => {
+            let from_start = (specification.deferred).is_some_and(|deferred| deferred.from_start);
+            let counted = if from_start { terms::FROM_START } else { "" };
+            term("deadline", &(duration::exact(deadline) + counted))
+        }
         CounterOffer::Budget { budget } => term("budget", &credits(budget)),
         CounterOffer::Processors {
             chunks,
@@ -134,7 +138,7 @@ fn write_offer<F: FrontEnd>(
                 processors_per_chunk,
                 estimate: duration::exact(estimate),
             };
-            F::write_processors(submission, asked, &fewer)?
+            F::write_processors(submission, &specification.asked, &fewer)?
         }
         CounterOffer::Class { class, .. } => Written {
             as_terms: false,
@@ -178,6 +182,18 @@ pub struct JobSpecification<F: FrontEnd> {
 pub struct Deferred {
     /// Seconds from its submission to its earliest start; 0 where nobody knows.
     pub earliest: f64,
+    /// Whether its deadline counts from that start, and not from its submission.
+    pub from_start: bool,
+}
+
+impl Deferred {
+    /// Seconds of its deadline that pass before it may start.
+    pub(crate) fn passes(&self) -> f64 {
+        match self.from_start {
+            true => 0.0,
+            false => self.earliest,
+        }
+    }
 }
 
 /// Who pays for a job.
@@ -233,7 +249,7 @@ impl<F: FrontEnd> JobSpecification<F> {
         submission: &F::Submission,
         what: impl FnOnce(&Manner<'_>) -> T,
     ) -> T {
-        let write = |offer: &CounterOffer| write_offer::<F>(submission, &self.asked, offer);
+        let write = |offer: &CounterOffer| write_offer::<F>(submission, self, offer);
         what(&Manner {
             jobs: self.jobs(),
             pieces: F::pieces(self.jobs()),

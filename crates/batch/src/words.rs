@@ -105,9 +105,13 @@ pub fn deferred(commitment: &Commitment, price: f64) -> String {
         false => String::new(),
     };
     format!(
-        "deferred: {jobs}finished in {} at the latest{condition}, for {} of {} credits at today's reckoning, if there is room when it may start: \
+        "deferred: {jobs}finished in {}{} at the latest{condition}, for {} of {} credits at today's reckoning, if there is room when it may start: \
          it holds no share before, and is asked for anew then",
         duration::show(terms.deadline),
+        match commitment.from_start {
+            true => " from when it may start",
+            false => "",
+        },
         credits(price),
         credits(terms.budget),
     )

@@ -11,7 +11,8 @@
 //! `consumables` is there where it asks for some: `consumables=ngpus*1n+lic*2N`, an amount with its unit (`n` pieces, `b` bytes, `m`
 //! millionths) for each chunk, in capitals for the job. `payer` is there where the site has accounts: `payer=user/alice`;
 //! `class=dedicated` or `class=immediate` where it is not that of deadlines; `conditional=1` where the deadline is shorter than the estimate; `deferred=1` where the job may not start yet and holds nothing until it is
-//! asked for anew: `at` is then where it would go if nothing else was promised. Else `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
+//! asked for anew: `at` is then where it would go if nothing else was promised, `begin` the seconds within which it has to begin, and `from=start` says that these and
+//! its deadline count from when it may start. Else `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
 //! `count` is the number of its subjobs, `chunks` those of one subjob, `price` the price of one, and `at` is
 //! the plan for all of them.
 
@@ -41,6 +42,10 @@ pub struct Commitment {
     pub conditional: bool,
     /// Whether it is deferred: the job may not start yet, and holds no share until it is asked for anew.
     pub deferred: bool,
+    /// Of a deferred one: whether its deadline counts from when the job may start, and not from its submission.
+    pub from_start: bool,
+    /// Of a deferred one: seconds, counted as its deadline is, within which the job has to begin with nothing else promised; None if that is not known.
+    pub begin_within: Option<f64>,
     /// The account that pays, as `user:alice`; None if the site has no accounts.
     pub payer: Option<String>,
     /// Where, in the order of the plan.
@@ -120,7 +125,16 @@ impl Commitment {
         } else {
             ""
         };
-        let deferred = if self.deferred { ":deferred=1" } else { "" };
+        let mut deferred = String::new();
+        if self.deferred {
+            deferred.push_str(":deferred=1");
+            if let Some(within) = self.begin_within {
+                let _ = write!(deferred, ":begin={within}");
+            }
+            if self.from_start {
+                deferred.push_str(":from=start");
+            }
+        }
         let consumables = match shape.consumables.is_empty() {
             true => String::new(),
             false => format!(":consumables={}", written(&shape.consumables)),
@@ -197,6 +211,8 @@ impl Commitment {
             count: read(value("count")?)?,
             conditional: value("conditional") == Ok("1"),
             deferred: value("deferred") == Ok("1"),
+            from_start: value("from") == Ok("start"),
+            begin_within: value("begin").ok().map(read).transpose()?,
             payer: value("payer").ok().map(|name| name.replacen('/', ":", 1)),
             places: value("at")?
                 .split('+')
@@ -220,6 +236,7 @@ impl Commitment {
         for (key, value) in [
             ("submitted", commitment.submitted),
             ("price", commitment.price),
+            ("begin", commitment.begin_within.unwrap_or(0.0)),
         ] {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(CommitmentError::Value { key, value });
@@ -231,6 +248,24 @@ impl Commitment {
             return Err(CommitmentError::Chunks { planned, asked });
         }
         Ok(commitment)
+    }
+
+    /// The same with a deadline that counts from its submission, now that it is known when it may start.
+    pub fn counted_from(&self, start: f64) -> Commitment {
+        let mut counted = self.clone();
+        if self.from_start {
+            let waited = (start - self.submitted).max(0.0);
+            counted.from_start = false;
+            counted.request.terms.deadline += waited;
+            counted.begin_within = self.begin_within.map(|within| within + waited);
+        }
+        counted
+    }
+
+    /// Of a deferred one: by when the job has to begin; None if that is not known before it may start.
+    pub fn begins_by(&self) -> Option<f64> {
+        let within = self.begin_within.unwrap_or(self.request.terms.deadline);
+        (!self.from_start).then_some(self.submitted + within)
     }
 
     /// Returns true if it is a line of a Libra that writes them in another way.
@@ -404,6 +439,41 @@ mod tests {
                 Commitment::parse(&line),
                 Err(CommitmentError::NoClass(bad.to_string()))
             );
+        }
+    }
+
+    #[test]
+    fn a_deferred_deadline_counts_from_its_submission_or_from_its_start() {
+        let line = LINE.replace(":payer", ":deferred=1:begin=7.5:from=start:payer");
+        let read = Commitment::parse(&line).expect("ours");
+        assert!(
+            read.from_start && read.begin_within == Some(7.5),
+            "{read:?}"
+        );
+        assert_eq!(read.line(), line);
+        assert_eq!(read.begins_by(), None);
+        let deadline = read.request.terms.deadline;
+        let counted = read.counted_from(read.submitted + 30.0);
+        assert_eq!(counted.request.terms.deadline, deadline + 30.0);
+        assert_eq!(counted.begins_by(), Some(read.submitted + 37.5));
+        // Once it counts from the submission it stays.
+        assert_eq!(counted.counted_from(read.submitted + 99.0), counted);
+        assert_eq!(read.counted_from(0.0).request.terms.deadline, deadline);
+        let old = LINE.replace(":payer", ":deferred=1:payer");
+        let old = Commitment::parse(&old).expect("ours");
+        assert_eq!(old.begins_by(), Some(old.submitted + deadline));
+        for (bad, error) in [
+            ("soon", CommitmentError::NoNumber("soon".to_string())),
+            (
+                "-1",
+                CommitmentError::Value {
+                    key: "begin",
+                    value: -1.0,
+                },
+            ),
+        ] {
+            let line = LINE.replace(":payer", &format!(":deferred=1:begin={bad}:payer"));
+            assert_eq!(Commitment::parse(&line), Err(error));
         }
     }
 

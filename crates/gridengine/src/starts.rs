@@ -121,6 +121,7 @@ pub fn committed(job: u32, deferred: &Commitment, starts: &Starts) -> Option<Com
         price: first.price,
         conditional: first.conditional,
         deferred: false,
+        begin_within: None,
         places: (here.iter())
             .map(|(host, start)| NodeCommitment {
                 node: (*host).clone(),

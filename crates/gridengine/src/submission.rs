@@ -204,6 +204,7 @@ impl Submission {
             .min_by(f64::total_cmp);
         (self.waits || earliest.is_some()).then_some(Deferred {
             earliest: earliest.unwrap_or(0.0),
+            from_start: false,
         })
     }
 

@@ -255,6 +255,8 @@ fn no_commitment(request: &Request) -> Commitment {
         count: 1,
         conditional: false,
         deferred: false,
+        from_start: false,
+        begin_within: None,
         payer: None,
         places: Vec::new(),
     }
@@ -271,6 +273,8 @@ fn commitment(entry: &Entry) -> Commitment {
         // What is paid does not depend on it.
         conditional: false,
         deferred: false,
+        from_start: false,
+        begin_within: None,
         payer: entry.payer.clone(),
         places: Vec::new(),
     }

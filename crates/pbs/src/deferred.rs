@@ -16,7 +16,7 @@ use super::release::NOTHING;
 use super::reservations::Reservations;
 use super::select::{self, Asked, ChunkGroup, split_quoted};
 use super::server::{Server, internal, refuse};
-use super::{BadEvent, text};
+use super::{BadEvent, number, text};
 use libra_batch::front_end::{Domain, JobSpecification};
 use libra_batch::server::{Committed, NotConfirmed};
 use libra_batch::words;
@@ -102,6 +102,26 @@ impl Server {
         answer["start"] = ((now + PAUSE).floor() as u64).into();
         answer["log"] = json!([format!("job {id}, its promise was deferred, {info}")]);
         Ok(answer)
+    }
+}
+
+impl Server {
+    /// Why a job may not be altered to start so late (`qalter -a`): its deferred promise could not be kept.
+    pub(super) fn put_off(&self, job: &Value) -> Option<String> {
+        let start = number(job, "start").ok()?;
+        let commitment = Commitment::parse(text(job, "commitment")?).ok()?;
+        if !commitment.deferred || commitment.from_start || commitment.count > 1 {
+            return None;
+        }
+        let within = (self.admission.begins_within(&commitment)).or(commitment.begin_within)?;
+        let after = start - commitment.submitted;
+        (after > within).then(|| {
+            format!(
+                "its deadline can be kept if it begins within {} of its submission, and this start is {} after it; give an earlier one, or delete it and submit it anew",
+                duration::show(within.floor()),
+                duration::show(after.ceil())
+            )
+        })
     }
 }
 

@@ -178,6 +178,105 @@ fn released_it_has_a_share_of_a_node_with_room() {
     assert_eq!(run(&mut server, &starts, 1042.0)["verdict"], "accept");
 }
 
+/// What it waits for may end whenever it likes.
+#[test]
+fn a_deadline_from_its_start_counts_from_when_it_may_start() {
+    let mut server = one_node();
+    for (key, value) in [
+        ("depend", "afterok:1.s@s"),
+        ("start", "5000"),
+        ("hold", "u"),
+    ] {
+        let asked = with(terms("40", "100/start", "999"), key, value);
+        let mut job = defer(&mut server, "2.s", asked, 1000.0);
+        let info = job["info"].as_str().expect("a text").to_string();
+        assert!(
+            info.starts_with(
+                "deferred: finished in 1m40s from when it may start at the latest, for "
+            ),
+            "{info}"
+        );
+        job["eligible"] = 9000.0.into();
+        let anew = line(&run(&mut server, &job, 9010.0));
+        assert_eq!(
+            (anew.submitted, anew.request.terms.deadline),
+            (9010.0, 90.0)
+        );
+        ask(
+            &mut server,
+            json!({"event": "gone", "jobs": ["2.s"]}),
+            9010.0,
+        );
+        let late = run(&mut server, &job, 9070.0);
+        assert!(
+            text(&late).contains("given back: refused (deadline)"),
+            "{late}"
+        );
+    }
+    // It waits for nothing: the earliest start is now.
+    let at_once = submit(&mut server, terms("40", "100/start", "999"), 1000.0);
+    assert!(!line(&at_once).deferred, "{at_once}");
+    let refused = submit(
+        &mut server,
+        with(terms("400", "100/start", "9999"), "hold", "u"),
+        1000.0,
+    );
+    assert!(text(&refused).contains("deadline=400/start"), "{refused}");
+}
+
+/// Each of its jobs has its deadline from when the array may start, and pays from the array's hold.
+#[test]
+fn jobs_of_an_array_count_from_when_it_may_start() {
+    let mut server = one_node();
+    let array = with(
+        with(terms("30", "100/start", "999"), "depend", "afterok:1.s@s"),
+        "array",
+        "1-2",
+    );
+    let answer = submit(&mut server, array, 1000.0);
+    let first = json!({"id": "7[1].s", "state": "Q", "commitment": answer["resources"]["libra_terms"], "array": "1-2",
+        "exec_vnode": "(n1:libra_share=0.3)", "eligible": 9000.0});
+    let anew = line(&run(&mut server, &first, 9010.0));
+    assert_eq!(
+        (anew.submitted, anew.request.terms.deadline),
+        (9010.0, 90.0)
+    );
+}
+
+#[test]
+fn a_start_after_which_its_deadline_cannot_be_kept_is_refused() {
+    let mut server = one_node();
+    let job = defer(&mut server, "2.s", waiting("40", "100", "999"), 1000.0);
+    let alter = |server: &mut Server, line: &Value, start: Option<f64>| {
+        let job = json!({"commitment": line, "keys": [], "start": start, "by": "ann"});
+        ask(server, json!({"event": "modifyjob", "job": job}), 1010.0)
+    };
+    for start in [None, Some(1001.0), Some(1050.0)] {
+        assert_eq!(
+            alter(&mut server, &job["commitment"], start)["verdict"],
+            "accept"
+        );
+    }
+    let refused = alter(&mut server, &job["commitment"], Some(1070.0));
+    assert!(
+        text(&refused).contains(
+            "if it begins within 59 s of its submission, and this start is 70 s after it"
+        ),
+        "{refused}"
+    );
+    let from_start = with(terms("40", "100/start", "999"), "hold", "u");
+    let job = defer(&mut server, "3.s", from_start, 1000.0);
+    assert_eq!(
+        alter(&mut server, &job["commitment"], Some(9000.0))["verdict"],
+        "accept"
+    );
+    let line = enter(&mut server, "4.s", terms("40", "100", "999"), 1000.0);
+    assert_eq!(
+        alter(&mut server, &json!(line), Some(9000.0))["verdict"],
+        "accept"
+    );
+}
+
 #[test]
 fn without_room_it_waits_on_and_says_until_when() {
     let mut server = one_node();

@@ -13,7 +13,7 @@ use libra_core::book::Book;
 use libra_core::decision::consumable::{Amounts, Consumable, MOST, Scope, TooMany};
 use libra_core::decision::job::{Request, Terms};
 use libra_units::{cut, indices};
-use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration};
+use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration, from_start};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -384,7 +384,8 @@ fn terms(job: &Value) -> Result<PartialTerms, TermsError> {
     let mut terms = PartialTerms::default();
     for key in TERMS {
         if let Some(value) = text(&job["terms"], key) {
-            terms.set(key, value, &deadline_as_duration)?;
+            let deadline = |text: &str| deadline_as_duration(from_start(text).0);
+            terms.set(key, value, &deadline)?;
         }
     }
     if terms.estimate.is_none() {
@@ -404,7 +405,8 @@ fn deferred(job: &Value, terms: &Terms, now: f64) -> Result<Option<Deferred>, Pr
     // PBS starts at once what was to start before now. A time that cannot be read is some time.
     let later = start.is_some_and(|start| start.is_none_or(|start| start > now));
     let earliest = start.flatten().map_or(0.0, |start| (start - now).max(0.0));
-    if terms.deadline <= earliest {
+    let from_start = text(&job["terms"], "deadline").is_some_and(|text| from_start(text).1);
+    if !from_start && terms.deadline <= earliest {
         return Err(Problem::StartsTooLate {
             earliest,
             deadline: terms.deadline,
@@ -418,7 +420,10 @@ fn deferred(job: &Value, terms: &Terms, now: f64) -> Result<Option<Deferred>, Pr
         })
     });
     let waits = later || depends || text(job, "hold").is_some();
-    Ok(waits.then_some(Deferred { earliest }))
+    Ok(waits.then_some(Deferred {
+        earliest,
+        from_start,
+    }))
 }
 
 /// How long PBS lets an accepted job run, in seconds.

@@ -3,7 +3,7 @@
 use super::release::Claim;
 use super::server::{Server, accept, internal, refuse};
 use super::subjobs::{ids, is_subjob, subjob_of};
-use super::{BadEvent, TERMS, exec_vnode, list, need, text};
+use super::{BadEvent, TERMS, exec_vnode, list, need, number, text};
 use libra_core::book::{AllocationRecord, BookError, JobRecord, Phase};
 use libra_core::commitment::Commitment;
 use libra_core::decision::TOLERANCE;
@@ -56,7 +56,7 @@ impl Server {
     /// PBS is about to run the job.
     pub(super) fn run(&mut self, job: &Value, now: f64) -> Result<Value, BadEvent> {
         let id = need(job, "id")?;
-        let commitment = read(need(job, "commitment")?)?;
+        let commitment = as_released(read(need(job, "commitment")?)?, job, now);
         if commitment.deferred && !is_subjob(id) {
             return self.confirm(id, job, &commitment, now);
         }
@@ -146,8 +146,11 @@ impl Server {
         })
     }
 
-    /// qalter: what is committed stays.
+    /// qalter: what is committed stays, and a deferred promise is not put off until it cannot be kept.
     pub(super) fn modify(&self, job: &Value) -> Value {
+        if let Some(problem) = self.put_off(job) {
+            return refuse(format!("libra: {problem}"));
+        }
         let keys: Vec<&str> = list(job, "keys").iter().filter_map(Value::as_str).collect();
         let has_commitment = text(job, "commitment").is_some();
         // The periodic hook tells the owner of a held job so.
@@ -229,6 +232,12 @@ impl Server {
         let record = record(id, subjob, commitment, phase, self.shares_add_up);
         self.admission.book.restore(&record).map_err(internal)
     }
+}
+
+/// What PBS would run: a deferred deadline that counts from its start does so from when PBS found the job eligible to run.
+fn as_released(commitment: Commitment, job: &Value, now: f64) -> Commitment {
+    let eligible = number(job, "eligible").unwrap_or(now);
+    commitment.counted_from(eligible.min(now))
 }
 
 pub(super) fn read(line: &str) -> Result<Commitment, BadEvent> {

@@ -74,7 +74,7 @@ pub(super) fn claim(job: &Value, commitment: &Commitment, at: f64) -> Claim {
 
 /// Returns true if its money is to go back as well. Not that of an array of which some job has begun: it is paid for by one hold.
 pub(super) fn is_unpaid(job: &Value, commitment: &Commitment, at: f64) -> bool {
-    if commitment.deferred && at >= commitment.submitted + commitment.request.terms.deadline {
+    if commitment.deferred && commitment.begins_by().is_some_and(|by| at > by) {
         return true;
     }
     let begun = match text(job, "remaining") {
@@ -290,6 +290,9 @@ impl Server {
         if !pays || (commitment.deferred && commitment.payer.is_none()) {
             resources.insert("libra_terms".to_string(), anew.line().into());
             resources.insert("libra_price".to_string(), credits(anew.price).into());
+        } else if text(job, "commitment") != Some(&commitment.line()) {
+            // Its array's, whose deadline counts from a start that is known now.
+            resources.insert("libra_terms".to_string(), commitment.line().into());
         }
         let info = committed.text::<Front>();
         let told = format!("{info} ({why})");

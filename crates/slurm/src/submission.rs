@@ -203,7 +203,10 @@ impl Submission {
             Some(text) if !asked.array.is_empty() && text.contains("aftercorr") => {
                 Err(Problem::TaskByTask(text.clone()))
             }
-            _ => Ok(Some(Deferred { earliest })),
+            _ => Ok(Some(Deferred {
+                earliest,
+                from_start: false,
+            })),
         }
     }
 
@@ -442,7 +445,11 @@ mod tests {
             ..full.clone()
         };
         for (submission, earliest) in [(&held, 0.0), (&later, 30.0), (&after, 0.0)] {
-            assert_eq!(deferred(submission), Ok(Some(Deferred { earliest })));
+            let waits = Deferred {
+                earliest,
+                from_start: false,
+            };
+            assert_eq!(deferred(submission), Ok(Some(waits)));
             let component = Submission {
                 component: Some(0),
                 ..submission.clone()

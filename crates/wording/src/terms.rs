@@ -113,11 +113,31 @@ impl From<OutOfRange> for TermsError {
 /// Reads the part of a value that only the caller can: a deadline given as a clock time.
 pub type ReadDeadline<'a> = &'a dyn Fn(&str) -> Result<f64, String>;
 
+/// What stands behind a deadline that counts from when its job may start, and not from its submission.
+pub const FROM_START: &str = "/start";
+
+/// A deadline without what says from when it counts, and whether it counts from when its job may start.
+pub fn from_start(text: &str) -> (&str, bool) {
+    let text = text.trim();
+    let at = text.len().checked_sub(FROM_START.len());
+    match at.and_then(|at| text.split_at_checked(at)) {
+        Some((deadline, end)) if end.eq_ignore_ascii_case(FROM_START) => (deadline, true),
+        _ => (text, false),
+    }
+}
+
 /// Reads a deadline that is a duration.
 ///
 /// # Errors
 /// When it is not one.
 pub fn deadline_as_duration(text: &str) -> Result<f64, String> {
+    if let (deadline, true) = from_start(text) {
+        return Err(format!(
+            "'{}' counts from when a job may start, which jobs of OpenPBS's qsub alone can ask for; give '{}', which counts from the submission",
+            cut(text),
+            cut(deadline)
+        ));
+    }
     duration::parse(text).map_err(|error| error.to_string())
 }
 
@@ -290,6 +310,27 @@ mod tests {
             .and_then(PartialTerms::complete)
             .expect("the line of section 4.2");
         assert_eq!(terms, Terms::hard(10.0, 20.0, 15.0));
+    }
+
+    #[test]
+    fn a_deadline_says_from_when_it_counts() {
+        for (text, expected) in [
+            ("2h", ("2h", false)),
+            (" 2h/START ", ("2h", true)),
+            ("/start", ("", true)),
+            ("2h/started", ("2h/started", false)),
+            ("start", ("start", false)),
+            ("\u{fc}start", ("\u{fc}start", false)),
+            ("", ("", false)),
+        ] {
+            assert_eq!(from_start(text), expected, "{text:?}");
+        }
+        let error = read("deadline=2h/start,estimate=1").expect_err("not here");
+        let error = error.to_string();
+        assert!(
+            error.starts_with("deadline: '2h/start' counts from "),
+            "{error}"
+        );
     }
 
     #[test]

@@ -91,6 +91,8 @@ impl Report {
         commitment: &Commitment,
         owner: Option<String>,
     ) {
+        // One that counts from its start is due so long from now, if it may start now.
+        let commitment = commitment.counted_from(self.time);
         let terms = &commitment.request.terms;
         let seconds = deadline_of(terms);
         let left = commitment.submitted + seconds - self.time;

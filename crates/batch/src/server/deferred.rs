@@ -39,7 +39,7 @@ impl AdmissionServer {
         now: f64,
     ) -> Result<Committed, NotTaken<F::Problem>> {
         self.book.advance(now);
-        let idle = self.idle(deferred.earliest);
+        let idle = self.idle(deferred.passes());
         let (request, jobs) = (&specification.request, specification.jobs());
         let payer = self.payer(specification, request, now);
         let mut asking = Asking {
@@ -53,6 +53,11 @@ impl AdmissionServer {
         let name = payer.as_ref().map(|payer| payer.name.as_str());
         let mut commitment = idle.commitment(request, jobs, &admitted, name, now);
         commitment.deferred = true;
+        commitment.from_start = deferred.from_start;
+        let nodes = (specification.domains())
+            .find(|one| one.name == domain)
+            .and_then(|one| one.nodes.as_ref().ok()?.as_deref());
+        commitment.begin_within = self.latest_begin(&commitment, specification.array, nodes);
         if let Some(payer) = &payer {
             self.gate.hold(payer, &commitment, now)?;
         }
@@ -126,6 +131,11 @@ impl AdmissionServer {
     /// start it then.
     pub(super) fn idle(&self, earliest: f64) -> Book {
         self.book.idle(self.book.start_latency() + earliest)
+    }
+
+    /// The same of a deferred job that is one, on any node.
+    pub fn begins_within(&self, commitment: &Commitment) -> Option<f64> {
+        self.latest_begin(commitment, None, None)
     }
 
     /// Seconds from its submission by which such a job has to begin, with nothing else promised; None if it cannot be kept even if it begins

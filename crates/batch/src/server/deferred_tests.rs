@@ -59,7 +59,10 @@ impl FrontEnd for Plain {
             request: Request::single(job.terms),
             has_budget: true,
             array: None,
-            deferred: job.earliest.map(|earliest| Deferred { earliest }),
+            deferred: job.earliest.map(|earliest| Deferred {
+                earliest,
+                from_start: false,
+            }),
             account: Ok(OnAccount {
                 user: "ann".to_string(),
                 project: None,

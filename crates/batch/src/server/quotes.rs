@@ -57,7 +57,7 @@ impl AdmissionServer {
             (self.quotes).check(&front.user(submission), seconds, now)?;
         }
         let asked = specification.request;
-        let idle = (specification.deferred).map(|deferred| self.idle(deferred.earliest));
+        let idle = (specification.deferred).map(|deferred| self.idle(deferred.passes()));
         let book = idle.as_ref().unwrap_or(&self.book);
         let judge = |request: &Request| self.appraise(book, &specification, request);
         let payer = self.payer(&specification, &asked, now);
@@ -138,6 +138,7 @@ impl AdmissionServer {
         let committed = Committed {
             commitment: Commitment {
                 deferred,
+                from_start: (specification.deferred).is_some_and(|deferred| deferred.from_start),
                 ..commitment
             },
             domain: domain.to_string(),

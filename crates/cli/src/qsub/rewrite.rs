@@ -184,9 +184,21 @@ pub fn rewrite(
             continue;
         }
         let problem = |error: TermsError| format!("{}: {error}", at(submission, place.directive));
-        let terms = one(key, &value, deadline).map_err(problem)?;
+        let (given, from_start) = match key {
+            "deadline" => terms::from_start(&value),
+            _ => (value.as_str(), false),
+        };
+        if from_start && given.starts_with('@') {
+            return Err(format!(
+                "{}: deadline: '{value}' is a clock time, which counts from nothing; give '{given}', or how long after its start as '2h{}'",
+                at(submission, place.directive),
+                terms::FROM_START
+            ));
+        }
+        let terms = one(key, given, deadline).map_err(problem)?;
         together = together.or(terms);
-        read.push((place, key, written(&terms)));
+        let counted = if from_start { terms::FROM_START } else { "" };
+        read.push((place, key, written(&terms) + counted));
     }
     in_range(together)?;
     Ok(Some(Rewritten {

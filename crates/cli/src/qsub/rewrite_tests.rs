@@ -45,6 +45,25 @@ fn script_of(script: &str) -> String {
 }
 
 #[test]
+fn a_deadline_may_count_from_the_start() {
+    assert_eq!(
+        command_line(&["-W", "deadline=2h/start,budget=9", "-h", "x"]),
+        ["-l", "deadline=7200/start,budget=9", "-h", "x"]
+    );
+    for (value, part) in [
+        (
+            "@17:30/start",
+            "-W: deadline: '@17:30/start' is a clock time, which counts from nothing; give '@17:30'",
+        ),
+        ("2h/begin", "-W: deadline: "),
+        ("/start", "-W: deadline: "),
+    ] {
+        let error = read(&["-W", &format!("deadline={value}")], "").expect_err(part);
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn quotes_that_are_none() {
     for (words, part) in [
         (&["-W", "quote=7"][..], "-W: quote: '7' is not the number"),

@@ -167,7 +167,7 @@ impl Script {
                         .position(|known| *known == name);
                     match (terms::key_with_class(&name), place) {
                         (Some(key), _) => here
-                            .set(key, &value, until)
+                            .set(key, &value, &|text| until(terms::from_start(text).0))
                             .map_err(|error| format!("{at}: {option}: {error}")),
                         (None, Some(place)) if option == "-l" => {
                             wanted[place] = Some(value);

@@ -26,6 +26,8 @@ impl Book {
                     .are_conditional(self.nodes[place.node].spec.rating)
             }),
             deferred: false,
+            from_start: false,
+            begin_within: None,
             payer: payer.map(str::to_string),
             places: (admitted.places.iter())
                 .map(|place| NodeCommitment {

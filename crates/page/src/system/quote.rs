@@ -174,11 +174,13 @@ fn offer_in_json(offer: &Value) -> Offer {
 pub struct Promise {
     /// It holds nothing before it may start: neither share nor nodes are known.
     deferred: bool,
+    /// Its deadline counts from when it may start.
+    from_start: bool,
     /// Of each slot, in processors.
     share: Option<f64>,
     slots: Option<f64>,
     nodes: Vec<String>,
-    /// Seconds from submission.
+    /// Seconds from submission, or from when it may start.
     deadline: Option<f64>,
     /// It is kept only if the job needs less than this estimate, in seconds.
     condition: Option<f64>,
@@ -193,6 +195,7 @@ impl Promise {
         let number = |key: &str| json[key].as_f64();
         Promise {
             deferred: false,
+            from_start: false,
             share: number("share"),
             slots: number("slots"),
             nodes: (json["node"].as_str().into_iter())
@@ -219,6 +222,7 @@ impl Promise {
         }
         Promise {
             deferred,
+            from_start: deferred && commitment.from_start,
             share: (!deferred).then(|| commitment.share_on("")),
             slots: Some(commitment.request.shape.slots() as f64 * jobs),
             nodes,
@@ -252,8 +256,12 @@ impl Promise {
                 (false, false) => ", ",
             };
             text += &format!(
-                "{before}finished in {} at the latest",
-                duration::show(deadline)
+                "{before}finished in {}{} at the latest",
+                duration::show(deadline),
+                match self.from_start {
+                    true => " from when it may start",
+                    false => "",
+                }
             );
         }
         if let Some(estimate) = self.condition {
