@@ -1,11 +1,15 @@
 # Every half minute: what PBS has, for the library to compare with what it has. This runs in a process of
 # its own, beside the server; the library reads the file at the next event.
 
+import re
 import subprocess
 
-# PBS has no event of a hold, nor of a deadline that passes, so owners are told from here.
+# PBS has no event of a hold, nor of a time that passes, so owners are told from here.
 HELD = "held: its share is given back, and is asked for anew when it is released"
-LAPSED = "its deadline passed before it could start: nothing is promised to it any more, and nothing set aside; delete it and submit it anew"
+GIVEN_BACK = "its deferred promise is given back"
+SLIPPED = GIVEN_BACK + ": it still waits, and cannot end by its deadline any more; nothing is set aside for it. When it may start it is asked for once more; or delete it and submit it anew"
+# What the library says of one that was asked for anew, and what became of it.
+ANEW = ("(its promise was deferred)", "(asked anew after a hold)")
 MOST_TOLD = 50
 SOON = 5
 
@@ -21,7 +25,8 @@ def write(event):
         json.dump(dict(found, taken=taken), file)
     os.replace(path + ".new", path)
     tell_held(found["jobs"])
-    tell_lapsed(found["jobs"])
+    tell_slipped(found["jobs"])
+    mail_changes(found["jobs"], os.path.join(directory, "mailed.json"))
 
 
 def tell_held(jobs):
@@ -34,14 +39,70 @@ def tell_held(jobs):
                              and job["state"] not in "RSUE" and job["info"] != HELD])
 
 
-def tell_lapsed(jobs):
-    """Jobs whose promises were deferred for longer than their deadlines."""
-    def has_lapsed(line):
+def tell_slipped(jobs):
+    """Jobs whose promises were deferred, and which would have had to begin by now."""
+    def has_slipped(line):
         terms = dict(pair.partition("=")[::2] for pair in line.split(":"))
-        return float(terms["submitted"]) + float(terms["deadline"]) < time.time()
+        return "from" not in terms and float(terms["submitted"]) + float(terms.get("begin", terms["deadline"])) < time.time()
 
-    tell_owners(LAPSED, "jobs past their deadlines", [job["id"] for job in jobs if is_deferred(job["commitment"]) and job["state"] not in "RSUEB"
-                                               and job["info"] != LAPSED and has_lapsed(job["commitment"])])
+    slipped = [job for job in jobs if is_deferred(job["commitment"]) and job["state"] not in "RSUEB" and job["info"] != SLIPPED and has_slipped(job["commitment"])]
+    tell_owners(SLIPPED, "jobs that wait for too long", [job["id"] for job in slipped])
+    for job in slipped[:MOST_TOLD]:
+        job["info"] = SLIPPED
+
+
+def mail_changes(jobs, path):
+    """What became of promises while their jobs waited, by mail: as PBS mails that a job is aborted (-m a) what is given back, and as PBS mails its begin
+    (-m b) what is accepted. What was mailed is in a file."""
+    points = {job["id"]: point_of(job["info"] or "") for job in jobs}
+    due = {job["id"]: job["info"] for job in jobs if points[job["id"]]}
+    try:
+        with open(path) as file:
+            mailed = json.load(file)
+    except (OSError, ValueError):
+        mailed = {}
+    fresh = [job for job in due if mailed.get(job) != due[job]]
+    if not fresh and mailed.keys() == due.keys():
+        return
+    # First written down: mailed twice is worse than not at all.
+    fresh = fresh[:MOST_TOLD]
+    with open(path + ".new", "w") as file:
+        json.dump({job: info for job, info in due.items() if job in fresh or job in mailed}, file)
+    os.replace(path + ".new", path)
+    for job in fresh:
+        mail(job, points[job], due[job])
+
+
+def point_of(info):
+    """PBS's letter for such news (-m); None for what its owner knows."""
+    if info.startswith(GIVEN_BACK):
+        return "a"
+    return "b" if info.endswith(ANEW) else None
+
+
+# A mailer takes an address that begins with '-' for an option, and some take '|' and '/' for what to run or write.
+ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._%+=-]*(@[A-Za-z0-9.-]+)?")
+
+
+def mail(job_id, point, info):
+    """By the program, from the sender and to the people that PBS mails."""
+    server = pbs.server()
+    job = server.job(job_id)
+    mailer, points = string(server.mailer), "a" if job is None or job.Mail_Points is None else str(job.Mail_Points)
+    if job is None or mailer is None or point not in points or not os.access(mailer, os.X_OK):
+        return
+    domain = pbs.get_pbs_conf().get("PBS_MAIL_HOST_NAME")
+    if job.Mail_Users:
+        people = [one if "@" in one or not domain else "%s@%s" % (one, domain) for one in str(job.Mail_Users).replace(",", " ").split()]
+    else:
+        owner = str(job.Job_Owner)
+        people = ["%s@%s" % (owner.partition("@")[0], domain) if domain else owner]
+    people = [one for one in people if ADDRESS.fullmatch(one)]
+    if people:
+        text = "To: %s\nSubject: PBS JOB %s\n\nPBS Job Id: %s\nJob Name:   %s\nlibra: %s\n" % (", ".join(people), job_id, job_id, job.Job_Name, info)
+        done = subprocess.run([mailer, "-f", string(server.mail_from) or "adm", *people], input=text, capture_output=True, text=True, timeout=10, check=False)
+        if done.returncode:
+            log("%s: its owner is not mailed: %s" % (job_id, done.stderr))
 
 
 def tell_owners(text, whom, ids):
