@@ -167,7 +167,7 @@ def cluster():
     server = pbs.server()
     available = server.resources_available
     resource(available, "ncpus")
-    site = dict(limits(server), default_queue=None if server.default_queue is None else server.default_queue.name)
+    site = dict(limits(server), name=server.name, default_queue=None if server.default_queue is None else server.default_queue.name)
     return {"nodes": [node_record(vnode) for vnode in server.vnodes()], "server": texts(available), "definitions": definitions(),
             "site": site, "queues": {queue.name: limits(queue) for queue in server.queues()}}
 
@@ -185,6 +185,7 @@ def limits(place):
         found[key] = None if value is None else bool(value)
     # PBS's number of a queue that only sends jobs on.
     found["routes"] = str(getattr(place, "queue_type", None)) in ("2", "Route")
+    found["destinations"] = string(getattr(place, "route_destinations", None)) if found["routes"] else None
     return found
 
 

@@ -28,7 +28,8 @@ class Gone(AssertionError):
 class SiteCase(unittest.TestCase):
     """A class is a cluster: `pbs`. After each test its jobs are deleted, and nothing of them may be left."""
 
-    # For Site().
+    # What it is, and for that.
+    cluster = Site
     site = {}
     # How many processors the class keeps busy while it measures what its jobs get (0: it measures nothing). Such classes have them to
     # themselves (tests/batch/turns.py).
@@ -36,7 +37,7 @@ class SiteCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.pbs = Site(**{"hosts": 3, "processors": 1, **cls.site})
+        cls.pbs = cls.cluster(**{"hosts": 3, "processors": 1, **cls.site})
         cls.turn = contextlib.ExitStack()
         with turns.held(turns.START) if cls.measures else contextlib.nullcontext():
             cls.pbs.__enter__()

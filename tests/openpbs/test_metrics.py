@@ -33,15 +33,8 @@ class Writing(Site):
 class Metrics(case.SiteCase):
     """Two hosts of one processor each."""
 
+    cluster = Writing
     site = {"hosts": 2}
-
-    @classmethod
-    def setUpClass(cls):
-        before, case.Site = case.Site, Writing
-        try:
-            super().setUpClass()
-        finally:
-            case.Site = before
 
     @classmethod
     def prepare(cls):

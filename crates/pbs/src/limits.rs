@@ -54,6 +54,8 @@ struct ServerOrQueue {
     stopped: bool,
     disabled: bool,
     routes: bool,
+    /// Queues of another server that it sends jobs to.
+    away: Option<String>,
     limited: Vec<Limited>,
     most: HashMap<String, String>,
     least: HashMap<String, String>,
@@ -139,7 +141,8 @@ impl Limit {
 }
 
 impl ServerOrQueue {
-    fn read(place: &Value, definitions: &Definitions) -> ServerOrQueue {
+    /// `server`: the name of this server.
+    fn read(place: &Value, server: &str, definitions: &Definitions) -> ServerOrQueue {
         let flag = |key: &str| place[key].as_bool().unwrap_or(false);
         let texts = |value: &Value| -> HashMap<String, String> {
             let all = value.as_object().into_iter().flatten();
@@ -188,11 +191,23 @@ impl ServerOrQueue {
             stopped: place["started"] == false,
             disabled: place["enabled"] == false,
             routes: flag("routes"),
+            away: text(place, "destinations").and_then(|all| away(all, server)),
             limited,
             most: texts(&place["resources_max"]),
             least: texts(&place["resources_min"]),
         }
     }
+}
+
+/// Of a routing queue's destinations, those of other servers than this one.
+fn away(destinations: &str, server: &str) -> Option<String> {
+    let is_away = |one: &&str| {
+        let at = one.rsplit_once('@');
+        at.is_some_and(|(_, other)| !other.eq_ignore_ascii_case(server))
+    };
+    let all = destinations.split(',').map(str::trim).filter(is_away);
+    let all: Vec<&str> = all.collect();
+    (!all.is_empty()).then(|| all.join(","))
 }
 
 /// A number of this resource; seconds of one that is a time.
@@ -266,11 +281,15 @@ impl Limits {
         if !site.is_object() {
             return;
         }
-        self.server = ServerOrQueue::read(site, definitions);
+        let name = text(site, "name").unwrap_or_default();
+        self.server = ServerOrQueue::read(site, name, definitions);
         self.default_queue = text(site, "default_queue").unwrap_or_default().to_string();
         let queues = event["queues"].as_object().into_iter().flatten();
         self.queues = queues
-            .map(|(name, queue)| (name.clone(), ServerOrQueue::read(queue, definitions)))
+            .map(|(queue_name, queue)| {
+                let read = ServerOrQueue::read(queue, name, definitions);
+                (queue_name.clone(), read)
+            })
             .collect();
         self.queue_of = (super::list(event, "nodes").iter())
             .filter_map(|node| {
@@ -318,6 +337,12 @@ impl Limits {
         let queue = self.queues.get(&name);
         let title = format!("queue {}", cut(&name));
         if let Some(queue) = queue {
+            if let Some(away) = &queue.away {
+                return Some(format!(
+                    "{title}: it sends jobs to another server ({}), and a share is on this one; name a queue of this server (-q)",
+                    cut(away)
+                ));
+            }
             if queue.disabled {
                 return Some(format!("{title}: enabled is False"));
             }

@@ -262,3 +262,28 @@ fn with_value(mut job: Value, key: &str, value: Value) -> Value {
     job[key] = value;
     job
 }
+
+/// What is promised here cannot be kept there.
+#[test]
+fn a_queue_that_sends_jobs_to_another_server_takes_none_with_terms() {
+    let site = json!({"name": "here"});
+    let routes = |to: &str| json!({"front": {"routes": true, "destinations": to}, "work": {"started": true}});
+    for to in ["work", "work,more", "work@here", "work@HERE"] {
+        let mut server = server(site.clone(), routes(to));
+        enter(&mut server, "1.s", job("alice", "front"));
+    }
+    for to in ["work@there", "work,work@there:15001"] {
+        let mut server = server(site.clone(), routes(to));
+        refused(
+            &mut server,
+            job("alice", "front"),
+            "queue front: it sends jobs to another server (work@there",
+        );
+        enter(&mut server, "1.s", job("alice", "work"));
+        // One that waits as well.
+        let waits = with(job("alice", "front"), "hold", "u");
+        refused(&mut server, waits, "it sends jobs to another server");
+        let plain = json!({"event": "queuejob", "job": {"queue": "front", "select": "1:ncpus=1", "terms": {}}});
+        assert_eq!(ask(&mut server, plain, 1000.0)["verdict"], "accept");
+    }
+}

@@ -172,6 +172,12 @@ pub fn scheduler(findings: &mut Findings, found: &Found, attributes: &Value) {
             found.more_schedulers.join(", ")
         ));
     }
+    for peer in unjudged::values(&scheduler.text, "peer_queue") {
+        findings.problem(format!(
+            "scheduler: peer_queue: \"{peer}\" in {file}: peer scheduling is not served beside Libra: a share is on one server, so a job that was accepted does not \
+             move, and what is pulled in here is placed before Libra has judged it; take the line out"
+        ));
+    }
     if attributes.get("scheduling").map(shown).as_deref() != Some("True") {
         findings.warning(
             "scheduling is off, so no job starts, however early its deadline: qmgr -c 'set server scheduling=true'",

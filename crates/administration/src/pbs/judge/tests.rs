@@ -150,6 +150,30 @@ fn a_scheduler_must_run_here() {
 }
 
 #[test]
+fn peer_scheduling_is_refused_by_name() {
+    let with = |text: &str| Found {
+        scheduler: Some(SchedulerFound {
+            text: text.to_string(),
+            pid: Some(7),
+            ..SchedulerFound::default()
+        }),
+        ..Found::default()
+    };
+    let said = |text: &str| judged(|f| scheduler(f, &with(text), &json!({"scheduling": "True"})));
+    for quiet in [
+        "",
+        "# peer_queue: \"workq workq@two\"\n",
+        "peer_queues: 1\n",
+    ] {
+        assert_eq!(worst(&said(quiet)), Level::Ok, "{quiet}");
+    }
+    let said = said("resources: \"ncpus\"\npeer_queue: \"workq workq@two\"\n");
+    assert_eq!(worst(&said), Level::Problem);
+    let named = |(_, text): &(Level, String)| text.contains("peer_queue: \"workq workq@two\"");
+    assert!(said.iter().any(named), "{said:?}");
+}
+
+#[test]
 fn limits_that_refuse_or_change_jobs_are_named() {
     let level = |queue| {
         worst(&judged(|f| {

@@ -80,6 +80,15 @@ pub fn find(
         let title = format!("queue {name}");
         place(findings, &title, queue);
         let kind = queue.get("queue_type").map(shown).unwrap_or_default();
+        let destinations = queue
+            .get("route_destinations")
+            .map(shown)
+            .unwrap_or_default();
+        if destinations.contains('@') {
+            findings.warning(format!(
+                "{title}: route_destinations={destinations}: a share is on one server, so jobs with a deadline are refused in a queue that sends them to another one"
+            ));
+        }
         if kind.to_ascii_lowercase().starts_with('r') {
             not_judged(
                 findings,
@@ -148,7 +157,7 @@ fn not_judged(findings: &mut Findings, place: &str, setting: &str, does: &str) {
 }
 
 /// Values of a word of sched_config, without quotes and the time for which they are.
-fn values(text: &str, word: &str) -> Vec<String> {
+pub fn values(text: &str, word: &str) -> Vec<String> {
     let value = |line: &str| {
         let rest = line
             .trim()
