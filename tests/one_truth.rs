@@ -348,6 +348,8 @@ fn slurm_controller(config: &Config) -> Controller {
         longest,
         default: name == "main",
         up: true,
+        one_user: false,
+        default_memory: None,
     };
     let records = Records {
         taken: NOW,
@@ -357,6 +359,7 @@ fn slurm_controller(config: &Config) -> Controller {
             partition("main", &["n1", "n2", "n3"], None),
             partition("short", &["n1"], Some(20)),
         ],
+        ..Records::default()
     };
     let mut controller = Controller::new(config, NOW);
     controller.poll(&records, NOW).expect("a poll");

@@ -51,7 +51,10 @@ fn records(nodes: u32, taken: f64) -> Records {
             longest: None,
             default: true,
             up: true,
+            one_user: false,
+            default_memory: None,
         }],
+        ..Records::default()
     }
 }
 

@@ -11,8 +11,8 @@ use libra_pbs::{TERMS, records};
 use libra_slurm::array::JobCommitment;
 use libra_slurm::controller::{Answer, Controller};
 use libra_slurm::options;
-use libra_slurm::records::{Node, Partition, Records};
-use libra_slurm::submission::{Memory, Submission};
+use libra_slurm::records::{Memory, Node, Partition, Records};
+use libra_slurm::submission::Submission;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -183,7 +183,10 @@ pub fn slurm_submission(input: &[u8]) {
             longest: None,
             default: true,
             up: true,
+            one_user: false,
+            default_memory: None,
         }],
+        ..Records::default()
     };
     controller.poll(&records, NOW - 1.0).expect("a poll");
     for text in text.split('\u{1}').take(16) {

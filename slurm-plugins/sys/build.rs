@@ -30,13 +30,13 @@ fn main() {
     let made = bindgen::Builder::default()
         .header("wrapper.h")
         .clang_arg(format!("-I{include}"))
-        .allowlist_function("slurm_(load|free)_(job|jobs|job_info_msg|node|node_info_msg|partitions|partition_info_msg)")
+        .allowlist_function("slurm_(load|free)_(job|jobs|job_info_msg|node|node_info_msg|partitions|partition_info_msg|ctl_conf|conf)")
         .allowlist_function("slurm_(init|update_job2|free_job_array_resp|init_job_desc_msg)")
         .allowlist_function("slurm_hostlist_(create|shift|destroy)")
         .allowlist_function("slurm_(info|error|debug|verbose)|slurm_strerror|slurm_spank_log|spank_.*")
         .allowlist_type("job_desc_msg_t|job_info_msg_t|node_info_msg_t|partition_info_msg_t|spank_.*")
         .allowlist_type("job_states|node_states|job_state_reason")
-        .allowlist_var("SLURM_VERSION_NUMBER|SLURM_BATCH_SCRIPT|NO_VAL.*|INFINITE.*|JOB_.*|NODE_STATE_.*|PART_FLAG_.*|PARTITION_.*|SHARED_FORCE|MEM_PER_CPU|SHOW_.*|ESLURM_ACCESS_DENIED|ESLURM_INVALID_JOB_ID|SLURM_NO_CHANGE_IN_DATA|SLURM_(SUCCESS|ERROR)|ESPANK_.*|PRIORITY_.*")
+        .allowlist_var("SLURM_VERSION_NUMBER|SLURM_BATCH_SCRIPT|NO_VAL.*|INFINITE.*|JOB_.*|NODE_STATE_.*|PART_FLAG_.*|JOB_SHARED_.*|PARTITION_.*|SHARED_FORCE|MEM_PER_CPU|SHOW_.*|ESLURM_ACCESS_DENIED|ESLURM_INVALID_JOB_ID|SLURM_NO_CHANGE_IN_DATA|SLURM_(SUCCESS|ERROR)|ESPANK_.*|PRIORITY_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
         // State flags are written as SLURM_BIT(n).
@@ -67,6 +67,11 @@ fn find_interface(made: &str) {
     // 26.05: a job is named by its number, or by its SLUID.
     if arguments.contains("slurm_step_id_t") {
         println!("cargo::rustc-cfg=slurm_load_job_by_step_id");
+    }
+    println!("cargo::rustc-check-cfg=cfg(slurm_free_conf)");
+    // 25.05: another name of the same function.
+    if made.contains("fn slurm_free_conf(") {
+        println!("cargo::rustc-cfg=slurm_free_conf");
     }
 }
 

@@ -2,8 +2,9 @@
 //! counter-offer as sbatch takes it.
 
 use super::QUOTE_OPTION;
-use super::problem::{Lack, Problem};
-use super::records::Partition;
+use super::others::NodeTaken;
+use super::problem::{ClosedBy, Lack, Problem};
+use super::records::{Memory, MemoryRule, Partition};
 use super::submission::{Asked, Submission};
 use super::words::{option, write_processors};
 use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccount, TimeLimit};
@@ -27,6 +28,10 @@ pub struct Front {
     pub(super) libra_nodes: HashSet<String>,
     features: HashMap<String, Vec<String>>,
     pub(super) largest: u32,
+    /// What jobs without a promise hold of nodes.
+    pub(super) taken: HashMap<String, NodeTaken>,
+    /// How memory is counted.
+    pub(super) memory: MemoryRule,
     /// Nodes that were taken by the components so far of each user's last heterogeneous job.
     pub(super) components: HashMap<u32, Vec<String>>,
     /// Names of users, where the site has accounts; None for a number without a name.
@@ -50,6 +55,7 @@ pub(super) struct SharedPartition {
     /// By the book's index.
     nodes: Vec<bool>,
     jobs_per_processor: u32,
+    default_memory: Option<Memory>,
 }
 
 impl FrontEnd for Front {
@@ -72,13 +78,14 @@ impl FrontEnd for Front {
             true => submission.read_question(now)?,
             false => (submission.read(now)?, true),
         };
-        let shape = submission.shape(self.largest)?;
+        let mut shape = submission.shape(self.largest)?;
         let deferred = submission.deferred(&asked, now)?;
         let room = match deferred {
             None => Room::Now,
             Some(_) => Room::Ever,
         };
         let candidates = self.candidates(submission)?;
+        self.give_memory(submission, &candidates, &mut shape)?;
         let mut domains = (candidates.into_iter())
             .map(|partition| self.domain(book, partition, submission, &asked, &shape, room));
         let domain = domains.next().ok_or(Problem::NoPartition)?;
@@ -185,6 +192,8 @@ impl Front {
             libra_nodes: HashSet::new(),
             features: HashMap::new(),
             largest: 1,
+            taken: HashMap::new(),
+            memory: MemoryRule::default(),
             components: HashMap::new(),
             users: HashMap::new(),
         }
@@ -231,6 +240,7 @@ impl Front {
                     .map(|index| names.contains(book.node_name(index)))
                     .collect(),
                 jobs_per_processor: partition.jobs_per_processor.max(1),
+                default_memory: partition.default_memory,
             });
         }
     }
@@ -257,6 +267,31 @@ impl Front {
             });
         }
         Ok(found)
+    }
+
+    /// What a job has that names no memory, as Slurm will give it: where it may go to several partitions, the most.
+    fn give_memory(
+        &self,
+        submission: &Submission,
+        candidates: &[usize],
+        shape: &mut Shape,
+    ) -> Result<(), Problem> {
+        let named = match submission.memory {
+            _ if !self.memory.counted => return Ok(()),
+            Some(Memory::AllOfNode) => return Err(Problem::WholeMemory(true)),
+            Some(_) => return Ok(()),
+            None => candidates
+                .iter()
+                .map(|&index| self.shared[index].default_memory),
+        };
+        for default in named {
+            let bytes = default
+                .or(self.memory.default)
+                .and_then(|memory| memory.bytes(shape.processors_per_chunk))
+                .ok_or(Problem::WholeMemory(false))?;
+            shape.memory_per_chunk = shape.memory_per_chunk.max(bytes);
+        }
+        Ok(())
     }
 
     fn domain(
@@ -357,10 +392,26 @@ impl Front {
             &|index| wanted as f64 <= book.processors(index).ceil(),
             &|| Lack::Processors(wanted),
         )?;
+        let taken = |index: usize| match room {
+            Room::Now => self.taken.get(name(index)),
+            Room::Ever => None,
+        };
+        let closed =
+            |index: usize| -> Option<&ClosedBy> { taken(index)?.closed_to(submission.user) };
+        if !self.taken.is_empty() {
+            let mut of_partition = partition.nodes.iter().enumerate().filter(|(_, is)| **is);
+            let by = of_partition.find_map(|(index, _)| closed(index));
+            if let Some(by) = by {
+                keep(&|index| closed(index).is_none(), &|| Lack::Open(by.clone()))?;
+            }
+        }
         // Slurm itself lets only so many jobs on a processor; one more would wait.
         let per_processor = partition.jobs_per_processor;
         let open = |index: usize| match room {
-            Room::Now => open_slots(book, index, per_processor, shape),
+            Room::Now => {
+                let others = taken(index).map_or(0, |taken| taken.places_of(&partition.name));
+                open_slots(book, index, per_processor, others, shape)
+            }
             Room::Ever => whole_jobs(book, index, places(book, index, per_processor), shape),
         };
         keep(&|index| open(index) > 0, &|| Lack::Room(per_processor))?;
@@ -386,8 +437,15 @@ impl Front {
 const QUOTED_PART: u64 = 2;
 
 /// Slots of a node that Slurm still gives to jobs of this shape.
-fn open_slots(book: &Book, index: usize, jobs_per_processor: u32, shape: &Shape) -> u32 {
-    let free = places(book, index, jobs_per_processor).saturating_sub(book.slots_on(index));
+fn open_slots(
+    book: &Book,
+    index: usize,
+    jobs_per_processor: u32,
+    others: u64,
+    shape: &Shape,
+) -> u32 {
+    let taken = book.slots_on(index).saturating_add(others);
+    let free = places(book, index, jobs_per_processor).saturating_sub(taken);
     whole_jobs(book, index, free, shape)
 }
 

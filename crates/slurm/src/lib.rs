@@ -17,6 +17,7 @@ mod front_end;
 pub mod held;
 pub mod node;
 pub mod options;
+pub mod others;
 pub mod payment;
 pub mod poll;
 pub mod problem;

@@ -4,8 +4,9 @@
 
 use super::array::{HELD, JobCommitment, is_ours};
 use super::controller::Controller;
+use super::others::{NodeTaken, taken};
 use super::records::{
-    Partition, Records, Rest, Rewrite, SlurmJob, State, rest, returned, snapshot,
+    MemoryRule, Partition, Records, Rest, Rewrite, SlurmJob, State, rest, returned, snapshot,
 };
 use super::waiting::{Waits, unopened};
 use libra_batch::words;
@@ -63,6 +64,7 @@ pub struct Prepared<'a> {
     libra_nodes: HashSet<String>,
     partitions: Vec<Partition>,
     features: HashMap<String, Vec<String>>,
+    taken: HashMap<String, NodeTaken>,
     committed_jobs: HashSet<u32>,
     held_jobs: HashSet<u32>,
     newest_job: u32,
@@ -125,6 +127,7 @@ impl<'a> Prepared<'a> {
             }
         }
         let (snapshot, problems) = snapshot(records, &|name| libra_nodes.contains(name));
+        let taken = taken(records, &|name| libra_nodes.contains(name));
         Prepared {
             records,
             snapshot,
@@ -137,6 +140,7 @@ impl<'a> Prepared<'a> {
                 .filter(|node| !node.features.is_empty())
                 .map(|node| (node.name.clone(), node.features.clone()))
                 .collect(),
+            taken,
             committed_jobs,
             held_jobs: (records.jobs.iter())
                 .filter(|job| job.admin_comment.starts_with(HELD))
@@ -249,6 +253,7 @@ impl Controller {
             &records.nodes,
             &self.admission.book,
         );
+        self.take_others(&mut prepared.taken, records.memory);
         std::mem::swap(&mut self.committed_jobs, &mut prepared.committed_jobs);
         std::mem::swap(&mut self.held_jobs, &mut prepared.held_jobs);
         self.newest_job = self.newest_job.max(prepared.newest_job);
@@ -270,6 +275,22 @@ impl Controller {
         }
         self.read = Some(records.taken);
         Ok(poll)
+    }
+
+    /// What jobs without a promise hold from now on. What was before is handed back.
+    fn take_others(&mut self, taken: &mut HashMap<String, NodeTaken>, memory: MemoryRule) {
+        self.front.memory = memory;
+        std::mem::swap(&mut self.front.taken, taken);
+        let (now, before) = (&self.front.taken, taken);
+        let bytes = |all: &HashMap<String, NodeTaken>, node: &str| {
+            all.get(node).map_or(0, |taken| taken.memory)
+        };
+        for node in now.keys().chain(before.keys()) {
+            if bytes(now, node) != bytes(before, node) {
+                // A node that the book does not have is nobody's.
+                let _ = (self.admission.book).set_taken(node, bytes(now, node), &[]);
+            }
+        }
     }
 
     /// Acceptances get the numbers of their jobs.

@@ -29,6 +29,17 @@ pub enum Problem {
         "a job with a deadline cannot ask for {0}: Libra does not know when it will be free; leave it out, or submit the job without terms"
     )]
     Unjudged(&'static str),
+    /// It wants its nodes for itself.
+    #[error(
+        "a job with a deadline has no node for itself (--exclusive): leave it out, or ask for whole processors with --sla-class=dedicated and as many of them as a node has (-c)"
+    )]
+    Exclusive,
+    /// It names no memory, and would have all of its node.
+    #[error(
+        "a job with a deadline cannot have all memory of a node, as it has {}; say how much it needs: --mem=…",
+        match *.0 { true => "with --mem=0", false => "where it names none and partition and cluster have no default" }
+    )]
+    WholeMemory(bool),
     /// A component of a heterogeneous job that may not start at once.
     #[error(
         "a heterogeneous job with a deadline starts at once, this one {0}; submit it when it can start"
@@ -225,6 +236,15 @@ pub enum Wait {
     Others,
 }
 
+/// Why a node takes no job of a partition with `FORCE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClosedBy {
+    /// A job of this partition, which shares with nobody.
+    Partition(String),
+    /// A job that only shares with others of this user.
+    User(u32),
+}
+
 /// What all nodes of a partition lack.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Lack {
@@ -238,6 +258,8 @@ pub enum Lack {
     OtherComponents,
     /// So many processors.
     Processors(u64),
+    /// To be free of jobs that keep it for themselves.
+    Open(ClosedBy),
     /// Room: so many jobs may share a processor.
     Room(u32),
     /// Room for another held quote.
@@ -282,6 +304,13 @@ impl fmt::Display for Lack {
             Lack::Features(features) => write!(f, "has {}", list(features, " and ")),
             Lack::OtherComponents => f.write_str("is free of the other components of this job"),
             Lack::Processors(count) => write!(f, "has {count} processors"),
+            Lack::Open(ClosedBy::Partition(partition)) => write!(
+                f,
+                "is free of jobs that share no processors, such as those of partition {partition}"
+            ),
+            Lack::Open(ClosedBy::User(_)) => {
+                f.write_str("is free of another user's jobs that share with nobody else")
+            }
             Lack::QuoteRoom => f.write_str(
                 "has room for another held quote: all of them together take at most half of its places",
             ),

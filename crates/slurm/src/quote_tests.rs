@@ -24,12 +24,15 @@ fn records(now: f64) -> Records {
         longest,
         default: name == "main",
         up: true,
+        one_user: false,
+        default_memory: None,
     };
     Records {
         taken: now,
         jobs: Vec::new(),
         nodes: vec![node("n1"), node("n2")],
         partitions: vec![partition("main", None), partition("short", Some(1))],
+        ..Records::default()
     }
 }
 

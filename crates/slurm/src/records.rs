@@ -3,7 +3,7 @@
 //! Whoever reads Slurm fills these in: the plugin inside slurmctld through libslurm, the command line from what
 //! `squeue` and `sinfo` print.
 
-use super::array::{ArrayTasks, HELD, JobCommitment, is_deferred};
+use super::array::{ArrayTasks, HELD, JobCommitment, PREFIX, is_deferred};
 use libra_accounts::settlement::HowEnded;
 use libra_core::book::{AllocationRecord, JobRecord, NodeRecord, Phase, Snapshot};
 use libra_core::commitment::Commitment;
@@ -20,6 +20,10 @@ pub struct Records {
     pub nodes: Vec<Node>,
     /// Partitions.
     pub partitions: Vec<Partition>,
+    /// Jobs that have nodes and no commitment.
+    pub others: Vec<OtherJob>,
+    /// How memory is counted.
+    pub memory: MemoryRule,
 }
 
 /// How far a job has come.
@@ -112,6 +116,68 @@ pub struct Node {
     pub features: Vec<String>,
 }
 
+/// Memory, in mebibytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// On each node.
+    PerNode(u64),
+    /// For each processor.
+    PerProcessor(u64),
+    /// All that its node has: `--mem=0`.
+    AllOfNode,
+}
+
+impl Memory {
+    /// Bytes that a job of so many processors has on a node; None for all of them.
+    pub fn bytes(self, processors: u32) -> Option<u64> {
+        let mebibytes = match self {
+            Memory::PerNode(memory) => memory,
+            Memory::PerProcessor(memory) => memory.saturating_mul(u64::from(processors)),
+            Memory::AllOfNode => return None,
+        };
+        Some(mebibytes.saturating_mul(1 << 20))
+    }
+}
+
+/// How a job gets along with others on its nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// As its partition says.
+    ByPartition,
+    /// Its user lets others share its processors, where its partition lets him.
+    Asked,
+    /// With jobs of its user alone.
+    WithUser,
+    /// With those of its group or topology.
+    WithFew,
+}
+
+/// A job that has nodes, and nothing committed to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtherJob {
+    /// User number of its owner.
+    pub user: u32,
+    /// Its partition.
+    pub partition: String,
+    /// How it shares.
+    pub sharing: Sharing,
+    /// Nodes that it has, or has not left yet.
+    pub nodes: Vec<String>,
+    /// Processors that it has on each: of several nodes that differ, in the mean.
+    pub processors: u32,
+    /// Memory that it has on each.
+    pub memory: Memory,
+}
+
+/// How Slurm counts memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryRule {
+    /// Jobs use it up.
+    pub counted: bool,
+    /// What a job has that names none, unless its partition says otherwise; None for all of its node.
+    pub default: Option<Memory>,
+}
+
 /// A partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Partition {
@@ -129,6 +195,10 @@ pub struct Partition {
     pub default: bool,
     /// Takes and starts jobs.
     pub up: bool,
+    /// `ExclusiveUser=YES`: a node has jobs of one user at a time.
+    pub one_user: bool,
+    /// What a job has that names no memory; None for what the cluster says.
+    pub default_memory: Option<Memory>,
 }
 
 impl Partition {
@@ -202,6 +272,10 @@ pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot
     (snapshot, problems)
 }
 
+/// The priority of a job that starts now: above those that Slurm gives (below 2^32 - 2^16), and below the numbers that have another meaning. Else a job
+/// that waits, for memory or a node of its own, would hold up those behind it in the queue, although there is room for them.
+pub const FIRST: u32 = u32::MAX - 15;
+
 /// What slurmctld is to have on record of a job from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rewrite {
@@ -222,6 +296,12 @@ pub struct Rewrite {
 }
 
 impl Rewrite {
+    /// Returns true if it is to start now, before all others.
+    pub fn starts(&self) -> bool {
+        let comment = &self.admin_comment;
+        !self.hold && comment.starts_with(PREFIX) && !is_deferred(comment)
+    }
+
     /// The job, or tasks of an array, as Slurm wants it: `12`, `12_[1-3]`.
     pub fn name(&self) -> String {
         match self.tasks.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::array::PREFIX;
 use super::problem::{MOST_DAYS, MOST_FEATURES, Problem, Wait};
+use super::records::Memory;
 use super::{OPTIONS, QUOTE_OPTION};
 use libra_batch::front_end::Deferred;
 use libra_core::decision::job::{Shape, Terms};
@@ -53,17 +54,10 @@ pub struct Submission {
     pub component: Option<u32>,
     /// Comes from no session, as `--test-only` does: most likely there will be no job.
     pub without_session: bool,
+    /// `--exclusive`, in any of its forms.
+    pub exclusive: bool,
     /// Options that ask for what is not judged here, such as `--gres`.
     pub not_judged: Vec<&'static str>,
-}
-
-/// Memory, in mebibytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
-    /// On each node.
-    PerNode(u64),
-    /// For each processor.
-    PerProcessor(u64),
 }
 
 /// What is to be judged.
@@ -124,6 +118,9 @@ impl Submission {
     fn read_beside(&self, terms: Terms) -> Result<Asked, Problem> {
         if let Some(option) = self.not_judged.first() {
             return Err(Problem::Unjudged(option));
+        }
+        if self.exclusive {
+            return Err(Problem::Exclusive);
         }
         let array = match &self.array {
             None => Vec::new(),
@@ -242,15 +239,11 @@ impl Submission {
         let Some(processors) = (tasks / nodes).checked_mul(each) else {
             return Err(Problem::TooManyProcessors);
         };
-        let mebibytes = match self.memory {
-            None => 0,
-            Some(Memory::PerNode(memory)) => memory,
-            Some(Memory::PerProcessor(memory)) => memory.saturating_mul(u64::from(processors)),
-        };
+        let memory = self.memory.and_then(|memory| memory.bytes(processors));
         Ok(Shape {
             chunks: nodes,
             processors_per_chunk: processors,
-            memory_per_chunk: mebibytes.saturating_mul(1 << 20),
+            memory_per_chunk: memory.unwrap_or(0),
             scatter: nodes > 1,
             ..Shape::default()
         })

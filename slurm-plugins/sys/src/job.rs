@@ -8,7 +8,8 @@ use crate::text;
 use libra_slurm::COMMITMENT_VARIABLE;
 use libra_slurm::Change;
 use libra_slurm::controller::Accepted;
-use libra_slurm::submission::{Memory, Submission, is_option};
+use libra_slurm::records::{FIRST, Memory};
+use libra_slurm::submission::{Submission, is_option};
 use std::cell::Cell;
 use std::ffi::c_char;
 
@@ -108,6 +109,7 @@ impl<'a> JobDescriptor<'a> {
             required_nodes,
             excluded_nodes,
             features: self.text(job.features),
+            exclusive: set16(job.shared).is_some_and(|shared| shared != c::JOB_SHARED_OK),
             array: self.text(job.array_inx),
             begin: seconds(job.begin_time),
             dependency: self.text(job.dependency),
@@ -214,9 +216,11 @@ impl<'a> JobDescriptor<'a> {
         job.time_limit = accepted.time_limit;
         // Slurm would end the job at it, or shorten its time.
         job.deadline = 0;
-        if accepted.hold {
-            job.priority = 0;
-        }
+        // What its user holds stays held.
+        job.priority = match accepted.hold || job.priority == 0 {
+            true => 0,
+            false => FIRST,
+        };
         if let Some(begin) = accepted.begin {
             self.begin_at(begin);
         }
@@ -299,11 +303,15 @@ impl<'a> JobDescriptor<'a> {
     }
 }
 
+/// Memory as Slurm writes it; None where nothing is said.
 #[allow(clippy::cast_sign_loss)]
-fn memory(value: u64) -> Option<Memory> {
+pub(crate) fn memory(value: u64) -> Option<Memory> {
     let (unset, per_processor) = (NO_VAL64 as u64, MEM_PER_CPU as u64);
-    if value == unset || value == u64::MAX || value & !per_processor == 0 {
+    if value == unset || value == u64::MAX {
         return None;
+    }
+    if value & !per_processor == 0 {
+        return Some(Memory::AllOfNode);
     }
     Some(match value & per_processor {
         0 => Memory::PerNode(value),

@@ -5,6 +5,7 @@ pub mod ask;
 pub mod job;
 pub mod listening;
 pub mod log;
+mod others;
 pub mod queue;
 pub mod spank;
 pub mod text;

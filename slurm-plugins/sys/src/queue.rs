@@ -1,13 +1,14 @@
 //! Slurm's own records, read by the same remote calls as squeue and sinfo use.
 
+use crate::others::{default_memory, memory_rule, other_job};
 use crate::slurm::{self as c, NO_VAL};
 use crate::text;
 use libra_accounts::settlement::HowEnded;
 use libra_slurm::array::ArrayTasks;
 use libra_slurm::claim::{ControllerRecord, JobRecord};
 use libra_slurm::poll::Pin;
-use libra_slurm::records::Rewrite;
-use libra_slurm::records::{Node, Partition, Records, SlurmJob, State, WaitingFor};
+use libra_slurm::records::{FIRST, Rewrite};
+use libra_slurm::records::{Node, OtherJob, Partition, Records, SlurmJob, State, WaitingFor};
 use libra_slurm::waiting::asked_begin;
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
@@ -44,7 +45,7 @@ impl std::fmt::Display for CallFailed {
     }
 }
 
-fn failed(what: &str) -> CallFailed {
+pub(crate) fn failed(what: &str) -> CallFailed {
     let number = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
     // SAFETY: Slurm answers with a text that stays, for any number.
     let text = unsafe { c::slurm_strerror(number) };
@@ -63,11 +64,15 @@ fn failed(what: &str) -> CallFailed {
 /// # Errors
 /// When slurmctld does not answer.
 pub fn read(taken: f64) -> Result<Records, CallFailed> {
+    let (jobs, others) = jobs(taken)?;
+    let (partitions, changed) = partitions()?;
     Ok(Records {
         taken,
-        jobs: jobs(taken)?,
+        jobs,
         nodes: nodes()?,
-        partitions: partitions()?,
+        partitions,
+        others,
+        memory: memory_rule(changed)?,
     })
 }
 
@@ -157,7 +162,8 @@ unsafe fn load_job(message: &mut *mut c::job_info_msg_t, number: u32) -> c_int {
     unsafe { c::slurm_load_job(message, job, FLAGS) }
 }
 
-fn jobs(taken: f64) -> Result<Vec<SlurmJob>, CallFailed> {
+/// All jobs, and again those that have nodes and no commitment.
+fn jobs(taken: f64) -> Result<(Vec<SlurmJob>, Vec<OtherJob>), CallFailed> {
     let mut message = null_mut();
     // SAFETY: on success Slurm hands over a message that is ours to free.
     unsafe {
@@ -165,11 +171,11 @@ fn jobs(taken: f64) -> Result<Vec<SlurmJob>, CallFailed> {
             return Err(failed("the jobs"));
         }
         let count = (*message).record_count as usize;
-        let jobs = (0..count)
-            .filter_map(|place| job(&*(*message).job_array.add(place), taken))
-            .collect();
+        let all = || (0..count).map(|place| &*(*message).job_array.add(place));
+        let jobs: Vec<SlurmJob> = all().filter_map(|record| job(record, taken)).collect();
+        let others = all().filter_map(|record| other_job(record)).collect();
         free_jobs(message);
-        Ok(jobs)
+        Ok((jobs, others))
     }
 }
 
@@ -359,7 +365,8 @@ unsafe fn node(node: &c::node_info_t) -> Option<Node> {
     })
 }
 
-fn partitions() -> Result<Vec<Partition>, CallFailed> {
+/// All partitions, and when one of them has changed last.
+fn partitions() -> Result<(Vec<Partition>, c::time_t), CallFailed> {
     let mut message = null_mut();
     // SAFETY: as in `jobs`.
     unsafe {
@@ -370,8 +377,9 @@ fn partitions() -> Result<Vec<Partition>, CallFailed> {
         let partitions = (0..count)
             .filter_map(|place| partition(&*(*message).partition_array.add(place)))
             .collect();
+        let changed = (*message).last_update;
         c::slurm_free_partition_info_msg(message);
-        Ok(partitions)
+        Ok((partitions, changed))
     }
 }
 
@@ -390,6 +398,8 @@ unsafe fn partition(partition: &c::partition_info_t) -> Option<Partition> {
             .then_some(partition.max_time),
         default: u64::from(partition.flags) & u64::from(c::PART_FLAG_DEFAULT) != 0,
         up: u32::from(partition.state_up) & c::PARTITION_UP == c::PARTITION_UP,
+        one_user: u64::from(partition.flags) & u64::from(c::PART_FLAG_EXCLUSIVE_USER) != 0,
+        default_memory: default_memory(partition.def_mem_per_cpu),
     })
 }
 
@@ -427,8 +437,29 @@ pub fn rewrite(rewrite: &Rewrite) -> Result<(), CallFailed> {
             c::slurm_free_job_array_resp(answer);
         }
         match done {
-            0 => Ok(()),
+            0 => {
+                if rewrite.starts() {
+                    put_first(&job);
+                }
+                Ok(())
+            }
             _ => Err(failed(&format!("the record of job {name}"))),
+        }
+    }
+}
+
+/// Gives a job that may start the priority to do so. One that somebody holds meanwhile Slurm leaves held.
+fn put_first(job: &CStr) {
+    // SAFETY: as in `pin`.
+    unsafe {
+        let mut message: c::job_desc_msg_t = std::mem::zeroed();
+        c::slurm_init_job_desc_msg(&mut message);
+        message.job_id_str = job.as_ptr().cast_mut();
+        message.priority = FIRST;
+        let mut answer = null_mut();
+        c::slurm_update_job2(&mut message, &mut answer);
+        if !answer.is_null() {
+            c::slurm_free_job_array_resp(answer);
         }
     }
 }
@@ -454,7 +485,10 @@ pub fn pin(pin: &Pin) -> Result<(), CallFailed> {
             c::slurm_free_job_array_resp(answer);
         }
         match done {
-            0 => Ok(()),
+            0 => {
+                put_first(&tasks);
+                Ok(())
+            }
             _ => Err(failed(&format!("tasks {} to node {}", pin.tasks, pin.node))),
         }
     }

@@ -260,6 +260,8 @@ pub fn partitions(text: &str) -> Vec<Partition> {
                 longest: get("MaxTime").and_then(minutes),
                 default: get("Default") == Some("YES"),
                 up: get("State") == Some("UP"),
+                one_user: false,
+                default_memory: None,
             }
         })
         .collect()

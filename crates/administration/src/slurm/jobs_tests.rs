@@ -160,6 +160,7 @@ fn what_slurm_says_becomes_two_tables() {
         nodes: states.iter().map(|(node, _)| node.clone()).collect(),
         partitions: partitions(PARTITIONS),
         jobs: jobs.iter().map(|owned| owned.job.clone()).collect(),
+        ..Records::default()
     };
     let config = Config::from_toml("[admission]\nestimate-margin = '0%'").expect("a configuration");
     let shown = of_records(&config, &records, &owners(&jobs), &states).expect("a report");

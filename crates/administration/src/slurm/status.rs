@@ -79,6 +79,7 @@ fn poll() -> Result<(Records, Owners, Vec<Named>), SlurmError> {
         jobs: jobs.into_iter().map(|owned| owned.job).collect(),
         nodes: states.iter().map(|(node, _)| node.clone()).collect(),
         partitions,
+        ..Records::default()
     };
     Ok((records, owners, states))
 }

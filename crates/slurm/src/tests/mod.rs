@@ -5,6 +5,7 @@ mod deferred;
 mod held;
 mod life;
 mod offers;
+mod others;
 mod placement;
 
 use super::Change;
@@ -42,6 +43,8 @@ fn partition(name: &str, nodes: &[&str]) -> Partition {
         longest: None,
         default: name == "main",
         up: true,
+        one_user: false,
+        default_memory: None,
     }
 }
 
@@ -71,6 +74,7 @@ impl Queue {
                 jobs: Vec::new(),
                 nodes: names.iter().map(|name| node(name, 1)).collect(),
                 partitions: vec![partition("main", &names)],
+                ..Records::default()
             },
             next: 1,
         };
