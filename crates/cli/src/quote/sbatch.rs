@@ -4,7 +4,8 @@
 //! depends on it.
 
 use libra_slurm::OPTIONS;
-use libra_slurm::submission::{Memory, Submission};
+use libra_slurm::records::Memory;
+use libra_slurm::submission::Submission;
 
 /// How each line begins.
 const PREFIX: &str = "#SBATCH";
@@ -171,7 +172,10 @@ fn set(
         "ntasks" => submission.tasks = count()?,
         "ntasks-per-node" => submission.tasks_per_node = count()?,
         "cpus-per-task" => submission.processors_per_task = count()?,
-        "mem" => submission.memory = mebibytes(name, value)?.map(Memory::PerNode),
+        "mem" => {
+            submission.memory =
+                Some(mebibytes(name, value)?.map_or(Memory::AllOfNode, Memory::PerNode));
+        }
         "mem-per-cpu" => submission.memory = mebibytes(name, value)?.map(Memory::PerProcessor),
         "nodelist" => submission.required_nodes = list(),
         "exclude" => submission.excluded_nodes = list(),
@@ -179,6 +183,7 @@ fn set(
         "array" => submission.array = text(),
         "dependency" => submission.dependency = text(),
         "hold" => submission.held = true,
+        "exclusive" => submission.exclusive = true,
         option if OPTIONS.iter().any(|(known, _)| *known == option) => {
             submission.options.retain(|(known, _)| known != option);
             (submission.options).push((option.to_string(), value.to_string()));
@@ -267,6 +272,15 @@ mod tests {
         let options = [("sla-deadline", "2h"), ("budget", "90"), ("estimate", "1h")];
         let options = options.map(|(key, value)| (key.to_string(), value.to_string()));
         assert_eq!(read.options, options);
+    }
+
+    #[test]
+    fn all_of_a_node_is_read_as_that() {
+        let read = read("#SBATCH --mem=0 --exclusive=user\n").expect("known");
+        assert_eq!(
+            (read.memory, read.exclusive),
+            (Some(Memory::AllOfNode), true)
+        );
     }
 
     #[test]
