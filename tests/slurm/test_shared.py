@@ -11,7 +11,9 @@ import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "batch")]
 
+import machine  # noqa: E402
 from case import SiteCase  # noqa: E402
+from libra_site import Site  # noqa: E402
 
 MEMORY = {"SelectTypeParameters": "CR_CPU_Memory"}  # nodes have 1000 MB
 
@@ -128,6 +130,81 @@ class NoDefault(SiteCase):
     def test_it_has_to_be_said(self):
         self.refused(self.ask(1, "2d"), "where it names none and partition and cluster have no default", "--mem=…")
         self.running(self.accept(1, "2d", "--mem=10"))
+
+
+LUA = """
+function slurm_job_submit(job, partitions, user)
+    job.admin_comment = job.comment or "quota=5"
+    if job.name == "nobody" then
+        slurm.log_user("lua: no such jobs here")
+        return slurm.ERROR
+    end
+    return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, partitions, user)
+    return slurm.SUCCESS
+end
+"""
+
+
+class WithLua(Site):
+    """A site that has a script of its own, as slurm-quota is one: it writes into admin comments, and some of that its users say."""
+
+    def before_start(self):
+        super().before_start()
+        machine.write_whole(self.directory / "etc/job_submit.lua", LUA)
+
+
+class OtherPlugins(SiteCase):
+    """Libra behind job_submit/lua, with its words beside the script's."""
+
+    kind = WithLua
+    site = {"nodes": 1, "settings": {"JobSubmitPlugins": "lua,libra"}}
+
+    def words(self, job, of="libra:"):
+        """Its admin comment is the script's and then Libra's, which begins so."""
+        said = self.slurm.job(job)["AdminComment"]
+        self.assertTrue(said.startswith(f"quota=5|{of}v=1:"), said)
+        return said
+
+    def test_both_are_kept_and_found_again(self):
+        slurm = self.slurm
+        job = self.accept(1000, "2d", budget="unlimited")
+        self.started(job)
+        said = self.words(job)
+        self.booked(job)
+        slurm.stop_controller()
+        slurm.start_controller()
+        slurm.wait_judging(times=2)
+        self.assertIn("1 nodes, 1 jobs with terms", [line for line in slurm.said() if line.endswith(" jobs with terms")][-1])
+        self.assertEqual(self.words(job), said)
+        # It has its share of the node, on record and in the kernel.
+        self.refused(self.ask(1000, 1056, budget="unlimited"), "refused (share)")
+        self.assertIn(f"job-{job}", " ".join(slurm.job_groups()))
+        answer = slurm.scontrol("update", f"jobid={job}", "admincomment=mine")
+        self.assertNotEqual(answer.rc, 0)
+        self.assertEqual(self.words(job), said)
+
+    def test_one_that_is_held_and_released(self):
+        slurm = self.slurm
+        job = self.accept(1, "2d", "--begin=now+3600")
+        self.assertIn(":deferred=1:", self.words(job))
+        self.change("update", f"jobid={job}", "starttime=now")
+        self.running(job)
+        self.assertNotIn(":deferred=1", self.words(job))
+        slurm.scontrol("requeuehold", job)
+        self.words(job)
+
+    def test_nobody_is_given_a_promise_by_what_a_script_copies(self):
+        slurm = self.slurm
+        said = self.words(self.accept(1, "2d")).removeprefix("quota=5|")
+        for comment, left in ((f"x|{said}", "x"), (said.replace("libra:", "libra-held:", 1), ""), (f"x|{said}|{said}", "x"), ("a | b", "a | b")):
+            job = slurm.submit(f"--comment={comment}")
+            self.assertEqual(slurm.job(job).get("AdminComment"), left)
+
+    def test_what_the_script_refuses_is_not_accepted(self):
+        self.refused(self.ask(1, "2d", "-J", "nobody"), "lua: no such jobs here")
 
 
 if __name__ == "__main__":

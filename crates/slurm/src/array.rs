@@ -2,6 +2,8 @@
 //!
 //! `libra:` and the line of [`libra_core::commitment`]; an array has `:tasks=1-3,7` behind it, so that every task finds its own part of
 //! the plan when others have left the array already.
+//!
+//! What another plugin has put into the admin comment stays there, and stands first: `its own words|libra:…` ([`split`]).
 
 use libra_core::commitment::{Commitment, CommitmentError};
 use libra_units::indices;
@@ -21,6 +23,38 @@ pub fn is_ours(comment: &str) -> bool {
     [PREFIX, HELD, NOTHING]
         .iter()
         .any(|prefix| comment.starts_with(prefix))
+}
+
+/// Between what others have in an admin comment and Libra's own: without blanks, so that what `scontrol` prints of it is one word.
+const BESIDE: &str = "|";
+
+/// What others have in an admin comment, and Libra's own; either may be empty.
+pub fn split(comment: &str) -> (&str, &str) {
+    if is_ours(comment) {
+        return ("", comment);
+    }
+    match comment.rsplit_once(BESIDE) {
+        Some((theirs, ours)) if is_ours(ours) => (theirs, ours),
+        _ => (comment, ""),
+    }
+}
+
+/// What others have in the admin comment of a job that comes, without what would be taken for Libra's own.
+pub fn only_theirs(mut comment: &str) -> &str {
+    loop {
+        match split(comment) {
+            (theirs, "") => return theirs,
+            (theirs, _) => comment = theirs,
+        }
+    }
+}
+
+/// An admin comment of both.
+pub fn beside(theirs: &str, ours: &str) -> String {
+    match theirs.is_empty() {
+        true => ours.to_string(),
+        false => format!("{theirs}{BESIDE}{ours}"),
+    }
 }
 
 /// In a line: its promise is deferred, see [`super::waiting`].
@@ -140,6 +174,22 @@ mod tests {
         assert!(comment.ends_with(":was=9:tasks=1-3") && !is_deferred(&comment));
         assert_eq!(first_token(&comment), Some(9));
         assert_eq!(JobCommitment::parse(&comment), Some(Ok(job)));
+    }
+
+    #[test]
+    fn what_others_have_in_it_stands_before_it() {
+        for theirs in ["", "quota=5", "a | b", "libraries: c", "JS1:x|y|"] {
+            for ours in ["libra:v=1:at=n1*1*0.5", "libra-held:x", "libra-nothing:x"] {
+                let both = beside(theirs, ours);
+                assert_eq!(split(&both), (theirs, ours), "{both}");
+                assert_eq!(only_theirs(&both), theirs, "{both}");
+            }
+            assert_eq!((split(theirs), only_theirs(theirs)), ((theirs, ""), theirs));
+        }
+        // Nobody is given a promise by what a plugin has copied from a user.
+        assert_eq!(only_theirs("x|libra:v=1|libra:v=2"), "x");
+        assert_eq!(only_theirs("libra:v=1|libra:v=2"), "");
+        assert_eq!(split("x|libra:v=1|y"), ("x|libra:v=1|y", ""));
     }
 
     #[test]

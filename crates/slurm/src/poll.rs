@@ -263,6 +263,8 @@ impl Controller {
         poll.rewrites.append(&mut prepared.unopened);
         self.ask_anew(&prepared.returned, now, &mut poll);
         self.ask_deferred(&prepared.waits, now, &mut poll);
+        let rewrites = poll.rewrites.iter_mut();
+        rewrites.for_each(|rewrite| rewrite.keep(&records.beside));
         self.rewrites.clone_from(&poll.rewrites);
         poll.pins = std::mem::take(&mut prepared.pins);
         poll.counts.withdrawn += self.admission.book.take_withdrawn();

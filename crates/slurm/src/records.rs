@@ -3,11 +3,12 @@
 //! Whoever reads Slurm fills these in: the plugin inside slurmctld through libslurm, the command line from what
 //! `squeue` and `sinfo` print.
 
-use super::array::{ArrayTasks, HELD, JobCommitment, PREFIX, is_deferred};
+use super::array::{ArrayTasks, HELD, JobCommitment, PREFIX, beside, is_deferred, split};
 use libra_accounts::settlement::HowEnded;
 use libra_core::book::{AllocationRecord, JobRecord, NodeRecord, Phase, Snapshot};
 use libra_core::commitment::Commitment;
 use libra_units::indices;
+use std::collections::HashMap;
 
 /// Everything, as it was at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -24,6 +25,8 @@ pub struct Records {
     pub others: Vec<OtherJob>,
     /// How memory is counted.
     pub memory: MemoryRule,
+    /// What others have in the admin comments of Libra's jobs, by their numbers and those of their arrays.
+    pub beside: HashMap<u32, String>,
 }
 
 /// How far a job has come.
@@ -298,8 +301,15 @@ pub struct Rewrite {
 impl Rewrite {
     /// Returns true if it is to start now, before all others.
     pub fn starts(&self) -> bool {
-        let comment = &self.admin_comment;
+        let (_, comment) = split(&self.admin_comment);
         !self.hold && comment.starts_with(PREFIX) && !is_deferred(comment)
+    }
+
+    /// What others have in its admin comment stays there.
+    pub(super) fn keep(&mut self, theirs: &HashMap<u32, String>) {
+        if let Some(theirs) = theirs.get(&self.job) {
+            self.admin_comment = beside(theirs, &self.admin_comment);
+        }
     }
 
     /// The job, or tasks of an array, as Slurm wants it: `12`, `12_[1-3]`.

@@ -150,9 +150,11 @@ impl Controller {
                 change.job
             ));
         }
-        if (change.admin_comment.as_ref()).is_some_and(|text| array::is_ours(text.trim())) {
+        if (change.admin_comment.as_ref())
+            .is_some_and(|text| !array::split(text.trim()).1.is_empty())
+        {
             return Err(
-                "an admin comment that begins with 'libra:', 'libra-held:' or 'libra-nothing:' is Libra's own".to_string(),
+                "an admin comment with 'libra:', 'libra-held:' or 'libra-nothing:' at its beginning or behind '|' is Libra's own".to_string(),
             );
         }
         // What is later is taken for Libra's own time.

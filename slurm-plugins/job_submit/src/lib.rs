@@ -94,6 +94,7 @@ unsafe fn answer(mut job: JobDescriptor<'_>, error: *mut *mut c_char, begun: Ins
     let answered = guard("job_submit", || {
         // Whatever a client sent with it is not what is committed.
         job.strip();
+        job.disown();
         let submission = job.submission();
         let answer = SyncThread::submit(&submission);
         match &answer {

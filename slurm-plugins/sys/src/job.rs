@@ -7,6 +7,7 @@ use crate::slurm::{
 use crate::text;
 use libra_slurm::COMMITMENT_VARIABLE;
 use libra_slurm::Change;
+use libra_slurm::array::{beside, only_theirs};
 use libra_slurm::controller::Accepted;
 use libra_slurm::records::{FIRST, Memory};
 use libra_slurm::submission::{Submission, is_option};
@@ -189,13 +190,32 @@ impl<'a> JobDescriptor<'a> {
         };
     }
 
+    /// Takes out of the admin comment of a submission what would be taken for Libra's own. Only administrators and other plugins can have
+    /// written it, and a plugin may have copied what a user says.
+    pub fn disown(&mut self) {
+        // SAFETY: a field of this structure, of Slurm's allocator.
+        unsafe {
+            let Some(comment) = text::read(self.0.admin_comment) else {
+                return;
+            };
+            let theirs = only_theirs(&comment);
+            if theirs.len() < comment.len() {
+                text::replace(&mut self.0.admin_comment, theirs);
+            }
+        }
+    }
+
     /// Changes the job to what was accepted.
     pub fn accept(&mut self, accepted: &Accepted) {
         let job = &mut *self.0;
         // SAFETY: fields of this structure, of Slurm's allocator.
         unsafe {
             text::replace(&mut job.partition, &accepted.partition);
-            text::replace(&mut job.admin_comment, &accepted.admin_comment);
+            let theirs = text::read(job.admin_comment).unwrap_or_default();
+            text::replace(
+                &mut job.admin_comment,
+                &beside(only_theirs(&theirs), &accepted.admin_comment),
+            );
             if !accepted.nodes.is_empty() {
                 text::replace(&mut job.req_nodes, &accepted.nodes.join(","));
             }

@@ -4,7 +4,7 @@ use crate::job::memory;
 use crate::queue::{CallFailed, failed};
 use crate::slurm as c;
 use crate::text;
-use libra_slurm::array::PREFIX;
+use libra_slurm::array::{PREFIX, split};
 use libra_slurm::records::{Memory, MemoryRule, OtherJob, Sharing};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
@@ -69,7 +69,7 @@ pub(crate) unsafe fn other_job(job: &c::slurm_job_info_t) -> Option<OtherJob> {
         )
     };
     // While it is completing its share is free, and what Slurm counts is not.
-    if !completing && comment.starts_with(PREFIX) {
+    if !completing && split(&comment).1.starts_with(PREFIX) {
         return None;
     }
     let nodes = text::hosts(&nodes);

@@ -4,12 +4,13 @@ use crate::others::{default_memory, memory_rule, other_job};
 use crate::slurm::{self as c, NO_VAL};
 use crate::text;
 use libra_accounts::settlement::HowEnded;
-use libra_slurm::array::ArrayTasks;
+use libra_slurm::array::{ArrayTasks, split};
 use libra_slurm::claim::{ControllerRecord, JobRecord};
 use libra_slurm::poll::Pin;
 use libra_slurm::records::{FIRST, Rewrite};
 use libra_slurm::records::{Node, OtherJob, Partition, Records, SlurmJob, State, WaitingFor};
 use libra_slurm::waiting::asked_begin;
+use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
 
@@ -64,7 +65,7 @@ pub(crate) fn failed(what: &str) -> CallFailed {
 /// # Errors
 /// When slurmctld does not answer.
 pub fn read(taken: f64) -> Result<Records, CallFailed> {
-    let (jobs, others) = jobs(taken)?;
+    let (jobs, others, beside) = jobs(taken)?;
     let (partitions, changed) = partitions()?;
     Ok(Records {
         taken,
@@ -73,6 +74,7 @@ pub fn read(taken: f64) -> Result<Records, CallFailed> {
         partitions,
         others,
         memory: memory_rule(changed)?,
+        beside,
     })
 }
 
@@ -132,7 +134,7 @@ unsafe fn job_record(job: &c::slurm_job_info_t, here: &str) -> JobRecord {
         is_here: (is_running || completing) && nodes.iter().any(|node| node == here),
         // While its epilogs run it is over, whatever it was.
         is_running: is_running && !completing,
-        admin_comment: admin_comment.unwrap_or_default(),
+        admin_comment: split(&admin_comment.unwrap_or_default()).1.to_string(),
     }
 }
 
@@ -162,8 +164,10 @@ unsafe fn load_job(message: &mut *mut c::job_info_msg_t, number: u32) -> c_int {
     unsafe { c::slurm_load_job(message, job, FLAGS) }
 }
 
-/// All jobs, and again those that have nodes and no commitment.
-fn jobs(taken: f64) -> Result<(Vec<SlurmJob>, Vec<OtherJob>), CallFailed> {
+type Jobs = (Vec<SlurmJob>, Vec<OtherJob>, HashMap<u32, String>);
+
+/// All jobs, again those that have nodes and no commitment, and what others have in the admin comments of those that have one.
+fn jobs(taken: f64) -> Result<Jobs, CallFailed> {
     let mut message = null_mut();
     // SAFETY: on success Slurm hands over a message that is ours to free.
     unsafe {
@@ -174,8 +178,9 @@ fn jobs(taken: f64) -> Result<(Vec<SlurmJob>, Vec<OtherJob>), CallFailed> {
         let all = || (0..count).map(|place| &*(*message).job_array.add(place));
         let jobs: Vec<SlurmJob> = all().filter_map(|record| job(record, taken)).collect();
         let others = all().filter_map(|record| other_job(record)).collect();
+        let beside = all().flat_map(|record| beside(record)).collect();
         free_jobs(message);
-        Ok((jobs, others))
+        Ok((jobs, others, beside))
     }
 }
 
@@ -213,7 +218,8 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<SlurmJob> {
         )
     };
     let has_nodes = nodes.is_some();
-    let ours = libra_slurm::array::is_ours(&comment);
+    let comment = split(&comment).1.to_string();
+    let ours = !comment.is_empty();
     let begin = job.eligible_time as f64;
     let asked_begin = asked_begin(begin, taken).filter(|_| ours);
     // SAFETY: as above.
@@ -228,7 +234,7 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<SlurmJob> {
             (true, Some(nodes)) => text::hosts(&nodes),
             _ => Vec::new(),
         },
-        admin_comment: if ours { comment } else { String::new() },
+        admin_comment: comment,
         comment: users.filter(|_| ours).unwrap_or_default(),
         held: job.priority == 0,
         // Slurm takes out of the dependency what is met.
@@ -255,6 +261,22 @@ unsafe fn job(job: &c::slurm_job_info_t, taken: f64) -> Option<SlurmJob> {
         user: job.user_id,
         component: job.het_job_id != 0,
     })
+}
+
+/// What others have in the admin comment of a job of Libra's, under its number and that of its array.
+///
+/// # Safety
+/// A record that Slurm filled in.
+unsafe fn beside(job: &c::slurm_job_info_t) -> Vec<(u32, String)> {
+    // SAFETY: null or a text.
+    let comment = unsafe { text::read(job.admin_comment) }.unwrap_or_default();
+    let numbers = [job.job_id, job.array_job_id].into_iter();
+    match split(&comment) {
+        (theirs, ours) if !theirs.is_empty() && !ours.is_empty() => {
+            numbers.map(|number| (number, theirs.to_string())).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What a job whose promise is deferred waits for. `begin`: when its user lets it start.

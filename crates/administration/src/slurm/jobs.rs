@@ -3,7 +3,7 @@
 
 use super::conf::words;
 use super::hostlist;
-use libra_slurm::array::ArrayTasks;
+use libra_slurm::array::{ArrayTasks, split};
 use libra_slurm::records::{Node, Partition, SlurmJob, State};
 use libra_units::indices;
 use serde_json::Value;
@@ -70,7 +70,7 @@ fn job_of_json(job: &Value) -> Result<Owned, String> {
             id,
             array: tasks_of(array, &tasks).map_err(|why| format!("job {id}: {why}"))?,
             state: state_of(state),
-            admin_comment: text("admin_comment").to_string(),
+            admin_comment: split(text("admin_comment")).1.to_string(),
             nodes: hostlist::names(text("nodes")).map_err(|why| format!("job {id}: {why}"))?,
             comment: String::new(),
             held: number(&job["priority"]) == Some(0.0),
@@ -176,7 +176,9 @@ fn job_of_text(line: &str) -> Result<Owned, String> {
             array: tasks_of(number("ArrayJobId") as u32, tasks)
                 .map_err(|why| format!("job {id}: {why}"))?,
             state: state_of(state),
-            admin_comment: comment.map(|(_, value)| value.clone()).unwrap_or_default(),
+            admin_comment: comment
+                .map(|(_, value)| split(value).1.to_string())
+                .unwrap_or_default(),
             nodes: hostlist::names(get("NodeList").unwrap_or_default())
                 .map_err(|why| format!("job {id}: {why}"))?,
             comment: String::new(),

@@ -138,7 +138,9 @@ pub fn seconds(text: &str) -> Option<f64> {
 
 /// What is committed to a job, by its admin comment.
 pub fn commitment(comment: &str) -> Option<Commitment> {
-    Commitment::parse(comment.strip_prefix("libra:")?).ok()
+    // What another plugin has in it stands before it.
+    let beside = || Some(comment.rsplit_once("|libra:")?.1);
+    Commitment::parse(comment.strip_prefix("libra:").or_else(beside)?).ok()
 }
 
 pub fn job_of_line(line: &str, status: &BTreeMap<String, JobStatus>, now: f64) -> JobSummary {
