@@ -34,7 +34,14 @@ pub fn state(findings: &mut Findings, slurm: &Slurm, sources: &BTreeMap<Which, P
         }
     }
     match named {
-        Some(line) => findings.ok(format!("installed: JobSubmitPlugins has libra ({})", line.place())),
+        Some(line) => match judge::behind(line)[..] {
+            [] => findings.ok(format!("installed: JobSubmitPlugins has libra ({})", line.place())),
+            ref behind => findings.warning(format!(
+                "installed: JobSubmitPlugins has {} behind libra ({}): what they change of a job was not judged, and an admin comment that they write takes its promise away; write libra last",
+                behind.join(" and "),
+                line.place()
+            )),
+        },
         None => findings.warning(
             "installed: JobSubmitPlugins in slurm.conf has no libra, so NOTHING IS JUDGED; 'libra slurm install' says the line",
         ),

@@ -97,7 +97,7 @@ fn memory(findings: &mut Findings, conf: &Conf, ours: &[&Line]) {
         findings.ok("memory: counted, with a default for jobs that name none");
     } else {
         findings.problem(format!(
-            "memory: counted, and a job that names none takes all of its node, so nobody shares it: write DefMemPerCPU=… (MB) for the cluster or for partition {}",
+            "memory: counted, and a job that names none takes all of its node, so nobody shares it, and jobs with a deadline are refused that do not say --mem: write DefMemPerCPU=… (MB) for the cluster or for partition {}",
             without.join(", ")
         ));
     }
@@ -143,7 +143,7 @@ fn partitions(findings: &mut Findings, all: &[Line], ours: &[&Line], config: &Co
     }
 }
 
-/// A job of a partition without FORCE keeps jobs with shares off its processors, and the other way about.
+/// A job of a partition without FORCE keeps jobs with shares off its node, and the other way about.
 fn neighbours(findings: &mut Findings, conf: &Conf, all: &[Line], ours: &[&Line]) {
     let every: BTreeSet<String> = (conf.described("NodeName").iter())
         .flat_map(|line| hostlist::names(name(line)).unwrap_or_default())
@@ -165,7 +165,7 @@ fn neighbours(findings: &mut Findings, conf: &Conf, all: &[Line], ours: &[&Line]
             let count = common(held);
             if count > 0 {
                 findings.warning(format!(
-                    "partition {}: has {count} of the nodes of {mine} without OverSubscribe=FORCE; its jobs and those with shares keep each other off a processor, so accepted jobs may start late",
+                    "partition {}: has {count} of the nodes of {mine} without OverSubscribe=FORCE; while one of its jobs runs on such a node no job with a deadline is accepted there, and the other way about its jobs wait",
                     name(other)
                 ));
             }
@@ -297,12 +297,22 @@ pub fn prolog_at_once(conf: &Conf) -> bool {
         .any(|flag| implies.contains(&flag.to_ascii_lowercase().as_str()))
 }
 
+/// Plugins that slurmctld asks after Libra's: what they change was not judged.
+pub fn behind(line: &Line) -> Vec<&str> {
+    let list = words(line.get("JobSubmitPlugins").unwrap_or_default());
+    let at = list.iter().position(is_ours);
+    at.map_or_else(Vec::new, |at| list[at + 1..].to_vec())
+}
+
+fn is_ours(word: &&str) -> bool {
+    matches!(*word, "libra" | "job_submit/libra")
+}
+
 /// The line that lists job_submit plugins, if Libra is on it.
 pub fn names_plugin(conf: &Conf) -> Option<&Line> {
     let line = conf.line("JobSubmitPlugins")?;
     let list = words(line.get("JobSubmitPlugins")?);
-    let ours = |word: &&str| matches!(*word, "libra" | "job_submit/libra");
-    list.iter().any(ours).then_some(line)
+    list.iter().any(is_ours).then_some(line)
 }
 
 #[cfg(test)]

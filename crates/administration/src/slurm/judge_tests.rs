@@ -138,3 +138,17 @@ fn plugins_and_prologs_are_found_in_any_spelling() {
         assert_eq!(prolog_at_once(&conf(text)), at_once, "{text}");
     }
 }
+
+#[test]
+fn who_is_asked_after_libra_is_named() {
+    for (list, after) in [
+        ("libra", &[][..]),
+        ("lua,libra", &[]),
+        ("lua,job_submit/libra,all_partitions", &["all_partitions"]),
+        ("libra,lua,x", &["lua", "x"]),
+    ] {
+        let conf = conf(&format!("JobSubmitPlugins={list}\n"));
+        let line = names_plugin(&conf).expect("it is there");
+        assert_eq!(behind(line), after, "{list}");
+    }
+}
