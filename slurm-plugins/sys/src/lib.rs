@@ -10,6 +10,8 @@ pub mod queue;
 pub mod spank;
 pub mod text;
 
+use std::ffi::CStr;
+
 #[allow(
     non_camel_case_types,
     non_upper_case_globals,
@@ -20,6 +22,30 @@ pub mod text;
 pub mod slurm {
     //! What bindgen made of slurm.h and spank.h.
     include!(concat!(env!("OUT_DIR"), "/slurm.rs"));
+}
+
+/// Why Slurm could not be read or told something.
+#[derive(Debug, Clone)]
+pub struct CallFailed(pub String);
+
+impl std::fmt::Display for CallFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn failed(what: &str) -> CallFailed {
+    let number = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    // SAFETY: Slurm answers with a text that stays, for any number.
+    let text = unsafe { slurm::slurm_strerror(number) };
+    let text = match text.is_null() {
+        true => format!("error {number}"),
+        // SAFETY: it ends with a NUL.
+        false => unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned(),
+    };
+    CallFailed(format!("{what}: {text}"))
 }
 
 /// User number of this process.

@@ -1,9 +1,9 @@
 //! What Slurm says of jobs that have no commitment, and of memory: for [`libra_slurm::others`].
 
 use crate::job::memory;
-use crate::queue::{CallFailed, failed};
 use crate::slurm as c;
 use crate::text;
+use crate::{CallFailed, failed};
 use libra_slurm::array::{PREFIX, split};
 use libra_slurm::records::{Memory, MemoryRule, OtherJob, Sharing};
 use std::ptr::null_mut;

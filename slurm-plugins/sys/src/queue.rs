@@ -3,6 +3,7 @@
 use crate::others::{default_memory, memory_rule, other_job};
 use crate::slurm::{self as c, NO_VAL};
 use crate::text;
+use crate::{CallFailed, failed};
 use libra_accounts::settlement::HowEnded;
 use libra_slurm::array::{ArrayTasks, split};
 use libra_slurm::claim::{ControllerRecord, JobRecord};
@@ -35,30 +36,6 @@ const CLOSED: u32 = c::NODE_STATE_DRAIN
 
 /// A job that may begin within so many seconds does not wait: Slurm's times are whole ones.
 const SOON: f64 = 5.0;
-
-/// Why Slurm could not be read or told something.
-#[derive(Debug, Clone)]
-pub struct CallFailed(pub String);
-
-impl std::fmt::Display for CallFailed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-pub(crate) fn failed(what: &str) -> CallFailed {
-    let number = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    // SAFETY: Slurm answers with a text that stays, for any number.
-    let text = unsafe { c::slurm_strerror(number) };
-    let text = match text.is_null() {
-        true => format!("error {number}"),
-        // SAFETY: it ends with a NUL.
-        false => unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned(),
-    };
-    CallFailed(format!("{what}: {text}"))
-}
 
 /// Reads everything. `taken`: Unix time, of just before the call.
 ///
