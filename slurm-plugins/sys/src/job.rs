@@ -323,7 +323,7 @@ impl<'a> JobDescriptor<'a> {
     }
 }
 
-/// Memory as Slurm writes it; None where nothing is said.
+/// Memory as Slurm writes it; None if nothing is said.
 #[allow(clippy::cast_sign_loss)]
 pub(crate) fn memory(value: u64) -> Option<Memory> {
     let (unset, per_processor) = (NO_VAL64 as u64, MEM_PER_CPU as u64);
