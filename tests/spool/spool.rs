@@ -240,6 +240,7 @@ impl Spool {
             price: commitment.price,
             submitted: commitment.submitted,
             phase: Phase::Running,
+            starts_by: None,
             places: (commitment.places.iter())
                 .map(|place| AllocationRecord {
                     node: place.node.clone(),

@@ -12,7 +12,8 @@
 //! millionths) for each chunk, in capitals for the job. `payer` is there where the site has accounts: `payer=user/alice`;
 //! `class=dedicated` or `class=immediate` where it is not that of deadlines; `conditional=1` where the deadline is shorter than the estimate; `deferred=1` where the job may not start yet and holds nothing until it is
 //! asked for anew: `at` is then where it would go if nothing else was promised, `begin` the seconds within which it has to begin, and `from=start` says that these and
-//! its deadline count from when it may start. Else `at` has a node, chunks and the share of each slot for every node, joined by '+'. Of a job array
+//! its deadline count from when it may start; with `starts-by`, Unix time, it begins by then and `at` is where its place is kept. Else `at` has a node, chunks and the
+//! share of each slot for every node, joined by '+'. Of a job array
 //! `count` is the number of its subjobs, `chunks` those of one subjob, `price` the price of one, and `at` is
 //! the plan for all of them.
 
@@ -46,6 +47,8 @@ pub struct Commitment {
     pub from_start: bool,
     /// Of a deferred one: seconds, counted as its deadline is, within which the job has to begin with nothing else promised; None if that is not known.
     pub begin_within: Option<f64>,
+    /// When it begins at the latest, Unix time: then it is deferred, and its place is kept. None if nothing is planned for it.
+    pub starts_by: Option<f64>,
     /// The account that pays, as `user:alice`; None if the site has no accounts.
     pub payer: Option<String>,
     /// Where, in the order of the plan.
@@ -134,6 +137,9 @@ impl Commitment {
             if self.from_start {
                 deferred.push_str(":from=start");
             }
+            if let Some(latest) = self.starts_by {
+                let _ = write!(deferred, ":starts-by={latest}");
+            }
         }
         let consumables = match shape.consumables.is_empty() {
             true => String::new(),
@@ -213,6 +219,7 @@ impl Commitment {
             deferred: value("deferred") == Ok("1"),
             from_start: value("from") == Ok("start"),
             begin_within: value("begin").ok().map(read).transpose()?,
+            starts_by: value("starts-by").ok().map(read).transpose()?,
             payer: value("payer").ok().map(|name| name.replacen('/', ":", 1)),
             places: value("at")?
                 .split('+')
@@ -237,6 +244,7 @@ impl Commitment {
             ("submitted", commitment.submitted),
             ("price", commitment.price),
             ("begin", commitment.begin_within.unwrap_or(0.0)),
+            ("starts-by", commitment.starts_by.unwrap_or(0.0)),
         ] {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(CommitmentError::Value { key, value });
@@ -474,6 +482,18 @@ mod tests {
         ] {
             let line = LINE.replace(":payer", &format!(":deferred=1:begin={bad}:payer"));
             assert_eq!(Commitment::parse(&line), Err(error));
+        }
+    }
+
+    #[test]
+    fn a_planned_start_travels_with_it() {
+        let line = LINE.replace(":payer", ":deferred=1:starts-by=1700000004.5:payer");
+        let read = Commitment::parse(&line).expect("ours");
+        assert_eq!((read.deferred, read.starts_by), (true, Some(1700000004.5)));
+        assert_eq!(read.line(), line);
+        for bad in ["soon", "-1", "inf", "NaN"] {
+            let line = LINE.replace(":payer", &format!(":deferred=1:starts-by={bad}:payer"));
+            assert!(Commitment::parse(&line).is_err(), "{bad}");
         }
     }
 

@@ -423,6 +423,7 @@ impl Records {
                 price: commitment.price,
                 submitted: commitment.submitted,
                 phase: if runs { Phase::Running } else { Phase::Bound },
+                starts_by: None,
                 places: (commitment.plan(index).into_iter())
                     .map(|place| AllocationRecord {
                         node: place.node,

@@ -257,6 +257,7 @@ fn no_commitment(request: &Request) -> Commitment {
         deferred: false,
         from_start: false,
         begin_within: None,
+        starts_by: None,
         payer: None,
         places: Vec::new(),
     }
@@ -275,6 +276,7 @@ fn commitment(entry: &Entry) -> Commitment {
         deferred: false,
         from_start: false,
         begin_within: None,
+        starts_by: None,
         payer: entry.payer.clone(),
         places: Vec::new(),
     }

@@ -281,6 +281,7 @@ pub(super) fn record(
         price: commitment.price,
         submitted: commitment.submitted,
         phase,
+        starts_by: None,
         places: commitment
             .plan(u32::try_from(subjob).unwrap_or(0))
             .into_iter()

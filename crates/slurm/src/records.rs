@@ -260,8 +260,13 @@ pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot
         }
         match JobCommitment::parse(&job.admin_comment) {
             None => {}
-            // It has no share before it is asked for anew.
-            Some(Ok(commitment)) if commitment.commitment.deferred => {}
+            // It has no share before it is asked for anew, and a place where that is planned.
+            Some(Ok(commitment)) if commitment.commitment.deferred => {
+                let planned = commitment.commitment.starts_by.is_some();
+                if planned && job.state == State::Pending {
+                    (snapshot.jobs).extend(job_records(job, &commitment, records.taken));
+                }
+            }
             // It waits and holds nothing.
             Some(Ok(commitment)) if rest(job, &commitment.commitment, records.taken).is_some() => {}
             Some(Ok(commitment)) => {
@@ -400,7 +405,11 @@ fn job_records(job: &SlurmJob, commitment: &JobCommitment, taken: f64) -> Vec<Jo
         if runs && job.started > 0.0 {
             for place in &mut places {
                 let ran = (taken - job.started).max(0.0);
-                place.cput = (place.share * ran).min(request.terms.estimate);
+                // Whole processors are in use for as long as it runs: how long it has outlived its estimate is to be seen.
+                place.cput = match request.terms.class.is_whole() {
+                    true => ran,
+                    false => (place.share * ran).min(request.terms.estimate),
+                };
             }
         }
         JobRecord {
@@ -410,6 +419,7 @@ fn job_records(job: &SlurmJob, commitment: &JobCommitment, taken: f64) -> Vec<Jo
             price: commitment.commitment.price,
             submitted: commitment.commitment.submitted,
             phase: if runs { Phase::Running } else { Phase::Bound },
+            starts_by: (commitment.commitment.starts_by).filter(|_| !runs),
             places,
         }
     };

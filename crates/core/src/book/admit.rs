@@ -67,7 +67,7 @@ impl Book {
         now: f64,
     ) -> Result<Admitted, BookError> {
         let (price, places) = self.judge_jobs(request, 1, allowed, now)?;
-        let token = self.enter(request, price, &places);
+        let token = self.enter(request, price, &places, None);
         self.accept_delays_on(places.iter().map(|place| place.node).collect());
         Ok(Admitted {
             token,
@@ -93,7 +93,7 @@ impl Book {
         if scratch.len() < room {
             scratch.resize(room, Placement::EMPTY);
         }
-        let nodes = Nodes(self, allowed);
+        let nodes = Nodes::now(self, allowed);
         let verdict = (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch);
         let offered =
             verdict.map(|acceptance| (acceptance.price, scratch[..acceptance.nodes].to_vec()));
@@ -170,7 +170,7 @@ impl Book {
                 }
                 own.push(taken);
             }
-            self.enter(each, price / f64::from(count), &own);
+            self.enter(each, price / f64::from(count), &own, None);
         }
         self.accept_delays_on(places.iter().map(|place| place.node).collect());
         Ok(Admitted {
@@ -180,8 +180,14 @@ impl Book {
         })
     }
 
-    /// A job enters the book. What it makes others wait for is the caller's to settle, see [`Book::accept_delays_on`].
-    fn enter(&mut self, request: &Request, price: f64, places: &[Placement]) -> u64 {
+    /// A job enters the book, which may begin now or by a time. What it makes others wait for is the caller's to settle, see [`Book::accept_delays_on`].
+    pub(super) fn enter(
+        &mut self,
+        request: &Request,
+        price: f64,
+        places: &[Placement],
+        starts_by: Option<f64>,
+    ) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
         let now = self.now;
@@ -194,6 +200,7 @@ impl Book {
             phase: Phase::Provisional,
             changed: f64::INFINITY,
             held_until: None,
+            starts_by: starts_by.map(Box::new),
             places: places
                 .iter()
                 .map(|place| Allocation {

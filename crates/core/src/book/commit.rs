@@ -28,6 +28,7 @@ impl Book {
             deferred: false,
             from_start: false,
             begin_within: None,
+            starts_by: None,
             payer: payer.map(str::to_string),
             places: (admitted.places.iter())
                 .map(|place| NodeCommitment {

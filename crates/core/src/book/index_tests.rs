@@ -29,6 +29,10 @@ impl Cluster for Plain<'_> {
     fn node(&self, index: usize) -> Option<BookNode<'_>> {
         self.0.node(index)
     }
+
+    fn node_for(&self, index: usize, request: &Request) -> Option<BookNode<'_>> {
+        self.0.node_for(index, request)
+    }
 }
 
 /// Whatever is asked of a cluster, answered.
@@ -48,8 +52,8 @@ fn answers<C: Cluster>(book: &Book, cluster: &C, request: &Request, jobs: u32) -
 }
 
 fn assert_same(book: &Book, request: &Request, jobs: u32, allowed: Option<&[u32]>) {
-    let indexed = answers(book, &Nodes(book, allowed), request, jobs);
-    let plain = answers(book, &Plain(Nodes(book, allowed)), request, jobs);
+    let indexed = answers(book, &Nodes::now(book, allowed), request, jobs);
+    let plain = answers(book, &Plain(Nodes::now(book, allowed)), request, jobs);
     assert_eq!(indexed, plain, "{request:?} {jobs} {allowed:?}");
 }
 
@@ -299,7 +303,7 @@ fn asked(nodes: u32) -> (u64, u64) {
     let count = |book: &Book, request: &Request| {
         let before = counting.policy.1.get();
         let mut scratch = [Placement::EMPTY; 1];
-        let accepted = counting.judge(&Nodes(book, None), request, &mut scratch);
+        let accepted = counting.judge(&Nodes::now(book, None), request, &mut scratch);
         (accepted.is_ok(), counting.policy.1.get() - before)
     };
     let (mut accepting, mut refusing) = (0, 0);

@@ -13,8 +13,37 @@ use crate::decision::refusal::{Reason, Refusal};
 use crate::decision::share::DeadlineStatus;
 use std::cmp::Reverse;
 
-/// The book as a decision sees it; with a list, the nodes for as many slots as it has for each.
-pub(super) struct Nodes<'a>(pub &'a Book, pub Option<&'a [u32]>);
+/// The book as a decision sees it, of a job that begins now or later.
+pub(super) struct Nodes<'a> {
+    book: &'a Book,
+    /// With a list, the nodes for as many slots as it has for each.
+    allowed: Option<&'a [u32]>,
+    /// When it would begin; now, if that has passed.
+    at: f64,
+    /// This job is not there.
+    without: Option<usize>,
+}
+
+impl<'a> Nodes<'a> {
+    /// For a job that begins now.
+    pub(super) fn now(book: &'a Book, allowed: Option<&'a [u32]>) -> Nodes<'a> {
+        Nodes {
+            book,
+            allowed,
+            at: book.now,
+            without: None,
+        }
+    }
+
+    /// For a job that is in the book, or is not, and begins at this time.
+    pub(super) fn at(self, at: f64, without: Option<usize>) -> Nodes<'a> {
+        Nodes {
+            at,
+            without,
+            ..self
+        }
+    }
+}
 
 /// One node of the book.
 pub(super) struct BookNode<'a> {
@@ -22,6 +51,10 @@ pub(super) struct BookNode<'a> {
     index: usize,
     node: &'a Node,
     open_slots: u32,
+    committed: f64,
+    whole: f64,
+    memory_committed: u64,
+    without: Option<usize>,
 }
 
 impl Cluster for Nodes<'_> {
@@ -31,31 +64,73 @@ impl Cluster for Nodes<'_> {
         Self: 'a;
 
     fn len(&self) -> usize {
-        self.0.nodes.len()
+        self.book.nodes.len()
     }
 
     #[inline(always)]
     fn node(&self, index: usize) -> Option<BookNode<'_>> {
-        let node = &self.0.nodes[index];
-        let open_slots = self.1.map_or(u32::MAX, |allowed| allowed[index]);
+        let node = &self.book.nodes[index];
+        let open_slots = self.allowed.map_or(u32::MAX, |allowed| allowed[index]);
         (node.available && open_slots > 0).then_some(BookNode {
-            book: self.0,
+            book: self.book,
             index,
             node,
             open_slots,
+            committed: node.committed,
+            whole: self.book.details[index].sums.whole(),
+            memory_committed: node.memory_committed,
+            without: None,
         })
     }
 
+    #[inline(always)]
+    fn node_for(&self, index: usize, request: &Request) -> Option<BookNode<'_>> {
+        let node = self.node(index)?;
+        match self.is_plain() && self.book.details[index].planned == 0 {
+            true => Some(node),
+            false => Some(self.in_its_time(node, request)),
+        }
+    }
+
     fn index(&self) -> Option<Search<'_>> {
-        let nodes = &self.0.index;
-        nodes.is_worthwhile().then_some(Search {
+        // It has the sums of now.
+        let nodes = &self.book.index;
+        let is_enough = self.is_plain() && self.book.planned.is_empty();
+        (is_enough && nodes.is_worthwhile()).then_some(Search {
             nodes,
-            all: self.1.is_none(),
+            all: self.allowed.is_none(),
         })
     }
 
     fn free_of(&self, what: Consumable) -> Option<u64> {
-        self.0.free_in_all(what)
+        let free = self.book.free_in_all(what)?;
+        let own = (self.without).map_or(0, |key| self.book.job(key).amount_of(what, 1));
+        Some(free.saturating_add(own))
+    }
+}
+
+impl Nodes<'_> {
+    fn is_plain(&self) -> bool {
+        self.at <= self.book.now && self.without.is_none()
+    }
+
+    /// A node with the most that is committed there at any time while this would run.
+    fn in_its_time<'b>(&'b self, node: BookNode<'b>, request: &Request) -> BookNode<'b> {
+        let book = self.book;
+        let length = book.length(request, node.node.spec.rating);
+        let peak = book.peak(node.index, self.at, self.at + length, self.without);
+        let own = (self.without).map_or(0, |key| {
+            let job = book.job(key);
+            let here = job.places.iter().filter(|p| p.node as usize == node.index);
+            here.map(|place| memory(&job.request, place.chunks)).sum()
+        });
+        BookNode {
+            committed: peak.committed,
+            whole: peak.whole,
+            memory_committed: node.memory_committed.saturating_sub(own),
+            without: self.without,
+            ..node
+        }
     }
 }
 
@@ -67,12 +142,12 @@ impl NodeView for BookNode<'_> {
 
     #[inline(always)]
     fn committed(&self) -> f64 {
-        self.node.committed
+        self.committed
     }
 
     #[inline(always)]
     fn memory_committed(&self) -> u64 {
-        self.node.memory_committed
+        self.memory_committed
     }
 
     #[inline(always)]
@@ -81,11 +156,17 @@ impl NodeView for BookNode<'_> {
     }
 
     fn free_of(&self, what: Consumable) -> Option<u64> {
-        self.book.details[self.index].stock.free(what)
+        let free = self.book.details[self.index].stock.free(what)?;
+        let own = (self.without).map_or(0, |key| {
+            let job = self.book.job(key);
+            let here = (job.places.iter()).filter(|place| place.node as usize == self.index);
+            here.map(|place| job.amount_of(what, place.chunks)).sum()
+        });
+        Some(free.saturating_add(own))
     }
 
     fn whole(&self) -> f64 {
-        self.book.details[self.index].sums.whole()
+        self.whole
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
@@ -102,9 +183,6 @@ impl NodeView for BookNode<'_> {
 struct Others<'a> {
     node: BookNode<'a>,
     without: usize,
-    committed: f64,
-    memory_committed: u64,
-    whole: f64,
 }
 
 impl NodeView for Others<'_> {
@@ -113,15 +191,15 @@ impl NodeView for Others<'_> {
     }
 
     fn committed(&self) -> f64 {
-        self.committed
+        self.node.committed()
     }
 
     fn memory_committed(&self) -> u64 {
-        self.memory_committed
+        self.node.memory_committed()
     }
 
     fn whole(&self) -> f64 {
-        self.whole
+        self.node.whole()
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
@@ -139,7 +217,7 @@ impl Others<'_> {
     /// With the delays that would be accepted with this job, do the shares of all fit? A policy judges
     /// what is left of a job, whose return differs from that of the whole, and so may who yields.
     fn can_yield_to<P: Policy>(&self, job: &JobOnNode, policy: &P) -> bool {
-        let spec = self.spec().without(self.whole);
+        let spec = self.spec().without(self.whole());
         let mut jobs = Vec::new();
         self.for_each_job(|other| jobs.push(*other));
         jobs.push(*job);
@@ -155,6 +233,14 @@ impl BookedJob {
     /// Returns true if it has whole processors.
     pub(super) fn has_whole(&self) -> bool {
         self.request.terms.class.is_whole()
+    }
+
+    /// How much of a consumable it uses up in so many chunks; of one that is counted once for all nodes, in all.
+    fn amount_of(&self, what: Consumable, chunks: u32) -> u64 {
+        let amounts = self.request.shape.consumables.counted(what.scope());
+        let of = amounts.filter(|(other, _)| *other == what);
+        of.map(|(_, amount)| amount.saturating_mul(u64::from(chunks)))
+            .sum()
     }
 
     /// Processor seconds per slot by `now`, the job running at its share since it last reported.
@@ -203,6 +289,9 @@ impl Book {
         if job.phase != Phase::Running {
             self.waiting.insert(key);
         }
+        if job.starts_by.is_some() {
+            self.planned.insert(key);
+        }
         let places = job.places.len();
         self.jobs[key] = Some(job);
         self.name(key);
@@ -214,7 +303,7 @@ impl Book {
     /// What a request would cost now if its budget were no matter, credits.
     pub fn price_now(&self, request: &Request) -> f64 {
         self.admission
-            .price_now(&Nodes(self, None), &self.begun_late(request))
+            .price_now(&Nodes::now(self, None), &self.begun_late(request))
     }
 
     /// A request as it is judged: with the time that passes before it starts taken off its deadline.
@@ -312,26 +401,27 @@ impl Book {
             // It has them already, whatever its terms.
             rest.shape.consumables = Amounts::NONE;
             let slots = slots(&job.request, place.chunks);
+            let index = place.node as usize;
+            let others = Nodes::now(self, None).at(self.now, Some(key));
             let others = Others {
-                node: BookNode {
-                    book: self,
-                    index: place.node as usize,
-                    node,
-                    open_slots: u32::MAX,
-                },
+                node: others.in_its_time(
+                    BookNode {
+                        book: self,
+                        index,
+                        node,
+                        open_slots: u32::MAX,
+                        committed: node.committed,
+                        whole: self.details[index].sums.whole(),
+                        memory_committed: node.memory_committed,
+                        without: None,
+                    },
+                    &rest,
+                ),
                 without: key,
-                committed: (node.committed - slots * before.counted_share()).max(0.0),
-                memory_committed: node
-                    .memory_committed
-                    .saturating_sub(memory(&job.request, place.chunks)),
-                whole: match job.has_whole() {
-                    true => (self.details[place.node as usize].sums.whole() - slots).max(0.0),
-                    false => self.details[place.node as usize].sums.whole(),
-                },
             };
             let full = Reason::Share {
                 needed: slots * need.share,
-                free: (node.spec.processors - others.committed).max(0.0),
+                free: (node.spec.processors - others.committed()).max(0.0),
                 node: place.node as usize,
             };
             match self.admission.offer(&others, &rest) {

@@ -57,6 +57,7 @@ impl Book {
     pub fn started(&mut self, id: &str, now: f64) -> Result<(), BookError> {
         self.advance(check_seconds("now", now)?);
         let key = self.key_of(id)?;
+        let key = self.begun(key);
         self.waiting.remove(&key);
         self.begin_anew(key, Phase::Running);
         Ok(())
@@ -148,6 +149,7 @@ impl Book {
         let cput = check_seconds("cput", cput)?;
         let key = self.key_of(id)?;
         let only = node.map(|name| self.node_index(name)).transpose()?;
+        let key = self.begun(key);
         let now = self.now;
         let job = self.job_mut(key);
         let mut reported = false;
@@ -316,11 +318,12 @@ impl Book {
     }
 
     /// Takes a job out of all lists and sums.
-    fn take_out(&mut self, key: usize) -> BookedJob {
+    pub(super) fn take_out(&mut self, key: usize) -> BookedJob {
         self.unname(key);
         (0..self.job(key).places.len()).for_each(|place| self.unsettle(key, place));
         self.vacant.push(key);
         self.waiting.remove(&key);
+        self.planned.remove(&key);
         let job = self.jobs[key].take().expect("keys name jobs in the book");
         self.give_back(&job);
         job

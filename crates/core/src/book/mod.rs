@@ -16,6 +16,7 @@
 //!   (see [`crate::decision::node_index`]). Whoever changes what a node is, or whether it takes jobs, calls [`Book::reindex`].
 //! - A job that has whole processors counts with them from its acceptance to its end, however far it has come
 //!   (see [`crate::decision::service`]).
+//! - A job that is to begin later counts with its processors in its time alone (see [`planned`]).
 //! - Where the batch system itself counts what is committed (see [`Book::reserve_committed_share`]), a job's part in the sum
 //!   never falls below that: what this book accepts, the batch system has room for as well.
 //! - `now` never goes back: an earlier one counts as the latest seen.
@@ -34,6 +35,9 @@ mod judge;
 mod keys;
 mod life;
 mod places;
+mod planned;
+#[cfg(test)]
+mod planned_tests;
 mod quote;
 #[cfg(test)]
 mod quote_tests;
@@ -65,6 +69,7 @@ pub use error::{BookError, Named, Unsound, Untaken};
 use keys::Keys;
 pub use life::Ending;
 use places::Places;
+pub use planned::Planned;
 pub use quote::Offer;
 pub use reconcile::{Differences, OLDEST_RECORDS};
 use stock::Stock;
@@ -102,6 +107,8 @@ pub struct Book {
     gone: usize,
     /// Jobs that do not run yet: they make no progress, so what they need grows.
     waiting: BTreeSet<usize>,
+    /// Jobs that are promised to begin later, see [`planned`].
+    planned: BTreeSet<usize>,
     /// When their shares were last taken anew.
     waiting_refreshed: f64,
     /// Seconds after which that is done anew.
@@ -134,6 +141,8 @@ struct NodeDetails {
     tenants: Tenants,
     sums: Sums,
     stock: Stock,
+    /// How many of its tenants are to begin later.
+    planned: u32,
 }
 
 /// How far a job has come.
@@ -161,6 +170,8 @@ struct BookedJob {
     changed: f64,
     /// Until when it is held for a job that is to come; None for a job that was submitted, as most are.
     held_until: Option<Box<f64>>,
+    /// When it begins at the latest; None for a job that may begin at once, as most may. See [`planned`].
+    starts_by: Option<Box<f64>>,
     places: Places,
 }
 
@@ -250,6 +261,7 @@ impl Book {
             alarms: BinaryHeap::new(),
             gone: 0,
             waiting: BTreeSet::new(),
+            planned: BTreeSet::new(),
             waiting_refreshed: 0.0,
             waiting_every: life::WAITING_REFRESH,
             scratch: Vec::new(),
@@ -299,6 +311,7 @@ impl Book {
                     tenants: Tenants::default(),
                     sums: Sums::default(),
                     stock: Stock::default(),
+                    planned: 0,
                 });
                 self.reindex(self.nodes.len() - 1);
             }

@@ -66,7 +66,7 @@ impl Book {
     ) -> Result<Offer, BookError> {
         let judged = self.begun_late(request);
         let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
-        match (self.admission).judge_jobs(&Nodes(self, allowed), &judged, jobs, &mut scratch) {
+        match (self.admission).judge_jobs(&Nodes::now(self, allowed), &judged, jobs, &mut scratch) {
             Ok(accepted) => {
                 scratch.truncate(accepted.nodes);
                 Ok(Offer {
@@ -87,7 +87,7 @@ impl Book {
     /// The same without evidence and counter-offers: for many deadlines.
     pub fn appraise(&self, each: &Request, array: Option<u32>, allowed: Option<&[u32]>) -> Judged {
         let allowed = self.padded(allowed);
-        let nodes = Nodes(self, allowed.as_deref());
+        let nodes = Nodes::now(self, allowed.as_deref());
         let judge =
             |request: &Request| (self.admission).appraise(&nodes, &self.begun_late(request));
         let refused = Judged {

@@ -131,6 +131,7 @@ impl Book {
             }
             return;
         }
+        let key = self.begun(key);
         let since = (self.now - taken).max(0.0);
         let now = self.now;
         let mut measured = false;

@@ -79,6 +79,9 @@ pub struct JobRecord {
     pub submitted: f64,
     /// How far it has come.
     pub phase: Phase,
+    /// When it begins at the latest, on the book's clock; absent for a job that may begin at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_by: Option<f64>,
     /// Where it is.
     pub places: Vec<AllocationRecord>,
 }
@@ -135,6 +138,7 @@ impl Book {
                     price: job.price,
                     submitted: job.submitted,
                     phase: job.phase,
+                    starts_by: job.starts_by.as_deref().copied(),
                     places: job
                         .places
                         .iter()
@@ -198,6 +202,9 @@ impl Book {
         record.request.check()?;
         check_seconds("submitted", record.submitted)?;
         check_seconds("price", record.price)?;
+        if let Some(latest) = record.starts_by {
+            check_seconds("starts-by", latest)?;
+        }
         if record.places.is_empty() {
             return Err(BookError::Unsound(Unsound::OnNoNode));
         }
@@ -302,6 +309,9 @@ impl Book {
                 None => f64::INFINITY,
             },
             held_until: None,
+            starts_by: (record.starts_by)
+                .filter(|_| record.phase != Phase::Running)
+                .map(Box::new),
             places: places.into(),
         });
         self.alarms.push(std::cmp::Reverse(super::Alarm {

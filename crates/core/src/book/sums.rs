@@ -33,14 +33,16 @@ pub(super) struct Sums {
 impl Sums {
     /// What a job's part is in the sums of its node, at the share that they have of it.
     fn counted(job: &BookedJob, place: &Allocation) -> Sums {
+        // Whoever begins later has no processors yet; its memory is kept for it.
+        let later = job.starts_by.is_some();
         let slots = u128::from(place.chunks) * u128::from(job.request.shape.processors_per_chunk);
         let share = super::judge::slots(&job.request, place.chunks) * place.counted;
         Sums {
-            committed: (share * UNITS) as i128,
+            committed: if later { 0 } else { (share * UNITS) as i128 },
             memory: u128::from(super::judge::memory(&job.request, place.chunks)),
             slots,
             quoted: if place.quoted { slots } else { 0 },
-            whole: if job.request.terms.class.is_whole() {
+            whole: if job.request.terms.class.is_whole() && !later {
                 slots
             } else {
                 0
@@ -138,6 +140,7 @@ impl Book {
         let part = &mut job.places[place];
         (part.counted, part.quoted) = (part.counted_share(), quoted);
         let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
+        self.details[node].planned += u32::from(self.job(key).starts_by.is_some());
         self.details[node].sums.add(&counts);
         self.draw_on(key, place);
         work::step();
@@ -164,6 +167,7 @@ impl Book {
             Some(tenant) => self.part(tenant).before = before,
             None => self.details[node].tenants.last = before,
         }
+        self.details[node].planned -= u32::from(self.job(key).starts_by.is_some());
         self.details[node].sums.release(&counted);
         self.give_back_on(key, place);
         self.show_sums(node);

@@ -147,6 +147,7 @@ fn a_job_on_an_undeclared_node_is_kept_and_a_broken_record_is_named() {
         price: 1.0,
         submitted: 0.0,
         phase: Phase::Running,
+        starts_by: None,
         places: vec![AllocationRecord {
             node: "elsewhere".to_string(),
             chunks: 1,

@@ -143,7 +143,7 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         }
         let per_chunk = f64::from(request.shape.processors_per_chunk);
         let places = places.iter().filter_map(|place| {
-            let node = cluster.node(place.node)?;
+            let node = cluster.node_for(place.node, request)?;
             let slots = f64::from(place.chunks) * per_chunk;
             let processors = node.spec().processors;
             Some(PricedNode {
@@ -223,7 +223,7 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         };
         let nodes = (0..each).map(|node| (node, 1));
         (nodes.chain(groups.into_iter().flatten())).filter_map(move |(index, count)| {
-            let node = cluster.node(index)?;
+            let node = cluster.node_for(index, planned)?;
             Some((index, count, self.policy.offer(&node, planned)))
         })
     }

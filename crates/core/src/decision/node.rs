@@ -131,6 +131,13 @@ pub trait Cluster {
     /// Node `index`, or None if that node takes no new jobs now (down, removed).
     /// `index` is below [`Cluster::len`].
     fn node(&self, index: usize) -> Option<Self::Node<'_>>;
+    /// The same as this request finds it, its estimate as planned: what is committed there is the most that is at any time while it would run.
+    /// It is the same as [`Cluster::node`] where nothing is promised to begin later.
+    #[inline(always)]
+    fn node_for(&self, index: usize, request: &Request) -> Option<Self::Node<'_>> {
+        let _ = request;
+        self.node(index)
+    }
     /// How much is free of a consumable that is counted once for all nodes; None if there is no limit. Asked only for requests that
     /// want it.
     fn free_of(&self, what: Consumable) -> Option<u64> {

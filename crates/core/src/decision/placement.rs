@@ -45,6 +45,16 @@ impl Placement {
         rank_step: 0.0,
     };
 
+    /// What somebody has there, whoever has given it to him.
+    pub fn given(node: usize, chunks: u32, share: f64) -> Placement {
+        Placement {
+            node,
+            chunks,
+            share,
+            ..Placement::EMPTY
+        }
+    }
+
     fn new(node: usize, offer: &Offer) -> Placement {
         Placement {
             node,
@@ -175,7 +185,7 @@ fn scan<P: Policy, C: Cluster + ?Sized>(
     best: &mut Candidates<'_>,
 ) {
     for index in 0..cluster.len() {
-        let Some(node) = cluster.node(index) else {
+        let Some(node) = cluster.node_for(index, request) else {
             continue;
         };
         let Ok(offer) = policy.offer(&node, request) else {
@@ -211,7 +221,7 @@ pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
     let mut left = request.shape.chunks;
     (0..cluster.len()).any(|index| {
         let offer = cluster
-            .node(index)
+            .node_for(index, request)
             .and_then(|node| policy.offer(&node, request).ok());
         left = left.saturating_sub(offer.map_or(0, |offer| offer.chunks));
         left == 0

@@ -58,7 +58,7 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
     fn offer(&mut self, kind: &Kind, entry: &Entry) -> Result<Option<Offer>, GaveUp> {
         let offer = match self.search.all {
             true => self.by_sums(kind, entry),
-            false => match self.cluster.node(entry.node as usize) {
+            false => match self.cluster.node_for(entry.node as usize, self.request) {
                 Some(node) => self.policy.offer(&node, self.request),
                 None => Err(Obstacle::Slots),
             },

@@ -112,6 +112,16 @@ impl ClassAdmission {
         ask!(self, request.terms.class, own => own.appraise(cluster, request))
     }
 
+    /// As [`Admission::accepts`].
+    pub fn accepts<C: Cluster + ?Sized>(
+        &self,
+        cluster: &C,
+        request: &Request,
+        scratch: &mut [Placement],
+    ) -> Option<Acceptance> {
+        ask!(self, request.terms.class, own => own.accepts(cluster, request, scratch))
+    }
+
     /// As [`Admission::price_now`].
     pub fn price_now<C: Cluster + ?Sized>(&self, cluster: &C, request: &Request) -> f64 {
         ask!(self, request.terms.class, own => own.price_now(cluster, request))

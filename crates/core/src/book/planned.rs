@@ -1,0 +1,371 @@
+//! Jobs that have whole processors and are promised to begin later: by a time, on nodes that are kept for them.
+//!
+//! What such a promise rests on is when those who have the processors now, or are to have them before, are done:
+//!
+//! | who | has its processors |
+//! | --- | --- |
+//! | a job with a share | until its deadline: afterwards nothing is promised to it |
+//! | a job with whole processors | for its estimate, the site's margin and the time that the batch system may take to start it |
+//! | a planned one | for as long, from when it begins at the latest |
+//!
+//! Invariants:
+//! - A job that is accepted fits beside all others at every moment of its own time, so nobody accepted later breaks a promise, and whatever ends
+//!   before a planned job begins may be accepted in front of it.
+//! - Processors are counted in their time. Memory, the batch system's own slots and consumables are counted from acceptance to end: whoever
+//!   outlives its estimate gives up its processors, and keeps its memory.
+//! - A planned job begins as soon as it fits, wherever. When it is due it begins by right: whoever is past all that is said above does not count.
+//!   A job that outlived its time keeps what it has against all who come later.
+//! - A planned job that is overdue counts as one that begins now.
+
+use super::judge::{Nodes, slots};
+use super::{Admitted, Allocation, Book, BookedJob, Offer, Phase};
+use crate::decision::TOLERANCE;
+use crate::decision::admission::affordable;
+use crate::decision::class::Class;
+use crate::decision::curve::with_deadline;
+use crate::decision::job::{Request, SHORTEST};
+use crate::decision::placement::{self, Placement};
+use crate::decision::policy::Policy;
+
+/// Who is done within so many seconds after a moment does not count there: sums of times are no more exact.
+const SLACK: f64 = 0.01;
+
+/// Starts that are tried for one job; of more moments at which somebody is done, so many, evenly: for each, all nodes are asked.
+const MOST_STARTS: usize = 64;
+
+/// A start that can be promised.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// When it begins at the latest.
+    pub starts_by: f64,
+    /// Where, and for how much.
+    pub offer: Offer,
+}
+
+/// What is in use on a node, in processors.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct InUse {
+    pub committed: f64,
+    /// Of these, whole.
+    pub whole: f64,
+}
+
+impl Book {
+    /// The earliest start that can be promised to a dedicated job that does not fit now, on nodes as for [`Book::admit_among`]. Nothing is
+    /// reserved. None if none ends it by its deadline within its budget.
+    pub fn plan(&self, request: &Request, allowed: Option<&[u32]>) -> Option<Planned> {
+        self.plan_for(request, self.now, allowed, None)
+    }
+
+    /// The request of a job that was submitted then, and is in the book `without` or is not.
+    fn plan_for(
+        &self,
+        request: &Request,
+        submitted: f64,
+        allowed: Option<&[u32]>,
+        without: Option<usize>,
+    ) -> Option<Planned> {
+        if request.check().is_err() || request.terms.class != Class::Dedicated {
+            return None;
+        }
+        let allowed = self.padded(allowed);
+        let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
+        for at in self.moments(request, submitted, allowed.as_deref(), without) {
+            let left = request.terms.deadline - (at - submitted);
+            if left < SHORTEST {
+                break;
+            }
+            let nodes = Nodes::now(self, allowed.as_deref()).at(at, without);
+            let mut asked = self.begun_late(&with_deadline(request, left));
+            asked.terms.budget = f64::INFINITY;
+            let Some(accepted) = self.admission.accepts(&nodes, &asked, &mut scratch) else {
+                continue;
+            };
+            // It costs what its terms cost, whenever it begins.
+            let price = (self.admission).price_now(&nodes, &self.begun_late(request));
+            if !affordable(price, request.terms.budget) {
+                return None;
+            }
+            scratch.truncate(accepted.nodes);
+            return Some(Planned {
+                starts_by: at,
+                offer: Offer {
+                    price,
+                    places: scratch,
+                    pinned: true,
+                },
+            });
+        }
+        None
+    }
+
+    /// When somebody is done with processors of these nodes, in order, as far as the job could end in time from then on.
+    fn moments(
+        &self,
+        request: &Request,
+        submitted: f64,
+        allowed: Option<&[u32]>,
+        without: Option<usize>,
+    ) -> Vec<f64> {
+        let open = |index: &usize| {
+            self.nodes[*index].available && allowed.is_none_or(|allowed| allowed[*index] > 0)
+        };
+        let nodes: Vec<usize> = (0..self.nodes.len()).filter(open).collect();
+        let fastest = (nodes.iter()).fold(0.0, |fastest: f64, &index| {
+            fastest.max(self.nodes[index].spec.rating)
+        });
+        let latest = submitted + request.terms.deadline - request.terms.estimate / fastest;
+        let mut moments: Vec<f64> = (nodes.iter())
+            .flat_map(|&index| self.tenants(index))
+            .filter(|(key, _)| Some(*key) != without)
+            .map(|(key, place)| self.time_of(self.job(key), &self.job(key).places[place]).1)
+            .filter(|until| *until > self.now && *until <= latest)
+            .collect();
+        moments.sort_by(f64::total_cmp);
+        moments.dedup_by(|later, earlier| *later - *earlier < SLACK);
+        match moments.len() {
+            0..=MOST_STARTS => moments,
+            // The last one among them: it has the most room.
+            many => (1..=MOST_STARTS)
+                .map(|step| moments[step * many / MOST_STARTS - 1])
+                .collect(),
+        }
+    }
+
+    /// A start that was found just now is promised, under a new token.
+    pub fn promise(&mut self, request: &Request, planned: &Planned) -> Admitted {
+        let Offer { price, places, .. } = &planned.offer;
+        let token = self.enter(request, *price, places, Some(planned.starts_by));
+        Admitted {
+            token,
+            price: *price,
+            places: places.clone(),
+        }
+    }
+
+    /// When a job of this id begins at the latest, if it is a planned one.
+    pub fn starts_by(&self, id: &str) -> Option<f64> {
+        self.job(self.find_id(id)?).starts_by.as_deref().copied()
+    }
+
+    /// A planned job begins now, for `request`: its own with what is left of its deadline. On nodes as for [`Book::admit_among`], where it fits
+    /// beside all others; else, when it is due, by right where it was planned, as far as it may be there `ever`, whoever is there now. It is in
+    /// the book under another token then. None if it waits on.
+    pub fn begin(
+        &mut self,
+        id: &str,
+        request: &Request,
+        allowed: Option<&[u32]>,
+        ever: Option<&[u32]>,
+        now: f64,
+    ) -> Option<Admitted> {
+        self.advance(now);
+        let key = self.find_id(id)?;
+        let starts_by = self.job(key).starts_by.as_deref().copied()?;
+        let places = match self.fits_now(key, request, allowed) {
+            Some(places) => places,
+            None if starts_by <= self.now && self.has_right(key, ever) => {
+                (self.job(key).places.iter())
+                    .map(|place| Placement::given(place.node as usize, place.chunks, place.share))
+                    .collect()
+            }
+            None => return None,
+        };
+        let price = self.take_out(key).price;
+        let token = self.enter(request, price, &places, None);
+        // It is there, and nobody has its id.
+        let _ = self.bind(token, id, now);
+        Some(Admitted {
+            token,
+            price,
+            places,
+        })
+    }
+
+    fn fits_now(
+        &self,
+        key: usize,
+        request: &Request,
+        allowed: Option<&[u32]>,
+    ) -> Option<Vec<Placement>> {
+        let allowed = self.with_own(key, allowed);
+        let nodes = Nodes::now(self, allowed.as_deref()).at(self.now, Some(key));
+        let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
+        let mut asked = *request;
+        asked.terms.budget = f64::INFINITY;
+        let accepted = self.admission.accepts(&nodes, &asked, &mut scratch)?;
+        scratch.truncate(accepted.nodes);
+        Some(scratch)
+    }
+
+    /// The slots that it may have: those that are open, and its own.
+    fn with_own(&self, key: usize, allowed: Option<&[u32]>) -> Option<Vec<u32>> {
+        let mut allowed = self.padded(allowed)?.into_owned();
+        let job = self.job(key);
+        for place in job.places.iter() {
+            let own = (place.chunks).saturating_mul(job.request.shape.processors_per_chunk);
+            let open = &mut allowed[place.node as usize];
+            *open = open.saturating_add(own);
+        }
+        Some(allowed)
+    }
+
+    /// Whether the nodes of a planned job that is due are there, and have its processors beside all who are still in their time.
+    fn has_right(&self, key: usize, ever: Option<&[u32]>) -> bool {
+        let job = self.job(key);
+        // Under the other policies jobs with shares were taken for what is left beside whole processors, however their shares add up.
+        let by_sums = self.admission.admission.policy.goes_by_sums().is_some();
+        let in_time = |other: usize, place: usize| {
+            let other = self.job(other);
+            let (from, until) = self.own_time(other, &other.places[place]);
+            let is_there = from <= self.now && until > self.now + SLACK;
+            is_there && (by_sums || other.has_whole())
+        };
+        job.places.iter().all(|place| {
+            let index = place.node as usize;
+            let node = &self.nodes[index];
+            let others: f64 = (self.tenants(index))
+                .filter(|&(other, at)| other != key && in_time(other, at))
+                .map(|(other, at)| processors(self.job(other), &self.job(other).places[at]))
+                .sum();
+            let wanted = processors(job, place);
+            let most = node.spec.processors * (1.0 + TOLERANCE);
+            let may = |ever: &[u32]| ever.get(index).is_some_and(|slots| *slots > 0);
+            node.available
+                && ever.is_none_or(may)
+                && node.memory_committed <= node.spec.memory
+                && others + wanted <= most
+        })
+    }
+
+    /// A planned job that is overdue gets another start, if there is one that ends it in time.
+    pub fn plan_anew(&mut self, id: &str, allowed: Option<&[u32]>, now: f64) -> Option<Planned> {
+        self.advance(now);
+        let key = self.find_id(id)?;
+        let job = self.job(key);
+        job.starts_by.as_ref()?;
+        let allowed = self.with_own(key, allowed);
+        let planned = self.plan_for(&job.request, job.submitted, allowed.as_deref(), Some(key))?;
+        let mut job = self.take_out(key);
+        let like = job.places[0];
+        job.starts_by = Some(Box::new(planned.starts_by));
+        job.places = (planned.offer.places.iter())
+            .map(|place| Allocation {
+                node: place.node as u32,
+                chunks: place.chunks,
+                ..like
+            })
+            .collect();
+        self.insert(job);
+        Some(planned)
+    }
+
+    /// A planned job runs, whoever has let it begin: it has its processors from now on.
+    pub(super) fn begun(&mut self, key: usize) -> usize {
+        if self.job(key).starts_by.is_none() {
+            return key;
+        }
+        let mut job = self.take_out(key);
+        job.starts_by = None;
+        self.insert(job)
+    }
+
+    /// How long a request has processors on a node of this rating. Its estimate is as planned.
+    pub(super) fn length(&self, request: &Request, rating: f64) -> f64 {
+        let terms = &request.terms;
+        let runs = match terms.class.is_whole() {
+            true => terms.estimate / rating,
+            false => terms.deadline,
+        };
+        self.start_latency + runs
+    }
+
+    /// From when until when a job has processors at one of its places.
+    fn own_time(&self, job: &BookedJob, place: &Allocation) -> (f64, f64) {
+        let request = self.admission.admission.planned(&job.request);
+        let terms = &request.terms;
+        let rating = self.nodes[place.node as usize].spec.rating;
+        if let Some(starts_by) = job.starts_by.as_deref() {
+            let from = starts_by.max(self.now);
+            return (from, from + self.length(&request, rating));
+        }
+        let until = match (job.held_until.as_deref(), terms.class.is_whole()) {
+            (Some(held), _) => held + terms.deadline,
+            (None, false) => job.submitted + terms.deadline + place.delay,
+            (None, true) => {
+                let length = terms.estimate / rating;
+                let at_latest = job.submitted + self.length(&request, rating);
+                // The batch system may have taken longer to start it.
+                at_latest.max(match job.phase {
+                    Phase::Running => place.reported + length - place.cput,
+                    Phase::Provisional | Phase::Bound => self.now + length,
+                })
+            }
+        };
+        (f64::NEG_INFINITY, until)
+    }
+
+    /// The same as who comes now has to take it: nobody knows when one is done that should be.
+    fn time_of(&self, job: &BookedJob, place: &Allocation) -> (f64, f64) {
+        let (from, until) = self.own_time(job, place);
+        match until <= self.now {
+            true => (from, f64::INFINITY),
+            false => (from, until),
+        }
+    }
+
+    /// The most that is in use on a node at any moment from `from` to `until`.
+    pub(super) fn peak(&self, node: usize, from: f64, until: f64, without: Option<usize>) -> InUse {
+        let from = from.max(self.now);
+        // It grows only where somebody begins.
+        let starts = (self.tenants(node)).filter_map(|(key, place)| {
+            let job = self.job(key);
+            job.starts_by.as_ref()?;
+            let begins = self.time_of(job, &job.places[place]).0;
+            let within = from < begins && begins < until - SLACK;
+            (within && Some(key) != without).then_some(begins)
+        });
+        std::iter::once(from)
+            .chain(starts)
+            .map(|at| self.in_use(node, at, without))
+            .fold(InUse::default(), |most, at| InUse {
+                committed: most.committed.max(at.committed),
+                whole: most.whole.max(at.whole),
+            })
+    }
+
+    /// What is in use on a node at a moment, by what is promised.
+    fn in_use(&self, node: usize, at: f64, without: Option<usize>) -> InUse {
+        let mut sum = InUse::default();
+        for (key, place) in self.tenants(node) {
+            let job = self.job(key);
+            let part = &job.places[place];
+            let (from, until) = self.time_of(job, part);
+            // Whoever is there now counts now.
+            let there = at <= self.now || until > at + SLACK;
+            if Some(key) != without && from <= at && there {
+                let processors = processors(job, part);
+                sum.committed += processors;
+                sum.whole += if job.has_whole() { processors } else { 0.0 };
+            }
+        }
+        sum
+    }
+
+    /// Ids of planned jobs, those that begin first before others.
+    pub fn planned(&self) -> Vec<&str> {
+        let mut planned: Vec<&BookedJob> = self.planned.iter().map(|&key| self.job(key)).collect();
+        planned.sort_by(|a, b| {
+            let start = |job: &BookedJob| job.starts_by.as_deref().copied().unwrap_or(0.0);
+            start(a).total_cmp(&start(b)).then(a.token.cmp(&b.token))
+        });
+        (planned.into_iter())
+            .filter_map(|job| job.id.as_deref())
+            .collect()
+    }
+}
+
+/// Processors of a job at one of its places.
+fn processors(job: &BookedJob, place: &Allocation) -> f64 {
+    slots(&job.request, place.chunks) * place.counted_share()
+}

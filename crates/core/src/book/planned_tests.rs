@@ -1,0 +1,438 @@
+use super::*;
+use crate::decision::TOLERANCE;
+use crate::decision::admission::Admission;
+use crate::decision::class::Class;
+use crate::decision::curve::with_deadline;
+use crate::decision::job::Terms;
+use crate::decision::policy::{AnyPolicy, LibraAdaptive, LibraRisk, LibraSla, Policy};
+use crate::decision::service::ClassRules;
+use proptest::prelude::*;
+
+/// No class has a price that matters here.
+const BUDGET: f64 = 1e12;
+
+fn request(class: Class, estimate: f64, deadline: f64, processors: u32) -> Request {
+    let mut request = Request::single(Terms {
+        class,
+        ..Terms::hard(estimate, deadline, BUDGET)
+    });
+    request.shape.processors_per_chunk = processors;
+    request
+}
+
+fn dedicated(estimate: f64, deadline: f64, processors: u32) -> Request {
+    request(Class::Dedicated, estimate, deadline, processors)
+}
+
+fn book(policy: AnyPolicy, nodes: &[f64]) -> Book {
+    let rules = ClassAdmission {
+        admission: Admission {
+            policy,
+            ..Admission::default()
+        },
+        rules: ClassRules::default(),
+    };
+    let mut book = Book::new(rules, 1e6);
+    for (index, &processors) in nodes.iter().enumerate() {
+        let spec = NodeSpec {
+            processors,
+            rating: 1.0,
+            memory: 1000,
+        };
+        book.set_node(&format!("n{}", index + 1), spec, true)
+            .expect("ours");
+    }
+    book
+}
+
+fn one(processors: f64) -> Book {
+    book(AnyPolicy::default(), &[processors])
+}
+
+fn run(book: &mut Book, id: &str, request: &Request, now: f64) {
+    let admitted = book.admit(request, now).expect("room");
+    book.bind(admitted.token, id, now).expect("ours");
+    book.started(id, now).expect("ours");
+}
+
+/// Promises a start; when it is.
+fn promise(book: &mut Book, id: &str, request: &Request, now: f64) -> f64 {
+    book.advance(now);
+    let planned = book.plan(request, None).expect("a start");
+    let admitted = book.promise(request, &planned);
+    book.bind(admitted.token, id, now).expect("ours");
+    assert_eq!(book.starts_by(id), Some(planned.starts_by));
+    planned.starts_by
+}
+
+fn begins(book: &mut Book, id: &str, request: &Request, submitted: f64, now: f64) -> bool {
+    let left = with_deadline(request, request.terms.deadline - (now - submitted));
+    book.begin(id, &left, None, None, now).is_some()
+}
+
+#[test]
+fn it_begins_when_those_before_it_are_done() {
+    let mut book = one(1.0);
+    run(&mut book, "1", &dedicated(50.0, 1000.0, 1), 0.0);
+    let asked = dedicated(20.0, 100.0, 1);
+    assert!(book.admit(&asked, 0.0).is_err());
+    assert_eq!(promise(&mut book, "2", &asked, 0.0), 50.0);
+    // Behind it, whatever its own deadline.
+    assert_eq!(
+        promise(&mut book, "3", &dedicated(5.0, 500.0, 1), 0.0),
+        70.0
+    );
+    assert_eq!(book.committed("n1"), Ok(1.0));
+    assert_eq!(book.planned(), ["2", "3"]);
+    // It could begin at 75, which is too late; so is no start.
+    assert_eq!(book.plan(&dedicated(10.0, 84.0, 1), None), None);
+    assert!(!begins(&mut book, "2", &asked, 0.0, 49.0));
+    book.ended("1", 30.0).expect("there");
+    assert!(begins(&mut book, "2", &asked, 0.0, 30.0));
+    assert_eq!(book.planned(), ["3"]);
+    assert_eq!(book.committed("n1"), Ok(1.0));
+}
+
+#[test]
+fn with_a_share_somebody_is_done_at_the_deadline() {
+    let mut book = one(2.0);
+    run(
+        &mut book,
+        "1",
+        &request(Class::Deadline, 80.0, 100.0, 1),
+        0.0,
+    );
+    assert_eq!(
+        promise(&mut book, "2", &dedicated(10.0, 1000.0, 2), 0.0),
+        100.0
+    );
+}
+
+#[test]
+fn what_is_done_before_it_begins_may_still_come() {
+    for policy in [
+        AnyPolicy::default(),
+        AnyPolicy::LibraSla(LibraSla),
+        AnyPolicy::LibraRisk(LibraRisk::default()),
+        AnyPolicy::LibraAdaptive(LibraAdaptive::default()),
+    ] {
+        let mut book = book(policy, &[2.0]);
+        run(&mut book, "1", &dedicated(50.0, 1000.0, 1), 0.0);
+        promise(&mut book, "2", &dedicated(20.0, 100.0, 2), 0.0);
+        for (class, estimate, deadline, fits) in [
+            (Class::Dedicated, 50.0, 1000.0, true),
+            (Class::Dedicated, 51.0, 1000.0, false),
+            (Class::Immediate, 51.0, 1000.0, false),
+            (Class::Deadline, 10.0, 50.0, true),
+            (Class::Deadline, 10.0, 51.0, false),
+            (Class::Deadline, 10.0, 1000.0, false),
+        ] {
+            let asked = request(class, estimate, deadline, 1);
+            let answer = book.quote(&asked, None, None);
+            assert_eq!(answer.is_ok(), fits, "{policy:?} {asked:?} {answer:?}");
+            // What is offered instead is taken.
+            if let Err(BookError::Refused(refusal)) = answer {
+                assert!(refusal.reason.category().is_for_nodes(), "{refusal:?}");
+                for offer in &refusal.counter_offers {
+                    let taken = book.quote(&offer.apply(&asked), None, None);
+                    assert!(taken.is_ok(), "{policy:?} {offer:?} {taken:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_is_kept_from_its_acceptance() {
+    let mut book = one(1.0);
+    let mut large = dedicated(50.0, 1000.0, 1);
+    large.shape.memory_per_chunk = 600;
+    run(&mut book, "1", &large, 0.0);
+    assert_eq!(book.plan(&large, None), None);
+    large.shape.memory_per_chunk = 400;
+    assert_eq!(promise(&mut book, "2", &large, 0.0), 50.0);
+    assert_eq!(book.free_memory_on("n1"), Some(0));
+    // Its own it has.
+    book.ended("1", 10.0).expect("there");
+    assert!(begins(&mut book, "2", &large, 0.0, 10.0));
+}
+
+#[test]
+fn who_outlives_its_time_gives_way_to_who_is_due_alone() {
+    let mut book = one(1.0);
+    run(&mut book, "1", &dedicated(50.0, 1000.0, 1), 0.0);
+    let asked = dedicated(20.0, 100.0, 1);
+    promise(&mut book, "2", &asked, 0.0);
+    book.advance(60.0);
+    // Nobody knows when it will be done.
+    assert_eq!(book.plan(&dedicated(1.0, 19.0, 1), None), None);
+    assert!(begins(&mut book, "2", &asked, 0.0, 60.0));
+    assert_eq!(book.committed("n1"), Ok(2.0));
+    // A job with a share keeps none past its deadline either.
+    let mut book = one(1.0);
+    run(
+        &mut book,
+        "1",
+        &request(Class::Deadline, 50.0, 50.0, 1),
+        0.0,
+    );
+    promise(&mut book, "2", &asked, 0.0);
+    assert!(begins(&mut book, "2", &asked, 0.0, 50.0));
+}
+
+#[test]
+fn one_that_is_due_waits_for_who_was_started_late_and_for_its_node() {
+    let mut book = one(1.0);
+    let first = book.admit(&dedicated(50.0, 1000.0, 1), 0.0).expect("room");
+    book.bind(first.token, "1", 0.0).expect("ours");
+    let asked = dedicated(20.0, 100.0, 1);
+    promise(&mut book, "2", &asked, 0.0);
+    book.started("1", 5.0).expect("ours");
+    assert!(!begins(&mut book, "2", &asked, 0.0, 52.0));
+    // Its place is kept meanwhile.
+    assert!(
+        book.quote(&request(Class::Deadline, 0.1, 100.0, 1), None, None)
+            .is_err()
+    );
+    book.set_available("n1", false).expect("ours");
+    assert!(!begins(&mut book, "2", &asked, 0.0, 56.0));
+    assert_eq!(book.plan_anew("2", None, 56.0), None);
+    book.set_available("n1", true).expect("ours");
+    assert!(begins(&mut book, "2", &asked, 0.0, 56.0));
+}
+
+#[test]
+fn an_overdue_one_is_planned_anew_elsewhere() {
+    let mut book = book(AnyPolicy::default(), &[1.0, 1.0]);
+    run(&mut book, "1", &dedicated(50.0, 1000.0, 1), 0.0);
+    run(&mut book, "2", &dedicated(70.0, 1000.0, 1), 0.0);
+    let asked = dedicated(20.0, 100.0, 1);
+    assert_eq!(promise(&mut book, "3", &asked, 0.0), 50.0);
+    book.set_available("n1", false).expect("ours");
+    assert!(!begins(&mut book, "3", &asked, 0.0, 60.0));
+    let anew = book.plan_anew("3", None, 60.0).expect("on the other");
+    assert_eq!((anew.starts_by, anew.offer.places[0].node), (70.0, 1));
+    assert_eq!(book.starts_by("3"), Some(70.0));
+    assert!(begins(&mut book, "3", &asked, 0.0, 70.0));
+}
+
+#[test]
+fn the_plan_is_made_of_records_again() {
+    let mut book = one(2.0);
+    book.set_start_latency(4.0);
+    run(&mut book, "1", &dedicated(50.0, 1000.0, 2), 0.0);
+    let latest = promise(&mut book, "2", &dedicated(20.0, 100.0, 1), 1.0);
+    assert_eq!(latest, 54.0);
+    let snapshot = book.snapshot();
+    let mut again = one(2.0);
+    again.set_start_latency(4.0);
+    assert_eq!(again.rebuild(&snapshot).expect("ours"), []);
+    assert_eq!(again.starts_by("2"), Some(latest));
+    for (estimate, fits) in [(24.0, true), (23.0, true)] {
+        // Beside it, and behind the first.
+        let asked = dedicated(estimate, 90.0, 1);
+        assert_eq!(again.plan(&asked, None).is_some(), fits);
+        assert_eq!(again.plan(&asked, None), book.plan(&asked, None));
+    }
+    // Whoever lets it run, it runs.
+    again.ended("1", 10.0).expect("there");
+    again.started("2", 10.0).expect("there");
+    assert_eq!(
+        (again.starts_by("2"), again.committed("n1")),
+        (None, Ok(1.0))
+    );
+}
+
+#[test]
+fn only_dedicated_jobs_are_planned_and_only_within_their_budgets() {
+    let mut book = one(1.0);
+    run(&mut book, "1", &dedicated(50.0, 1000.0, 1), 0.0);
+    for class in [Class::Deadline, Class::Immediate] {
+        assert_eq!(book.plan(&request(class, 10.0, 100.0, 1), None), None);
+    }
+    let mut poor = dedicated(10.0, 100.0, 1);
+    poor.terms.budget = 5.0;
+    assert_eq!(book.plan(&poor, None), None);
+    // None on nodes that it may not have.
+    assert_eq!(book.plan(&dedicated(10.0, 100.0, 1), Some(&[0])), None);
+}
+
+/// What happens next in a random stream.
+#[derive(Debug, Clone)]
+struct Step {
+    after: f64,
+    class: u8,
+    estimate: f64,
+    /// Of the estimate.
+    deadline: f64,
+    processors: u32,
+    chunks: u32,
+    /// How long it really runs, of its estimate; more than 1 outlives it.
+    runs: f64,
+    /// Seconds until the batch system starts it.
+    starts: f64,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let times = (0.0..30.0f64, 1.0..60.0f64, 1.0..8.0f64);
+    (times, 0..6u8, 1..3u32, 1..3u32, 0.2..1.3f64, 0.0..2.0f64).prop_map(
+        |((after, estimate, deadline), class, processors, chunks, runs, starts)| Step {
+            after,
+            class,
+            estimate,
+            deadline,
+            processors,
+            chunks,
+            runs,
+            starts,
+        },
+    )
+}
+
+struct Live {
+    id: String,
+    request: Request,
+    submitted: f64,
+    starts_by: Option<f64>,
+    ends: f64,
+    runs: f64,
+    starts: f64,
+    started: bool,
+}
+
+const LATENCY: f64 = 3.5;
+
+/// On no node and at no time from now on is more promised than there is, by who is in its time; looked at from one moment to the next.
+fn assert_sound(book: &Book, nodes: &[f64], live: &[Live], now: f64) {
+    let (mut moments, mut times) = (vec![now], Vec::new());
+    for job in live {
+        let length = match job.request.terms.class.is_whole() {
+            true => job.request.terms.estimate + LATENCY,
+            false => job.request.terms.deadline,
+        };
+        let from = job.starts_by.map_or(job.submitted, |by| by.max(now));
+        moments.push(from.max(now));
+        times.push((job, from, from + length));
+    }
+    for (index, &has) in nodes.iter().enumerate() {
+        let name = format!("n{}", index + 1);
+        for &at in &moments {
+            let used: f64 = (times.iter())
+                .filter(|(_, from, until)| *from <= at && *until > at + 0.02)
+                .flat_map(|(job, ..)| {
+                    let slots = f64::from(job.request.shape.processors_per_chunk);
+                    let places = book.places(&job.id).expect("in the book");
+                    (places.into_iter())
+                        .filter(|place| place.node == name)
+                        .map(move |place| f64::from(place.chunks) * slots * place.share)
+                        .collect::<Vec<_>>()
+                })
+                .sum();
+            assert!(
+                used <= has * (1.0 + 4.0 * TOLERANCE),
+                "{used} of {has} on {name} at {at}, now {now}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Whatever is submitted, ends early and is late: who was planned begins by when it was told, and nothing is promised twice.
+    #[test]
+    fn no_planned_promise_is_broken(
+        nodes in prop::collection::vec(1..4u32, 1..4),
+        steps in prop::collection::vec(step(), 1..60),
+        policy in 0..4u8,
+    ) {
+        let nodes: Vec<f64> = nodes.into_iter().map(f64::from).collect();
+        let policy = match policy {
+            0 => AnyPolicy::LibraRisk(LibraRisk::default()),
+            1 => AnyPolicy::LibraAdaptive(LibraAdaptive::default()),
+            _ => AnyPolicy::default(),
+        };
+        // Under the others shares are no sums that fit.
+        let sums = policy.goes_by_sums().is_some();
+        let mut book = book(policy, &nodes);
+        book.set_start_latency(LATENCY);
+        let mut live: Vec<Live> = Vec::new();
+        let mut now = 1e9;
+        for (number, step) in steps.into_iter().enumerate() {
+            let until = now + step.after;
+            while now < until {
+                now = (now + 1.0).min(until);
+                book.advance(now);
+                // Some outlive their estimates and some end early, when nobody else has asked for it.
+                live.retain(|job| {
+                    let over = job.starts_by.is_none() && now >= job.ends;
+                    if over {
+                        book.ended(&job.id, now).expect("in the book");
+                    }
+                    !over
+                });
+                for job in live.iter_mut().filter(|job| job.starts_by.is_none() && !job.started) {
+                    if now >= job.submitted + job.starts {
+                        book.started(&job.id, now).expect("in the book");
+                        job.started = true;
+                    }
+                }
+                let planned: Vec<String> = book.planned().into_iter().map(str::to_string).collect();
+                for id in planned {
+                    let job = live.iter_mut().find(|job| job.id == id).expect("known");
+                    let due = job.submitted + job.request.terms.deadline;
+                    let left = with_deadline(&job.request, due - now);
+                    match book.begin(&id, &left, None, None, now) {
+                        Some(_) => {
+                            job.request = left;
+                            job.submitted = now;
+                            job.starts_by = None;
+                            job.ends = now + job.starts + job.runs;
+                        }
+                        None => prop_assert!(
+                            job.starts_by.expect("planned") > now,
+                            "{id} was to begin by {:?}, now {now}", job.starts_by
+                        ),
+                    }
+                }
+                if sums {
+                    assert_sound(&book, &nodes, &live, now);
+                }
+            }
+            let class = match step.class {
+                0 | 1 => Class::Deadline,
+                2 => Class::Immediate,
+                _ => Class::Dedicated,
+            };
+            let mut asked = request(class, step.estimate, step.estimate * step.deadline, step.processors);
+            asked.shape.chunks = step.chunks;
+            let id = number.to_string();
+            let (admitted, starts_by) = match book.admit(&asked, now) {
+                Ok(admitted) => (admitted, None),
+                Err(_) => match book.plan(&asked, None) {
+                    None => continue,
+                    Some(planned) => (book.promise(&asked, &planned), Some(planned.starts_by)),
+                },
+            };
+            book.bind(admitted.token, &id, now).expect("ours");
+            let runs = match class {
+                // By its share it takes longer.
+                Class::Deadline => asked.terms.deadline * step.runs,
+                _ => step.estimate * step.runs,
+            };
+            live.push(Live {
+                id,
+                request: asked,
+                submitted: now,
+                starts_by,
+                ends: now + step.starts + runs,
+                runs,
+                starts: step.starts,
+                started: false,
+            });
+            if sums {
+                assert_sound(&book, &nodes, &live, now);
+            }
+        }
+    }
+}
