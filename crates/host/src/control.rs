@@ -191,6 +191,7 @@ impl<'a> ControlLoop<'a> {
                 yields,
                 // Who began with what others had left takes nothing from them.
                 whole: hold == Hold::Whole && watched.entry.has_whole_share(),
+                outlived: watched.entry.has_outlived(now, rating),
                 ..Claim::new(&job, need, watched.entry.share)
             });
         }

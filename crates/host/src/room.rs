@@ -12,14 +12,14 @@
 //!
 //! What was promised is the share that was committed, or what the job still needs where that is less: a job that has run ahead
 //! leaves room, which the admitting side may have committed. One that is late or past its estimate was promised nothing more. Whole processors
-//! stay promised for as long as the job has them.
+//! stay promised for as long as the job has asked for; afterwards it keeps them until somebody begins who was promised them.
 
 use super::entry::Entry;
 use super::{Host, HostError};
 use libra_core::decision::TOLERANCE;
 use libra_core::decision::allotment::Shortage;
 use libra_core::decision::policy::Policy;
-use libra_core::decision::service::Hold;
+use libra_core::decision::service::{self, Hold};
 use libra_core::decision::share::DeadlineStatus;
 use libra_system::clock;
 
@@ -30,6 +30,13 @@ impl Entry {
     /// Returns true if it was promised all of each of its processors when it began, and not what was left of them.
     pub(super) fn has_whole_share(&self) -> bool {
         self.share >= 1.0 - ROUNDING
+    }
+
+    /// Whether it has had whole processors for as long as it asked for, on a host of this rating.
+    pub(super) fn has_outlived(&self, now: f64, rating: f64) -> bool {
+        let since = self.begun.or(self.started).unwrap_or(now);
+        let estimate = self.request.terms.estimate * (1.0 + self.estimate_margin);
+        service::has_outlived(self.class(), now - since, estimate, rating)
     }
 }
 
@@ -72,6 +79,9 @@ impl Host {
         let progress = self.progress(entry, now);
         let need = progress.need;
         if progress.hold == Hold::Whole {
+            if entry.has_outlived(now, self.machine.spec.rating) {
+                return 0.0;
+            }
             return entry.share * f64::from(entry.slots);
         }
         match need.deadline_status {

@@ -34,6 +34,8 @@ pub struct Claim {
     pub yields: bool,
     /// It has whole processors, see [`super::service`]: it is served before all others, whatever the rule for a shortage.
     pub whole: bool,
+    /// It has them, and had them for as long as it asked for: where the node is short it has what the others leave of what is committed to them.
+    pub outlived: bool,
 }
 
 impl Claim {
@@ -56,6 +58,7 @@ impl Claim {
             hard: job.terms.deadline_type == DeadlineType::Hard,
             yields: false,
             whole: false,
+            outlived: false,
         }
     }
 }
@@ -124,7 +127,8 @@ pub fn allot(
     }
 }
 
-/// Who has whole processors first, then those with shares; those that yield share what the others leave, each slot as much as the next.
+/// Who has whole processors first, then those with shares, as far as that is committed to them, then who outlived whole processors, then what else
+/// those with shares need; those that yield share what the others leave, each slot as much as the next.
 fn allot_in_order(
     shortage: Shortage,
     spare: Spare,
@@ -133,14 +137,27 @@ fn allot_in_order(
     given: &mut Vec<f64>,
 ) {
     let summed = |of: &dyn Fn(&Claim) -> Option<f64>| claims.iter().filter_map(of).sum::<f64>();
-    let whole = summed(&|claim| (claim.whole && !claim.yields).then_some(claim.need));
-    // Less than all only where the node has shrunk.
-    let of_whole = if whole > capacity {
-        capacity / whole
-    } else {
-        1.0
+    let whole = |outlived: bool| {
+        summed(&|claim| {
+            let is = claim.whole && !claim.yields && claim.outlived == outlived;
+            is.then_some(claim.need)
+        })
     };
-    let capacity = (capacity - whole).max(0.0);
+    let part_of = |wanted: f64, there: f64| match wanted > there {
+        true => there / wanted,
+        false => 1.0,
+    };
+    let (in_time, outlived) = (whole(false), whole(true));
+    // Less than all only where the node has shrunk.
+    let of_whole = part_of(in_time, capacity);
+    let capacity = (capacity - in_time).max(0.0);
+    let committed = summed(&|claim| {
+        let by_share = !claim.yields && !claim.whole;
+        by_share.then_some(claim.need.min(claim.committed_share))
+    });
+    // Less than all where others were promised processors for when it should have been done.
+    let of_outlived = part_of(outlived, (capacity - committed).max(0.0));
+    let capacity = (capacity - outlived * of_outlived).max(0.0);
     let by_share: Vec<Claim> = (claims.iter().copied())
         .filter(|claim| !claim.yields && !claim.whole)
         .collect();
@@ -154,6 +171,7 @@ fn allot_in_order(
             .iter()
             .map(|claim| match (claim.yields, claim.whole) {
                 (true, _) => claim.limit * part,
+                (false, true) if claim.outlived => claim.need * of_outlived,
                 (false, true) => claim.need * of_whole,
                 (false, false) => of_others.next().unwrap_or(0.0),
             }),
@@ -294,6 +312,7 @@ mod tests {
             hard: true,
             yields: false,
             whole: false,
+            outlived: false,
         }
     }
 
@@ -463,7 +482,7 @@ mod tests {
             let claims: Vec<Claim> = needs
                 .iter()
                 .map(|&(need, committed_share, remaining_deadline, full_return, hard, yields)| Claim {
-                    need, committed_share, limit: 1.0, remaining_deadline, full_return, hard, yields: yields == 0, whole: false,
+                    need, committed_share, limit: 1.0, remaining_deadline, full_return, hard, yields: yields == 0, whole: false, outlived: false,
                 })
                 .collect();
             let given = allotted(shortage, spare, &claims, capacity);
@@ -485,5 +504,27 @@ mod tests {
                 prop_assert!(sum >= needs.min(capacity) * (1.0 - 1e-9));
             }
         }
+    }
+
+    #[test]
+    fn who_outlived_whole_processors_has_them_until_others_are_promised_them() {
+        let whole = |outlived| Claim {
+            whole: true,
+            outlived,
+            ..claim(1.0, 1.0)
+        };
+        // Enough for all: nothing is taken from it.
+        near(&committed_first(&[whole(true)]), &[1.0]);
+        let claims = [whole(true), claim(0.3, 0.3)];
+        near(
+            &allotted(Shortage::CommittedFirst, Spare::Shared, &claims, 2.0),
+            &[1.0, 1.0],
+        );
+        // Another was promised them, or a share.
+        near(&committed_first(&[whole(true), whole(false)]), &[0.0, 1.0]);
+        near(
+            &committed_first(&[whole(true), claim(0.6, 0.4)]),
+            &[0.6, 0.4],
+        );
     }
 }

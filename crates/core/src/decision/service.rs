@@ -207,6 +207,12 @@ pub fn entitlement(job: &JobOnNode, need: Need, past: PastDeadline, rating: f64)
     }
 }
 
+/// Whether a job of this class has had whole processors for as long as it asked for: `ran` seconds, of an estimate as planned, on a node of this
+/// rating. It may have them on, and others may be promised them from then on.
+pub fn has_outlived(class: Class, ran: f64, estimate: f64, rating: f64) -> bool {
+    class.is_whole() && ran >= estimate / rating
+}
+
 /// What each slot of a job of this class needs that a policy says to need this: whole processors from its start to its end, however far it has
 /// come.
 #[inline(always)]

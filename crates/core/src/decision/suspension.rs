@@ -91,6 +91,7 @@ mod tests {
             hard: true,
             yields: false,
             whole: false,
+            outlived: false,
         }
     }
 

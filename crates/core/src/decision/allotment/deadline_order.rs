@@ -170,6 +170,7 @@ mod tests {
             hard: true,
             yields: false,
             whole: false,
+            outlived: false,
         }
     }
 
