@@ -41,6 +41,12 @@ pub trait FrontEnd: Sized {
     /// Who submits it, as the owner of quotes is known.
     fn user(&self, submission: &Self::Submission) -> String;
 
+    /// Whether a dedicated job that cannot begin now may be promised a start. Where it may, the system calls
+    /// [`crate::server::AdmissionServer::begin`] for what waits so.
+    fn may_be_planned(&self, _submission: &Self::Submission) -> bool {
+        false
+    }
+
     /// Checks that it may have a price of its own.
     ///
     /// # Errors

@@ -53,20 +53,10 @@ pub fn accepted(commitment: &Commitment, price: f64, pinned: bool) -> String {
         1 => String::new(),
         count => format!("{count} jobs, each "),
     };
-    let mut nodes: Vec<&str> = (commitment.places.iter())
-        .map(|place| place.node.as_str())
-        .collect();
-    nodes.dedup();
-    let shown = match nodes.len() {
-        0..=4 => nodes.join(" and "),
-        more => format!("{} and {} other nodes", nodes[0], more - 1),
-    };
+    let shown = nodes(commitment);
     let on = if pinned { "on" } else { "on nodes such as" };
     if terms.class.is_whole() {
-        let whole = match slots {
-            1 => "a whole processor".to_string(),
-            slots => format!("{slots} whole processors"),
-        };
+        let whole = whole_processors(commitment);
         let until = match terms.has_deadline() {
             true => format!(
                 ", finished in {} at the latest",
@@ -115,6 +105,40 @@ pub fn deferred(commitment: &Commitment, price: f64) -> String {
         credits(price),
         credits(terms.budget),
     )
+}
+
+/// What is promised to a job that begins later: at the latest at `latest`, Unix time.
+pub fn planned(commitment: &Commitment, latest: f64) -> String {
+    let terms = &commitment.request.terms;
+    format!(
+        "planned: {} on {}, or elsewhere sooner: begins in {} at the latest, finished in {} at the latest, for {} of {} credits",
+        whole_processors(commitment),
+        nodes(commitment),
+        duration::show((latest - commitment.submitted).max(0.0)),
+        duration::show(terms.deadline),
+        credits(commitment.price),
+        credits(terms.budget),
+    )
+}
+
+/// `a whole processor`, `4 whole processors`.
+fn whole_processors(commitment: &Commitment) -> String {
+    match commitment.request.shape.slots() {
+        1 => "a whole processor".to_string(),
+        slots => format!("{slots} whole processors"),
+    }
+}
+
+/// Its nodes, a few of them by name.
+fn nodes(commitment: &Commitment) -> String {
+    let mut nodes: Vec<&str> = (commitment.places.iter())
+        .map(|place| place.node.as_str())
+        .collect();
+    nodes.dedup();
+    match nodes.len() {
+        0..=4 => nodes.join(" and "),
+        more => format!("{} and {} other nodes", nodes[0], more - 1),
+    }
 }
 
 /// What a promise under a condition rests on, to be put behind its deadline. `estimate`: in seconds.

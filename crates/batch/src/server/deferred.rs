@@ -140,7 +140,7 @@ impl AdmissionServer {
 
     /// Seconds from its submission by which such a job has to begin, with nothing else promised; None if it cannot be kept even if it begins
     /// with its submission. The same at whatever time it is asked.
-    fn latest_begin(
+    pub(super) fn latest_begin(
         &self,
         commitment: &Commitment,
         array: Option<u32>,

@@ -9,12 +9,14 @@
 //!   system itself belong to the caller.
 //! - What is committed is held for on the payer's account; where that fails it is out of the book again.
 //! - A question reserves nothing, unless it asks for a quote that is held.
+//! - A dedicated job that does not fit now may be promised a start (`planned`).
 //! - A job that may not start yet ([`crate::front_end::Deferred`]) has no share: its promise is deferred until it is asked for anew (`deferred`).
 
 mod deferred;
 #[cfg(test)]
 mod deferred_tests;
 mod nodes;
+mod planned;
 mod quotes;
 
 use crate::admit::admit;
@@ -31,6 +33,7 @@ use libra_core::decision::class::Class;
 use libra_core::decision::job::Request;
 use libra_core::decision::service::{ClassAdmission, ClassError};
 use nodes::Taking;
+pub use planned::NotBegun;
 
 /// What was committed to a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,9 +51,10 @@ pub struct Committed {
 impl Committed {
     /// As the user is told.
     pub fn text<F: FrontEnd>(&self) -> String {
-        match self.commitment.deferred {
-            true => words::deferred(&self.commitment, self.price),
-            false => words::accepted(&self.commitment, self.price, self.pinned || F::PINS_ALL),
+        match (self.commitment.deferred, self.commitment.starts_by) {
+            (true, Some(latest)) => words::planned(&self.commitment, latest),
+            (true, None) => words::deferred(&self.commitment, self.price),
+            (false, _) => words::accepted(&self.commitment, self.price, self.pinned || F::PINS_ALL),
         }
     }
 }
@@ -166,7 +170,13 @@ impl AdmissionServer {
         let checked = self.check_class(&specification).map_err(NotTaken::from);
         let answer = checked.and_then(|()| match specification.deferred {
             Some(deferred) => self.defer(&specification, deferred, now),
-            None => self.admit(&specification, now),
+            None => self.admit(&specification, now).or_else(|not| {
+                let request = &specification.request;
+                match self.find_start(front, submission, &specification, request, &not) {
+                    Some(start) => self.plan(&specification, start, now),
+                    None => Err(not),
+                }
+            }),
         });
         match answer {
             Ok(committed) => Ok(Answer::Accepted(Box::new((committed, specification)))),

@@ -82,6 +82,19 @@ impl AdmissionServer {
                 specification,
             },
         );
+        let mut starts_by = None;
+        if let (None, Err(not)) = (hold, &answer) {
+            if let Some((start, domain)) =
+                self.find_start(front, submission, specification, request, not)
+            {
+                starts_by = Some(start.starts_by);
+                let payer = self.payer(specification, request, now);
+                answer = payer.map_or_else(
+                    |denied| Err(denied.into()),
+                    |payer| Ok((payer, (start.offer, domain))),
+                );
+            }
+        }
         if let Ok((Some(payer), (offer, _))) = &answer {
             let commitment = self.commitment(request, specification.jobs(), offer, now);
             if let Err(denied) = self.gate.covers(payer, &commitment) {
@@ -97,7 +110,7 @@ impl AdmissionServer {
                 offer: (offer, domain),
                 ..
             } => {
-                self.say_offered(specification, offer, &domain, now, &mut quote);
+                self.say_offered(specification, offer, (&domain, starts_by), now, &mut quote);
                 if let Some(seconds) = hold {
                     let user = front.user(submission);
                     let held = self.hold(specification, user, &domain, now + seconds, now)?;
@@ -119,14 +132,14 @@ impl AdmissionServer {
         &self,
         specification: &JobSpecification<F>,
         offer: Offer,
-        domain: &str,
+        (domain, starts_by): (&str, Option<f64>),
         now: f64,
         quote: &mut Quote,
     ) {
         quote.accepted = true;
         quote.price = offer.price;
         let shares = offer.places.iter().map(|place| place.share);
-        let deferred = specification.deferred.is_some();
+        let deferred = specification.deferred.is_some() || starts_by.is_some();
         quote.share = (!deferred).then(|| shares.fold(0.0, f64::max));
         let mut nodes: Vec<&str> = (offer.places.iter())
             .map(|place| self.book.node_name(place.node))
@@ -139,6 +152,7 @@ impl AdmissionServer {
             commitment: Commitment {
                 deferred,
                 from_start: (specification.deferred).is_some_and(|deferred| deferred.from_start),
+                starts_by,
                 ..commitment
             },
             domain: domain.to_string(),
