@@ -242,13 +242,14 @@ impl Controller {
                 let (committed, specification) = *accepted;
                 let first = committed.commitment.token;
                 let deferred = committed.commitment.deferred;
+                let planned = committed.commitment.starts_by.is_some();
                 let mut accepted = self.accepted(submission, &specification.asked, committed);
                 if deferred {
                     let begin = submission.begin.unwrap_or(0.0).max(now);
                     accepted.begin = Some(begin_for_slurm(begin));
                 }
                 // What holds no share keeps nobody from anything.
-                if submission.without_session && !deferred {
+                if submission.without_session && (planned || !deferred) {
                     let tokens = first..first + u64::from(accepted.count);
                     self.test_only.accepted(tokens, submission.user, now);
                 }

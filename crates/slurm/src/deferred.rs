@@ -28,7 +28,7 @@ use libra_core::decision::job::Request;
 use libra_metrics::Outcome;
 use libra_units::{credits, duration, percent};
 
-/// Jobs that a poll asks for at most: submissions wait meanwhile. Those that were not asked for longest are the next ones.
+/// Jobs that a poll asks for at most: submissions wait meanwhile. Those that are due by a plan come first, then those that were not asked for longest.
 const MOST_ASKED: usize = 8;
 
 impl Controller {
@@ -57,9 +57,17 @@ impl Controller {
     }
 
     /// A job that ended before its promise was confirmed: told once, however long Slurm shows it.
-    pub(super) fn end_deferred(&mut self, job: &SlurmJob, known: &JobCommitment, poll: &mut Poll) {
+    pub(super) fn end_deferred(
+        &mut self,
+        job: &SlurmJob,
+        known: &JobCommitment,
+        now: f64,
+        poll: &mut Poll,
+    ) {
         let waited = self.deferred_jobs.remove(&job.id).is_some();
         let token = known.commitment.token;
+        // One that was planned has a place.
+        let _ = self.admission.book.cancel(&job.name(), now);
         if !waited && !self.unseen.iter().any(|unseen| unseen.token == token) {
             return;
         }
@@ -85,14 +93,25 @@ impl Controller {
                 ..job.rewrite(job.known.comment(), text)
             });
         }
+        for job in waits.iter().filter(|job| job.wants_no_place()) {
+            self.take_place(job, now, poll);
+        }
+        let waits = waits.iter().filter(|job| !job.wants_no_place());
         let wanted =
             |job: &&Waits| !job.not_kept && (job.waiting.never || !job.not_yet || now >= job.due());
-        let mut wanted: Vec<&Waits> = waits.iter().filter(wanted).collect();
+        let mut wanted: Vec<&Waits> = waits.filter(wanted).collect();
         let asked = |job: &Waits| self.asked.get(&job.id).copied().unwrap_or(0.0);
-        wanted.sort_by(|a, b| asked(a).total_cmp(&asked(b)).then(a.id.cmp(&b.id)));
+        let due = |job: &Waits| job.commitment().starts_by.is_some_and(|by| by <= now);
+        wanted.sort_by(|a, b| {
+            let by_turn = asked(a).total_cmp(&asked(b)).then(a.id.cmp(&b.id));
+            due(b).cmp(&due(a)).then(by_turn)
+        });
         let known: Vec<u32> = wanted.iter().map(|job| job.id).collect();
         self.asked.retain(|id, _| known.contains(id));
         for job in wanted.into_iter().take(MOST_ASKED) {
+            if self.has_begun(job, now) {
+                continue;
+            }
             self.asked.insert(job.id, now);
             self.ask_for(job, now, poll);
         }
@@ -108,8 +127,20 @@ impl Controller {
         let Some(owner) = self.owner(job.commitment(), job.user) else {
             return;
         };
+        if job.commitment().starts_by.is_some() {
+            return self.begin(job, &owner, now, poll);
+        }
         match self.confirm(job, &owner, now) {
-            Ok((committed, known)) => self.confirmed(job, &committed, &known, now, poll),
+            Ok((committed, known)) => {
+                self.confirmed(
+                    job,
+                    &committed,
+                    &known,
+                    "its promise was deferred",
+                    now,
+                    poll,
+                );
+            }
             Err(NotConfirmed {
                 verdict,
                 begin_within,
@@ -147,8 +178,16 @@ impl Controller {
     }
 
     /// `hold`: it could start otherwise.
-    fn give_back(&mut self, job: &Waits, text: &str, hold: bool, now: f64, poll: &mut Poll) {
+    pub(super) fn give_back(
+        &mut self,
+        job: &Waits,
+        text: &str,
+        hold: bool,
+        now: f64,
+        poll: &mut Poll,
+    ) {
         self.forget(job);
+        let _ = self.admission.book.cancel(&job.name(), now);
         poll.log.push(format!("job {}: {text}", job.name()));
         poll.dropped.push(job.commitment().clone());
         let jobs = job.tasks.len().max(1);
@@ -194,11 +233,12 @@ impl Controller {
         Ok((committed, known))
     }
 
-    fn confirmed(
+    pub(super) fn confirmed(
         &mut self,
         job: &Waits,
         committed: &Committed,
         known: &JobCommitment,
+        before: &str,
         now: f64,
         poll: &mut Poll,
     ) {
@@ -214,14 +254,14 @@ impl Controller {
             // The tokens were given just now, and the names are not in the book: a poll has taken out what is not on record.
             let _ = self.admission.book.bind(token, name, now);
             poll.log.push(format!(
-                "job {name}: {} of a processor for {} credits, due in {} (its promise was deferred)",
+                "job {name}: {} of a processor for {} credits, due in {} ({before})",
                 percent(commitment.share_on("")),
                 credits(commitment.price),
                 duration::show(commitment.request.terms.deadline),
             ));
         }
         self.admission.gate.named(commitment, &job.name());
-        let text = format!("{} (its promise was deferred)", committed.text::<Front>());
+        let text = format!("{} ({before})", committed.text::<Front>());
         let comment = known.comment_after(job.commitment().token);
         for (nodes, tasks) in groups(known) {
             poll.rewrites.push(Rewrite {
@@ -236,7 +276,7 @@ impl Controller {
 
 impl Front {
     /// A job that Slurm has, as it is judged now, and where it may be at any time, whoever is there now.
-    fn as_waiting(
+    pub(super) fn as_waiting(
         &self,
         book: &libra_core::book::Book,
         job: &Waits,

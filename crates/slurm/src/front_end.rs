@@ -142,6 +142,11 @@ impl FrontEnd for Front {
         }
     }
 
+    /// Parts of one job begin together, and tasks of an array are many jobs.
+    fn may_be_planned(&self, submission: &Submission) -> bool {
+        submission.component.is_none()
+    }
+
     fn may_redeem(
         &self,
         submission: &Submission,

@@ -19,6 +19,7 @@ pub mod node;
 pub mod options;
 pub mod others;
 pub mod payment;
+mod planned;
 pub mod poll;
 pub mod problem;
 #[cfg(test)]

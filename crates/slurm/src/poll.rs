@@ -304,6 +304,14 @@ impl Controller {
                 && self.admission.book.bind(job.token, id, now).is_ok()
             {
                 self.unnamed.remove(&job.token);
+                if let Some(latest) = job.starts_by {
+                    poll.log.push(format!(
+                        "job {id}: planned for {} credits, begins in {} at the latest",
+                        credits(job.price),
+                        duration::show((latest - now).max(0.0)),
+                    ));
+                    continue;
+                }
                 poll.log.push(format!(
                     "job {id}: {} of a processor for {} credits, {}",
                     libra_units::percent(job.places.first().map_or(0.0, |place| place.share)),
@@ -323,7 +331,7 @@ impl Controller {
             let never_began = self.name_ended(ended, records, now);
             let Ended { job, name, .. } = ended;
             if ended.commitment.commitment.deferred {
-                self.end_deferred(job, &ended.commitment, poll);
+                self.end_deferred(job, &ended.commitment, now, poll);
                 continue;
             }
             poll.counts.end_many(Outcome::Cancelled, never_began as u64);

@@ -95,6 +95,11 @@ impl Waits {
         &self.known.commitment
     }
 
+    /// Its place is kept, and its user keeps it from beginning.
+    pub(super) fn wants_no_place(&self) -> bool {
+        self.commitment().starts_by.is_some() && self.not_yet && !self.waiting.never
+    }
+
     pub(super) fn due(&self) -> f64 {
         self.commitment().submitted + self.commitment().request.terms.deadline
     }

@@ -49,7 +49,9 @@ impl Report {
         problems: Vec<String>,
         nothing: &'static str,
     ) -> Report {
-        let snapshot = book.snapshot();
+        let mut snapshot = book.snapshot();
+        // They have nothing yet.
+        snapshot.jobs.retain(|job| job.starts_by.is_none());
         // In one pass over the jobs: there may be many nodes.
         let mut on: HashMap<&str, usize> = HashMap::new();
         for job in &snapshot.jobs {
@@ -83,7 +85,7 @@ impl Report {
         report
     }
 
-    /// Adds a job whose promise is deferred: it is in no book.
+    /// Adds a job whose promise is deferred, which is in no book, or whose start is planned.
     pub fn add_deferred(
         &mut self,
         system: System,
@@ -96,12 +98,22 @@ impl Report {
         let terms = &commitment.request.terms;
         let seconds = deadline_of(terms);
         let left = commitment.submitted + seconds - self.time;
+        let state = match commitment.starts_by {
+            Some(_) => "planned",
+            None => "deferred",
+        };
+        let nodes = match commitment.starts_by {
+            Some(_) => commitment.places.iter().map(|p| p.node.clone()).collect(),
+            None => Vec::new(),
+        };
         self.jobs.push(Job {
             system: system.name(),
             id: id.to_string(),
             user: owner,
-            state: "deferred".to_string(),
-            phase: "deferred",
+            state: state.to_string(),
+            phase: state,
+            nodes,
+            starts_by: commitment.starts_by,
             slots: u32::try_from(commitment.request.shape.slots()).ok(),
             price: commitment.price,
             class: Some(terms.class.word()),

@@ -75,7 +75,7 @@ pub struct Job {
     pub suspended: Option<bool>,
     /// How it stands or how it ended, one of [`STATES`].
     pub state: String,
-    /// `reserved`: accepted and not started; `deferred`: so, and without a share before it may start; `running`; `ending`: over, with processes that do not go; `ended`.
+    /// `reserved`: accepted and not started; `deferred`: so, and without a share before it may start; `planned`: so, and its place is kept; `running`; `ending`: over, with processes that do not go; `ended`.
     pub phase: &'static str,
     /// `on_track`, `at_risk`, `overrun`, `late`; of what has not ended.
     pub deadline_status: Option<&'static str>,
@@ -95,6 +95,8 @@ pub struct Job {
     pub ended: Option<f64>,
     /// Of a quote that is held: until when, Unix time.
     pub held_until: Option<f64>,
+    /// Of a job whose start is planned: when it begins at the latest, Unix time.
+    pub starts_by: Option<f64>,
     /// Run time on a processor of its own.
     pub estimate_seconds: f64,
     /// Processor time that it has used, of each processor.
@@ -126,7 +128,7 @@ pub struct Job {
 }
 
 /// All states of a job, those in danger first; in tables with spaces.
-pub const STATES: [&str; 19] = [
+pub const STATES: [&str; 20] = [
     "late",
     "at_risk",
     "waiting_at_risk",
@@ -136,6 +138,7 @@ pub const STATES: [&str; 19] = [
     "on_track",
     "running",
     "waiting",
+    "planned",
     "deferred",
     "starting",
     "quoted",

@@ -132,8 +132,8 @@ impl JobSummary {
     /// Returns true if it has not ended and has not begun.
     pub fn waits(&self) -> bool {
         let begins = [
-            "waits", "pending", "held", "deferred", "starting", "quoted", "requeue", "queued",
-            "config",
+            "waits", "pending", "held", "deferred", "planned", "starting", "quoted", "requeue",
+            "queued", "config",
         ];
         self.live && begins.iter().any(|word| self.state.starts_with(word))
     }

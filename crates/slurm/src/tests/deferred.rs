@@ -6,7 +6,7 @@ use super::super::waiting::{KEPT, asked_begin, groups};
 use super::*;
 
 /// slurmctld has on record what it was told: the tasks of an array each by itself, from then on.
-fn written(queue: &mut Queue, poll: &Poll) {
+pub(super) fn written(queue: &mut Queue, poll: &Poll) {
     for rewrite in &poll.rewrites {
         let told = Change {
             job: rewrite.name(),
@@ -35,7 +35,7 @@ fn written(queue: &mut Queue, poll: &Poll) {
     }
 }
 
-fn poll(queue: &mut Queue, now: f64) -> Poll {
+pub(super) fn poll(queue: &mut Queue, now: f64) -> Poll {
     let poll = queue.poll(now);
     written(queue, &poll);
     poll

@@ -7,6 +7,7 @@ mod life;
 mod offers;
 mod others;
 mod placement;
+mod planned;
 
 use super::Change;
 use super::array::{ArrayTasks, JobCommitment};
