@@ -173,6 +173,15 @@ impl Book {
         };
         let price = self.take_out(key).price;
         let token = self.enter(request, price, &places, None);
+        // Its time began when it was due, so that nobody behind it begins later for the moment in which it was let begin.
+        let late = self.now - starts_by;
+        if (0.0..=self.start_latency).contains(&late) {
+            if let Some(key) = self.find_token(token) {
+                let job = self.job_mut(key);
+                job.submitted -= late;
+                job.request.terms.deadline += late;
+            }
+        }
         // It is there, and nobody has its id.
         let _ = self.bind(token, id, now);
         Some(Admitted {

@@ -384,8 +384,11 @@ proptest! {
                     let left = with_deadline(&job.request, due - now);
                     match book.begin(&id, &left, None, None, now) {
                         Some(_) => {
-                            job.request = left;
-                            job.submitted = now;
+                            // Its time began when it was due.
+                            let starts_by = job.starts_by.expect("planned");
+                            let late = (0.0..=LATENCY).contains(&(now - starts_by));
+                            job.submitted = if late { starts_by } else { now };
+                            job.request = with_deadline(&job.request, due - job.submitted);
                             job.starts_by = None;
                             job.ends = now + job.starts + job.runs;
                         }
