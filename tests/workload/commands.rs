@@ -1,4 +1,4 @@
-//! `libra workload` and `libra trace import`: what they write, and what they say of bad input.
+//! `libra workload`, `libra trace import` and `libra trace margin`: what they write, and what they say of bad input.
 
 use libra_workload::read::{Leniency, read};
 use std::fs;
@@ -249,4 +249,56 @@ fn help_says_what_to_run() {
         help.contains("Examples:") && help.contains("--load"),
         "{help}"
     );
+}
+
+/// A log of jobs estimated at 100 s that run so long; an estimate of -1 is none.
+fn log_of(jobs: impl IntoIterator<Item = (f64, i32)>) -> String {
+    let line = |(number, (run_time, estimate))| {
+        let number: usize = number;
+        format!("{number} {number} 0 {run_time} 1 -1 -1 1 {estimate} -1 1 1 1 -1 -1 -1 -1 -1\n")
+    };
+    jobs.into_iter().enumerate().map(line).collect()
+}
+
+#[test]
+fn a_margin_is_proposed_with_what_it_rests_on() {
+    // Ten of 400 jobs need a tenth more; four of them may.
+    let run_time = |at: usize| if at % 40 == 0 { 110.0 } else { 80.0 };
+    let log = log_of((0..400).map(|at| (run_time(at), 100)));
+    let output = libra(&["trace", "margin", "-"], &log);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(said.contains("400 jobs ran and had an estimate (0 never ran, 0 had none)"));
+    assert!(said.contains("estimate-margin = \"10%\""), "{said}");
+    assert!(said.contains("The first two thirds of the log propose 10 %; 0.0 % of the last third"));
+    let output = libra(&["--json", "trace", "margin", "--last", "350", "-"], &log);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&json["jobs"], &json["margin"]), (&350.into(), &0.1.into()));
+    assert_eq!(json["exceeding"][1]["margin"], 0.05);
+    assert_eq!(json["exceeded_in_last_third"], 0.0);
+}
+
+#[test]
+fn logs_that_propose_no_margin_are_errors() {
+    let margin = ["trace", "margin", "-"];
+    fails(&margin, "", 2, "no job in 0 lines");
+    let never = log_of((0..400).map(|_| (-1.0, 100)));
+    fails(&margin, &never, 2, "none of the 400 jobs of the log ran");
+    let unknown = log_of((0..400).map(|_| (50.0, -1)));
+    fails(
+        &margin,
+        &unknown,
+        2,
+        "none of the 400 jobs that ran has an estimate",
+    );
+    let few = log_of((0..299).map(|_| (50.0, 100)));
+    fails(&margin, &few, 2, "only 299 jobs ran and had an estimate");
+    fails(&margin, "1 2 three\n", 2, "line 1");
+    fails(
+        &["trace", "margin", "/nowhere/log.swf"],
+        "",
+        2,
+        "/nowhere/log.swf",
+    );
+    fails(&["trace", "margin", "--last", "0", "-"], "", 2, "--last");
 }

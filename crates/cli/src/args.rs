@@ -14,7 +14,7 @@ pub use simulate::{
     Coupled, DeadlineModel, DrawnTermsArgs, Format, SimulateArgs, Spare, Suspend, Waiting,
 };
 pub use web::WebArgs;
-pub use workload::{Estimates, From, ImportArgs, TraceCommand, WorkloadArgs};
+pub use workload::{Estimates, From, ImportArgs, MarginArgs, TraceCommand, WorkloadArgs};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use libra_administration::Common;

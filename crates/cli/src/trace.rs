@@ -1,18 +1,20 @@
-//! `libra trace`: makes logs of a site's own records.
+//! `libra trace`: makes logs of a site's own records, and says what they tell of estimates.
 
-use super::args::{Args, From, ImportArgs, TraceCommand};
+use super::args::{Args, From, ImportArgs, MarginArgs, TraceCommand};
 use super::{Done, Failure};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use libra_terminal::{answer, say};
 use libra_workload::import::{self, Format, Imported, LocalTime, Options};
-use libra_workload::read::Leniency;
+use libra_workload::margin::{self, Proposal};
+use libra_workload::read::{Leniency, read};
 use libra_workload::write::{Target, write};
 use serde_json::json;
 
 pub fn trace(command: &TraceCommand, args: &Args) -> Done {
     match command {
         TraceCommand::Import(import) => self::import(import, args),
+        TraceCommand::Margin(margin) => self::margin(margin, args),
     }
 }
 
@@ -24,10 +26,7 @@ fn import(arguments: &ImportArgs, args: &Args) -> Done {
             From::Pbs => Format::Pbs,
             From::Gridengine => Format::GridEngine,
         }),
-        leniency: match arguments.lenient {
-            true => Leniency::Lenient,
-            false => Leniency::Strict,
-        },
+        leniency: leniency(arguments.lenient),
         anonymous: arguments.anonymous,
         processors: arguments.processors,
     };
@@ -87,6 +86,91 @@ fn summary(imported: &Imported, as_json: bool, target: &Target) -> Done {
         }
     }
     answer("", 0)
+}
+
+fn margin(arguments: &MarginArgs, args: &Args) -> Done {
+    let log = read(&arguments.log, leniency(arguments.lenient))
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    for skipped in &log.first_skipped {
+        say(format_args!("left out: {skipped}"));
+    }
+    if log.skipped > 0 {
+        say(format_args!("left out: {} lines", log.skipped));
+    }
+    let last = (arguments.last).map_or(usize::MAX, |jobs| jobs as usize);
+    let records = &log.records[log.records.len().saturating_sub(last)..];
+    let proposal = margin::propose(records)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", arguments.log.display())))?;
+    match args.json {
+        true => answer(&format!("{}\n", proposal_as_json(&proposal)), 0),
+        false => answer(&proposal_as_text(&proposal), 0),
+    }
+}
+
+fn proposal_as_json(proposal: &Proposal) -> serde_json::Value {
+    let steps = margin::STEPS.iter().zip(&proposal.exceeding);
+    let exceeding: Vec<_> = steps
+        .map(|(margin, part)| json!({ "margin": margin, "exceeded": part }))
+        .collect();
+    let (earlier, later) = proposal.earlier;
+    json!({
+        "jobs": proposal.jobs,
+        "never_ran": proposal.never_ran,
+        "without_estimate": proposal.without_estimate,
+        "exceeding": exceeding,
+        "margin": proposal.margin.margin,
+        "exceeded": proposal.margin.exceeded,
+        "margin_of_first_two_thirds": earlier.margin,
+        "exceeded_in_last_third": later,
+    })
+}
+
+fn proposal_as_text(proposal: &Proposal) -> String {
+    let percent = |part: f64| format!("{:.1} %", part * 100.0);
+    let mut text = format!(
+        "{} jobs ran and had an estimate ({} never ran, {} had none)\n",
+        proposal.jobs, proposal.never_ran, proposal.without_estimate
+    );
+    text.push_str("\nlonger than the estimate by more than\n");
+    for (margin, part) in margin::STEPS.iter().zip(&proposal.exceeding) {
+        text.push_str(&format!(
+            "{:>7.0} %  {:>8}\n",
+            margin * 100.0,
+            percent(*part)
+        ));
+    }
+    let proposed = proposal.margin;
+    let (earlier, later) = proposal.earlier;
+    text.push_str(&format!(
+        "\n{} of the jobs need more than their estimate and {:.0} %:\n\n    [admission]\n    estimate-margin = \"{:.0}%\"\n",
+        percent(proposed.exceeded),
+        proposed.margin * 100.0,
+        proposed.margin * 100.0
+    ));
+    if proposed.exceeded > margin::EXCEEDED {
+        text.push_str(&format!(
+            "\nThat is the largest that is proposed, and more than {} exceed it: a larger one would refuse many for the sake of few.\n",
+            percent(margin::EXCEEDED)
+        ));
+    }
+    text.push_str(&format!(
+        "\nThe first two thirds of the log propose {:.0} %; {} of the last third need more.\n",
+        earlier.margin * 100.0,
+        percent(later)
+    ));
+    if later > 2.0 * margin::EXCEEDED {
+        text.push_str(
+            "So estimates are not exceeded evenly over time, and what is proposed may not hold.\n",
+        );
+    }
+    text
+}
+
+fn leniency(lenient: bool) -> Leniency {
+    match lenient {
+        true => Leniency::Lenient,
+        false => Leniency::Strict,
+    }
 }
 
 fn zone(name: Option<&str>) -> Result<TimeZone, Failure> {

@@ -8,6 +8,7 @@ pub mod deadlines;
 pub mod gridengine;
 pub mod import;
 pub mod lublin;
+pub mod margin;
 mod random;
 pub mod read;
 pub mod sla;

@@ -76,6 +76,11 @@ pub enum Estimates {
     Exact,
 }
 
+const AFTER_MARGIN: &str = "\
+Examples:
+  libra trace margin site.swf.gz
+  libra trace margin --last 20000 --json site.swf.gz";
+
 /// `libra trace`
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {
@@ -87,6 +92,30 @@ pub enum TraceCommand {
     /// summary goes to standard error.
     #[command(after_long_help = AFTER_IMPORT)]
     Import(ImportArgs),
+
+    /// Propose a margin on estimates from a log's jobs
+    ///
+    /// Reads a log in the Standard Workload Format (of your own records: 'libra trace import') and holds run times against estimates. The
+    /// margin that it proposes is the least, in whole percent and at most 100 %, that one job in a hundred exceeds. What the
+    /// first two thirds of the log would have proposed is tried on the last third.
+    #[command(after_long_help = AFTER_MARGIN)]
+    Margin(MarginArgs),
+}
+
+/// `libra trace margin`
+#[derive(Debug, ClapArgs)]
+pub struct MarginArgs {
+    /// Take the last N jobs of the log alone
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub last: Option<u32>,
+
+    /// Leave out lines that cannot be read, and say how many
+    #[arg(long)]
+    pub lenient: bool,
+
+    /// The log, plain or gzip; - is standard input
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
 }
 
 /// `libra trace import`
