@@ -198,7 +198,10 @@ class Deferred(Site):
         array = self.accept(60, 600, "-J", "1-3", "-W", f"depend=afterok:{first}")
         self.assertIn("deferred: 3 jobs, each finished in ", self.info(array))
         for host in self.pbs.host_names:
-            self.pbs.qdel(self.accept(560, 600, "-l", f"select=1:host={host}"))
+            before = self.accept(560, 600, "-l", f"select=1:host={host}")
+            self.pbs.qdel(before)
+            # What it had is free when it has ended, and not when that was asked for.
+            self.pbs.wait_state(before, "F")
         self.pbs.must("qrls", first)
         for index in (1, 2, 3):
             subjob = array.replace("[]", f"[{index}]")
