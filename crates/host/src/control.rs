@@ -144,23 +144,7 @@ impl<'a> ControlLoop<'a> {
                 over.push(id.clone());
             }
             watched.notice_killed(dying::is_turn(self.rounds, index));
-            if let Some(group) = watched.group.as_mut().filter(|_| !watched.killed) {
-                match group.drift() {
-                    Ok(drifts) => {
-                        for drift in &drifts {
-                            log::warn!(
-                                "job {id}: somebody changed {}; set again",
-                                drift.path.display()
-                            );
-                        }
-                        if !drifts.is_empty() {
-                            round.drifted += drifts.len();
-                            watched.given = f64::NAN;
-                        }
-                    }
-                    Err(error) => log::debug!("job {id}: {error}"),
-                }
-            }
+            round.drifted += watched.notice_drift(id);
             if (self.rounds + index as u64) % OUTSIDE_CHECK == 0 {
                 watched.put_back();
             }

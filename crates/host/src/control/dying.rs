@@ -39,6 +39,37 @@ impl Watched {
         self.killed = killed;
     }
 
+    /// Files of its group that somebody else has changed; they are written again. Whoever ends a job takes its limits off, so where nothing of
+    /// its program runs any more that is no change of somebody's.
+    pub(super) fn notice_drift(&mut self, id: &str) -> usize {
+        let Some(group) = self.group.as_mut().filter(|_| !self.killed) else {
+            return 0;
+        };
+        let drifts = match group.drift() {
+            Ok(drifts) => drifts,
+            Err(error) => {
+                log::debug!("job {id}: {error}");
+                return 0;
+            }
+        };
+        if drifts.is_empty() {
+            return 0;
+        }
+        self.given = f64::NAN;
+        let is_empty = matches!(group.is_populated(), Ok(false));
+        self.notice_killed(true);
+        if is_empty || self.killed {
+            return 0;
+        }
+        for drift in &drifts {
+            log::warn!(
+                "job {id}: somebody changed {}; set again",
+                drift.path.display()
+            );
+        }
+        drifts.len()
+    }
+
     /// Takes off what would keep it from ending, on a host of so many processors.
     pub(super) fn let_end(&mut self, processors: f64) {
         self.resume();
