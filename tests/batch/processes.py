@@ -5,6 +5,7 @@ do not meet. What is shared by all clusters is changed under one lock.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import pathlib
@@ -90,6 +91,14 @@ def for_everybody(program, directory):
         shutil.copy(program, copy)
         copy.chmod(0o755)
     return copy
+
+
+def end_with_parent(parent, number=signal.SIGTERM):
+    """From now on this process gets the signal when `parent`, which has started it, ends, however that ends: the thread of it that has done so."""
+    set_parent_death_signal = 1  # PR_SET_PDEATHSIG of prctl(2)
+    ctypes.CDLL(None).prctl(set_parent_death_signal, int(number))
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)
 
 
 def alive(pid):

@@ -5,6 +5,7 @@ Each test class is a process and has a cluster of its own. First those that meas
 clusters of the others come up; then those that do, as many as do not disturb each other (`measures`, in case.py of the directory), nor another
 suite (tests/batch/turns.py). One line per test; what a failed one said, and its jobs and the daemons' logs about them (`evidence` of the directory).
 Each test has a limit (tests/batch/limits.py); a class that is not done in LIMIT seconds all the same is ended with its cluster.
+When the suite is ended, by whatever signal, its classes are, and take down what they have.
 """
 
 import concurrent.futures
@@ -25,12 +26,15 @@ sys.path[:0] = [str(DIRECTORY), str(pathlib.Path(__file__).resolve().parent)]
 
 import cluster  # noqa: E402
 import limits  # noqa: E402
+import processes  # noqa: E402
 import turns  # noqa: E402
 from evidence import evidence  # noqa: E402
 
 # Of a class, with its waiting for quiet.
 LIMIT = turns.PATIENCE + 3600
 RUNNING = set()
+# Of a class that is being ended.
+PATIENCE = 60
 
 
 class Lines(unittest.TestResult):
@@ -39,14 +43,18 @@ class Lines(unittest.TestResult):
     def __init__(self):
         super().__init__()
         self.counts, self.began = {"ok": 0, "FAILED": 0, "not run": 0}, {}
+        # What comes after a test is the next one, or the end of the class.
+        self.after_a_test = False
 
     def startTest(self, test):
         super().startTest(test)
+        self.after_a_test = False
         self.began[test] = time.monotonic()
         limits.begin(test.id(), getattr(test, "seconds", limits.SECONDS))
 
     def stopTest(self, test):
         super().stopTest(test)
+        self.after_a_test = True
         limits.begin(f"what comes after {test.id()}")
 
     def note(self, verdict, test, text=""):
@@ -71,17 +79,29 @@ class Lines(unittest.TestResult):
         """The test still has its cluster: its jobs and the daemons' logs say what the failure itself does not."""
         text = self._exc_info_to_string(error, test)
         cluster = next((found for name in ("pbs", "slurm", "cell") if (found := getattr(test, name, None))), None)
-        self.note("FAILED", failed, text + (evidence(cluster, text) if cluster else ""))
+        self.note("FAILED", failed, text + (evidence(cluster, text) if cluster and not self.shouldStop else ""))
 
     def addSkip(self, test, reason):
         self.note("not run", test, reason)
 
+    def end(self, *_):
+        """For a signal: what is waited for in a test, or before the first, is waited for no longer; no other test begins, and the class gives
+        back what it has. A test's framework takes an exit for that test's failure and goes on, and would to the last test."""
+        if self.shouldStop:
+            return
+        self.stop()
+        if not self.after_a_test:
+            sys.exit(143)
 
-def run_class(module, name):
+
+def run_class(module, name, suite):
     """One class, in this process; the lines are printed to standard output."""
     # Whoever ends it wants to know what it waited for.
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     result = Lines()
+    signal.signal(signal.SIGTERM, result.end)
+    # The suite may be killed: nobody is left then who could end its classes.
+    processes.end_with_parent(int(suite))
     limits.begin(f"what {name} needs before its first test")
     unittest.defaultTestLoader.loadTestsFromTestCase(getattr(importlib.import_module(module), name)).run(result)
     print("counts", *result.counts.values())
@@ -91,13 +111,13 @@ def in_process(module, name):
     """One class in a process of its own; its counts. What it printed is printed at its end."""
     # A file, not a pipe: what the class leaves running would keep a pipe open.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
-        process = subprocess.Popen([sys.executable, __file__, DIRECTORY, "--class", module, name], stdin=subprocess.DEVNULL, stdout=output,
+        process = subprocess.Popen([sys.executable, __file__, DIRECTORY, "--class", module, name, str(os.getpid())], stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=subprocess.STDOUT, start_new_session=True)
         RUNNING.add(process)
         try:
             status = process.wait(LIMIT)
         except subprocess.TimeoutExpired:
-            end(process)
+            end([process])
             status = f"not done after {LIMIT} s; what it waited for is above"
         RUNNING.discard(process)
         output.seek(0)
@@ -110,16 +130,22 @@ def in_process(module, name):
     return [0, 1, 0]
 
 
-def end(process):
-    """End the process of a class, which takes its cluster down, or is followed by somebody who does."""
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGUSR1)
-        time.sleep(1)
-        process.terminate()
+def end(classes):
+    """End the processes of classes, which take their clusters down, or are followed by somebody who does."""
+    for process in classes:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGUSR1)
+    time.sleep(1)
+    for process in classes:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+    deadline = time.monotonic() + PATIENCE
+    for process in classes:
         try:
-            process.wait(60)
+            process.wait(max(0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     cluster.remove_leftovers()
 
@@ -158,11 +184,12 @@ def main(wanted):
                 totals += pool.map(in_place, quiet)
             totals += [one.result() for one in later]
         except BaseException:  # Ctrl-C too: nothing is left behind
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: None)  # once is enough
             turns.ENDING.set()
             for executor in (pool, others):
                 executor.shutdown(wait=False, cancel_futures=True)
-            for process in list(RUNNING):
-                end(process)
+            end(list(RUNNING))
             raise
     ok, failed, not_run = (sum(numbers) for numbers in zip(*totals))
     print(f"{ok} passed, {failed} failed" + (f", {not_run} not run" if not_run else "") + f", in {time.monotonic() - began:.0f} s")
@@ -172,7 +199,7 @@ def main(wanted):
 if __name__ == "__main__":
     limits.default_signals()
     if sys.argv[2:3] == ["--class"]:
-        run_class(*sys.argv[3:5])
+        run_class(*sys.argv[3:6])
     else:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         sys.exit(0 if main(sys.argv[2:]) else 1)

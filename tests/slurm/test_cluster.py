@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The throw-away Slurm itself: does it do what its users build on, and does it leave the machine as it was?
+"""The throw-away Slurm itself, and the suite that runs tests on it: do they do what their users build on, and leave the machine as it was?
 
-Run as root: `python3 tests/slurm/test_cluster.py`. Takes about half a minute.
+Run as root: `python3 tests/slurm/test_cluster.py`. Takes about a minute.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -11,12 +13,14 @@ import pwd
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "web")]
 
 import machine  # noqa: E402  (puts tests/batch in the path)
+import drive  # noqa: E402
 import limits  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from promises import is_saved  # noqa: E402
@@ -95,6 +99,82 @@ class TwoClusters(unittest.TestCase):
                     self.assertNotEqual(traces_of(which, [], run.pid), [])
                     subprocess.run([sys.executable, HERE / "cluster.py", "down"], check=True, capture_output=True, timeout=300)
             self.assertEqual(traces_of(which, [], run.pid), [], number)
+
+
+def began(pid):
+    """When a process began, by which it is told from a later one of its number; None if it does not live."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19] if machine.alive(pid) else None
+    except OSError:
+        return None
+
+
+def below(pid):
+    """Every process that this one has started, and those that they have."""
+    children = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            text = stat.read_text(errors="replace")
+            children.setdefault(int(text.rpartition(")")[2].split()[1]), []).append((int(stat.parent.name), text[text.index("(") + 1:text.rindex(")")]))
+    found, of = [], [pid]
+    while of:
+        found += (more := children.get(of.pop(), []))
+        of += [number for number, _ in more]
+    return found
+
+
+@unittest.skipUnless(drive.chromium(), "not run: there is no chromium")
+class Suite(unittest.TestCase):
+    """A suite that is ended, in its own time or killed: of its classes one is in a test and has a browser, and one waits for its turn to measure."""
+
+    def test_ended(self):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            # The suite looks for what others have left, and somebody else's test may have left it for itself.
+            with self.subTest(number.name), tempfile.TemporaryDirectory() as place, machine.lock("leftovers"):
+                command = [sys.executable, HERE.parent / "batch/suite.py", HERE, "Web", "Sharing"]
+                with subprocess.Popen(command, env={**os.environ, "LIBRA_TEST_TURNS": place}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as run:
+                    try:
+                        self.wait("one class with a browser, and one that waits", lambda: self.at_work(run, pathlib.Path(place)))
+                        clusters = {number: owner for number, owner in owners().items() if owner in dict(below(run.pid))}
+                        processes = {pid: began(pid) for pid, _ in below(run.pid)}
+                    finally:
+                        run.send_signal(number)
+                    self.assertNotEqual(run.wait(300), 0)
+                self.assertEqual(len(clusters), 2)
+                self.wait("their processes to end", lambda: not [pid for pid, when in processes.items() if when and began(pid) == when])
+                for cluster, owner in clusters.items():
+                    self.assertEqual(traces_of(cluster, [], owner), [])
+
+    @staticmethod
+    def at_work(run, place):
+        if run.poll() is not None:
+            raise RuntimeError(f"the suite has ended: {run.returncode}")
+        # The lock is that of a class that measures, as long as its cluster comes up.
+        if not (place / "start").exists() or not any("chrom" in name for _, name in below(run.pid)):
+            return False
+        with open(place / "start", "a", encoding="ascii") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    @staticmethod
+    def wait(what, condition, patience=300):
+        deadline = time.monotonic() + patience
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"after {patience} s still not: {what}")
+            time.sleep(0.5)
+
+
+def owners():
+    """{number: the process that has started it} of the clusters there are."""
+    found = {}
+    for number, directory in machine.known_clusters().items():
+        with contextlib.suppress(OSError, ValueError):  # being made, or being removed
+            found[number] = json.loads((directory / "cluster.json").read_text())["owner"]
+    return found
 
 
 if __name__ == "__main__":

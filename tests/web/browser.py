@@ -7,6 +7,7 @@
 """
 
 import base64
+import ctypes
 import json
 import os
 import pathlib
@@ -17,6 +18,8 @@ import time
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
          "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--force-prefers-reduced-motion"]
+
+LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
 
 
 class Browser:
@@ -31,6 +34,8 @@ class Browser:
             read, write = os.dup2(ours[0], 100), os.dup2(theirs[1], 101)
             os.dup2(read, 3)
             os.dup2(write, 4)
+            # It is of no use to anybody when this process has ended, in whatever way.
+            LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
         self.process = subprocess.Popen([program, *FLAGS, f"--user-data-dir={directory}/profile", "about:blank"], preexec_fn=inherit, close_fds=False,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.directory / "browser.log", "wb"), start_new_session=True)
