@@ -91,15 +91,19 @@ impl Axis {
                 // A single value stands in the middle.
                 let apart = if low == 0.0 { 1.0 } else { low.abs() * 0.5 };
                 (low, high) = if log {
-                    (low / 2.0, high * 2.0)
+                    // Not to zero or infinity, between which marks have no end.
+                    (
+                        (low / 2.0).max(f64::from_bits(1)),
+                        (high * 2.0).min(f64::MAX),
+                    )
                 } else {
-                    (low - apart, high + apart)
+                    ((low - apart).max(f64::MIN), (high + apart).min(f64::MAX))
                 };
             }
             if rounded && !log {
                 let step = self.step_of(high - low, marks);
-                low = (low / step).floor() * step;
-                high = (high / step).ceil() * step;
+                low = ((low / step).floor() * step).max(f64::MIN);
+                high = ((high / step).ceil() * step).min(f64::MAX);
             }
         }
         let layout = Layout {
@@ -180,7 +184,7 @@ impl Layout {
 
 /// The smallest of 1, 2 and 5 times a power of ten that needs at most so many steps.
 fn step(span: f64, most: f64) -> f64 {
-    let least = span / most;
+    let least = (span / most).max(f64::MIN_POSITIVE);
     let power = 10f64.powf(least.log10().floor());
     let factors = [1.0, 2.0, 5.0, 10.0];
     let factor = factors.into_iter().find(|f| f * power >= least * 0.999);
@@ -188,9 +192,8 @@ fn step(span: f64, most: f64) -> f64 {
 }
 
 fn linear_marks(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
-    let slack = step * 1e-6;
-    let first = ((low - slack) / step).ceil();
-    let count = ((high + slack) / step - first).floor();
+    let first = (low / step - 1e-6).ceil();
+    let count = (high / step + 1e-6 - first).floor();
     // One unit for all of them.
     let (unit, name) = match low.abs().max(high.abs()) {
         size if size >= 1e12 => (1e12, " T"),
@@ -212,7 +215,7 @@ fn linear_marks(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
 }
 
 fn log_marks(low: f64, high: f64, most: f64) -> Vec<(f64, String)> {
-    let decades = (high / low).log10();
+    let decades = high.log10() - low.log10();
     let factors: &[f64] = match decades {
         d if d * 3.0 <= most * 1.6 => &[1.0, 2.0, 5.0],
         _ => &[1.0],
@@ -223,7 +226,7 @@ fn log_marks(low: f64, high: f64, most: f64) -> Vec<(f64, String)> {
     for power in (first..=last).filter(|power| power.rem_euclid(every) == 0) {
         for factor in factors {
             let value = factor * 10f64.powi(power);
-            if value >= low * (1.0 - 1e-9) && value <= high * (1.0 + 1e-9) {
+            if value >= low * (1.0 - 1e-9) && value / high <= 1.0 + 1e-9 {
                 marks.push((value, number(value)));
             }
         }
@@ -360,10 +363,25 @@ mod tests {
     #[test]
     fn no_values_odd_values_and_one_value_have_an_axis() {
         for axis in [Axis::linear(""), Axis::log("")] {
-            for values in [&[][..], &[f64::NAN, f64::INFINITY], &[7.0], &[0.0], &[-3.0]] {
+            for values in [
+                &[][..],
+                &[f64::NAN, f64::INFINITY],
+                &[7.0],
+                &[0.0],
+                &[-3.0],
+                // The greatest and the least that there are, twice and half of which are infinite and nothing.
+                &[f64::MAX],
+                &[f64::from_bits(1)],
+                &[f64::from_bits(1), f64::MAX],
+            ] {
                 for ends in [Ends::Round, Ends::Exact] {
                     let layout = axis.lay_out(values.iter().copied(), ends, (0.0, 300.0));
                     assert!(!layout.marks.is_empty(), "{axis:?} {values:?}");
+                    let marks: Vec<f64> = layout.marks.iter().map(|mark| mark.0).collect();
+                    assert!(
+                        marks.len() < 20 && marks.iter().all(|mark| mark.is_finite()),
+                        "{axis:?} {values:?}: {marks:?}"
+                    );
                     for value in values {
                         let place = layout.place(*value);
                         assert!(place.is_nan() || (0.0..=300.0).contains(&place));
