@@ -6,6 +6,9 @@ import pwd
 import subprocess
 import time
 
+# Seconds between two questions to a batch system: at first, and after some seconds.
+SOON, LATE = 0.1, 0.5
+
 Result = collections.namedtuple("Result", "rc out err")
 
 
@@ -41,12 +44,14 @@ class Programs:
         return result.out
 
     def wait(self, what, question, patience=180.0):
-        """Ask until the answer is true; the answer. `what` is for the message if it never is. Patience costs nothing where the answer comes."""
-        deadline = time.monotonic() + patience
+        """Ask until the answer is true; the answer. `what` is for the message if it never is. Patience costs nothing where the answer comes: what has
+        not come soon is asked for less often, as each question is a program of the batch system or more."""
+        began = time.monotonic()
         while True:
             answer = question()
             if answer:
                 return answer
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > patience:
                 raise TimeoutError(f"after {patience:.0f} s still not: {what}")
-            time.sleep(0.1)
+            time.sleep(min(max(SOON, waited / 10), LATE))
