@@ -51,7 +51,7 @@ def wait(what, names, how, patience=PATIENCE):
                 raise InterruptedError(f"ended while waiting for {what}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"after {patience} s still not: {what}; who holds {' or '.join(str(DIRECTORY / name) for name in names)} is shown by 'fuser -v'")
-            time.sleep(0.2)
+            time.sleep(0.5)
 
 
 @contextlib.contextmanager
@@ -100,4 +100,4 @@ def quiet(patience=PATIENCE):
                 measuring.close()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"after {patience} s still not: quiet, in which to measure; who holds {DIRECTORY / NOISE} is shown by 'fuser -v'")
-            time.sleep(0.2)
+            time.sleep(0.5)
