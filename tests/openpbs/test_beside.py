@@ -101,6 +101,22 @@ class InitScript(SiteCase):
         self.do("stop")
         self.assertIsNone(other.poll())
 
+    def test_a_user_who_takes_the_number_of_an_agent_that_was_killed(self):
+        """With its command line: the agent would never be started again, and no job on this host held to its share."""
+        directory = self.pbs.directory / "home" / self.pbs.users[0]
+        (directory / "agent").write_text("read line\n")
+        words = [self.pbs.libra, "agent", "--config", self.config]
+        other = subprocess.Popen(words, executable="/bin/sh", user=self.pbs.users[0], cwd=directory, stdin=subprocess.PIPE)
+        self.addCleanup(other.stdin.close)
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        self.pid_file.write_text(f"{other.pid}\n")
+        self.assertIn("does not run", self.do("status", rc=1))
+        self.do("start")
+        self.assertNotEqual(self.agent(), other.pid)
+        self.do("stop")
+        self.assertIsNone(other.poll())
+
     def test_bad_input(self):
         self.assertIn("usage: ", self.do("begin", rc=2))
         good = self.config.read_text()
