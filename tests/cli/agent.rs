@@ -3,7 +3,8 @@
 use crate::support::{Site, kill, sleeps, stderr, wait_for};
 use serde_json::Value;
 use std::fs;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_killed_libra_run_leaves_a_job_that_the_next_one_finds_judges_and_cleans() {
@@ -136,4 +137,51 @@ fn a_second_agent_says_that_it_waits_and_takes_over() {
         "{}",
         said("second")
     );
+}
+
+/// As under the unit that is shipped, on a host where `/proc` shows everybody but one group his own processes alone: what the agent cannot see
+/// has neither ended nor been killed.
+#[test]
+fn an_agent_that_sees_no_process_of_others_ends_none_and_lets_none_go() {
+    let site = Site::new("");
+    // hidepid=2 would be that of all mounts on a kernel before 5.8, which does not know the word.
+    let blind = "mount -t proc -o hidepid=invisible,gid=65534 proc /proc && \
+        exec setpriv --bounding-set=-all,+kill,+dac_override --inh-caps=-all --no-new-privs \"$@\"";
+    let agent = site.libra(&["agent"]);
+    let mut started = Command::new("unshare");
+    started.args(["--mount", "sh", "-c", blind, "sh"]);
+    started.arg(agent.get_program()).args(agent.get_args());
+    let started = started.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut agent = started.expect("unshare, mount and setpriv");
+    let mut said = BufReader::new(agent.stderr.take().expect("a pipe")).lines();
+    let mut said = || said.next().expect("more").expect("text");
+    let mut all = Vec::new();
+    while !all
+        .last()
+        .is_some_and(|line: &String| line.contains("hidepid"))
+    {
+        all.push(said());
+    }
+    wait_for("it leads", || site.path("registry/leader").exists());
+    let gate = site.gate();
+    let mut run = site.start(
+        "deadline=600000,budget=unlimited,estimate=1000",
+        &gate.until_open(),
+    );
+    let share = site.job("1")["share"].clone();
+    // It looks closer every 64 rounds.
+    let before = sleeps(agent.id());
+    wait_for("some rounds", || sleeps(agent.id()) >= before + 150);
+    let job = site.job("1");
+    assert_eq!(
+        (&job["phase"], &job["share"]),
+        (&"running".into(), &share),
+        "{job}"
+    );
+    gate.open();
+    let ended = run.wait().expect("it ends");
+    assert!(ended.success(), "{ended}");
+    kill(agent.id(), nix::sys::signal::Signal::SIGTERM);
+    assert!(agent.wait().expect("it was ended").success());
+    site.assert_nothing_left();
 }

@@ -228,9 +228,12 @@ pub(crate) fn seconds(pids: &[i32]) -> f64 {
         / per_second as f64
 }
 
-/// True while the process exists and has not ended.
+/// True while the process exists and has not ended. One that is there and not to be seen is taken to run.
 pub(crate) fn is_running(pid: i32) -> bool {
-    stat(pid).is_some_and(|s| !s.dead)
+    stat(pid).map_or_else(
+        || signal::kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH),
+        |s| !s.dead,
+    )
 }
 
 /// Of a thread that ends: it runs nothing of its program any more (flags of /proc/PID/stat, PF_EXITING).
@@ -238,54 +241,65 @@ const EXITING: u64 = 0x4;
 
 /// True if processes are listed, and none of them will ever run an instruction of its program again.
 ///
-/// Listed once more when all of them were looked at: what one of them has started before it was killed is found then. Once true it stays
-/// so for these processes; others may come.
+/// Listed once more when all of them were looked at: what one of them has started before it was killed is found then, and one that could not
+/// be seen and is listed all the same is kept from our eyes (`/proc` with `hidepid`). Once true it stays so for these processes; others may come.
 pub(crate) fn all_killed(list: impl Fn() -> Result<Vec<i32>, Error>) -> Result<bool, Error> {
-    let found = list()?;
-    if found.is_empty() || !found.iter().all(|&pid| is_killed(pid)) {
-        return Ok(false);
+    let mut killed = BTreeSet::new();
+    for pid in list()? {
+        match is_killed(pid) {
+            Some(true) => killed.insert(pid),
+            Some(false) => return Ok(false),
+            None => continue,
+        };
     }
     let again = list()?;
-    Ok(!again.is_empty() && again.iter().all(|pid| found.contains(pid)))
+    Ok(!again.is_empty() && again.iter().all(|pid| killed.contains(pid)))
 }
 
-/// True if it was killed, or all of its threads end. A first thread that has ended says nothing of the others.
-fn is_killed(pid: i32) -> bool {
+/// True if it was killed, or all of its threads end. A first thread that has ended says nothing of the others. None if it is not to be seen.
+fn is_killed(pid: i32) -> Option<bool> {
     // One of another pid namespace, of which nothing can be seen.
     if pid <= 0 {
-        return false;
+        return Some(false);
     }
-    let threads = || -> Option<Vec<PathBuf>> {
-        let entries = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-        Some(entries.flatten().map(|entry| entry.path()).collect())
-    };
-    let all_end = || {
-        let Some(found) = threads() else {
-            return true;
-        };
-        if !found.iter().all(|thread| ends(thread)) {
-            return false;
-        }
-        threads().is_none_or(|again| again.iter().all(|thread| found.contains(thread)))
-    };
     match fs::read_to_string(format!("/proc/{pid}/status")) {
-        Ok(status) => has_kill(&status, "ShdPnd:") || all_end(),
-        Err(error) => is_no_process(&error),
+        Ok(status) if has_kill(&status, "ShdPnd:") => Some(true),
+        Ok(_) => all_threads_end(pid),
+        Err(error) => (!is_no_process(&error)).then_some(false),
     }
 }
 
-/// True if this thread (its directory of /proc) has been killed with its process, or ends.
-fn ends(thread: &Path) -> bool {
+fn all_threads_end(pid: i32) -> Option<bool> {
+    let tasks = PathBuf::from(format!("/proc/{pid}/task"));
+    let threads = || -> Option<Vec<PathBuf>> {
+        let entries = fs::read_dir(&tasks).ok()?;
+        Some(entries.flatten().map(|entry| entry.path()).collect())
+    };
+    let found = threads()?;
+    if found.iter().any(|thread| ends(thread) == Some(false)) {
+        return Some(false);
+    }
+    // One that has begun since was begun by one of them.
+    if !(threads()?.iter()).all(|thread| found.contains(thread)) {
+        return Some(false);
+    }
+    // One that has gone may have executed a program: it has the number of the first one then.
+    ends(&tasks.join(pid.to_string()))
+}
+
+/// True if this thread (its directory of /proc) has been killed with its process, or ends. None if it is not there.
+fn ends(thread: &Path) -> Option<bool> {
+    let unless_gone = |error: io::Error| (!is_no_process(&error)).then_some(false);
     let status = match fs::read_to_string(thread.join("status")) {
         Ok(status) => status,
-        Err(error) => return is_no_process(&error),
+        Err(error) => return unless_gone(error),
     };
     if has_kill(&status, "SigPnd:") {
-        return true;
+        return Some(true);
     }
     match fs::read_to_string(thread.join("stat")) {
-        Ok(stat) => flags(&stat).is_some_and(|flags| flags & EXITING != 0),
-        Err(error) => is_no_process(&error),
+        Ok(stat) => Some(flags(&stat).is_some_and(|flags| flags & EXITING != 0)),
+        Err(error) => unless_gone(error),
     }
 }
 
@@ -434,10 +448,68 @@ mod tests {
         while is_running(pid) {
             std::thread::yield_now();
         }
-        assert!(ends(Path::new(&format!("/proc/{pid}/task/{pid}"))));
-        assert!(!is_killed(pid));
+        let first = format!("/proc/{pid}/task/{pid}");
+        assert_eq!(ends(Path::new(&first)), Some(true));
+        assert_eq!(is_killed(pid), Some(false));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// A thread that executes a program takes the number of the first one, and its own is gone: that is no end.
+    #[test]
+    fn a_process_whose_threads_execute_programs_is_not_killed() {
+        let program = "import ctypes, os, sys, threading\n\
+            def again():\n    \
+                os.execv(sys.executable, [*sys.orig_argv[:-1], str(int(sys.argv[1]) - 1)])\n\
+            if sys.argv[1] == '0':\n    \
+                print(flush=True)\n    sys.stdin.read()\n\
+            else:\n    \
+                threading.Thread(target=again).start()\n    \
+                ctypes.CDLL(None).pthread_exit(None)\n";
+        let child = std::process::Command::new("python3")
+            .args(["-ISc", program, "40"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn();
+        let mut child = child.unwrap();
+        let pid = child.id() as i32;
+        let (over, is_over) = std::sync::mpsc::channel();
+        let mut said = child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let read = std::io::Read::read(&mut said, &mut [0]);
+            over.send(read.unwrap()).unwrap();
+        });
+        while is_over.try_recv().is_err() {
+            assert!(!all_killed(|| Ok(vec![pid])).unwrap());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        reader.join().unwrap();
+    }
+
+    /// As a host's agent is shown no process of others where `/proc` is mounted with `hidepid`.
+    #[test]
+    fn a_process_that_is_listed_and_not_to_be_seen_is_not_killed() {
+        let beyond = i32::MAX;
+        assert!(!all_killed(|| Ok(vec![beyond])).unwrap());
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        let pid = dead.id() as i32;
+        while is_running(pid) {
+            std::thread::yield_now();
+        }
+        assert!(!all_killed(|| Ok(vec![pid, beyond])).unwrap());
+        // One that has really gone is not listed again.
+        let times = std::cell::Cell::new(0);
+        let list = || {
+            times.set(times.get() + 1);
+            Ok(if times.get() == 1 {
+                vec![pid, beyond]
+            } else {
+                vec![pid]
+            })
+        };
+        assert!(all_killed(list).unwrap());
+        dead.wait().unwrap();
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::metrics::Watch;
 use super::{Done, Failure};
 use libra_config::site;
 use libra_host::control::{ControlLoop, Round};
+use libra_host::entry::Process;
 use libra_host::{Host, HostError};
 use libra_terminal::answer;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -44,6 +45,12 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
         host.machine().spec.processors,
         host.registry().directory().display()
     );
+    if nix::unistd::geteuid().is_root() && Process::are_hidden() {
+        log::warn!(
+            "/proc hides the processes of others from this one (hidepid): jobs that are killed end slowly, and what was left by a 'libra run' that was killed \
+             may be found late. Give it the group that the mount's option gid= names (systemctl edit libra-agent: SupplementaryGroups=)"
+        );
+    }
     let interval = Duration::from_secs_f64(host.config().agent.interval.0.min(3600.0));
     let mut watch = match agent.once {
         true => None,

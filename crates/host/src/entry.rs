@@ -4,6 +4,9 @@ use libra_cgroup::GroupRecord;
 use libra_core::decision::class::Class;
 use libra_core::decision::job::{Request, Terms};
 use libra_units::in_one_line;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -80,7 +83,13 @@ impl Process {
                 if error.kind() == std::io::ErrorKind::NotFound
                     || error.raw_os_error() == Some(libc::ESRCH) =>
             {
-                return Ok(None);
+                // It may be there and not to be seen: `/proc` with `hidepid`, and no right to trace others.
+                return match kill(Pid::from_raw(pid), None) {
+                    Err(Errno::ESRCH) => Ok(None),
+                    // No number of a process: the kernel takes these for groups.
+                    _ if pid <= 0 => Ok(None),
+                    _ => Err(error),
+                };
             }
             other => other?,
         };
@@ -106,12 +115,17 @@ impl Process {
         matches!(state, Some('T' | 't'))
     }
 
+    /// Returns true if others' processes are kept from this one's eyes.
+    pub fn are_hidden() -> bool {
+        Process::read(1).is_err()
+    }
+
     /// This process.
     pub fn this() -> Option<Process> {
         Process::find(std::process::id() as i32)
     }
 
-    /// Returns true if it still runs. Where that cannot be found out (too many open files), it is taken to: a
+    /// Returns true if it still runs. Where that cannot be found out (too many open files, `/proc` that hides it), it is taken to: a
     /// job that runs must not be ended for our own troubles.
     pub fn is_alive(&self) -> bool {
         Process::read(self.pid).map_or(true, |found| found == Some(*self))
