@@ -4,6 +4,7 @@ use crate::support::{Site, kill, sleeps, stderr, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -183,5 +184,98 @@ fn an_agent_that_sees_no_process_of_others_ends_none_and_lets_none_go() {
     assert!(ended.success(), "{ended}");
     kill(agent.id(), nix::sys::signal::Signal::SIGTERM);
     assert!(agent.wait().expect("it was ended").success());
+    site.assert_nothing_left();
+}
+
+/// Holds a process in its end, as a busy host does, for as long as it can read.
+const TRACER: &str = "
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_ulong, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_void_p]
+pid = int(sys.argv[1])
+assert libc.ptrace(0x4206, pid, None, 0x40) == 0, os.strerror(ctypes.get_errno())
+print('traced', flush=True)
+while os.waitpid(pid, 0x40000000)[1] >> 8 != 5 | 6 << 8:
+    assert libc.ptrace(7, pid, None, None) == 0
+print('held', flush=True)
+sys.stdin.read()
+";
+
+/// Whoever ends a job takes its limits off, and on a busy host a round comes between that and the end.
+#[test]
+fn what_was_taken_off_a_job_that_dies_is_nobodys_change() {
+    let site = Site::new("");
+    let log = site.path("log");
+    let errors = fs::File::create(&log).expect("a file");
+    let agent = site.libra(&["agent"]).stderr(errors).spawn();
+    let mut agent = agent.expect("libra");
+    wait_for("it leads", || site.path("registry/leader").exists());
+    // A round looks at one of four for who is killed.
+    let ids = ["1", "2", "3", "4"];
+    let mut runs = ids.map(|_| {
+        let terms = "deadline=600000,budget=unlimited,estimate=1000";
+        site.start(terms, "exec sleep 100000")
+    });
+    let pids = ids.map(|id| {
+        let processes = site.processes(id);
+        processes.first().expect("a process").clone()
+    });
+    let mut tracers = pids.clone().map(|pid| {
+        let mut tracer = Command::new("python3");
+        tracer.args(["-c", TRACER, &pid]).stdin(Stdio::piped());
+        let mut tracer = tracer.stdout(Stdio::piped()).spawn().expect("python3");
+        let lines = BufReader::new(tracer.stdout.take().expect("a pipe")).lines();
+        (tracer, lines)
+    });
+    for (_, lines) in &mut tracers {
+        assert_eq!(lines.next().expect("a line").expect("text"), "traced");
+    }
+    // Nobody but us ends them.
+    for run in &runs {
+        kill(run.id(), nix::sys::signal::Signal::SIGSTOP);
+    }
+    site.stop_leader(&agent);
+    for (pid, (_, lines)) in pids.iter().zip(&mut tracers) {
+        kill(
+            pid.parse().expect("a number"),
+            nix::sys::signal::Signal::SIGKILL,
+        );
+        assert_eq!(lines.next().expect("a line").expect("text"), "held");
+    }
+    let quotas: Vec<_> = (site.cgroups().iter())
+        .flat_map(|root| ids.map(|id| root.join(format!("job-{id}"))))
+        .flat_map(|group| [group.join("cpu.cfs_quota_us"), group.join("cpu.max")])
+        .filter(|file| file.exists())
+        .collect();
+    assert_eq!(quotas.len(), 4, "{quotas:?}");
+    let none = |file: &Path| match file.ends_with("cpu.max") {
+        true => "max",
+        false => "-1",
+    };
+    for file in &quotas {
+        fs::write(file, none(file)).expect("root");
+    }
+    let before = sleeps(agent.id());
+    kill(agent.id(), nix::sys::signal::Signal::SIGCONT);
+    wait_for("some rounds", || sleeps(agent.id()) >= before + 12);
+    for file in &quotas {
+        let now = fs::read_to_string(file).expect("it is there");
+        assert!(now.starts_with(none(file)), "{}: {now}", file.display());
+    }
+    let said = fs::read_to_string(&log).expect("a log");
+    assert!(!said.contains("somebody changed"), "{said}");
+    for id in ids {
+        assert!(said.contains(&format!("job {id} is killed")), "{said}");
+    }
+    for (mut tracer, _) in tracers {
+        drop(tracer.stdin.take());
+        tracer.wait().expect("it ends");
+    }
+    for run in &mut runs {
+        kill(run.id(), nix::sys::signal::Signal::SIGCONT);
+        run.wait().expect("it ends");
+    }
+    kill(agent.id(), nix::sys::signal::Signal::SIGTERM);
+    agent.wait().expect("it was ended");
     site.assert_nothing_left();
 }
