@@ -108,6 +108,35 @@ class Held(SiteCase):
         self.assertAlmostEqual(slurm.entry(n1, job)["share"], float(anew["at"].split("*")[2]), places=4)
         self.held_money(float(anew["price"]))
 
+    def test_requeued_and_held_by_its_owner(self):
+        """Else a node is kept for ever, for the price of the seconds that it ran."""
+        slurm = self.slurm
+        n1 = slurm.nodes[0]
+        self.start()
+        job = self.accept(*LARGE, "-w", n1, budget=10000, script="sleep 100000\n")
+        self.started(job)
+        price = float(self.commitment(job)["price"])
+        self.refused(self.ask(*LARGE, "-w", n1, budget=10000), "refused (share)")
+        self.assertEqual(slurm.scontrol("requeuehold", job, user=self.user).rc, 0)
+        slurm.wait("its share is free", lambda: "libra: held after it was requeued: " in self.comments(job)[1])
+        self.held_money(price)
+        other = self.accept(*LARGE, "-w", n1, budget=10000, script="sleep 100000\n")
+        self.started(other)
+        # Its owner may release it: it has what is left.
+        self.assertEqual(slurm.scontrol("release", job, user=self.user).rc, 0)
+
+        def runs():
+            slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
+            return slurm.state(job) == "RUNNING"
+
+        slurm.wait("it runs", runs)
+        left = f"job {job}: 0.583 processors were accepted for it here and 0.417 are left beside what others were promised"
+        slurm.wait("it has what is left", lambda: left in slurm.log(n1))
+        self.assertAlmostEqual(slurm.entry(n1, other)["share"], float(self.commitment(other)["at"].split("*")[2]), places=4)
+        slurm.scancel(job, other)
+        slurm.wait("paid", lambda: self.balance()["held"] == 0)
+        self.account("check")
+
     def test_a_restart_of_slurmctld(self):
         """What a held job gave back is nobody's after it."""
         slurm = self.slurm

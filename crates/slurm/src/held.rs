@@ -7,7 +7,9 @@
 //!   restart, and no node takes for a promise what was one. When it is released, or runs, admission is asked anew: by the time that is
 //!   left until its deadline, at today's price. One that gets no share is held again; one that runs already goes on without a promise.
 //! - One that Slurm keeps waiting keeps its share until its deadline. From then on it holds nothing until it runs.
-//! - An array, and a job that was requeued, are not asked anew: they keep what they have while they are held, until their deadlines.
+//! - A job that was requeued is not asked anew: it was paid for in part. While it is held it holds nothing, whoever holds it, and released it begins with
+//!   what others were not promised meanwhile. Its money stays set aside.
+//! - An array is not asked anew: it keeps what it has while it is held, which users cannot do, until its deadline.
 
 use super::array::{HELD, JobCommitment, NOTHING, first_token};
 use super::controller::Controller;
@@ -38,6 +40,20 @@ impl Controller {
                     "job {name} waits past its deadline: its share is free until it runs"
                 )),
                 Rest::Lapsed => {}
+                Rest::HeldAgain => {
+                    let text = "held after it was requeued: its share is free until it is released, and it has then what others were not promised meanwhile";
+                    let comment = told(&job.comment, text);
+                    if comment != job.comment {
+                        poll.log.push(format!("job {name} is {text}"));
+                        poll.rewrites.push(Rewrite {
+                            job: job.id,
+                            admin_comment: job.admin_comment.clone(),
+                            comment,
+                            stays_held: true,
+                            ..Rewrite::default()
+                        });
+                    }
+                }
                 // What happened to it after the records were taken stands.
                 Rest::Held if self.admission.book.contains(&name) => {}
                 Rest::Held => {

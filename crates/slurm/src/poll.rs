@@ -6,7 +6,8 @@ use super::array::{HELD, JobCommitment, is_ours};
 use super::controller::Controller;
 use super::others::{NodeTaken, taken};
 use super::records::{
-    MemoryRule, Partition, Records, Rest, Rewrite, SlurmJob, State, rest, returned, snapshot,
+    MemoryRule, Partition, Records, Rest, Rewrite, SlurmJob, State, is_held_again, rest, returned,
+    snapshot,
 };
 use super::waiting::{Waits, unopened};
 use libra_batch::words;
@@ -143,7 +144,7 @@ impl<'a> Prepared<'a> {
             taken,
             committed_jobs,
             held_jobs: (records.jobs.iter())
-                .filter(|job| job.admin_comment.starts_with(HELD))
+                .filter(|job| job.admin_comment.starts_with(HELD) || is_held_again(job))
                 .map(|job| job.id)
                 .collect(),
             newest_job,

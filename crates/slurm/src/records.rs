@@ -297,6 +297,8 @@ pub struct Rewrite {
     pub comment: String,
     /// It is held.
     pub hold: bool,
+    /// It stays held, by whom it was.
+    pub stays_held: bool,
     /// The nodes that it is told; none for no change.
     pub nodes: Vec<String>,
     /// When it may begin, Unix time; None for no change.
@@ -307,7 +309,7 @@ impl Rewrite {
     /// Returns true if it is to start now, before all others.
     pub fn starts(&self) -> bool {
         let (_, comment) = split(&self.admin_comment);
-        !self.hold && comment.starts_with(PREFIX) && !is_deferred(comment)
+        !(self.hold || self.stays_held) && comment.starts_with(PREFIX) && !is_deferred(comment)
     }
 
     /// What others have in its admin comment stays there.
@@ -343,8 +345,15 @@ pub(super) fn told(comment: &str, text: &str) -> String {
 pub enum Rest {
     /// It is held.
     Held,
+    /// It ran, was requeued, and is held: its owner may do that, and a reservation that nobody uses would cost nothing.
+    HeldAgain,
     /// Its deadline has passed.
     Lapsed,
+}
+
+/// Returns true if it was requeued and is held: its owner may do that, and may let it go again.
+pub(super) fn is_held_again(job: &SlurmJob) -> bool {
+    job.held && job.restarts > 0 && job.state == State::Pending
 }
 
 /// Tells whether it waits without what was committed to it, by its record of `at`.
@@ -355,6 +364,9 @@ pub fn rest(job: &SlurmJob, commitment: &Commitment, at: f64) -> Option<Rest> {
     }
     if job.waits && job.array.is_none() && commitment.count == 1 && job.restarts == 0 {
         return Some(Rest::Held);
+    }
+    if is_held_again(job) {
+        return Some(Rest::HeldAgain);
     }
     (at >= commitment.submitted + commitment.request.terms.deadline).then_some(Rest::Lapsed)
 }

@@ -189,9 +189,8 @@ fn past_its_deadline_a_waiting_job_holds_nothing_until_it_runs() {
 }
 
 #[test]
-fn arrays_and_requeued_jobs_keep_theirs() {
+fn an_array_keeps_its_own_while_it_is_held() {
     let mut queue = Queue::new(EXACT);
-    let id = waiting(&mut queue, "n1");
     let array = Submission {
         array: Some("1-2".to_string()),
         required_nodes: vec!["n2".to_string()],
@@ -199,17 +198,66 @@ fn arrays_and_requeued_jobs_keep_theirs() {
     };
     let array = queue.accept(&array, START + 1.0);
     let array = queue.enqueue(&array);
-    queue.job(id).restarts = 1;
     queue.poll(START + 2.0);
     let before = queue.committed()["n2"];
-    for id in [id, array] {
-        queue.job(id).waits = true;
-    }
+    queue.job(array).waits = true;
     let held = poll(&mut queue, START + 3.0);
     assert!(
         held.rewrites.is_empty() && held.dropped.is_empty(),
         "{held:?}"
     );
-    assert!(before > 0.5 && queue.committed()["n1"] > 0.5);
-    assert!(queue.committed()["n2"] >= before);
+    assert!(before > 0.5 && queue.committed()["n2"] >= before);
+}
+
+/// `scontrol requeuehold` by its owner: else a node is kept for ever, for the price of the seconds that it ran.
+#[test]
+fn a_job_that_was_requeued_and_is_held_holds_nothing() {
+    let mut queue = Queue::new(EXACT);
+    let id = waiting(&mut queue, "n1");
+    queue.run(id, &["n1"], START + 2.0);
+    queue.poll(START + 2.0);
+    let job = queue.job(id);
+    (job.state, job.nodes, job.restarts) = (State::Pending, Vec::new(), 1);
+    // Slurm lets it begin some time later: that is no hold.
+    job.waits = true;
+    assert_eq!(poll(&mut queue, START + 4.0).rewrites, []);
+    assert!(queue.committed()["n1"] > 0.5);
+    queue.job(id).held = true;
+    let held = poll(&mut queue, START + 5.0);
+    assert!(
+        !held.rewrites[0].starts(),
+        "nobody but its owner lets it go"
+    );
+    assert!(
+        held.dropped.is_empty(),
+        "it has used some of what it pays for"
+    );
+    let comment = &queue.job(id).comment;
+    assert!(
+        comment.starts_with("libra: held after it was requeued: "),
+        "{comment}"
+    );
+    assert!(queue.job(id).admin_comment.starts_with("libra:v=1:"));
+    assert_eq!(queue.committed()["n1"], 0.0);
+    assert_eq!(
+        poll(&mut queue, START + 6.0),
+        super::super::poll::Poll::default()
+    );
+    let other = Submission {
+        required_nodes: vec!["n1".to_string()],
+        ..asks("80", "100", "1000")
+    };
+    let other = queue.accept(&other, START + 7.0);
+    queue.enqueue(&other);
+    let release = Change {
+        job: id.to_string(),
+        committed_properties: vec!["Priority"],
+        holds: true,
+        ..Change::default()
+    };
+    assert_eq!(queue.controller.change(&release, START + 7.0), Ok(None));
+    // Released it is there again, and nobody else is promised what it may use.
+    (queue.job(id).held, queue.job(id).waits) = (false, false);
+    poll(&mut queue, START + 8.0);
+    assert!(queue.committed()["n1"] > 1.3);
 }
