@@ -230,6 +230,32 @@ class Accounts(SiteCase):
         self.about(self.balance()["available"], 100 - sum(prices))
         self.account("check")
 
+    def test_uninstalled_while_a_job_runs(self):
+        """By force it runs on as it is. When it has ended its host is freed by one command, and its money by uninstalling the rest."""
+        pbs = self.pbs
+        end = pbs.own / "uninstalled.end"
+        job = self.accept(20, 600, budget=50, script=idle_until(end))
+        self.running(job)
+        price, [host] = self.price(job), pbs.node_of(job)
+        pbs.wait("it is on its host", lambda: self.group_processes(job, host))
+        uninstall = [pbs.libra, "pbs", "uninstall", "--state", pbs.own / "record", "--delete-history"]
+        self.assertIn(job, pbs.run(*uninstall).out)
+        self.addCleanup(pbs.install)
+        forced = pbs.run(*uninstall, "--force", timeout=300)
+        self.assertEqual(forced.rc, 1, forced)
+        self.assertIn("what accounts hold for them is given back then", forced.out)
+        self.assertTrue(self.group_processes(job, host))
+        self.held(price)
+        end.touch()
+        pbs.wait_state(job, "F")
+        pbs.must(pbs.libra, "--config", pbs.own / f"{host}.toml", "cancel", job)
+        self.assertFalse(pbs.cgroup(host, job).exists())
+        said = pbs.must(*uninstall, timeout=300)
+        self.assertIn("credits are free again that were held for 1 job that ended unseen", said)
+        self.assertEqual(self.balance()["held"], 0)
+        self.about(self.balance()["available"], 100)
+        self.account("check")
+
     def test_out_of_order(self):
         """A ledger that cannot be opened: refused with a text for the user; jobs without terms go on; then all is well again."""
         away, rules = self.books.with_name("away"), self.pbs.server_config

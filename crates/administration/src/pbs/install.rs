@@ -13,7 +13,10 @@ use crate::Done;
 use crate::args::{PbsInstallArgs, PbsUninstallArgs};
 use crate::findings::Level;
 use crate::replace::{beside, replace, rewrite};
+use libra_accounts::payments::Payments;
+use libra_system::clock;
 use libra_terminal::{answer, note, tell};
+use libra_units::credits;
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -134,6 +137,11 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Common) -> Done {
         leftover(found.scheduler.as_ref());
         run(args, &pbs, &plan, &mut left, &records, GO_ON)?;
         records.write(&left)?;
+        if active.is_empty() {
+            if let Some(text) = give_money_back(record.options.config.as_deref()) {
+                tell(&note(args.json, &text))?;
+            }
+        }
     }
     if left.is_empty() {
         if lock.is_some() {
@@ -152,6 +160,35 @@ pub fn uninstall(uninstall: &PbsUninstallArgs, args: &Common) -> Done {
     Ok(ExitCode::from(NOT_DONE))
 }
 
+/// What accounts have set aside for jobs that ended while nobody looked: no hook will ever settle it. What is to be said of it.
+fn give_money_back(config: Option<&Path>) -> Option<String> {
+    let given_back = || -> Result<(u64, f64), String> {
+        let rules = libra_config::site::load(config).map_err(|error| error.to_string())?;
+        let open = Payments::open(&rules, "pbs", false).map_err(|error| error.to_string())?;
+        let Some(mut payments) = open else {
+            return Ok((0, 0.0));
+        };
+        let done = payments.release_all("Libra was uninstalled", clock::unix_time());
+        done.and_then(|done| payments.flush().map(|()| done))
+            .map_err(|error| error.to_string())
+    };
+    match given_back() {
+        Ok((0, _)) => None,
+        Ok((holds, sum)) => Some(format!(
+            "accounts: {} credits are free again that were held for {}",
+            credits(sum),
+            count(
+                holds as usize,
+                "job that ended unseen",
+                "jobs that ended unseen"
+            )
+        )),
+        Err(error) => Some(format!(
+            "accounts: {error}; what is held for jobs of PBS stays so, until this is run again or Libra is installed again"
+        )),
+    }
+}
+
 /// What stays, why, and what to do.
 fn remaining_text(left: &InstallRecord, holders: &Holders, uninstall: &PbsUninstallArgs) -> String {
     let mut text = format!("resources that stay: {}", left.resources.join(", "));
@@ -164,7 +201,8 @@ fn remaining_text(left: &InstallRecord, holders: &Holders, uninstall: &PbsUninst
     }
     if !active.is_empty() {
         text.push_str(&format!(
-            "\n{} queued or running: {}\nRun it again when these have ended.",
+            "\n{} queued or running: {}\nRun it again when these have ended: what accounts hold for them is given back then. On the hosts that they \
+             ran on, 'libra cancel JOB' takes away their cgroups and frees their shares.",
             count(active.len(), "job with them is", "jobs with them are"),
             some(&active)
         ));
