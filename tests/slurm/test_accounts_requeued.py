@@ -86,6 +86,27 @@ class Requeued(AccountsCase):
         self.held(0)
         self.assertLess(self.balance()["available"], paid - 0.5)
 
+    def test_an_account_that_does_not_cover_another_run(self):
+        """Nobody pays for it, so nothing is promised to it: else who has spent all that he had would run on for nothing, again and again."""
+        slurm = self.slurm
+        job = self.accept(4, 100_000, budget=50, script="[ -n \"$SLURM_RESTART_COUNT\" ] || exit 0\nexec sleep 100000\n")
+        slurm.wait("it is done", lambda: slurm.state(job) == "COMPLETED")
+        self.held(0)
+        self.account("create", "bin")
+        self.account("transfer", self.user, "bin", str(self.balance()["available"]))
+        self.requeue(job, "requeuehold")
+        slurm.wait("it is told so", lambda: "libra: runs once more without a promise" in slurm.job(job).get("Comment", ""))
+        self.assertTrue(slurm.job(job)["AdminComment"].startswith("libra-nothing:"))
+        self.assertEqual(slurm.scontrol("release", job, user=self.user).rc, 0)
+        self.runs_again(job)
+        self.assertNotIn(job, slurm.booked())
+        self.assertEqual([one for one in slurm.live() if one.endswith(f" {job}")], [])
+        slurm.scancel(job)
+        slurm.wait("it is gone", lambda: slurm.state(job) == "CANCELLED")
+        balance = self.balance()
+        self.assertEqual((balance["held"], balance["available"]), (0, 0))
+        self.account("check")
+
     def test_an_account_that_is_closed_keeps_nobody_from_being_settled(self):
         """Whose account was closed has requeued a job of before; it is there for as long as its owner likes."""
         other = self.slurm.users[1]

@@ -750,3 +750,35 @@ fn two_registries_leave_each_others_holds_alone() {
     assert_eq!((left(&one), left(&other)), (1, 0));
     place.check(&live);
 }
+
+#[test]
+fn another_run_is_paid_for_in_full_or_not_at_all_and_what_is_left_is_given_back() {
+    use super::AccountsError;
+    let place = LedgerPaths::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(15), (None, None), at(0))
+        .expect("paid in");
+    let commitment = libra_core::commitment::Commitment::parse(LINE).expect("a line");
+    let mut payments = payments(&place);
+    let now = commitment.submitted;
+    let mut again = |run| payments.cover_again(&commitment, 0, run, now);
+    assert!(again(1).expect("covered"));
+    assert!(!again(1).expect("known"));
+    let short = again(2).expect_err("5 of 10 credits are left");
+    assert!(matches!(short, AccountsError::Short { .. }), "{short}");
+    assert!(short.is_refusal());
+    let end = super::settlement::End {
+        how: super::settlement::HowEnded::Itself,
+        took: 15.0,
+        used: Some(10.0),
+        waited: None,
+        restarted: true,
+    };
+    let settled = payments.ended_again(&commitment, 0, 2, &end, now);
+    assert_eq!(settled.expect("nothing to settle"), None);
+    let all = payments.release_all("uninstalled", now);
+    assert_eq!(all.expect("given back"), (1, 10.0));
+    assert_eq!(available(&live, "alice", 0), credits(15));
+    place.check(&live);
+}

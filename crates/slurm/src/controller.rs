@@ -52,6 +52,8 @@ pub struct Controller {
     pub(super) deferred_jobs: HashMap<u32, f64>,
     /// Jobs that were held and gave back what they had.
     pub(super) held_jobs: HashSet<u32>,
+    /// Jobs that run once more and that nobody pays for.
+    pub(super) unpaid: HashSet<u32>,
     /// When which of those that are deferred were asked for last.
     pub(super) asked: HashMap<u32, f64>,
     /// What the caller is to write into slurmctld's records since the last poll.
@@ -146,6 +148,7 @@ impl Controller {
             unseen: Vec::new(),
             deferred_jobs: HashMap::new(),
             held_jobs: HashSet::new(),
+            unpaid: HashSet::new(),
             asked: HashMap::new(),
             rewrites: Vec::new(),
         };

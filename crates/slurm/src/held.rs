@@ -19,6 +19,7 @@ use super::records::{Rest, Rewrite, SlurmJob, State, told};
 use libra_batch::{server, words};
 use libra_core::commitment::Commitment;
 use libra_units::{credits, percent};
+use std::collections::HashSet;
 
 impl Controller {
     /// Takes back what waiting jobs do not hold any more, by records of `taken`.
@@ -137,6 +138,36 @@ impl Controller {
                     poll.log.push(format!("job {name}: {text}"));
                     rewrite(HELD, commitment.line(), &text, true)
                 }
+            });
+        }
+    }
+
+    /// Jobs that were paid for and that their owners had requeued, where their accounts do not cover another run, by their numbers in Slurm.
+    pub fn take_unpaid(&mut self, jobs: HashSet<u32>) {
+        self.unpaid = jobs;
+    }
+
+    /// Nobody gets a promise that nobody pays for: such a job goes on without one.
+    pub(super) fn give_up_unpaid(&mut self, jobs: &[SlurmJob], now: f64, poll: &mut Poll) {
+        let unpaid = std::mem::take(&mut self.unpaid);
+        for job in jobs.iter().filter(|job| unpaid.contains(&job.id)) {
+            let (State::Pending | State::Running) = job.state else {
+                continue;
+            };
+            let Some(Ok(known)) = JobCommitment::parse(&job.admin_comment) else {
+                continue;
+            };
+            for (part, _) in job.parts(&known) {
+                let _ = self.admission.book.cancel(&part, now);
+                let _ = self.admission.book.ended(&part, now);
+            }
+            let text = "runs once more without a promise: its account does not cover another run";
+            poll.log.push(format!("job {} {text}", job.name()));
+            poll.rewrites.push(Rewrite {
+                job: job.id,
+                admin_comment: format!("{NOTHING}{}", known.line()),
+                comment: told(&job.comment, text),
+                ..Rewrite::default()
             });
         }
     }

@@ -25,6 +25,8 @@ pub struct Settler {
     named: HashSet<String>,
     compared: f64,
     runs: Runs,
+    /// Jobs that run once more, and whose accounts do not cover it.
+    unpaid: HashSet<u32>,
     /// What could not be settled, as it was said last.
     unsettled: Option<String>,
 }
@@ -37,6 +39,7 @@ impl Settler {
             named: HashSet::new(),
             compared: 0.0,
             runs: Runs::default(),
+            unpaid: HashSet::new(),
             unsettled: None,
         }
     }
@@ -44,6 +47,11 @@ impl Settler {
     /// Returns true if these accounts are no longer those on the disk. See [`Payments::is_stale`].
     pub fn is_stale(&self) -> bool {
         self.payments.is_stale()
+    }
+
+    /// Jobs that run once more after they were paid for, and that nobody pays for now: they are to have no promise.
+    pub fn take_unpaid(&mut self) -> HashSet<u32> {
+        std::mem::take(&mut self.unpaid)
     }
 
     /// Open holds and their sum in credits, for the metrics; None if they cannot be read.
@@ -208,11 +216,18 @@ impl Settler {
             return Ok(());
         }
         let key = payments.key_again(commitment, number, job.restarts);
-        if !round.open.contains(&key)
-            && payments.ensure_again(commitment, number, job.restarts, round.now)?
-        {
-            payments.named_again(commitment, number, job.restarts, name)?;
-            (round.log).push(format!("job {name}: runs once more and is paid for again"));
+        if !round.open.contains(&key) {
+            match payments.cover_again(commitment, number, job.restarts, round.now) {
+                Ok(true) => {
+                    payments.named_again(commitment, number, job.restarts, name)?;
+                    (round.log).push(format!("job {name}: runs once more and is paid for again"));
+                }
+                Ok(false) => {}
+                Err(error) if error.is_refusal() => {
+                    self.unpaid.insert(job.id);
+                }
+                Err(error) => return Err(error),
+            }
         }
         round.running_again.insert(key);
         Ok(())

@@ -264,6 +264,7 @@ impl Controller {
         poll.rewrites.append(&mut prepared.unopened);
         self.ask_anew(&prepared.returned, now, &mut poll);
         self.ask_deferred(&prepared.waits, now, &mut poll);
+        self.give_up_unpaid(&records.jobs, now, &mut poll);
         let rewrites = poll.rewrites.iter_mut();
         rewrites.for_each(|rewrite| rewrite.keep(&records.beside));
         self.rewrites.clone_from(&poll.rewrites);

@@ -347,18 +347,18 @@ impl Rounds {
             polled
         };
         let poll = polled.map_err(|error| errors::book(&error))?;
-        self.settle(&records, &poll.dropped);
+        let unpaid = self.settle(&records, &poll.dropped);
         submission_metrics::add(&poll.counts);
         for line in &poll.log {
             log::write(Level::Info, line);
         }
-        Ok((poll.pins, poll.rewrites, poll.again))
+        Ok((poll.pins, poll.rewrites, poll.again || unpaid))
     }
 
-    /// Charges what has ended. The book is not kept meanwhile.
-    fn settle(&mut self, records: &Records, dropped: &[Commitment]) {
+    /// Charges what has ended. The book is not kept meanwhile. Returns true if there are jobs that nobody pays for.
+    fn settle(&mut self, records: &Records, dropped: &[Commitment]) -> bool {
         let Some(settler) = &mut self.accounts else {
-            return;
+            return false;
         };
         let problem = match settler.round(records, dropped, now()) {
             Ok(lines) => {
@@ -369,12 +369,18 @@ impl Rounds {
             }
             Err(error) => Some(error.to_string()),
         };
+        let unpaid = settler.take_unpaid();
+        let any = !unpaid.is_empty();
+        if let Some(controller) = &mut state().controller {
+            controller.take_unpaid(unpaid);
+        }
         if problem != self.accounts_problem {
             if let Some(problem) = &problem {
                 log::write(Level::Error, &format!("accounts: {problem}; trying on"));
             }
             self.accounts_problem = problem;
         }
+        any
     }
 
     /// Opens accounts again that are out of order or were made anew, and looks up the names of users who are waiting for it.

@@ -266,11 +266,11 @@ impl Payments {
         self.ensure_key(&self.key(commitment), commitment, commitment.count, now)
     }
 
-    /// As [`Payments::ensure`], for a job that runs once more after it was settled: it is paid for again, by what its account has.
+    /// A job that runs once more after it was settled is paid for again, in full. Returns whether a hold had to be made.
     ///
     /// # Errors
-    /// As [`Payments::ensure`].
-    pub fn ensure_again(
+    /// When its account has not enough, or there is no such account any more.
+    pub fn cover_again(
         &mut self,
         commitment: &Commitment,
         part: u32,
@@ -278,7 +278,19 @@ impl Payments {
         now: f64,
     ) -> Result<bool, AccountsError> {
         let key = self.key_again(commitment, part, run);
-        self.ensure_key(&key, commitment, 1, now)
+        let Some(name) = &commitment.payer else {
+            return Ok(false);
+        };
+        if self.live.knows(&key)? {
+            return Ok(false);
+        }
+        let account = self.live.account(&AccountName::parse(name)?, millis(now))?;
+        let act = Act {
+            at: millis(now),
+            by: self.system,
+            note: "runs once more",
+        };
+        self.live.hold(&key, account.id, each(commitment), act)
     }
 
     fn ensure_key(
@@ -329,7 +341,7 @@ impl Payments {
         self.settle(&self.key(commitment), commitment, part, end, now)
     }
 
-    /// As [`Payments::ended`], for a job that ran once more.
+    /// As [`Payments::ended`], for a job that ran once more. Nothing comes of a run that was not covered.
     ///
     /// # Errors
     /// As [`Payments::ended`].
@@ -341,9 +353,11 @@ impl Payments {
         end: &End,
         now: f64,
     ) -> Result<Option<Settled>, AccountsError> {
-        self.ensure_again(commitment, part, run, now)?;
         let key = self.key_again(commitment, part, run);
-        self.settle(&key, commitment, 0, end, now)
+        match self.live.knows(&key)? {
+            true => self.settle(&key, commitment, 0, end, now),
+            false => Ok(None),
+        }
     }
 
     fn settle(

@@ -86,7 +86,7 @@ impl Payments {
         match *self {}
     }
 
-    pub fn ensure_again(
+    pub fn cover_again(
         &mut self,
         _: &Commitment,
         _: u32,

@@ -261,3 +261,24 @@ fn a_job_that_was_requeued_and_is_held_holds_nothing() {
     poll(&mut queue, START + 8.0);
     assert!(queue.committed()["n1"] > 1.3);
 }
+
+/// Its owner has spent what he had, and has requeued what was paid for.
+#[test]
+fn a_job_that_runs_once_more_and_is_not_paid_for_has_no_promise() {
+    let mut queue = Queue::new(EXACT);
+    let id = waiting(&mut queue, "n1");
+    queue.job(id).restarts = 1;
+    queue.controller.take_unpaid([id, 99].into());
+    let told = poll(&mut queue, START + 2.0);
+    assert_eq!((told.rewrites.len(), told.dropped.len()), (1, 0));
+    let job = queue.job(id);
+    assert!(job.admin_comment.starts_with("libra-nothing:v=1:"));
+    let comment = &job.comment;
+    assert!(comment.contains("does not cover another run"), "{comment}");
+    assert_eq!(queue.committed()["n1"], 0.0);
+    let quiet = poll(&mut queue, START + 3.0);
+    assert!(
+        quiet.log.is_empty() && quiet.rewrites.is_empty(),
+        "{quiet:?}"
+    );
+}
