@@ -41,6 +41,7 @@ fn records(nodes: u32, taken: f64) -> Records {
                 up: true,
                 unknown: false,
                 features: Vec::new(),
+                gres: Vec::new(),
             })
             .collect(),
         partitions: vec![Partition {

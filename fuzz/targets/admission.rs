@@ -10,6 +10,7 @@ use libra_pbs::server::Server;
 use libra_pbs::{TERMS, records};
 use libra_slurm::array::JobCommitment;
 use libra_slurm::controller::{Answer, Controller};
+use libra_slurm::gres::Gres;
 use libra_slurm::options;
 use libra_slurm::records::{Memory, Node, Partition, Records};
 use libra_slurm::submission::Submission;
@@ -162,6 +163,7 @@ fn node(name: &str, processors: u32) -> Node {
         up: true,
         unknown: false,
         features: vec!["big".to_string(), "fast".to_string()],
+        gres: Gres::list("gpu:tesla:2(S:0),gpu:fake:1,tape:4"),
     }
 }
 
@@ -186,6 +188,7 @@ pub fn slurm_submission(input: &[u8]) {
             one_user: false,
             default_memory: None,
         }],
+        licenses: vec![("matlab".to_string(), 4)],
         ..Records::default()
     };
     controller.poll(&records, NOW - 1.0).expect("a poll");
@@ -221,6 +224,8 @@ pub fn slurm_submission(input: &[u8]) {
         for name in names {
             let committed = controller.book().committed(name).expect("it is there");
             assert!(committed <= 4.0 * 1.000_001, "{committed} of 4 on {name}");
+            let more = controller.book().overdrawn(name);
+            assert_eq!(more, None, "{name} has less of it than is promised");
         }
     }
     sound(controller.book());
@@ -269,6 +274,9 @@ fn submission(text: &str) -> Submission {
         submission.memory = Some(Memory::PerProcessor(memory));
     }
     submission.component = number(next()).map(|component| component as u32);
+    let gres = &mut submission.gres;
+    (gres.per_node, gres.per_job, gres.per_task) = (next(), next(), next());
+    submission.licenses = next();
     submission
 }
 

@@ -82,7 +82,7 @@ class Metrics(SiteCase):
         self.refused(self.ask(10, 20, budget=8), "refused (budget)")
         self.refused(self.ask(30, 20), "refused (deadline)")
         self.refused(self.ask(10, 11, "-n3"), "refused (nodes)")
-        self.refused(self.ask(1, 9, "--licenses=x"), "cannot ask for --licenses")
+        self.refused(self.ask(1, 9, "--tmp=1"), "cannot ask for --tmp")
         self.started(cancelled)
         self.ending(kept)
         slurm.wait("it is late", lambda: files.written() and self.gauges()["late"] == 1)

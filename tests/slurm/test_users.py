@@ -170,7 +170,7 @@ class Submitting(SiteCase):
 
     def test_nothing_that_waits(self):
         """What has a queue of its own would hold a share for nothing. Jobs that may not start yet are in test_deferred.py."""
-        for options, said in ((["--array=1-4%2"], "leave out the limit of --array=1-4%2"), (["--licenses=x"], "cannot ask for --licenses")):
+        for options, said in ((["--array=1-4%2"], "leave out the limit of --array=1-4%2"), (["--licenses=x"], "no licences x of its own")):
             with self.subTest(options):
                 self.refused(self.ask(1, 9, *options), f"{said}")
         # One that may start is no such job.

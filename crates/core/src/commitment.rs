@@ -9,7 +9,7 @@
 //! `chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*0.525`
 //!
 //! `consumables` is there where it asks for some: `consumables=ngpus*1n+lic*2N`, an amount with its unit (`n` pieces, `b` bytes, `m`
-//! millionths) for each chunk, in capitals for the job. `payer` is there where the site has accounts: `payer=user/alice`;
+//! millionths) for each chunk, in capitals for the job; a name that has ':' is written with '/'. `payer` is there where the site has accounts: `payer=user/alice`;
 //! `class=dedicated` or `class=immediate` where it is not that of deadlines; `conditional=1` where the deadline is shorter than the estimate; `deferred=1` where the job may not start yet and holds nothing until it is
 //! asked for anew: `at` is then where it would go if nothing else was promised, `begin` the seconds within which it has to begin, and `from=start` says that these and
 //! its deadline count from when it may start; with `starts-by`, Unix time, it begins by then and `at` is where its place is kept. Else `at` has a node, chunks and the
@@ -333,7 +333,7 @@ fn written(amounts: &Amounts) -> String {
             *unit == what.unit() && *scope == what.scope()
         };
         let letter = LETTERS.iter().find(is).map_or('n', |(letter, ..)| *letter);
-        format!("{}*{amount}{letter}", what.name())
+        format!("{}*{amount}{letter}", what.name().replace(':', "/"))
     };
     amounts.iter().map(one).collect::<Vec<_>>().join("+")
 }
@@ -343,7 +343,8 @@ fn consumables(text: &str) -> Result<Amounts, CommitmentError> {
         let (name, amount) = text.split_once('*')?;
         let (digits, letter) = amount.split_at_checked(amount.len().checked_sub(1)?)?;
         let (_, unit, scope) = (LETTERS.iter()).find(|(known, ..)| letter.starts_with(*known))?;
-        let what = is_plain(name).then(|| Consumable::new(name, *unit, *scope))??;
+        let name = name.replace('/', ":");
+        let what = is_plain(&name).then(|| Consumable::new(&name, *unit, *scope))??;
         Some((what, digits.parse().ok()?))
     };
     let no = |text: &str| CommitmentError::NoConsumable(cut(text));
@@ -404,7 +405,7 @@ mod tests {
     fn consumables_travel_with_their_units() {
         let line = LINE.replace(
             ":payer",
-            ":consumables=ngpus*2n+scratch*1073741824b+lic*3N:payer",
+            ":consumables=ngpus*2n+gpu/tesla*1n+scratch*1073741824b+lic*3N:payer",
         );
         let read = Commitment::parse(&line).expect("ours");
         let amounts: Vec<_> = (read.request.shape.consumables.iter())
@@ -412,6 +413,7 @@ mod tests {
             .collect();
         for one in [
             ("ngpus", Unit::Whole, Scope::Node, 2),
+            ("gpu:tesla", Unit::Whole, Scope::Node, 1),
             ("scratch", Unit::Bytes, Scope::Node, 1 << 30),
             ("lic", Unit::Whole, Scope::Cluster, 3),
         ] {

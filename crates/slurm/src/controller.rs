@@ -8,6 +8,7 @@
 //! - An acceptance holds its share until a later poll of the queue either shows its job or does not.
 
 use super::array::JobCommitment;
+use super::counted::spread;
 use super::front_end::Front;
 use super::problem::{NotTaken, Problem};
 use super::records::Rewrite;
@@ -109,6 +110,8 @@ pub struct Accepted {
     pub tasks_per_node: Option<u32>,
     /// Jobs: those of an array, else 1.
     pub count: u32,
+    /// What it asks for of generic resources on each node, in the place of how many in all; None for no change.
+    pub gres: Option<String>,
     /// Held until its tasks are pinned.
     pub hold: bool,
     /// Its begin time, Unix time, where Libra keeps it from starting ([`super::waiting`]).
@@ -327,6 +330,7 @@ impl Controller {
                 .filter(|_| request.shape.scatter)
                 .map(|tasks| tasks.max(1) / request.shape.chunks),
             count: job_commitment.commitment.count,
+            gres: spread(&submission.gres, request.shape.chunks),
             hold: !pinned && !deferred,
             begin: None,
             admin_comment: job_commitment.comment(),

@@ -2,6 +2,8 @@
 //! counter-offer as sbatch takes it.
 
 use super::QUOTE_OPTION;
+use super::counted::Known;
+use super::gres::untyped;
 use super::others::NodeTaken;
 use super::problem::{ClosedBy, Lack, Problem};
 use super::records::{Memory, MemoryRule, Partition};
@@ -11,6 +13,7 @@ use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccoun
 use libra_batch::words::Written;
 use libra_core::book::Book;
 use libra_core::book::held_quote::{HeldQuote, Order};
+use libra_core::decision::consumable::{Amounts, Scope};
 use libra_core::decision::job::{Request, Shape};
 use libra_units::indices;
 use std::collections::{HashMap, HashSet};
@@ -28,6 +31,8 @@ pub struct Front {
     pub(super) libra_nodes: HashSet<String>,
     features: HashMap<String, Vec<String>>,
     pub(super) largest: u32,
+    /// Generic resources and licences.
+    pub(super) gres: Known,
     /// What jobs without a promise hold of nodes.
     pub(super) taken: HashMap<String, NodeTaken>,
     /// How memory is counted.
@@ -86,6 +91,7 @@ impl FrontEnd for Front {
         };
         let candidates = self.candidates(submission)?;
         self.give_memory(submission, &candidates, &mut shape)?;
+        shape.consumables = self.gres.amounts(submission, &shape)?;
         let mut domains = (candidates.into_iter())
             .map(|partition| self.domain(book, partition, submission, &asked, &shape, room));
         let domain = domains.next().ok_or(Problem::NoPartition)?;
@@ -186,6 +192,9 @@ impl FrontEnd for Front {
     }
 }
 
+/// Keeps the nodes that a condition holds for; without any, this is what all lack.
+type Keep<'a> = dyn FnMut(&dyn Fn(usize) -> bool, &dyn Fn() -> Lack) -> Result<(), Problem> + 'a;
+
 impl Front {
     /// Of a Slurm of which nothing was read yet.
     pub(super) fn new() -> Front {
@@ -197,6 +206,7 @@ impl Front {
             libra_nodes: HashSet::new(),
             features: HashMap::new(),
             largest: 1,
+            gres: Known::default(),
             taken: HashMap::new(),
             memory: MemoryRule::default(),
             components: HashMap::new(),
@@ -328,6 +338,29 @@ impl Front {
         }
     }
 
+    /// Keeps nodes that have such generic resources at all, whoever has them now; of those of which no type is named, alike ones.
+    fn keep_gres<'a>(
+        &self,
+        amounts: &Amounts,
+        name: &dyn Fn(usize) -> &'a str,
+        keep: &mut Keep<'_>,
+    ) -> Result<(), Problem> {
+        let of = |index: usize| self.gres.nodes.get(name(index));
+        for (what, needed) in amounts.counted(Scope::Node) {
+            keep(
+                &|index| of(index).is_some_and(|node| node.amount(what) >= needed),
+                &|| Lack::Gres { what, needed },
+            )?;
+        }
+        for what in untyped(amounts) {
+            keep(
+                &|index| of(index).is_some_and(|node| !node.mixed.contains(&what)),
+                &|| Lack::OneType(what),
+            )?;
+        }
+        Ok(())
+    }
+
     /// How many slots of each node may be taken.
     pub(super) fn allowed(
         &self,
@@ -397,6 +430,7 @@ impl Front {
             &|index| wanted as f64 <= book.processors(index).ceil(),
             &|| Lack::Processors(wanted),
         )?;
+        self.keep_gres(&shape.consumables, &name, &mut keep)?;
         let taken = |index: usize| match room {
             Room::Now => self.taken.get(name(index)),
             Room::Ever => None,

@@ -12,8 +12,10 @@
 pub mod array;
 pub mod claim;
 pub mod controller;
+mod counted;
 mod deferred;
 mod front_end;
+pub mod gres;
 pub mod held;
 pub mod node;
 pub mod options;

@@ -5,10 +5,12 @@
 //!   partitions with `NO` and `EXCLUSIVE`, and those of `YES` whose users did not ask to share.
 //! - `--exclusive=user` and `ExclusiveUser=YES` keep other users off a node, `--exclusive=mcs` and `=topo` may keep off everybody.
 //! - A job of a partition with `FORCE` takes as many of this partition's places on a node as it has processors there.
-//! - Memory, where it is counted, counts for all.
+//! - Memory, where it is counted, counts for all, as do generic resources and licences.
 
+use super::gres::{add, license, sums};
 use super::problem::ClosedBy;
 use super::records::{Node, OtherJob, Partition, Records, Sharing};
+use libra_core::decision::consumable::Consumable;
 use std::collections::HashMap;
 
 /// What jobs without a promise hold of a node.
@@ -16,6 +18,8 @@ use std::collections::HashMap;
 pub struct NodeTaken {
     /// Bytes of memory, where it is counted.
     pub memory: u64,
+    /// Generic resources.
+    pub gres: Vec<(Consumable, u64)>,
     /// Places, by partition.
     places: Vec<(String, u64)>,
     closed: Option<ClosedBy>,
@@ -62,7 +66,10 @@ pub fn taken(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> HashMap<Stri
         .collect();
     for job in &records.others {
         let partition = partitions.get(job.partition.as_str());
-        for name in job.nodes.iter().filter(|name| is_libra(name)) {
+        for (index, name) in job.nodes.iter().enumerate() {
+            if !is_libra(name) {
+                continue;
+            }
             let Some(node) = nodes.get(name.as_str()) else {
                 continue;
             };
@@ -72,6 +79,9 @@ pub fn taken(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> HashMap<Stri
                 let bytes = job.memory.bytes(job.processors).unwrap_or(all);
                 held.memory = held.memory.saturating_add(bytes);
             }
+            for (what, amount) in job.gres.get(index).into_iter().flat_map(|gres| sums(gres)) {
+                add(&mut held.gres, what, amount);
+            }
             match shares(job, partition.copied()) {
                 true => held.add(&job.partition, u64::from(job.processors)),
                 false => held.close(ClosedBy::Partition(job.partition.clone())),
@@ -80,6 +90,17 @@ pub fn taken(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> HashMap<Stri
             if job.sharing == Sharing::WithUser || alone {
                 held.close(ClosedBy::User(job.user));
             }
+        }
+    }
+    taken
+}
+
+/// What they have of the cluster's licences, wherever they run.
+pub fn licenses_taken(records: &Records) -> Vec<(Consumable, u64)> {
+    let mut taken = Vec::new();
+    for (name, count) in records.others.iter().flat_map(|job| &job.licenses) {
+        if let Some(what) = license(name) {
+            add(&mut taken, what, *count);
         }
     }
     taken
@@ -121,6 +142,8 @@ mod tests {
             nodes: vec!["n1".to_string(), "far".to_string()],
             processors: 2,
             memory: Memory::PerProcessor(10),
+            gres: Vec::new(),
+            licenses: Vec::new(),
         }
     }
 
@@ -132,6 +155,7 @@ mod tests {
             up: true,
             unknown: false,
             features: Vec::new(),
+            gres: Vec::new(),
         };
         let records = Records {
             nodes: vec![node("n1"), node("n2"), node("far")],

@@ -4,15 +4,17 @@
 
 use super::array::{HELD, JobCommitment, is_ours};
 use super::controller::Controller;
-use super::others::{NodeTaken, taken};
+use super::counted::Known;
+use super::others::{NodeTaken, licenses_taken, taken};
 use super::records::{
-    MemoryRule, Partition, Records, Rest, Rewrite, SlurmJob, State, is_held_again, rest, returned,
-    snapshot,
+    MemoryRule, Partition, Records, Rest, Rewrite, SlurmJob, State, is_held_again, licenses, rest,
+    returned, snapshot,
 };
 use super::waiting::{Waits, unopened};
 use libra_batch::words;
 use libra_core::book::{BookError, Phase, Snapshot, Untaken};
 use libra_core::commitment::Commitment;
+use libra_core::decision::consumable::Consumable;
 use libra_metrics::{Counts, Outcome};
 use libra_units::{credits, duration, indices};
 use libra_wording::errors;
@@ -66,6 +68,8 @@ pub struct Prepared<'a> {
     partitions: Vec<Partition>,
     features: HashMap<String, Vec<String>>,
     taken: HashMap<String, NodeTaken>,
+    gres: Known,
+    licenses_taken: Vec<(Consumable, u64)>,
     committed_jobs: HashSet<u32>,
     held_jobs: HashSet<u32>,
     newest_job: u32,
@@ -135,13 +139,20 @@ impl<'a> Prepared<'a> {
             problems,
             unknown: (records.nodes.iter())
                 .any(|node| node.unknown && libra_nodes.contains(&node.name)),
-            libra_nodes,
             partitions: records.partitions.clone(),
             features: (records.nodes.iter())
                 .filter(|node| !node.features.is_empty())
                 .map(|node| (node.name.clone(), node.features.clone()))
                 .collect(),
             taken,
+            gres: Known::new(
+                (records.nodes.iter())
+                    .filter(|node| libra_nodes.contains(&node.name))
+                    .map(|node| (node.name.as_str(), node.gres.as_slice())),
+                licenses(records),
+            ),
+            licenses_taken: licenses_taken(records),
+            libra_nodes,
             committed_jobs,
             held_jobs: (records.jobs.iter())
                 .filter(|job| job.admin_comment.starts_with(HELD) || is_held_again(job))
@@ -254,7 +265,9 @@ impl Controller {
             &records.nodes,
             &self.admission.book,
         );
+        std::mem::swap(&mut self.front.gres, &mut prepared.gres);
         self.take_others(&mut prepared.taken, records.memory);
+        (self.admission.book).set_cluster_taken(&prepared.licenses_taken);
         std::mem::swap(&mut self.committed_jobs, &mut prepared.committed_jobs);
         std::mem::swap(&mut self.held_jobs, &mut prepared.held_jobs);
         self.newest_job = self.newest_job.max(prepared.newest_job);
@@ -286,13 +299,17 @@ impl Controller {
         self.front.memory = memory;
         std::mem::swap(&mut self.front.taken, taken);
         let (now, before) = (&self.front.taken, taken);
-        let bytes = |all: &HashMap<String, NodeTaken>, node: &str| {
-            all.get(node).map_or(0, |taken| taken.memory)
-        };
+        let nothing = NodeTaken::default();
+        let held =
+            |all: &HashMap<String, NodeTaken>, node: &str| -> (u64, Vec<(Consumable, u64)>) {
+                let taken = all.get(node).unwrap_or(&nothing);
+                (taken.memory, taken.gres.clone())
+            };
         for node in now.keys().chain(before.keys()) {
-            if bytes(now, node) != bytes(before, node) {
+            let (memory, gres) = held(now, node);
+            if (memory, &gres) != (held(before, node).0, &held(before, node).1) {
                 // A node that the book does not have is nobody's.
-                let _ = (self.admission.book).set_taken(node, bytes(now, node), &[]);
+                let _ = (self.admission.book).set_taken(node, memory, &gres);
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::{OPTIONS, QUOTE_OPTION};
 use libra_batch::verdict;
 use libra_core::book::held_quote::NoOrder;
+use libra_core::decision::consumable::Consumable;
 use libra_core::decision::refusal::Category;
 use libra_units::{credits, cut, duration, in_one_line};
 use libra_wording::errors::{class_as, no_order};
@@ -29,6 +30,59 @@ pub enum Problem {
         "a job with a deadline cannot ask for {0}: Libra does not know when it will be free; leave it out, or submit the job without terms"
     )]
     Unjudged(&'static str),
+    /// A GRES that cannot be promised, or cannot be read; what was given.
+    #[error(
+        "'{}' cannot be promised: a job with a deadline can have whole generic resources that are counted, --gres=NAME:TYPE:COUNT; no shares of GPUs (shard, mps), and nothing that is not used up (no_consume)",
+        cut(.0)
+    )]
+    Gres(String),
+    /// No node has any of it; its name, as the book has it.
+    #[error("no node for jobs with a deadline has {} that is counted (--gres, --gpus)", cut(.0))]
+    NoGres(String),
+    /// It is asked for in two ways.
+    #[error("{} is asked for twice: say once how many, with --gres, --gpus or --gpus-per-task", cut(.0))]
+    GresTwice(String),
+    /// So many do not go on so many nodes.
+    #[error("{count} {} cannot be spread evenly over {nodes} nodes; ask for a multiple, or say how many each node is to have: --gres, --gpus-per-node", cut(.name))]
+    UnevenGres {
+        /// Its name.
+        name: String,
+        /// How many.
+        count: u64,
+        /// Nodes.
+        nodes: u32,
+    },
+    /// It asks for GPUs for each task, and does not say how many tasks there are.
+    #[error("--gpus-per-task: a job with a deadline says as well how many tasks it has (-n)")]
+    GresOfTasks,
+    /// More sorts of counted resources than one job can have.
+    #[error(
+        "it asks for {count} sorts of generic resources, their types and licences; a job with a deadline can ask for {most}"
+    )]
+    TooManyGres {
+        /// How many.
+        count: usize,
+        /// How many it may.
+        most: usize,
+    },
+    /// Licences that cannot be read, or that are alternatives; what was given.
+    #[error("--licenses={}: a job with a deadline names each of its licences once, NAME:COUNT,NAME:COUNT", cut(.0))]
+    Licenses(String),
+    /// The cluster itself has none of this name.
+    #[error("this cluster has no licences {} of its own (Licenses in slurm.conf); those of a licence server cannot be promised", cut(.0))]
+    NoLicense(String),
+    /// There are not so many.
+    #[error(
+        "it asks for {asked} licences {name}; the cluster has {has} for jobs without a reservation"
+    )]
+    FewLicenses {
+        /// Their name.
+        name: String,
+        /// How many it asks for.
+        asked: u64,
+        /// How many there are.
+        has: u64,
+    },
     /// It wants its nodes for itself.
     #[error(
         "a job with a deadline has no node for itself (--exclusive): leave it out, or ask for whole processors with --sla-class=dedicated and as many of them as a node has (-c)"
@@ -254,6 +308,15 @@ pub enum Lack {
     Left(Vec<String>),
     /// These features.
     Features(Vec<String>),
+    /// So many of a generic resource, whoever has them now.
+    Gres {
+        /// Which.
+        what: Consumable,
+        /// How many.
+        needed: u64,
+    },
+    /// To have one type alone of it.
+    OneType(Consumable),
     /// To be without the other components of the job.
     OtherComponents,
     /// So many processors.
@@ -276,6 +339,9 @@ impl verdict::Problem for Problem {
     fn category(&self) -> Category {
         match self {
             Problem::NoNode { .. } | Problem::NodeList { .. } => Category::NoNode,
+            Problem::NoGres(_) | Problem::NoLicense(_) | Problem::FewLicenses { .. } => {
+                Category::Resource
+            }
             Problem::StartsTooLate { .. } => Category::Deadline,
             Problem::ShortPartition { .. } => Category::Partition,
             Problem::NoTerms | Problem::NoTermsHere { .. } => Category::NoTerms,
@@ -302,6 +368,12 @@ impl fmt::Display for Lack {
             Lack::Listed(nodes) => write!(f, "is one of {}", list(nodes, ",")),
             Lack::Left(nodes) => write!(f, "is left by --exclude={}", list(nodes, ",")),
             Lack::Features(features) => write!(f, "has {}", list(features, " and ")),
+            Lack::Gres { what, needed } => write!(f, "has {needed} {}", what.name()),
+            Lack::OneType(what) => write!(
+                f,
+                "has {0} of one type alone, and Slurm chooses the type when the job starts: say which type, --gres={0}:TYPE:COUNT",
+                what.name()
+            ),
             Lack::OtherComponents => f.write_str("is free of the other components of this job"),
             Lack::Processors(count) => write!(f, "has {count} processors"),
             Lack::Open(ClosedBy::Partition(partition)) => write!(

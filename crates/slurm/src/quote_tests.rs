@@ -15,6 +15,7 @@ fn records(now: f64) -> Records {
         up: true,
         unknown: false,
         features: Vec::new(),
+        gres: Vec::new(),
     };
     let partition = |name: &str, longest| Partition {
         name: name.to_string(),

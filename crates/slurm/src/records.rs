@@ -4,9 +4,11 @@
 //! `squeue` and `sinfo` print.
 
 use super::array::{ArrayTasks, HELD, JobCommitment, PREFIX, beside, is_deferred, split};
+use super::gres::{self, Gres};
 use libra_accounts::settlement::HowEnded;
 use libra_core::book::{AllocationRecord, JobRecord, NodeRecord, Phase, Snapshot};
 use libra_core::commitment::Commitment;
+use libra_core::decision::consumable::Consumable;
 use libra_units::indices;
 use std::collections::HashMap;
 
@@ -25,6 +27,8 @@ pub struct Records {
     pub others: Vec<OtherJob>,
     /// How memory is counted.
     pub memory: MemoryRule,
+    /// Licences of the cluster, those that are kept for reservations left out.
+    pub licenses: Vec<(String, u64)>,
     /// What others have in the admin comments of Libra's jobs, by their numbers and those of their arrays.
     pub beside: HashMap<u32, String>,
 }
@@ -117,6 +121,8 @@ pub struct Node {
     pub unknown: bool,
     /// Features that are active.
     pub features: Vec<String>,
+    /// Generic resources.
+    pub gres: Vec<Gres>,
 }
 
 /// Memory, in mebibytes.
@@ -170,6 +176,10 @@ pub struct OtherJob {
     pub processors: u32,
     /// Memory that it has on each.
     pub memory: Memory,
+    /// Generic resources that it has on each, in their order; empty for a job without any.
+    pub gres: Vec<Vec<Gres>>,
+    /// Licences that it has.
+    pub licenses: Vec<(String, u64)>,
 }
 
 /// How Slurm counts memory.
@@ -245,7 +255,7 @@ impl SlurmJob {
 pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot, Vec<String>) {
     let mut problems = Vec::new();
     let mut snapshot = Snapshot {
-        consumables: Vec::new(),
+        consumables: licenses(records),
         version: 1,
         now: records.taken,
         nodes: (records.nodes.iter())
@@ -278,6 +288,13 @@ pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot
         }
     }
     (snapshot, problems)
+}
+
+/// Licences, as the book counts them.
+pub(super) fn licenses(records: &Records) -> Vec<(Consumable, u64)> {
+    let all = records.licenses.iter();
+    all.filter_map(|(name, count)| Some((gres::license(name)?, *count)))
+        .collect()
 }
 
 /// The priority of a job that starts now: above those that Slurm gives (below 2^32 - 2^16), and below the numbers that have another meaning. Else a job
@@ -455,7 +472,7 @@ fn node_record(node: &Node) -> NodeRecord {
         processors: f64::from(node.processors),
         rating: 1.0,
         memory: Some(node.memory << 20),
-        consumables: Vec::new(),
+        consumables: gres::sums(&node.gres),
         available: node.up,
         committed: 0.0,
     }

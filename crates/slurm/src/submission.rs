@@ -1,6 +1,7 @@
 //! A submission as Slurm shows it to a plugin, and what it asks for in Libra's terms.
 
 use super::array::PREFIX;
+use super::gres::GresAsked;
 use super::problem::{MOST_DAYS, MOST_FEATURES, Problem, Wait};
 use super::records::Memory;
 use super::{OPTIONS, QUOTE_OPTION};
@@ -56,7 +57,11 @@ pub struct Submission {
     pub without_session: bool,
     /// `--exclusive`, in any of its forms.
     pub exclusive: bool,
-    /// Options that ask for what is not judged here, such as `--gres`.
+    /// `--gres`, `--gpus` and their like.
+    pub gres: GresAsked,
+    /// `--licenses`
+    pub licenses: Option<String>,
+    /// Options that ask for what is not judged here, such as `--reservation`.
     pub not_judged: Vec<&'static str>,
 }
 
@@ -399,10 +404,10 @@ mod tests {
             ),
             (
                 Submission {
-                    not_judged: vec!["--gres"],
+                    not_judged: vec!["--bb"],
                     ..full.clone()
                 },
-                "--gres",
+                "--bb",
             ),
         ] {
             let error = change.read(0.0).expect_err(part).to_string();

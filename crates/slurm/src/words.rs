@@ -31,6 +31,11 @@ pub(super) fn write_processors(submission: &Submission, fewer: &Fewer) -> Option
         ref estimate,
     } = *fewer;
     let each = submission.processors_per_task.unwrap_or(1).max(1);
+    // With fewer nodes each has another part of what it asks for in all, and with fewer tasks less is asked for.
+    let in_all = submission.gres.per_job.is_some() || submission.gres.per_task.is_some();
+    if in_all && submission.tasks.max(submission.least_nodes) > Some(1) {
+        return None;
+    }
     // Fewer nodes than --nodelist names are not accepted.
     if submission.required_nodes.len() > chunks as usize {
         return None;

@@ -9,6 +9,7 @@ use libra_slurm::COMMITMENT_VARIABLE;
 use libra_slurm::Change;
 use libra_slurm::array::{beside, only_theirs};
 use libra_slurm::controller::Accepted;
+use libra_slurm::gres::GresAsked;
 use libra_slurm::records::{FIRST, Memory};
 use libra_slurm::submission::{Submission, is_option};
 use std::cell::Cell;
@@ -94,6 +95,7 @@ impl<'a> JobDescriptor<'a> {
         if too_long.get() {
             not_judged.push("so many nodes by their names (--nodelist, --exclude)");
         }
+        let generic = |field: *const c_char| self.text(field).filter(|text| text.contains("gres"));
         Submission {
             user: job.user_id,
             options: self.options(),
@@ -117,6 +119,12 @@ impl<'a> JobDescriptor<'a> {
             held: job.priority == 0,
             component: set32(job.het_job_offset),
             without_session: job.alloc_sid == NO_VAL,
+            gres: GresAsked {
+                per_node: generic(job.tres_per_node),
+                per_job: generic(job.tres_per_job),
+                per_task: generic(job.tres_per_task),
+            },
+            licenses: self.text(job.licenses).filter(|text| !text.is_empty()),
             not_judged,
         }
     }
@@ -134,26 +142,26 @@ impl<'a> JobDescriptor<'a> {
     /// Options that ask for what has a queue of its own.
     fn not_judged(&self) -> Vec<&'static str> {
         let job = &*self.0;
-        let generic =
-            |field: *mut c_char| self.text(field).is_some_and(|text| text.contains("gres"));
+        let asked = |field: *mut c_char| self.text(field).is_some_and(|text| !text.is_empty());
         let mut found = Vec::new();
         let mut add = |asked: bool, option| {
             if asked {
                 found.push(option);
             }
         };
+        add(asked(job.tres_per_socket), "--gpus-per-socket");
+        // They say how many processors and how much memory it has, and where.
+        add(asked(job.cpus_per_tres), "--cpus-per-gpu");
+        add(asked(job.mem_per_tres), "--mem-per-gpu");
         add(
-            [
-                job.tres_per_job,
-                job.tres_per_node,
-                job.tres_per_socket,
-                job.tres_per_task,
-            ]
-            .into_iter()
-            .any(generic),
-            "--gres or --gpus",
+            set16(job.ntasks_per_tres).is_some_and(|tasks| tasks > 0),
+            "--ntasks-per-gpu",
         );
-        add(self.text(job.licenses).is_some(), "--licenses");
+        #[allow(clippy::unnecessary_cast)]
+        add(
+            job.bitflags & c::GRES_ENFORCE_BIND as u64 != 0,
+            "--gres-flags=enforce-binding",
+        );
         add(self.text(job.reservation).is_some(), "--reservation");
         add(self.text(job.burst_buffer).is_some(), "--bb");
         // It begins at times of its own, again and again.
@@ -224,6 +232,13 @@ impl<'a> JobDescriptor<'a> {
                 &mut job.spank_job_env_size,
                 &format!("{COMMITMENT_VARIABLE}={}", accepted.commitment),
             );
+        }
+        if let Some(gres) = &accepted.gres {
+            // SAFETY: as above.
+            unsafe {
+                text::replace(&mut job.tres_per_node, gres);
+                text::free(&mut job.tres_per_job);
+            }
         }
         job.min_nodes = accepted.node_count;
         job.max_nodes = accepted.node_count;

@@ -1,10 +1,11 @@
-//! What Slurm says of jobs that have no commitment, and of memory: for [`libra_slurm::others`].
+//! What Slurm says of jobs that have no commitment, of memory and of licences: for [`libra_slurm::others`].
 
 use crate::job::memory;
 use crate::slurm as c;
 use crate::text;
 use crate::{CallFailed, failed};
 use libra_slurm::array::{PREFIX, split};
+use libra_slurm::gres::{self, Gres};
 use libra_slurm::records::{Memory, MemoryRule, OtherJob, Sharing};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
@@ -12,36 +13,88 @@ use std::sync::{Mutex, PoisonError};
 /// The bit of `SelectTypeParameters` for memory; its name is another one in later versions.
 const COUNTS_MEMORY: u16 = 0x10;
 
-/// How memory is counted, and when Slurm's partitions had changed last when that was asked: it changes with them, whenever slurm.conf is read.
-static MEMORY: Mutex<Option<(MemoryRule, c::time_t)>> = Mutex::new(None);
+/// What slurm.conf says of the whole cluster.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    /// How memory is counted.
+    pub(crate) memory: MemoryRule,
+    /// The cluster's own licences.
+    licenses: Vec<(String, u64)>,
+}
 
-/// How memory is counted. `changed`: when Slurm's partitions have changed last.
+/// The settings, and when Slurm's partitions had changed last when they were asked: they change with them, whenever slurm.conf is read.
+static SETTINGS: Mutex<Option<(Settings, c::time_t)>> = Mutex::new(None);
+
+/// The settings. `changed`: when Slurm's partitions have changed last.
 ///
 /// # Errors
 /// When slurmctld does not answer.
-pub(crate) fn memory_rule(changed: c::time_t) -> Result<MemoryRule, CallFailed> {
-    let mut known = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((rule, _)) = known.filter(|(_, then)| *then == changed) {
-        return Ok(rule);
+pub(crate) fn settings(changed: c::time_t) -> Result<Settings, CallFailed> {
+    let mut known = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((read, _)) = known.as_ref().filter(|(_, then)| *then == changed) {
+        return Ok(read.clone());
     }
     let mut settings = null_mut();
     // SAFETY: on success Slurm hands over a structure that is ours to free.
-    let rule = unsafe {
+    let read = unsafe {
         if c::slurm_load_ctl_conf(0, &mut settings) != 0 || settings.is_null() {
             return Err(failed("the settings"));
         }
-        let rule = MemoryRule {
-            counted: (*settings).select_type_param & COUNTS_MEMORY != 0,
-            default: default_memory((*settings).def_mem_per_cpu),
+        let licenses = text::read((*settings).licenses).unwrap_or_default();
+        let read = Settings {
+            memory: MemoryRule {
+                counted: (*settings).select_type_param & COUNTS_MEMORY != 0,
+                default: default_memory((*settings).def_mem_per_cpu),
+            },
+            licenses: gres::licenses(&licenses).unwrap_or_default(),
         };
         #[cfg(slurm_free_conf)]
         c::slurm_free_conf(settings);
         #[cfg(not(slurm_free_conf))]
         c::slurm_free_ctl_conf(settings);
-        rule
+        read
     };
-    *known = Some((rule, changed));
-    Ok(rule)
+    *known = Some((read.clone(), changed));
+    Ok(read)
+}
+
+impl Settings {
+    /// The cluster's licences without those that are kept for reservations: Slurm gives these to no other job that could still run then, and Libra
+    /// keeps them from all.
+    ///
+    /// # Errors
+    /// When slurmctld does not answer.
+    pub(crate) fn free_licenses(self) -> Result<Vec<(String, u64)>, CallFailed> {
+        let mut licenses = self.licenses;
+        if licenses.is_empty() {
+            return Ok(licenses);
+        }
+        for (name, kept) in reserved()? {
+            for (_, count) in licenses.iter_mut().filter(|(known, _)| *known == name) {
+                *count = count.saturating_sub(kept);
+            }
+        }
+        Ok(licenses)
+    }
+}
+
+/// Licences of all reservations that Slurm knows, those to come as well.
+fn reserved() -> Result<Vec<(String, u64)>, CallFailed> {
+    let mut message = null_mut();
+    // SAFETY: on success Slurm hands over a message that is ours to free.
+    unsafe {
+        if c::slurm_load_reservations(0, &mut message) != 0 || message.is_null() {
+            return Err(failed("the reservations"));
+        }
+        let count = (*message).record_count as usize;
+        let licenses = (0..count)
+            .filter_map(|place| text::read((*(*message).reservation_array.add(place)).licenses))
+            .filter_map(|text| gres::licenses(&text))
+            .flatten()
+            .collect();
+        c::slurm_free_reservation_info_msg(message);
+        Ok(licenses)
+    }
 }
 
 /// A default of memory; Slurm has zero for none.
@@ -73,6 +126,8 @@ pub(crate) unsafe fn other_job(job: &c::slurm_job_info_t) -> Option<OtherJob> {
         return None;
     }
     let nodes = text::hosts(&nodes);
+    // SAFETY: null or a text.
+    let licenses = unsafe { text::read(job.licenses) }.unwrap_or_default();
     let count = job
         .num_nodes
         .max(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
@@ -88,5 +143,23 @@ pub(crate) unsafe fn other_job(job: &c::slurm_job_info_t) -> Option<OtherJob> {
         nodes,
         processors: job.num_cpus.div_ceil(count.max(1)),
         memory: memory(job.pn_min_memory).unwrap_or(Memory::AllOfNode),
+        // While it is completing Slurm has given its GRES back, and not yet its licences.
+        gres: unsafe { gres_of(job) },
+        licenses: gres::licenses(&licenses).unwrap_or_default(),
     })
+}
+
+/// The GRES that a job has on each of its nodes, as Slurm says in detail of those that run.
+///
+/// # Safety
+/// A record that Slurm filled in.
+unsafe fn gres_of(job: &c::slurm_job_info_t) -> Vec<Vec<Gres>> {
+    if job.gres_detail_str.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: Slurm counts its own list of texts.
+    let one = |place: usize| unsafe { text::read(*job.gres_detail_str.add(place)) };
+    (0..job.gres_detail_cnt as usize)
+        .map(|place| Gres::list(&one(place).unwrap_or_default()))
+        .collect()
 }

@@ -1,12 +1,13 @@
 //! Slurm's own records, read by the same remote calls as squeue and sinfo use.
 
-use crate::others::{default_memory, memory_rule, other_job};
+use crate::others::{default_memory, other_job, settings};
 use crate::slurm::{self as c, NO_VAL};
 use crate::text;
 use crate::{CallFailed, failed};
 use libra_accounts::settlement::HowEnded;
 use libra_slurm::array::{ArrayTasks, split};
 use libra_slurm::claim::{ControllerRecord, JobRecord};
+use libra_slurm::gres::Gres;
 use libra_slurm::poll::Pin;
 use libra_slurm::records::{FIRST, Rewrite};
 use libra_slurm::records::{Node, OtherJob, Partition, Records, SlurmJob, State, WaitingFor};
@@ -14,6 +15,7 @@ use libra_slurm::waiting::asked_begin;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 unsafe extern "C" {
     // Of libslurm's plugin interface; slurm.h does not declare them.
@@ -42,18 +44,29 @@ const SOON: f64 = 5.0;
 /// # Errors
 /// When slurmctld does not answer.
 pub fn read(taken: f64) -> Result<Records, CallFailed> {
-    let (jobs, others, beside) = jobs(taken)?;
+    let (mut all, mut nodes) = (jobs(taken)?, nodes()?);
+    // Only where there are any does it cost slurmctld something to say who has which.
+    let has_gres = nodes.iter().any(|node| !node.gres.is_empty());
+    if has_gres && !IN_DETAIL.swap(true, Ordering::Relaxed) {
+        (all, nodes) = (jobs(taken)?, self::nodes()?);
+    }
+    let (jobs, others, beside) = all;
     let (partitions, changed) = partitions()?;
+    let settings = settings(changed)?;
     Ok(Records {
         taken,
         jobs,
-        nodes: nodes()?,
+        nodes,
         partitions,
         others,
-        memory: memory_rule(changed)?,
+        memory: settings.memory,
+        licenses: settings.free_licenses()?,
         beside,
     })
 }
+
+/// Whether jobs are read with the GRES that each has on its nodes.
+static IN_DETAIL: AtomicBool = AtomicBool::new(false);
 
 /// What slurmctld has on record of one job; `here`: Slurm's name of this node. None if it does not say. To be called by
 /// [`crate::ask`] alone: it waits as long as Slurm likes, and may end the process.
@@ -146,9 +159,13 @@ type Jobs = (Vec<SlurmJob>, Vec<OtherJob>, HashMap<u32, String>);
 /// All jobs, again those that have nodes and no commitment, and what others have in the admin comments of those that have one.
 fn jobs(taken: f64) -> Result<Jobs, CallFailed> {
     let mut message = null_mut();
+    let flags = match IN_DETAIL.load(Ordering::Relaxed) {
+        true => c::SHOW_ALL | c::SHOW_DETAIL,
+        false => c::SHOW_ALL,
+    };
     // SAFETY: on success Slurm hands over a message that is ours to free.
     unsafe {
-        if c::slurm_load_jobs(0, &mut message, c::SHOW_ALL as u16) != 0 || message.is_null() {
+        if c::slurm_load_jobs(0, &mut message, flags as u16) != 0 || message.is_null() {
             return Err(failed("the jobs"));
         }
         let count = (*message).record_count as usize;
@@ -344,11 +361,12 @@ unsafe fn node(node: &c::node_info_t) -> Option<Node> {
         effective => effective,
     };
     // SAFETY: fields are null or texts.
-    let (name, active, features) = unsafe {
+    let (name, active, features, gres) = unsafe {
         (
             text::read(node.name)?,
             text::read(node.features_act),
             text::read(node.features),
+            text::read(node.gres).unwrap_or_default(),
         )
     };
     Some(Node {
@@ -361,6 +379,7 @@ unsafe fn node(node: &c::node_info_t) -> Option<Node> {
             .filter(|feature| !feature.is_empty())
             .map(str::to_string)
             .collect(),
+        gres: Gres::list(&gres),
     })
 }
 

@@ -4,6 +4,7 @@
 use super::conf::words;
 use super::hostlist;
 use libra_slurm::array::{ArrayTasks, split};
+use libra_slurm::gres::Gres;
 use libra_slurm::records::{Node, Partition, SlurmJob, State};
 use libra_units::indices;
 use serde_json::Value;
@@ -230,6 +231,11 @@ pub fn nodes(text: &str) -> Vec<Named> {
                 .into_iter()
                 .map(str::to_string)
                 .collect(),
+                gres: Gres::list(
+                    get("Gres")
+                        .filter(|gres| *gres != "(null)")
+                        .unwrap_or_default(),
+                ),
             };
             (node, state.to_lowercase())
         })

@@ -1,6 +1,7 @@
 //! What Slurm's submissions and records do to the book, on four nodes of one processor.
 
 mod classes;
+mod counted;
 mod deferred;
 mod held;
 mod life;
@@ -32,6 +33,7 @@ fn node(name: &str, processors: u32) -> Node {
         up: true,
         unknown: false,
         features: Vec::new(),
+        gres: Vec::new(),
     }
 }
 

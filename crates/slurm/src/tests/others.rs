@@ -11,6 +11,8 @@ fn other(partition: &str, node: &str, memory: u64) -> OtherJob {
         nodes: vec![node.to_string()],
         processors: 1,
         memory: Memory::PerNode(memory),
+        gres: Vec::new(),
+        licenses: Vec::new(),
     }
 }
 
