@@ -170,11 +170,14 @@ class Submitting(SiteCase):
 
     def test_nothing_that_waits(self):
         """What has a queue of its own would hold a share for nothing. Jobs that may not start yet are in test_deferred.py."""
-        for options, said in ((["--array=1-4%2"], "leave out the limit of --array=1-4%2"), (["--licenses=x"], "no licences x of its own")):
+        for options, said in ((["--array=1-4%2"], "leave out %2, or submit 2 tasks that each do the work of 2, one after another: --array=0-1 --estimate=2"), (["--licenses=x"], "no licences x of its own")):
             with self.subTest(options):
                 self.refused(self.ask(1, 9, *options), f"{said}")
-        # One that may start is no such job.
+        # One that may start is no such job, and a limit that lets all tasks run is none.
         self.running(self.ask(1, 9, "--begin=now").out)
+        array = self.accept(1, "2d", "--array=1-2%2")
+        for task in (1, 2):
+            self.running(f"{array}_{task}")
 
     def test_nobody_else_says_what_is_committed(self):
         """A user's environment does not reach the prolog, and only Libra writes the admin comment."""

@@ -138,12 +138,21 @@ pub enum Problem {
     /// More processors than can be counted.
     #[error("it asks for too many processors")]
     TooManyProcessors,
-    /// An array that runs only so many tasks at once; what was given.
-    #[error(
-        "an array with a deadline starts all its jobs at once; leave out the limit of --array={}",
-        cut(.0)
-    )]
-    LimitedArray(String),
+    /// An array that runs only so many tasks at once.
+    #[error("{}", limited_array(.array, *.tasks, *.at_once, *.estimate))]
+    LimitedArray {
+        /// What was given.
+        array: String,
+        /// Its tasks.
+        tasks: u32,
+        /// How many of them may run at a time.
+        at_once: u32,
+        /// Of each, seconds.
+        estimate: f64,
+    },
+    /// Its limit is no number; what was given.
+    #[error("--array={}: expected a number of tasks behind '%', or none", cut(.0))]
+    ArrayLimit(String),
     /// No list of tasks; what is wrong with it.
     #[error("{0}")]
     Array(String),
@@ -392,6 +401,18 @@ impl fmt::Display for Lack {
             ),
         }
     }
+}
+
+/// What it would have to be: the tasks that run one after another are the work of one.
+fn limited_array(array: &str, tasks: u32, at_once: u32, estimate: f64) -> String {
+    let rounds = tasks.div_ceil(at_once.max(1));
+    let last = at_once.saturating_sub(1);
+    let estimate = duration::exact(estimate * f64::from(rounds));
+    format!(
+        "an array with a deadline starts all its {tasks} tasks at once, and --array={} lets {at_once} run at a time; leave out %{at_once}, or submit {at_once} tasks \
+         that each do the work of {rounds}, one after another: --array=0-{last} --estimate={estimate}",
+        cut(array)
+    )
 }
 
 fn or_submit_to(partitions: &[String]) -> String {

@@ -129,7 +129,7 @@ impl Submission {
         }
         let array = match &self.array {
             None => Vec::new(),
-            Some(text) => array_tasks(text)?,
+            Some(text) => array_tasks(text, terms.estimate)?,
         };
         let features = match &self.features {
             None => Vec::new(),
@@ -274,14 +274,27 @@ fn key_of(option: &str) -> Option<&'static str> {
         .map(|(_, key)| *key)
 }
 
-fn array_tasks(text: &str) -> Result<Vec<u32>, Problem> {
-    if text.contains('%') {
-        return Err(Problem::LimitedArray(text.to_string()));
-    }
+/// `estimate`: of each task.
+fn array_tasks(text: &str, estimate: f64) -> Result<Vec<u32>, Problem> {
     let mut tasks = indices::parse(text).map_err(Problem::Array)?;
     tasks.sort_unstable();
     tasks.dedup();
-    Ok(tasks)
+    let Some((_, limit)) = text.split_once('%') else {
+        return Ok(tasks);
+    };
+    let number = limit.trim().parse().ok().filter(|number| *number > 0);
+    let at_once: u32 = number.ok_or_else(|| Problem::ArrayLimit(text.to_string()))?;
+    let count = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+    // One that lets all of them run is none.
+    match at_once < count {
+        false => Ok(tasks),
+        true => Err(Problem::LimitedArray {
+            array: text.to_string(),
+            tasks: count,
+            at_once,
+            estimate,
+        }),
+    }
 }
 
 /// Features that are all needed: `a`, `a&b`.
@@ -312,6 +325,18 @@ mod tests {
                 .map(|(key, value)| (key.to_string(), value.to_string()))
                 .collect(),
             ..Submission::default()
+        }
+    }
+
+    #[test]
+    fn a_limit_that_lets_all_tasks_run_is_none() {
+        let full = with(&[("estimate", "10"), ("sla-deadline", "20"), ("budget", "50")]);
+        for (array, tasks) in [("1-3%3", vec![1, 2, 3]), ("1,1,5%7", vec![1, 5])] {
+            let limited = Submission {
+                array: Some(array.to_string()),
+                ..full.clone()
+            };
+            assert_eq!(limited.read(0.0).map(|asked| asked.array), Ok(tasks));
         }
     }
 
@@ -393,7 +418,14 @@ mod tests {
                     array: Some("1-9%2".into()),
                     ..full.clone()
                 },
-                "limit",
+                "leave out %2, or submit 2 tasks that each do the work of 5, one after another: --array=0-1 --estimate=50",
+            ),
+            (
+                Submission {
+                    array: Some("1-9%x".into()),
+                    ..full.clone()
+                },
+                "--array=1-9%x: expected a number of tasks behind '%'",
             ),
             (
                 Submission {
