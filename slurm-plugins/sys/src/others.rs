@@ -126,8 +126,9 @@ pub(crate) unsafe fn other_job(job: &c::slurm_job_info_t) -> Option<OtherJob> {
         return None;
     }
     let nodes = text::hosts(&nodes);
-    // SAFETY: null or a text.
-    let licenses = unsafe { text::read(job.licenses) }.unwrap_or_default();
+    // While it is completing Slurm has given its GRES back, and not yet its licences.
+    // SAFETY: null or a text; the caller's.
+    let (licenses, gres) = unsafe { (text::read(job.licenses), gres_of(job)) };
     let count = job
         .num_nodes
         .max(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
@@ -143,9 +144,8 @@ pub(crate) unsafe fn other_job(job: &c::slurm_job_info_t) -> Option<OtherJob> {
         nodes,
         processors: job.num_cpus.div_ceil(count.max(1)),
         memory: memory(job.pn_min_memory).unwrap_or(Memory::AllOfNode),
-        // While it is completing Slurm has given its GRES back, and not yet its licences.
-        gres: unsafe { gres_of(job) },
-        licenses: gres::licenses(&licenses).unwrap_or_default(),
+        gres,
+        licenses: (licenses.as_deref().and_then(gres::licenses)).unwrap_or_default(),
     })
 }
 
