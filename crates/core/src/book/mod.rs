@@ -116,6 +116,7 @@ pub struct Book {
     scratch: Vec<Placement>,
     reserve_committed_share: bool,
     start_latency: f64,
+    begin_latency: f64,
     /// Ids of jobs that left the book and when, oldest first: older records may still show them.
     left: VecDeque<(String, f64)>,
     /// Acceptances that came to nothing, see [`Book::take_withdrawn`].
@@ -267,6 +268,7 @@ impl Book {
             scratch: Vec::new(),
             reserve_committed_share: false,
             start_latency: 0.0,
+            begin_latency: 0.0,
             left: VecDeque::new(),
             withdrawn: 0,
             now: 0.0,
@@ -341,6 +343,12 @@ impl Book {
     /// it did nothing for so long; once it runs it needs what is left of it.
     pub fn set_start_latency(&mut self, seconds: f64) {
         self.start_latency = seconds.max(0.0);
+    }
+
+    /// So many seconds the batch system may take to let a job with whole processors begin whose time has come, where that is more. Nothing but plans
+    /// takes it into account: whoever is planned behind it begins so much later.
+    pub fn set_begin_latency(&mut self, seconds: f64) {
+        self.begin_latency = seconds.max(0.0);
     }
 
     /// What [`Book::set_start_latency`] was told, in seconds.
@@ -428,10 +436,15 @@ impl Book {
     }
 
     /// Processors that were committed on a node, and those it has. Committed is what its jobs were given at their
-    /// acceptance, see [`Book::reserve_committed_share`], whatever they need now.
+    /// acceptance, see [`Book::reserve_committed_share`], whatever they need now; who begins later has none yet.
     pub fn committed_shares(&self, name: &str) -> Option<(f64, f64)> {
+        self.shares_of(name, |_, _| true)
+    }
+
+    fn shares_of(&self, name: &str, whose: impl Fn(usize, usize) -> bool) -> Option<(f64, f64)> {
         let index = *self.by_name.get(name)?;
         let committed_share = (self.tenants(index))
+            .filter(|&(key, place)| self.job(key).starts_by.is_none() && whose(key, place))
             .map(|(key, place)| {
                 let job = self.job(key);
                 let place = &job.places[place];

@@ -175,7 +175,7 @@ impl Book {
         let token = self.enter(request, price, &places, None);
         // Its time began when it was due, so that nobody behind it begins later for the moment in which it was let begin.
         let late = self.now - starts_by;
-        if (0.0..=self.start_latency).contains(&late) {
+        if (0.0..=self.latency_of_plans()).contains(&late) {
             if let Some(key) = self.find_token(token) {
                 let job = self.job_mut(key);
                 job.submitted -= late;
@@ -225,10 +225,7 @@ impl Book {
         // Under the other policies jobs with shares were taken for what is left beside whole processors, however their shares add up.
         let by_sums = self.admission.admission.policy.goes_by_sums().is_some();
         let in_time = |other: usize, place: usize| {
-            let other = self.job(other);
-            let (from, until) = self.own_time(other, &other.places[place]);
-            let is_there = from <= self.now && until > self.now + SLACK;
-            is_there && (by_sums || other.has_whole())
+            self.is_in_time(other, place) && (by_sums || self.job(other).has_whole())
         };
         job.places.iter().all(|place| {
             let index = place.node as usize;
@@ -245,6 +242,32 @@ impl Book {
                 && node.memory_committed <= node.spec.memory
                 && others + wanted <= most
         })
+    }
+
+    /// Whether a job has processors now by what was promised to it: it has begun, and its time is not over.
+    fn is_in_time(&self, key: usize, place: usize) -> bool {
+        let job = self.job(key);
+        let (from, until) = self.own_time(job, &job.places[place]);
+        from <= self.now && until > self.now + SLACK
+    }
+
+    /// As [`Book::committed_shares`], without those who have outlived their time and give way to whoever is due.
+    pub fn shares_in_time(&self, name: &str) -> Option<(f64, f64)> {
+        self.shares_of(name, |key, place| self.is_in_time(key, place))
+    }
+
+    /// Whether a planned job fits now, as [`Book::begin`] would have it; not whether it may begin by right.
+    pub fn could_begin(&self, id: &str, allowed: Option<&[u32]>) -> bool {
+        let Some(key) = self
+            .find_id(id)
+            .filter(|&key| self.job(key).starts_by.is_some())
+        else {
+            return false;
+        };
+        let job = self.job(key);
+        let left = (job.request.terms).deadline_after(self.now - job.submitted);
+        left >= SHORTEST
+            && (self.fits_now(key, &with_deadline(&job.request, left), allowed)).is_some()
     }
 
     /// A planned job that is overdue gets another start, if there is one that ends it in time.
@@ -286,7 +309,11 @@ impl Book {
             true => terms.estimate / rating,
             false => terms.deadline,
         };
-        self.start_latency + runs
+        self.latency_of_plans() + runs
+    }
+
+    fn latency_of_plans(&self) -> f64 {
+        self.start_latency.max(self.begin_latency)
     }
 
     /// From when until when a job has processors at one of its places.

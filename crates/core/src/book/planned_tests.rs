@@ -244,6 +244,31 @@ fn the_plan_is_made_of_records_again() {
 }
 
 #[test]
+fn who_outlived_its_time_does_not_count_beside_who_begins_by_right() {
+    let mut book = one(1.0);
+    book.reserve_committed_share(true);
+    book.set_begin_latency(5.0);
+    run(&mut book, "1", &dedicated(50.0, 1000.0, 1), 0.0);
+    let asked = dedicated(20.0, 200.0, 1);
+    assert_eq!(promise(&mut book, "2", &asked, 0.0), 55.0);
+    let before = Some((1.0, 1.0));
+    assert_eq!(
+        (book.committed_shares("n1"), book.shares_in_time("n1")),
+        (before, before)
+    );
+    assert!(!book.could_begin("2", None) && !book.could_begin("1", None));
+    assert!(begins(&mut book, "2", &asked, 0.0, 55.0));
+    assert_eq!(book.committed_shares("n1"), Some((2.0, 1.0)));
+    assert_eq!(book.shares_in_time("n1"), Some((1.0, 1.0)));
+    // Who is planned behind it begins so much later, and sooner when it is gone.
+    book.ended("1", 56.0).expect("there");
+    assert_eq!(promise(&mut book, "3", &asked, 56.0), 80.0);
+    assert!(!book.could_begin("3", None));
+    book.ended("2", 60.0).expect("there");
+    assert!(book.could_begin("3", None));
+}
+
+#[test]
 fn only_dedicated_jobs_are_planned_and_only_within_their_budgets() {
     let mut book = one(1.0);
     run(&mut book, "1", &dedicated(50.0, 1000.0, 1), 0.0);

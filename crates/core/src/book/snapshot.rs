@@ -170,6 +170,7 @@ impl Book {
         let mut book = Book::new(self.admission, self.provisional);
         book.reserve_committed_share = self.reserve_committed_share;
         book.start_latency = self.start_latency;
+        book.begin_latency = self.begin_latency;
         book.waiting_every = self.waiting_every;
         book.left = self.left.clone();
         book.now = check_seconds("now", snapshot.now)?;
