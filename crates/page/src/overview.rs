@@ -7,6 +7,7 @@ use super::site::{Cached, cached, time_of_day};
 use super::system::job::JobSummary;
 use super::system::own::{cluster_of_batch, job_of_host};
 use super::system::{Cluster, Problem, Site};
+use libra_core::decision::class::Class;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -88,7 +89,7 @@ impl SiteStatus {
 /// Which jobs are to be seen.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Find {
-    /// Words, each of which a job has in its name, number, owner, nodes, state or system; capitals or not.
+    /// Words, each of which a job has in its name, number, owner, nodes, state, class or system; capitals or not.
     pub search: String,
     /// The name of one of [`WHICH`]; all where it is none.
     pub which: String,
@@ -118,7 +119,16 @@ impl Find {
         let found = jobs.iter().filter(|one| {
             let job = &one.job;
             let state = job.state_word();
-            let text = [&job.name, &job.id, &one.user, &job.node, state, &one.system];
+            let class = job.class.map_or("", Class::word);
+            let text = [
+                &job.name,
+                &job.id,
+                &one.user,
+                &job.node,
+                state,
+                class,
+                &one.system,
+            ];
             let text = text.join(" ").to_lowercase();
             belongs(job) && words.iter().all(|word| text.contains(word))
         });
@@ -225,7 +235,7 @@ mod tests {
             "nodes": [{"system": "slurm", "node": "n1", "state": "idle", "processors": 4.0, "committed": 1.0, "jobs": 2},
                 {"system": "local", "node": "login", "state": "up", "processors": 2.0, "committed": 0.0, "jobs": 0}],
             "jobs": [{"system": "slurm", "id": "7", "name": "fit", "user": "ann", "uid": 1000, "nodes": ["n1", "n2"], "state": "at_risk", "phase": "running",
-                    "share": 0.5, "price": 10.0, "submitted": 50.0, "deadline": 150.0, "deadline_seconds": 100.0, "elapsed_seconds": 50.0},
+                    "class": "dedicated", "share": 0.5, "price": 10.0, "submitted": 50.0, "deadline": 150.0, "deadline_seconds": 100.0, "elapsed_seconds": 50.0},
                 {"system": "local", "id": "1", "command": "/bin/x", "uid": 1001, "nodes": ["login"], "state": "met", "phase": "ended", "conclusion": "finished",
                     "in_time": true, "share": 0.0, "price": 1.0, "deadline": null}]}))
     }
@@ -239,6 +249,10 @@ mod tests {
         assert_eq!((fit.user.as_str(), fit.job.node.as_str()), ("ann", "n1 n2"));
         assert_eq!(fit.until, Some(150.0));
         assert!(fit.job.in_danger());
+        assert_eq!(
+            (fit.job.class, other.job.class),
+            (Some(Class::Dedicated), None)
+        );
         assert_eq!((other.user.as_str(), other.until), ("1001", None));
         let names: Vec<&str> = status.clusters.iter().map(|(name, _)| &name[..]).collect();
         assert_eq!(names, ["local", "slurm"]);
@@ -269,6 +283,8 @@ mod tests {
         assert_eq!(found("", ""), ["7", "1"]);
         assert_eq!(found("ANN n2", ""), ["7"]);
         assert_eq!(found("ann login", ""), [""; 0]);
+        assert_eq!(found("dedicated", ""), ["7"]);
+        assert_eq!(found("immediate", ""), [""; 0]);
         assert_eq!(found("", "danger"), ["7"]);
         assert_eq!(found("", "ended"), ["1"]);
         assert_eq!(found("", "late"), [""; 0]);

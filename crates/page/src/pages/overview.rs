@@ -6,10 +6,12 @@ use crate::address::InAddress;
 use crate::overview::{Day, Find, ROWS, SiteJob, SiteStatus, WHICH};
 use crate::system::Problem;
 use crate::system::job::JobSummary;
+use libra_core::decision::class::Class;
 use libra_plots::html::{document, headings};
 use libra_plots::markup::Escaped;
 use libra_units::{credits, percent};
 use maud::{Markup, html};
+use std::collections::BTreeMap;
 
 /// What every page is told.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +107,7 @@ pub fn jobs(
             div.field {
                 label for="q" { "Search" }
                 input #q name="q" type="search" value=(Escaped(&find.search)) maxlength="200";
-                small { "Words of name, number, owner, node, state, system" }
+                small { "Words of name, number, owner, node, state, class, system" }
             }
             div.field {
                 label for="which" { "Which" }
@@ -152,6 +154,34 @@ fn counts(jobs: &[SiteJob]) -> Markup {
             (count(JobSummary::waits)) " waiting; " (libra_units::processors(committed)) " processors are committed to them. "
             (jobs.len() - live) " have ended, " (count(|job| !job.live && job.is_late())) " of them late."
         }
+        (by_class(jobs))
+    }
+}
+
+/// How the classes of service stand, where there is one beside the usual.
+fn by_class(jobs: &[SiteJob]) -> Markup {
+    let mut classes: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    for one in jobs {
+        let class = one.job.class.unwrap_or_default().word();
+        let [live, ended, late] = classes.entry(class).or_default();
+        match one.job.live {
+            true => *live += 1,
+            false => *ended += 1,
+        }
+        *late += usize::from(!one.job.live && one.job.is_late());
+    }
+    if classes.keys().all(|word| *word == Class::default().word()) {
+        return html! {};
+    }
+    html! {
+        p.counts {
+            "By class of service: "
+            @for (at, (word, [live, ended, late])) in classes.iter().enumerate() {
+                @if at > 0 { "; " }
+                (word) " " (live) " not ended, " (ended) " ended, " (late) " of them late"
+            }
+            "."
+        }
     }
 }
 
@@ -167,6 +197,7 @@ fn row(view: &OverviewView<'_>, one: &SiteJob) -> Markup {
                 // A batch system's jobs are known by their numbers here.
                 @if job.name.is_empty() { (Escaped(&job.id)) }
                 @else { (Escaped(&job.name)) " " small { (Escaped(&job.id)) } }
+                @if let Some(class) = job.class.filter(|class| !class.is_default()) { small { ", " (class.word()) } }
                 @if let Some(at) = job.submitted { br; small { ((view.time)(at)) } }
             }
             (cell("User", &one.user))
@@ -332,6 +363,46 @@ mod tests {
                 assert!(!page.contains(changes), "{changes}: {page}");
             }
         }
+    }
+
+    #[test]
+    fn classes_are_told_where_there_is_one_beside_the_usual() {
+        let view = OverviewView {
+            host: "h",
+            now: 0.0,
+            reloads: false,
+            time: |at| format!("{at}"),
+        };
+        let of = |class, live| SiteJob {
+            job: JobSummary {
+                id: "7".to_string(),
+                class,
+                live,
+                ..JobSummary::default()
+            },
+            ..SiteJob::default()
+        };
+        let told = |all: Vec<SiteJob>| {
+            let status = SiteStatus {
+                jobs: all,
+                ..SiteStatus::default()
+            };
+            jobs(&view, &Ok(std::sync::Arc::new(status)), &Find::default()).into_string()
+        };
+        let usual = told(vec![of(Some(Class::Deadline), true), of(None, true)]);
+        assert!(!usual.contains("class of service"), "{usual}");
+        let mixed = told(vec![
+            of(None, false),
+            of(Some(Class::Dedicated), true),
+            of(Some(Class::Dedicated), false),
+        ]);
+        let words = "By class of service: deadline 0 not ended, 1 ended, 0 of them late; dedicated 1 not ended, 1 ended, 0 of them late.";
+        assert!(mixed.contains(words), "{mixed}");
+        assert_eq!(
+            mixed.matches("7<small>, dedicated</small>").count(),
+            2,
+            "{mixed}"
+        );
     }
 
     #[test]
