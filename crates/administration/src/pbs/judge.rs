@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The oldest version whose hooks have the events that Libra needs.
-const OLDEST: u32 = 20;
+const OLDEST: u32 = 23;
 
 pub fn version(findings: &mut Findings, server: &str, attributes: &Value) {
     let version = attributes.get("pbs_version").map(shown).unwrap_or_default();
