@@ -70,39 +70,47 @@ fn peak() -> u64 {
     kib.expect("a peak") / 1024
 }
 
+/// This over and over, as long as a megabyte.
+fn repeated(part: &[u8]) -> Vec<u8> {
+    let mut input = part.repeat(LONG / part.len() + 1);
+    input.truncate(LONG);
+    input
+}
+
+const LONG: usize = 1 << 20;
+
 #[test]
 fn a_megabyte_takes_neither_long_nor_much_memory() {
-    const LONG: usize = 1 << 20;
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let repeated = |part: &[u8]| -> Vec<u8> { part.iter().copied().cycle().take(LONG).collect() };
-    for target in targets::TARGETS {
-        let mut parts: Vec<Vec<u8>> = [
-            "1", "1,", "0-1,", "a=1,", "a=1:", "1+", "\"", "(", ":", "[", "{\"a\":", "[1,", "\n",
-            "\u{1}", "<", " 1",
-        ]
-        .map(|part| part.as_bytes().to_vec())
-        .into();
-        for (_, input) in corpus(target.0).into_iter().take(8) {
-            for end in ["", "\n", ",", "\u{1}"] {
-                parts.push([&input, end.as_bytes()].concat());
-            }
-        }
-        let mut inputs: Vec<Vec<u8>> = (parts.iter().filter(|part| !part.is_empty()))
-            .map(|part| repeated(part))
+    let of_signs = [
+        "1", "1,", "0-1,", "a=1,", "a=1:", "1+", "\"", "(", ":", "[", "{\"a\":", "[1,", "\n",
+        "\u{1}", "<", " 1",
+    ];
+    // All of them different.
+    let of_numbers = [
+        ("a", "=1:"),
+        ("a", "=1,"),
+        ("1:a", "=1+"),
+        ("(n", ")+"),
+        ("", ","),
+    ];
+    let numbered = of_numbers.map(|(before, after)| {
+        let mut all: String = (0..200_000)
+            .map(|number| format!("{before}{number}{after}"))
             .collect();
-        // All of them different.
-        for (before, after) in [
-            ("a", "=1:"),
-            ("a", "=1,"),
-            ("1:a", "=1+"),
-            ("(n", ")+"),
-            ("", ","),
-        ] {
-            let all =
-                (0..200_000).flat_map(|number| format!("{before}{number}{after}").into_bytes());
-            inputs.push(all.take(LONG).collect());
-        }
-        for input in inputs {
+        all.truncate(LONG);
+        all.into_bytes()
+    });
+    let mut everywhere: Vec<Vec<u8>> = of_signs.map(|part| repeated(part.as_bytes())).into();
+    everywhere.extend(numbered);
+    for target in targets::TARGETS {
+        // Of a target's own inputs eight, with what stands between two of them in turn.
+        let between = ["", "\n", ",", "\u{1}"];
+        let own = (corpus(target.0).into_iter().take(8).enumerate())
+            .map(|(place, (_, input))| [&input, between[place % 4].as_bytes()].concat())
+            .filter(|part| !part.is_empty())
+            .map(|part| repeated(&part));
+        for input in own.chain(everywhere.iter().cloned()) {
             let _ = peak();
             let before = peak();
             replay(target, &input, "a megabyte");
