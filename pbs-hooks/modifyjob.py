@@ -12,7 +12,9 @@ def judge(event):
     commitment = commitment_of(event.job_o)
     # Whatever else is altered of a job without terms is nothing to us, and goes on without us as well.
     if commitment or any(key in TERMS or key.startswith("libra_") for key in keys):
-        answer = Libra().ask("modifyjob", job={"commitment": commitment, "keys": keys, "start": seconds(event.job.Execution_Time), "by": str(event.requestor)})
+        answer = Libra().ask("modifyjob", job={
+            "id": event.job_o.id, "commitment": commitment, "keys": keys, "start": seconds(event.job.Execution_Time), "by": str(event.requestor),
+            "terms": string(changed["libra_terms"]) if "libra_terms" in keys else None})
         if answer["verdict"] == "refuse":
             event.reject(answer["text"])
 

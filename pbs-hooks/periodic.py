@@ -6,10 +6,11 @@ import subprocess
 
 # PBS has no event of a hold, nor of a time that passes, so owners are told from here.
 HELD = "held: its share is given back, and is asked for anew when it is released"
-GIVEN_BACK = "its deferred promise is given back"
-SLIPPED = GIVEN_BACK + ": it still waits, and cannot end by its deadline any more; nothing is set aside for it. When it may start it is asked for once more; or delete it and submit it anew"
+GIVEN_BACK = "its deferred promise is given back", "its planned promise is given back"
+SLIPPED = GIVEN_BACK[0] + ": it still waits, and cannot end by its deadline any more; nothing is set aside for it. When it may start it is asked for once more; or delete it and submit it anew"
 # What the library says of one that was asked for anew, and what became of it.
-ANEW = ("(its promise was deferred)", "(asked anew after a hold)")
+PLACE_TAKEN = "deferred: it is held, so its planned place is not kept any more; it is asked for anew when it may start"
+ANEW = ("(its promise was deferred)", "(asked anew after a hold)", "(it was planned)")
 MOST_TOLD = 50
 SOON = 5
 
@@ -21,12 +22,31 @@ def write(event):
     taken = time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - split_off()) - 1
     path = os.path.join(directory, "records.json")
     found = records()
+    before = known_jobs(path)
     with open(path + ".new", "w") as file:
         json.dump(dict(found, taken=taken), file)
     os.replace(path + ".new", path)
+    tell_planned(found["jobs"], before)
     tell_held(found["jobs"])
+    take_places(found["jobs"])
     tell_slipped(found["jobs"])
     mail_changes(found["jobs"], os.path.join(directory, "mailed.json"))
+
+
+def known_jobs(path):
+    """Those with terms of half a minute ago."""
+    try:
+        with open(path) as file:
+            return {job["id"] for job in json.load(file)["jobs"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def tell_planned(jobs, before):
+    """PBS deletes a waiting job without an event. Where others have planned starts they may fit now, so there is an event: one of them is told what it knows."""
+    planned = [job for job in jobs if is_planned(job["commitment"]) and not job["held"]]
+    if planned and before - {job["id"] for job in jobs}:
+        tell_owners(planned[0]["info"], "planned jobs", [planned[0]["id"]])
 
 
 def tell_held(jobs):
@@ -49,6 +69,15 @@ def tell_slipped(jobs):
     tell_owners(SLIPPED, "jobs that wait for too long", [job["id"] for job in slipped])
     for job in slipped[:MOST_TOLD]:
         job["info"] = SLIPPED
+
+
+def take_places(jobs):
+    """Who holds a planned job gives its place away: its record says so from now on, and it is asked for when it is released."""
+    planned = [job for job in jobs if is_planned(job["commitment"]) and job["held"]]
+    for job in planned[:MOST_TOLD]:
+        line = re.sub(":starts-by=[^:]*", "", job["commitment"])
+        qalter("%s is held, and its record does not say that its place is free" % job["id"], "-a", start_of(time.time()), "-l", 'libra_terms="%s"' % line, "-l", 'libra_info="%s"' % PLACE_TAKEN, job["id"])
+        job.update(commitment=line, info=PLACE_TAKEN)
 
 
 def mail_changes(jobs, path):
@@ -107,11 +136,14 @@ def mail(job_id, point, info):
 
 def tell_owners(text, whom, ids):
     if ids:
-        qalter = os.path.join(pbs.get_pbs_conf()["PBS_EXEC"], "bin/qalter")
-        done = subprocess.run([qalter, "-l", 'libra_info="%s"' % text, *ids[:MOST_TOLD]], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20,
-                              check=False)
-        if done.returncode:
-            log("%s are not told so: %s" % (whom, done.stderr))
+        qalter("%s are not told so" % whom, "-l", 'libra_info="%s"' % text, *ids[:MOST_TOLD])
+
+
+def qalter(trouble, *words):
+    program = os.path.join(pbs.get_pbs_conf()["PBS_EXEC"], "bin/qalter")
+    done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, env=dict(os.environ, TZ="UTC"), check=False)
+    if done.returncode:
+        log("%s: %s" % (trouble, done.stderr))
 
 
 run(write)

@@ -110,6 +110,8 @@ def judge(event):
         if answer["verdict"] == "refuse":
             event.reject(answer["text"])
         write(job, answer.get("resources", {}), answer.get("moved", ()))
+        if "start" in answer:
+            job.Execution_Time = answer["start"]
     except Exception as fault:
         if asked["quote"] or wants_promise and on_fault() != "admit":
             log_fault(event, fault)

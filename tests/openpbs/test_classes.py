@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Classes of service on an OpenPBS with Libra: whole processors, given now and held from start to end, or refused.
+"""Classes of service on an OpenPBS with Libra: whole processors, given now and held from start to end, or at a planned start, or refused.
 
 Run as root: `python3 tests/openpbs/test_classes.py`. Nothing is measured here: what a job may use stands in its cgroup.
 """
@@ -12,13 +12,16 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from case import SiteCase  # noqa: E402
+from libra_site import busy_until, idle_until  # noqa: E402
+from test_deferred import Site  # noqa: E402
 
 HOUR = 3600
+DAYS = 10 * 24 * HOUR
 BUSY = "exec python3 -c 'while True: pass'\n"
+BEGUN = "(it was planned)"
 
 
-class Classes(SiteCase):
+class Classes(Site):
     """Two hosts of two processors, with agents, so that shares are taken anew as jobs get on."""
 
     site = {"hosts": 2, "processors": 2, "agents": True, "server_config": "[class]\ndedicated-price = 2.0\nimmediate-price = 3.0\n"}
@@ -104,6 +107,168 @@ class Classes(SiteCase):
         self.addCleanup(self.pbs.write_config, before)
         self.pbs.write_config(f"{before}immediate = false\n")
         self.refused(self.whole(f"estimate={HOUR},class=immediate"), "class=immediate is not offered here (section [class]")
+
+    # ---- planned starts
+
+    def file(self, name):
+        """A file for which a job waits; it is not there yet."""
+        return self.pbs.directory / f"{name}-{self.id().rpartition('.')[2]}"
+
+    def all_of_it(self, estimate, *more, deadline=DAYS, budget=10**9, host=None, **options):
+        """Ask for all of the first host as a dedicated job; qsub's answer."""
+        where = f"select=1:ncpus=2:host={host or self.host}"
+        return self.pbs.qsub("-l", f"estimate={estimate},deadline={deadline},budget={budget},class=dedicated", "-l", where, *more, **options)
+
+    def has_it(self, estimate, script, **options):
+        """One that has the first host, and runs."""
+        job = self.taken(self.all_of_it(estimate, script=script, **options))
+        self.running(job)
+        return job
+
+    def planned(self, estimate, *more, **options):
+        """One that is accepted for later, and waits."""
+        job = self.taken(self.all_of_it(estimate, *more, **options))
+        found = self.pbs.qstat(job)
+        self.assertRegex(found["Resource_List.libra_info"], r"planned: 2 whole processors on \S+, or elsewhere sooner: begins in .+ at the latest, finished in ")
+        self.assertEqual(found["job_state"], "W")
+        starts = time.mktime(time.strptime(found["Execution_Time"]))
+        self.assertTrue(0 <= starts - self.starts_by(job) <= 1, found)
+        return job
+
+    def starts_by(self, job):
+        return float(self.terms(job)["starts-by"])
+
+    def begun(self, job):
+        """Wait until it runs as it was planned."""
+        found = self.running(job)
+        self.assertIn("accepted: ", found["Resource_List.libra_info"])
+        self.assertIn(BEGUN, found["Resource_List.libra_info"])
+        self.assertNotIn("starts-by", self.terms(job))
+        return found
+
+    def every_second(self):
+        """The periodic hook."""
+        def set_it(seconds):
+            self.pbs.qmgr("set hook libra_periodic enabled = false", f"set hook libra_periodic freq = {seconds}", "set hook libra_periodic enabled = true")
+        set_it(1)
+        self.addCleanup(set_it, 30)
+
+    def test_a_planned_job_waits_in_its_place_and_begins_when_others_end(self):
+        enough, pbs = self.file("enough"), self.pbs
+        first = self.has_it(HOUR, idle_until(enough))
+        job = self.planned(HOUR, script="true\n")
+        # When the first is done at the latest: its estimate with the margin, and what PBS may take to begin it.
+        self.assertAlmostEqual(self.starts_by(job), float(self.terms(first)["submitted"]) + 1.05 * HOUR, delta=60)
+        found = self.shown(job)
+        self.assertEqual((found["state"], found["phase"], found["nodes"], found["share"]), ("planned", "planned", [self.host], 0))
+        self.assertAlmostEqual(found["starts_by"], self.starts_by(job), places=3)
+        # A second one is planned behind it, one that is due before that cannot be kept, and nobody has a share in its time.
+        second = self.planned(HOUR, script="true\n")
+        self.assertGreater(self.starts_by(second), self.starts_by(job) + HOUR)
+        self.refused(self.all_of_it(HOUR, deadline=int(2.5 * HOUR)), "refused (share)")
+        self.refused(self.whole(f"estimate={HOUR},deadline={DAYS}"), "refused (share)")
+        # Its user lets it begin neither sooner nor later.
+        user = {"user": pbs.users[0]}
+        pbs.run("qrls", job, **user)
+        for start in (time.time() + 2, time.time() + 10 * HOUR):
+            altered = pbs.run("qalter", "-a", time.strftime("%Y%m%d%H%M.%S", time.localtime(start)), job, **user)
+            self.assertNotEqual(altered.rc, 0)
+            self.assertIn("libra: its start is planned: it begins in ", altered.err)
+        self.assertEqual(pbs.qstat(job)["job_state"], "W")
+        # Nor does an administrator, who is told why.
+        pbs.run("qalter", "-a", time.strftime("%Y%m%d%H%M.%S", time.localtime(time.time() + 1)), job)
+        self.in_cycles("it says why", lambda: "libra: planned: " in pbs.qstat(job).get("comment", ""))
+        pbs.wait("it waits for its start", lambda: pbs.qstat(job)["job_state"] == "W")
+        enough.touch()
+        self.met(first, job, second)
+        for one in (job, second):
+            self.assertIn(BEGUN, self.info(one))
+
+    def test_a_planned_job_begins_elsewhere(self):
+        """On the first host that it fits on, though it was planned on another."""
+        enough, others = self.file("enough"), self.file("others")
+        jobs = [self.has_it(estimate, idle_until(file), host=host)
+                for host, estimate, file in zip(self.pbs.host_names, (HOUR, 2 * HOUR), (others, enough))]
+        terms = f"estimate={HOUR},deadline={DAYS},budget=1000000000,class=dedicated"
+        job = self.taken(self.pbs.qsub("-l", terms, "-l", "select=1:ncpus=2", script=idle_until(others)))
+        self.assertIn(f"planned: 2 whole processors on {self.host}, or elsewhere sooner: ", self.info(job))
+        enough.touch()
+        self.begun(job)
+        self.assertEqual(self.pbs.node_of(job), [self.pbs.host_names[1]])
+        others.touch()
+        self.met(*jobs, job)
+
+    def test_who_outlives_its_estimate_gives_way_to_who_is_due(self):
+        """The promise of the one behind it is kept; it goes on with what that leaves."""
+        enough, done = self.file("enough"), self.file("done")
+        first = self.has_it(20, busy_until(enough))
+        job = self.planned(HOUR, script=idle_until(done))
+        starts_by = self.starts_by(job)
+        self.begun(job)
+        self.assertGreaterEqual(time.time(), starts_by)
+        self.assertEqual(self.pbs.qstat(first)["job_state"], "R")
+        self.assertGreaterEqual(self.quota(job, self.host), 2.0)
+        self.pbs.wait("the first has less", lambda: self.quota(first, self.host) < 0.5)
+        done.touch()
+        self.met(job)
+        self.pbs.wait("it has its processors again", lambda: self.quota(first, self.host) >= 2.0)
+        enough.touch()
+        self.met(first)
+
+    def test_who_holds_a_planned_job_gives_its_place_away(self):
+        """Nobody is refused for its sake then; released, it is asked for like any other whose promise was deferred."""
+        self.every_second()
+        enough, user = self.file("enough"), {"user": self.pbs.users[0]}
+        first = self.has_it(HOUR, idle_until(enough))
+        job = self.planned(HOUR, script="true\n")
+        self.pbs.must("qhold", job, **user)
+        self.pbs.wait("its place is not kept", lambda: "starts-by" not in self.terms(job))
+        self.assertIn("its planned place is not kept any more", self.info(job))
+        self.pbs.qdel(self.planned(HOUR, deadline=int(2.5 * HOUR)))
+        enough.touch()
+        self.met(first)
+        self.pbs.must("qrls", job, **user)
+        self.in_cycles("it has run", lambda: self.pbs.qstat(job)["job_state"] == "F")
+        self.met(job)
+
+    def test_a_planned_job_that_is_deleted(self):
+        enough, behind = self.file("enough"), int(2.5 * HOUR)
+        first = self.has_it(HOUR, idle_until(enough))
+        # A quote says the same as the submission, and keeps nothing.
+        said = self.refused(self.all_of_it(HOUR, "-l", "libra_quote=ask"), "libra-quote: ")
+        found = json.loads(said[said.index("{"):].splitlines()[0])
+        self.assertTrue(found["accepted"])
+        self.assertRegex(found["text"], r"planned: 2 whole processors on \S+, or elsewhere sooner: begins in ")
+        job = self.planned(HOUR, deadline=behind)
+        self.refused(self.all_of_it(HOUR, deadline=behind), "refused (share)")
+        self.pbs.qdel(job)
+        self.pbs.qdel(self.planned(HOUR, deadline=behind))
+        # What is not planned is told at once what would be taken, or that nothing is.
+        self.refused(self.all_of_it(HOUR, "-J", "1-2"), "refused (share)")
+        self.refused(self.all_of_it(HOUR, deadline=int(1.5 * HOUR)), "refused (share)")
+        self.refused(self.all_of_it(HOUR, budget=100), "refused (budget)")
+        # PBS tells nobody that a waiting job was deleted: the periodic hook sees it, and who was behind it begins.
+        self.every_second()
+        job, second = self.planned(HOUR), self.planned(HOUR, script="true\n")
+        self.pbs.qdel(job)
+        enough.touch()
+        self.met(first, second)
+
+    def test_the_plan_outlives_the_server(self):
+        """It is made of the jobs' own records; one that is due while nobody is there begins when somebody is."""
+        enough = self.file("enough")
+        first = self.has_it(HOUR, idle_until(enough))
+        job = self.planned(HOUR, script="true\n")
+        starts_by = self.starts_by(job)
+        for _ in range(2):
+            self.restart()
+            self.assertEqual((self.starts_by(job), self.pbs.qstat(job)["job_state"]), (starts_by, "W"))
+            self.refused(self.all_of_it(HOUR, deadline=int(2.5 * HOUR)), "refused (share)")
+        self.pbs.kill_server()
+        enough.touch()
+        self.pbs.start_server()
+        self.pbs.wait("both are done", lambda: all(self.pbs.qstat(one)["job_state"] == "F" for one in (first, job)))
+        self.assertIn(BEGUN, self.info(job))
 
 
 if __name__ == "__main__":

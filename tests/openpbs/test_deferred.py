@@ -299,6 +299,26 @@ class Money(MoneySite, Site):
         self.held(0)
         self.account("check")
 
+    def test_a_planned_start(self):
+        """Its price is set aside from its acceptance, and is the one that it was told."""
+        whole = ("-l", "class=dedicated", "-l", f"select=1:host={self.pbs.host_names[0]}")
+        enough, done = self.pbs.own / "planned.enough", self.pbs.own / "planned.done"
+        first = self.accept(20, 6000, *whole, budget=40, script=idle_until(enough))
+        self.running(first)
+        price = self.price(first)
+        self.held(price)
+        job = self.accept(20, 6000, *whole, budget=40, script=idle_until(done))
+        self.assertIn("planned: ", self.info(job))
+        told = self.price(job)
+        self.held(price + told)
+        enough.touch()
+        self.assertIn("(it was planned)", self.running(job)["Resource_List.libra_info"])
+        self.assertAlmostEqual(self.price(job), told, places=6)
+        self.held(told)
+        done.touch()
+        self.held(0)
+        self.account("check")
+
 
 for name in [name for name in dir(MoneySite) if name.startswith("test_")]:
     setattr(Money, name, None)  # they are tested where they stand

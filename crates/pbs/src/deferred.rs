@@ -21,12 +21,13 @@ use libra_batch::front_end::{Domain, JobSpecification};
 use libra_batch::server::{Committed, NotConfirmed};
 use libra_batch::words;
 use libra_core::commitment::Commitment;
+use libra_core::decision::TOLERANCE;
 use libra_core::decision::job::Request;
 use libra_units::{credits, duration};
 use serde_json::{Map, Value, json};
 
 /// Seconds until a job that was accepted is eligible again: more than the hook needs. PBS's times are whole seconds.
-const PAUSE: f64 = 2.0;
+pub(super) const PAUSE: f64 = 2.0;
 
 impl Server {
     /// PBS would run a job whose promise was deferred.
@@ -46,7 +47,7 @@ impl Server {
             .as_waiting(&self.admission.book, job, commitment, now)
         {
             Ok(judged) => judged,
-            Err(problem) => return Ok(waits_on(job, &problem.to_string(), None)),
+            Err(problem) => return Ok(waits_on(job, commitment, &problem.to_string(), None)),
         };
         let Waiting {
             specification,
@@ -56,33 +57,49 @@ impl Server {
         let answer =
             (self.admission).confirm(commitment, specification, ever.as_deref(), owner, now);
         match answer {
-            Ok(committed) => self.confirmed(id, job, &specification.asked, &committed, now),
+            Ok(committed) => {
+                let before = "its promise was deferred";
+                self.confirmed(id, job, &specification.asked, &committed, before, now)
+            }
             Err(NotConfirmed {
                 verdict,
                 begin_within,
             }) => {
                 let why = words::headed_reason(&verdict);
                 Ok(match begin_within {
-                    Some(within) => waits_on(job, &why, Some(within)),
-                    None => lost(id, &why),
+                    Some(within) => waits_on(job, commitment, &why, Some(within)),
+                    None => lost(id, "deferred", &why),
                 })
             }
         }
     }
 
-    fn confirmed(
+    /// It has its nodes and begins. `before`: what it waited for.
+    pub(super) fn confirmed(
         &mut self,
         id: &str,
         job: &Value,
         asked: &Asked,
         committed: &Committed,
+        before: &str,
         now: f64,
     ) -> Result<Value, BadEvent> {
         let commitment = &committed.commitment;
-        (self.admission.book)
-            .bind(commitment.token, id, now)
-            .map_err(internal)?;
+        let book = &mut self.admission.book;
+        // One that was planned has its id.
+        if !book.contains(id) {
+            book.bind(commitment.token, id, now).map_err(internal)?;
+        }
+        let book = &self.admission.book;
+        let has_room = |node: &str| {
+            let shares = book.committed_shares(node);
+            shares.is_none_or(|(committed, has)| committed <= has * (1.0 + 2.0 * TOLERANCE))
+        };
+        // Who begins by right may be there beside who outlived its time.
+        let counted =
+            self.shares_add_up && (commitment.places.iter()).all(|place| has_room(&place.node));
         self.note_owner(id, job, &commitment.request.shape, now);
+        self.given_back.remove(id);
         self.admission.gate.named(commitment, id);
         let parts: Vec<ChunkGroup<'_>> = (commitment.places.iter())
             .map(|place| ChunkGroup {
@@ -91,16 +108,16 @@ impl Server {
                 share: place.share,
             })
             .collect();
-        let mut resources = asked.resources(&parts, self.shares_add_up);
+        let mut resources = asked.resources(&parts, counted);
         let info = committed.text::<Front>();
-        let told = format!("{info} (its promise was deferred)");
+        let told = format!("{info} ({before})");
         resources.insert("libra_terms".to_string(), commitment.line().into());
         resources.insert("libra_price".to_string(), credits(committed.price).into());
         resources.insert("libra_info".to_string(), told.clone().into());
         let mut answer = refuse(format!("libra: {told}; PBS starts it in a moment"));
         answer["resources"] = resources.into();
         answer["start"] = ((now + PAUSE).floor() as u64).into();
-        answer["log"] = json!([format!("job {id}, its promise was deferred, {info}")]);
+        answer["log"] = json!([format!("job {id}, {before}, {info}")]);
         Ok(answer)
     }
 }
@@ -126,7 +143,7 @@ impl Server {
 }
 
 /// It is asked for again in every cycle of PBS's scheduler. `within`: seconds from its submission in which it has to begin, where that is known.
-fn waits_on(job: &Value, why: &str, within: Option<f64>) -> Value {
+fn waits_on(job: &Value, commitment: &Commitment, why: &str, within: Option<f64>) -> Value {
     let by = match within {
         Some(within) => format!(
             "its deadline can be kept if it begins within {} of its submission",
@@ -136,17 +153,27 @@ fn waits_on(job: &Value, why: &str, within: Option<f64>) -> Value {
     };
     let mut answer = refuse(format!("libra: {why} (its promise was deferred; {by})"));
     let info = format!("deferred: it may start, and waits for room; {by}");
-    // Each change is a line in PBS's accounting.
-    if text(job, "info") != Some(&info) {
-        answer["resources"] = json!({"libra_info": info});
-    }
+    // One whose planned place was taken away meanwhile has none from now on.
+    tell(&mut answer, job, commitment, &info);
     answer
 }
 
+/// What a waiting job says of itself from now on, where that is something else. Each change is a line in PBS's accounting.
+pub(super) fn tell(answer: &mut Value, job: &Value, commitment: &Commitment, info: &str) {
+    if text(job, "info") != Some(info) {
+        answer["resources"]["libra_info"] = info.into();
+    }
+    let known = text(job, "commitment").and_then(|line| Commitment::parse(line).ok());
+    if known.is_some_and(|known| known.starts_by != commitment.starts_by) {
+        answer["resources"]["libra_terms"] = commitment.line().into();
+    }
+}
+
 /// It cannot be kept at any later time: held, it is not tried in every cycle, and nothing is promised to it any more.
-fn lost(id: &str, why: &str) -> Value {
+/// `kind`: of promise, as its owner knows it.
+pub(super) fn lost(id: &str, kind: &str, why: &str) -> Value {
     let info = format!(
-        "its deferred promise is given back: {why}; delete it and submit it anew, or have it released (qrls -h s) to run without a promise"
+        "its {kind} promise is given back: {why}; delete it and submit it anew, or have it released (qrls -h s) to run without a promise"
     );
     let mut answer = refuse(format!("libra: {info}"));
     answer["hold"] = true.into();
@@ -156,15 +183,15 @@ fn lost(id: &str, why: &str) -> Value {
 }
 
 /// A waiting job as it is judged when it may start.
-struct Waiting {
-    specification: JobSpecification<Front>,
+pub(super) struct Waiting {
+    pub(super) specification: JobSpecification<Front>,
     /// Where it may be at any time, whoever has reserved that now.
-    ever: Option<Vec<u32>>,
+    pub(super) ever: Option<Vec<u32>>,
 }
 
 impl Front {
     /// Reads a job that PBS has, which the queuejob hook has written.
-    fn as_waiting(
+    pub(super) fn as_waiting(
         &self,
         book: &libra_core::book::Book,
         job: &Value,

@@ -110,6 +110,11 @@ impl FrontEnd for Front {
         })
     }
 
+    /// Behind jobs that are there alone: PBS deletes a waiting job without an event ([`super::server::Server::queue`]).
+    fn may_be_planned(&self, job: &Value) -> bool {
+        text(job, "checked").is_some()
+    }
+
     fn order<'a>(&self, job: &'a Value) -> Option<&'a str> {
         text(job, "quote")
     }

@@ -29,6 +29,9 @@ mod others;
 #[cfg(test)]
 mod others_tests;
 pub mod plain;
+mod planned;
+#[cfg(test)]
+mod planned_tests;
 pub mod problem;
 pub mod process;
 mod queue;

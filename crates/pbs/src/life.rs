@@ -30,7 +30,7 @@ impl Server {
             return Ok(accept());
         }
         let commitment = read(line)?;
-        if commitment.deferred {
+        if commitment.deferred && commitment.starts_by.is_none() {
             self.admission.gate.named(&commitment, id);
             return Ok(accept());
         }
@@ -39,7 +39,11 @@ impl Server {
             .into_iter()
             .enumerate()
         {
-            (self.front.limits).promise(&id, job, &commitment.request.shape, now);
+            match commitment.deferred {
+                // Whoever begins later uses nothing yet.
+                true => self.note_planned(&id, &commitment),
+                false => (self.front.limits).promise(&id, job, &commitment.request.shape, now),
+            }
             if self.admission.book.contains(&id) {
                 continue;
             }
@@ -58,7 +62,10 @@ impl Server {
         let id = need(job, "id")?;
         let commitment = as_released(read(need(job, "commitment")?)?, job, now);
         if commitment.deferred && !is_subjob(id) {
-            return self.confirm(id, job, &commitment, now);
+            return match self.keeps_place(id, &commitment, now)? {
+                true => self.begin(id, job, &commitment, now),
+                false => self.confirm(id, job, &without_start(&commitment), now),
+            };
         }
         let places = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
         let mut given = in_judged_chunks(&commitment, &places);
@@ -67,7 +74,7 @@ impl Server {
             let subjob = subjob_of(id, &commitment, text(job, "array"))?;
             match self.claim_of(id, job, &commitment, now) {
                 Claim::Stands => self.take_back(id, subjob, &commitment, Phase::Bound)?,
-                Claim::Held | Claim::Deferred => {
+                Claim::Held | Claim::Deferred | Claim::Planned => {
                     return self.ask_anew(id, job, &commitment, &given, now);
                 }
                 Claim::Lapsed => {
@@ -136,7 +143,7 @@ impl Server {
         if !self.shares_add_up {
             return None;
         }
-        let (committed, has) = self.admission.book.committed_shares(node)?;
+        let (committed, has) = self.admission.book.shares_in_time(node)?;
         (committed > has * (1.0 + 2.0 * TOLERANCE)).then(|| {
             format!(
                 "{node} has {} CPU to share now, but {} are committed; release the job (qrls) when it has them again, or delete it",
@@ -146,15 +153,20 @@ impl Server {
         })
     }
 
-    /// qalter: what is committed stays, and a deferred promise is not put off until it cannot be kept.
-    pub(super) fn modify(&self, job: &Value) -> Value {
-        if let Some(problem) = self.put_off(job) {
+    /// qalter: what is committed stays, a planned start too, and a deferred promise is not put off until it cannot be kept.
+    pub(super) fn modify(&mut self, job: &Value, now: f64) -> Value {
+        let by_root = text(job, "by") == Some("root");
+        let planned = (self.moves_planned_start(job, now)).filter(|_| !by_root);
+        if let Some(problem) = planned.or_else(|| self.put_off(job)) {
             return refuse(format!("libra: {problem}"));
         }
         let keys: Vec<&str> = list(job, "keys").iter().filter_map(Value::as_str).collect();
         let has_commitment = text(job, "commitment").is_some();
         // The periodic hook tells the owner of a held job so.
-        if text(job, "by") == Some("root") && keys.iter().all(|key| *key == "libra_info") {
+        if by_root && keys.iter().all(|key| *key == "libra_info") {
+            return accept();
+        }
+        if by_root && self.takes_place(job, &keys, now) {
             return accept();
         }
         let consumables = text(job, "commitment")
@@ -244,6 +256,14 @@ pub(super) fn read(line: &str) -> Result<Commitment, BadEvent> {
     Commitment::parse(line).map_err(|error| BadEvent(errors::not_committed(&error)))
 }
 
+/// The same promise, deferred: no place is kept for it.
+pub(super) fn without_start(commitment: &Commitment) -> Commitment {
+    Commitment {
+        starts_by: None,
+        ..commitment.clone()
+    }
+}
+
 fn names(places: &[(String, u32)]) -> String {
     let names: Vec<&str> = places.iter().map(|(name, _)| name.as_str()).collect();
     in_one_line(&names.join(" and "))
@@ -281,7 +301,7 @@ pub(super) fn record(
         price: commitment.price,
         submitted: commitment.submitted,
         phase,
-        starts_by: None,
+        starts_by: commitment.starts_by.filter(|_| commitment.deferred),
         places: commitment
             .plan(u32::try_from(subjob).unwrap_or(0))
             .into_iter()

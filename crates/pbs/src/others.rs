@@ -73,7 +73,8 @@ impl Server {
             };
             // Of an array that waits there is one record.
             for id in ids_among(id, text(job, "array")).unwrap_or_default() {
-                if self.admission.book.contains(&id) {
+                let book = &self.admission.book;
+                if book.contains(&id) && book.starts_by(&id).is_none() {
                     self.note_owner(&id, job, &commitment.request.shape, taken);
                 }
             }

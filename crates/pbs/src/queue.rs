@@ -3,6 +3,7 @@
 use super::front_end::{Front, longest};
 use super::nodes;
 use super::plain::Plain;
+use super::planned::start_for_pbs;
 use super::problem::{NotTaken, Problem};
 use super::select::{Asked, ChunkGroup};
 use super::server::{Judged, Server, accept, accept_with, has_terms, is_asked, refuse, refuse_as};
@@ -32,9 +33,21 @@ impl Server {
                 }
             };
         }
+        let checked;
+        let job = match self.admission.book.unstarted().next() {
+            Some(_) => job,
+            None => {
+                checked = with_nothing_to_check(job);
+                &checked
+            }
+        };
         match self.admission.answer(&self.front, job, now) {
             server::Answer::Accepted(accepted) => {
                 let (committed, specification) = *accepted;
+                if committed.commitment.starts_by.is_some() {
+                    let nodes = specification.domain.nodes.clone().unwrap_or_default();
+                    self.note_nodes(&committed.commitment, nodes);
+                }
                 self.accepted(&committed, &specification.asked, job)
             }
             server::Answer::Redeemed(redeemed) => {
@@ -110,6 +123,9 @@ impl Server {
         let mut answer = accept_with(resources);
         answer["log"] = json!([info]);
         answer["moved"] = json!(asked.moved);
+        if let Some(start) = start_for_pbs(commitment) {
+            answer["start"] = start.into();
+        }
         answer["resources"]["walltime"] = walltime(&request.terms, job);
         answer
     }
@@ -152,6 +168,13 @@ impl Server {
             false => accept_with(resources),
         })
     }
+}
+
+/// A submission of which nothing is asked before it is refused, or promised a start behind others.
+fn with_nothing_to_check(job: &Value) -> Value {
+    let mut job = job.clone();
+    job["checked"] = "yes".into();
+    job
 }
 
 /// The same as PBS is to have it.

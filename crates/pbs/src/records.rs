@@ -204,7 +204,10 @@ fn job_records(
     }
     let commitment = super::life::read(line)?;
     // It waits and holds nothing.
-    if claim(job, &commitment, taken) != Claim::Stands {
+    if !matches!(
+        claim(job, &commitment, taken),
+        Claim::Stands | Claim::Planned
+    ) {
         return Ok(());
     }
     let array = text(job, "array");
@@ -248,6 +251,15 @@ fn job_records(
                 ..like.clone()
             })
             .collect();
+    }
+    // Who has whole processors has had them since it was started, whether it worked or not.
+    let started = number(job, "started").ok().filter(|started| *started > 0.0);
+    if let (true, Some(started)) = (runs && commitment.request.terms.class.is_whole(), started) {
+        for place in &mut record.places {
+            place.cput = (taken - started).max(0.0);
+        }
+        records.push(record);
+        return Ok(());
     }
     for one in text(job, "progress").map(measured).unwrap_or_default() {
         for place in &mut record.places {

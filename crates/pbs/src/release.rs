@@ -44,6 +44,8 @@ pub(super) enum Claim {
     Held,
     /// Nothing yet: it may not start, see [`super::deferred`].
     Deferred,
+    /// Its place from its planned start on, see [`super::planned`].
+    Planned,
     /// Nothing: its deadline has passed.
     Lapsed,
 }
@@ -55,12 +57,17 @@ pub(super) fn claim(job: &Value, commitment: &Commitment, at: f64) -> Claim {
         return Claim::Stands;
     }
     if commitment.deferred {
-        return Claim::Deferred;
+        let is_kept = commitment.starts_by.is_some() && !is_held(job);
+        return if is_kept {
+            Claim::Planned
+        } else {
+            Claim::Deferred
+        };
     }
     // One that was accepted just now for a deferred promise waits a moment for PBS's scheduler.
     let resumes = |start| start <= commitment.submitted + AT_MOST_PAUSED;
     let later = state == "W" && !number(job, "start").is_ok_and(resumes);
-    let held = state == "H" || later || text(job, "held").is_some();
+    let held = is_held(job) || later;
     let late =
         number(job, "eligible").is_ok_and(|eligible| eligible > commitment.submitted + AT_ONCE);
     if held || late {
@@ -70,6 +77,10 @@ pub(super) fn claim(job: &Value, commitment: &Commitment, at: f64) -> Claim {
     } else {
         Claim::Stands
     }
+}
+
+fn is_held(job: &Value) -> bool {
+    text(job, "state") == Some("H") || text(job, "held").is_some()
 }
 
 /// Returns true if its money is to go back as well. Not that of an array of which some job has begun: it is paid for by one hold.
@@ -103,7 +114,8 @@ impl Server {
                 continue;
             };
             let claim = claim(job, &commitment, taken);
-            if matches!(claim, Claim::Stands | Claim::Deferred) {
+            let loses_place = claim == Claim::Deferred && commitment.starts_by.is_some();
+            if !(loses_place || matches!(claim, Claim::Held | Claim::Lapsed)) {
                 continue;
             }
             let ids = self::ids(id, &commitment, text(job, "array")).unwrap_or_default();
@@ -111,7 +123,7 @@ impl Server {
             for id in ids {
                 if self.admission.book.release_waiting(&id, taken, now) {
                     released += 1;
-                    if claim == Claim::Held {
+                    if claim != Claim::Lapsed {
                         self.given_back.insert(id, now);
                     }
                 }
@@ -126,6 +138,7 @@ impl Server {
                 Claim::Held => format!(
                     "job {id} is held: its share is free, and is asked for anew when it is released"
                 ),
+                Claim::Deferred => format!("job {id} is held: its planned place is free"),
                 _ => lapsed(id),
             });
         }
@@ -313,7 +326,7 @@ impl Server {
             let has = self
                 .admission
                 .book
-                .committed_shares(node)
+                .shares_in_time(node)
                 .map_or(0.0, |(_, has)| has);
             Ok(committed > has * (1.0 + 2.0 * TOLERANCE))
         };

@@ -24,6 +24,21 @@ use std::collections::HashMap;
 /// Latest time of an event, Unix time: what is committed then can be read again.
 const LATEST: f64 = 1e11;
 
+/// Seconds that PBS may take to run a job that was let begin: the pause, and a cycle of its scheduler.
+const BEGIN_LATENCY: f64 = 5.0;
+
+/// Events after which somebody may have left.
+const FREEING: [&str; 6] = ["jobobit", "gone", "held", "records", "nodes", "modifyvnode"];
+
+/// What is known of a planned job beside the book.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Until when PBS is waited for, which is to try it.
+    pub(super) woken: f64,
+    /// Where it may be; None if that is not known, or if it is everywhere.
+    pub(super) nodes: Option<Vec<u32>>,
+}
+
 /// One pbs_server's book.
 pub struct Server {
     pub(super) admission: AdmissionServer,
@@ -37,6 +52,12 @@ pub struct Server {
     pub counts: Counts,
     /// Jobs that gave their share back when they were held, and when that was noticed.
     pub(super) given_back: HashMap<String, f64>,
+    /// Planned jobs, as far as something is known of them beside the book.
+    pub(super) planned: HashMap<String, Known>,
+    /// Token and nodes of the one that was accepted last, until it has its id.
+    pub(super) planned_last: Option<(u64, Option<Vec<u32>>)>,
+    /// Whether somebody may have left since it was asked which planned jobs fit.
+    pub(super) has_left: bool,
     /// Jobs without terms that use what is counted.
     pub(super) others: Others,
     /// What became of the submission that was answered last.
@@ -76,6 +97,9 @@ impl Server {
             has_records: false,
             counts: Counts::EMPTY,
             given_back: HashMap::new(),
+            planned: HashMap::new(),
+            planned_last: None,
+            has_left: false,
             others: Others::default(),
             judged: None,
         };
@@ -95,6 +119,7 @@ impl Server {
         self.admission
             .book
             .reserve_committed_share(self.shares_add_up);
+        self.admission.book.set_begin_latency(BEGIN_LATENCY);
     }
 
     /// Budgets are taken from these accounts from now on.
@@ -133,6 +158,16 @@ impl Server {
     /// When the event cannot be understood; nothing has changed then.
     pub fn answer(&mut self, event: &Value) -> Result<Value, BadEvent> {
         let mut answer = self.respond(event)?;
+        let kind = need(event, "event")?;
+        self.has_left |= FREEING.contains(&kind);
+        // Of what a file says nobody sees the answer, and the next event comes with it.
+        if self.has_left && self.has_records && kind != "records" {
+            self.has_left = false;
+            let woken = self.wake(number(event, "now")?);
+            if !woken.is_empty() {
+                answer["wake"] = woken.into();
+            }
+        }
         // Names of jobs and nodes are in these, as PBS has them.
         let log = answer.get_mut("log").and_then(Value::as_array_mut);
         for line in log.into_iter().flatten() {
@@ -176,7 +211,7 @@ impl Server {
             "jobobit" if text(job, "commitment").is_none() => self.end_other(job, now),
             "runjob" => self.run(job, now),
             "jobobit" => self.end(job, now),
-            "modifyjob" => Ok(self.modify(job)),
+            "modifyjob" => Ok(self.modify(job, now)),
             "movejob" => Ok(self.relocate(job)),
             "modifyvnode" => self.change_node(event),
             other => Err(BadEvent(format!("there is no event '{other}'"))),

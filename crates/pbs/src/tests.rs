@@ -395,9 +395,9 @@ fn a_refused_array_is_offered_a_smaller_one() {
 
 #[test]
 fn a_commitment_is_not_altered_or_moved_away() {
-    let server = server();
-    let modify = |commitment: Value, key: &str| {
-        server.modify(&json!({"commitment": commitment, "keys": [key]}))
+    let mut server = server();
+    let mut modify = |commitment: Value, key: &str| {
+        server.modify(&json!({"commitment": commitment, "keys": [key]}), 1000.0)
     };
     for key in ["deadline", "select", "walltime", "libra_terms"] {
         assert!(text(&modify("v=1".into(), key)).contains(key));
