@@ -339,6 +339,7 @@ fn slurm_controller(config: &Config) -> Controller {
         up: true,
         unknown: false,
         features: Vec::new(),
+        gres: Vec::new(),
     };
     let partition = |name: &str, nodes: &[&str], longest| Partition {
         name: name.to_string(),
