@@ -104,7 +104,7 @@ pub fn parse(
             "" | "free" | "shared" => {}
             "scatter" | "vscatter" => asked.shape.scatter = true,
             "pack" => pack(&mut asked)?,
-            "excl" | "exclhost" => {
+            word @ ("excl" | "exclhost") => {
                 return no(format!(
                     "a job with a deadline shares its processors with others, '-l place={word}' keeps them to itself; \
                      leave that out, or the deadline"

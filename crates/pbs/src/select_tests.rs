@@ -35,6 +35,17 @@ fn refused(select: &str) {
 }
 
 #[test]
+fn blanks_around_a_place_are_not_said_back() {
+    for place in ["excl\t", "\u{b}exclhost", "\r\x0cexcl:group=host\n", "\tno\tplace\r"] {
+        let error = parse(Some("1"), Some(place), None, None, None, &[]).expect_err(place);
+        let error = error.to_string();
+        assert!(!error.contains(char::is_control), "{error:?}");
+    }
+    let scattered = parse(Some("1"), Some("\tscatter\r"), None, None, None, &[]);
+    assert!(scattered.expect("readable").shape.scatter);
+}
+
+#[test]
 fn capitals_hide_no_resource() {
     for select in ["1:Libra_share=0", "1:LIBRA_node=True", "1:ncpus=1:NCPUS=64"] {
         refused(select);
