@@ -36,7 +36,12 @@ fn refused(select: &str) {
 
 #[test]
 fn blanks_around_a_place_are_not_said_back() {
-    for place in ["excl\t", "\u{b}exclhost", "\r\x0cexcl:group=host\n", "\tno\tplace\r"] {
+    for place in [
+        "excl\t",
+        "\u{b}exclhost",
+        "\r\x0cexcl:group=host\n",
+        "\tno\tplace\r",
+    ] {
         let error = parse(Some("1"), Some(place), None, None, None, &[]).expect_err(place);
         let error = error.to_string();
         assert!(!error.contains(char::is_control), "{error:?}");
