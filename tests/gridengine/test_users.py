@@ -102,7 +102,7 @@ class Kinds(CellCase):
 
     def test_a_parallel_job_is_in_its_group_on_all_its_hosts(self):
         script = """for host in $(awk '{print $1}' $PE_HOSTFILE); do
-    qrsh -inherit $host grep -E 'cpu[:,]' /proc/self/cgroup </dev/null
+    until qrsh -inherit $host grep -E 'cpu[:,]' /proc/self/cgroup </dev/null; do sleep 1; done
 done
 sleep 1000
 """

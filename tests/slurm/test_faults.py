@@ -57,10 +57,10 @@ class ControllerKilled(SiteCase):
         jobs = [slurm.submit(*terms(share, node)) for share, node in [(0.2, n1), (0.1, n2), (0.1, n1), (0.2, n2), (0.15, n2), (0.4, n3), (0.05, n3), (0.25, n4)]]
         for job in [two, *jobs]:
             self.started(job)
-        # One that does not run.
+        # One that does not run, and so holds nothing.
         slurm.must("scontrol", "requeuehold", jobs[2])
-        slurm.wait("held", lambda: slurm.state(jobs[2]) in ("PENDING", "REQUEUE_HOLD"))
-        left = {n1: 1 - 0.3 - 0.2 - 0.1, n2: 1 - 0.1 - 0.2 - 0.15, n3: 1 - 0.3 - 0.4 - 0.05, n4: 1 - 0.3 - 0.25}
+        slurm.wait("its share is free", lambda: "held after it was requeued" in slurm.must("scontrol", "show", "job", jobs[2]))
+        left = {n1: 1 - 0.3 - 0.2, n2: 1 - 0.1 - 0.2 - 0.15, n3: 1 - 0.3 - 0.4 - 0.05, n4: 1 - 0.3 - 0.25}
         expect_free(self, slurm, left)
         self.saved()
         before = tokens(slurm)
@@ -81,7 +81,8 @@ class ControllerKilled(SiteCase):
             self.assertEqual((slurm.state(job), slurm.job(job)["Restarts"]), ("RUNNING", "0"), "it runs on")
         # What ends now is free, as if nothing had been: one task of three, the held one, and the one on two nodes.
         slurm.must("scancel", f"{array}_2", jobs[2], two)
-        slurm.wait("their cgroups are gone", lambda: not [name for name in slurm.job_groups() if name.endswith(f" job-{two}")])
+        for job in (f"{array}_2", two):
+            slurm.wait("the book is rid of it", lambda job=job: re.search(rf"libra: job {job} .*ended after", slurm.log()))
         expect_free(self, slurm, {n1: 0.6, n2: 0.5, n3: 0.55, n4: 0.75})
 
     def test_array_over_nodes(self):
