@@ -232,7 +232,7 @@ class Changes(SiteCase):
         slurm.wait("it waits", lambda: slurm.state(waits) == "PENDING" and f"{n2} {waits}" not in slurm.live())
         for task in (1, 2, 3):
             self.running(f"{array}_{task}")
-        time.sleep(2)
+        slurm.wait("its share is free", lambda: "held after it was requeued" in slurm.must("scontrol", "show", "job", waits))
         before = {job: self.fixed(job) for job in (runs, waits, f"{array}_1", f"{array}_2", f"{array}_3")}
         dice = random.Random(self.seed)
         changed = {}
@@ -240,7 +240,8 @@ class Changes(SiteCase):
             job = dice.choice(list(before) + [array])
             pairs = [f"{dice.choice(KEYS)}={dice.choice(VALUES).format(node=n2, nodes=f'{n1},{n2}')}" for _ in range(dice.choice([1, 1, 1, 2, 3]))]
             slurm.scontrol("update", f"jobid={job}", *pairs, user=user)
-            if dice.random() < 0.1:
+            # Who is held may be released by its owner (test_held.py); of those that run nobody is held.
+            if dice.random() < 0.1 and job != waits:
                 slurm.scontrol(dice.choice(["hold", "uhold", "release"]), job, user=user)
             examined = before if job == array else [job]
             for one in examined:
@@ -251,7 +252,7 @@ class Changes(SiteCase):
         self.assertEqual(changed, {}, f"seed {self.seed}")
         self.assertEqual([line for line in slurm.said() if "fault" in line], [])
         self.assertEqual(slurm.scontrol("update", f"jobid={runs}", "comment=mine", user=user).rc, 0, "what is not committed is the user's")
-        expect_free(self, slurm, {n1: 1 - 0.2 - 0.15, n2: 0.7})
+        expect_free(self, slurm, {n1: 1 - 0.2 - 0.15, n2: 1})
 
     def test_just_submitted(self):
         """A change that comes before the book knows the job's number."""
