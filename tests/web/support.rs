@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ pub struct Site {
     pub directory: tempfile::TempDir,
     web: Child,
     page: Page,
+    /// The name of its cgroup.
+    root: String,
 }
 
 impl Deref for Site {
@@ -37,9 +39,9 @@ impl Site {
     pub fn with(options: &[&str]) -> Site {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let number = SITES.fetch_add(1, Ordering::Relaxed);
+        let root = format!("libra-webtest-{}-{number}", std::process::id());
         let text = format!(
-            "[cgroup]\nroot = \"libra-webtest-{}-{number}\"\n[registry]\ndirectory = \"{}\"\n[agent]\ninterval = \"100ms\"\ngrace = \"1s\"\n",
-            std::process::id(),
+            "[cgroup]\nroot = \"{root}\"\n[registry]\ndirectory = \"{}\"\n[agent]\ninterval = \"100ms\"\ngrace = \"1s\"\n",
             directory.path().join("registry").display()
         );
         fs::write(directory.path().join("libra.toml"), text).expect("a configuration");
@@ -53,6 +55,7 @@ impl Site {
             directory,
             web,
             page,
+            root,
         }
     }
 
@@ -122,6 +125,16 @@ impl Drop for Site {
         }
         let _ = self.web.kill();
         let _ = self.web.wait();
+        // Who ran the last job removes its cgroup after the end is written down, and not without the registry, which goes next.
+        let end = Instant::now() + Duration::from_secs(10);
+        let is_there = |mount: &str| Path::new(mount).join(&self.root).exists();
+        while ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"]
+            .into_iter()
+            .any(is_there)
+            && Instant::now() < end
+        {
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
