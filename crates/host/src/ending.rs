@@ -14,8 +14,10 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 /// Longest wait for killed processes to go, where nobody else waits.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The same where a user waits, who would rather hear that it is gone: with a small share on a busy host, dying takes its time too.
-const PATIENCE_OF_A_USER: Duration = Duration::from_secs(30);
+/// The same where a user waits, who would rather hear that it is gone, and may stop waiting: on a busy host dying takes its time.
+const PATIENCE_OF_A_USER: Duration = Duration::from_secs(180);
+/// After so long the user is told what is waited for.
+const SILENT: Duration = Duration::from_secs(5);
 /// The same where the registry's lock is held, or other jobs are waiting for their round.
 const BRIEFLY: Duration = Duration::from_millis(200);
 /// Most ended jobs that are kept, whatever `keep-ended` says.
@@ -360,11 +362,21 @@ impl Host {
         while !over() && start.elapsed() < grace {
             std::thread::sleep(Duration::from_millis(20));
         }
+        let killed = Instant::now();
+        let (mut said, mut pause) = (false, Duration::from_millis(20));
         if !over() {
             signal(Signal::SIGKILL);
-            let killed = Instant::now();
-            while !over() && killed.elapsed() < PATIENCE_OF_A_USER {
-                std::thread::sleep(Duration::from_millis(20));
+        }
+        while !over() && killed.elapsed() < PATIENCE_OF_A_USER {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(500));
+            // Again and again: somebody else may hold it to its share again.
+            if let Err(error) = signal_job(&entry, group.as_ref(), Signal::SIGKILL) {
+                log::debug!("job {id}: {error}");
+            }
+            if !said && killed.elapsed() > SILENT {
+                log::warn!("job {id}: it is killed, and its processes have not ended yet");
+                said = true;
             }
         }
         if !over() {
