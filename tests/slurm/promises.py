@@ -56,11 +56,20 @@ def expect_free(test, slurm, free):
 
 def holding(slurm):
     """What slurmctld has that has a commitment and has not ended: {name: its line}, by the name that it has in the book."""
-    found = {}
-    for job, has in slurm.jobs().items():
-        if has["admin_comment"].startswith("libra:") and has["job_state"] not in GONE:
-            found[job] = has["admin_comment"].removeprefix("libra:")
-    return found
+    return {job: line(has) for job, has in slurm.jobs().items() if promised(has)}
+
+
+def promised(has):
+    return has["admin_comment"].startswith("libra:") and has["job_state"] not in GONE
+
+
+def line(has):
+    return has["admin_comment"].removeprefix("libra:")
+
+
+def held_again(has):
+    """It was requeued and is held, as slurmctld itself does with what could not be launched: nothing stays reserved for it."""
+    return has["job_state"] == "PENDING" and has["priority"] == 0 and has["restart_cnt"] > 0
 
 
 def commitment(line):
@@ -69,10 +78,12 @@ def commitment(line):
 
 
 def committed_on(slurm):
-    """{node: processors that were committed}, of all jobs that have not ended."""
+    """{node: processors that are committed}, of all jobs that have not ended."""
     total = dict.fromkeys(slurm.nodes, 0.0)
-    for line in holding(slurm).values():
-        has = commitment(line)
+    for job in slurm.jobs().values():
+        if not promised(job) or held_again(job):
+            continue
+        has = commitment(line(job))
         for place in has["at"].split("+"):
             node, chunks, share = place.split("*")
             total[node] += int(chunks) * int(has["processors"]) * float(share)
