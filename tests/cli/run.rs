@@ -185,7 +185,7 @@ fn cancel_ends_every_process_of_a_job_also_those_that_hide() {
         fs::read_to_string(&note).is_ok_and(|text| text.lines().count() == 2)
     });
     let output = site.libra(&["cancel", "1", "99"]).output().expect("libra");
-    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert_eq!(output.stdout, b"job 1 cancelled\n");
     assert!(stderr(&output).contains("no job 99"), "{}", stderr(&output));
     let run = child.wait_with_output().expect("libra");
