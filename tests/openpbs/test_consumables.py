@@ -4,6 +4,7 @@
 Run as root: `python3 tests/openpbs/test_consumables.py`.
 """
 
+import json
 import pathlib
 import sys
 import unittest
@@ -37,6 +38,12 @@ class Consumables(SiteCase):
         self.assertEqual(self.terms(first)["consumables"], "ngpus*1n")
         self.assertEqual(pbs.node(second)["resources_assigned.ngpus"], "1")
         self.refused(self.ask(10, 600, "-l", "select=1:ngpus=4"), f"refused (resource): needs 4 ngpus; the best node, {second}, has 3 free")
+        for count, accepted in (("3", True), ("4", False)):
+            asked = ["--estimate=10", "--deadline=600", f"--gpus={count}", "--system=pbs"]
+            answer = pbs.run(pbs.libra, "quote", "--json", *asked, user=pbs.users[0])
+            self.assertEqual(json.loads(answer.out)["verdict"] == "accepted", accepted, answer)
+        answer = pbs.run(pbs.libra, "quote", "--estimate=10", "--deadline=600", "--gpus=tesla:1", "--system=pbs", user=pbs.users[0])
+        self.assertIn("without their types", answer.err)
         rest = self.accept(10, 600, "-l", "select=3:ngpus=1")
         self.running(rest)
         self.assertEqual(pbs.node(second)["resources_assigned.ngpus"], "4")

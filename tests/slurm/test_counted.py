@@ -8,6 +8,7 @@ Run as root: `python3 tests/slurm/test_counted.py`.
 
 import json
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -15,7 +16,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 
 import machine  # noqa: E402
 from case import SiteCase  # noqa: E402
-from libra_site import Site  # noqa: E402
+from libra_site import Site, program  # noqa: E402
 
 MARK = "libra-quote: "
 FILES = """Name=gpu Type=tesla File=/dev/null
@@ -54,6 +55,16 @@ class Counted(SiteCase):
     def said(self, *options):
         """What is said to a question about such a job, which holds nothing."""
         return self.refused(self.ask(1, "2d", "--sla-quote=ask", *options), "libra")
+
+    def quoted(self, gpus):
+        """Whether `libra quote` says that a job with these would be accepted."""
+        front = self.slurm.directory / "front"
+        front.mkdir(mode=0o755, exist_ok=True)
+        libra = shutil.copy(program(), front / "libra")
+        terms = ["--estimate=1", "--deadline=2d", f"--gpus={gpus}", "--system=slurm"]
+        answer = self.slurm.run(libra, "quote", "--json", *terms, user=self.slurm.users[0])
+        self.assertIn(answer.rc, (0, 3), answer)
+        return json.loads(answer.out)["verdict"] == "accepted"
 
     def freed(self, *options):
         def accepted():
@@ -97,6 +108,7 @@ class Counted(SiteCase):
         self.refused(self.ask(1, "2d", "--gres=gpu:tesla:1"), "refused (resource)", said, "has 0 free")
         self.assertIn(said, self.ask(1, "2d", "--gres=gpu:tesla:1", "--test-only").err)
         self.assertIn(said, self.said("--gres=gpu:tesla:1"))
+        self.assertEqual([self.quoted(gpus) for gpus in ("tesla:1", "plain:1", "2")], [False, True, False])
         self.assertEqual(self.has(self.accept(1, "2d", "--gres=gpu:plain:1")), {"gpu:plain": 1})
         self.booked(first)
         slurm.stop_controller()

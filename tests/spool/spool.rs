@@ -148,6 +148,7 @@ pub static KIND: Kind = Kind {
     directive: Some("#SPOOL"),
     classes: &[],
     extras: &[],
+    gpu_types: false,
     clock_deadlines: false,
     begins_at_home: false,
     judges_without_terms: true,

@@ -6,7 +6,7 @@
 use super::system::submission::{Extra, Submission};
 use super::system::{Kind, Problem};
 use libra_core::decision::class::Class;
-use libra_units::{duration, memory};
+use libra_units::{duration, gpus, memory};
 use std::collections::BTreeMap;
 
 /// The largest script, in bytes. Slurm's own limit is 4 MiB; scripts of people have some thousand bytes.
@@ -49,6 +49,7 @@ pub fn typed(fields: &Fields) -> Submission {
         directory: get("directory"),
         project: get("project"),
         memory: get("memory"),
+        gpus: get("gpus"),
         array: get("array"),
         environment: get("environment"),
         mail: get("mail"),
@@ -75,7 +76,7 @@ pub fn kept(typed: &Submission) -> Vec<(&'static str, &str)> {
 }
 
 /// Fields of a job that not every system takes: what they are called in the form and on the page, how long they may be, what is expected.
-pub const EXTRAS: [(Extra, &str, &str, usize, &str); 5] = [
+pub const EXTRAS: [(Extra, &str, &str, usize, &str); 6] = [
     (
         Extra::Project,
         "project",
@@ -89,6 +90,13 @@ pub const EXTRAS: [(Extra, &str, &str, usize, &str); 5] = [
         "Memory",
         32,
         "an amount such as 512MiB or 4GiB",
+    ),
+    (
+        Extra::Gpus,
+        "gpus",
+        "GPUs",
+        64,
+        "how many, such as 2, or a type and how many, such as tesla:2",
     ),
     (
         Extra::Array,
@@ -123,6 +131,7 @@ fn is_extra(extra: Extra, value: &str) -> bool {
     match extra {
         Extra::Project => of("._-"),
         Extra::Memory => memory::parse(value).is_ok_and(|bytes| bytes > 0),
+        Extra::Gpus => gpus::parse(value).is_ok(),
         Extra::Array => {
             value.starts_with(|c: char| c.is_ascii_digit())
                 && value
@@ -208,7 +217,7 @@ pub fn checked(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<FieldE
 }
 
 /// The fields in their order on the page.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "script",
     "name",
     "queue",
@@ -221,6 +230,7 @@ const ORDER: [&str; 15] = [
     "penalty",
     "project",
     "memory",
+    "gpus",
     "array",
     "environment",
     "mail",
@@ -332,6 +342,12 @@ pub fn checked_terms(typed: &Submission, kind: &Kind) -> Result<Submission, Vec<
             mistakes.add(field, label, "jobs here take none; leave it empty");
         } else if value.len() > longest || !is_extra(extra, value) {
             mistakes.add(field, label, format!("expected {expected}"));
+        } else if extra == Extra::Gpus && value.contains(':') && !kind.gpu_types {
+            mistakes.add(
+                field,
+                label,
+                "GPUs are counted here without their types; expected how many, such as 2",
+            );
         }
     }
     if typed.script.contains('\0') {
@@ -445,6 +461,10 @@ mod tests {
             ("project", "a b"),
             ("memory", "lots"),
             ("memory", "0"),
+            ("gpus", "0"),
+            ("gpus", "tesla"),
+            ("gpus", "tesla:2:x"),
+            ("gpus", "2,fpga:1"),
             ("array", "-1"),
             ("array", "1 2"),
             ("environment", "A=$(id)"),
@@ -482,6 +502,7 @@ mod tests {
             "queue",
             "project",
             "memory",
+            "gpus",
             "array",
             "environment",
             "mail",
@@ -505,6 +526,7 @@ mod tests {
         for (field, value) in [
             ("project", "p1"),
             ("memory", "4GiB"),
+            ("gpus", "2"),
             ("array", "1-10:2"),
             ("environment", "A=b/c,D"),
             ("mail", "ann@x.org"),
@@ -516,7 +538,7 @@ mod tests {
         assert!(checked(&typed, &pbs::KIND).is_ok());
         let said = checked(&typed, &local::KIND).expect_err("not all");
         let fields: Vec<&str> = said.iter().map(|error| error.field).collect();
-        assert_eq!(fields, ["array", "environment", "mail"]);
+        assert_eq!(fields, ["gpus", "array", "environment", "mail"]);
         assert!(typed.libra_options().contains(&"--memory=4GiB".to_string()));
     }
 

@@ -1,8 +1,9 @@
-//! Numbers with units, written and read: durations, memory, money, indices. A leaf: it knows nobody.
+//! Numbers with units, written and read: durations, memory, GPUs, money, indices. A leaf: it knows nobody.
 //!
 //! Durations and amounts that are printed here can be typed in again.
 
 pub mod duration;
+pub mod gpus;
 pub mod indices;
 pub mod memory;
 pub mod money;

@@ -53,6 +53,10 @@ pub struct QuoteArgs {
     #[arg(long, value_name = "NAME")]
     pub project: Option<String>,
 
+    /// GPUs of the node, of any type or of one: 2, tesla:2 (in Slurm; in PBS by number alone)
+    #[arg(long, value_name = "[TYPE:]NUMBER")]
+    pub gpus: Option<String>,
+
     /// A job script; its #PBS, #SBATCH or #$ lines are read, and options here win over them
     #[arg(value_name = "SCRIPT")]
     pub script: Option<PathBuf>,

@@ -54,6 +54,11 @@ pub fn ask(
     args: &Args,
     notes: &mut Vec<String>,
 ) -> Result<Answered, Failure> {
+    if question.quote.gpus.is_some() {
+        return Err(Failure::Usage(
+            "jobs of this host are given no GPUs: leave out --gpus, or ask a batch system (--system)".to_string(),
+        ));
+    }
     let host = Host::open(site::load(args.config.as_deref())?)?;
     let (request, has_budget) = request(question, &host, notes)?;
     let project = question.quote.project.as_deref();

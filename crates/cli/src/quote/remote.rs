@@ -10,6 +10,7 @@ use libra_core::decision::job::DeadlineType;
 use libra_gridengine::commands::Cell;
 use libra_slurm::array::PREFIX;
 use libra_system::clock;
+use libra_units::gpus::{self, Gpus};
 use libra_units::{duration, memory};
 use libra_wording::errors::no_order;
 use libra_wording::terms::{CLASS, PartialTerms};
@@ -58,6 +59,12 @@ fn memory_of(question: &Question<'_>) -> Result<Option<u64>, Failure> {
     .transpose()
 }
 
+/// What `--gpus` asks for, where it was given.
+fn gpus_of(question: &Question<'_>) -> Result<Option<Gpus>, Failure> {
+    let parsed = question.quote.gpus.as_deref().map(gpus::parse).transpose();
+    parsed.map_err(|error| Failure::Usage(format!("--gpus: {error}")))
+}
+
 /// Asks slurmctld, through sbatch.
 pub fn slurm(question: &Question<'_>) -> Result<Answered, Failure> {
     let sbatch = sbatch().ok_or_else(no_sbatch)?;
@@ -85,6 +92,9 @@ pub fn slurm(question: &Question<'_>) -> Result<Answered, Failure> {
     }
     if let Some(bytes) = memory_of(question)? {
         command.arg(format!("--mem={}M", bytes.div_ceil(1 << 20)));
+    }
+    if let Some(gpus) = gpus_of(question)? {
+        command.arg(format!("--gpus-per-node={gpus}"));
     }
     match &question.quote.script {
         Some(script) => command.arg(script).args(&question.quote.arguments),
@@ -133,11 +143,23 @@ pub fn pbs(question: &Question<'_>) -> Result<Answered, Failure> {
     }
     let memory = memory_of(question)?;
     let processors = terms::processors(&question.quote.terms)?;
-    if processors.is_some() || memory.is_some() {
+    let gpus = gpus_of(question)?;
+    if processors.is_some() || memory.is_some() || gpus.is_some() {
         let processors = processors.unwrap_or(1);
         let memory = memory.map_or_else(String::new, |bytes| format!(":mem={bytes}b"));
+        let gpus = match gpus {
+            None => String::new(),
+            Some(Gpus { kind: None, count }) => format!(":ngpus={count}"),
+            Some(Gpus {
+                kind: Some(kind), ..
+            }) => {
+                return Err(Failure::Usage(format!(
+                    "PBS counts GPUs without their types: write --gpus with a number alone, or what this site has for '{kind}' into the script's '-l select'"
+                )));
+            }
+        };
         command.arg("-l");
-        command.arg(format!("select=1:ncpus={processors}{memory}"));
+        command.arg(format!("select=1:ncpus={processors}{memory}{gpus}"));
     }
     match &question.quote.script {
         Some(script) => command.arg(script),
@@ -225,6 +247,12 @@ pub fn gridengine(question: &Question<'_>) -> Result<Answered, Failure> {
     if memory_of(question)?.is_some() {
         return Err(Failure::Usage(
             "Grid Engine's jobs get no memory of their own by terms; leave out --memory"
+                .to_string(),
+        ));
+    }
+    if question.quote.gpus.is_some() {
+        return Err(Failure::Usage(
+            "Grid Engine knows no GPUs of its own: leave out --gpus, and write the site's request into the script's '#$ -l'"
                 .to_string(),
         ));
     }

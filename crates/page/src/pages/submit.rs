@@ -253,6 +253,7 @@ fn extras(kind: &Kind, typed: &Submission, errors: &[FieldError]) -> Markup {
     let hint = |extra| match extra {
         Extra::Project => "Who pays, where the site has accounts. Empty: you.",
         Extra::Memory => "That the node must have left: 512MiB, 4GiB.",
+        Extra::Gpus => "Of its node: 2, or with a type tesla:2.",
         Extra::Array => "A job for each index: 1-10, 0-20:5. Budget and price are for all of them.",
         Extra::Environment => "Variables: NAME=value,NAME=value.",
         Extra::Mail => "An address that is told when it ends or fails.",

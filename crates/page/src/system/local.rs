@@ -42,6 +42,7 @@ pub static KIND: Kind = Kind {
     directive: None,
     classes: &Class::ALL,
     extras: &[Extra::Project, Extra::Memory],
+    gpu_types: false,
     clock_deadlines: true,
     begins_at_home: false,
     judges_without_terms: true,

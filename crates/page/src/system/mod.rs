@@ -64,6 +64,8 @@ pub struct Kind {
     pub classes: &'static [Class],
     /// What a job may say besides.
     pub extras: &'static [Extra],
+    /// GPUs may be asked for by type.
+    pub gpu_types: bool,
     /// A deadline may be a time of day.
     pub clock_deadlines: bool,
     /// Scripts begin in the user's home, wherever their output goes.

@@ -12,6 +12,8 @@ pub enum Extra {
     Project,
     /// Memory that its node must have left.
     Memory,
+    /// GPUs of its node.
+    Gpus,
     /// Indices of an array.
     Array,
     /// Variables of its environment.
@@ -52,6 +54,8 @@ pub struct Submission {
     pub project: String,
     /// Memory that its node must have left: `4GiB`.
     pub memory: String,
+    /// GPUs of its node: `2`, `tesla:2`.
+    pub gpus: String,
     /// Indices of an array: `1-10`, `0-20:5`.
     pub array: String,
     /// Variables of its environment: `NAME=value,NAME`.
@@ -93,6 +97,7 @@ impl Submission {
         match extra {
             Extra::Project => &self.project,
             Extra::Memory => &self.memory,
+            Extra::Gpus => &self.gpus,
             Extra::Array => &self.array,
             Extra::Environment => &self.environment,
             Extra::Mail => &self.mail,
@@ -136,11 +141,12 @@ impl Submission {
             .collect()
     }
 
-    /// The options of `libra run` and `libra quote` for its terms, its processors and memory, and who pays.
+    /// The options of `libra run` and `libra quote` for its terms, its processors, memory and GPUs, and who pays.
     pub fn libra_options(&self) -> Vec<String> {
         let more = [
             ("processors", self.processors.as_str()),
             ("memory", &self.memory),
+            ("gpus", &self.gpus),
             ("project", &self.project),
         ];
         self.options(|term| term, &more)

@@ -58,6 +58,7 @@ pub static KIND: Kind = Kind {
         Extra::Mail,
     ],
     // Its requests know durations only.
+    gpu_types: false,
     clock_deadlines: false,
     begins_at_home: false,
     // qmaster asks its verifier about nothing but submissions.

@@ -60,10 +60,12 @@ pub static KIND: Kind = Kind {
     extras: &[
         Extra::Project,
         Extra::Memory,
+        Extra::Gpus,
         Extra::Array,
         Extra::Environment,
         Extra::Mail,
     ],
+    gpu_types: false,
     clock_deadlines: true,
     begins_at_home: true,
     // It is asked nothing of such a job, and would miss an estimate.

@@ -15,14 +15,18 @@ pub fn options(wanted: &Submission) -> Vec<String> {
         option("-W", list.join(","));
     }
     let memory = memory::parse(&wanted.memory).map(|bytes| format!(":mem={bytes}b"));
-    // As 'libra quote' asks: memory alone is that of one processor.
-    if !wanted.processors.is_empty() || memory.is_ok() {
+    // As 'libra quote' asks: memory or GPUs alone are those of one processor.
+    if !wanted.processors.is_empty() || memory.is_ok() || !wanted.gpus.is_empty() {
         let processors = match wanted.processors.as_str() {
             "" => "1",
             processors => processors,
         };
         let memory = memory.unwrap_or_default();
-        option("-l", format!("select=1:ncpus={processors}{memory}"));
+        let gpus = match wanted.gpus.as_str() {
+            "" => String::new(),
+            count => format!(":ngpus={count}"),
+        };
+        option("-l", format!("select=1:ncpus={processors}{memory}{gpus}"));
     }
     let tells = if wanted.mail.is_empty() { "" } else { "ae" };
     for (name, value) in [
@@ -133,6 +137,7 @@ mod tests {
         assert_eq!(options(&wanted), words);
         let more = Submission {
             memory: "2GiB".to_string(),
+            gpus: "2".to_string(),
             array: "1-3".to_string(),
             environment: "A=1,B".to_string(),
             mail: "ann@x".to_string(),
@@ -144,7 +149,7 @@ mod tests {
             words[..12],
             [
                 "-l",
-                "select=1:ncpus=1:mem=2147483648b",
+                "select=1:ncpus=1:mem=2147483648b:ngpus=2",
                 "-P",
                 "p",
                 "-J",

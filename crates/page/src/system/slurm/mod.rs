@@ -31,11 +31,13 @@ pub static KIND: Kind = Kind {
     extras: &[
         Extra::Project,
         Extra::Memory,
+        Extra::Gpus,
         Extra::Array,
         Extra::Environment,
         Extra::Mail,
     ],
     // Its options know durations only.
+    gpu_types: true,
     clock_deadlines: false,
     begins_at_home: false,
     judges_without_terms: true,

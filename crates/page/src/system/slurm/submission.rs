@@ -40,6 +40,7 @@ pub fn sbatch(wanted: &Submission) -> Result<Call, Problem> {
         ("chdir", &wanted.directory),
         ("account", &wanted.project),
         ("mem", &memory),
+        ("gpus-per-node", &wanted.gpus),
         ("array", &wanted.array),
         ("export", &export),
         ("mail-user", &wanted.mail),
