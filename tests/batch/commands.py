@@ -55,3 +55,12 @@ class Programs:
             if waited > patience:
                 raise TimeoutError(f"after {patience:.0f} s still not: {what}")
             time.sleep(min(max(SOON, waited / 10), LATE))
+
+    @staticmethod
+    def in_time(what, attempt, times=(10, 60, 150)):
+        """For a time that must not have passed before something is looked at, and is waited for afterwards: `attempt` with so many seconds, and with more
+        of them where it had passed by then, which a false answer says. The answer."""
+        for seconds in times:
+            if answer := attempt(seconds):
+                return answer
+        raise TimeoutError(f"{what}: over before it can be looked at, in {times[-1]} s too")

@@ -104,14 +104,13 @@ class Deferred(Site):
         self.pbs.wait_state(second, "F")
 
     def test_a_later_start(self):
-        for ahead in (15, 60, 240):
+        def looked_at(ahead):
             begins = time.time() + ahead
-            job = self.accept(5, 600, "-a", at(ahead), script="true\n")
+            job = self.accept(5, 6000, "-a", at(ahead), script="true\n")
             found = self.pbs.qstat(job)
-            if time.time() < begins - 2:
-                break
-            # On a slow machine it may have begun before it was looked at.
-            self.pbs.qdel(job)
+            return (begins, job, found) if time.time() < begins - 2 else None
+
+        begins, job, found = self.pbs.in_time("a job that may begin later", looked_at)
         self.assertEqual(found["job_state"], "W")
         self.assertIn("deferred: ", found["Resource_List.libra_info"])
         self.assertIn(":deferred=1", found["Resource_List.libra_terms"])
@@ -303,11 +302,13 @@ class Money(MoneySite, Site):
         """Its price is set aside from its acceptance, and is the one that it was told."""
         whole = ("-l", "class=dedicated", "-l", f"select=1:host={self.pbs.host_names[0]}")
         enough, done = self.pbs.own / "planned.enough", self.pbs.own / "planned.done"
-        first = self.accept(20, 6000, *whole, budget=40, script=idle_until(enough))
+        # For two of an hour, in which the first does not outlive its estimate.
+        self.account("deposit", self.user, "20000")
+        first = self.accept(3600, 60_000, *whole, budget=10_000, script=idle_until(enough))
         self.running(first)
         price = self.price(first)
         self.held(price)
-        job = self.accept(20, 6000, *whole, budget=40, script=idle_until(done))
+        job = self.accept(3600, 60_000, *whole, budget=10_000, script=idle_until(done))
         self.assertIn("planned: ", self.info(job))
         told = self.price(job)
         self.held(price + told)

@@ -159,14 +159,15 @@ class Waiting(Site):
     def test_a_job_that_was_held_past_its_deadline(self):
         """It can never be accepted again: it is held, and not tried in every cycle."""
         self.idle()
-        for deadline in (10, 60, 360):
+        def noticed(deadline):
             held = self.accept(5, deadline)
             self.assertEqual(self.pbs.run("qhold", held).rc, 0)
             self.pbs.qdel(self.accept(900, 1000))  # with which its hold is noticed, where its deadline has not passed by then
-            if re.search(rf"job {re.escape(held)} is held", self.pbs.log()):
-                break
+            return re.search(rf"job {re.escape(held)} is held", self.pbs.log()) and held
+
+        held = self.pbs.in_time("a hold", noticed)
         due = self.due_at(held)
-        self.pbs.wait("its deadline has passed", lambda: time.time() > due + 1, 400)
+        self.pbs.wait("its deadline has passed", lambda: time.time() > due + 1, 600)
         self.go()
         self.assertEqual(self.pbs.run("qrls", held).rc, 0)
         found = self.pbs.wait_state(held, "H")

@@ -129,26 +129,20 @@ class SiteCase(unittest.TestCase):
         return [f"--estimate={estimate}", f"--sla-deadline={deadline}", f"--budget={budget}"]
 
     def accept(self, estimate, deadline, *more, budget=1000, **options):
-        """Submit a job that must be accepted; its number. Where a machine is busy slurmctld takes a node that is slow to answer for lost for a while."""
-        def taken():
-            answer = self.ask(estimate, deadline, *more, budget=budget, **options)
-            if answer.rc != 0 and "no node takes new jobs now" not in answer.err:
-                self.fail(f"not accepted: {answer.err}")
-            return answer if answer.rc == 0 else None
-
-        return self.slurm.wait("nodes that answer", taken).out
+        """Submit a job that must be accepted; its number."""
+        return self.slurm.submit(*self.terms_of(estimate, deadline, budget), *more, **options)
 
     def ask(self, estimate, deadline, *more, budget=1000, **options):
         """Submit a job; sbatch's answer."""
         return self.slurm.sbatch(*self.terms_of(estimate, deadline, budget), *more, **options)
 
     def runs_again(self, job, where=lambda: True, patience=180):
-        """A requeued job runs: Slurm itself lets it wait for two minutes, so it is told to start. Not in the second in which it was ended: slurmd
-        would take it for what has just been killed ("Job credential revoked")."""
+        """A requeued job runs, or has run: Slurm itself lets it wait for two minutes, so it is told to start. Not in the second in which it was ended:
+        slurmd would take it for what has just been killed ("Job credential revoked")."""
         slurm, asked = self.slurm, [time.monotonic() - 1]
 
         def again():
-            if slurm.state(job) == "RUNNING" and where():
+            if slurm.state(job) in ("RUNNING", "COMPLETED") and where():
                 return True
             if slurm.state(job) == "PENDING" and time.monotonic() - asked[0] > 3:
                 slurm.scontrol("update", f"jobid={job}", "starttime=now")

@@ -59,8 +59,12 @@ class Commands(commands.Programs):
         return result._replace(out=result.out.strip())
 
     def submit(self, *args, **options):
-        """`sbatch` that must be accepted: the job's id."""
-        result = self.sbatch(*args, **options)
+        """`sbatch` that must be accepted: the job's id. Where a machine is busy slurmctld takes a node that is slow to answer for lost for a while."""
+        def judged():
+            result = self.sbatch(*args, **options)
+            return None if "no node takes new jobs now" in result.err else result
+
+        result = self.wait("nodes that answer", judged)
         if result.rc != 0:
             raise CommandFailed(f"sbatch {' '.join(map(str, args))}: exit {result.rc}: {result.err.strip()}")
         return result.out

@@ -67,6 +67,12 @@ class AccountsCase(SiteCase):
         statement = json.loads(self.account("--json", "statement", self.user, "--holds"))
         return [(line["kind"], round(line["amount"], 3), line["job"]) for line in statement["movements"]]
 
+    def run_time(self, job):
+        """Seconds for which slurmctld says that its last run has lasted."""
+        days, _, clock = self.slurm.job(job)["RunTime"].rpartition("-")
+        hours, minutes, seconds = map(int, clock.split(":"))
+        return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
+
 
 class Accounts(AccountsCase):
     def test_from_the_deposit_to_the_statement(self):
@@ -174,11 +180,12 @@ class Accounts(AccountsCase):
         """Slurm forgets that it ran; the account does not."""
         job = self.accept(10, 20, budget=50)
         self.running(job)
-        time.sleep(3)
+        # As long as it was seen to run by then, which is a second or two less than it ran.
+        self.slurm.wait("it has run", lambda: self.run_time(job) >= 5)
         self.slurm.scontrol("requeuehold", job)
         self.slurm.scancel(job)
         self.held(0)
-        self.assertLess(self.balance()["available"], 100 - 1)
+        self.assertLess(self.balance()["available"], 100 - 0.5)
 
     def test_requeued_after_it_was_paid(self):
         """It runs once more, and is paid for once more."""
@@ -200,27 +207,31 @@ class Accounts(AccountsCase):
 
     def test_a_late_soft_job_is_compensated(self):
         """Suspended for longer than it had: the delay is not its own."""
-        for _ in range(5):
+        def compensated(deadline):
             before = self.balance()["available"]
-            # It is paid only if it uses what it is given. A share of a tenth it has also on a busy machine.
-            job = self.accept(1, 10, "--deadline-type=soft", "--penalty-rate=20", "--time=10", budget=50, script="echo begun\n" + busy(0.7))
+            end = self.slurm.directory / f"late-{deadline}.end"
+            job = self.accept(1, deadline, "--deadline-type=soft", "--penalty-rate=20", "--time=30", budget=50, script=f"echo begun\n{idle_until(end)}")
+            price = float(self.commitment(job)["price"])
             # What has not begun yet is not stopped, and goes on.
-            self.slurm.wait("it has begun", lambda job=job: "begun" in self.slurm.output(job))
-            if self.slurm.scontrol("suspend", job).rc == 0:
-                break
-            # On a slow machine it may have ended by then.
-            self.ending(job)
+            self.slurm.wait("it has begun", lambda: "begun" in self.slurm.output(job))
+            self.slurm.must("scontrol", "suspend", job)
+            suspended = time.monotonic()
+            # Its slack is a second less than its deadline, 2 s are nobody's delay, and Slurm's times, in whole seconds, may be wrong by two.
+            self.slurm.wait("it has waited for longer than it could", lambda: time.monotonic() > suspended + deadline + 6, 600)
+            end.touch()
+            self.resumed(job)
+            settled = self.slurm.wait("settled", lambda: re.search(rf"job {job}: user:{self.user} is (charged .*)", self.slurm.log()))[1]
             self.held(0)
-        suspended = time.monotonic()
-        price = float(self.commitment(job)["price"])
-        # Its slack is 9 s, 2 s are nobody's delay, and Slurm's times, in whole seconds, may be wrong by two.
-        self.slurm.wait("it has waited for longer than it could", lambda: time.monotonic() > suspended + 16)
-        self.resumed(job)
-        self.slurm.wait("settled", lambda: re.search(rf"job {job}: user:{self.user} is charged 0 and paid \S+ \(late, less the penalty\)", self.slurm.log()))
-        self.held(0)
-        # At most the price, whatever the rate.
-        self.about(self.balance()["available"], before + price)
-        self.account("check")
+            # Who has run for all of its deadline, beginning and ending on a slow machine, has used more than it said.
+            if "(late by its own overrun)" in settled and self.run_time(job) >= deadline:
+                return False
+            self.assertRegex(settled, r"^charged 0 and paid \S+ \(late, less the penalty\)$")
+            # At most the price, whatever the rate.
+            self.about(self.balance()["available"], before + price)
+            self.account("check")
+            return True
+
+        self.slurm.in_time("a job that is late because it was suspended", compensated, (10, 60))
 
     def test_a_heterogeneous_job_is_not_paid_for_waiting(self):
         """Backfilling alone begins its components, at its interval: late by that, and the user named the rate."""
@@ -240,9 +251,7 @@ class Accounts(AccountsCase):
         price = float(self.commitment(job)["price"])
         self.running(job)
         self.slurm.wait("requeued", lambda: self.slurm.state(job) == "PENDING")
-        time.sleep(2)
-        # Slurm lets a requeued job wait for two minutes.
-        self.slurm.scontrol("update", f"jobid={job}", "starttime=now")
+        self.runs_again(job)
         self.held(0)
         self.about(self.balance()["available"], 100 - price)
 

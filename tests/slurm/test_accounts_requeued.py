@@ -44,10 +44,6 @@ class Requeued(AccountsCase):
         """Wait until slurmctld says that it ran so long, and its plugin has read it."""
         self.slurm.wait("it has run", lambda: self.run_time(job) >= seconds)
 
-    def run_time(self, job):
-        hours, minutes, seconds = self.slurm.job(job)["RunTime"].split("-")[-1].split(":")
-        return int(hours) * 3600 + int(minutes) * 60 + int(seconds)
-
     def test_work_before_a_requeue_is_paid_for(self):
         """It does its work, requeues itself, and ends late the second time."""
         script = f"if [ -z \"$SLURM_RESTART_COUNT\" ]; then\n{busy(4)}\nscontrol requeue $SLURM_JOB_ID; sleep 100\nfi\nsleep 8\n"

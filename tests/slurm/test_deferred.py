@@ -124,12 +124,21 @@ class Deferred(Site):
         self.waits_for(second, "DependencyNeverSatisfied")
 
     def test_a_later_begin(self):
-        begins = int(time.time()) + 8
-        job = self.deferred(5, 600, f"--begin={time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(begins))}", script="true\n")
-        self.waits_for(job, "BeginTime")
-        self.assertIn(str(time.localtime(begins + DECADE).tm_year), self.slurm.job(job)["StartTime"])
-        self.met(job)
-        self.assertGreaterEqual(float(self.commitment(job)["submitted"]), begins)
+        def later(seconds):
+            begins = int(time.time()) + seconds
+            answer = self.ask(5, 6000, f"--begin={time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(begins))}", script="true\n")
+            found = self.slurm.job(answer.out)
+            if time.time() >= begins:
+                return False
+            self.assertIn("libra: deferred: ", answer.err)
+            self.assertIn(":deferred=1:", found["AdminComment"])
+            self.assertEqual((found["JobState"], found["Reason"]), ("PENDING", "BeginTime"))
+            self.assertIn(str(time.localtime(begins + DECADE).tm_year), found["StartTime"])
+            self.met(answer.out)
+            self.assertGreaterEqual(float(self.commitment(answer.out)["submitted"]), begins)
+            return True
+
+        self.slurm.in_time("a job that may begin later", later)
 
     def test_another_begin(self):
         """By its user and by an administrator; Slurm never has it as it is asked for."""
@@ -200,7 +209,8 @@ class Deferred(Site):
 
     def test_what_cannot_be_kept_any_more_is_given_back(self):
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = self.deferred(5, 9, "--hold", "-w", node)
+        # It has to begin within six seconds, and its deadline is not over when it is released.
+        job = self.deferred(600, 636, "--hold", "-w", node)
         self.full(node)
         slurm.must("scontrol", "release", job)
         said = self.given_back(job)
@@ -215,7 +225,7 @@ class Deferred(Site):
 
     def test_told_while_it_waits(self):
         """Its deadline passes, and nobody has released it."""
-        job = self.deferred(1, 3, "--hold")
+        job = self.deferred_at_first(1, 3, "--hold")
         self.assertIn("given back: refused (deadline): its deadline passed before it could start", self.given_back(job))
         self.slurm.must("scontrol", "release", job)
         self.running(job)
@@ -251,7 +261,7 @@ class Deferred(Site):
                     self.assertEqual(ours.err.splitlines()[-1], plain.err.splitlines()[-1])
         # One that has ended well is no reason to wait, somebody else's is one.
         self.confirmed(self.deferred_at_first(1, 600, f"--dependency=afterok:{done}"))
-        self.waits_for(self.deferred(1, 60, f"--dependency=afterok:{foreign}"), "Dependency")
+        self.waits_for(self.deferred(1, 6000, f"--dependency=afterok:{foreign}"), "Dependency")
         self.refused(self.ask(10, 60, "--begin=now+3600"), "refused (deadline): it may start ", "after its submission at the earliest (--begin)")
         self.refused(self.ask(50, 60, "--begin=now+30"), "refused (deadline): ", "accepted now would be: --sla-deadline=")
         self.refused(self.ask(90, 60, "--hold"), "refused (deadline): ", "accepted now would be: --sla-deadline=")
@@ -264,9 +274,12 @@ class Deferred(Site):
         self.assertIn("libra: accepted: ", self.ask(1, 60, "--begin=now").err)
 
     def test_srun_waits_for_it(self):
-        answer = self.slurm.srun(*self.terms_of(2, 600), "--begin=now+3", "true")
-        self.assertEqual(answer.rc, 0, answer.err)
-        self.assertIn("libra: deferred: ", answer.err)
+        def waited(seconds):
+            answer = self.slurm.srun(*self.terms_of(2, 6000), f"--begin=now+{seconds}", "true", timeout=900)
+            self.assertEqual(answer.rc, 0, answer.err)
+            return "libra: deferred: " in answer.err
+
+        self.slurm.in_time("srun that may begin later", waited, (3, 30, 150))
 
     def test_a_quote_says_the_same(self):
         first = self.deferred(1, 600, "--hold")
@@ -339,7 +352,7 @@ class Money(Site):
 
     def test_from_the_submission_to_the_start(self):
         self.refused(self.ask(10, 100, "--hold", budget=101), "refused (funds)")
-        job = self.deferred(10, 100, "--hold", budget=90)
+        job = self.deferred(10, 6000, "--hold", budget=90)
         price = self.price(job)
         self.held(price)
         # Its budget is more than is free beside its own hold.
@@ -352,7 +365,7 @@ class Money(Site):
         self.account("check")
 
     def test_given_back_and_cancelled(self):
-        late = self.deferred(2, 4, "--hold", budget=40)
+        late = self.deferred_at_first(2, 4, "--hold", budget=40)
         self.given_back(late)
         self.held(0)
         job = self.deferred(2, 600, "--hold", "--array=1-2", budget=40)
