@@ -255,18 +255,18 @@ fn what_was_taken_off_a_job_that_dies_is_nobodys_change() {
     for file in &quotas {
         fs::write(file, none(file)).expect("root");
     }
-    let before = sleeps(agent.id());
     kill(agent.id(), nix::sys::signal::Signal::SIGCONT);
+    let said = || fs::read_to_string(&log).expect("a log");
+    wait_for("all of them to be seen", || {
+        (ids.iter()).all(|id| said().contains(&format!("job {id} is killed")))
+    });
+    let before = sleeps(agent.id());
     wait_for("some rounds", || sleeps(agent.id()) >= before + 12);
     for file in &quotas {
         let now = fs::read_to_string(file).expect("it is there");
         assert!(now.starts_with(none(file)), "{}: {now}", file.display());
     }
-    let said = fs::read_to_string(&log).expect("a log");
-    assert!(!said.contains("somebody changed"), "{said}");
-    for id in ids {
-        assert!(said.contains(&format!("job {id} is killed")), "{said}");
-    }
+    assert!(!said().contains("somebody changed"), "{}", said());
     for (mut tracer, _) in tracers {
         drop(tracer.stdin.take());
         tracer.wait().expect("it ends");

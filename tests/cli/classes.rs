@@ -4,6 +4,7 @@ use crate::support::{Site, burn, kill, runs, stderr, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 /// A processor, and no room for errors in the sums below.
@@ -205,11 +206,16 @@ fn a_deadline_is_kept_beside_best_effort() {
 #[test]
 fn a_suspended_job_can_be_ended_by_all_means() {
     let site = site();
-    let heeds = "trap 'exit 42' TERM; while :; do :; done";
+    let heeds = |ready: &Path| {
+        let ready = ready.display();
+        format!("trap 'exit 42' TERM; touch {ready}; while :; do :; done")
+    };
     let gate = site.gate();
     let mut best: Vec<Child> = Vec::new();
     for id in ["1", "2", "3"] {
-        best.push(site.start("class=best-effort", heeds));
+        let ready = site.path(&format!("ready-{id}"));
+        best.push(site.start("class=best-effort", &heeds(&ready)));
+        wait_for("the trap", || ready.exists());
         assert_eq!(site.job(id)["class"], "best-effort");
     }
     let promised = site.start(

@@ -82,16 +82,17 @@ fn one_that_goes_on_for_too_long_is_ended_and_told_why() {
 fn one_that_ignores_the_signal_is_killed() {
     let whole = "[node]\nprocessors = 1\n[admission]\nestimate-margin = \"0%\"";
     let site = Site::with_agent(whole, "past-deadline = \"ended-after 1x\"");
-    // Of which a slow machine needs some until the shell has come to its trap.
-    let output = site
-        .run(
-            "deadline=4,budget=unlimited,estimate=2",
-            "trap '' TERM; while :; do :; done",
-        )
-        .output()
-        .expect("libra");
-    let said = stderr(&output);
-    assert!(said.contains("agent.past-deadline"), "{said}");
-    assert_eq!(site.job("1")["signal"], 9);
+    // Of its estimate a slow machine needs some until the shell has come to its trap.
+    let mut estimates = [2, 20, 100].into_iter().zip(["1", "2", "3"]);
+    let signal = estimates.find_map(|(estimate, id)| {
+        let deadline = 2 * estimate;
+        let terms = format!("deadline={deadline},budget=unlimited,estimate={estimate}");
+        let script = "trap '' TERM; echo it is set; while :; do :; done";
+        let output = site.run(&terms, script).output().expect("libra");
+        let said = stderr(&output);
+        assert!(said.contains("agent.past-deadline"), "{said}");
+        (output.stdout == b"it is set\n").then(|| site.job(id)["signal"].clone())
+    });
+    assert_eq!(signal.expect("time for a trap"), 9);
     site.assert_nothing_left();
 }
