@@ -61,7 +61,7 @@ class Web(SiteCase):
 
     def test_watched(self):
         """A job is submitted, its progress and output grow, it ends in time."""
-        drive.watched(self.user, self.home, {**TERMS, "estimate": "8"})
+        drive.watched(self.user, self.home, TERMS)
 
     def test_overview(self):
         """What root sees of all users' jobs, to be read only."""

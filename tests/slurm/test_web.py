@@ -61,7 +61,7 @@ class Web(SiteCase):
 
     def test_watched(self):
         """A job is submitted, its progress and output grow, it ends in time; sbatch's own files are what is shown."""
-        drive.watched(self.user, self.home, {**TERMS, "estimate": "8"})
+        drive.watched(self.user, self.home, TERMS)
         self.assertIn("all done", (self.home / f"slurm-{max(map(int, self.slurm.jobs()))}.out").read_text())
 
     def test_cancelled(self):

@@ -185,7 +185,7 @@ def watched(user, directory, terms, count=20):
     """A job is submitted, its progress and its output grow, it ends in time. It goes on when its first lines have been seen, however late that is."""
     seen = pathlib.Path(directory) / "watched-is-seen"
     seen.unlink(missing_ok=True)
-    user.submit(script=steps(count, seen), name="watched", directory=str(directory), **{**terms, "deadline": "300"})
+    user.submit(script=steps(count, seen), name="watched", directory=str(directory), **{**terms, "estimate": "30", "deadline": "1000"})
     user.wait_output("step 1\n")
     first, early = user.output(), user.part("time")
     user.check_view("job-running")

@@ -270,7 +270,7 @@ def many_jobs(user, local):
 def news(user, local):
     """Who looks at another page is told when a job ends."""
     page = user.page
-    key = user.submit(script=drive.lines("while [ ! -e told ]; do sleep 0.1; done\n"), name="tells", directory=str(local.work), **{**TERMS, "deadline": "300"})
+    key = user.submit(script=drive.lines("while [ ! -e told ]; do sleep 0.1; done\n"), name="tells", directory=str(local.work), **{**TERMS, "estimate": "100", "deadline": "6000"})
     user.wait_state("on track")
     user.go("jobs")
     page.wait("document.getElementById('rows').innerText.includes('tells')")
@@ -415,7 +415,7 @@ def main(libra, pictures):
                     user.enter()
                     tests = {
                         "the form and its price": lambda: price_moves(user, local),
-                        "a job is watched to its end": lambda: drive.watched(user, local.work, {**TERMS, "estimate": "8"}),
+                        "a job is watched to its end": lambda: drive.watched(user, local.work, TERMS),
                         "a job is cancelled": lambda: drive.cancelled(user, local.work, TERMS),
                         "refused, and an offer taken": lambda: drive.refused(user, local.work, {**TERMS, "budget": "1"}, "Submit with budget"),
                         "whole processors, and shares in their place": lambda: drive.whole_processors(user, local.work, TERMS, 2),

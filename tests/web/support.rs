@@ -126,7 +126,7 @@ impl Drop for Site {
         let _ = self.web.kill();
         let _ = self.web.wait();
         // Who ran the last job removes its cgroup after the end is written down, and not without the registry, which goes next.
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         let is_there = |mount: &str| Path::new(mount).join(&self.root).exists();
         while ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"]
             .into_iter()
