@@ -141,7 +141,7 @@ def marked_processes(directory, users=()):
 
 def end_marked(directory, users=()):
     """End every process of the cluster in `directory`: daemons, and jobs, also those that dropped the mark."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while remaining := marked_processes(directory, users):
         if time.monotonic() > deadline:
             raise TimeoutError(f"these processes of {directory} do not end: {remaining}")

@@ -33,8 +33,8 @@ from evidence import evidence  # noqa: E402
 # Of a class, with its waiting for quiet.
 LIMIT = turns.PATIENCE + 3600
 RUNNING = set()
-# Of a class that is being ended.
-PATIENCE = 60
+# Of a class that is being ended, with its cluster and its browser.
+PATIENCE = 240
 
 
 class Lines(unittest.TestResult):

@@ -23,5 +23,5 @@ def said(cell):
     for user in cell.users:
         for file in sorted(cell.home(user).glob("*.*.out"))[-3:]:
             lines += [f"---- {file.name} of {user}", *file.read_text(errors="replace").splitlines()[-MOST_LINES:]]
-    lines += ["---- qstat", *cell.run("qstat", "-u", "*", timeout=20).out.splitlines()]
+    lines += ["---- qstat", *cell.run("qstat", "-u", "*", timeout=180).out.splitlines()]
     return lines

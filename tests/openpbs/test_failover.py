@@ -23,8 +23,8 @@ from case import SiteCase  # noqa: E402
 from libra_site import Site, idle_until  # noqa: E402
 from promises import terms  # noqa: E402
 
-# Seconds without a sign of the primary after which the secondary takes over.
-DELAY = 5
+# Seconds without a sign of the primary after which the secondary takes over: not while the primary is only slow.
+DELAY = 15
 
 
 class Pair(Site):

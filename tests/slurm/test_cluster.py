@@ -94,10 +94,10 @@ class TwoClusters(unittest.TestCase):
                     which = int(run.stdout.readline().split()[1])
                     self.assertNotEqual(traces_of(which, [], run.pid), [])
                     os.kill(run.pid, number)
-                    self.assertIsNotNone(run.wait(120))
+                    self.assertIsNotNone(run.wait(600))
                 if number == signal.SIGKILL:
                     self.assertNotEqual(traces_of(which, [], run.pid), [])
-                    subprocess.run([sys.executable, HERE / "cluster.py", "down"], check=True, capture_output=True, timeout=300)
+                    subprocess.run([sys.executable, HERE / "cluster.py", "down"], check=True, capture_output=True, timeout=600)
             self.assertEqual(traces_of(which, [], run.pid), [], number)
 
 
@@ -139,7 +139,7 @@ class Suite(unittest.TestCase):
                         processes = {pid: began(pid) for pid, _ in below(run.pid)}
                     finally:
                         run.send_signal(number)
-                    self.assertNotEqual(run.wait(300), 0)
+                    self.assertNotEqual(run.wait(600), 0)
                 self.assertEqual(len(clusters), 2)
                 self.wait("their processes to end", lambda: not [pid for pid, when in processes.items() if when and began(pid) == when])
                 for cluster, owner in clusters.items():

@@ -144,7 +144,7 @@ class V2(unittest.TestCase):
         slurm, node = self.slurm, self.slurm.nodes[0]
         work = "python3 -c 'import time\nwhile time.process_time() < 1: pass'"
         script = f"echo $SLURM_JOB_ID; srun sh -c \"$WORK\"; sleep 1; ls -d {TOP}/system.slice/*.scope/job_*; srun sh -c \"$WORK; cat /proc/self/cgroup\""
-        done = slurm.salloc("sh", "-c", script, environment={**slurm.commitment((node, 0.5), estimate=50 / 1.05), "WORK": work}, timeout=200)
+        done = slurm.salloc("sh", "-c", script, environment={**slurm.commitment((node, 0.5), estimate=50 / 1.05), "WORK": work}, timeout=800)
         self.assertEqual(done.rc, 0, done.err)
         job = done.out.split()[0]
         self.assertIn(f"/job_{job}/step_1/user/task_", done.out)
