@@ -64,13 +64,6 @@ class CellCase(unittest.TestCase):
             for host in HOSTS:
                 cell.wait(f"all processors of {host} can be had again", lambda host=host: self.is_free(host))
 
-    @classmethod
-    def configure(cls, text):
-        """More of the configuration of qmaster's host; verifiers are started anew with it."""
-        with cls.cell.rules_file.open("a") as rules:
-            rules.write(text)
-        (cls.cell.directory / "scripts/jsv").touch()
-
     def is_free(self, host):
         """Asks for all its processors."""
         asked = self.cell.qsub("-l", f"quote=ask,h={host}", *self.terms(3600, 3785), "-pe", "smp", self.cell.slots(host))

@@ -22,7 +22,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -130,8 +129,7 @@ class Cell(commands.Programs):
         self.hosts.up()
         self.make_root()
         self.write_rules()
-        self.start(MASTER)
-        self.wait("qmaster answers", lambda: self.run("qconf", "-sh").rc == 0)
+        self.start_master()
         for index, host in enumerate(HOSTS):
             self.must("qconf", "-ah", host)
             self.must("qconf", "-as", host)
@@ -157,7 +155,7 @@ class Cell(commands.Programs):
         bootstrap = {"spooling_params": root / "spool/db", "qmaster_spool_dir": root / "spool/qmaster", "binary_path": root / "bin", "admin_user": ADMIN}
         (root / "default/common/bootstrap").write_text(changed((SHARE / "default-bootstrap").read_text(), bootstrap))
         (root / "default/common/act_qmaster").write_text(f"{MASTER}\n")
-        conf = changed((SHARE / "default-configuration").read_text(), {"execd_spool_dir": root / "spool/execd", "load_report_time": "00:00:02", "max_unheard": "00:00:20", "finished_jobs": "0"})
+        conf = changed((SHARE / "default-configuration").read_text(), {"execd_spool_dir": root / "spool/execd", "load_report_time": "00:00:02", "max_unheard": "00:02:00", "finished_jobs": "0"})
         (root / "conf").write_text(conf.replace("flush_time=00:00:15", "flush_time=00:00:01"))
         admin = pwd.getpwnam(ADMIN)
         for where, directories, files in os.walk(root):
@@ -190,6 +188,20 @@ class Cell(commands.Programs):
             self.daemons[host] = subprocess.Popen([*self.hosts.inside(host), LIB / name], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment(),
                                                   start_new_session=True, cwd="/")
 
+    def start_master(self):
+        """qmaster, until it answers. Where its threads take turns badly one of them cannot become the admin user as it starts, and it ends; whoever starts
+        daemons at a site starts it again."""
+        def answers():
+            if self.daemons[MASTER].poll() is not None:
+                said = (self.root / "spool/qmaster/messages").read_text().splitlines()[-1]
+                if "can't switch to admin_user" not in said:
+                    raise RuntimeError(f"qmaster has ended: {said}")
+                self.start(MASTER)
+            return self.run("qconf", "-sh").rc == 0
+
+        self.start(MASTER)
+        self.wait("qmaster answers", answers)
+
     def start_agent(self, host):
         """`libra agent` of an execution host."""
         with open(self.directory / f"agent-{host}.log", "ab") as log:
@@ -204,6 +216,28 @@ class Cell(commands.Programs):
         """SIGKILL for a host's daemon."""
         self.daemons[host].kill()
         self.daemons.pop(host).wait()
+
+    def started_with(self, *words):
+        """Numbers of the cell's processes whose command line has these words."""
+        found = []
+        for pid in machine.marked_processes(self.directory):
+            try:
+                line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if all(word.encode() in line for word in words):
+                found.append(pid)
+        return found
+
+    def kill_verifiers(self):
+        for pid in self.started_with("gridengine", "jsv"):
+            machine.end_process(pid)
+
+    def add_rules(self, text):
+        """More of the configuration of qmaster's host. Verifiers read it as they start: from now on there is none that has not."""
+        with self.rules_file.open("a") as rules:
+            rules.write(text)
+        self.kill_verifiers()
 
     def down(self):
         """End everything and give back what was taken from the machine; may be called at any time, and again."""
@@ -248,8 +282,15 @@ class Cell(commands.Programs):
         done = self.libra("gridengine", "install", *self.places)
         if done.rc != 0:
             raise CommandFailed(f"libra gridengine install: {done.out}{done.err}")
-        # Daemons hear of a new configuration with their next report.
-        time.sleep(3)
+        # Daemons hear of a new configuration with their next report; what they begin before that they begin without Libra.
+        self.wait("both hosts begin jobs by Libra", self.begins_by_libra)
+
+    def begins_by_libra(self):
+        """Whether jobs without terms are in groups of Libra's, on every host."""
+        jobs = {host: self.submit("-l", f"h={host}", script="cat /proc/self/cgroup\n") for host in HOSTS}
+        for job in jobs.values():
+            self.wait_gone(job)
+        return all(f"{self.cgroup_root(host)}-best-effort" in self.output(job) for host, job in jobs.items())
 
     def configuration(self):
         """What `qconf -s*` says."""
@@ -306,20 +347,22 @@ class Cell(commands.Programs):
     # ---- jobs
 
     def qsub(self, *args, user=None, script="sleep 1000\n", **options):
-        """Submit a script as an ordinary user; what it prints goes to `NUMBER.out` in its home."""
-        user = user or self.users[0]
-        return self.run("qsub", "-terse", "-S", "/bin/sh", "-j", "y", "-o", f"{self.home(user)}/$JOB_ID.$TASK_ID.out", *args, user=user, stdin=script, **options)
-
-    def submit(self, *args, **options):
-        """A submission that must be accepted: the job's number. Where the verifier still reads the queue it is tried again, as users are told to.
+        """Submit a script as an ordinary user; what it prints goes to `NUMBER.out` in its home. Where the verifier still reads the queue it is tried again,
+        as users are told to.
 
         Each of qmaster's threads has a verifier: one that a test has killed refuses the next submission of its thread, whenever that comes."""
+        user = user or self.users[0]
+
         def judged():
-            done = self.qsub(*args, **options)
+            done = self.run("qsub", "-terse", "-S", "/bin/sh", "-j", "y", "-o", f"{self.home(user)}/$JOB_ID.$TASK_ID.out", *args, user=user, stdin=script, **options)
             again = ("submit again in a few seconds", "JSV stderr: Killed")
             return None if any(words in done.out + done.err for words in again) else done
 
-        done = self.wait("the verifier has read the queue", judged)
+        return self.wait("the verifier has read the queue", judged)
+
+    def submit(self, *args, **options):
+        """A submission that must be accepted: the job's number."""
+        done = self.qsub(*args, **options)
         if done.rc != 0:
             raise CommandFailed(f"qsub {' '.join(map(str, args))}: {done.out}{done.err}")
         return done.out.strip().split(".")[0]

@@ -7,9 +7,6 @@ import unittest
 
 from case import CellCase
 from cluster import ADMIN, MASTER
-from test_faults import started_with
-
-import machine
 
 
 def idle_until(file):
@@ -39,16 +36,13 @@ class Accounts(CellCase):
         cell = cls.cell
         cls.books = cell.directory / "accounts"
         cls.user, cls.other = cell.users
-        with cell.rules_file.open("a") as rules:
-            rules.write(f"[accounts]\nmode = 'on'\nledger = '{cls.books}/ledger.sqlite'\nlive = '{cls.books}/live'\n")
+        cell.add_rules(f"[accounts]\nmode = 'on'\nledger = '{cls.books}/ledger.sqlite'\nlive = '{cls.books}/live'\n")
         found = cell.libra("gridengine", "check", *cell.places)
         assert found.rc == 1 and "libra account init --owner sgeadmin" in found.out, found
         cls.account("init", "--owner", ADMIN)
         cls.account("create", cls.user)
         found = cell.libra("gridengine", "check", *cell.places)
         assert found.rc == 0 and "the ledger is sgeadmin's" in found.out, found
-        # qmaster starts its verifiers anew.
-        (cell.directory / "scripts/jsv").touch()
 
     @classmethod
     def account(cls, *words, status=0):
@@ -116,7 +110,7 @@ class Accounts(CellCase):
         """Refused in the words of all systems, and the budget that is named is accepted."""
         said = self.refused(self.cell.qsub(*self.terms(10, 30, 101)), "libra: refused (funds): the budget is 101 credits; the account has 100 available")
         self.assertIn("accepted now would be: -l budget=100", said)
-        job = self.accept(10, 30, budget=100)
+        job = self.accept(10, 1000, budget=100)
         price = self.price(job)
         self.held(price)
         # What is held is not there for the next one.
@@ -215,8 +209,7 @@ class Accounts(CellCase):
         prices = [self.price(job) for job in jobs]
         for job in jobs:
             self.cell.wait_running(job)
-        for pid in started_with(self.cell, "gridengine", "jsv"):
-            machine.end_process(pid)
+        self.cell.kill_verifiers()
         # They end while nobody keeps the book: what was committed to them is in files.
         go_on.touch()
         for job in jobs:
@@ -224,8 +217,7 @@ class Accounts(CellCase):
         records = self.cell.root / "default/common/accounting"
         self.cell.wait("qmaster has written their ends down", lambda: all(f":{job}:sge:" in records.read_text() for job in jobs))
         self.cell.kill(MASTER)
-        self.cell.start(MASTER)
-        self.cell.wait("qmaster answers", lambda: self.cell.run("qstat").rc == 0)
+        self.cell.start_master()
         # The first submission has qmaster start its verifiers.
         self.cell.wait("somebody judges again", lambda: "refused (funds)" in "".join(map(str, self.cell.qsub(*self.terms(1, 10, 1000)))))
         for job in jobs:
@@ -248,8 +240,7 @@ class Accounts(CellCase):
                 moved.rename(ledger)
 
     def refused_for_their_sake(self, moved, ledger):
-        for pid in started_with(self.cell, "gridengine", "jsv"):
-            machine.end_process(pid)
+        self.cell.kill_verifiers()
         self.cell.wait("it is said", lambda: "libra: refused (fault): accounting unavailable; job rejected" in "".join(map(str, self.cell.qsub(*self.terms(1, 10, 5)))))
         # Each of qmaster's workers refuses one job for the sake of its verifier that was killed.
         self.cell.wait("one without terms is taken", lambda: self.cell.qsub(script="true\n").rc == 0)

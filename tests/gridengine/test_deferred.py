@@ -5,11 +5,9 @@ import re
 import time
 import unittest
 
-import machine
 from case import MARGIN, CellCase
 from cluster import HOSTS, MASTER
 from test_accounts import Accounts as MoneySite
-from test_faults import started_with
 
 
 def at(seconds):
@@ -85,8 +83,13 @@ class Deferred(Site):
         self.cell.wait("it is in its group", lambda: self.processes(job, host))
 
     def test_a_later_start(self):
-        begins = time.time() + 20
-        job = self.accept(60, "2h", "-a", at(20))
+        def judged(ahead):
+            """In time; else it is one that may begin."""
+            begins = time.time() + ahead
+            job = self.accept(60, "2h", "-a", at(ahead))
+            return (begins, job) if time.time() < begins - 2 else None
+
+        begins, job = self.cell.in_time("a job that may begin later", judged)
         self.deferred(job)
         self.confirmed(job)
         self.assertGreater(time.time(), begins - 2)
@@ -186,10 +189,10 @@ class Restarted(Site):
         """What is deferred, and what was confirmed, is on qmaster's own record."""
         cell = self.cell
         job, waits = self.accept(600, "9h", "-h"), self.accept(60, "9h", "-h")
-        for pid in started_with(cell, "gridengine", "jsv"):
-            machine.end_process(pid)
+        cell.kill_verifiers()
         cell.kill(MASTER)
-        cell.start(MASTER)
+        cell.start_master()
+
         def in_service():
             shown = cell.run("qstat", "-f").out
             return all(f"main.q@{host}" in shown for host in HOSTS) and "-NA-" not in shown
@@ -202,8 +205,7 @@ class Restarted(Site):
         cell.must("qdel", self.accept(60, "1h"))
         host = self.confirmed(job)
         before = cell.committed()[host]
-        for pid in started_with(cell, "gridengine", "jsv"):
-            machine.end_process(pid)
+        cell.kill_verifiers()
         full = cell.slots(host)
         self.refused(cell.wait("somebody judges again", lambda: (lambda said: "refused (share)" in said.out + said.err and said)(
             cell.qsub(*self.terms(36000, 37805), "-l", f"h={host}", "-pe", "smp", full))), "refused (share)")

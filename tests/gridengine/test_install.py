@@ -2,9 +2,7 @@
 
 import unittest
 
-import machine
 from case import CellCase
-from test_faults import started_with
 
 
 class Install(CellCase):
@@ -45,8 +43,7 @@ class Install(CellCase):
         host = cell.wait_running(job)
         conf = "".join("jsv_url none\n" if line.startswith("jsv_url") else f"{line}\n" for line in cell.must("qconf", "-sconf").splitlines() if not line.startswith("#"))
         cell.give("-Mconf", "global", conf)
-        for pid in started_with(cell, "gridengine", "jsv"):
-            machine.end_process(pid)
+        cell.kill_verifiers()
         cell.must("qdel", job)
         cell.wait_gone(job)
         done = self.there("uninstall")

@@ -6,10 +6,8 @@ import time
 import unittest
 
 import exposition
-import machine
 from case import CellCase
 from cluster import ADMIN, MASTER
-from test_faults import started_with
 
 
 class Metrics(CellCase):
@@ -23,7 +21,7 @@ class Metrics(CellCase):
             directory.mkdir(mode=0o755)
             admin = pwd.getpwnam(ADMIN)
             os.chown(directory, admin.pw_uid, admin.pw_gid)
-            cls.configure(f"[metrics]\ndirectory = '{directory}'\ninterval = '1s'\n")
+            cls.cell.add_rules(f"[metrics]\ndirectory = '{directory}'\ninterval = '1s'\n")
             cls.files = exposition.Files(directory, "gridengine")
             # The first submission has qmaster start its verifiers anew.
             cls.cell.qsub("-l", "estimate=10,deadline=20,budget=1")
@@ -87,11 +85,9 @@ class Metrics(CellCase):
         self.cell.wait("its end is known", lambda: f"job {job} met its deadline" in self.cell.log())
         self.written()
         before = self.files.counts()
-        for pid in started_with(self.cell, "gridengine", "jsv"):
-            machine.end_process(pid)
+        self.cell.kill_verifiers()
         self.cell.kill(MASTER)
-        self.cell.start(MASTER)
-        self.cell.wait("qmaster answers", lambda: self.cell.run("qstat").rc == 0)
+        self.cell.start_master()
         # Questions are not counted.
         ask = ["-l", "quote=ask,estimate=10,deadline=1000"]
         self.cell.wait("somebody judges again", lambda: '"accepted":true' in "".join(map(str, self.cell.qsub(*ask))))
