@@ -27,6 +27,22 @@ def terms(share, node=None, deadline=LONG):
     return [f"--estimate={share * deadline / MARGIN:.6f}", f"--sla-deadline={deadline}", "--budget=1000000000", *where]
 
 
+def expect_committed(test, slurm):
+    """What slurmctld has on record is what is taken: neither more nor less is to be had beside it. Right after a kill that changes by itself (slurmctld
+    holds what it could not launch), and then what was looked at meanwhile says nothing."""
+    def agrees():
+        before = committed_on(slurm)
+        try:
+            expect_free(test, slurm, {node: 1 - taken for node, taken in before.items()})
+        except AssertionError:
+            if committed_on(slurm) == before:
+                raise
+            return False
+        return True
+
+    slurm.wait("what is on record is what is taken", agrees, 600)
+
+
 def expect_free(test, slurm, free):
     """free: {node: processors that nobody was promised}. Neither more nor less is to be had."""
     def more(node, share):

@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from promises import expect_free, holding, is_saved, committed_on, terms, tokens  # noqa: E402
+from promises import committed_on, expect_committed, expect_free, holding, is_saved, terms, tokens  # noqa: E402
 
 
 class ControllerKilled(SiteCase):
@@ -55,7 +55,7 @@ class ControllerKilled(SiteCase):
         array = slurm.submit("--array=1-3", *terms(0.1, n1))
         two = slurm.submit("-N2", *terms(0.3, f"{n3},{n4}"))
         jobs = [slurm.submit(*terms(share, node)) for share, node in [(0.2, n1), (0.1, n2), (0.1, n1), (0.2, n2), (0.15, n2), (0.4, n3), (0.05, n3), (0.25, n4)]]
-        for job in [two, *jobs]:
+        for job in [two, *jobs, *(self.running(f"{array}_{task}")["JobId"] for task in (1, 2, 3))]:
             self.started(job)
         # One that does not run, and so holds nothing.
         slurm.must("scontrol", "requeuehold", jobs[2])
@@ -91,6 +91,8 @@ class ControllerKilled(SiteCase):
         array = slurm.submit("--array=0-23", *terms(0.12))
         # What starts after it was saved slurmctld itself would start again, and slurmd drain the node for it: nothing does meanwhile.
         slurm.must("scontrol", "update", "partitionname=main", "state=down")
+        # Nor is anything on its way to a node, which slurmctld would take for lost and hold.
+        slurm.wait("what runs has begun", lambda: all(self.processes(job, has["nodes"]) for job, has in slurm.jobs().items() if has["job_state"] == "RUNNING"))
         slurm.wait("saved", lambda: is_saved(slurm, array))
         self.restart()
         slurm.must("scontrol", "update", "partitionname=main", "state=up")
@@ -111,7 +113,7 @@ class ControllerKilled(SiteCase):
             self.settled()
             kept = holding(slurm)
             print(f"burst {number + 1}: {len(asked)} accepted, {len(kept)} kept by slurmctld", file=sys.stderr)
-            expect_free(self, slurm, {node: 1 - taken for node, taken in committed_on(slurm).items()})
+            expect_committed(self, slurm)
             now = tokens(slurm)  # what slurmd has sent back has come back since
             self.assertGreaterEqual(len(now), len(kept))
             self.assertEqual(len(set(now)), len(now), "none twice")
@@ -123,7 +125,7 @@ class ControllerKilled(SiteCase):
             again = [slurm.wait(f"committed again on {node}", lambda node=node: slurm.sbatch(*terms(0.02, node)).out or None) for node in room]
             for job in again:
                 self.assertEqual(sum(one == job for one in holding(slurm)), 1)
-            expect_free(self, slurm, {node: 1 - taken for node, taken in committed_on(slurm).items()})
+            expect_committed(self, slurm)
             self.clear()
             self.save()
 
@@ -167,11 +169,11 @@ class ControllerKilled(SiteCase):
         slurm = self.slurm
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             slurm.kill_controller()
-            asked = [pool.submit(slurm.sbatch, *terms(0.02, slurm.nodes[number % 4]), timeout=180) for number in range(4)]
+            asked = [pool.submit(self.judged, *terms(0.02, slurm.nodes[number % 4])) for number in range(4)]
             time.sleep(1.5)
             starting = pool.submit(slurm.start_controller)
             for number in range(20):
-                asked.append(pool.submit(slurm.sbatch, *terms(0.02, slurm.nodes[number % 4]), timeout=180))
+                asked.append(pool.submit(self.judged, *terms(0.02, slurm.nodes[number % 4])))
                 time.sleep(0.1)
             starting.result()
             answers = [one.result() for one in asked]
@@ -180,6 +182,14 @@ class ControllerKilled(SiteCase):
         self.assertEqual(set(holding(slurm)), {one.out for one in answers})
         expect_free(self, slurm, dict.fromkeys(slurm.nodes, 1 - 6 * 0.02))
         print(f"{sum('sleeping and retrying' in one.err for one in answers)} of 24 were asked to try again", file=sys.stderr)
+
+    def judged(self, *arguments):
+        """sbatch's answer, once all nodes have reported to a slurmctld that starts."""
+        def answered():
+            answer = self.slurm.sbatch(*arguments)
+            return None if "no node takes new jobs now" in answer.err else answer
+
+        return self.slurm.wait("nodes that answer", answered)
 
     def test_taken_out_and_put_back(self):
         """A slurmctld without the plugin keeps what is committed; with it again the book is as before."""
