@@ -109,7 +109,7 @@ class Role(unittest.TestCase):
             rules = str(slurm.rules)
             self.assertEqual({name: file for name, file in slurm.files().items() if name != rules}, {name: file for name, file in before.items() if name != rules})
             slurm.restart()
-            slurm.wait_running(slurm.submit("--time=1", script="sleep 1\n"))
+            self.assertEqual(slurm.wait_ended(slurm.submit("--time=1", script="sleep 1\n"))["JobState"], "COMPLETED")
 
 
 if __name__ == "__main__":

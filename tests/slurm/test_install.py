@@ -167,11 +167,11 @@ class Installation(unittest.TestCase):
         self.assertEqual(slurm.files(), before, "byte for byte, and no file more")
         self.assertFalse((slurm.directory / "libra-state").exists())
         slurm.restart()
-        slurm.wait_running(slurm.submit("--time=1", script="sleep 1\n"))
+        self.assertEqual(slurm.wait_ended(slurm.submit("--time=1", script="sleep 1\n"))["JobState"], "COMPLETED")
         slurm.restart_nodes()
         self.said(slurm.libra("check"), 0, "installed: no")
         self.said(slurm.sbatch(*TERMS), 255, "unrecognized option")
-        slurm.wait_running(slurm.submit("--time=1", script="sleep 1\n"))
+        self.assertEqual(slurm.wait_ended(slurm.submit("--time=1", script="sleep 1\n"))["JobState"], "COMPLETED")
         self.said(slurm.libra("uninstall"), 0, "nothing to do")
 
     def test_what_others_changed_since_stays(self):
