@@ -148,15 +148,15 @@ class HostsKilled(OneSite):
         end, file = home / f"{name}.end", home / name
         return busy_until(end) + f"date +%s.%N >>{file}\n", end, file
 
-    def expect_honest(self, job, file, late=60):
-        """Libra's verdict is what the job itself has written down; seen at most so many seconds late."""
+    def expect_honest(self, job, file):
+        """Libra's verdict is what the job itself has written down, or when PBS has seen it, which was before now."""
         pbs = self.pbs
-        pbs.wait_state(job, "F", 150)
+        pbs.wait_state(job, "F", 600)
         met, after = pbs.wait("the verdict", lambda: verdict(pbs, job))
         commitment = dict(pair.split("=", 1) for pair in pbs.qstat(job)["Resource_List.libra_terms"].split(":"))
         took = float(file.read_text().split()[-1]) - float(commitment["submitted"])
         self.assertGreater(after, took - 0.2)
-        self.assertLess(after, took + late)
+        self.assertLess(after, time.time() - float(commitment["submitted"]) + 0.2)
         self.assertEqual(met, after <= float(commitment["deadline"]))
         return met
 

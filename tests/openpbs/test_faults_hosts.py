@@ -163,13 +163,13 @@ class ManyAtOnce(OneSite):
         for job in refused:
             self.assertIn("refused (share)", job.err)
         for job in accepted:
-            pbs.wait_started(job, 120)
+            pbs.wait_started(job)
         for share in pbs.committed().values():
             self.assertAlmostEqual(share, 0.975, places=4)
         self.assertEqual(len(pbs.cgroups()), 15)
         pbs.qdel(*accepted[:5])
         for job in accepted[:5]:
-            pbs.wait_state(job, "F", 120)
+            pbs.wait_state(job, "F")
         with concurrent.futures.ThreadPoolExecutor(20) as pool:
             again = list(pool.map(asking, range(20)))
         self.assertEqual(sum(job.rc == 0 for job in again), 5)

@@ -197,7 +197,7 @@ class Front(unittest.TestCase):
 
         def read_until(text):
             nonlocal said
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + 600
             while text not in said:
                 self.assertLess(time.monotonic(), deadline, said)
                 if not select.select([terminal], [], [], 1)[0]:

@@ -37,11 +37,11 @@ class Workflows(test_deferred.Site):
 
     def counts_from_its_start(self, job, deadline):
         """It was accepted with a deadline so long after it became eligible."""
-        found = self.pbs.wait_job(job, "accepted", lambda found: CONFIRMED in found.get("Resource_List.libra_info", "") and "etime" in found)
+        # PBS makes it eligible once more, after the moment for which it is put off: it begins after that.
+        found = self.pbs.wait_job(job, "accepted and begun", lambda found: CONFIRMED in found.get("Resource_List.libra_info", "") and found.get("job_state", "?") in "REF")
         self.assertIn("accepted: ", found["Resource_List.libra_info"])
         terms = self.terms(job)
         due = float(terms["submitted"]) + float(terms["deadline"])
-        # PBS makes it eligible once more, after the moment for which it is put off.
         self.assertLessEqual(due - deadline, self.eligible(job) + 1)
         return due
 
