@@ -91,7 +91,7 @@ fn a_signal_goes_on_to_the_job() {
 fn what_a_job_leaves_running_is_ended_with_it() {
     let site = Site::new("");
     let note = site.path("pid");
-    let script = format!("setsid sleep 100 & echo $! >{}; exit 0", note.display());
+    let script = format!("setsid sleep 100000 & echo $! >{}; exit 0", note.display());
     let output = site
         .run("deadline=60000,budget=9000,estimate=1000", &script)
         // The job's leftover must not hold our pipes.
@@ -101,8 +101,11 @@ fn what_a_job_leaves_running_is_ended_with_it() {
         .expect("libra");
     assert!(output.success());
     let pid = fs::read_to_string(&note).expect("a number");
-    assert!(!runs(pid.trim()), "process {pid} is still there");
+    let job = site.job("1");
+    // Killed it is in any case; a busy machine may be long in ending it.
+    assert!(!runs(pid.trim()) || job["phase"] == "ending", "{pid} {job}");
     site.assert_nothing_left();
+    assert!(!runs(pid.trim()), "process {pid} is still there");
 }
 
 #[test]
