@@ -91,7 +91,13 @@ class Commands(commands.Programs):
         return attributes(result.out).get(name, {})
 
     def qdel(self, *args, user=None):
-        return self.run("qdel", *args, user=user)
+        """An array is deleted by a command of its own: on a slow machine pbs_server 23.06 was seen to end where arrays were among several jobs of one (in its
+        reply_send, for a request that was gone)."""
+        options, jobs = ([word for word in args if word[:1].isdigit() == is_job] for is_job in (False, True))
+        arrays = [job for job in jobs if "[" in job]
+        plain = [job for job in jobs if job not in arrays]
+        done = [self.run("qdel", *options, *some, user=user) for some in (plain, *([array] for array in arrays)) if some]
+        return next((one for one in done if one.rc != 0), done[-1])
 
     def cycle(self):
         """Ask for a scheduling cycle now."""
