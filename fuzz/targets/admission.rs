@@ -6,14 +6,16 @@ use libra_batch::words::signed;
 use libra_config::Config;
 use libra_core::book::{Book, Snapshot};
 use libra_core::commitment::Commitment;
+use libra_core::decision::class_defaults::{ClassDefaults, ClassLine};
 use libra_pbs::server::Server;
 use libra_pbs::{TERMS, records};
 use libra_slurm::array::JobCommitment;
 use libra_slurm::controller::{Answer, Controller};
 use libra_slurm::gres::Gres;
 use libra_slurm::options;
+use libra_slurm::problem::Problem;
 use libra_slurm::records::{Memory, Node, Partition, Records};
-use libra_slurm::submission::Submission;
+use libra_slurm::submission::{Asked, Submission};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -200,7 +202,8 @@ pub fn slurm_submission(input: &[u8]) {
                 let commitment = JobCommitment::parse(&accepted.admin_comment);
                 let commitment = commitment.expect("ours").expect("our own line");
                 assert_eq!(commitment.line(), accepted.commitment);
-                let asked = submission.read(NOW).expect("it was taken").array;
+                let (asked, _) = read(&submission).expect("it was taken");
+                let asked = asked.array;
                 assert_eq!(commitment.commitment.count as usize, asked.len().max(1));
                 said(&signed(std::slice::from_ref(&accepted.quote)), 1000);
                 assert!(accepted.time_limit >= 1 && accepted.node_count >= 1);
@@ -280,11 +283,16 @@ fn submission(text: &str) -> Submission {
     submission
 }
 
+/// On a site that says nothing of classes.
+fn read(submission: &Submission) -> Result<(Asked, Option<ClassLine>), Problem> {
+    submission.read(&ClassDefaults::default(), &[], NOW)
+}
+
 /// What the plugins ask of a submission one by one.
 fn each_part(submission: &Submission) {
     let _ = submission.quote();
-    match submission.read(NOW) {
-        Ok(asked) => {
+    match read(submission) {
+        Ok((asked, _)) => {
             super::taken(&asked.terms);
             assert!(asked.array.windows(2).all(|pair| pair[0] < pair[1]));
             let count = submission.array.is_some();

@@ -3,6 +3,7 @@
 use super::{amount, refused, taken, text, words};
 use libra_accounts::names::AccountName;
 use libra_core::book::held_quote::{self, Order};
+use libra_core::decision::class::Class;
 use libra_page::form::{self, FieldError, Fields};
 use libra_page::pages::submit::Said;
 use libra_page::pages::{self, View};
@@ -109,6 +110,7 @@ pub fn values(input: &[u8]) {
 fn view(kind: &'static Kind) -> View<'static> {
     View {
         kind,
+        classes: [Class::Deadline, Class::Dedicated],
         host: "host",
         user: "alice",
         word: "word",

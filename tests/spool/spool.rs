@@ -104,6 +104,7 @@ impl FrontEnd for Directory {
                     ..Shape::default()
                 },
             },
+            class_line: None,
             has_budget,
             array: None,
             deferred: None,

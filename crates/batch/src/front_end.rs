@@ -4,6 +4,8 @@ use crate::verdict::{self, NotTaken};
 use crate::words::{Manner, Written};
 use libra_core::book::Book;
 use libra_core::book::held_quote::{HeldQuote, NoOrder, Wanted};
+use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::ClassLine;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Terms};
 use libra_units::{credits, duration};
@@ -99,19 +101,40 @@ pub struct Fewer {
     pub processors_per_chunk: u32,
     /// Seconds on each processor, as they are typed.
     pub estimate: String,
+    /// The class that the job has to name to be of the same one: it got its own for having several processors.
+    pub class: Option<Class>,
 }
 
 impl Fewer {
-    /// As a list of terms.
-    fn as_list(&self) -> Written {
-        let Fewer {
+    /// What an offer says of processors; None if it says nothing of them. `class`: of the job, and the line that gave it.
+    pub fn of(offer: &CounterOffer, class: Class, class_line: Option<&ClassLine>) -> Option<Fewer> {
+        let CounterOffer::Processors {
             chunks,
             processors_per_chunk,
             estimate,
-        } = self;
+            ..
+        } = *offer
+        else {
+            return None;
+        };
+        let is_one = chunks == 1 && processors_per_chunk == 1;
+        Some(Fewer {
+            chunks,
+            processors_per_chunk,
+            estimate: duration::exact(estimate),
+            class: (is_one && class_line == Some(&ClassLine::Several)).then_some(class),
+        })
+    }
+
+    /// As a list of terms.
+    pub fn as_list(&self) -> Written {
+        let list = refusal::processors(self.chunks, self.processors_per_chunk, &self.estimate);
         Written {
-            text: refusal::processors(*chunks, *processors_per_chunk, estimate),
-            as_terms: *chunks == 1,
+            text: match self.class {
+                Some(class) => format!("{list},{}={}", terms::CLASS, class.word()),
+                None => list,
+            },
+            as_terms: self.chunks == 1 && self.class.is_none(),
         }
     }
 }
@@ -133,17 +156,9 @@ fn write_offer<F: FrontEnd>(
             term("deadline", &(duration::exact(deadline) + counted))
         }
         CounterOffer::Budget { budget } => term("budget", &credits(budget)),
-        CounterOffer::Processors {
-            chunks,
-            processors_per_chunk,
-            estimate,
-            ..
-        } => {
-            let fewer = Fewer {
-                chunks,
-                processors_per_chunk,
-                estimate: duration::exact(estimate),
-            };
+        CounterOffer::Processors { .. } => {
+            let class = specification.request.terms.class;
+            let fewer = Fewer::of(offer, class, specification.class_line.as_ref())?;
             F::write_processors(submission, &specification.asked, &fewer)?
         }
         CounterOffer::Class { class, .. } => Written {
@@ -154,9 +169,7 @@ fn write_offer<F: FrontEnd>(
         CounterOffer::Jobs { .. } => return Some(Written::as_list(offer)),
     };
     if let Some(price) = offer.price() {
-        written
-            .text
-            .push_str(&format!(" (costs {})", credits(price)));
+        written.add_price(price);
     }
     Some(written)
 }
@@ -165,6 +178,8 @@ fn write_offer<F: FrontEnd>(
 pub struct JobSpecification<F: FrontEnd> {
     /// Terms and shape, of one job of an array.
     pub request: Request,
+    /// What gave it its class; None if it named it, or nobody did.
+    pub class_line: Option<ClassLine>,
     /// Where not, it is a question without one, and that of the request is infinite.
     pub has_budget: bool,
     /// Jobs of an array that is judged as one; None for a job that is none.
@@ -259,6 +274,7 @@ impl<F: FrontEnd> JobSpecification<F> {
         what(&Manner {
             jobs: self.jobs(),
             pieces: F::pieces(self.jobs()),
+            class_line: (self.class_line.as_ref()).map(|line| (self.request.terms.class, line)),
             write_offer: &write,
         })
     }

@@ -7,6 +7,7 @@
 use crate::verdict::{Problem, Verdict};
 use crate::words::{self, Manner, Written};
 use libra_core::book::held_quote::QuoteError;
+use libra_core::decision::class::Class;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::curve::{Judged, Point};
 use libra_core::decision::job::{LONGEST, Request};
@@ -110,6 +111,10 @@ pub struct Quote {
     pub needs: Option<f64>,
     /// Slots of all chunks and jobs.
     pub slots: u64,
+    /// Its class of service.
+    pub class: Class,
+    /// The line of the site's configuration that gave it: `class.several`; None if it named it, or nobody did.
+    pub class_line: Option<String>,
     /// What would be accepted instead.
     pub offers: Vec<OtherOffer>,
     /// The price over deadlines.
@@ -127,6 +132,7 @@ impl Quote {
             deadline: terms.deadline,
             budget: terms.budget.is_finite().then_some(terms.budget),
             slots: request.shape.slots(),
+            class: terms.class,
             ..Quote::default()
         }
     }
@@ -186,6 +192,8 @@ impl Quote {
             "share": self.share,
             "node": self.node,
             "slots": self.slots,
+            "class": self.class.word(),
+            "class_line": self.class_line,
             "budget": self.budget,
             "budget_needed": self.needs,
             "estimate_seconds": (self.estimate < LONGEST).then_some(self.estimate),
@@ -259,6 +267,8 @@ impl Quote {
             "evidence": self.evidence,
             "text": self.text,
             "asked": [self.estimate, self.deadline, self.budget, self.slots, self.needs],
+            "class": self.class.word(),
+            "class_line": self.class_line,
             "offers": offers,
             "curve": curve,
             "held": self.held.as_ref().map(|held| json!([held.number, held.until])),
@@ -332,6 +342,11 @@ fn read(answer: &Value) -> Option<Quote> {
         budget: asked.get(2)?.as_f64(),
         slots: asked.get(3)?.as_u64()?,
         needs: asked.get(4).and_then(Value::as_f64),
+        // A server of an older Libra says none.
+        class: (answer["class"].as_str())
+            .and_then(Class::of_word)
+            .unwrap_or_default(),
+        class_line: text("class_line"),
         offers: (list("offers").iter())
             .filter_map(|offer| {
                 Some(OtherOffer {

@@ -6,6 +6,8 @@
 
 use super::verdict::{Fault, Problem, Refused, Verdict};
 use libra_core::commitment::Commitment;
+use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::ClassLine;
 use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::Terms;
 use libra_core::decision::refusal::{Category, Reason};
@@ -35,6 +37,11 @@ impl Written {
                 CounterOffer::Jobs { .. } | CounterOffer::Class { .. } => false,
             },
         }
+    }
+
+    /// Puts what it costs behind it.
+    pub fn add_price(&mut self, price: f64) {
+        let _ = write!(self.text, " (costs {})", credits(price));
     }
 }
 
@@ -156,6 +163,8 @@ pub struct Manner<'a> {
     pub jobs: u32,
     /// What its users call what does not fit in whole, where that is no chunk.
     pub pieces: Option<&'a str>,
+    /// The class that it did not name, and what gave it.
+    pub class_line: Option<(Class, &'a ClassLine)>,
     /// How an offer is asked for.
     pub write_offer: WriteOffer<'a>,
 }
@@ -209,10 +218,22 @@ pub fn headed_reason<T, P: Problem>(verdict: &Verdict<T, P>) -> String {
     }
 }
 
+/// A line on why it is of its class, if it did not name it.
+pub fn class_line(manner: &Manner<'_>) -> Option<String> {
+    let (class, line) = manner.class_line?;
+    Some(errors::class_by(class, line))
+}
+
 /// Why it is not taken, and where a decision has refused it on a line each what would be accepted.
 pub fn not_taken<T, P: Problem>(verdict: &Verdict<T, P>, manner: &Manner<'_>) -> Vec<String> {
     let Some(refusal) = verdict.refusal() else {
-        return vec![headed_reason(verdict)];
+        // Of money and faults the class is not the cause.
+        let is_for_class = matches!(
+            verdict,
+            Verdict::Refused(Refused::Class(_) | Refused::Own(_))
+        );
+        let why = class_line(manner).filter(|_| is_for_class);
+        return std::iter::once(headed_reason(verdict)).chain(why).collect();
     };
     let mut first = match (refusal.reason.clone(), manner.pieces) {
         (Reason::Chunks { asked, fit }, Some(pieces)) => {
@@ -227,6 +248,7 @@ pub fn not_taken<T, P: Problem>(verdict: &Verdict<T, P>, manner: &Manner<'_>) ->
         .filter_map(manner.write_offer)
         .collect();
     let mut lines = vec![first];
+    lines.extend(class_line(manner));
     if offers.is_empty() {
         lines.push(
             "changing the deadline, the budget or the number of processors alone would not be enough now"
@@ -306,6 +328,7 @@ mod tests {
     use super::*;
     use crate::verdict::NotTaken;
     use libra_core::decision::refusal::Refusal;
+    use libra_core::decision::service::ClassError;
     use std::convert::Infallible;
 
     fn decided(counter_offers: Vec<CounterOffer>) -> NotTaken<Infallible> {
@@ -345,6 +368,7 @@ mod tests {
         let manner = Manner {
             jobs: 2,
             pieces: None,
+            class_line: None,
             write_offer: &|offer| Some(Written::as_list(offer)),
         };
         assert_eq!(
@@ -356,6 +380,7 @@ mod tests {
         let in_nodes = Manner {
             jobs: 1,
             pieces: Some("nodes"),
+            class_line: None,
             write_offer: &|_| None,
         };
         assert_eq!(
@@ -365,6 +390,35 @@ mod tests {
                 "changing the deadline, the budget or the number of processors alone would not be enough now"
             ]
         );
+    }
+
+    #[test]
+    fn a_class_that_a_job_did_not_name_is_said_where_it_may_be_the_cause() {
+        let line = ClassLine::Queue("long".to_string());
+        let manner = Manner {
+            jobs: 1,
+            pieces: None,
+            class_line: Some((Class::Dedicated, &line)),
+            write_offer: &|offer| Some(Written::as_list(offer)),
+        };
+        let by =
+            "class=dedicated by class.queues.long of the site's configuration, as it names none";
+        let offers = vec![CounterOffer::Budget { budget: 10.5 }];
+        assert_eq!(
+            not_taken(&decided(offers), &manner),
+            [
+                "refused (chunks): only 3 of its 4 chunks would fit now",
+                by,
+                "accepted now would be: budget=10.5"
+            ]
+        );
+        let held: NotTaken<Infallible> = ClassError::NotHeld(Class::Dedicated).into();
+        let lines = not_taken(&held, &manner);
+        assert!(lines[0].contains("cannot be held for class=dedicated"));
+        assert_eq!(lines[1..], [by]);
+        let account: NotTaken<Infallible> =
+            Verdict::Refused(Refused::Account("there is none".to_string()));
+        assert_eq!(not_taken(&account, &manner).len(), 1);
     }
 
     #[test]

@@ -4,11 +4,14 @@ use super::args::{Args, ConfigCommand};
 use super::{Done, Failure};
 use libra_cgroup::Enforcement;
 use libra_config::{Config, ConfigError, DEFAULT_TOML, VersionChoice, site};
+use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::ClassDefaults;
 use libra_host::machine::Machine;
 use libra_host::registry::Registry;
 use libra_terminal::answer;
-use libra_units::{memory, processors};
-use serde_json::json;
+use libra_units::{cut, memory, processors};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +75,7 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
         true => format!("{} of {online} kept for the system", processors(rest)),
         false => "none kept for the system".to_string(),
     };
+    let classes = libra_rules::class_defaults(&config);
     let text = if args.json {
         let json = json!({
             "origin": origin,
@@ -81,17 +85,19 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
             "processors_online": online,
             "rating": machine.spec.rating,
             "enforcement": enforcement,
+            "classes": classes_json(&classes),
             "warnings": warnings,
         });
         format!("{json}\n")
     } else {
         let mut text = format!(
-            "{origin}: valid\nnode {}: {} processors ({}), rating {}, memory {}\nshares: {enforcement}\n",
+            "{origin}: valid\nnode {}: {} processors ({}), rating {}, memory {}\nshares: {enforcement}\nclass of a job that names none: {}\n",
             machine.name,
             processors(machine.spec.processors),
             kept,
             machine.spec.rating,
-            memory::show(machine.spec.memory)
+            memory::show(machine.spec.memory),
+            classes_shown(&classes)
         );
         for warning in &warnings {
             text += &format!("warning: {warning}\n");
@@ -99,6 +105,32 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
         text
     };
     answer(&text, 0)
+}
+
+/// Of jobs that name none.
+fn classes_shown(classes: &ClassDefaults) -> String {
+    let mut shown = classes.default.word().to_string();
+    if let Some(class) = classes.several {
+        let _ = write!(shown, "; with several processors {}", class.word());
+    }
+    for (queue, class) in &classes.queues {
+        let _ = write!(shown, "; in {} {}", cut(queue), class.word());
+    }
+    if classes.default == Class::BestEffort {
+        shown += " (in a batch system, with terms: deadline in the place of best-effort)";
+    }
+    shown
+}
+
+fn classes_json(classes: &ClassDefaults) -> Value {
+    let queues: Map<String, Value> = (classes.queues.iter())
+        .map(|(queue, class)| (queue.clone(), class.word().into()))
+        .collect();
+    json!({
+        "default": classes.default.word(),
+        "several": classes.several.unwrap_or(classes.default).word(),
+        "queues": queues,
+    })
 }
 
 /// Why nothing is enforced, by the key of the configuration where one is to blame.

@@ -15,8 +15,7 @@ use std::process::ExitCode;
 
 pub fn run(run: &RunArgs, args: &Args) -> Done {
     let config = site::load(args.config.as_deref())?;
-    let default = libra_rules::class_admission(&config).rules.default;
-    let request = terms::request(&run.terms, default)?;
+    let (request, class_line) = terms::request(&run.terms, &libra_rules::class_defaults(&config))?;
     let host = Host::open(config)?;
     let command: Vec<String> = run
         .command
@@ -38,10 +37,11 @@ pub fn run(run: &RunArgs, args: &Args) -> Done {
             offer: accepted, ..
         } => accepted,
         not => {
+            let manner = show::OnHost::of(&request, class_line.as_ref());
             if args.json {
-                say(show::refusal_json(&not));
+                say(manner.refusal_json(&not));
             } else {
-                for line in show::refusal(&not) {
+                for line in manner.refusal(&not) {
                     say(format_args!("libra: {line}"));
                 }
             }

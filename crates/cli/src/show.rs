@@ -1,15 +1,19 @@
 //! What `run` and `quote` say, for people and as JSON.
 
 use jiff::{Span, Zoned};
+use libra_batch::front_end::Fewer;
 use libra_batch::quote::OtherOffer;
 use libra_batch::verdict::Verdict;
 use libra_batch::words::{self, Manner, Written};
 use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::ClassLine;
+use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::Request;
 use libra_host::Host;
 use libra_host::entry::{Conclusion, Entry};
 use libra_host::submit::Terms;
 use libra_units::{credits, duration, fine_percent, processors};
+use libra_wording::errors::class_key;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 
@@ -94,16 +98,68 @@ fn by(deadline: f64) -> String {
     }
 }
 
-/// How `libra run` asks for things.
-pub const MANNER: Manner<'static> = Manner {
-    jobs: 1,
-    pieces: None,
-    write_offer: &|offer| Some(Written::as_list(offer)),
-};
+/// How `libra run` asks for things: for a job of this class, and what gave it.
+pub struct OnHost<'a> {
+    class: Class,
+    class_line: Option<&'a ClassLine>,
+}
 
-/// A refusal in words, a line for the reason and one for each counter-offer.
-pub fn refusal<T>(not: &Verdict<T, Infallible>) -> Vec<String> {
-    words::not_taken(not, &MANNER)
+impl<'a> OnHost<'a> {
+    /// For this request.
+    pub fn of(request: &Request, class_line: Option<&'a ClassLine>) -> OnHost<'a> {
+        OnHost {
+            class: request.terms.class,
+            class_line,
+        }
+    }
+
+    fn write(&self, offer: &CounterOffer) -> Written {
+        let Some(fewer) = Fewer::of(offer, self.class, self.class_line) else {
+            return Written::as_list(offer);
+        };
+        let mut written = fewer.as_list();
+        if let Some(price) = offer.price() {
+            written.add_price(price);
+        }
+        written
+    }
+
+    /// Says something so.
+    pub fn say<T>(&self, what: impl FnOnce(&Manner<'_>) -> T) -> T {
+        what(&Manner {
+            jobs: 1,
+            pieces: None,
+            class_line: self.class_line.map(|line| (self.class, line)),
+            write_offer: &|offer| Some(self.write(offer)),
+        })
+    }
+
+    /// A refusal in words, a line for the reason and one for each counter-offer.
+    pub fn refusal<T>(&self, not: &Verdict<T, Infallible>) -> Vec<String> {
+        self.say(|manner| words::not_taken(not, manner))
+    }
+
+    /// A refusal for machines.
+    pub fn refusal_json<T>(&self, not: &Verdict<T, Infallible>) -> Value {
+        let offers = not.refusal().map_or(&[][..], |r| &r.counter_offers);
+        let offers: Vec<Value> = (offers.iter())
+            .map(|offer| {
+                let offer = OtherOffer::new(offer, self.write(offer));
+                let mut values = offer.values;
+                values.insert("text".to_string(), offer.text.into());
+                values.into()
+            })
+            .collect();
+        json!({
+            "verdict": "refused",
+            "class": self.class.word(),
+            "class_line": self.class_line.map(class_key),
+            "category": not.category(),
+            "reason": words::reason(not),
+            "evidence": not.evidence(),
+            "counter_offers": offers,
+        })
+    }
 }
 
 /// What an accepted job gets, for machines. Seconds, processors, credits; null is unlimited.
@@ -119,26 +175,6 @@ pub fn terms_json(host: &Host, request: &Request, terms: &Terms) -> Value {
         "estimate_seconds": request.terms.has_estimate().then_some(request.terms.estimate),
         "deadline_seconds": request.terms.has_deadline().then_some(request.terms.deadline),
         "loadfree": terms.loadfree,
-    })
-}
-
-/// A refusal for machines.
-pub fn refusal_json<T>(not: &Verdict<T, Infallible>) -> Value {
-    let offers = not.refusal().map_or(&[][..], |r| &r.counter_offers);
-    let offers: Vec<Value> = (offers.iter())
-        .map(|offer| {
-            let offer = OtherOffer::new(offer, Written::as_list(offer));
-            let mut values = offer.values;
-            values.insert("text".to_string(), offer.text.into());
-            values.into()
-        })
-        .collect();
-    json!({
-        "verdict": "refused",
-        "category": not.category(),
-        "reason": words::reason(not),
-        "evidence": not.evidence(),
-        "counter_offers": offers,
     })
 }
 

@@ -4,26 +4,48 @@ use super::Failure;
 use super::args::TermsArgs;
 use jiff::civil::{DateTime, Time};
 use jiff::{ToSpan, Zoned};
-use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::{Basis, ClassDefaults, ClassLine};
 use libra_core::decision::job::{Request, Shape};
 use libra_units::memory;
 use libra_wording::refusal::out_of_range;
-use libra_wording::terms::{self, PartialTerms};
+use libra_wording::terms::{self, Completed, PartialTerms};
 
-/// The request that these arguments make, submitted now. `default`: the class of a job that names none.
-pub fn request(args: &TermsArgs, default: Class) -> Result<Request, Failure> {
-    request_beside(args, PartialTerms::default(), Shape::default(), default)
+/// A request, and what gave it its class; None if it named it, or nobody did.
+pub type Classed = (Request, Option<ClassLine>);
+
+/// The request that these arguments make, submitted now. `site`: its classes of jobs that name none.
+pub fn request(args: &TermsArgs, site: &ClassDefaults) -> Result<Classed, Failure> {
+    let (none, one) = (PartialTerms::default(), Shape::default());
+    request_beside(args, none, one, site)
 }
 
 /// The same, where what they do not say is said elsewhere.
 pub fn request_beside(
     args: &TermsArgs,
     beside: PartialTerms,
-    mut shape: Shape,
-    default: Class,
-) -> Result<Request, Failure> {
+    shape: Shape,
+    site: &ClassDefaults,
+) -> Result<Classed, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
-    let terms = (given(args)?.or(beside).complete_in_class(default)).map_err(|e| usage(&e))?;
+    let shape = self::shape(args, shape)?;
+    let completed = (given(args)?.or(beside)).complete_by(site, basis(&shape));
+    let Completed { terms, class_line } = completed.map_err(|e| usage(&e))?;
+    let request = Request { terms, shape };
+    request.check().map_err(|e| usage(&out_of_range(&e)))?;
+    Ok((request, class_line))
+}
+
+/// What the class of a job of this shape goes by that names none. A host has no queues.
+pub fn basis(shape: &Shape) -> Basis<'static> {
+    Basis {
+        queues: &[],
+        several: shape.slots() > 1,
+    }
+}
+
+/// The shape that these arguments give, where they do not say it this one.
+pub fn shape(args: &TermsArgs, mut shape: Shape) -> Result<Shape, Failure> {
+    let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     if let Some(processors) = processors(args)? {
         shape = Shape {
             processors_per_chunk: processors,
@@ -35,9 +57,7 @@ pub fn request_beside(
         shape.memory_per_chunk =
             memory::parse(text).map_err(|e| usage(&format!("--memory: {e}")))?;
     }
-    let request = Request { terms, shape };
-    request.check().map_err(|e| usage(&out_of_range(&e)))?;
-    Ok(request)
+    Ok(shape)
 }
 
 /// The terms that these arguments give.
@@ -179,24 +199,19 @@ mod tests {
             ..TermsArgs::default()
         };
         let terms = "deadline=20,budget=15,estimate=10";
-        let request = request(
-            &args(&[terms, "processors=2,estimate=12.5 s"], None),
-            Class::Deadline,
-        );
-        let request = request.expect("complete");
-        assert_eq!(request.shape.processors_per_chunk, 2);
-        assert_eq!(request.terms.estimate, 12.5);
-        let one = super::request(&args(&[terms, "Processors = 2"], Some(1)), Class::Deadline)
-            .expect("complete");
+        let site = ClassDefaults::default();
+        let request = |args: &TermsArgs| super::request(args, &site).map(|(request, _)| request);
+        let two = args(&[terms, "processors=2,estimate=12.5 s"], None);
+        let two = request(&two).expect("complete");
+        assert_eq!(two.shape.processors_per_chunk, 2);
+        assert_eq!(two.terms.estimate, 12.5);
+        let one = request(&args(&[terms, "Processors = 2"], Some(1))).expect("complete");
         assert_eq!(one.shape.processors_per_chunk, 1, "an option wins");
         for bad in ["processors=", "processors=-1", "processors=many"] {
-            assert!(
-                super::request(&args(&[terms, bad], None), Class::Deadline).is_err(),
-                "{bad}"
-            );
+            assert!(request(&args(&[terms, bad], None)).is_err(), "{bad}");
         }
         // An empty list is as wrong as ever.
-        assert!(super::request(&args(&[terms, ""], None), Class::Deadline).is_err());
+        assert!(request(&args(&[terms, ""], None)).is_err());
     }
 
     #[test]
@@ -210,7 +225,8 @@ mod tests {
             processors: Some(2),
             ..TermsArgs::default()
         };
-        let request = request(&args, Class::Deadline).expect("complete");
+        let (request, line) = request(&args, &ClassDefaults::default()).expect("complete");
+        assert_eq!(line, None);
         assert_eq!(request.terms.deadline, 30.0);
         assert_eq!(request.terms.budget, 16.0);
         assert_eq!(request.shape.processors_per_chunk, 2);

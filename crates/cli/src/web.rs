@@ -3,13 +3,13 @@
 use super::args::{Args, WebArgs};
 use super::{Done, Failure};
 use libra_config::site;
-use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::ClassDefaults;
 use libra_page::listener::ListenAddress;
 use libra_page::overview::Overview;
 use libra_page::proxy::{Proxy, Viewers};
 use libra_page::serve::{Content, Input, Options, Told, serve};
 use libra_page::system::{Kind, Site};
-use libra_rules::class_admission;
+use libra_rules::class_defaults;
 use libra_terminal::{say, tell};
 use libra_units::duration;
 use std::io::IsTerminal;
@@ -244,12 +244,12 @@ fn templates(args: &Args) -> Option<PathBuf> {
     (!directory.is_empty()).then(|| directory.into())
 }
 
-/// The class of a job of this host that names none.
-fn default_class(args: &Args) -> Class {
+/// The classes of jobs of this host that name none.
+fn classes(args: &Args) -> ClassDefaults {
     let config = site::load(args.config.as_deref());
     config.map_or_else(
-        |_| Class::default(),
-        |config| class_admission(&config).rules.default,
+        |_| ClassDefaults::default(),
+        |config| class_defaults(&config),
     )
 }
 
@@ -280,6 +280,6 @@ fn site(args: &Args) -> Result<Site, Failure> {
         files: home.unwrap_or_else(here),
         home: here(),
         templates: templates(args),
-        default_class: default_class(args),
+        classes: classes(args),
     })
 }

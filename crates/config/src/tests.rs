@@ -24,6 +24,8 @@ fn every_key_is_printed() {
         .replace("\"what-is-left\"", "\"ended-after 2.5x\"")
         .replace("on-fault = \"refuse\"", "on-fault = \"admit\"")
         .replace("default = \"deadline\"", "default = \"best-effort\"")
+        .replace("several = \"default\"", "several = \"immediate\"")
+        .replace("queues = {}", "queues = { \"all.q\" = \"immediate\" }")
         .replace("immediate-price = 1.0", "immediate-price = 2.5")
         .replace("dedicated-price = 1.0", "dedicated-price = 1.5")
         .replace("best-effort-price = 0.0", "best-effort-price = 0.1")
@@ -44,6 +46,8 @@ fn every_key_is_printed() {
     assert_eq!(config.agent.past_deadline, PastDeadline::EndedAfter(2.5));
     let class = ClassConfig {
         default: ClassName::BestEffort,
+        several: SeveralName::Immediate,
+        queues: [("all.q".to_string(), PromisedName::Immediate)].into(),
         dedicated: false,
         immediate: true,
         best_effort: true,
@@ -98,6 +102,46 @@ fn what_is_wrong_is_said_with_its_line() {
             "[class]\nimmediate = false\ndefault = 'immediate'",
             "",
             "class.immediate is false",
+        ),
+        ("[class]\nseveral = 'urgent'", "line 2", "`dedicated`"),
+        ("[class]\nseveral = 'best-effort'", "line 2", "`immediate`"),
+        ("[class]\nseveral = 2", "line 2", "several = 2"),
+        (
+            "[class]\ndedicated = false\nseveral = 'dedicated'",
+            "",
+            "class.several is 'dedicated' and class.dedicated is false",
+        ),
+        ("[class.queues]\nlong = 'urgent'", "line 2", "`dedicated`"),
+        (
+            "[class.queues]\nlong = 'best-effort'",
+            "line 2",
+            "`deadline`",
+        ),
+        ("[class]\nqueues = ['long']", "line 2", "expected a map"),
+        (
+            "[class.queues]\nlong = 'deadline'\nlong = 'dedicated'",
+            "line 3",
+            "duplicate key",
+        ),
+        (
+            "[class]\nimmediate = false\n[class.queues]\n'all.q' = 'immediate'",
+            "",
+            "class.queues.\"all.q\" is 'immediate' and class.immediate is false",
+        ),
+        (
+            "[class.queues]\n'' = 'dedicated'",
+            "",
+            "'' is no name of a queue",
+        ),
+        (
+            "[class.queues]\n'a b' = 'dedicated'",
+            "",
+            "'a b' is no name of a queue",
+        ),
+        (
+            "[class.queues]\n'all.q@n1' = 'dedicated'",
+            "",
+            "there is a '@' in 'all.q@n1'",
         ),
         ("[colour]", "line 1", "colour"),
         ("[cgroup]\nperiod = '2s'", "", "1ms to 1s"),

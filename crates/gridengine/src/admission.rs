@@ -83,6 +83,7 @@ impl Admission {
             server: AdmissionServer::new(book, libra_rules::quote_limits(config)),
             front: Front {
                 queues: config.gridengine.queues.clone(),
+                classes: libra_rules::batch_class_defaults(config),
                 ..Front::default()
             },
             without_terms: config.gridengine.without_terms,

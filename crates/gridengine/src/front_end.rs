@@ -9,7 +9,9 @@ use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccoun
 use libra_batch::words::Written;
 use libra_core::book::Book;
 use libra_core::commitment::Commitment;
+use libra_core::decision::class_defaults::{Basis, ClassDefaults};
 use libra_core::decision::job::{Request, Shape};
+use libra_wording::terms::{CLASS, Completed};
 use std::collections::HashMap;
 
 /// What is known of the cell beside the book.
@@ -23,6 +25,8 @@ pub struct Front {
     pub(super) environments: HashMap<String, Environment>,
     /// The cell has the complex that jobs wait for which may not start yet.
     pub(super) can_defer: bool,
+    /// Classes of jobs that name none.
+    pub(super) classes: ClassDefaults,
 }
 
 /// Which room on hosts is meant.
@@ -58,7 +62,16 @@ impl FrontEnd for Front {
         if question {
             terms.budget.get_or_insert(f64::INFINITY);
         }
-        let terms = terms.complete_in_batch()?;
+        let queues = self.queues_for(submission);
+        let mut basis = Basis {
+            queues: &queues,
+            several: submission.slots() > 1,
+        };
+        // Who asks for no queue in particular need not be asked for a class: no queue's line is for that job then.
+        if submission.queues.is_empty() && self.classes.class_of(None, basis).is_err() {
+            basis.queues = &[];
+        }
+        let Completed { terms, class_line } = terms.complete_in_batch(&self.classes, basis)?;
         let shape = self.shape(submission)?;
         let array = submission.count()?;
         if array.is_some() && shape.chunks > 1 {
@@ -77,6 +90,7 @@ impl FrontEnd for Front {
         let (domain, alternatives) = self.places(book, submission, &shape, array, room)?;
         Ok(JobSpecification {
             request: Request { terms, shape },
+            class_line,
             has_budget,
             array,
             deferred,
@@ -114,9 +128,11 @@ impl FrontEnd for Front {
         let (name, ..) = submission.environment.as_ref()?;
         let slots = fewer.chunks.checked_mul(fewer.processors_per_chunk)?;
         let estimate = Front::write_term("estimate", &fewer.estimate);
+        let class =
+            (fewer.class).map_or_else(String::new, |class| format!(",{CLASS}={}", class.word()));
         Some(Written {
-            text: format!("-pe {name} {slots} {estimate}"),
-            as_terms: fewer.chunks == 1,
+            text: format!("-pe {name} {slots} {estimate}{class}"),
+            as_terms: fewer.chunks == 1 && class.is_empty(),
         })
     }
 
@@ -193,6 +209,7 @@ impl Front {
         }
         let specification = JobSpecification {
             request: commitment.request,
+            class_line: None,
             has_budget: true,
             array,
             deferred: None,
@@ -270,6 +287,20 @@ impl Front {
             Lack::Slots(slots),
         )?;
         Ok(allowed)
+    }
+
+    /// Names of the queues that a job may go to, where any of them has a class of its own.
+    fn queues_for<'a>(&'a self, submission: &'a Submission) -> Vec<&'a str> {
+        if self.classes.queues.is_empty() {
+            return Vec::new();
+        }
+        let of = |host| self.instances(host, submission, Room::Ever);
+        let mut names: Vec<&str> = (self.hosts.values().flat_map(of))
+            .map(|instance| instance.queue.as_str())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Queues of a host that may start this job.

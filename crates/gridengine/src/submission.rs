@@ -300,6 +300,11 @@ impl Submission {
         }
     }
 
+    /// Slots that it asks for, the most of a range.
+    pub fn slots(&self) -> u32 {
+        (self.environment.as_ref()).map_or(1, |(_, _, most)| *most)
+    }
+
     /// How many jobs it is; None for one that is no array.
     ///
     /// # Errors

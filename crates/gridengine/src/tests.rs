@@ -512,3 +512,77 @@ fn a_question_is_answered_and_never_queued() {
     assert!(quote.accepted || quote.budget.is_some(), "{quote:?}");
     assert_eq!(cell.admission.book().job_count(), 0);
 }
+
+/// A cell whose hosts have a queue of this name beside `main.q`.
+fn with_queue(name: &str, config: &str) -> Cell {
+    let config = format!("{config}[node]\nreserve = '0%'\n");
+    let mut cell = Cell::new(&Config::from_toml(&config).expect("a configuration"));
+    for host in &mut cell.records.hosts {
+        let mut more = host.queues[0].clone();
+        more.queue = name.to_string();
+        host.queues.push(more);
+    }
+    cell.poll();
+    cell
+}
+
+#[test]
+fn a_job_that_names_no_class_has_that_of_its_queue_or_its_slots() {
+    let lines = "[class]\nseveral = 'dedicated'\n[class.queues]\n'long.q' = 'immediate'\n";
+    for (lines, options, class) in [
+        (lines, &[][..], "deadline"),
+        (lines, &["pe_name smp", "pe_min 2", "pe_max 2"], "dedicated"),
+        (lines, &["q_hard long.q"], "immediate"),
+        (lines, &["q_hard long*@n1"], "immediate"),
+        (lines, &["q_hard main.q"], "deadline"),
+        // Jobs with terms go to that queue alone.
+        (
+            "[class.queues]\n'long.q' = 'immediate'\n[gridengine]\nqueues = ['long.q']\n",
+            &[],
+            "immediate",
+        ),
+        (
+            "[class.queues]\n'long.q' = 'dedicated'\n'main.q' = 'dedicated'\n",
+            &["q_hard *.q"],
+            "dedicated",
+        ),
+        ("[class]\ndefault = 'best-effort'\n", &[], "deadline"),
+    ] {
+        let mut cell = with_queue("long.q", lines);
+        let mut all = vec![HALF];
+        all.extend(options);
+        let context = context_of(&cell.submit(7, &all));
+        let written = context
+            .split(':')
+            .find_map(|pair| pair.strip_prefix("class="));
+        assert_eq!(
+            written.unwrap_or("deadline"),
+            class,
+            "{options:?} {context}"
+        );
+    }
+}
+
+#[test]
+fn a_queue_has_to_be_named_where_several_have_other_classes() {
+    let mut cell = with_queue("long.q", "[class.queues]\n'long.q' = 'dedicated'\n");
+    let said = cell.submit(7, &[HALF, "q_hard *.q"]);
+    let said = rejected(&said);
+    assert!(
+        said.contains(
+            "it may go to long.q or to main.q and names no class: in long.q it has class=dedicated, in main.q class=deadline"
+        ),
+        "{said}"
+    );
+    let refused = cell.submit(
+        7,
+        &[
+            "l_hard deadline=60,budget=100000,estimate=1h",
+            "q_hard long.q",
+        ],
+    );
+    assert!(
+        rejected(&refused).contains("class=dedicated by class.queues.\"long.q\" of the site"),
+        "{refused:?}"
+    );
+}

@@ -222,6 +222,7 @@ impl Front {
             ever,
             specification: JobSpecification {
                 request: Request { terms, shape },
+                class_line: None,
                 has_budget: true,
                 array: None,
                 deferred: None,

@@ -10,10 +10,13 @@ use super::{TERMS, exec_vnode, number, text};
 use libra_batch::front_end::{Deferred, Domain, Fewer, FrontEnd, JobSpecification, OnAccount};
 use libra_batch::words::Written;
 use libra_core::book::Book;
+use libra_core::decision::class_defaults::{Basis, ClassDefaults};
 use libra_core::decision::consumable::{Amounts, Consumable, MOST, Scope, TooMany};
 use libra_core::decision::job::{Request, Terms};
 use libra_units::{cut, indices};
-use libra_wording::terms::{PartialTerms, TermsError, deadline_as_duration, from_start};
+use libra_wording::terms::{
+    CLASS, Completed, PartialTerms, TermsError, deadline_as_duration, from_start,
+};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -34,6 +37,8 @@ pub struct Front {
     pub(super) server: NodeResources,
     /// What the server and its queues allow.
     pub(super) limits: Limits,
+    /// Classes of jobs that name none.
+    pub(super) classes: ClassDefaults,
 }
 
 /// Dependencies for which a job waits; the others (`before…`, `runone`) are for others to wait.
@@ -60,9 +65,17 @@ impl FrontEnd for Front {
         if question {
             terms.budget.get_or_insert(f64::INFINITY);
         }
-        let terms = terms.complete_in_batch()?;
+        let owner = Owner::of(job);
+        // Where a routing queue sends it is not known: its class is that of the queue that it is submitted to.
+        let queue = self.limits.queue_named(&owner);
+        let read = self.read(job);
+        let basis = Basis {
+            queues: &[&queue],
+            several: (read.as_ref()).is_ok_and(|(asked, _)| asked.shape.slots() > 1),
+        };
+        let Completed { terms, class_line } = terms.complete_in_batch(&self.classes, basis)?;
         let deferred = deferred(job, &terms, now)?;
-        let (asked, count) = self.read(job)?;
+        let (asked, count) = read?;
         let (amounts, must) = self.needs(&asked, job)?;
         let mut shape = asked.shape;
         shape.consumables = amounts;
@@ -70,9 +83,7 @@ impl FrontEnd for Front {
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
         let has_array = text(job, "array").unwrap_or_default();
-        let owner = Owner::of(job);
         let longest = longest(&terms, job);
-        let queue = self.limits.queue_named(&owner);
         let begins = now + deferred.map_or(0.0, |deferred| deferred.earliest);
         let mut reservations =
             Reservations::of(job, &queue, begins, longest).map_err(Problem::Limit)?;
@@ -88,6 +99,7 @@ impl FrontEnd for Front {
         }
         Ok(JobSpecification {
             request: Request { terms, shape },
+            class_line,
             has_budget,
             array: (count != 1).then_some(count),
             deferred,
@@ -130,9 +142,11 @@ impl FrontEnd for Front {
 
     fn write_processors(_job: &Value, asked: &Asked, fewer: &Fewer) -> Option<Written> {
         let options = asked.with_fewer(fewer.chunks, fewer.processors_per_chunk)?;
+        let class =
+            (fewer.class).map_or_else(String::new, |class| format!(",{CLASS}={}", class.word()));
         Some(Written {
-            text: format!("{options} -W estimate={}", fewer.estimate),
-            as_terms: fewer.chunks == 1 && asked.is_processors_alone(),
+            text: format!("{options} -W estimate={}{class}", fewer.estimate),
+            as_terms: fewer.chunks == 1 && fewer.class.is_none() && asked.is_processors_alone(),
         })
     }
 

@@ -113,6 +113,7 @@ impl Server {
             libra_rules::batch_admission(config),
             libra_rules::quote_limits(config),
         );
+        self.front.classes = libra_rules::batch_class_defaults(config);
         self.without_terms = config.pbs.without_terms;
         self.admission.gate.configure(config.pbs.on_fault);
         self.shares_add_up = config.admission.policy.shares_add_up();

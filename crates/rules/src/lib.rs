@@ -5,6 +5,7 @@ use libra_core::book::held_quote::Limits;
 use libra_core::decision::admission::Admission;
 use libra_core::decision::allotment::Spare;
 use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::ClassDefaults;
 use libra_core::decision::overrun::PastDeadline;
 use libra_core::decision::policy::{
     AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice,
@@ -67,12 +68,6 @@ pub fn class_admission(config: &Config) -> ClassAdmission {
     ClassAdmission {
         admission: admission(config),
         rules: ClassRules {
-            default: match class.default {
-                ClassName::Deadline => Class::Deadline,
-                ClassName::Dedicated => Class::Dedicated,
-                ClassName::Immediate => Class::Immediate,
-                ClassName::BestEffort => Class::BestEffort,
-            },
             dedicated: class.dedicated,
             immediate: class.immediate,
             best_effort: class.best_effort,
@@ -80,6 +75,32 @@ pub fn class_admission(config: &Config) -> ClassAdmission {
             immediate_factor: class.immediate_price.0,
             best_effort_rate: class.best_effort_price.0,
         },
+    }
+}
+
+/// The classes of jobs of one host that name none. Queues are a batch system's.
+pub fn class_defaults(config: &Config) -> ClassDefaults {
+    let class = &config.class;
+    ClassDefaults {
+        default: self::class(class.default),
+        several: class.several.class().map(self::class),
+        queues: (class.queues.iter())
+            .map(|(queue, name)| (queue.clone(), self::class((*name).into())))
+            .collect(),
+    }
+}
+
+/// The classes of jobs of a batch system that come with terms and name none.
+pub fn batch_class_defaults(config: &Config) -> ClassDefaults {
+    class_defaults(config).in_batch()
+}
+
+fn class(name: ClassName) -> Class {
+    match name {
+        ClassName::Deadline => Class::Deadline,
+        ClassName::Dedicated => Class::Dedicated,
+        ClassName::Immediate => Class::Immediate,
+        ClassName::BestEffort => Class::BestEffort,
     }
 }
 

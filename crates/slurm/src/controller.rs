@@ -175,6 +175,7 @@ impl Controller {
             .set_start_latency(config.slurm.start_delay.0);
         self.without_terms = config.slurm.without_terms;
         self.front.wanted = config.slurm.partitions.clone();
+        self.front.classes = libra_rules::batch_class_defaults(config);
         self.reserve = config.node.reserve;
         self.admission.gate.configure(config.slurm.on_fault);
         // Every poll does it, so that no submission has to wait for it.

@@ -303,6 +303,7 @@ impl Front {
         let (nodes, ever) = (on(Room::Now), on(Room::Ever)?);
         let specification = JobSpecification {
             request: Request { terms, shape },
+            class_line: None,
             has_budget: true,
             array: (!job.tasks.is_empty())
                 .then(|| u32::try_from(job.tasks.len()).unwrap_or(u32::MAX)),

@@ -13,6 +13,7 @@ use libra_batch::front_end::{Domain, Fewer, FrontEnd, JobSpecification, OnAccoun
 use libra_batch::words::Written;
 use libra_core::book::Book;
 use libra_core::book::held_quote::{HeldQuote, Order};
+use libra_core::decision::class_defaults::ClassDefaults;
 use libra_core::decision::consumable::{Amounts, Scope};
 use libra_core::decision::job::{Request, Shape};
 use libra_units::indices;
@@ -41,6 +42,8 @@ pub struct Front {
     pub(super) components: HashMap<u32, Vec<String>>,
     /// Names of users, where the site has accounts; None for a number without a name.
     pub(super) users: HashMap<u32, Option<String>>,
+    /// Classes of jobs that name none.
+    pub(super) classes: ClassDefaults,
 }
 
 /// Which places of a node count.
@@ -79,9 +82,16 @@ impl FrontEnd for Front {
         question: bool,
         now: f64,
     ) -> Result<JobSpecification<Front>, Problem> {
-        let (asked, has_budget) = match question {
-            true => submission.read_question(now)?,
-            false => (submission.read(now)?, true),
+        let candidates = self.candidates(submission);
+        let partitions: Vec<&str> = (candidates.iter().flatten())
+            .map(|&index| self.shared[index].name.as_str())
+            .collect();
+        let (asked, class_line, has_budget) = match question {
+            true => submission.read_question(&self.classes, &partitions, now)?,
+            false => {
+                let (asked, class_line) = submission.read(&self.classes, &partitions, now)?;
+                (asked, class_line, true)
+            }
         };
         let mut shape = submission.shape(self.largest)?;
         let deferred = submission.deferred(&asked, now)?;
@@ -89,7 +99,7 @@ impl FrontEnd for Front {
             None => Room::Now,
             Some(_) => Room::Ever,
         };
-        let candidates = self.candidates(submission)?;
+        let candidates = candidates?;
         self.give_memory(submission, &candidates, &mut shape)?;
         shape.consumables = self.gres.amounts(submission, &shape)?;
         let mut domains = (candidates.into_iter())
@@ -101,6 +111,7 @@ impl FrontEnd for Front {
                 terms: asked.terms,
                 shape,
             },
+            class_line,
             has_budget,
             array: match asked.array.len() {
                 0 => None,
@@ -211,6 +222,7 @@ impl Front {
             memory: MemoryRule::default(),
             components: HashMap::new(),
             users: HashMap::new(),
+            classes: ClassDefaults::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use libra_core::book::held_quote::NoOrder;
 use libra_core::decision::consumable::Consumable;
 use libra_core::decision::refusal::Category;
 use libra_units::{credits, cut, duration, in_one_line};
-use libra_wording::errors::{class_as, no_order};
+use libra_wording::errors::{class_as, class_by, disagreement, no_order};
 use libra_wording::terms::TermsError;
 use std::fmt;
 
@@ -444,6 +444,12 @@ fn in_options(error: &TermsError) -> String {
         ),
         TermsError::Value { key, problem } => format!("--{}: {problem}", option(key)),
         TermsError::Class(error) => class_as(error, &|key| format!("--{}=…", option(key))),
+        TermsError::Disagreement(between) => {
+            disagreement(between, &|key| format!("--{}=…", option(key)))
+        }
+        TermsError::InGivenClass { error, class, line } => {
+            format!("{} ({})", in_options(error), class_by(*class, line))
+        }
         other => other.to_string(),
     }
 }

@@ -6,9 +6,10 @@ use super::problem::{MOST_DAYS, MOST_FEATURES, Problem, Wait};
 use super::records::Memory;
 use super::{OPTIONS, QUOTE_OPTION};
 use libra_batch::front_end::Deferred;
+use libra_core::decision::class_defaults::{Basis, ClassDefaults, ClassLine};
 use libra_core::decision::job::{Shape, Terms};
 use libra_units::indices;
-use libra_wording::terms::{self, PartialTerms, deadline_as_duration};
+use libra_wording::terms::{self, Completed, PartialTerms, deadline_as_duration};
 
 /// What was asked for; None if the user said nothing about it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -96,31 +97,48 @@ impl Submission {
         })
     }
 
-    /// Reads everything but the shape.
+    /// Reads everything but the shape. `partitions`: those that it may go to.
     ///
     /// # Errors
     /// What is missing, cannot be read, or cannot be judged; with what to do.
-    pub fn read(&self, now: f64) -> Result<Asked, Problem> {
-        let terms = self
-            .given(now)?
-            .complete_in_batch()
-            .map_err(Problem::Terms)?;
-        self.read_beside(terms)
+    pub fn read(
+        &self,
+        classes: &ClassDefaults,
+        partitions: &[&str],
+        now: f64,
+    ) -> Result<(Asked, Option<ClassLine>), Problem> {
+        self.read_beside(self.given(now)?, classes, partitions)
     }
 
     /// The same of a question, which may be without a budget: then it is judged as unlimited, and the flag is false.
     ///
     /// # Errors
     /// As [`Submission::read`].
-    pub fn read_question(&self, now: f64) -> Result<(Asked, bool), Problem> {
+    pub fn read_question(
+        &self,
+        classes: &ClassDefaults,
+        partitions: &[&str],
+        now: f64,
+    ) -> Result<(Asked, Option<ClassLine>, bool), Problem> {
         let mut given = self.given(now)?;
         let has_budget = given.budget.is_some();
         given.budget.get_or_insert(f64::INFINITY);
-        let terms = given.complete_in_batch().map_err(Problem::Terms)?;
-        Ok((self.read_beside(terms)?, has_budget))
+        let (asked, class_line) = self.read_beside(given, classes, partitions)?;
+        Ok((asked, class_line, has_budget))
     }
 
-    fn read_beside(&self, terms: Terms) -> Result<Asked, Problem> {
+    fn read_beside(
+        &self,
+        given: PartialTerms,
+        classes: &ClassDefaults,
+        partitions: &[&str],
+    ) -> Result<(Asked, Option<ClassLine>), Problem> {
+        let basis = Basis {
+            queues: partitions,
+            several: self.is_several(),
+        };
+        let completed = given.complete_in_batch(classes, basis);
+        let Completed { terms, class_line } = completed.map_err(Problem::Terms)?;
         if let Some(option) = self.not_judged.first() {
             return Err(Problem::Unjudged(option));
         }
@@ -135,11 +153,12 @@ impl Submission {
             None => Vec::new(),
             Some(text) => features(text)?,
         };
-        Ok(Asked {
+        let asked = Asked {
             terms,
             array,
             features,
-        })
+        };
+        Ok((asked, class_line))
     }
 
     /// The terms that it gives, complete or not.
@@ -212,6 +231,23 @@ impl Submission {
         }
     }
 
+    /// Its tasks, and the processors of each.
+    fn tasks_and_processors(&self) -> (u32, u32) {
+        let asked_nodes = self.least_nodes.unwrap_or(1).max(1);
+        let tasks = match (self.tasks, self.tasks_per_node) {
+            (Some(tasks), _) => tasks.max(1),
+            (None, Some(per_node)) => asked_nodes.saturating_mul(per_node.max(1)),
+            (None, None) => asked_nodes,
+        };
+        (tasks, self.processors_per_task.unwrap_or(1).max(1))
+    }
+
+    /// Whether it has more than one processor. A component of a heterogeneous job is one of several, however few it has itself.
+    fn is_several(&self) -> bool {
+        let (tasks, each) = self.tasks_and_processors();
+        self.component.is_some() || tasks > 1 || each > 1
+    }
+
     /// How its processors lie on nodes. `largest`: processors of the largest node that there is.
     ///
     /// A task of Slurm's is a process; what is judged are the processors of all tasks on a node. Without `--nodes` the tasks
@@ -220,13 +256,7 @@ impl Submission {
     /// # Errors
     /// When tasks and nodes do not go into one another, or are too many.
     pub fn shape(&self, largest: u32) -> Result<Shape, Problem> {
-        let each = self.processors_per_task.unwrap_or(1).max(1);
-        let asked_nodes = self.least_nodes.unwrap_or(1).max(1);
-        let tasks = match (self.tasks, self.tasks_per_node) {
-            (Some(tasks), _) => tasks.max(1),
-            (None, Some(per_node)) => asked_nodes.saturating_mul(per_node.max(1)),
-            (None, None) => asked_nodes,
-        };
+        let (tasks, each) = self.tasks_and_processors();
         let fits = |nodes: u32| {
             tasks % nodes == 0 && u64::from(tasks / nodes) * u64::from(each) <= u64::from(largest)
         };
@@ -328,6 +358,12 @@ mod tests {
         }
     }
 
+    /// On a site that says nothing of classes.
+    fn read(submission: &Submission, now: f64) -> Result<Asked, Problem> {
+        let read = submission.read(&ClassDefaults::default(), &[], now);
+        read.map(|(asked, _)| asked)
+    }
+
     #[test]
     fn a_limit_that_lets_all_tasks_run_is_none() {
         let full = with(&[("estimate", "10"), ("sla-deadline", "20"), ("budget", "50")]);
@@ -336,7 +372,7 @@ mod tests {
                 array: Some(array.to_string()),
                 ..full.clone()
             };
-            assert_eq!(limited.read(0.0).map(|asked| asked.array), Ok(tasks));
+            assert_eq!(read(&limited, 0.0).map(|asked| asked.array), Ok(tasks));
         }
     }
 
@@ -352,7 +388,7 @@ mod tests {
     #[test]
     fn terms_from_all_their_places() {
         let full = with(&[("estimate", "10"), ("sla_deadline", "1m"), ("budget", "50")]);
-        let asked = full.read(0.0).expect("complete");
+        let asked = read(&full, 0.0).expect("complete");
         assert_eq!(asked.terms.deadline, 60.0);
         assert_eq!(asked.terms.budget, 50.0);
         let commented = Submission {
@@ -362,7 +398,7 @@ mod tests {
             ..Submission::default()
         };
         assert!(commented.has_terms());
-        let terms = commented.read(1000.0).expect("complete").terms;
+        let terms = read(&commented, 1000.0).expect("complete").terms;
         assert_eq!(
             (terms.estimate, terms.deadline, terms.budget),
             (120.0, 30.0, 7.0)
@@ -408,7 +444,7 @@ mod tests {
                 "class=best-effort: in a batch system a job without terms",
             ),
         ] {
-            let error = submission.read(0.0).expect_err(part).to_string();
+            let error = read(&submission, 0.0).expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         }
         let full = with(&[("estimate", "10"), ("sla-deadline", "20"), ("budget", "50")]);
@@ -442,7 +478,7 @@ mod tests {
                 "--bb",
             ),
         ] {
-            let error = change.read(0.0).expect_err(part).to_string();
+            let error = read(&change, 0.0).expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         }
     }
@@ -458,7 +494,7 @@ mod tests {
             ])
         };
         let deferred = |submission: &Submission| {
-            let asked = submission.read(1000.0).expect("complete");
+            let asked = read(&submission, 1000.0).expect("complete");
             submission.deferred(&asked, 1000.0)
         };
         assert_eq!(deferred(&full), Ok(None));

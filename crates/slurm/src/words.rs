@@ -4,6 +4,7 @@ use super::OPTIONS;
 use super::submission::Submission;
 use libra_batch::front_end::Fewer;
 use libra_batch::words::Written;
+use libra_wording::terms::CLASS;
 
 /// Longest text that a user is told, in bytes: what was asked for may be in it.
 const LONGEST_TEXT: usize = 2000;
@@ -29,6 +30,7 @@ pub(super) fn write_processors(submission: &Submission, fewer: &Fewer) -> Option
         chunks,
         processors_per_chunk,
         ref estimate,
+        class,
     } = *fewer;
     let each = submission.processors_per_task.unwrap_or(1).max(1);
     // With fewer nodes each has another part of what it asks for in all, and with fewer tasks less is asked for.
@@ -53,8 +55,11 @@ pub(super) fn write_processors(submission: &Submission, fewer: &Fewer) -> Option
         (false, true) => format!("-c {processors_per_chunk}"),
         (false, false) => return None,
     };
+    let class = class.map_or_else(String::new, |class| {
+        format!(" {}", option(CLASS, class.word()))
+    });
     Some(Written {
-        text: format!("{nodes}{what} {}", option("estimate", estimate)),
-        as_terms: one_task && !by_tasks,
+        text: format!("{nodes}{what} {}{class}", option("estimate", estimate)),
+        as_terms: one_task && !by_tasks && class.is_empty(),
     })
 }

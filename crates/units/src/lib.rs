@@ -24,6 +24,15 @@ pub fn printable(text: &str, most: usize) -> String {
     text.chars().take(most).map(shown).collect()
 }
 
+/// A name as a key of TOML: in quotes, where it is not one of plain characters.
+pub fn toml_key(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    match !name.is_empty() && name.chars().all(is_plain) {
+        true => cut(name),
+        false => format!("\"{}\"", cut(name)),
+    }
+}
+
 /// An amount of credits, to a hundredth where it is not whole, `unlimited` for no limit.
 pub fn credits(amount: f64) -> String {
     if amount == f64::INFINITY {

@@ -5,9 +5,10 @@ use libra_core::book::held_quote::{Difference, NoOrder, QuoteError, Value};
 use libra_core::book::{BookError, Named, OLDEST_RECORDS, SNAPSHOT_VERSION, Unsound, Untaken};
 use libra_core::commitment::CommitmentError;
 use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::{ClassLine, Disagreement};
 use libra_core::decision::job::DeadlineType;
 use libra_core::decision::service::ClassError;
-use libra_units::{credits, cut, duration, memory};
+use libra_units::{credits, cut, duration, memory, toml_key};
 
 /// Why a class of service cannot be had, for who writes terms as a list.
 pub fn class(error: &ClassError) -> String {
@@ -56,6 +57,39 @@ pub fn class_as(error: &ClassError, write: &dyn Fn(&str) -> String) -> String {
             }
         ),
     }
+}
+
+/// The line of the site's configuration that gave a job its class: `class.several`.
+pub fn class_key(line: &ClassLine) -> String {
+    match line {
+        ClassLine::Default => "class.default".to_string(),
+        ClassLine::Several => "class.several".to_string(),
+        ClassLine::Queue(queue) => format!("class.queues.{}", toml_key(queue)),
+    }
+}
+
+/// Why a job is of a class that it did not name.
+pub fn class_by(class: Class, line: &ClassLine) -> String {
+    format!(
+        "class={} by {} of the site's configuration, as it names none",
+        class.word(),
+        class_key(line)
+    )
+}
+
+/// Why a job that names no class has none. `write`: a term as it is given.
+pub fn disagreement(between: &Disagreement, write: &dyn Fn(&str) -> String) -> String {
+    let Disagreement { first, other } = between;
+    format!(
+        "it may go to {} or to {} and names no class: in {} it has class={}, in {} class={} ([class] of the site's configuration); name a class as {}, or one of them alone",
+        cut(&first.0),
+        cut(&other.0),
+        cut(&first.0),
+        first.1.word(),
+        cut(&other.0),
+        other.1.word(),
+        write("class")
+    )
 }
 
 /// Why the book cannot do it. A node is named by its index.

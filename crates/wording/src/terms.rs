@@ -3,6 +3,9 @@
 //! The same list on qsub's and on Libra's own command line, so it is read in one place.
 
 use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::{
+    Basis, ClassDefaults, ClassLine, Disagreement, GivenClass,
+};
 use libra_core::decision::job::{DeadlineType, OutOfRange, Terms};
 use libra_core::decision::service::{self, ClassError};
 use libra_units::{cut, duration};
@@ -53,6 +56,15 @@ pub struct PartialTerms {
     pub class: Option<Class>,
 }
 
+/// Terms of which none is missing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completed {
+    /// They.
+    pub terms: Terms,
+    /// What gave them their class; None if they named it, or nobody did.
+    pub class_line: Option<ClassLine>,
+}
+
 /// What is wrong with a list of terms.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TermsError {
@@ -99,6 +111,19 @@ pub enum TermsError {
     /// The class cannot be had.
     #[error("{}", super::errors::class(.0))]
     Class(ClassError),
+    /// It names no class, and the site says two.
+    #[error("{}", super::errors::disagreement(.0, &|term| format!("{term}=…")))]
+    Disagreement(Disagreement),
+    /// What is wrong with terms of a class that they did not name.
+    #[error("{error} ({})", super::errors::class_by(*.class, .line))]
+    InGivenClass {
+        /// What is wrong.
+        error: Box<TermsError>,
+        /// The class.
+        class: Class,
+        /// What gave it.
+        line: ClassLine,
+    },
     /// A value is out of range.
     #[error("{}", super::refusal::out_of_range(.0))]
     OutOfRange(OutOfRange),
@@ -233,14 +258,18 @@ impl PartialTerms {
         }
     }
 
-    /// Terms that a batch system can judge. A job that names no class has a deadline; one of best effort has no terms there.
+    /// Terms that a batch system can judge; a job of best effort has none there. `site`: see [`ClassDefaults::in_batch`].
     ///
     /// # Errors
-    /// What is missing for its class, out of range, or of no use in it.
-    pub fn complete_in_batch(self) -> Result<Terms, TermsError> {
+    /// As [`PartialTerms::complete_by`].
+    pub fn complete_in_batch(
+        self,
+        site: &ClassDefaults,
+        basis: Basis<'_>,
+    ) -> Result<Completed, TermsError> {
         match self.class {
             Some(Class::BestEffort) => Err(TermsError::WithoutTerms),
-            _ => self.complete_in_class(Class::Deadline),
+            _ => self.complete_by(site, basis),
         }
     }
 
@@ -255,12 +284,28 @@ impl PartialTerms {
         self.complete_in_class(Class::Deadline)
     }
 
-    /// Terms that one host can judge. `default`: the class of a job that names none.
+    /// Terms that can be judged where there are all classes. `site`: its classes of jobs that name none.
     ///
     /// # Errors
-    /// What is missing for its class, out of range, or of no use in it.
-    pub fn complete_in_class(self, default: Class) -> Result<Terms, TermsError> {
-        let class = self.class.unwrap_or(default);
+    /// What is missing for its class, out of range, or of no use in it; and what made it of that class.
+    pub fn complete_by(
+        self,
+        site: &ClassDefaults,
+        basis: Basis<'_>,
+    ) -> Result<Completed, TermsError> {
+        let given = (site.class_of(self.class, basis)).map_err(TermsError::Disagreement)?;
+        let GivenClass { class, line } = given;
+        match (self.complete_in_class(class), line) {
+            (Ok(terms), class_line) => Ok(Completed { terms, class_line }),
+            (Err(error @ (TermsError::Missing(_) | TermsError::Class(_))), Some(line)) => {
+                let error = Box::new(error);
+                Err(TermsError::InGivenClass { error, class, line })
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    fn complete_in_class(self, class: Class) -> Result<Terms, TermsError> {
         let given = |key: &'static str, value: Option<f64>, none: f64| match value {
             Some(value) => Ok(value),
             None if !class.needs().contains(&key) => Ok(none),
@@ -348,8 +393,8 @@ mod tests {
     #[test]
     fn a_class_needs_what_it_needs() {
         let complete = |text: &str| {
-            let given = read(text)?;
-            given.complete_in_class(Class::Deadline)
+            let given = read(text)?.complete_by(&ClassDefaults::default(), Basis::default());
+            given.map(|given| given.terms)
         };
         let left = complete("class=best-effort").expect("it needs nothing");
         assert_eq!(left.class, Class::BestEffort);
@@ -358,8 +403,15 @@ mod tests {
         assert_eq!((now.class, now.has_deadline()), (Class::Immediate, false));
         let own = complete("class=dedicated,estimate=10,deadline=20,budget=15").expect("all");
         assert_eq!((own.class, own.deadline), (Class::Dedicated, 20.0));
-        let default = read("estimate=10").and_then(|t| t.complete_in_class(Class::BestEffort));
-        assert_eq!(default.map(|terms| terms.class), Ok(Class::BestEffort));
+        let left_over = ClassDefaults {
+            default: Class::BestEffort,
+            ..ClassDefaults::default()
+        };
+        let default = read("estimate=10").and_then(|t| t.complete_by(&left_over, Basis::default()));
+        assert_eq!(
+            default.map(|given| (given.terms.class, given.class_line)),
+            Ok((Class::BestEffort, Some(ClassLine::Default)))
+        );
         for (text, part) in [
             (
                 "class=urgent",
@@ -387,9 +439,15 @@ mod tests {
 
     #[test]
     fn in_a_batch_system_all_but_best_effort_is_a_term() {
+        let in_batch = |text: &str| {
+            let given =
+                read(text)?.complete_in_batch(&ClassDefaults::default(), Basis::default())?;
+            assert_eq!(given.class_line, None, "{text}");
+            Ok(given.terms)
+        };
         let line = "deadline=20,budget=15,estimate=10";
-        let with = |class: &str| {
-            read(&format!("{line},class={class}")).and_then(PartialTerms::complete_in_batch)
+        let with = |class: &str| -> Result<Terms, TermsError> {
+            in_batch(&format!("{line},class={class}"))
         };
         for class in [Class::Deadline, Class::Dedicated, Class::Immediate] {
             let terms = Terms {
@@ -399,10 +457,69 @@ mod tests {
             assert_eq!(with(class.word()), Ok(terms));
         }
         assert_eq!(with("best-effort"), Err(TermsError::WithoutTerms));
-        let now = read("class=immediate,estimate=5,budget=9")
-            .and_then(PartialTerms::complete_in_batch)
-            .expect("it needs no deadline");
+        let now = in_batch("class=immediate,estimate=5,budget=9").expect("it needs no deadline");
         assert!(!now.has_deadline());
+    }
+
+    #[test]
+    fn a_class_that_the_site_gave_is_said_with_its_line() {
+        let site = ClassDefaults {
+            several: Some(Class::Dedicated),
+            queues: [
+                ("now.q".to_string(), Class::Immediate),
+                ("long".to_string(), Class::Dedicated),
+            ]
+            .into(),
+            ..ClassDefaults::default()
+        };
+        let complete = |text: &str, queues: &[&str], several| {
+            read(text)?.complete_in_batch(&site, Basis { queues, several })
+        };
+        let all = "deadline=20,budget=15,estimate=10";
+        let given = complete(all, &["long"], false).expect("complete");
+        assert_eq!(given.terms.class, Class::Dedicated);
+        assert_eq!(given.class_line, Some(ClassLine::Queue("long".to_string())));
+        for (text, queues, several, said) in [
+            (
+                "budget=15,estimate=10",
+                &["long"][..],
+                false,
+                "deadline is missing; class=dedicated needs it: that is what it is promised; give it as deadline=… \
+                 (class=dedicated by class.queues.long of the site's configuration, as it names none)",
+            ),
+            (
+                "budget=15",
+                &["now.q"],
+                false,
+                "estimate is missing; class=immediate needs it: so long it has its processors, and so much it costs; give it as estimate=… \
+                 (class=immediate by class.queues.\"now.q\" of the site's configuration, as it names none)",
+            ),
+            (
+                "budget=15,deadline=10",
+                &[],
+                true,
+                "estimate is missing; class=dedicated needs it: whether it ends by its deadline cannot be told without; give it as estimate=… \
+                 (class=dedicated by class.several of the site's configuration, as it names none)",
+            ),
+            // What it named itself needs no line.
+            (
+                "budget=15,deadline=10,class=deadline",
+                &["long"],
+                true,
+                "estimate is missing; give it as estimate=…",
+            ),
+            (
+                all,
+                &["work", "long"],
+                false,
+                "it may go to work or to long and names no class: in work it has class=deadline, in long class=dedicated \
+                 ([class] of the site's configuration); name a class as class=…, or one of them alone",
+            ),
+        ] {
+            let error = complete(text, queues, several).expect_err(text).to_string();
+            assert_eq!(error, said, "{text}");
+        }
+        assert!(complete(all, &["work", "long"], true).is_ok());
     }
 
     #[test]

@@ -57,6 +57,7 @@ impl FrontEnd for Plain {
     ) -> Result<JobSpecification<Plain>, Bad> {
         Ok(JobSpecification {
             request: Request::single(job.terms),
+            class_line: None,
             has_budget: true,
             array: None,
             deferred: job.earliest.map(|earliest| Deferred {

@@ -92,6 +92,13 @@ impl<F: FrontEnd> NotAdmitted<F> {
         }
     }
 
+    fn read(verdict: NotTaken<F::Problem>, specification: JobSpecification<F>) -> NotAdmitted<F> {
+        NotAdmitted {
+            verdict,
+            specification: Some(Box::new(specification)),
+        }
+    }
+
     /// Jobs of the array that it is; 1 where it is none, or was not judged.
     pub fn jobs(&self) -> u32 {
         (self.specification.as_ref()).map_or(1, |specification| specification.jobs())
@@ -151,9 +158,7 @@ impl AdmissionServer {
             Some(Err(error)) => Err(NotAdmitted::unread(F::Problem::from(error))),
             Some(Ok(order)) => match front.may_ask(submission) {
                 Err(problem) => Err(NotAdmitted::unread(problem)),
-                Ok(()) => {
-                    (self.follow(front, submission, &order, now)).map_err(NotAdmitted::unread)
-                }
+                Ok(()) => self.follow(front, submission, &order, now),
             },
         };
         answer.unwrap_or_else(Answer::NotTaken)
@@ -180,10 +185,7 @@ impl AdmissionServer {
         });
         match answer {
             Ok(committed) => Ok(Answer::Accepted(Box::new((committed, specification)))),
-            Err(verdict) => Err(NotAdmitted {
-                verdict,
-                specification: Some(Box::new(specification)),
-            }),
+            Err(verdict) => Err(NotAdmitted::read(verdict, specification)),
         }
     }
 

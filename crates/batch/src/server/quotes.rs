@@ -4,6 +4,7 @@ use super::{AdmissionServer, Answer, Committed, Reserved};
 use crate::admit::{admit, paid_curve};
 use crate::front_end::{FrontEnd, JobSpecification};
 use crate::quote::{Quote, QuoteHandle, dropped_line, held_text, secret};
+use crate::server::NotAdmitted;
 use crate::server::nodes::Asking;
 use crate::verdict::{NotTaken, Verdict};
 use libra_core::book::held_quote::{HeldQuote, Order, QuoteError};
@@ -13,6 +14,7 @@ use libra_core::decision::curve::curve;
 use libra_core::decision::job::Request;
 use libra_core::decision::service::check_held;
 use libra_units::credits;
+use libra_wording::errors::{class_by, class_key};
 
 impl AdmissionServer {
     pub(super) fn follow<F: FrontEnd>(
@@ -21,14 +23,25 @@ impl AdmissionServer {
         submission: &F::Submission,
         order: &Order,
         now: f64,
-    ) -> Result<Answer<F>, NotTaken<F::Problem>> {
+    ) -> Result<Answer<F>, NotAdmitted<F>> {
         match order {
             Order::Ask => self.question(front, submission, None, now),
             Order::Hold(seconds) => self.question(front, submission, Some(*seconds), now),
-            Order::Use(number) => self.redeem(front, submission, number, now),
+            Order::Use(number) => {
+                self.book.advance(now);
+                let read = front.specification(&self.book, submission, false, now);
+                let specification = read.map_err(NotAdmitted::unread)?;
+                if let Err(verdict) = self.check_redeemed(&specification) {
+                    return Err(NotAdmitted::read(verdict, specification));
+                }
+                (self.redeem(front, submission, specification, number, now))
+                    .map_err(NotAdmitted::unread)
+            }
             Order::Drop(number) => {
                 let user = front.user(submission);
-                (self.quotes).give_back(&mut self.book, number, &user, now)?;
+                (self.quotes)
+                    .give_back(&mut self.book, number, &user, now)
+                    .map_err(NotAdmitted::unread)?;
                 Ok(Answer::Answered {
                     line: dropped_line(number),
                     for_nodes: false,
@@ -44,18 +57,55 @@ impl AdmissionServer {
         submission: &F::Submission,
         hold: Option<f64>,
         now: f64,
-    ) -> Result<Answer<F>, NotTaken<F::Problem>> {
+    ) -> Result<Answer<F>, NotAdmitted<F>> {
         self.book.advance(now);
         // What is held is held for a budget, with which it comes.
-        let mut specification = front.specification(&self.book, submission, hold.is_none(), now)?;
-        self.check_class(&specification)?;
-        if let Some(seconds) = hold {
-            check_held(&specification.request)?;
-            if specification.deferred.is_some() {
-                return Err(QuoteError::Deferred.into());
-            }
-            (self.quotes).check(&front.user(submission), seconds, now)?;
+        let read = front.specification(&self.book, submission, hold.is_none(), now);
+        let specification = read.map_err(NotAdmitted::unread)?;
+        let user = front.user(submission);
+        match self.check_question(&specification, &user, hold, now) {
+            Ok(()) => (self.quote(front, submission, specification, hold, now))
+                .map_err(NotAdmitted::unread),
+            Err(verdict) => Err(NotAdmitted::read(verdict, specification)),
         }
+    }
+
+    /// Checks that this can be asked.
+    fn check_question<F: FrontEnd>(
+        &mut self,
+        specification: &JobSpecification<F>,
+        user: &str,
+        hold: Option<f64>,
+        now: f64,
+    ) -> Result<(), NotTaken<F::Problem>> {
+        self.check_class(specification)?;
+        let Some(seconds) = hold else {
+            return Ok(());
+        };
+        self.check_redeemed(specification)?;
+        Ok(self.quotes.check(user, seconds, now)?)
+    }
+
+    /// Checks that a quote of such a job can be held, and so be used.
+    fn check_redeemed<F: FrontEnd>(
+        &self,
+        specification: &JobSpecification<F>,
+    ) -> Result<(), NotTaken<F::Problem>> {
+        check_held(&specification.request)?;
+        match specification.deferred {
+            Some(_) => Err(QuoteError::Deferred.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn quote<F: FrontEnd>(
+        &mut self,
+        front: &F,
+        submission: &F::Submission,
+        mut specification: JobSpecification<F>,
+        hold: Option<f64>,
+        now: f64,
+    ) -> Result<Answer<F>, NotTaken<F::Problem>> {
         let asked = specification.request;
         let idle = (specification.deferred).map(|deferred| self.idle(deferred.passes()));
         let book = idle.as_ref().unwrap_or(&self.book);
@@ -64,6 +114,7 @@ impl AdmissionServer {
         let mut quote = Quote {
             price: judge(&asked).price,
             slots: asked.shape.slots() * u64::from(specification.jobs()),
+            class_line: specification.class_line.as_ref().map(class_key),
             curve: paid_curve(&payer, &asked, curve(&asked, &judge), &judge),
             ..Quote::of(&asked)
         };
@@ -161,6 +212,10 @@ impl AdmissionServer {
         };
         quote.conditional = committed.commitment.conditional;
         quote.text = committed.text::<F>();
+        if let Some(line) = &specification.class_line {
+            let by = class_by(specification.request.terms.class, line);
+            quote.text += &format!("\n{by}");
+        }
         quote.say_needs(&|budget| F::write_term("budget", &credits(budget)));
     }
 
@@ -198,15 +253,10 @@ impl AdmissionServer {
         &mut self,
         front: &F,
         submission: &F::Submission,
+        specification: JobSpecification<F>,
         number: &str,
         now: f64,
     ) -> Result<Answer<F>, NotTaken<F::Problem>> {
-        self.book.advance(now);
-        let specification = front.specification(&self.book, submission, false, now)?;
-        check_held(&specification.request)?;
-        if specification.deferred.is_some() {
-            return Err(QuoteError::Deferred.into());
-        }
         let wanted = specification.wanted(front.user(submission));
         let held = (self.quotes.usable(&self.book, number, &wanted, now)?).clone();
         let (request, jobs) = (&specification.request, specification.jobs());

@@ -8,10 +8,11 @@ use super::directives::{Directive, lines, quoted};
 use super::lists::{self, ListItem};
 use super::options::{Group, Line, Rest};
 use libra_core::book::held_quote::Order;
-use libra_core::decision::job::{DeadlineType, Terms};
+use libra_core::decision::class_defaults::{Basis, ClassDefaults};
+use libra_core::decision::job::DeadlineType;
 use libra_units::duration;
 use libra_wording::errors::no_order;
-use libra_wording::terms::{self, PartialTerms, ReadDeadline, TermsError};
+use libra_wording::terms::{self, Completed, PartialTerms, ReadDeadline, TermsError};
 use libra_wording::words::nearest;
 use std::collections::BTreeSet;
 
@@ -286,7 +287,10 @@ fn in_range_of(terms: PartialTerms) -> Result<(), TermsError> {
         penalty_rate: None,
         class: None,
     };
-    terms.or(harmless).complete_in_batch().map(|_: Terms| ())
+    // Which class it will have pbs_server knows.
+    (terms.or(harmless))
+        .complete_in_batch(&ClassDefaults::default(), Basis::default())
+        .map(|_: Completed| ())
 }
 
 fn in_range(terms: PartialTerms) -> Result<(), String> {

@@ -7,19 +7,21 @@ use libra_batch::quote::{Quote, held_text};
 use libra_batch::verdict::{Fault, Verdict};
 use libra_config::{System, site};
 use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::ClassLine;
 use libra_core::decision::job::{Request, Shape};
 use libra_core::decision::refusal::Category;
 use libra_host::Host;
 use libra_system::clock;
 use libra_units::credits;
+use libra_wording::errors::{class_by, class_key};
 use libra_wording::terms::PartialTerms;
 
-/// The request that options and script make, and whether they say a budget; else it is unlimited.
+/// The request that options and script make, what gave it its class, and whether they say a budget; else it is unlimited.
 fn request(
     question: &Question<'_>,
     host: &Host,
     notes: &mut Vec<String>,
-) -> Result<(Request, bool), Failure> {
+) -> Result<(Request, Option<ClassLine>, bool), Failure> {
     let (mut beside, mut shape) = (PartialTerms::default(), Shape::default());
     if let (Some(script), true) = (question.script, question.kind != System::Local) {
         let largest = host.machine().spec.processors.ceil().max(1.0) as u32;
@@ -30,17 +32,16 @@ fn request(
         notes.extend(asked.notes);
     }
     let args = &question.quote.terms;
-    let default = libra_rules::class_admission(host.config()).rules.default;
-    let given = terms::given(args)?.or(beside);
-    // What needs none is taken without.
-    let class = given.class.unwrap_or(default);
-    let has_budget = given.budget.is_some() || class == Class::BestEffort;
+    let has_budget = terms::given(args)?.or(beside).budget.is_some();
     // A quote is held for a budget, with which its job comes.
     if question.quote.hold.is_none() {
         beside.budget.get_or_insert(f64::INFINITY);
     }
-    let request = terms::request_beside(args, beside, shape, default)?;
-    Ok((request, has_budget))
+    let site = libra_rules::class_defaults(host.config());
+    let (request, class_line) = terms::request_beside(args, beside, shape, &site)?;
+    // What needs none is taken without.
+    let has_budget = has_budget || request.terms.class == Class::BestEffort;
+    Ok((request, class_line, has_budget))
 }
 
 /// Gives a quote of this host back.
@@ -60,7 +61,8 @@ pub fn ask(
         ));
     }
     let host = Host::open(site::load(args.config.as_deref())?)?;
-    let (request, has_budget) = request(question, &host, notes)?;
+    let (request, class_line, has_budget) = request(question, &host, notes)?;
+    let class_line = class_line.as_ref();
     let project = question.quote.project.as_deref();
     let mut quoted = host.quote_over_deadlines(&request, project, has_budget)?;
     let mut held = None;
@@ -71,6 +73,7 @@ pub fn ask(
         price: quoted.price,
         needs: quoted.needs,
         curve: quoted.curve,
+        class_line: class_line.map(class_key),
         ..Quote::of(&request)
     };
     let mut more = vec![("unenforced", host.unenforced().into())];
@@ -84,6 +87,9 @@ pub fn ask(
             let words = show::terms(&host, &quoted.judged, &offer);
             quote.conditional = show::is_conditional(&host, &quoted.judged);
             quote.text = format!("{}: {words}", show::verdict(&host, &quoted.judged));
+            if let Some(line) = class_line {
+                quote.text += &format!("\n{}", class_by(request.terms.class, line));
+            }
             quote.say_needs(&|budget| format!("budget={}", credits(budget)));
             if let Some(held) = &held {
                 let use_it = format!("libra run --quote {}", held.number);
@@ -99,7 +105,8 @@ pub fn ask(
             }
         }
         not => {
-            quote.not_taken(&not, &show::MANNER);
+            let manner = show::OnHost::of(&request, class_line);
+            manner.say(|manner| quote.not_taken(&not, manner));
             if let Verdict::NotJudged(Fault::Accounts { problem, .. }) = &not {
                 // Whose accounts these are need not let everybody read them.
                 let reason = format!(

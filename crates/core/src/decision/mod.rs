@@ -9,7 +9,7 @@
 //! [`node`] answers, [`placement`] which nodes take its chunks; [`admission`] puts the four in
 //! order, and [`refusal`] and [`counter_offer`] speak to the user whose job was refused.
 //! [`share`] is the formula everything rests on. [`service`] says what the classes of
-//! service ([`class`]) promise, [`suspension`] which jobs without one
+//! service ([`class`]) promise, [`class_defaults`] which a job has that names none, [`suspension`] which jobs without one
 //! stand still for those that have one.
 //!
 //! Units everywhere: seconds, processors (1.0 is one processor for one second per second),
@@ -18,6 +18,7 @@
 pub mod admission;
 pub mod allotment;
 pub mod class;
+pub mod class_defaults;
 pub mod consumable;
 pub mod counter_offer;
 pub mod curve;

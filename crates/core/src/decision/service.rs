@@ -47,8 +47,6 @@ pub enum ClassError {
 /// A site's rules for classes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassRules {
-    /// The class of a job that names none.
-    pub default: Class,
     /// Dedicated jobs are taken.
     pub dedicated: bool,
     /// Immediate jobs are taken.
@@ -67,7 +65,6 @@ impl Default for ClassRules {
     /// All are taken; a whole processor costs what its terms cost, best effort nothing.
     fn default() -> ClassRules {
         ClassRules {
-            default: Class::Deadline,
             dedicated: true,
             immediate: true,
             best_effort: true,
@@ -79,10 +76,9 @@ impl Default for ClassRules {
 }
 
 impl ClassRules {
-    /// The same in a batch system: a job that names no class has a deadline, since it comes with terms; best effort is a job without any.
+    /// The same in a batch system: best effort is a job without terms there.
     pub fn in_batch(self) -> ClassRules {
         ClassRules {
-            default: Class::Deadline,
             best_effort: false,
             ..self
         }

@@ -19,6 +19,7 @@ pub mod verdict;
 
 use super::form::FieldError;
 use super::system::Kind;
+use libra_core::decision::class::Class;
 use libra_plots::html::{definitions, document};
 use libra_plots::markup::{Escaped, Px};
 use libra_plots::style;
@@ -40,6 +41,8 @@ pub fn stylesheet() -> String {
 pub struct View<'a> {
     /// Where jobs go.
     pub kind: &'static Kind,
+    /// The classes of jobs of this host that name none: of one processor, and of several.
+    pub classes: [Class; 2],
     /// The name of this host.
     pub host: &'a str,
     /// The user.
@@ -248,6 +251,7 @@ mod tests {
         let text = || nasty.to_string();
         let view = View {
             kind: &crate::system::pbs::KIND,
+            classes: [Class::Deadline; 2],
             host: nasty,
             user: nasty,
             word: nasty,
@@ -376,6 +380,7 @@ mod tests {
         let quote = Quote {
             text: text(),
             reason: text(),
+            class_line: text(),
             warning: text(),
             offers: vec![Offer {
                 words: text(),

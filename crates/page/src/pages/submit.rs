@@ -62,7 +62,7 @@ pub fn body(
             (hidden("once", once))
             div.left {
                 (what_to_run(view.kind, typed, said))
-                (terms(view.kind, typed, said))
+                (terms(view, typed, said))
                 (extras(view.kind, typed, said.errors()))
             }
             // What it costs stays in view while the rest is typed.
@@ -145,7 +145,8 @@ fn what_to_run(kind: &Kind, typed: &Submission, said: &Said) -> Markup {
 }
 
 /// Class, estimate, deadline, budget and what belongs to them. Which of them a job needs depends on its class, so no browser is told without scripts.
-fn terms(kind: &Kind, typed: &Submission, said: &Said) -> Markup {
+fn terms(view: &View<'_>, typed: &Submission, said: &Said) -> Markup {
+    let kind = view.kind;
     let errors = said.errors();
     let hint = |text: &str| {
         html! {
@@ -167,7 +168,7 @@ fn terms(kind: &Kind, typed: &Submission, said: &Said) -> Markup {
     html! {
         fieldset {
             legend { "Terms" }
-            (class_of_service(kind, typed, errors))
+            (class_of_service(view, typed, errors))
             div.row {
                 (Field::new("estimate", "Estimate", &typed.estimate, hint("Run time on a processor of its own: 90, 1h30m, 00:01:30."))
                     .noted(errors))
@@ -196,7 +197,11 @@ fn terms(kind: &Kind, typed: &Submission, said: &Said) -> Markup {
 }
 
 /// The kind of promise. What a class needs is a part of it: the page asks for no more.
-fn class_of_service(kind: &Kind, typed: &Submission, errors: &[FieldError]) -> Markup {
+fn class_of_service(view: &View<'_>, typed: &Submission, errors: &[FieldError]) -> Markup {
+    let (kind, [one, several]) = (view.kind, view.classes);
+    let both: Vec<&str> = (one.needs().iter().copied())
+        .filter(|term| several.needs().contains(term))
+        .collect();
     let noted = Noted::of("class", errors);
     let promise = |class| match class {
         Class::Deadline => "Deadline: done in time, by the share that this takes",
@@ -211,7 +216,11 @@ fn class_of_service(kind: &Kind, typed: &Submission, errors: &[FieldError]) -> M
                 select #class name="class" aria-describedby="class-error class-hint" aria-invalid=[noted.invalid()] autofocus[noted.first] {
                     @if let Some(directive) = kind.directive {
                         option value="" data-needs=(Class::Deadline.needs().join(" ")) selected[typed.class.is_empty()] {
-                            "As the script's " (directive) " lines say, else deadline"
+                            "As the script's " (directive) " lines say, else as the site does"
+                        }
+                    } @else if one != several {
+                        option value="" data-needs=(both.join(" ")) selected[typed.class.is_empty()] {
+                            "The site's: " (one.word()) ", with several processors " (several.word())
                         }
                     }
                     @for class in kind.classes {

@@ -19,7 +19,7 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> Markup {
         ),
         (false, false) => ("bad", "It would be refused", ""),
     };
-    let class = asked.class().filter(|class| !class.is_default());
+    let class = (quote.class.or(asked.class())).filter(|class| !class.is_default());
     let asked = Asked {
         deadline: duration::parse(&asked.deadline).ok(),
         budget: asked
@@ -49,6 +49,9 @@ pub fn part(quote: &Quote, asked: &Submission, real: bool) -> Markup {
                 }
             }
             p { (nothing) (Escaped(sentence(&quote.text))) }
+            @if !quote.class_line.is_empty() {
+                p.small { "It names no class, and has its own by " code { (Escaped(&quote.class_line)) } " of the site's configuration." }
+            }
             @if !quote.accepted { (offers(&quote.offers)) }
             @if !quote.warning.is_empty() {
                 p.small { (lines(&quote.warning)) }

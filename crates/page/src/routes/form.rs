@@ -86,12 +86,24 @@ fn empty_form(site: &Site) -> Submission {
             None => "1".to_string(),
             Some(_) => String::new(),
         },
-        class: match site.system.kind().directive {
-            None => site.system.site().default_class.word().to_string(),
-            Some(_) => String::new(),
+        class: match (site.system.kind().directive, site.system.site()) {
+            (None, of) if of.class_of(false) == of.class_of(true) => {
+                of.class_of(false).word().to_string()
+            }
+            _ => String::new(),
         },
         ..Submission::default()
     }
+}
+
+/// What is asked for with a form: a job of this host that names no class has the site's, and what that needs is asked for.
+fn with_class(site: &Site, typed: &Submission) -> Submission {
+    let mut typed = typed.clone();
+    if typed.class.is_empty() && site.system.kind().directive.is_none() {
+        let several = typed.processors.parse().is_ok_and(|count: u32| count > 1);
+        typed.class = site.system.site().class_of(several).word().to_string();
+    }
+    typed
 }
 
 fn form_page(
@@ -152,7 +164,7 @@ pub(super) async fn send_form(
         let said = quote_of(&site, &typed).await?;
         return Ok(form_page(&site, &word, &typed, &said, StatusCode::OK));
     }
-    let wanted = match form::checked(&typed, kind) {
+    let wanted = match form::checked(&with_class(&site, &typed), kind) {
         Ok(wanted) => wanted,
         Err(errors) => return wrong(&typed, Said::Wrong(errors)),
     };
@@ -207,6 +219,7 @@ pub(super) async fn quote_part(
 
 /// What is said of a form.
 async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<Said, Problem> {
+    let typed = &with_class(site, typed);
     let wanted = match form::checked_terms(typed, site.system.kind()) {
         Ok(wanted) => wanted,
         Err(errors) => return Ok(Said::Wrong(errors)),

@@ -27,6 +27,7 @@ pub mod templates;
 use command::{Call, Output};
 use job::{Detail, JobSummary};
 use libra_core::decision::class::Class;
+use libra_core::decision::class_defaults::{Basis, ClassDefaults};
 use quote::Quote;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -135,14 +136,21 @@ pub struct Site {
     pub files: PathBuf,
     /// The directory of the site's templates, where it has some.
     pub templates: Option<PathBuf>,
-    /// The class of a job of this host that names none.
-    pub default_class: Class,
+    /// The classes of jobs of this host that name none.
+    pub classes: ClassDefaults,
 }
 
 /// The classes of service of batch systems: best effort is a job without terms there.
 pub const CLASSES_OF_BATCH: &[Class] = &[Class::Deadline, Class::Dedicated, Class::Immediate];
 
 impl Site {
+    /// The class of a job of this host that names none, of one processor or of several.
+    pub fn class_of(&self, several: bool) -> Class {
+        let queues = &[];
+        let given = (self.classes).class_of(None, Basis { queues, several });
+        given.map_or_else(|_| Class::default(), |given| given.class)
+    }
+
     /// `libra WORDS`, with the configuration of this one.
     pub fn libra(&self, words: &[&str]) -> Call {
         let call = Call::new(&self.libra);

@@ -189,7 +189,7 @@ fn write(directory: &Path, file: &Path, profile: &Profile) -> Result<(), super::
 mod tests {
     use super::*;
     use crate::system::job::Outcome;
-    use libra_core::decision::class::Class;
+    use libra_core::decision::class_defaults::ClassDefaults;
 
     fn job(key: &str, at: f64) -> JobSummary {
         JobSummary {
@@ -222,7 +222,7 @@ mod tests {
             home: home.into(),
             files: home.into(),
             templates: None,
-            default_class: Class::default(),
+            classes: ClassDefaults::default(),
         };
         Profiles::new(&site, &crate::system::local::KIND)
     }

@@ -24,6 +24,10 @@ pub struct Quote {
     pub offers: Vec<Offer>,
     /// Prices and verdicts over deadlines; empty where nobody has reckoned them.
     pub curve: Vec<Point>,
+    /// Its class of service, where it is said.
+    pub class: Option<Class>,
+    /// The line of the site's configuration that gave it; empty where it named it, or nobody did.
+    pub class_line: String,
     /// What else should be known.
     pub warning: String,
 }
@@ -142,6 +146,8 @@ impl Quote {
             curve: curve
                 .filter(|p| p.deadline > 0.0 && p.price >= 0.0)
                 .collect(),
+            class: json["class"].as_str().and_then(Class::of_word),
+            class_line: string("class_line"),
             warning: warnings.join("\n"),
         })
     }

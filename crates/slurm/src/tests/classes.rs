@@ -232,3 +232,158 @@ fn a_question_is_answered_in_its_class() {
     assert!(quote.accepted && quote.curve.is_empty(), "{quote:?}");
     assert_eq!((quote.price, quote.needs), (10803.0, Some(10803.0)));
 }
+
+/// Partitions `main`, `mpi` and `now`, of which the last two have a class.
+fn by_partition() -> Queue {
+    let mut queue = Queue::new(
+        "[admission]\nestimate-margin = '0%'\n[class]\nseveral = 'dedicated'\n[class.queues]\nmpi = 'dedicated'\nnow = 'immediate'\nthreads = 'deadline'\n",
+    );
+    for name in ["mpi", "now", "threads"] {
+        let more = partition(name, &["n1", "n2", "n3", "n4"]);
+        queue.records.partitions.push(more);
+    }
+    queue.poll(START);
+    queue
+}
+
+#[test]
+fn a_job_that_names_no_class_has_that_of_its_partition_or_its_processors() {
+    let mut queue = by_partition();
+    let asks = asks("10", "1000", "100000");
+    for (partition, tasks, processors, class) in [
+        (None, None, None, ""),
+        (None, Some(2), None, "dedicated"),
+        (Some("mpi"), None, None, "dedicated"),
+        (Some("now"), Some(1), None, "immediate"),
+        (Some("threads"), Some(2), None, ""),
+        // Those agree: one by its own line, the other for the job's processors.
+        (Some("mpi,main"), Some(2), None, "dedicated"),
+        (Some("main,threads"), None, None, ""),
+        // What is no partition of Libra's is none that it goes to.
+        (Some("mpi,elsewhere"), None, None, "dedicated"),
+    ] {
+        let submission = Submission {
+            partition: partition.map(str::to_string),
+            tasks,
+            processors_per_task: processors,
+            ..asks.clone()
+        };
+        let line = queue.accept(&submission, START).commitment;
+        let expected = match class {
+            "" => !line.contains(":class="),
+            class => line.contains(&format!(":class={class}:")),
+        };
+        assert!(expected, "{partition:?} {tasks:?}: {line}");
+        queue = by_partition();
+    }
+    let component = Submission {
+        component: Some(0),
+        ..asks
+    };
+    let line = queue.accept(&component, START).commitment;
+    assert!(line.contains(":class=dedicated:"), "{line}");
+}
+
+#[test]
+fn a_refusal_says_which_line_made_a_job_of_its_class() {
+    let mut queue = by_partition();
+    let of = |partition: &str, submission: Submission| Submission {
+        partition: Some(partition.to_string()),
+        ..submission
+    };
+    let hour = || asks("3600", "7200", "100000");
+    let by_mpi =
+        "class=dedicated by class.queues.mpi of the site's configuration, as it names none";
+    let mut without_deadline = of("mpi", hour());
+    without_deadline.options.remove(1);
+    let mut hold = of("mpi", hour());
+    (hold.options).push(("sla_quote".to_string(), "hold:5m".to_string()));
+    for (submission, said) in [
+        (
+            without_deadline,
+            "deadline is missing; class=dedicated needs it: that is what it is promised; give it as --sla-deadline=… (class=dedicated by class.queues.mpi",
+        ),
+        (hold, by_mpi),
+        (of("mpi", asks("3600", "60", "100000")), by_mpi),
+        (
+            Submission {
+                held: true,
+                ..of("now", hour())
+            },
+            "class=immediate by class.queues.now of the site's configuration",
+        ),
+        (
+            of("main,mpi", hour()),
+            "it may go to main or to mpi and names no class: in main it has class=deadline, in mpi class=dedicated \
+             ([class] of the site's configuration); name a class as --sla-class=…, or one of them alone",
+        ),
+    ] {
+        let text = queue.refuse(&submission, START);
+        assert!(text.contains(said), "{text}");
+    }
+    let named = in_class("deadline", of("main,mpi", hour()));
+    queue.accept(&named, START);
+}
+
+#[test]
+fn an_offer_of_one_processor_keeps_the_class_that_several_have() {
+    let mut queue = by_partition();
+    // Three of the four nodes are held by others for longer than the job may wait.
+    for node in ["n1", "n2", "n3"] {
+        let other = Submission {
+            required_nodes: vec![node.to_string()],
+            ..in_class("dedicated", asks("5000", "10000", "100000"))
+        };
+        let other = Submission {
+            required_nodes: vec![node.to_string()],
+            ..other
+        };
+        queue.accept(&other, START);
+    }
+    let two = Submission {
+        tasks: Some(2),
+        ..asks("1000", "2500", "100000")
+    };
+    let text = queue.refuse(&two, START);
+    assert!(
+        text.contains("-n 1 --estimate=2000 --sla-class=dedicated (costs "),
+        "{text}"
+    );
+    let one = Submission {
+        tasks: Some(1),
+        ..in_class("dedicated", asks("2000", "2500", "100000"))
+    };
+    let one = Submission {
+        required_nodes: Vec::new(),
+        ..one
+    };
+    queue.accept(&one, START);
+}
+
+#[test]
+fn a_quote_says_the_class_and_its_line() {
+    let mut queue = by_partition();
+    let mut question = Submission {
+        partition: Some("mpi".to_string()),
+        ..asks("10", "1000", "100000")
+    };
+    (question.options).push(("sla_quote".to_string(), "ask".to_string()));
+    let Answer::Answered(line) = queue.controller.submit(&question, START) else {
+        panic!("it was a question");
+    };
+    let quote = libra_batch::quote::Quote::find(&line).expect("an answer");
+    assert_eq!(quote.class.word(), "dedicated");
+    assert_eq!(quote.class_line.as_deref(), Some("class.queues.mpi"));
+    assert!(
+        quote.text.ends_with(
+            "\nclass=dedicated by class.queues.mpi of the site's configuration, as it names none"
+        ),
+        "{}",
+        quote.text
+    );
+    let json = quote.json("slurm");
+    assert_eq!(
+        (&json["class"], &json["class_line"]),
+        (&"dedicated".into(), &"class.queues.mpi".into())
+    );
+}

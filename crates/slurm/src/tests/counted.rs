@@ -256,6 +256,7 @@ fn fewer_tasks_are_not_offered_where_they_ask_for_less() {
         chunks: 1,
         processors_per_chunk: 1,
         estimate: "9".to_string(),
+        class: None,
     };
     let two = Submission {
         tasks: Some(2),

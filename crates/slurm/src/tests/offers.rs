@@ -77,6 +77,7 @@ fn fewer_processors_of_one_task_are_offered_with_their_estimate() {
         chunks,
         processors_per_chunk,
         estimate: "13.34".to_string(),
+        class: None,
     };
     let mut task = asks("10", "20", "1000");
     task.processors_per_task = Some(4);

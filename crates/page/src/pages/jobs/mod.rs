@@ -266,11 +266,13 @@ mod tests {
     use super::*;
     use crate::pages::progress::state;
     use crate::system::job::Outcome;
+    use libra_core::decision::class::Class;
     use serde_json::{Map, Value, json};
 
     fn view() -> View<'static> {
         View {
             kind: &crate::system::local::KIND,
+            classes: [Class::Deadline; 2],
             host: "h",
             user: "u",
             word: "w",
