@@ -1,5 +1,7 @@
 //! What a check of a batch system found, a line each.
 
+use libra_config::Config;
+use libra_units::toml_key;
 use serde_json::json;
 use std::fmt;
 
@@ -49,6 +51,16 @@ impl Findings {
 
     pub fn problem(&mut self, text: impl Into<String>) {
         self.add(Level::Problem, text);
+    }
+
+    /// Lines of `[class.queues]` that are for nothing that there is. `what`: a queue, a partition.
+    pub fn class_queues(&mut self, config: &Config, what: &str, is_there: impl Fn(&str) -> bool) {
+        for queue in config.class.queues.keys().filter(|queue| !is_there(queue)) {
+            self.warning(format!(
+                "class.queues.{} of Libra's configuration: there is no {what} of that name, so no job has its class by it",
+                toml_key(queue)
+            ));
+        }
     }
 
     pub fn worst(&self) -> Level {

@@ -252,6 +252,9 @@ fn find_queues(findings: &mut Findings, site: &Site, config: &Config) {
             "gridengine.queues names {missing}, which no host has"
         ));
     }
+    findings.class_queues(config, "queue for jobs with terms", |queue| {
+        names.contains(&queue)
+    });
     if names.is_empty() {
         findings.problem("no execution host has a queue for jobs with terms");
     }

@@ -96,6 +96,10 @@ pub fn examine(
     judge::cgroups(&mut findings, &found);
     judge::server(&mut findings, &attributes);
     judge::queues(&mut findings, &queues);
+    // Of one that cannot be read it was said.
+    if let Ok(config) = Config::from_file(&told.config) {
+        judge::classes(&mut findings, &queues, &config);
+    }
     judge::unjudged::find(&mut findings, &found, &attributes, &queues);
     let (nodes, problems, warnings) = site::nodes(&found, &options, reserve(&told.config));
     judge::hosts(&mut findings, &found, &nodes, &attributes);

@@ -6,6 +6,8 @@ use super::found::{Found, resources_line, shown, texts};
 use super::record::InstallRecord;
 use super::wanted::{COUNTED, HOOKS, LAST_ON_SERVER, RESOURCES};
 use crate::findings::Findings;
+use libra_config::Config;
+use libra_units::toml_key;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -219,6 +221,27 @@ pub fn server(findings: &mut Findings, attributes: &Value) {
 pub fn queues(findings: &mut Findings, queues: &BTreeMap<String, Value>) {
     for (name, queue) in queues {
         limits(findings, &format!("queue {name}"), queue);
+    }
+}
+
+/// Classes by queue: a job has that of the queue that it is submitted to, wherever it is sent from there.
+pub fn classes(findings: &mut Findings, queues: &BTreeMap<String, Value>, config: &Config) {
+    findings.class_queues(config, "queue", |queue| queues.contains_key(queue));
+    let lines = &config.class.queues;
+    for (name, queue) in queues {
+        let destinations = (queue.get("route_destinations").map(shown)).unwrap_or_default();
+        let differs = (destinations.split(',')).map(str::trim).find(|to| {
+            lines
+                .get(*to)
+                .is_some_and(|class| lines.get(name) != Some(class))
+        });
+        if let Some(to) = differs {
+            findings.warning(format!(
+                "class.queues.{} of Libra's configuration: jobs that queue {name} sends there have the class of {name}, where they are submitted; \
+                 give that a line as well, or let users submit to {to}",
+                toml_key(to)
+            ));
+        }
     }
 }
 

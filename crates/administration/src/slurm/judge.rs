@@ -111,6 +111,9 @@ fn partitions(findings: &mut Findings, all: &[Line], ours: &[&Line], config: &Co
             ));
         }
     }
+    findings.class_queues(config, "partition", |queue| {
+        all.iter().any(|p| name(p) == queue)
+    });
     if ours.is_empty() {
         findings.problem(
             "partitions: none shares its processors; write OverSubscribe=FORCE:20 on those whose jobs are to have deadlines",

@@ -51,6 +51,20 @@ fn a_good_configuration_is_good() {
 }
 
 #[test]
+fn a_class_for_a_partition_that_is_not_there_is_a_warning() {
+    assert_eq!(found(&[], "[class.queues]\nmain = 'dedicated'"), []);
+    let said = found(&[], "[class.queues]\nmian = 'dedicated'");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0].0, Level::Warning);
+    assert!(
+        said[0].1.starts_with(
+            "class.queues.mian of Libra's configuration: there is no partition of that name"
+        ),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn each_setting_that_keeps_libra_from_working_is_a_problem() {
     let problems = [
         ("SelectType=select/cons_tres\n", "", "select/linear"),

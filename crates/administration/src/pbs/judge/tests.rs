@@ -237,3 +237,34 @@ fn hosts_that_cannot_share_are_named() {
         assert!(said.iter().any(|(_, text)| text.contains(part)), "{said:?}");
     }
 }
+
+#[test]
+fn lines_of_queues_that_no_job_has_its_class_by() {
+    let config = "[class.queues]\nlong = 'dedicated'\nlnog = 'dedicated'\n";
+    let config = Config::from_toml(config).expect("a configuration");
+    let queues = BTreeMap::from([
+        ("long".to_string(), json!({"queue_type": "Execution"})),
+        (
+            "door".to_string(),
+            json!({"queue_type": "Route", "route_destinations": "short,long"}),
+        ),
+    ]);
+    let found = judged(|f| super::classes(f, &queues, &config));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found[0].1.starts_with(
+            "class.queues.lnog of Libra's configuration: there is no queue of that name"
+        ),
+        "{found:?}"
+    );
+    assert!(
+        found[1]
+            .1
+            .contains("jobs that queue door sends there have the class of door"),
+        "{found:?}"
+    );
+    assert_eq!(worst(&found), Level::Warning);
+    let both = "[class.queues]\nlong = 'dedicated'\ndoor = 'dedicated'\n";
+    let both = Config::from_toml(both).expect("a configuration");
+    assert_eq!(judged(|f| super::classes(f, &queues, &both)), []);
+}
