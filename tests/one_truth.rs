@@ -137,6 +137,23 @@ const RULES: [&str; 4] = [
     "[admission]\npolicy = \"libra-adaptive\"\n",
 ];
 
+/// What a site says of jobs that name no class; in the last two by queue or partition.
+const CLASSES: [&str; 5] = [
+    "",
+    "[class]\ndefault = \"dedicated\"\n",
+    "[class]\nseveral = \"dedicated\"\ndedicated-price = 1.5\n",
+    "[class]\nseveral = \"dedicated\"\n[class.queues]\nmain = \"deadline\"\nshort = \"immediate\"\n",
+    "[class]\nseveral = \"immediate\"\n[class.queues]\nshort = \"dedicated\"\n",
+];
+
+/// Sites of every rule, first without a word on classes; and whether they have classes by queue.
+fn sites() -> Vec<(String, bool)> {
+    let of = |(index, rules): (usize, &&str)| {
+        [0, 1 + index].map(|classes| (format!("{rules}{}", CLASSES[classes]), classes > 2))
+    };
+    RULES.iter().enumerate().flat_map(of).collect()
+}
+
 /// Terms that lie around what a user has and what it costs.
 struct Drawn {
     user: usize,
@@ -253,7 +270,8 @@ fn pbs_taken(job: &Value, text: &str) -> Option<Value> {
         taken["array"] = format!("1-{count}").into();
         return Some(taken);
     }
-    for pair in values(text).filter(|word| word.len() > 2) {
+    let pairs = values(text).flat_map(|word| word.split(','));
+    for pair in pairs.filter(|word| word.len() > 2) {
         let (key, value) = pair.split_once('=')?;
         match key {
             "select" | "ncpus" => taken[key] = value.into(),
@@ -268,11 +286,12 @@ fn inside_pbs() {
     let site = Site::new();
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let (mut seen, cases) = (Seen::default(), cases(4));
-    for (round, rules) in RULES.iter().enumerate() {
+    let sites = sites();
+    for (round, (rules, _)) in sites.iter().enumerate() {
         let config = site.config(rules);
         let mut server = pbs_server(&config);
         let mut now = NOW;
-        for case in 0..cases / RULES.len() {
+        for case in 0..cases / sites.len() {
             // What was admitted and never got an id is gone after a while.
             now += dice.of(&[0.0, 1.0, 10.0, 40.0]);
             let (chunks, each) = (dice.of(&[1, 1, 1, 2, 5]), dice.of(&[1, 1, 2, 3, 64]));
@@ -286,6 +305,7 @@ fn inside_pbs() {
             if array > 1 {
                 job["array"] = format!("1-{array}").into();
             }
+            job["queue"] = dice.of(&["", "main", "short"]).into();
             if dice.below(4) == 0 {
                 job["place"] = dice.of(&["scatter", "pack"]).into();
             }
@@ -411,12 +431,13 @@ fn inside_slurm() {
     let site = Site::new();
     let mut dice = Dice(0xd1b5_4a32_d192_ed03);
     let (mut seen, cases) = (Seen::default(), cases(4));
-    for (round, rules) in RULES.iter().enumerate() {
+    let sites = sites();
+    for (round, (rules, by_queue)) in sites.iter().enumerate() {
         let config = site.config(rules);
         let mut controller = slurm_controller(&config);
         let mut gate = BudgetGate::open(&config, "slurm", OnFault::Refuse, false);
         let mut now = NOW;
-        for case in 0..cases / RULES.len() {
+        for case in 0..cases / sites.len() {
             now += dice.of(&[0.0, 1.0, 10.0, 40.0]);
             let (tasks, each) = (dice.of(&[1, 1, 2, 4, 64]), dice.of(&[1, 1, 2, 3]));
             let array = dice.of(&[1, 1, 1, 3]);
@@ -437,6 +458,10 @@ fn inside_slurm() {
             option(&mut job, "sla-deadline", &drawn.deadline.to_string());
             if let Some(budget) = drawn.budget {
                 option(&mut job, "budget", &written(budget));
+            }
+            // Who may go to partitions of different classes has to name one.
+            if *by_queue && job.partition.as_deref() == Some("short,main") {
+                option(&mut job, "sla-class", "dedicated");
             }
             let quote = slurm_asked(&mut controller, &job, now);
             seen.note(&quote);
@@ -545,6 +570,7 @@ fn on_one_host() {
             let manner = Manner {
                 jobs: 1,
                 pieces: None,
+                class_line: None,
                 write_offer: &|offer| Some(Written::as_list(offer)),
             };
             quote.not_taken(&quoted.verdict, &manner);
