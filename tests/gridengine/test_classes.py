@@ -77,8 +77,39 @@ class Classes(CellCase):
                 self.refused(self.whole(more, *options), said)
 
 
-class NotOffered(CellCase):
-    site = {"rules": f"{PRICES}immediate = false\n"}
+class OfTheSite(CellCase):
+    """What is not offered, and the classes of jobs that name none."""
+
+    site = {"rules": f"{PRICES}immediate = false\nseveral = 'dedicated'\n"}
+
+    def quote(self, *asked):
+        found = self.cell.qsub("-l", "quote=ask", *asked)
+        said = found.out + found.err
+        return json.loads(said[said.index("{"):said.rindex("}") + 1])
+
+    def of_class(self, sla_class, line, *options):
+        """A quote and a submission say that it is of this class, by this line."""
+        asked = ["-l", f"h=g1,budget=1000000,estimate={HOUR},deadline=4h", *options]
+        quote = self.quote(*asked)
+        self.assertEqual((quote["accepted"], quote["class"], quote["class_line"]), (True, sla_class, line))
+        answer = self.cell.qsub(*asked)
+        self.assertEqual(answer.rc, 0, answer)
+        job = answer.out.strip()
+        self.assertEqual(self.commitment(job).get("class", "deadline"), sla_class)
+        self.cell.run("qdel", job)
+        self.cell.wait("all of the host can be had again", lambda: self.is_free("g1"))
+
+    def test_jobs_that_name_no_class(self):
+        """By the slots, and rather by the queue."""
+        two, queue = ["-pe", "smp", 2], self.cell.must("qconf", "-sql").split()[0]
+        self.of_class("deadline", None)
+        self.of_class("dedicated", "class.several", *two)
+        self.refused(self.cell.qsub("-l", f"h=g1,budget=1000000,estimate={HOUR}", *two), "deadline is missing; class=dedicated needs it",
+                     "class=dedicated by class.several of the site's configuration, as it names none")
+        self.configure(f"[class.queues]\n'{queue}' = 'deadline'\n")
+        # A verifier that was asked before goes on until qmaster has seen that its script is another one.
+        self.cell.wait("the line is known", lambda: "class.queues" in str(self.quote("-l", f"h=g1,budget=1,estimate={HOUR},deadline=4h")["class_line"]))
+        self.of_class("deadline", f'class.queues."{queue}"', *two, "-q", queue)
 
     def test_it_is_refused_by_name(self):
         self.refused(self.cell.qsub("-l", f"budget=1000000,estimate={HOUR},class=immediate"), "class=immediate is not offered here (section [class]")

@@ -108,6 +108,31 @@ class Classes(Site):
         self.pbs.write_config(f"{before}immediate = false\n")
         self.refused(self.whole(f"estimate={HOUR},class=immediate"), "class=immediate is not offered here (section [class]")
 
+    def test_classes_of_jobs_that_name_none(self):
+        """By the queue, else by the processors: a quote, a submission and a refusal say the same, and what a job names counts."""
+        pbs, before = self.pbs, self.pbs.server_config
+        pbs.qmgr("create queue urgent queue_type=execution,enabled=true,started=true", "create queue door queue_type=route,enabled=true,started=true,route_destinations=urgent")
+        self.addCleanup(pbs.write_config, before)
+        pbs.write_config(f"{before}several = 'dedicated'\n[class.queues]\nurgent = 'immediate'\n")
+        for queue, processors, named, sla_class, line in [
+            ([], 1, "", "deadline", None),
+            ([], 2, "", "dedicated", "class.several"),
+            (["-q", "urgent"], 2, "", "immediate", "class.queues.urgent"),
+            (["-q", "urgent"], 2, ",class=deadline", "deadline", None),
+            # It goes to the other one, and is submitted here.
+            (["-q", "door"], 1, "", "deadline", None),
+        ]:
+            with self.subTest(queue=queue, processors=processors, named=named):
+                asked = ["-l", f"budget=1000000,estimate={HOUR},deadline=4h{named}", "-l", f"select=1:ncpus={processors}:host={self.host}", *queue]
+                found = pbs.qsub(*asked, "-l", "libra_quote=ask").err
+                quote = json.loads(found[found.index("{"):found.rindex("}") + 1])
+                self.assertEqual((quote["accepted"], quote["class"], quote["class_line"]), (True, sla_class, line))
+                job = self.taken(pbs.qsub(*asked, script="true\n"))
+                self.assertEqual(self.terms(job).get("class", "deadline"), sla_class)
+                pbs.wait_state(job, "F")
+        by = "class=immediate by class.queues.urgent of the site's configuration, as it names none"
+        self.refused(self.whole(f"estimate={HOUR},deadline=4h", "-q", "urgent", "-h"), "class=immediate starts at once", by)
+
     # ---- planned starts
 
     def file(self, name):

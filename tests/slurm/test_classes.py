@@ -23,7 +23,7 @@ PRICES = "[class]\ndedicated-price = 2.0\nimmediate-price = 3.0\n"
 class Classes(SiteCase):
     """Two nodes of two processors each, with agents, so that shares are taken anew as jobs get on."""
 
-    site = {"nodes": 2, "cpus": 2, "agents": True, "rules": PRICES}
+    site = {"nodes": 2, "cpus": 2, "agents": True, "rules": PRICES, "partitions": {"urgent": {"OverSubscribe": "FORCE:20"}}}
 
     def setUp(self):
         self.enough = self.slurm.directory / f"enough-{self.id().rpartition('.')[2]}"
@@ -146,6 +146,29 @@ class Classes(SiteCase):
             with self.subTest(options):
                 self.refused(self.slurm.sbatch(*options), said)
         self.refused(self.slurm.sbatch(*terms, "--sla-class=urgent"), "deadline, dedicated, immediate, best-effort", status=BAD_OPTION)
+
+    def test_classes_of_jobs_that_name_none(self):
+        """By the partition, else by the processors: a quote, a submission and a refusal say the same, and what a job names counts."""
+        slurm, node = self.slurm, self.slurm.nodes[0]
+        slurm.rule(f"{PRICES}several = 'dedicated'\n[class.queues]\nurgent = 'immediate'\n")
+        terms = [f"--estimate={HOUR}", "--sla-deadline=4h", "--budget=1000000", "-w", node]
+        for options, sla_class, line in [
+            (["-n", 1], "deadline", None),
+            (["-n", 2], "dedicated", "class.several"),
+            (["-p", "urgent", "-n", 2], "immediate", "class.queues.urgent"),
+            (["-p", "urgent,main", "-n", 2, "--sla-class=deadline"], "deadline", None),
+        ]:
+            with self.subTest(options):
+                question = slurm.sbatch(*terms, *options, "--sla-quote=ask", "--test-only").err
+                [found] = re.findall(r"libra-quote: (\{.*\})", question)
+                quote = json.loads(found)
+                self.assertEqual((quote["accepted"], quote["class"], quote["class_line"]), (True, sla_class, line))
+                job = self.taken(slurm.sbatch(*terms, *options, script=idle_until(self.enough)))
+                self.assertEqual(self.commitment(job).get("class", "deadline"), sla_class)
+                self.clear()
+        self.refused(slurm.sbatch(*terms, "-p", "urgent", "--hold"), "class=immediate starts at once",
+                     "class=immediate by class.queues.urgent of the site's configuration, as it names none")
+        self.refused(slurm.sbatch(*terms, "-p", "main,urgent"), "it may go to main or to urgent and names no class", "name a class as --sla-class=…")
 
     def test_what_a_site_does_not_offer(self):
         """Refused by name, and not offered instead."""
