@@ -384,6 +384,56 @@ fn a_site_says_which_classes_there_are_and_what_they_cost() {
 }
 
 #[test]
+fn a_job_of_several_processors_has_the_class_that_the_site_gives_to_those() {
+    let site = Site::new(
+        "[node]\nprocessors = 2\n[admission]\nestimate-margin = \"0%\"\n[class]\nseveral = \"dedicated\"\n[class.queues]\nlong = \"immediate\"\n",
+    );
+    let terms = "estimate=50,deadline=100,budget=unlimited";
+    let two = format!("{terms},processors=2");
+    for (terms, class, line) in [
+        (terms.to_string(), "deadline", Value::Null),
+        (two.clone(), "dedicated", "class.several".into()),
+        (format!("{two},class=deadline"), "deadline", Value::Null),
+    ] {
+        let quote = quote(&site, &terms);
+        assert_eq!(quote["verdict"], "accepted", "{terms}: {quote}");
+        assert_eq!(quote["class"], class, "{terms}: {quote}");
+        assert_eq!(quote["class_line"], line, "{terms}: {quote}");
+    }
+    let by = "class=dedicated by class.several of the site's configuration, as it names none";
+    let (code, said) = refused(&site, "estimate=50,budget=unlimited,processors=2");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("deadline is missing") && said.contains(by),
+        "{said}"
+    );
+    let one = site.start(
+        "class=immediate,estimate=500000,budget=unlimited",
+        "sleep 600",
+    );
+    let (code, said) = refused(
+        &site,
+        "estimate=50,deadline=200,budget=unlimited,processors=2",
+    );
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains(by), "{said}");
+    // A single one names the class, which it would not have by itself; and is taken so.
+    let offer = "processors=1,estimate=100,class=dedicated";
+    assert!(said.contains(&format!("{offer} (costs ")), "{said}");
+    let taken = quote(&site, &format!("deadline=200,budget=unlimited,{offer}"));
+    assert_eq!(taken["verdict"], "accepted", "{taken}");
+    end(&site, "1", one);
+    let checked = site.libra(&["config", "check"]).output().expect("libra");
+    let checked = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(
+        checked.contains(
+            "class of a job that names none: deadline; with several processors dedicated; in long immediate\n"
+        ),
+        "{checked}"
+    );
+}
+
+#[test]
 fn a_refused_job_is_told_in_which_class_it_would_be_taken_now() {
     let site = Site::new("[node]\nprocessors = 2\n[admission]\nestimate-margin = \"0%\"\n");
     let half = site.start(
