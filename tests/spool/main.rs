@@ -6,7 +6,7 @@ mod client;
 mod spool;
 
 use client::Page;
-use libra_core::decision::class_defaults::ClassDefaults;
+use libra_core::decision::class::Class;
 use libra_page::listener::ListenAddress;
 use libra_page::serve::{Content, Input, Options, Told, serve};
 use libra_page::system::submission::{Submission, Submitted};
@@ -24,7 +24,7 @@ fn site(directory: &Path) -> Site {
         home: directory.to_path_buf(),
         files: directory.to_path_buf(),
         templates: None,
-        classes: ClassDefaults::default(),
+        classes: [Class::Deadline; 2],
     }
 }
 

@@ -3,7 +3,7 @@
 use super::args::{Args, WebArgs};
 use super::{Done, Failure};
 use libra_config::site;
-use libra_core::decision::class_defaults::ClassDefaults;
+use libra_core::decision::class::Class;
 use libra_page::listener::ListenAddress;
 use libra_page::overview::Overview;
 use libra_page::proxy::{Proxy, Viewers};
@@ -244,13 +244,14 @@ fn templates(args: &Args) -> Option<PathBuf> {
     (!directory.is_empty()).then(|| directory.into())
 }
 
-/// The classes of jobs of this host that name none.
-fn classes(args: &Args) -> ClassDefaults {
-    let config = site::load(args.config.as_deref());
-    config.map_or_else(
-        |_| ClassDefaults::default(),
-        |config| class_defaults(&config),
-    )
+/// The classes of jobs of this host that name none: of one processor, and of several.
+fn classes(args: &Args) -> [Class; 2] {
+    let Ok(config) = site::load(args.config.as_deref()) else {
+        return [Class::default(); 2];
+    };
+    let classes = class_defaults(&config);
+    let one = classes.default;
+    [one, classes.several.unwrap_or(one)]
 }
 
 /// This program and the user's directories.

@@ -101,7 +101,7 @@ impl Site {
     pub(crate) fn view<'a>(&'a self, word: &'a Word) -> View<'a> {
         View {
             kind: self.system.kind(),
-            classes: [false, true].map(|several| self.system.site().class_of(several)),
+            classes: self.system.site().classes,
             host: &self.host,
             user: &self.user,
             word: &word.0,

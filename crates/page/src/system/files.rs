@@ -152,7 +152,7 @@ fn cannot(path: &Path, why: &dyn std::fmt::Display) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libra_core::decision::class_defaults::ClassDefaults;
+    use libra_core::decision::class::Class;
     use std::os::unix::fs::symlink;
 
     fn site(home: &Path) -> Site {
@@ -163,7 +163,7 @@ mod tests {
             home: home.into(),
             files: home.into(),
             templates: None,
-            classes: ClassDefaults::default(),
+            classes: [Class::Deadline; 2],
         }
     }
 

@@ -27,7 +27,6 @@ pub mod templates;
 use command::{Call, Output};
 use job::{Detail, JobSummary};
 use libra_core::decision::class::Class;
-use libra_core::decision::class_defaults::{Basis, ClassDefaults};
 use quote::Quote;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -136,8 +135,8 @@ pub struct Site {
     pub files: PathBuf,
     /// The directory of the site's templates, where it has some.
     pub templates: Option<PathBuf>,
-    /// The classes of jobs of this host that name none.
-    pub classes: ClassDefaults,
+    /// The classes of jobs of this host that name none: of one processor, and of several.
+    pub classes: [Class; 2],
 }
 
 /// The classes of service of batch systems: best effort is a job without terms there.
@@ -146,9 +145,7 @@ pub const CLASSES_OF_BATCH: &[Class] = &[Class::Deadline, Class::Dedicated, Clas
 impl Site {
     /// The class of a job of this host that names none, of one processor or of several.
     pub fn class_of(&self, several: bool) -> Class {
-        let queues = &[];
-        let given = (self.classes).class_of(None, Basis { queues, several });
-        given.map_or_else(|_| Class::default(), |given| given.class)
+        self.classes[usize::from(several)]
     }
 
     /// `libra WORDS`, with the configuration of this one.

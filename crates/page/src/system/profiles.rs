@@ -189,7 +189,7 @@ fn write(directory: &Path, file: &Path, profile: &Profile) -> Result<(), super::
 mod tests {
     use super::*;
     use crate::system::job::Outcome;
-    use libra_core::decision::class_defaults::ClassDefaults;
+    use libra_core::decision::class::Class;
 
     fn job(key: &str, at: f64) -> JobSummary {
         JobSummary {
@@ -222,7 +222,7 @@ mod tests {
             home: home.into(),
             files: home.into(),
             templates: None,
-            classes: ClassDefaults::default(),
+            classes: [Class::Deadline; 2],
         };
         Profiles::new(&site, &crate::system::local::KIND)
     }

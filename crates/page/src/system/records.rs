@@ -241,7 +241,7 @@ fn failed(path: &Path, error: &std::io::Error) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libra_core::decision::class_defaults::ClassDefaults;
+    use libra_core::decision::class::Class;
 
     #[test]
     fn what_was_written_is_there_again_and_others_may_not_read_it() {
@@ -253,7 +253,7 @@ mod tests {
             home: home.path().into(),
             files: home.path().into(),
             templates: None,
-            classes: ClassDefaults::default(),
+            classes: [Class::Deadline; 2],
         };
         let records = Records::new(&site, &crate::system::local::KIND);
         assert_eq!(records.all(), []);

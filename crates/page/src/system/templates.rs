@@ -190,7 +190,7 @@ pub fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libra_core::decision::class_defaults::ClassDefaults;
+    use libra_core::decision::class::Class;
 
     fn site(home: &Path) -> Site {
         Site {
@@ -200,7 +200,7 @@ mod tests {
             home: home.into(),
             files: home.into(),
             templates: Some(home.join("site")),
-            classes: ClassDefaults::default(),
+            classes: [Class::Deadline; 2],
         }
     }
 
