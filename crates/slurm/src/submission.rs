@@ -494,7 +494,7 @@ mod tests {
             ])
         };
         let deferred = |submission: &Submission| {
-            let asked = read(&submission, 1000.0).expect("complete");
+            let asked = read(submission, 1000.0).expect("complete");
             submission.deferred(&asked, 1000.0)
         };
         assert_eq!(deferred(&full), Ok(None));
