@@ -8,6 +8,7 @@
 //! - a job that left the book after they were taken does not come back,
 //! - a node keeps what it holds, whatever the records say of its size.
 
+use super::snapshot::suspended;
 use super::{Book, BookError, JobRecord, NodeRecord, Phase, Snapshot, Untaken, check_seconds};
 use crate::decision::node::NodeSpec;
 use std::collections::{HashMap, HashSet};
@@ -134,7 +135,11 @@ impl Book {
         let key = self.begun(key);
         let since = (self.now - taken).max(0.0);
         let now = self.now;
-        let mut measured = false;
+        let begins = self.job(key).phase != Phase::Running;
+        let had_outlived = self.job(key).places.iter().any(|place| place.outlived);
+        let stood = suspended(record);
+        let mut measured = self.job(key).suspended != stood;
+        self.job_mut(key).suspended = stood;
         for index in 0..self.job(key).places.len() {
             let node = self.node_name(self.job(key).places[index].node as usize);
             let Some(record) = (record.places.iter()).find(|r| r.node == node && r.cput > 0.0)
@@ -145,10 +150,13 @@ impl Book {
             (place.cput, place.reported) = (record.cput + place.share * since, now);
             measured = true;
         }
-        if measured || self.job(key).phase != Phase::Running {
+        if measured || begins {
             self.job_mut(key).phase = Phase::Running;
             self.waiting.remove(&key);
             self.refresh(key);
+        }
+        if begins || had_outlived {
+            self.await_outliving(key);
         }
     }
 

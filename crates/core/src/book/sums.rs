@@ -28,6 +28,8 @@ pub(super) struct Sums {
     quoted: u128,
     /// Those of jobs that have whole processors.
     whole: u128,
+    /// Those of jobs that had them for as long as was promised.
+    outlived: u128,
 }
 
 impl Sums {
@@ -37,16 +39,15 @@ impl Sums {
         let later = job.starts_by.is_some();
         let slots = u128::from(place.chunks) * u128::from(job.request.shape.processors_per_chunk);
         let share = super::judge::slots(&job.request, place.chunks) * place.counted;
+        let is_whole = job.has_whole() && !later;
+        let if_so = |is: bool| if is { slots } else { 0 };
         Sums {
             committed: if later { 0 } else { (share * UNITS) as i128 },
             memory: u128::from(super::judge::memory(&job.request, place.chunks)),
             slots,
-            quoted: if place.quoted { slots } else { 0 },
-            whole: if job.request.terms.class.is_whole() && !later {
-                slots
-            } else {
-                0
-            },
+            quoted: if_so(place.quoted),
+            whole: if_so(is_whole && !place.outlived),
+            outlived: if_so(is_whole && place.outlived),
         }
     }
 
@@ -57,6 +58,7 @@ impl Sums {
         self.slots = self.slots.wrapping_add(other.slots);
         self.quoted = self.quoted.wrapping_add(other.quoted);
         self.whole = self.whole.wrapping_add(other.whole);
+        self.outlived = self.outlived.wrapping_add(other.outlived);
     }
 
     fn release(&mut self, other: &Sums) {
@@ -65,6 +67,7 @@ impl Sums {
         self.slots = self.slots.wrapping_sub(other.slots);
         self.quoted = self.quoted.wrapping_sub(other.quoted);
         self.whole = self.whole.wrapping_sub(other.whole);
+        self.outlived = self.outlived.wrapping_sub(other.outlived);
     }
 
     fn committed(&self) -> f64 {
@@ -74,6 +77,11 @@ impl Sums {
     /// Processors that jobs have whole.
     pub(super) fn whole(&self) -> f64 {
         self.whole as f64
+    }
+
+    /// Those of jobs that had them for as long as was promised, which are not among these any more.
+    pub(super) fn outlived(&self) -> f64 {
+        self.outlived as f64
     }
 }
 
@@ -135,10 +143,7 @@ impl Book {
         }
         let part = self.part(comes);
         (part.before, part.after) = (before, None);
-        let job = self.job_mut(key);
-        let quoted = job.held_until.is_some();
-        let part = &mut job.places[place];
-        (part.counted, part.quoted) = (part.counted_share(), quoted);
+        self.count(key, place);
         let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
         self.details[node].planned += u32::from(self.job(key).starts_by.is_some());
         self.details[node].sums.add(&counts);
@@ -178,10 +183,8 @@ impl Book {
         work::step();
         let job = self.job(key);
         let counted = Sums::counted(job, &job.places[place]);
-        let quoted = job.held_until.is_some();
-        let part = &mut self.job_mut(key).places[place];
-        (part.counted, part.quoted) = (part.counted_share(), quoted);
-        let node = part.node as usize;
+        let node = job.places[place].node as usize;
+        self.count(key, place);
         let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
         if counts == counted {
             return;
@@ -190,6 +193,16 @@ impl Book {
         sums.release(&counted);
         sums.add(&counts);
         self.show_sums(node);
+    }
+
+    /// Notes what counts of a job at one of its places from now on.
+    fn count(&mut self, key: usize, place: usize) {
+        let job = self.job(key);
+        let quoted = job.held_until.is_some();
+        let outlived = self.has_outlived(job, &job.places[place]);
+        let part = &mut self.job_mut(key).places[place];
+        (part.quoted, part.outlived) = (quoted, outlived);
+        part.counted = part.counted_share();
     }
 
     /// Writes a node's sums where decisions read them.
@@ -225,7 +238,10 @@ impl Book {
 impl Allocation {
     /// The share that counts in the node's sum, per slot.
     pub(super) fn counted_share(&self) -> f64 {
-        self.share.max(self.committed_share)
+        match self.outlived {
+            true => 0.0,
+            false => self.share.max(self.committed_share),
+        }
     }
 }
 
