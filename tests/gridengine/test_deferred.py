@@ -41,9 +41,9 @@ class Site(CellCase):
     def release(self, job):
         self.cell.must("qrls", job, user=self.cell.users[0])
 
-    def fill_host(self, host):
+    def fill_host(self, host, *more):
         estimate = 86400 * 20
-        return self.accept(estimate, int(estimate * MARGIN) + 60, "-l", f"h={host}", "-pe", "smp", self.cell.slots(host), budget=10**12)
+        return self.accept(estimate, int(estimate * MARGIN) + 60, "-l", f"h={host}", "-pe", "smp", self.cell.slots(host), *more, budget=10**12)
 
 
 class Deferred(Site):
@@ -147,6 +147,21 @@ class Deferred(Site):
         before = self.cell.wait("its processes", lambda: self.processes(job, host))
         self.cell.must("qmod", "-rj", job)
         self.cell.wait("it runs again in its group", lambda: "r" in self.cell.state(job) and "q" not in self.cell.state(job) and set(self.processes(job, host)) - set(before))
+
+    def test_a_job_that_is_held_after_it_was_accepted_gives_its_share_back(self):
+        """Others are promised it until it is released; it has then what they were not."""
+        cell = self.cell
+        job = self.fill_host("g1", "-r", "y")
+        cell.wait_running(job)
+        self.assertFalse(self.is_free("g1"))
+        cell.must("qhold", job, user=cell.users[0])
+        cell.must("qmod", "-rj", job)
+        cell.wait("it waits, held", lambda: {"h", "q"} <= set(cell.state(job)))
+        cell.wait("its share is free", lambda: self.is_free("g1"))
+        self.assertIn(f"job {job} is held: its share is free", cell.log())
+        self.release(job)
+        cell.wait("it runs again", lambda: "r" in cell.state(job) and not {"h", "q"} & set(cell.state(job)))
+        cell.wait("it has its share again", lambda: not self.is_free("g1"))
 
     def test_bad_input(self):
         for arguments, said in (

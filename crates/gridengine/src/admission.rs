@@ -152,6 +152,14 @@ impl Admission {
         let (mut snapshot, problems) = records.snapshot(&|count| self.reserve.leaves(count));
         let mut log = Vec::new();
         let book = &mut self.server.book;
+        // Nothing else tells this book of a job's start.
+        for name in records.resting() {
+            if book.cancel(&name, now).is_ok() {
+                log.push(format!(
+                    "job {name} is held: its share is free until it is released, and it has then what others were not promised meanwhile"
+                ));
+            }
+        }
         let untaken = match self.read {
             None => {
                 let untaken = book.rebuild(&snapshot);

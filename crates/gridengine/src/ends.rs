@@ -70,6 +70,24 @@ struct TaskHistory {
     gone: Option<f64>,
 }
 
+impl TaskHistory {
+    /// Seconds that it ran in earlier runs. A host may take its time to find out that it cannot begin a task, which the queue shows as running meanwhile: its
+    /// record says that it never ran.
+    fn ran_before(&self) -> f64 {
+        let last = self.runs.iter().rposition(|run| !run.is_taken_back);
+        let mut earlier = (self.runs.iter().enumerate())
+            .filter(|(at, _)| Some(*at) != last)
+            .map(|(_, run)| run)
+            .peekable();
+        let has_run = match earlier.peek() {
+            Some(_) => earlier.any(has_begun),
+            // What has no record at all may have run.
+            None => last.is_none_or(|at| has_begun(&self.runs[at])),
+        };
+        if has_run { self.before } else { 0.0 }
+    }
+}
+
 /// The end of a job, or of one task of an array.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
@@ -220,9 +238,10 @@ impl Ends {
                     true => Seen::Listed,
                     false => Seen::Running,
                 };
-                if seen > watched.seen || (listed.held && !watched.held) {
+                let held = !listed.held.is_empty();
+                if seen > watched.seen || (held && !watched.held) {
                     watched.seen = watched.seen.max(seen);
-                    watched.held |= listed.held;
+                    watched.held |= held;
                     self.changed.insert(*job);
                 }
             }
@@ -317,6 +336,11 @@ impl TaskHistory {
     }
 }
 
+/// Whether a run came as far as its program (sge_status(5)).
+fn has_begun(run: &Run) -> bool {
+    !matches!(run.failed, 1..=11 | 26..=36)
+}
+
 /// Of Grid Engine's record of the last run.
 fn how_ended(run: &Run) -> HowEnded {
     match run.failed {
@@ -345,12 +369,11 @@ impl Watched {
     /// How a task ended. `last`: what the file has of its last run. `gone`: since when it is not in the queue.
     fn end(&self, part: u32, last: Option<Run>, gone: f64) -> End {
         let submitted = self.commitment.submitted;
+        let history = self.parts.get(&part).cloned().unwrap_or_default();
+        let before = history.ran_before();
         let TaskHistory {
-            running,
-            before,
-            restarted,
-            ..
-        } = self.parts.get(&part).cloned().unwrap_or_default();
+            running, restarted, ..
+        } = history;
         let share = self.commitment.share_on("");
         let ended = match last {
             Some(run) if run.ended as f64 > submitted => run.ended as f64,

@@ -50,7 +50,7 @@ impl Queue {
             is_array,
             running: running.iter().map(|(task, _)| *task).collect(),
             waiting: waiting.iter().copied().collect(),
-            held,
+            held: waiting.iter().copied().filter(|_| held).collect(),
         };
         self.records.jobs.insert(7, listed);
         let detail = Detail {
@@ -282,6 +282,46 @@ fn a_run_that_was_taken_back_is_no_end_and_is_not_forgotten() {
     // Its user may have taken it back: it is late, and nobody is paid for that.
     let paid = paid(&end);
     assert!(paid.charge > 0.0 && paid.compensation == 0.0, "{paid:?}");
+}
+
+#[test]
+fn what_a_host_takes_to_find_out_that_it_cannot_begin_a_job_costs_nothing() {
+    let failed = |failed| Run {
+        failed,
+        is_measured: false,
+        ..run(1043, 1043)
+    };
+    // Its output cannot be written; its prolog fails.
+    for code in [26, 8] {
+        let mut queue = Queue::new(None);
+        for at in [1003.0, 1043.0] {
+            queue.list(at, &[(1, 1003.0)], &[], false);
+            assert!(queue.round(Vec::new()).is_empty());
+        }
+        queue.list(1045.0, &[], &[1], true);
+        assert!(queue.round(vec![failed(code)]).is_empty());
+        // It is deleted then.
+        queue.list(1100.0, &[], &[], false);
+        let (end, _) = queue.end(Vec::new());
+        assert_eq!(
+            (end.used, paid(&end).charge),
+            (None, 0.0),
+            "{code}: {end:?}"
+        );
+    }
+    // It is begun again, and runs.
+    let mut queue = Queue::new(None);
+    for at in [1003.0, 1043.0] {
+        queue.list(at, &[(1, 1003.0)], &[], false);
+        queue.round(Vec::new());
+    }
+    queue.list(1045.0, &[], &[1], true);
+    queue.round(vec![failed(26)]);
+    queue.list(1061.0, &[(1, 1060.0)], &[], false);
+    queue.round(Vec::new());
+    queue.list(1120.0, &[], &[], false);
+    let (end, _) = queue.end(vec![run(1060, 1110)]);
+    assert_eq!((end.how, end.used), (HowEnded::Itself, Some(50.0)));
 }
 
 #[test]

@@ -71,8 +71,8 @@ pub struct Listed {
     pub running: BTreeSet<u32>,
     /// Tasks that wait.
     pub waiting: BTreeSet<u32>,
-    /// Some of these wait for more than their turn: they are held, or in an error.
-    pub held: bool,
+    /// Those of these that wait for more than their turn: they are held, or in an error.
+    pub held: BTreeSet<u32>,
 }
 
 /// What is known of a job's commitment.
@@ -163,7 +163,9 @@ pub fn list(text: &str) -> Result<BTreeMap<u32, Listed>, XmlError> {
         let state = element.text_of("state");
         match state.contains(['q', 'w']) {
             true => {
-                job.held |= state.contains(['h', 'E']);
+                if state.contains(['h', 'E']) {
+                    job.held.extend(&tasks);
+                }
                 job.waiting.extend(tasks);
             }
             false => job.running.extend(tasks),
@@ -310,7 +312,7 @@ impl Records {
     pub fn may_start(&self) -> Vec<u32> {
         let may_start = |number: &u32, job: &Listed| {
             let asked = (self.details.get(number)).and_then(|detail| detail.asked.as_ref());
-            !job.held
+            job.held.is_empty()
                 && job.running.is_empty()
                 && asked.is_some_and(|asked| self.taken >= asked.begin)
         };
@@ -329,7 +331,8 @@ impl Records {
                 let is_ours = matches!(detail.commitment, Some(Ok(_)));
                 let has_started =
                     (job.running.iter()).any(|task| !detail.started.contains_key(task));
-                let may_start = detail.asked.is_some() && !job.held && job.running.is_empty();
+                let may_start =
+                    detail.asked.is_some() && job.held.is_empty() && job.running.is_empty();
                 is_ours && (has_started || may_start)
             }
         };
@@ -337,6 +340,19 @@ impl Records {
             .filter(|(number, job)| is_wanted(number, job))
             .map(|(number, _)| *number)
             .collect()
+    }
+
+    /// Names of jobs and tasks that hold nothing of what was committed to them: their users, or an error, keep them from being started.
+    pub fn resting(&self) -> Vec<String> {
+        let mut resting = Vec::new();
+        for (number, job) in (self.jobs.iter()).filter(|(_, job)| !job.held.is_empty()) {
+            let is_committed = |commitment: Commitment| !commitment.deferred;
+            if self.commitment(*number).is_some_and(is_committed) {
+                let name = |task: &u32| name_of(*number, job.is_array.then_some(*task));
+                resting.extend(job.held.iter().map(name));
+            }
+        }
+        resting
     }
 
     /// As a snapshot of a book, and what of it is not believed. `reserved`: processors of each host that are not for jobs.
@@ -389,7 +405,7 @@ impl Records {
     }
 
     /// A running task counts as having run at the share committed to it since it started: qmaster measures nothing that would say it better.
-    /// One that waits past its deadline holds nothing.
+    /// One that waits past its deadline holds nothing, and neither does one that is held.
     fn job_records(
         &self,
         number: u32,
@@ -398,7 +414,7 @@ impl Records {
         commitment: &Commitment,
     ) -> Vec<JobRecord> {
         let lapsed = self.taken >= commitment.submitted + commitment.request.terms.deadline;
-        let waiting = job.waiting.iter().filter(|_| !lapsed);
+        let waiting = (job.waiting.iter()).filter(|task| !lapsed && !job.held.contains(task));
         let all = (job.running.iter().map(|task| (*task, true)))
             .chain(waiting.map(|task| (*task, false)));
         let mut seen = BTreeSet::new();

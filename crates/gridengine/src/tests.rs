@@ -311,13 +311,57 @@ fn what_could_wait_or_is_not_known_is_refused() {
 /// A list, details and values of hosts, as qmaster has them of a job that waits.
 fn waits(cell: &mut Cell, job: u32, answer: &Answer, state: &str, begin: f64) {
     cell.queue(job, answer, None, false);
-    cell.records.jobs.get_mut(&job).expect("it is queued").held = state.contains('h');
+    let listed = cell.records.jobs.get_mut(&job).expect("it is queued");
+    listed.held = match state.contains('h') {
+        true => listed.waiting.clone(),
+        false => Default::default(),
+    };
     let asked = records::Asked {
         owner: "ann".to_string(),
         begin,
         ..records::Asked::default()
     };
     cell.records.details.get_mut(&job).expect("known").asked = Some(Box::new(asked));
+}
+
+#[test]
+fn who_is_held_after_its_acceptance_holds_nothing_until_it_is_released() {
+    let mut cell = Cell::new(&Config::default());
+    let answer = cell.submit(7, &[WHOLE]);
+    let committed = context::read(7, &context_of(&answer)).expect("ours");
+    let host = committed.places[0].node.clone();
+    let full = cell.committed(&host);
+    assert!(full > 0.0);
+    let take = |cell: &mut Cell, held: bool, started: bool| {
+        cell.now += 10.0;
+        cell.queue(7, &answer, None, started);
+        let listed = cell.records.jobs.get_mut(&7).expect("it is queued");
+        if held {
+            listed.held = listed.waiting.clone();
+        }
+        cell.records.taken = cell.now;
+        let now = cell.now;
+        cell.admission.take(&cell.records, now)
+    };
+    take(&mut cell, false, false);
+    assert!(cell.committed(&host) >= full - 1e-9);
+    let log = take(&mut cell, true, false);
+    assert!(
+        log[0].starts_with("job 7 is held: its share is free"),
+        "{log:?}"
+    );
+    assert_eq!(cell.committed(&host), 0.0);
+    assert_eq!(take(&mut cell, true, false), [""; 0], "once");
+    // A book that is made anew does not have it either.
+    assert_eq!(cell.records.snapshot(&|all| all).0.jobs, []);
+    take(&mut cell, false, false);
+    assert!(cell.committed(&host) > 0.0);
+    // The same of one that ran and was taken back.
+    take(&mut cell, false, true);
+    take(&mut cell, true, false);
+    assert_eq!(cell.committed(&host), 0.0);
+    take(&mut cell, false, true);
+    assert!(cell.committed(&host) > 0.0);
 }
 
 #[test]
