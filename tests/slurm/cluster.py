@@ -55,7 +55,7 @@ class Cluster(client.Commands):
     nodes: how many, each with a slurmd. cpus: processors of each, a number or one per node. users: how many ordinary users. partition: settings
     of the one partition `main` that are added or (None as value) left out. partitions: more of them, {name: settings}. settings: lines of slurm.conf, {key: value},
     over the default ones. node_settings: of every node. plugstack: lines of plugstack.conf, may be functions of the cluster. jobcomp: ended jobs are written to
-    `jobcomp` in the directory. cgroups: Slurm's plugins for cgroup v1 instead of those that need none. slurm_user: whom slurmctld runs as. number: 1 to 60, chosen if None.
+    `jobcomp` in the directory. cgroups: Slurm's plugins for cgroup v1 instead of those that need none, True or lines for cgroup.conf. slurm_user: whom slurmctld runs as. number: 1 to 60, chosen if None.
     """
 
     def __init__(self, nodes=4, cpus=1, users=2, partition=None, partitions=None, settings=None, node_settings=None, plugstack=(), jobcomp=False,
@@ -207,7 +207,8 @@ class Cluster(client.Commands):
         if self.plan["cgroups"]:
             # CgroupAutomount is unknown from 23.11 on.
             automount = "CgroupAutomount=no\n" if slurm_version() < (23, 11) else ""
-            machine.write_whole(self.directory / "etc/cgroup.conf", f"CgroupPlugin=cgroup/v1\n{automount}")
+            more = self.plan["cgroups"] if isinstance(self.plan["cgroups"], str) else ""
+            machine.write_whole(self.directory / "etc/cgroup.conf", f"CgroupPlugin=cgroup/v1\n{automount}{more}")
         elif slurm_version() >= (23, 2):
             # slurmd looks for groups even where no plugin uses them, and in a container without systemd's does not start.
             machine.write_whole(self.directory / "etc/cgroup.conf", "CgroupPlugin=disabled\n")

@@ -64,7 +64,7 @@ pub(crate) fn detect(
     mountinfo: &str,
     caller: &Caller,
 ) -> Result<Layout, String> {
-    let mounts = parse(mountinfo);
+    let mounts = mounts_of(mountinfo);
     let mut reasons = Vec::new();
     if matches!(settings.version, VersionChoice::Auto | VersionChoice::V2) {
         match detect_v2(settings, &mounts, caller) {
@@ -141,9 +141,7 @@ fn detect_v1(settings: &Settings, mounts: &[Mount]) -> Result<Layout, String> {
     }
     wanted.push(("freezer", Role::Freezer));
     for (controller, role) in wanted {
-        let found = mounts
-            .iter()
-            .find(|m| !m.v2 && m.controllers.iter().any(|c| c == controller));
+        let found = mounts.iter().find(|m| m.has(controller));
         let Some(mount) = found else {
             if role == Role::Cpu {
                 return Err("the cgroup v1 cpu controller is not mounted".to_owned());
@@ -232,16 +230,23 @@ fn writable_base(mount: &Path, root: &Path) -> Result<PathBuf, String> {
 
 /// A line of the mount table about control groups.
 #[derive(Debug, PartialEq)]
-struct Mount {
-    v2: bool,
-    point: PathBuf,
+pub(crate) struct Mount {
+    pub v2: bool,
+    pub point: PathBuf,
     /// The directory of the hierarchy that is mounted, "/" but in containers.
     root: String,
     controllers: Vec<String>,
 }
 
+impl Mount {
+    /// Returns true if it is the hierarchy of this controller, on version 1.
+    pub fn has(&self, controller: &str) -> bool {
+        !self.v2 && self.controllers.iter().any(|c| c == controller)
+    }
+}
+
 /// Lines of /proc/PID/mountinfo: `id parent dev root point options… - type source super-options`.
-fn parse(mountinfo: &str) -> Vec<Mount> {
+pub(crate) fn mounts_of(mountinfo: &str) -> Vec<Mount> {
     mountinfo.lines().filter_map(parse_line).collect()
 }
 

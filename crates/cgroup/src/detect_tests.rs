@@ -31,7 +31,7 @@ impl Host {
     fn new(table: &str, controllers: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let table = table.replace('@', dir.path().to_str().unwrap());
-        for mount in parse(&table) {
+        for mount in mounts_of(&table) {
             std::fs::create_dir_all(&mount.point).unwrap();
         }
         for (at, text) in controllers {

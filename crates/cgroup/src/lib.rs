@@ -8,10 +8,11 @@
 //!
 //! Rooms: `settings` what an administrator may choose; `detect` what the host offers; `limits` processors
 //! to numbers (pure); `v1`, `v2` the files of each version; `freezer` letting a job stand still, with a file for each version; `dying` what one that is killed needs, `killed` giving it to those that others kill; `enforcer` the directory above jobs; `group` a
-//! job; `adopted` and `external` one that a batch system made (an external group, adopted); `best_effort` what was promised nothing, on either version; `without_terms` groups of such jobs that count and end them; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
+//! job; `adopted` and `external` one that a batch system made (an external group, adopted); `bound` processors that a batch system picked; `best_effort` what was promised nothing, on either version; `without_terms` groups of such jobs that count and end them; `record` what outlives us; `processes`, `usage`, `file` the tools for that.
 
 mod adopted;
 mod best_effort;
+mod bound;
 mod ceiling;
 mod detect;
 mod dying;
@@ -31,6 +32,7 @@ mod v1;
 mod v2;
 mod without_terms;
 
+pub use bound::{let_off, let_run_anywhere};
 pub use detect::Role;
 pub use enforcer::{Enforcer, Orphan};
 pub use error::Error;

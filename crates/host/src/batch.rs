@@ -322,6 +322,18 @@ impl Host {
         Ok(entry)
     }
 
+    /// Lets a process of a job with a share run on all processors that its batch system has here, whichever it has picked for the job. Returns true if
+    /// it was kept to some of them.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn let_off(&self, pid: i32) -> Result<bool, HostError> {
+        match self.enforcer() {
+            Some(_) => Ok(libra_cgroup::let_off(pid)?),
+            None => Ok(false),
+        }
+    }
+
     /// Puts a process of a job that was promised nothing where it takes nothing from those that were, or sees to that in
     /// the group that the batch system made for it. False where there is no such place: nothing is enforced here, or its
     /// own group has little weight already (version 2, where the batch system makes none for the job).

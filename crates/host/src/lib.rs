@@ -33,6 +33,7 @@ mod tests;
 mod without_terms;
 
 use entry::Entry;
+pub use libra_cgroup::let_run_anywhere;
 use libra_cgroup::{Enforcement, Enforcer, Group};
 use libra_config::Config;
 use libra_core::book::held_quote::QuoteError;

@@ -304,6 +304,19 @@ fn without_terms(host: &Host, name: &str, pid: i32) -> Result<Joined, HostError>
     })
 }
 
+/// Slurm has put a task where it belongs, and it has begun no program yet. One of a job with a share is let off the processors that Slurm has picked; where
+/// that cannot be done it has its share all the same, of fewer.
+///
+/// # Errors
+/// When the kernel refuses it, or the registry fails.
+pub fn placed(host: &Host, name: &str, pid: i32) -> Result<(), HostError> {
+    let known = host.registry().read(name)?;
+    if known.is_some_and(|entry| entry.is_live()) {
+        host.let_off(pid)?;
+    }
+    Ok(())
+}
+
 /// A task of a job has ended. `script`: what wait(2) said of the batch script, if it was that. What the job has used by now is written down: the group that Slurm made for it goes with its
 /// last step, before the epilog.
 ///

@@ -25,6 +25,9 @@ const DEADLINE: &str = "LIBRA_DEADLINE";
 /// This job was submitted with options of ours: that much is known of it in slurmstepd, whatever becomes of the registry.
 static HAS_TERMS: AtomicBool = AtomicBool::new(false);
 
+/// This process is a task of a job with a share.
+static HAS_SHARE: AtomicBool = AtomicBool::new(false);
+
 struct Libra;
 
 impl Plugin for Libra {
@@ -98,6 +101,7 @@ impl Plugin for Libra {
         match joined {
             Joined::Refused(problem) => Err(problem),
             Joined::Held(deadline) | Joined::Unenforced(deadline) => {
+                HAS_SHARE.store(true, Ordering::Relaxed);
                 // Whole seconds, and never later than it is.
                 if deadline.is_finite() {
                     call.set(DEADLINE, &format!("{:.0}", deadline.floor()));
@@ -105,6 +109,29 @@ impl Plugin for Libra {
                 Ok(())
             }
             Joined::BestEffort | Joined::LeftAlone => Ok(()),
+        }
+    }
+
+    fn placed(call: &Call<'_>) {
+        let done = open(call).and_then(|host| {
+            let task = call
+                .task()
+                .ok_or("Slurm does not say which process it is")?;
+            node::placed(&host, &job(call)?, task).map_err(|error| {
+                format!("it stays on the processors that Slurm has picked: {error}")
+            })
+        });
+        say("the place of a task", done);
+    }
+
+    /// task/affinity has bound it by now.
+    fn begins(_: &Call<'_>) {
+        if HAS_SHARE.load(Ordering::Relaxed) {
+            let done = libra_host::let_run_anywhere();
+            say(
+                "a task's processors",
+                done.map_err(|error| error.to_string()),
+            );
         }
     }
 

@@ -10,7 +10,7 @@
 use crate::log::{self, write};
 use crate::slurm::{
     self, S_CTX_ALLOCATOR, S_CTX_LOCAL, S_CTX_REMOTE, S_CTX_SLURMD, S_JOB_ID, S_JOB_STEPID,
-    S_JOB_UID, S_TASK_EXIT_STATUS, SLURM_BATCH_SCRIPT, spank_option, spank_t,
+    S_JOB_UID, S_TASK_EXIT_STATUS, S_TASK_PID, SLURM_BATCH_SCRIPT, spank_option, spank_t,
 };
 use crate::text::{self, c_string};
 use ::log::Level;
@@ -56,6 +56,12 @@ pub trait Plugin {
     /// # Errors
     /// Why it must not.
     fn task(call: &Call<'_>) -> Result<(), String>;
+
+    /// Slurm has put a task where it belongs, and it has begun no program yet. This is its slurmstepd.
+    fn placed(call: &Call<'_>);
+
+    /// This process, a task by now, is about to run its program as its user.
+    fn begins(call: &Call<'_>);
 
     /// A task has ended, and its step is still there.
     fn left(call: &Call<'_>);
@@ -107,6 +113,14 @@ impl Call<'_> {
         // SAFETY: as above; uid_t has 32 bits.
         let code = unsafe { slurm::spank_get_item(self.handle, S_JOB_UID, &raw mut user) };
         (code == 0).then_some(user)
+    }
+
+    /// The process that is to be the task, where one is being started.
+    pub fn task(&self) -> Option<i32> {
+        let mut pid: c_int = 0;
+        // SAFETY: as above; the item takes a pointer to a pid_t, which has 32 bits.
+        let code = unsafe { slurm::spank_get_item(self.handle, S_TASK_PID, &raw mut pid) };
+        (code == 0 && pid > 0).then_some(pid)
     }
 
     /// What wait(2) said of the task that has just ended, where that was the job's batch script.
@@ -329,6 +343,30 @@ pub unsafe fn prolog<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char
     0
 }
 
+/// `slurm_spank_task_post_fork`.
+///
+/// # Safety
+/// As [`init`].
+pub unsafe fn placed<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) -> c_int {
+    contain("the place of a task", only_log, || {
+        // SAFETY: Slurm's own arguments.
+        P::placed(&unsafe { Call::new(handle, ac, av) });
+    });
+    0
+}
+
+/// `slurm_spank_task_init`.
+///
+/// # Safety
+/// As [`init`], in the process that is to be the task.
+pub unsafe fn begins<P: Plugin>(handle: spank_t, ac: c_int, av: *mut *mut c_char) -> c_int {
+    contain("the start of a program", only_log, || {
+        // SAFETY: Slurm's own arguments.
+        P::begins(&unsafe { Call::new(handle, ac, av) });
+    });
+    0
+}
+
 /// `slurm_spank_task_exit`.
 ///
 /// # Safety
@@ -408,6 +446,8 @@ macro_rules! export_spank {
             $crate::export_spank!(@hook $plugin, slurm_spank_init, init);
             $crate::export_spank!(@hook $plugin, slurm_spank_job_prolog, prolog);
             $crate::export_spank!(@hook $plugin, slurm_spank_task_init_privileged, task);
+            $crate::export_spank!(@hook $plugin, slurm_spank_task_post_fork, placed);
+            $crate::export_spank!(@hook $plugin, slurm_spank_task_init, begins);
             $crate::export_spank!(@hook $plugin, slurm_spank_task_exit, left);
             $crate::export_spank!(@hook $plugin, slurm_spank_job_epilog, epilog);
         }

@@ -241,33 +241,20 @@ fn processes(findings: &mut Findings, conf: &Conf) {
         None => findings.ok("ProctrackType: Slurm's default"),
     }
     let tasks = conf.list("TaskPlugin");
-    let processors = (conf.described("NodeName").iter())
-        .filter_map(|line| {
-            line.get("CPUs")
-                .map(|n| n.parse::<u32>().unwrap_or(2))
-                .or(Some(2))
-        })
-        .max();
-    let binds = tasks.contains(&"task/affinity");
-    if binds && processors.is_some_and(|n| n > 1) {
-        findings.warning(
-            "TaskPlugin: task/affinity binds a job to processors that Slurm picked by their number of jobs, not by shares: two large shares may meet on one processor while another is idle. Leave it out, or have nodes of one processor; cgroup.conf's ConstrainCores=yes does the same",
-        );
-    } else {
-        let shown = if tasks.is_empty() {
-            "task/none".to_string()
-        } else {
-            tasks.join(",")
-        };
-        findings.ok(format!(
-            "TaskPlugin: {shown}{}",
-            if tasks.contains(&"task/cgroup") {
-                "; ConstrainCores=yes in cgroup.conf would bind jobs to processors without regard to shares"
-            } else {
-                ""
-            }
-        ));
-    }
+    let shown = match tasks.is_empty() {
+        true => "task/none".to_string(),
+        false => tasks.join(","),
+    };
+    let binds = tasks
+        .iter()
+        .any(|task| ["task/affinity", "task/cgroup"].contains(task));
+    findings.ok(format!(
+        "TaskPlugin: {shown}{}",
+        match binds {
+            true => "; jobs with a share are let off the processors that it binds them to",
+            false => "",
+        }
+    ));
     let gather = conf
         .get("JobAcctGatherType")
         .unwrap_or("jobacct_gather/none");
