@@ -28,19 +28,27 @@ def terms(share, node=None, deadline=LONG):
 
 
 def expect_committed(test, slurm):
-    """What slurmctld has on record is what is taken: neither more nor less is to be had beside it. Right after a kill that changes by itself (slurmctld
+    """What slurmctld has on record is what is taken: neither more nor less is to be had beside it."""
+    expect_free_beside(test, slurm, lambda: counted(slurm), lambda found: {node: 1 - taken for node, taken in committed(slurm, found).items()})
+
+
+def expect_free_beside(test, slurm, look, free):
+    """look: what is there, {name: what of it}; free: what is to be had beside it, as in `expect_free`. Right after a kill what is there changes by itself (slurmctld
     holds what it could not launch), and then what was looked at meanwhile says nothing."""
     def agrees():
-        before = committed_on(slurm)
+        before, known = look(), set(slurm.jobs())
         try:
-            expect_free(test, slurm, {node: 1 - taken for node, taken in before.items()})
+            expect_free(test, slurm, free(before))
         except AssertionError:
-            if committed_on(slurm) == before:
+            after = look()
+            if all(after.get(job) == what for job, what in before.items()):
                 raise
+            # What was accepted to try it.
+            slurm.scancel(*(set(slurm.jobs()) - known))
             return False
         return True
 
-    slurm.wait("what is on record is what is taken", agrees, 600)
+    slurm.wait("what is there is what is taken", agrees, 600)
 
 
 def expect_free(test, slurm, free):
@@ -93,17 +101,24 @@ def commitment(line):
     return dict(pair.split("=", 1) for pair in line.split(":"))
 
 
-def committed_on(slurm):
-    """{node: processors that are committed}, of all jobs that have not ended."""
+def counted(slurm):
+    """What has not ended and has something reserved: {name: its line}."""
+    return {job: line(has) for job, has in slurm.jobs().items() if promised(has) and not held_again(has)}
+
+
+def committed(slurm, found):
+    """{node: processors that are committed} by these lines."""
     total = dict.fromkeys(slurm.nodes, 0.0)
-    for job in slurm.jobs().values():
-        if not promised(job) or held_again(job):
-            continue
-        has = commitment(line(job))
+    for has in map(commitment, found.values()):
         for place in has["at"].split("+"):
             node, chunks, share = place.split("*")
             total[node] += int(chunks) * int(has["processors"]) * float(share)
     return total
+
+
+def committed_on(slurm):
+    """The same of all jobs that have not ended."""
+    return committed(slurm, counted(slurm))
 
 
 def tokens(slurm):
