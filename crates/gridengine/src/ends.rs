@@ -336,9 +336,12 @@ impl TaskHistory {
     }
 }
 
+/// A program ran, and has asked by its exit code 100 to be left in an error state (sge_status(5)).
+const ASKED_FOR_ERROR: u32 = 30;
+
 /// Whether a run came as far as its program (sge_status(5)).
 fn has_begun(run: &Run) -> bool {
-    !matches!(run.failed, 1..=11 | 26..=36)
+    run.failed == ASKED_FOR_ERROR || !matches!(run.failed, 1..=11 | 26..=36)
 }
 
 /// Of Grid Engine's record of the last run.
@@ -351,7 +354,7 @@ fn how_ended(run: &Run) -> HowEnded {
         0 if run.started > 0 => HowEnded::Cancelled,
         0 => HowEnded::NeverBegan,
         17 | 100 if KILLED.contains(&run.exit) => HowEnded::Cancelled,
-        12..=17 | 100 => HowEnded::Itself,
+        12..=17 | ASKED_FOR_ERROR | 100 => HowEnded::Itself,
         // Its files, its shell, its directory.
         26..=36 => HowEnded::NeverBegan,
         _ => HowEnded::NodeFailure,

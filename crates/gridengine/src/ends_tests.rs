@@ -236,6 +236,7 @@ fn grid_engines_reasons_are_read_as_they_are_meant() {
         (100, 152, true, true, TimeLimit),
         // Its output cannot be written; its host's own trouble.
         (26, 0, false, false, NeverBegan),
+        (30, 100, true, false, Itself),
         (8, 0, false, false, NodeFailure),
         (19, 0, false, false, NodeFailure),
         (15, 0, true, false, Itself),
