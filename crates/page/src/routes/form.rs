@@ -96,7 +96,8 @@ fn empty_form(site: &Site) -> Submission {
     }
 }
 
-/// What is asked for with a form: a job of this host that names no class has the site's, and what that needs is asked for.
+/// A form as it is checked: a job of this host that names no class has the site's, and what that needs is asked for. What is handed on names none, so
+/// that `libra` itself says which it is, and why.
 fn with_class(site: &Site, typed: &Submission) -> Submission {
     let mut typed = typed.clone();
     if typed.class.is_empty() && site.system.kind().directive.is_none() {
@@ -165,7 +166,10 @@ pub(super) async fn send_form(
         return Ok(form_page(&site, &word, &typed, &said, StatusCode::OK));
     }
     let wanted = match form::checked(&with_class(&site, &typed), kind) {
-        Ok(wanted) => wanted,
+        Ok(wanted) => Submission {
+            class: typed.class.clone(),
+            ..wanted
+        },
         Err(errors) => return wrong(&typed, Said::Wrong(errors)),
     };
     let once = fields.get("once").cloned().unwrap_or_default();
@@ -219,9 +223,10 @@ pub(super) async fn quote_part(
 
 /// What is said of a form.
 async fn quote_of(site: &Arc<Site>, typed: &Submission) -> Result<Said, Problem> {
+    let class = typed.class.clone();
     let typed = &with_class(site, typed);
     let wanted = match form::checked_terms(typed, site.system.kind()) {
-        Ok(wanted) => wanted,
+        Ok(wanted) => Submission { class, ..wanted },
         Err(errors) => return Ok(Said::Wrong(errors)),
     };
     if !site.system.kind().judges_without_terms && !wanted.says_terms() {
