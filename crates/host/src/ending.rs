@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The same where a user waits, who would rather hear that it is gone, and may stop waiting: on a busy host dying takes its time.
-const PATIENCE_OF_A_USER: Duration = Duration::from_secs(180);
+const PATIENCE_OF_A_USER: Duration = Duration::from_secs(90);
 /// After so long the user is told what is waited for.
 const SILENT: Duration = Duration::from_secs(5);
 /// The same where the registry's lock is held, or other jobs are waiting for their round.

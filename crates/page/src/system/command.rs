@@ -134,7 +134,7 @@ impl Call {
         self.watch(PATIENCE, Some(AFTER_ID))
     }
 
-    fn run_within(self, patience: Duration) -> Result<Output, Problem> {
+    pub fn run_within(self, patience: Duration) -> Result<Output, Problem> {
         let name = self.name();
         let done = self.watch(patience, None)?;
         match done.late {

@@ -29,6 +29,8 @@ const START: &str = "#!/bin/sh\n\
 
 /// So long the page waits for a verdict, which may have to wait for other submissions on this host.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// What `libra cancel` may take on a busy host: grace, and the time that killed processes take to end. A request has four minutes.
+const PATIENCE_WITH_ENDS: Duration = Duration::from_secs(200);
 
 /// The most that is read of what `libra run` said, in bytes.
 const MOST_SAID: u64 = 64 << 10;
@@ -288,7 +290,8 @@ impl System for Local {
     }
 
     fn end(&self, ids: &[String]) -> Result<(), Problem> {
-        let done = self.site.libra(&["cancel", "--"]).args(ids).run()?;
+        let done = self.site.libra(&["cancel", "--"]).args(ids);
+        let done = done.run_within(PATIENCE_WITH_ENDS)?;
         match done.is_success() {
             true => Ok(()),
             false => Err(Problem::new(plain(&done))),
