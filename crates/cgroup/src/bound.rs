@@ -6,8 +6,9 @@
 //!
 //! Where a process is says the kernel. On version 1 Slurm's directories are `…/uid_1000/job_12/step_0`, each with processors of its own, of which the one above
 //! has more: the process is taken to the one above them all. They stay as they are, for Slurm writes them at each step and ends the step where it cannot, and it finds
-//! a job's processes by another hierarchy. On version 2, where a process is in one group for everything, the directories below `…slurmstepd.scope` lose their lines, and have
-//! the processors of those above; what Slurm makes later (a step) has its own again, so each task is let off.
+//! a job's processes by another hierarchy; where cpusets are mounted together with another controller nobody is let off, for the process would leave that too. On version 2, where a process is in one
+//! group for everything, the directories below `…slurmstepd.scope` get the processors of the scope (the kernel takes no empty line where processes are); what Slurm makes later (a step) has its own again, so each
+//! task is let off.
 //!
 //! Invariants: only a process below Slurm's own directories is let off, and it stays below Slurm's top one; nothing is changed but which processors it has.
 
@@ -21,7 +22,11 @@ use nix::unistd::Pid;
 use super::detect::{Mount, mounts_of};
 use super::error::Error;
 use super::external::is_scope;
+use super::processes::has_ended;
 use super::v1::CPUS;
+
+/// The processors that a directory has, of its own or by those above it (version 2).
+const EFFECTIVE: &str = "cpuset.cpus.effective";
 
 /// Processes of a directory, a line each.
 const MEMBERS: &str = "cgroup.procs";
@@ -60,6 +65,7 @@ pub fn let_run_anywhere() -> io::Result<()> {
 
 fn widen(pid: i32, groups: &str, mounts: &[Mount]) -> Result<bool, Error> {
     let on_v1 = mounts.iter().find(|mount| mount.has("cpuset"));
+    let on_v1 = on_v1.filter(|mount| mount.controllers.len() == 1);
     let on_v2 = mounts.iter().find(|mount| mount.v2);
     let mut was_kept = false;
     if let (Some(mount), Some(path)) = (on_v1, path_of(groups, "cpuset")) {
@@ -67,11 +73,17 @@ fn widen(pid: i32, groups: &str, mounts: &[Mount]) -> Result<bool, Error> {
             was_kept = write(&mount.point.join(above).join(MEMBERS), &pid.to_string())?;
         }
     } else if let (Some(mount), Some(path)) = (on_v2, path_of(groups, "")) {
-        for directory in below_scope(path) {
+        let theirs = below_scope(path);
+        let scope = theirs.first().and_then(|job| job.parent());
+        let all = scope.and_then(|scope| line(&mount.point.join(scope).join(EFFECTIVE)));
+        let (Some(all), theirs) = (all, theirs) else {
+            return Ok(false);
+        };
+        for directory in theirs {
             let file = mount.point.join(directory).join(CPUS);
-            // One that is not there has nobody in it, one without the file keeps nobody.
-            let is_kept = fs::read_to_string(&file).is_ok_and(|there| !there.trim().is_empty());
-            was_kept |= is_kept && write(&file, "")?;
+            // One without a line has what is above it.
+            let is_kept = line(&file).is_some_and(|there| !there.is_empty() && there != all);
+            was_kept |= is_kept && write(&file, &all)?;
         }
     }
     Ok(was_kept)
@@ -108,12 +120,18 @@ fn below_scope(path: &Path) -> Vec<&Path> {
     found
 }
 
+/// What a file says; None if it is not there.
+fn line(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_string())
+}
+
 /// Returns false where it is gone, the file or the process.
 fn write(path: &Path, line: &str) -> Result<bool, Error> {
     match fs::write(path, format!("{line}\n")) {
         Ok(()) => Ok(true),
         Err(e) => match Error::io("write", path, Some(line), e) {
-            error if error.is_gone() => Ok(false),
+            error if error.is_gone() || has_ended(&error) => Ok(false),
             error => Err(error),
         },
     }
@@ -152,6 +170,9 @@ mod tests {
         assert_eq!(there(&step), None);
         // Gone meanwhile.
         assert!(!widen(5, "3:cpuset:/gone/uid_7/job_12/step_0\n", &mounts).unwrap());
+        // Together with what Slurm finds and counts its jobs by.
+        let together = mounted(dir.path(), "cgroup cgroup rw,cpuset,cpuacct");
+        assert!(!widen(5, &groups.replace("cpuset", "cpuset,cpuacct"), &together).unwrap());
     }
 
     #[test]
@@ -176,9 +197,11 @@ mod tests {
         let mounts = mounted(dir.path(), "cgroup2 cgroup rw");
         let groups = format!("0::/{task}\n");
         assert!(!widen(5, "0::/user.slice/job_13\n", &mounts).unwrap());
+        assert!(!widen(5, &groups, &mounts).unwrap(), "no controller");
         assert_eq!(found(), ["3", "3", "3", "3"]);
+        fs::write(dir.path().join(scope).join(EFFECTIVE), "0-5\n").unwrap();
         assert!(widen(5, &groups, &mounts).unwrap());
-        assert_eq!(found(), ["3", "", "", "3"]);
+        assert_eq!(found(), ["3", "0-5", "0-5", "3"]);
         assert!(!widen(5, &groups, &mounts).unwrap(), "once");
     }
 }

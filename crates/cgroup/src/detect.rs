@@ -235,7 +235,7 @@ pub(crate) struct Mount {
     pub point: PathBuf,
     /// The directory of the hierarchy that is mounted, "/" but in containers.
     root: String,
-    controllers: Vec<String>,
+    pub controllers: Vec<String>,
 }
 
 impl Mount {

@@ -311,7 +311,7 @@ fn without_terms(host: &Host, name: &str, pid: i32) -> Result<Joined, HostError>
 /// When the kernel refuses it, or the registry fails.
 pub fn placed(host: &Host, name: &str, pid: i32) -> Result<(), HostError> {
     let known = host.registry().read(name)?;
-    if known.is_some_and(|entry| entry.is_live()) {
+    if known.is_some_and(|entry| entry.is_live() && entry.unenforced.is_none()) {
         host.let_off(pid)?;
     }
     Ok(())

@@ -25,7 +25,7 @@ const DEADLINE: &str = "LIBRA_DEADLINE";
 /// This job was submitted with options of ours: that much is known of it in slurmstepd, whatever becomes of the registry.
 static HAS_TERMS: AtomicBool = AtomicBool::new(false);
 
-/// This process is a task of a job with a share.
+/// This process is a task that is held to a share.
 static HAS_SHARE: AtomicBool = AtomicBool::new(false);
 
 struct Libra;
@@ -101,7 +101,8 @@ impl Plugin for Libra {
         match joined {
             Joined::Refused(problem) => Err(problem),
             Joined::Held(deadline) | Joined::Unenforced(deadline) => {
-                HAS_SHARE.store(true, Ordering::Relaxed);
+                let is_held = matches!(joined, Joined::Held(_)) && host.unenforced().is_none();
+                HAS_SHARE.store(is_held, Ordering::Relaxed);
                 // Whole seconds, and never later than it is.
                 if deadline.is_finite() {
                     call.set(DEADLINE, &format!("{:.0}", deadline.floor()));
@@ -113,10 +114,11 @@ impl Plugin for Libra {
     }
 
     fn placed(call: &Call<'_>) {
+        // The one that keeps a step of Slurm's own is none.
+        let Some(task) = call.task() else {
+            return;
+        };
         let done = open(call).and_then(|host| {
-            let task = call
-                .task()
-                .ok_or("Slurm does not say which process it is")?;
             node::placed(&host, &job(call)?, task).map_err(|error| {
                 format!("it stays on the processors that Slurm has picked: {error}")
             })

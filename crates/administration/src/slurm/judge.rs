@@ -251,10 +251,20 @@ fn processes(findings: &mut Findings, conf: &Conf) {
     findings.ok(format!(
         "TaskPlugin: {shown}{}",
         match binds {
-            true => "; jobs with a share are let off the processors that it binds them to",
+            true => "; jobs with a share are let off the processors that it binds them to (not tried on cgroup v2: grep Cpus_allowed_list /proc/PID/status there)",
             false => "",
         }
     ));
+    let is_special = |line: &Line| {
+        ["CoreSpecCount", "CpuSpecList"]
+            .iter()
+            .any(|key| line.get(key).is_some())
+    };
+    if binds && conf.described("NodeName").iter().any(is_special) {
+        findings.warning(
+            "CoreSpecCount, CpuSpecList: jobs with a share run on the processors that are kept for the system too; [node] reserve of libra.toml keeps a part of the node's time for it instead",
+        );
+    }
     let gather = conf
         .get("JobAcctGatherType")
         .unwrap_or("jobacct_gather/none");

@@ -112,6 +112,11 @@ fn each_setting_that_makes_jobs_late_is_a_warning() {
             "PartitionName=plain Nodes=ALL",
             "has 2 of the nodes",
         ),
+        (
+            "CPUs=1",
+            "CPUs=4 CoreSpecCount=1\nTaskPlugin=task/affinity,task/cgroup",
+            "CoreSpecCount",
+        ),
         ("proctrack/cgroup", "proctrack/pgid", "pgid"),
         (
             "SlurmctldHost=a",
