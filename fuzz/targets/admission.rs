@@ -82,8 +82,7 @@ pub fn pbs_events(input: &[u8]) {
         }
         for name in ["n1", "n2"] {
             if let (Some((committed, has)), false) =
-                // Who has had what was promised to it has others beside it.
-                (server.book().shares_in_time(name), believed)
+                (server.book().committed_shares(name), believed)
             {
                 assert!(
                     committed <= has * 1.000_001,

@@ -6,7 +6,6 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 /// A processor, and no room for errors in the sums below.
 const WHOLE: &str = "[node]\nprocessors = 1\n[admission]\nestimate-margin = \"0%\"\n";
@@ -170,49 +169,6 @@ fn a_dedicated_job_is_alone_on_its_processors_and_judged_by_its_deadline() {
     );
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("deadline=20"), "{said}");
-    site.assert_nothing_left();
-}
-
-/// What it is promised is the time of its estimate. Then others are promised its processors, and it has what those leave.
-#[test]
-fn who_had_what_was_promised_to_it_gives_way() {
-    for class in ["class=dedicated,deadline=600000", "class=immediate"] {
-        let site = Site::with_agent(WHOLE.trim_end(), "");
-        let other = "estimate=450000,deadline=600000,budget=unlimited";
-        let asked = Instant::now();
-        let own = site.start(&format!("{class},estimate=3,budget=unlimited"), FOR_EVER);
-        wait_for("its processor to be free for others", || {
-            quote(&site, other)["verdict"] == "accepted"
-        });
-        assert!(asked.elapsed() >= Duration::from_secs(3), "{class}");
-        assert_eq!(site.report()["committed"], 0.0);
-        wait_for("all that is left", || {
-            site.job("1")["share"].as_f64() > Some(0.95)
-        });
-        let promised = site.start(other, FOR_EVER);
-        wait_for("what the other one leaves", || {
-            let share = |id: &str| site.job(id)["share"].as_f64().expect("a share");
-            share("1") < 0.3 && share("2") > 0.7
-        });
-        end(&site, "2", promised);
-        wait_for("all of it again", || {
-            site.job("1")["share"].as_f64() > Some(0.95)
-        });
-        end(&site, "1", own);
-        site.assert_nothing_left();
-    }
-}
-
-#[test]
-fn a_site_may_let_a_dedicated_job_keep_its_processors() {
-    let site = Site::with_agent(WHOLE.trim_end(), "past-deadline = \"keeps-share\"");
-    let terms = "class=dedicated,estimate=0.2,deadline=600000,budget=unlimited";
-    let own = site.start(terms, FOR_EVER);
-    wait_for_state(&site, "1", "overrun");
-    let (code, said) = refused(&site, "estimate=450000,deadline=600000,budget=unlimited");
-    assert_eq!(code, Some(3), "{said}");
-    assert!(site.job("1")["share"].as_f64() > Some(0.95));
-    end(&site, "1", own);
     site.assert_nothing_left();
 }
 

@@ -32,11 +32,11 @@ class Classes(CellCase):
         return quota / period if quota > 0 else float("inf")
 
     def test_whole_processors_are_held_while_the_job_gets_on(self):
-        """With days until its deadline a job with a share would need next to nothing: this one keeps its processor."""
-        job = self.taken(self.whole(f"estimate={HOUR},deadline=240h,class=dedicated", script=BUSY))
+        """With its estimate used and hours until its deadline a job with a share would need next to nothing: this one keeps its processor."""
+        job = self.taken(self.whole("estimate=2,deadline=2h,class=dedicated", script=BUSY))
         self.cell.wait_running(job)
         self.assertEqual((self.places(job), self.commitment(job)["class"]), ({"g1": 1.0}, "dedicated"))
-        self.cell.wait("it gets on", lambda: self.processes(job, "g1") and self.used(job, "g1") > 2.5)
+        self.cell.wait("it has used its estimate", lambda: self.processes(job, "g1") and self.used(job, "g1") > 2.5)
         self.assertGreaterEqual(self.quota(job), 1.0)
         # What is left to others is all but one processor, and not half of that one.
         self.refused(self.whole(f"estimate={HOUR},class=immediate", "-pe", "smp", self.cell.slots("g1")), "refused (share)")

@@ -46,42 +46,19 @@ class Classes(Site):
         return found
 
     def test_whole_processors_are_held_while_the_job_gets_on(self):
-        """With days until its deadline a job with a share would need next to nothing: this one keeps its processor."""
-        job = self.taken(self.whole(f"estimate={HOUR},deadline={DAYS},class=dedicated", script=BUSY))
+        """With its estimate used and hours until its deadline a job with a share would need next to nothing: this one keeps its processor."""
+        job = self.taken(self.whole("estimate=2,deadline=2h,class=dedicated", script=BUSY))
         self.running(job)
         self.assertEqual((self.share(job), self.terms(job)["class"]), (1.0, "dedicated"))
         self.assertIn("a whole processor on", self.pbs.qstat(job)["Resource_List.libra_info"])
         self.assertEqual(self.quota(job, self.host), 1.0)
-        self.pbs.wait("it gets on", lambda: self.used(job, self.host) > 2.5)
+        self.pbs.wait("it has used its estimate", lambda: self.used(job, self.host) > 2.5)
         self.assertEqual(self.quota(job, self.host), 1.0)
         # One of two processors is left to others, half of which somebody gets.
         self.running(self.taken(self.whole(f"estimate={HOUR},deadline=2h")))
         self.refused(self.whole(f"estimate={HOUR},class=immediate"), "refused (share)", f"the best node, {self.host}, has")
         found = self.shown(job)
         self.assertEqual((found["class"], found["share"]), ("dedicated", 1.0))
-
-    def test_who_had_what_was_promised_gives_way(self):
-        """When the time of its estimate is over, and not before, its processors are promised to others, who begin at once; it has what they leave."""
-        enough, done = self.file("enough"), self.file("done")
-        first = self.has_it(20, busy_until(enough))
-
-        def accepted():
-            answer = self.pbs.qsub("-l", f"estimate={HOUR},deadline=2h,budget=1000000", "-l", f"select=1:ncpus=2:host={self.host}", script=busy_until(done))
-            return answer.out.strip() if answer.rc == 0 else self.refused(answer, "refused (share)") and None
-
-        second = self.pbs.wait("its time is over", accepted)
-        # With the margin.
-        over = float(self.terms(first)["submitted"]) + 20 * 1.05
-        self.assertGreaterEqual(float(self.terms(second)["submitted"]), over)
-        self.running(second)
-        self.assertEqual(self.pbs.qstat(first)["job_state"], "R")
-        self.assertGreaterEqual(self.quota(second, self.host), 2 * self.share(second) - 0.01)
-        self.pbs.wait("the first has what that leaves", lambda: self.quota(first, self.host) < 1.0)
-        done.touch()
-        self.met(second)
-        self.pbs.wait("it has its processors again", lambda: self.quota(first, self.host) >= 2.0)
-        enough.touch()
-        self.met(first)
 
     def test_an_immediate_job_needs_no_deadline(self):
         """It starts at once, and PBS lets it run for another estimate."""

@@ -50,16 +50,16 @@ class Classes(SiteCase):
         return found
 
     def test_whole_processors_are_held_while_the_job_gets_on(self):
-        """With days until its deadline a job with a share would need next to nothing: this one keeps its processor."""
+        """With its estimate used and hours until its deadline a job with a share would need next to nothing: this one keeps its processor."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        answer = self.whole("dedicated", "--sla-deadline=10d")
+        answer = self.whole("dedicated", "--sla-deadline=2h", estimate=2)
         job = self.taken(answer)
         self.assertRegex(answer.err, rf"accepted: a whole processor on {node} from now on, finished in \S+ at the latest, for \S+ of 1000000 credits")
         self.started(job)
         self.assertEqual((self.share(job), self.commitment(job)["class"]), (1.0, "dedicated"))
         self.assertEqual(self.quota(job, node), 1.0)
         self.booked(job)
-        slurm.wait("it gets on", lambda: self.used(job) > 2.5)
+        slurm.wait("it has used its estimate", lambda: self.used(job) > 2.5)
         self.assertEqual(self.quota(job, node), 1.0)
         # One of two processors is left to others, half of which somebody gets.
         with_share = self.fill(1, HOUR, 2 * HOUR)
@@ -69,30 +69,6 @@ class Classes(SiteCase):
         self.assertEqual(self.shown(with_share)["class"], "deadline")
         self.enough.touch()
         self.met(job, with_share)
-
-    def test_who_had_what_was_promised_gives_way(self):
-        """When the time of its estimate is over, and not before, its processors are promised to others, who begin at once; it has what they leave."""
-        slurm, node = self.slurm, self.slurm.nodes[0]
-        first = self.taken(self.whole("dedicated", "--sla-deadline=10d", "-n", 2, estimate=20))
-        self.started(first)
-        done = slurm.directory / "done"
-
-        def accepted():
-            answer = self.ask(HOUR, 2 * HOUR, "-n", 2, "-w", node, budget=1000000, script=busy_until(done))
-            return answer.out if answer.rc == 0 else self.refused(answer, "refused (share)") and None
-
-        second = slurm.wait("its time is over", accepted)
-        # With the margin.
-        over = float(self.commitment(first)["submitted"]) + 20 * 1.05
-        self.assertGreaterEqual(float(self.commitment(second)["submitted"]), over)
-        self.started(second)
-        self.assertGreaterEqual(self.quota(second, node), 2 * self.share(second) - 0.01)
-        slurm.wait("the first has what that leaves", lambda: self.quota(first, node) < 1.0)
-        done.touch()
-        self.met(second)
-        slurm.wait("it has its processors again", lambda: self.quota(first, node) >= 2.0)
-        self.enough.touch()
-        self.met(first)
 
     def test_an_immediate_job_needs_no_deadline(self):
         """It starts at once; it is told none, and Slurm lets it run for another estimate."""

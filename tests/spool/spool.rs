@@ -243,7 +243,6 @@ impl Spool {
             submitted: commitment.submitted,
             phase: Phase::Running,
             starts_by: None,
-            suspended: 0.0,
             places: (commitment.places.iter())
                 .map(|place| AllocationRecord {
                     node: place.node.clone(),

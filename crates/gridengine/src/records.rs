@@ -440,7 +440,6 @@ impl Records {
                 submitted: commitment.submitted,
                 phase: if runs { Phase::Running } else { Phase::Bound },
                 starts_by: None,
-                suspended: 0.0,
                 places: (commitment.plan(index).into_iter())
                     .map(|place| AllocationRecord {
                         node: place.node,

@@ -165,8 +165,7 @@ impl<'a> ControlLoop<'a> {
                 submitted: watched.entry.submitted,
                 can_be: watched.entry.may_be_suspended(),
             }));
-            let (ran, estimate) = (watched.entry.ran(now), watched.entry.request.terms.estimate);
-            if rule.ends(&job, ran, need, estimate, rating) {
+            if rule.ends(&job, need, watched.entry.request.terms.estimate, rating) {
                 overrun.push(id.clone());
             }
             if self.measures_throttling {
@@ -500,15 +499,10 @@ impl Watched {
 
     fn notice_yielding(&mut self, yields: bool) {
         if yields && !self.yields {
-            let id = &self.entry.id;
-            match self.entry.class().is_whole() {
-                true => log::warn!(
-                    "job {id} has had its processors for as long as it asked for: it gets what others leave"
-                ),
-                false => log::warn!(
-                    "job {id} is past its estimate and its deadline: it gets what others leave"
-                ),
-            }
+            log::warn!(
+                "job {} is past its estimate and its deadline: it gets what others leave",
+                self.entry.id
+            );
         }
         self.yields = yields;
     }
@@ -550,13 +544,7 @@ impl Host {
         let past = libra_rules::past_deadline(&self.config);
         (
             job,
-            entitlement(
-                &job,
-                entry.ran(now),
-                policy.need(&job, rating),
-                past,
-                rating,
-            ),
+            entitlement(&job, policy.need(&job, rating), past, rating),
         )
     }
 

@@ -191,7 +191,7 @@ impl Stopped {
     pub fn in_words(self) -> &'static str {
         match self {
             Stopped::Overrun => {
-                "its promise was over, and it had used as many times its estimate as this site allows (agent.past-deadline)"
+                "it was past its deadline and had used as many times its estimate as this site allows (agent.past-deadline)"
             }
         }
     }

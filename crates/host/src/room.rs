@@ -12,15 +12,14 @@
 //!
 //! What was promised is the share that was committed, or what the job still needs where that is less: a job that has run ahead
 //! leaves room, which the admitting side may have committed. One that is late or past its estimate was promised nothing more. Whole processors
-//! stay promised for as long as the job has asked for; afterwards somebody else may be promised them, whatever the site's rule for such jobs says.
+//! stay promised for as long as the job has asked for; afterwards it keeps them until somebody begins who was promised them.
 
 use super::entry::Entry;
 use super::{Host, HostError};
 use libra_core::decision::TOLERANCE;
 use libra_core::decision::allotment::Shortage;
-use libra_core::decision::overrun;
 use libra_core::decision::policy::Policy;
-use libra_core::decision::service::Hold;
+use libra_core::decision::service::{self, Hold};
 use libra_core::decision::share::DeadlineStatus;
 use libra_system::clock;
 
@@ -33,16 +32,11 @@ impl Entry {
         self.share >= 1.0 - ROUNDING
     }
 
-    /// Seconds since it began here; 0 before.
-    pub(super) fn ran(&self, now: f64) -> f64 {
-        let since = self.begun.or(self.started).unwrap_or(now);
-        (now - since).max(0.0)
-    }
-
     /// Whether it has had whole processors for as long as it asked for, on a host of this rating.
     pub(super) fn has_outlived(&self, now: f64, rating: f64) -> bool {
-        let estimate = self.planned_terms().estimate;
-        overrun::has_outlived(self.class(), self.ran(now), estimate, rating)
+        let since = self.begun.or(self.started).unwrap_or(now);
+        let estimate = self.request.terms.estimate * (1.0 + self.estimate_margin);
+        service::has_outlived(self.class(), now - since, estimate, rating)
     }
 }
 

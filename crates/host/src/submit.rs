@@ -503,8 +503,7 @@ impl Host {
         let rating = self.machine.spec.rating;
         let need = policy.need(&on_node, rating);
         let past = libra_rules::past_deadline(&self.config);
-        let ran = entry.ran(now);
-        let Entitlement { need, hold } = entitlement(&on_node, ran, need, past, rating);
+        let Entitlement { need, hold } = entitlement(&on_node, need, past, rating);
         let suspended = entry.class() == Class::BestEffort
             && (group.as_ref()).is_some_and(|group| group.frozen().is_ok_and(|f| f != Frozen::No));
         Progress {

@@ -90,7 +90,14 @@ impl Server {
         if !book.contains(id) {
             book.bind(commitment.token, id, now).map_err(internal)?;
         }
-        let counted = self.is_counted(commitment);
+        let book = &self.admission.book;
+        let has_room = |node: &str| {
+            let shares = book.committed_shares(node);
+            shares.is_none_or(|(committed, has)| committed <= has * (1.0 + 2.0 * TOLERANCE))
+        };
+        // Who begins by right may be there beside who outlived its time.
+        let counted =
+            self.shares_add_up && (commitment.places.iter()).all(|place| has_room(&place.node));
         self.note_owner(id, job, &commitment.request.shape, now);
         self.given_back.remove(id);
         self.admission.gate.named(commitment, id);
@@ -116,17 +123,6 @@ impl Server {
 }
 
 impl Server {
-    /// Whether PBS itself is to count the shares of a job that is in the book. Not where it has no room for them: who has outlived its promise is counted
-    /// there to its end, and PBS would let nobody begin beside it that has a right to be there.
-    pub(super) fn is_counted(&self, commitment: &Commitment) -> bool {
-        let book = &self.admission.book;
-        let has_room = |node: &str| {
-            let shares = book.committed_shares(node);
-            shares.is_none_or(|(committed, has)| committed <= has * (1.0 + 2.0 * TOLERANCE))
-        };
-        self.shares_add_up && (commitment.places.iter()).all(|place| has_room(&place.node))
-    }
-
     /// Why a job may not be altered to start so late (`qalter -a`): its deferred promise could not be kept.
     pub(super) fn put_off(&self, job: &Value) -> Option<String> {
         let start = number(job, "start").ok()?;

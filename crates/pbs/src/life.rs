@@ -302,7 +302,6 @@ pub(super) fn record(
         submitted: commitment.submitted,
         phase,
         starts_by: commitment.starts_by.filter(|_| commitment.deferred),
-        suspended: 0.0,
         places: commitment
             .plan(u32::try_from(subjob).unwrap_or(0))
             .into_iter()

@@ -6,7 +6,7 @@
 //! Let begin, it has its nodes and its shares written into it, and runs with the next cycle. When it does not begin it goes back to its start time.
 //!
 //! One that begins by right may find PBS's own shares of its nodes in use by who outlived its time: it is run without shares of its own there, since PBS would
-//! wait for them; so is whoever is accepted there meanwhile ([`Server::is_counted`]).
+//! wait for them.
 //!
 //! Its place is in the book and in the job's own record, nowhere else: whoever reads the records after a restart has the plan again. Whatever holds
 //! such a job (its user, an administrator, a job that it is made to depend on) takes its place away: its promise is deferred from then on. The

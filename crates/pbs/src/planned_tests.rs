@@ -117,34 +117,6 @@ fn it_waits_for_its_start_time_and_begins_by_right() {
 }
 
 #[test]
-fn who_is_accepted_beside_one_that_had_its_time_is_not_counted_by_pbs() {
-    let mut server = busy();
-    let half = || terms("50", "100", "99999");
-    let first = enter(&mut one_node(), "1.s", dedicated("100", "1000"), 1000.0);
-    let early = submit(&mut server, half(), 1104.0);
-    assert_eq!(early["verdict"], "refuse", "{early}");
-    let shares = |answer: &Value| {
-        let select = answer["resources"]["select"].as_str().expect("a select");
-        assert!(select.ends_with("vnode=n1"), "{select}");
-        let share = select.split("libra_share=").nth(1).expect("a share");
-        share.split(':').next().expect("a number").to_string()
-    };
-    assert_eq!(shares(&submit(&mut server, half(), 1105.0)), "0");
-    let second = enter(&mut server, "2.s", half(), 1105.0);
-    assert_eq!(
-        start(&mut server, "2.s", &second, 1106.0)["verdict"],
-        "accept"
-    );
-    let third = submit(&mut server, half(), 1107.0);
-    assert_eq!(third["verdict"], "refuse", "{third}");
-    // When the first is gone PBS has room for shares again.
-    ends(&mut server, "1.s", &first, 1150.0);
-    ends(&mut server, "2.s", &second, 1150.0);
-    let share = shares(&submit(&mut server, half(), 1150.0));
-    assert!(share.parse::<f64>().expect("a number") >= 0.5, "{share}");
-}
-
-#[test]
 fn it_is_woken_when_others_leave() {
     let mut server = busy();
     let first = enter(&mut one_node(), "1.s", dedicated("100", "1000"), 1000.0);
@@ -196,7 +168,7 @@ fn the_plan_is_read_from_records_and_a_held_one_has_no_place() {
     // Released before anybody has written that down: it does not come back into its place, and is asked for anew.
     ask(&mut server, records(&job), 1040.0);
     assert!(!server.book().contains("2.s"));
-    let waits = run(&mut server, &job, 1104.0);
+    let waits = run(&mut server, &job, 1105.0);
     assert!(
         text(&waits).starts_with("libra: refused (share): "),
         "{waits}"

@@ -114,11 +114,8 @@ impl Server {
                 share: commitment.share_on(""),
             }]
         };
-        let counted = match commitment.deferred {
-            true => self.shares_add_up && commitment.count > 1,
-            false => self.is_counted(commitment),
-        };
-        let mut resources = asked.resources(&parts, counted);
+        let holds_share = !commitment.deferred || commitment.count > 1;
+        let mut resources = asked.resources(&parts, self.shares_add_up && holds_share);
         resources.insert("libra_terms".to_string(), commitment.line().into());
         resources.insert("libra_price".to_string(), credits(committed.price).into());
         let info = committed.text::<Front>();

@@ -74,7 +74,6 @@ pub fn class_admission(config: &Config) -> ClassAdmission {
             dedicated_factor: class.dedicated_price.0,
             immediate_factor: class.immediate_price.0,
             best_effort_rate: class.best_effort_price.0,
-            past: past_deadline(config),
         },
     }
 }
@@ -123,7 +122,7 @@ pub fn spare_in_rounds(config: &Config) -> Spare {
     }
 }
 
-/// What becomes of jobs whose promise is over.
+/// What becomes of jobs that have used their estimate and passed their deadline.
 pub fn past_deadline(config: &Config) -> PastDeadline {
     match config.agent.past_deadline {
         libra_config::PastDeadline::KeepsShare => PastDeadline::KeepsShare,

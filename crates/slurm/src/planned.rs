@@ -133,7 +133,6 @@ fn as_record(name: &str, commitment: &Commitment) -> JobRecord {
         submitted: commitment.submitted,
         phase: Phase::Bound,
         starts_by: commitment.starts_by,
-        suspended: 0.0,
         places: (commitment.places.iter())
             .map(|place| AllocationRecord {
                 node: place.node.clone(),

@@ -431,11 +431,9 @@ fn job_records(job: &SlurmJob, commitment: &JobCommitment, taken: f64) -> Vec<Jo
                 })
                 .collect();
         }
-        let mut suspended = 0.0;
         if runs && job.started > 0.0 {
-            let ran = (taken - job.started).max(0.0);
-            suspended = (ran - job.ran).max(0.0);
             for place in &mut places {
+                let ran = (taken - job.started).max(0.0);
                 // Whole processors are in use for as long as it runs: how long it has outlived its estimate is to be seen.
                 place.cput = match request.terms.class.is_whole() {
                     true => ran,
@@ -451,7 +449,6 @@ fn job_records(job: &SlurmJob, commitment: &JobCommitment, taken: f64) -> Vec<Jo
             submitted: commitment.commitment.submitted,
             phase: if runs { Phase::Running } else { Phase::Bound },
             starts_by: (commitment.commitment.starts_by).filter(|_| !runs),
-            suspended,
             places,
         }
     };

@@ -66,7 +66,7 @@ impl Book {
         allowed: Option<&[u32]>,
         now: f64,
     ) -> Result<Admitted, BookError> {
-        let (price, places) = self.judge_jobs(request, None, allowed, now)?;
+        let (price, places) = self.judge_jobs(request, 1, allowed, now)?;
         let token = self.enter(request, price, &places, None);
         self.accept_delays_on(places.iter().map(|place| place.node).collect());
         Ok(Admitted {
@@ -76,11 +76,11 @@ impl Book {
         })
     }
 
-    /// What a request would be accepted for, or that of all jobs of an `array` of so many together, and where; nothing is reserved.
+    /// What a request would be accepted for, or that of so many jobs of an array together, and where; nothing is reserved.
     fn judge_jobs(
         &mut self,
         request: &Request,
-        array: Option<u32>,
+        jobs: u32,
         allowed: Option<&[u32]>,
         now: f64,
     ) -> Result<(f64, Vec<Placement>), BookError> {
@@ -93,8 +93,7 @@ impl Book {
         if scratch.len() < room {
             scratch.resize(room, Placement::EMPTY);
         }
-        let nodes = Nodes::now(self, allowed).placed_by_system(array.is_some());
-        let jobs = array.unwrap_or(1);
+        let nodes = Nodes::now(self, allowed);
         let verdict = (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch);
         let offered =
             verdict.map(|acceptance| (acceptance.price, scratch[..acceptance.nodes].to_vec()));
@@ -148,7 +147,7 @@ impl Book {
         allowed: Option<&[u32]>,
         now: f64,
     ) -> Result<Admitted, BookError> {
-        let (price, mut places) = self.judge_jobs(together, Some(count), allowed, now)?;
+        let (price, mut places) = self.judge_jobs(together, count, allowed, now)?;
         let chunks = each.shape.chunks.max(1);
         if let ([only], true) = (&mut places[..], together.shape.chunks == 1) {
             only.chunks = chunks.saturating_mul(count);
@@ -201,7 +200,6 @@ impl Book {
             phase: Phase::Provisional,
             changed: f64::INFINITY,
             held_until: None,
-            suspended: None,
             starts_by: starts_by.map(Box::new),
             places: places
                 .iter()
@@ -220,7 +218,6 @@ impl Book {
                     delay: 0.0,
                     counted: 0.0,
                     quoted: false,
-                    outlived: false,
                     before: None,
                     after: None,
                 })

@@ -4,7 +4,6 @@ use crate::decision::admission::Admission;
 use crate::decision::class::Class;
 use crate::decision::counter_offer::CounterOffer;
 use crate::decision::job::Terms;
-use crate::decision::overrun::PastDeadline;
 use crate::decision::policy::{AnyPolicy, LibraAdaptive, LibraRisk, LibraSla};
 use crate::decision::refusal::Category;
 use crate::decision::service::{ClassRules, NONE};
@@ -73,13 +72,10 @@ fn committed(book: &Book) -> f64 {
 }
 
 #[test]
-fn whole_processors_stay_whole_from_acceptance_to_the_end_where_jobs_keep_their_shares() {
+fn whole_processors_stay_whole_from_acceptance_to_the_end() {
     for policy in POLICIES {
         for (class, deadline) in [(Class::Dedicated, 100.0), (Class::Immediate, NONE)] {
             let mut book = book(policy, 1);
-            let mut keeps = *book.admission();
-            keeps.rules.past = PastDeadline::KeepsShare;
-            book.set_admission(keeps);
             let job = book.admit(&of(class, 10.0, deadline), 0.0).expect("room");
             assert_eq!(job.places[0].share, 1.0);
             book.bind(job.token, "1", 0.0).expect("known");
@@ -175,15 +171,15 @@ fn what_a_restart_reads_back_is_whole_again() {
     let read = Commitment::parse(&line).expect("ours");
     assert_eq!(read.request, request);
     book.bind(admitted.token, "1", 0.0).expect("known");
-    book.progress("1", None, 5.0, 9.0).expect("known");
+    book.progress("1", None, 5.0, 50.0).expect("known");
     let text = serde_json::to_string(&book.snapshot()).expect("plain data");
     let mut again = Book::new(*book.admission(), 30.0);
     let records: Snapshot = serde_json::from_str(&text).expect("what was written");
     assert_eq!(again.rebuild(&records), Ok(Vec::new()));
     assert_eq!(committed(&again), 1.0);
     let half = of(Class::Deadline, 60.0, 100.0);
-    again.admit(&half, 9.0).expect("the other processor");
-    assert!(again.admit(&half, 9.0).is_err());
+    again.admit(&half, 50.0).expect("the other processor");
+    assert!(again.admit(&half, 50.0).is_err());
 }
 
 #[test]

@@ -15,15 +15,13 @@ use std::cmp::Reverse;
 
 /// The book as a decision sees it, of a job that begins now or later.
 pub(super) struct Nodes<'a> {
-    pub(super) book: &'a Book,
+    book: &'a Book,
     /// With a list, the nodes for as many slots as it has for each.
     allowed: Option<&'a [u32]>,
     /// When it would begin; now, if that has passed.
     at: f64,
     /// This job is not there.
     without: Option<usize>,
-    /// The batch system places the job by its own count, see [`super::outlived`].
-    pub(super) by_its_count: bool,
 }
 
 impl<'a> Nodes<'a> {
@@ -34,7 +32,6 @@ impl<'a> Nodes<'a> {
             allowed,
             at: book.now,
             without: None,
-            by_its_count: false,
         }
     }
 
@@ -74,14 +71,13 @@ impl Cluster for Nodes<'_> {
     fn node(&self, index: usize) -> Option<BookNode<'_>> {
         let node = &self.book.nodes[index];
         let open_slots = self.allowed.map_or(u32::MAX, |allowed| allowed[index]);
-        let beyond = self.counted_beyond(index);
         (node.available && open_slots > 0).then_some(BookNode {
             book: self.book,
             index,
             node,
             open_slots,
-            committed: node.committed + beyond,
-            whole: self.book.details[index].sums.whole() + beyond,
+            committed: node.committed,
+            whole: self.book.details[index].sums.whole(),
             memory_committed: node.memory_committed,
             without: None,
         })
@@ -99,8 +95,7 @@ impl Cluster for Nodes<'_> {
     fn index(&self) -> Option<Search<'_>> {
         // It has the sums of now.
         let nodes = &self.book.index;
-        let is_enough =
-            self.is_plain() && self.book.planned.is_empty() && !self.is_any_counted_beyond();
+        let is_enough = self.is_plain() && self.book.planned.is_empty();
         (is_enough && nodes.is_worthwhile()).then_some(Search {
             nodes,
             all: self.allowed.is_none(),
@@ -129,10 +124,9 @@ impl Nodes<'_> {
             let here = job.places.iter().filter(|p| p.node as usize == node.index);
             here.map(|place| memory(&job.request, place.chunks)).sum()
         });
-        let beyond = self.counted_beyond(node.index);
         BookNode {
-            committed: peak.committed + beyond,
-            whole: peak.whole + beyond,
+            committed: peak.committed,
+            whole: peak.whole,
             memory_committed: node.memory_committed.saturating_sub(own),
             without: self.without,
             ..node
@@ -303,7 +297,6 @@ impl Book {
         self.name(key);
         self.draw(key);
         (0..places).for_each(|place| self.settle(key, place));
-        self.await_outliving(key);
         key
     }
 
@@ -465,7 +458,6 @@ impl Book {
         }));
         let nodes: Vec<usize> = job.places.iter().map(|place| place.node as usize).collect();
         *self.job_mut(key) = job;
-        self.await_outliving(key);
         for (place, node) in nodes.into_iter().enumerate() {
             self.recount(key, place);
             if self.admission.admission.policy.accepts_delays() {

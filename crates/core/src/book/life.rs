@@ -97,13 +97,11 @@ impl Book {
         let job = self.job_mut(key);
         job.phase = phase;
         job.changed = now;
-        job.suspended = None;
         for place in job.places.iter_mut() {
             place.cput = 0.0;
             place.reported = now;
         }
         self.refresh(key);
-        self.await_outliving(key);
     }
 
     /// The batch system runs the job elsewhere than it was planned: on these nodes, so many chunks on
@@ -153,18 +151,12 @@ impl Book {
         let only = node.map(|name| self.node_index(name)).transpose()?;
         let key = self.begun(key);
         let now = self.now;
-        let (mut reported, begins) = (false, self.job(key).phase != Phase::Running);
-        for index in 0..self.job(key).places.len() {
-            let job = self.job(key);
-            let place = &job.places[index];
-            // Who has whole processors has them whether it works or not.
-            let had = match job.has_whole() {
-                true => cput.max(job.cput(place, now)),
-                false => cput,
-            };
-            if only.is_none_or(|only| only == place.node as usize) {
-                let place = &mut self.job_mut(key).places[index];
-                (place.cput, place.reported) = (had, now);
+        let job = self.job_mut(key);
+        let mut reported = false;
+        for place in job.places.iter_mut() {
+            if only.is_none_or(|index| index == place.node as usize) {
+                place.cput = cput;
+                place.reported = now;
                 reported = true;
             }
         }
@@ -174,12 +166,9 @@ impl Book {
                 node: node.unwrap_or_default().to_string(),
             });
         }
-        self.job_mut(key).phase = Phase::Running;
+        job.phase = Phase::Running;
         self.waiting.remove(&key);
         self.refresh(key);
-        if begins {
-            self.await_outliving(key);
-        }
         Ok(())
     }
 
@@ -272,7 +261,7 @@ impl Book {
     }
 
     /// Moves the book's time on: reservations that nobody bound expire, jobs past their deadline
-    /// count a whole processor per slot, and those that had whole ones for as long as was promised none. Every other call does this first.
+    /// count a whole processor per slot. Every other call does this first.
     pub fn advance(&mut self, now: f64) {
         if now > self.now {
             self.now = now;
@@ -295,12 +284,8 @@ impl Book {
                 }
                 self.remove(key);
                 self.withdrawn += 1;
-            } else {
-                let is_late = job.submitted + job.request.terms.deadline <= self.now;
-                if is_late || self.outlives_now(key) {
-                    self.refresh(key);
-                }
-                self.await_outliving(key);
+            } else if job.submitted + job.request.terms.deadline <= self.now {
+                self.refresh(key);
             }
         }
         if self.now - self.waiting_refreshed >= self.waiting_every {

@@ -14,8 +14,8 @@
 //!   [`Book::refresh_waiting_every`]).
 //! - Under a policy that goes by sums, nodes are kept in the order of theirs, so that an admission looks at the nodes that it uses
 //!   (see [`crate::decision::node_index`]). Whoever changes what a node is, or whether it takes jobs, calls [`Book::reindex`].
-//! - A job that has whole processors counts with them however far it has come (see [`crate::decision::service`]): to its end, or until it has had
-//!   them for as long as was promised (see [`outlived`]).
+//! - A job that has whole processors counts with them from its acceptance to its end, however far it has come
+//!   (see [`crate::decision::service`]).
 //! - A job that is to begin later counts with its processors in its time alone (see [`planned`]).
 //! - Where the batch system itself counts what is committed (see [`Book::reserve_committed_share`]), a job's part in the sum
 //!   never falls below that: what this book accepts, the batch system has room for as well.
@@ -34,9 +34,6 @@ mod index_tests;
 mod judge;
 mod keys;
 mod life;
-mod outlived;
-#[cfg(test)]
-mod outlived_tests;
 mod places;
 mod planned;
 #[cfg(test)]
@@ -176,8 +173,6 @@ struct BookedJob {
     held_until: Option<Box<f64>>,
     /// When it begins at the latest; None for a job that may begin at once, as most may. See [`planned`].
     starts_by: Option<Box<f64>>,
-    /// Seconds since it began in which it stood suspended; None for none, as of most.
-    suspended: Option<Box<f64>>,
     places: Places,
 }
 
@@ -197,8 +192,6 @@ struct Allocation {
     /// The share that the node's sums have of it, and whether they have it as held for a job to come; see [`sums`].
     counted: f64,
     quoted: bool,
-    /// Whether they have it as one that has had its processors for as long as was promised; see [`outlived`].
-    outlived: bool,
     /// Who came to the node before and after it.
     before: Option<Tenant>,
     after: Option<Tenant>,
@@ -435,15 +428,11 @@ impl Book {
         Ok(self.nodes[self.node_index(name)?].committed)
     }
 
-    /// Decides by other rules from now on. What is committed stays committed; for how long whole processors are is one of the rules.
+    /// Decides by other rules from now on. What is committed stays committed.
     pub fn set_admission(&mut self, admission: impl Into<ClassAdmission>) {
-        let before = self.admission.rules.past;
         self.admission = admission.into();
         self.index = NodeIndex::default();
         (0..self.nodes.len()).for_each(|index| self.reindex(index));
-        if self.admission.rules.past != before {
-            self.recount_whole();
-        }
     }
 
     /// Processors that were committed on a node, and those it has. Committed is what its jobs were given at their

@@ -14,8 +14,7 @@
 //! - Processors are counted in their time. Memory, the batch system's own slots and consumables are counted from acceptance to end: whoever
 //!   outlives its estimate gives up its processors, and keeps its memory.
 //! - A planned job begins as soon as it fits, wherever. When it is due it begins by right: whoever is past all that is said above does not count.
-//!   A job that outlived its time keeps what it has against all who come later where the site's rule is that it keeps its share; else what it has may be
-//!   promised anew ([`super::outlived`]).
+//!   A job that outlived its time keeps what it has against all who come later.
 //! - A planned job that is overdue counts as one that begins now.
 
 use super::judge::{Nodes, slots};
@@ -318,7 +317,7 @@ impl Book {
     }
 
     /// From when until when a job has processors at one of its places.
-    pub(super) fn own_time(&self, job: &BookedJob, place: &Allocation) -> (f64, f64) {
+    fn own_time(&self, job: &BookedJob, place: &Allocation) -> (f64, f64) {
         let request = self.admission.admission.planned(&job.request);
         let terms = &request.terms;
         let rating = self.nodes[place.node as usize].spec.rating;

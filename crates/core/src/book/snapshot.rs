@@ -82,9 +82,6 @@ pub struct JobRecord {
     /// When it begins at the latest, on the book's clock; absent for a job that may begin at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_by: Option<f64>,
-    /// Seconds since it began in which it stood suspended, as far as the batch system says so.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub suspended: f64,
     /// Where it is.
     pub places: Vec<AllocationRecord>,
 }
@@ -112,12 +109,6 @@ pub struct AllocationRecord {
 
 fn is_zero(value: &f64) -> bool {
     *value == 0.0
-}
-
-/// Of a job that runs; None for no time.
-pub(super) fn suspended(record: &JobRecord) -> Option<Box<f64>> {
-    let is_any = record.phase == Phase::Running && record.suspended > 0.0;
-    is_any.then(|| Box::new(record.suspended))
 }
 
 fn one() -> f64 {
@@ -148,7 +139,6 @@ impl Book {
                     submitted: job.submitted,
                     phase: job.phase,
                     starts_by: job.starts_by.as_deref().copied(),
-                    suspended: job.suspended.as_deref().copied().unwrap_or(0.0),
                     places: job
                         .places
                         .iter()
@@ -213,7 +203,6 @@ impl Book {
         record.request.check()?;
         check_seconds("submitted", record.submitted)?;
         check_seconds("price", record.price)?;
-        check_seconds("suspended", record.suspended)?;
         if let Some(latest) = record.starts_by {
             check_seconds("starts-by", latest)?;
         }
@@ -302,7 +291,6 @@ impl Book {
                 delay: place.delay,
                 counted: 0.0,
                 quoted: false,
-                outlived: false,
                 before: None,
                 after: None,
             });
@@ -325,7 +313,6 @@ impl Book {
             starts_by: (record.starts_by)
                 .filter(|_| record.phase != Phase::Running)
                 .map(Box::new),
-            suspended: suspended(record),
             places: places.into(),
         });
         self.alarms.push(std::cmp::Reverse(super::Alarm {

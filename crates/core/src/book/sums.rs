@@ -28,8 +28,6 @@ pub(super) struct Sums {
     quoted: u128,
     /// Those of jobs that have whole processors.
     whole: u128,
-    /// Those of jobs that had them for as long as was promised.
-    outlived: u128,
 }
 
 impl Sums {
@@ -39,15 +37,16 @@ impl Sums {
         let later = job.starts_by.is_some();
         let slots = u128::from(place.chunks) * u128::from(job.request.shape.processors_per_chunk);
         let share = super::judge::slots(&job.request, place.chunks) * place.counted;
-        let is_whole = job.has_whole() && !later;
-        let if_so = |is: bool| if is { slots } else { 0 };
         Sums {
             committed: if later { 0 } else { (share * UNITS) as i128 },
             memory: u128::from(super::judge::memory(&job.request, place.chunks)),
             slots,
-            quoted: if_so(place.quoted),
-            whole: if_so(is_whole && !place.outlived),
-            outlived: if_so(is_whole && place.outlived),
+            quoted: if place.quoted { slots } else { 0 },
+            whole: if job.request.terms.class.is_whole() && !later {
+                slots
+            } else {
+                0
+            },
         }
     }
 
@@ -58,7 +57,6 @@ impl Sums {
         self.slots = self.slots.wrapping_add(other.slots);
         self.quoted = self.quoted.wrapping_add(other.quoted);
         self.whole = self.whole.wrapping_add(other.whole);
-        self.outlived = self.outlived.wrapping_add(other.outlived);
     }
 
     fn release(&mut self, other: &Sums) {
@@ -67,7 +65,6 @@ impl Sums {
         self.slots = self.slots.wrapping_sub(other.slots);
         self.quoted = self.quoted.wrapping_sub(other.quoted);
         self.whole = self.whole.wrapping_sub(other.whole);
-        self.outlived = self.outlived.wrapping_sub(other.outlived);
     }
 
     fn committed(&self) -> f64 {
@@ -77,11 +74,6 @@ impl Sums {
     /// Processors that jobs have whole.
     pub(super) fn whole(&self) -> f64 {
         self.whole as f64
-    }
-
-    /// Those of jobs that had them for as long as was promised, which are not among these any more.
-    pub(super) fn outlived(&self) -> f64 {
-        self.outlived as f64
     }
 }
 
@@ -143,7 +135,10 @@ impl Book {
         }
         let part = self.part(comes);
         (part.before, part.after) = (before, None);
-        self.count(key, place);
+        let job = self.job_mut(key);
+        let quoted = job.held_until.is_some();
+        let part = &mut job.places[place];
+        (part.counted, part.quoted) = (part.counted_share(), quoted);
         let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
         self.details[node].planned += u32::from(self.job(key).starts_by.is_some());
         self.details[node].sums.add(&counts);
@@ -183,8 +178,10 @@ impl Book {
         work::step();
         let job = self.job(key);
         let counted = Sums::counted(job, &job.places[place]);
-        let node = job.places[place].node as usize;
-        self.count(key, place);
+        let quoted = job.held_until.is_some();
+        let part = &mut self.job_mut(key).places[place];
+        (part.counted, part.quoted) = (part.counted_share(), quoted);
+        let node = part.node as usize;
         let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
         if counts == counted {
             return;
@@ -193,16 +190,6 @@ impl Book {
         sums.release(&counted);
         sums.add(&counts);
         self.show_sums(node);
-    }
-
-    /// Notes what counts of a job at one of its places from now on.
-    fn count(&mut self, key: usize, place: usize) {
-        let job = self.job(key);
-        let quoted = job.held_until.is_some();
-        let outlived = self.has_outlived(job, &job.places[place]);
-        let part = &mut self.job_mut(key).places[place];
-        (part.quoted, part.outlived) = (quoted, outlived);
-        part.counted = part.counted_share();
     }
 
     /// Writes a node's sums where decisions read them.
@@ -238,10 +225,7 @@ impl Book {
 impl Allocation {
     /// The share that counts in the node's sum, per slot.
     pub(super) fn counted_share(&self) -> f64 {
-        match self.outlived {
-            true => 0.0,
-            false => self.share.max(self.committed_share),
-        }
+        self.share.max(self.committed_share)
     }
 }
 

@@ -10,8 +10,6 @@
 //! | dedicated | it is the only one on its processors, and ends by its deadline | a whole processor for each of its slots |
 //! | best effort | nothing | nothing: it gets what the others leave, and stands still where they leave none |
 //!
-//! Whole processors are promised for the estimate as planned; for how long they are kept beyond it is the site's rule, see [`super::overrun`].
-//!
 //! A class that needs no deadline or no estimate is given the longest there is for it, see [`Terms::has_deadline`]: no formula meets
 //! an infinity, and no promise hangs on it.
 
@@ -61,8 +59,6 @@ pub struct ClassRules {
     pub immediate_factor: f64,
     /// Credits for a processor second that a job of best effort uses, ≥ 0.
     pub best_effort_rate: f64,
-    /// What becomes of a job whose promise is over.
-    pub past: PastDeadline,
 }
 
 impl Default for ClassRules {
@@ -75,7 +71,6 @@ impl Default for ClassRules {
             dedicated_factor: 1.0,
             immediate_factor: 1.0,
             best_effort_rate: 0.0,
-            past: PastDeadline::default(),
         }
     }
 }
@@ -181,15 +176,9 @@ pub enum Hold {
     WhatIsLeft,
 }
 
-/// How a live job stands that began `ran` seconds ago. `need`: what the site's policy says that it needs; `past`: the site's rule for jobs that
-/// are past all that was promised; `rating`: the node's.
-pub fn entitlement(
-    job: &JobOnNode,
-    ran: f64,
-    need: Need,
-    past: PastDeadline,
-    rating: f64,
-) -> Entitlement {
+/// How a live job stands. `need`: what the site's policy says that it needs; `past`: the site's rule for jobs that are past all that was
+/// promised; `rating`: the node's.
+pub fn entitlement(job: &JobOnNode, need: Need, past: PastDeadline, rating: f64) -> Entitlement {
     let left = |deadline_status| Entitlement {
         need: Need {
             share: 0.0,
@@ -202,7 +191,7 @@ pub fn entitlement(
         // It is never late for a promise that there is not.
         return left(DeadlineStatus::OnTrack);
     }
-    if past.yields(job, ran, need, rating) {
+    if past.yields(job, need, rating) {
         return left(need.deadline_status);
     }
     Entitlement {
@@ -214,8 +203,14 @@ pub fn entitlement(
     }
 }
 
-/// What each slot of a job of this class needs that a policy says to need this: whole processors for as long as it is entitled to them, however
-/// far it has come.
+/// Whether a job of this class has had whole processors for as long as it asked for: `ran` seconds, of an estimate as planned, on a node of this
+/// rating. It may have them on, and others may be promised them from then on.
+pub fn has_outlived(class: Class, ran: f64, estimate: f64, rating: f64) -> bool {
+    class.is_whole() && ran >= estimate / rating
+}
+
+/// What each slot of a job of this class needs that a policy says to need this: whole processors from its start to its end, however far it has
+/// come.
 #[inline(always)]
 pub fn need_in_class(class: Class, need: Need) -> Need {
     match class.is_whole() {
@@ -243,33 +238,21 @@ mod tests {
         }
     }
 
-    /// It began when it was submitted.
-    fn stands_by(job: &JobOnNode, past: PastDeadline) -> Entitlement {
-        entitlement(job, job.walltime, job.need(1.0), past, 1.0)
-    }
-
     fn stands(job: &JobOnNode) -> Entitlement {
-        stands_by(job, PastDeadline::WhatIsLeft)
+        entitlement(job, job.need(1.0), PastDeadline::WhatIsLeft, 1.0)
     }
 
     #[test]
-    fn what_is_whole_stays_whole_for_its_estimate() {
+    fn what_is_whole_stays_whole_until_it_is_past_all_that_was_promised() {
         // 10 s within 100 s: by share that is a tenth.
         for class in [Class::Dedicated, Class::Immediate] {
             let stand = stands(&job(class, 10.0, 100.0, 2.0, 2.0));
             assert_eq!((stand.need.share, stand.hold), (1.0, Hold::Whole));
-            for (cput, walltime, status) in [
-                (12.0, 12.0, DeadlineStatus::Overrun),
-                (3.0, 12.0, DeadlineStatus::OnTrack),
-                (102.0, 102.0, DeadlineStatus::Late),
-            ] {
-                let over = job(class, 10.0, 100.0, cput, walltime);
-                let stand = stands(&over);
-                assert_eq!(stand.need.deadline_status, status);
-                assert_eq!((stand.need.share, stand.hold), (0.0, Hold::WhatIsLeft));
-                let stand = stands_by(&over, PastDeadline::KeepsShare);
-                assert_eq!((stand.need.share, stand.hold), (1.0, Hold::Whole));
-            }
+            let over = stands(&job(class, 10.0, 100.0, 12.0, 12.0));
+            assert_eq!(over.need.deadline_status, DeadlineStatus::Overrun);
+            assert_eq!(over.hold, Hold::Whole);
+            let past = stands(&job(class, 10.0, 100.0, 102.0, 102.0));
+            assert_eq!((past.need.share, past.hold), (0.0, Hold::WhatIsLeft));
         }
         assert_eq!(
             stands(&job(Class::Deadline, 10.0, 100.0, 0.0, 0.0)),
@@ -285,10 +268,10 @@ mod tests {
 
     #[test]
     fn an_immediate_job_without_a_deadline_has_its_processors_for_its_estimate() {
-        let within = stands(&job(Class::Immediate, 10.0, NONE, 9.9, 9.9));
+        let within = stands(&job(Class::Immediate, 10.0, NONE, 9.9, 50.0));
         assert_eq!((within.need.share, within.hold), (1.0, Hold::Whole));
         assert_eq!(within.need.deadline_status, DeadlineStatus::OnTrack);
-        let past = stands(&job(Class::Immediate, 10.0, NONE, 2.0, 10.0));
+        let past = stands(&job(Class::Immediate, 10.0, NONE, 10.0, 50.0));
         assert_eq!(past.hold, Hold::WhatIsLeft);
     }
 

@@ -1,4 +1,4 @@
-//! Classes of service: whole processors, for as long as was promised.
+//! Classes of service: whole processors, from acceptance to end.
 
 use super::*;
 
@@ -54,37 +54,20 @@ fn a_dedicated_job_keeps_its_processor_through_progress_and_a_restart() {
         poll.log
     );
     queue.run(job, &["n1"], START + 2.0);
-    let other = on_n1(asks("500", "1000", "100000"));
-    for after in [3.0, 90.0, 103.0] {
+    for after in [3.0, 90.0, 900.0, 1100.0] {
         queue.poll(START + after);
         assert_eq!(queue.committed()["n1"], 1.0, "after {after} s");
-        assert!(
-            queue
-                .refuse(&other, START + after)
-                .contains("refused (share)")
-        );
     }
+    assert!(
+        queue
+            .refuse(&on_n1(asks("1", "1000", "100")), START + 1100.0)
+            .contains("refused (share)")
+    );
     // What slurmctld has on record makes the same of a new book.
     let config = Config::from_toml(&whole_processors(PRICES)).expect("a configuration");
-    let again = |queue: &mut Queue, after: f64| {
-        queue.controller = Controller::new(&config, START + after);
-        queue.poll(START + after + 0.5);
-    };
-    again(&mut queue, 103.0);
+    queue.controller = Controller::new(&config, START + 1101.0);
+    queue.poll(START + 1102.0);
     assert_eq!(queue.committed()["n1"], 1.0);
-    // It has had its time: its estimate, and what Slurm may take to start it.
-    queue.poll(START + 104.0);
-    assert_eq!(queue.committed()["n1"], 0.0);
-    again(&mut queue, 104.0);
-    assert_eq!(queue.committed()["n1"], 0.0);
-    // Not what it stood suspended.
-    queue.suspended = 30.0;
-    queue.poll(START + 106.0);
-    assert_eq!(queue.committed()["n1"], 1.0);
-    again(&mut queue, 133.0);
-    assert_eq!(queue.committed()["n1"], 1.0);
-    queue.poll(START + 134.5);
-    queue.accept(&other, START + 135.0);
 }
 
 #[test]

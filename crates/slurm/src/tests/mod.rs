@@ -64,8 +64,6 @@ struct Queue {
     controller: Controller,
     records: Records,
     next: u32,
-    /// Seconds in which those that run have stood suspended.
-    suspended: f64,
 }
 
 impl Queue {
@@ -82,7 +80,6 @@ impl Queue {
                 ..Records::default()
             },
             next: 1,
-            suspended: 0.0,
         };
         queue.poll(START);
         queue
@@ -90,11 +87,6 @@ impl Queue {
 
     fn poll(&mut self, now: f64) -> super::poll::Poll {
         self.records.taken = now;
-        for job in self.records.jobs.iter_mut() {
-            if job.state == State::Running && job.started > 0.0 {
-                job.ran = (now - job.started - self.suspended).max(0.0);
-            }
-        }
         self.controller.poll(&self.records, now).expect("a poll")
     }
 

@@ -101,8 +101,7 @@ fn it_waits_in_its_place_and_begins_when_it_is_due() {
         begun.submitted + begun.request.terms.deadline,
         START + 340.0
     );
-    // What the other has is promised to it no longer.
-    assert_eq!(queue.committed()["n1"], 1.0);
+    assert_eq!(queue.committed()["n1"], 2.0);
     let told = poll(&mut queue, now + 1.0);
     assert!(told.rewrites.is_empty() && told.log.is_empty(), "{told:?}");
 }
@@ -211,6 +210,9 @@ fn its_nodes_are_gone_when_it_is_due() {
     assert!(poll(&mut queue, START + 141.0).log.is_empty());
     queue.records.nodes[0].up = true;
     assert!(is_told(&mut queue, id, START + 142.0).is_some());
+    // Nobody knows when one is done that should be: nothing is planned behind it.
+    let late = queue.refuse(&dedicated("50", "300"), START + 143.0);
+    assert!(late.contains("refused (share)"), "{late}");
     let job = queue.job(first);
     (job.state, job.ended) = (State::Ended, START + 142.5);
     poll(&mut queue, START + 143.0);
