@@ -106,7 +106,7 @@ class OfTheSite(CellCase):
         self.of_class("dedicated", "class.several", *two)
         self.refused(self.cell.qsub("-l", f"h=g1,budget=1000000,estimate={HOUR}", *two), "deadline is missing; class=dedicated needs it",
                      "class=dedicated by class.several of the site's configuration, as it names none")
-        self.configure(f"[class.queues]\n'{queue}' = 'deadline'\n")
+        self.cell.add_rules(f"[class.queues]\n'{queue}' = 'deadline'\n")
         # A verifier that was asked before goes on until qmaster has seen that its script is another one.
         self.cell.wait("the line is known", lambda: "class.queues" in str(self.quote("-l", f"h=g1,budget=1,estimate={HOUR},deadline=4h")["class_line"]))
         self.of_class("deadline", f'class.queues."{queue}"', *two, "-q", queue)
