@@ -134,6 +134,10 @@ impl Call {
         self.watch(PATIENCE, Some(AFTER_ID))
     }
 
+    /// As [`Call::run`], for one that may take longer.
+    ///
+    /// # Errors
+    /// As there.
     pub fn run_within(self, patience: Duration) -> Result<Output, Problem> {
         let name = self.name();
         let done = self.watch(patience, None)?;
