@@ -261,7 +261,13 @@ class Failover(SiteCase):
     def the_same_shares(self, first, second, running, stays):
         for host, job, share in ((first, running, 0.5), (second, stays, 0.375)):
             self.assertAlmostEqual(self.share(job), share, delta=0.01)
-            self.refused(self.pbs.qsub(*terms(1 - share + 0.01, host)), "refused (share)")
+
+            def judged(host=host, share=share):
+                """A server that has taken over hears of its hosts one after the other."""
+                answer = self.pbs.qsub(*terms(1 - share + 0.01, host))
+                return None if "no node takes new jobs now" in answer.err else answer
+
+            self.refused(self.pbs.wait(f"{host} takes jobs", judged), "refused (share)")
         self.assertEqual(self.pbs.qstat(running)["job_state"], "R")
 
 
