@@ -65,7 +65,6 @@ pub fn let_run_anywhere() -> io::Result<()> {
 
 fn widen(pid: i32, groups: &str, mounts: &[Mount]) -> Result<bool, Error> {
     let on_v1 = mounts.iter().find(|mount| mount.has("cpuset"));
-    let on_v1 = on_v1.filter(|mount| mount.controllers.len() == 1);
     let on_v2 = mounts.iter().find(|mount| mount.v2);
     let mut was_kept = false;
     if let (Some(mount), Some(path)) = (on_v1, path_of(groups, "cpuset")) {
@@ -89,10 +88,14 @@ fn widen(pid: i32, groups: &str, mounts: &[Mount]) -> Result<bool, Error> {
     Ok(was_kept)
 }
 
-/// The path of a process's group, below its hierarchy's top; that of version 2 has no controller's name. One that leads up is of another namespace and
+/// The path of a process's group in the hierarchy of this controller alone, below its top; that of version 2 has no controller's name. One that leads up is of another namespace and
 /// means nothing here.
 fn path_of<'a>(groups: &'a str, controller: &str) -> Option<&'a Path> {
-    let path = super::without_terms::path_in(groups, controller)?;
+    let path = groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        (controllers == controller).then_some(path)
+    })?;
     (!path.split('/').any(|name| name == "..")).then(|| Path::new(path.trim_start_matches('/')))
 }
 

@@ -235,7 +235,7 @@ pub(crate) struct Mount {
     pub point: PathBuf,
     /// The directory of the hierarchy that is mounted, "/" but in containers.
     root: String,
-    pub controllers: Vec<String>,
+    controllers: Vec<String>,
 }
 
 impl Mount {

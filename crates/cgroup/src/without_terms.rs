@@ -189,7 +189,7 @@ fn groups_of(pid: i32) -> Option<String> {
 }
 
 /// The path of the group of this controller; that of version 2 has no name.
-pub(super) fn path_in<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
+fn path_in<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
     groups.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
