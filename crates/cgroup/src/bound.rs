@@ -74,8 +74,8 @@ fn widen(pid: i32, groups: &str, mounts: &[Mount]) -> Result<bool, Error> {
     } else if let (Some(mount), Some(path)) = (on_v2, path_of(groups, "")) {
         let theirs = below_scope(path);
         let scope = theirs.first().and_then(|job| job.parent());
-        let all = scope.and_then(|scope| line(&mount.point.join(scope).join(EFFECTIVE)));
-        let (Some(all), theirs) = (all, theirs) else {
+        let Some(all) = scope.and_then(|scope| line(&mount.point.join(scope).join(EFFECTIVE)))
+        else {
             return Ok(false);
         };
         for directory in theirs {
