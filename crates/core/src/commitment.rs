@@ -209,6 +209,9 @@ impl Commitment {
             },
         };
         request.check().map_err(CommitmentError::OutOfRange)?;
+        let deferred = value("deferred") == Ok("1");
+        // Of any other they say nothing, and nobody writes them.
+        let of_deferred = |key| value(key).ok().filter(|_| deferred);
         let commitment = Commitment {
             token: read(value("token")?)?,
             submitted: read(value("submitted")?)?,
@@ -216,10 +219,10 @@ impl Commitment {
             price: read(value("price")?)?,
             count: read(value("count")?)?,
             conditional: value("conditional") == Ok("1"),
-            deferred: value("deferred") == Ok("1"),
-            from_start: value("from") == Ok("start"),
-            begin_within: value("begin").ok().map(read).transpose()?,
-            starts_by: value("starts-by").ok().map(read).transpose()?,
+            deferred,
+            from_start: of_deferred("from") == Some("start"),
+            begin_within: of_deferred("begin").map(read).transpose()?,
+            starts_by: of_deferred("starts-by").map(read).transpose()?,
             payer: value("payer").ok().map(|name| name.replacen('/', ":", 1)),
             places: value("at")?
                 .split('+')
@@ -368,7 +371,7 @@ fn place(text: &str) -> Result<NodeCommitment, CommitmentError> {
     };
     let share: f64 = read(share)?;
     let chunks = read(chunks)?;
-    if chunks == 0 || !is_plain(node) || !(0.0..=1.0).contains(&share) {
+    if chunks == 0 || !is_node_name(node) || !(0.0..=1.0).contains(&share) {
         return Err(CommitmentError::NoPlace(cut(text)));
     }
     Ok(NodeCommitment {
@@ -378,12 +381,12 @@ fn place(text: &str) -> Result<NodeCommitment, CommitmentError> {
     })
 }
 
-/// Returns true if it is a name that the batch systems' formats leave as it is.
 /// Returns true if a line can name this node: it ends neither the name nor the line.
 pub fn is_node_name(name: &str) -> bool {
     is_plain(name) && !name.contains([':', '=', '*', '+'])
 }
 
+/// Returns true if it is a name that the batch systems' formats leave as it is.
 fn is_plain(name: &str) -> bool {
     let special = |c: char| c.is_control() || c.is_whitespace() || ",\"'".contains(c);
     !name.is_empty() && !name.contains(special)
@@ -485,6 +488,13 @@ mod tests {
             let line = LINE.replace(":payer", &format!(":deferred=1:begin={bad}:payer"));
             assert_eq!(Commitment::parse(&line), Err(error));
         }
+    }
+
+    #[test]
+    fn what_only_a_deferred_one_has_is_no_part_of_another() {
+        let more = ":begin=7.5:from=start:starts-by=1700000004.5:payer";
+        let read = Commitment::parse(&LINE.replace(":payer", more)).expect("ours");
+        assert_eq!(read, Commitment::parse(LINE).expect("ours"));
     }
 
     #[test]
