@@ -329,9 +329,10 @@ fn node_record(
     problems: &mut Vec<String>,
 ) -> Result<Option<NodeRecord>, String> {
     let name = need(node, "name").map_err(|error| error.0)?;
-    if !libra_core::commitment::is_node_name(name) {
+    // Behind a parenthesis PBS begins a chunk, or reads no further.
+    if !libra_core::commitment::is_node_name(name) || name.contains(['(', ')']) {
         return Err(format!(
-            "node '{name}': it takes no jobs with terms, as a name with a blank, a quote, ',', ':', '=', '*' or '+' cannot be written down with a job"
+            "node '{name}': it takes no jobs with terms, as a name with a blank, a quote, a parenthesis, ',', ':', '=', '*' or '+' cannot be written down with a job"
         ));
     }
     let read = |key: &str| match text(node, key) {
