@@ -42,10 +42,10 @@ use libra_core::decision::node::JobOnNode;
 use libra_core::decision::service::ClassError;
 use libra_system::clock;
 use machine::Machine;
-use registry::{Registry, RegistryError};
+use registry::{Limit, Registry, RegistryError};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A host that is open for business.
 pub struct Host {
@@ -181,8 +181,14 @@ impl Host {
 
     /// For an event of a batch system, whose daemon waits for the answer: the registry's lock is waited for only for some seconds from now on.
     #[must_use]
-    pub fn in_a_hurry(mut self) -> Host {
-        self.registry.until = Some(Instant::now() + registry::HURRY);
+    pub fn in_a_hurry(self) -> Host {
+        self.patient_for(registry::HURRY)
+    }
+
+    /// The registry's lock is waited for no longer than so from now on, altogether.
+    #[must_use]
+    pub fn patient_for(mut self, patience: Duration) -> Host {
+        self.registry.limit = Some(Limit::new(patience));
         self
     }
 

@@ -13,9 +13,9 @@ mod arguments;
 mod lock;
 
 use super::entry::{Entry, Phase, Process, VERSION};
-pub(crate) use lock::HURRY;
 use lock::LONGEST;
 pub use lock::Lock;
+pub(crate) use lock::{HURRY, Limit};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::HashSet;
@@ -23,7 +23,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 const LEADER: &str = "leader";
 const DEPUTY: &str = "deputy";
@@ -39,8 +39,8 @@ const LARGEST_FILE: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct Registry {
     directory: PathBuf,
-    /// Until when somebody can wait for the lock's holder; none: for each lock anew.
-    pub(super) until: Option<Instant>,
+    /// How long somebody can wait for the lock's holder; none: for each lock anew.
+    pub(super) limit: Option<Limit>,
 }
 
 /// Held by the one process that runs the control loop of this registry.
@@ -149,7 +149,7 @@ impl Registry {
     pub fn open(directory: &Path) -> Result<Registry, RegistryError> {
         let registry = Registry {
             directory: directory.to_path_buf(),
-            until: None,
+            limit: None,
         };
         for path in [registry.directory.clone(), registry.jobs()] {
             match fs::metadata(&path) {

@@ -6,9 +6,9 @@
 use super::batch::check_id;
 use super::ending::PATIENCE;
 use super::entry::{GROUP_PREFIX, group_name};
-use super::registry::Lock;
+use super::registry::{Limit, Lock};
 use super::{Host, HostError};
-use std::time::Instant;
+use std::time::Duration;
 
 impl Host {
     /// Makes the group of such a job before its first process comes, with the weight of so many processors against others of its kind. False
@@ -36,7 +36,7 @@ impl Host {
     /// The registry's lock, if it is to be had within a moment: none of these jobs is in the registry, and none waits for it.
     fn lock_at_once(&self) -> Option<Lock> {
         let mut registry = self.registry.clone();
-        registry.until = Some(Instant::now());
+        registry.limit = Some(Limit::new(Duration::ZERO));
         registry.lock().ok()
     }
 

@@ -21,10 +21,15 @@ use libra_metrics::Rejection;
 use libra_system::clock;
 use libra_wording::errors;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Seconds beyond its longest time in Slurm after which a job without processes is taken for left over: for Slurm's
 /// OverTimeLimit and KillWait, and a slurmd that is slow.
 const LEFT_OVER: f64 = 600.0;
+
+/// How long a prolog, a task or an epilog waits for the registry's lock, altogether. Nobody but its job waits for it: slurmd has each in a process of its own, and a job whose
+/// tasks are refused after a few seconds has lost what it was promised to a machine that was busy. Its work has a minute.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// So many seconds after its prolog nobody asks whether Slurm has given a job up.
 const JUST_BEGUN: f64 = 10.0;

@@ -218,7 +218,7 @@ fn configuration(call: &Call<'_>) -> Result<Config, String> {
 
 fn open(call: &Call<'_>) -> Result<Host, String> {
     let host = Host::open(configuration(call)?).map_err(|error| error.to_string())?;
-    Ok(host.in_a_hurry())
+    Ok(host.patient_for(node::PATIENCE))
 }
 
 /// The registry cannot be used, so whether this job has a commitment is not known here, but by its options.

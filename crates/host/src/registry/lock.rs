@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const LOCK: &str = "lock";
 /// Longest wait for a lock that does not move on: it is held for milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// The same for an event of a batch system, altogether: pbs_mom does nothing else meanwhile, and its hooks are ended after 30 s.
+/// The same for an event of a batch system whose daemon does nothing else meanwhile, altogether: pbs_mom's hooks are ended after 30 s.
 pub(crate) const HURRY: Duration = Duration::from_secs(5);
 /// Where nothing is left of that, because something else was waited for: the lock may be held by one who is just writing.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -21,6 +21,28 @@ const MOMENT: Duration = Duration::from_millis(500);
 pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 /// So long somebody who waits looks often; a long queue of such would be a load itself.
 const EAGER: Duration = Duration::from_millis(100);
+
+/// How long somebody can wait, for all locks together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    until: Instant,
+    patience: Duration,
+}
+
+impl Limit {
+    /// From now on.
+    pub fn new(patience: Duration) -> Limit {
+        Limit {
+            until: Instant::now() + patience,
+            patience,
+        }
+    }
+
+    /// Of the lock that is to be had next.
+    fn left(&self, now: Instant) -> Duration {
+        (self.until.saturating_duration_since(now)).clamp(MOMENT, PATIENCE)
+    }
+}
 
 /// Held while a decision is made.
 #[derive(Debug)]
@@ -36,10 +58,7 @@ impl Registry {
     pub fn lock(&self) -> Result<Lock, RegistryError> {
         let (path, mut file) = self.lock_file(LOCK)?;
         let start = Instant::now();
-        let patience = match self.until {
-            Some(until) => (until.saturating_duration_since(start)).clamp(MOMENT, PATIENCE),
-            None => PATIENCE,
-        };
+        let patience = self.limit.map_or(PATIENCE, |limit| limit.left(start));
         let mut queue = Queue::new(start, turn(&file), patience);
         // The kernel's own waiting has no time limit, and a signal handler to break it is worse.
         let mut pause = Duration::from_micros(200);
@@ -57,12 +76,9 @@ impl Registry {
             match queue.poll(now, turn(&file)) {
                 Wait::On => {}
                 Wait::Stuck => {
-                    let seconds = if self.until.is_some() {
-                        HURRY
-                    } else {
-                        PATIENCE
-                    }
-                    .as_secs();
+                    // All that could be waited, of which a lock before may have had the most.
+                    let whole = self.limit.map_or(PATIENCE, |limit| limit.patience);
+                    let seconds = whole.min(PATIENCE).as_secs();
                     return Err(RegistryError::Locked { path, seconds });
                 }
                 Wait::TooLong => return Err(RegistryError::Busy { path }),
@@ -144,7 +160,10 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let mut registry = Registry::open(directory.path()).expect("a registry");
         let _held = registry.lock().expect("free");
-        registry.until = Some(Instant::now() + Duration::from_millis(50));
+        registry.limit = Some(Limit {
+            until: Instant::now() + Duration::from_millis(50),
+            patience: HURRY,
+        });
         let began = Instant::now();
         for _ in 0..3 {
             let error = registry.lock().expect_err("held").to_string();
@@ -154,6 +173,15 @@ mod tests {
             );
         }
         assert!(began.elapsed() < 3 * PATIENCE, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn who_has_more_time_waits_longer_and_never_for_ever() {
+        let now = Instant::now();
+        let left = |patience, after| Limit::new(patience).left(now + Duration::from_secs(after));
+        assert!(left(Duration::from_secs(15), 0) > HURRY);
+        assert_eq!(left(Duration::from_secs(90), 1), PATIENCE);
+        assert_eq!(left(HURRY, 60), MOMENT);
     }
 
     #[test]
