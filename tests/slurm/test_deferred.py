@@ -149,8 +149,9 @@ class Deferred(Site):
             self.assertIn(str(time.localtime(time.time() + DECADE).tm_year), slurm.job(job)["StartTime"])
             self.assertIn(":deferred=1:", self.record(job))
             for user in (slurm.users[0], None):
+                before = len(slurm.said())
                 self.assertNotEqual(slurm.scontrol("update", f"jobid={job}", "starttime=now+7000", user=user).rc, 0)
-                self.assertIn("give it a StartTime before its deadline", slurm.said()[-1])
+                self.assertIn("give it a StartTime before its deadline", " ".join(slurm.said()[before:]))
             by("update", f"jobid={job}", "starttime=now")
             self.confirmed(job)
             slurm.scancel(job)
