@@ -385,7 +385,8 @@ impl Registry {
                 problem: format!("no plain file of at most {LARGEST_FILE} bytes"),
             });
         }
-        let mut text = Vec::new();
+        // One read, and one that finds its end.
+        let mut text = Vec::with_capacity(metadata.len() as usize + 1);
         file.take(LARGEST_FILE)
             .read_to_end(&mut text)
             .map_err(failed("read", &path))?;

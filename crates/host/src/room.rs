@@ -32,6 +32,11 @@ impl Entry {
         self.share >= 1.0 - ROUNDING
     }
 
+    /// Processors that were committed to it, over all slots.
+    fn committed(&self) -> f64 {
+        self.share * f64::from(self.slots)
+    }
+
     /// Whether it has had whole processors for as long as it asked for, on a host of this rating.
     pub(super) fn has_outlived(&self, now: f64, rating: f64) -> bool {
         let since = self.begun.or(self.started).unwrap_or(now);
@@ -62,16 +67,21 @@ impl Host {
             return Ok(share);
         }
         let now = clock::since_boot();
-        let others: f64 = (self.registry.all()?.iter())
+        let others = (self.registry.all()?.into_iter())
             .filter(|entry| entry.id != id && entry.is_live() && entry.boot == self.boot)
-            .filter(|entry| !entry.is_expired_quote(now))
-            .map(|entry| self.promised(entry, now))
-            .sum();
-        let left = (processors - others).max(0.0);
-        if asked <= left + processors * ROUNDING {
-            return Ok(share);
+            .filter(|entry| !entry.is_expired_quote(now));
+        let others: Vec<Entry> = others.collect();
+        // Nobody is promised more than was committed. What is promised of it asks the kernel, and the lock is held meanwhile: so no more jobs are
+        // looked at than it takes to find room.
+        let mut taken: f64 = others.iter().map(Entry::committed).sum();
+        let mut unseen = others.iter();
+        while asked > (processors - taken).max(0.0) + processors * ROUNDING {
+            let Some(entry) = unseen.next() else {
+                return Ok((processors - taken).max(0.0) / slots);
+            };
+            taken -= entry.committed() - self.promised(entry, now);
         }
-        Ok(left / slots)
+        Ok(share)
     }
 
     /// Processors that a job is promised from now on.
@@ -82,7 +92,7 @@ impl Host {
             if entry.has_outlived(now, self.machine.spec.rating) {
                 return 0.0;
             }
-            return entry.share * f64::from(entry.slots);
+            return entry.committed();
         }
         match need.deadline_status {
             DeadlineStatus::Late | DeadlineStatus::Overrun => 0.0,
