@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 
+/// More than a number of 64 bits with its sign and its newline is long.
+const NUMBER: usize = 32;
+
 /// A control file and its path.
 #[derive(Debug)]
 pub(crate) struct ControlFile {
@@ -46,19 +49,26 @@ impl ControlFile {
     /// The content as it is now, at most 4 KiB: no control file read here is longer.
     pub fn read(&self) -> Result<String, Error> {
         let mut buffer = [0u8; 4096];
-        let length = self
-            .file
-            .read_at(&mut buffer, 0)
-            .map_err(|e| Error::io("read", &self.path, None, e))?;
-        Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+        let content = self.read_into(&mut buffer)?;
+        Ok(String::from_utf8_lossy(content).into_owned())
     }
 
-    /// The first line as a number.
+    fn read_into<'a>(&self, buffer: &'a mut [u8]) -> Result<&'a [u8], Error> {
+        let length =
+            (self.file.read_at(buffer, 0)).map_err(|e| Error::io("read", &self.path, None, e))?;
+        Ok(&buffer[..length])
+    }
+
+    /// The first line as a number. A control loop reads several of each job in each round, so nothing is allocated for it.
     pub fn number<T: std::str::FromStr>(&self) -> Result<T, Error> {
-        let text = self.read()?;
-        let line = text.lines().next().unwrap_or_default().trim();
-        line.parse()
-            .map_err(|_| Error::malformed(&self.path, &text, "a number"))
+        let mut buffer = [0u8; NUMBER];
+        let content = self.read_into(&mut buffer)?;
+        let line = content.split(|byte| *byte == b'\n').next();
+        let number = std::str::from_utf8(line.unwrap_or_default());
+        (number.ok().and_then(|number| number.trim().parse().ok())).ok_or_else(|| {
+            let text = String::from_utf8_lossy(content);
+            Error::malformed(&self.path, &text, "a number")
+        })
     }
 
     /// The number after `key` in a file of "key number" lines; `None` where the key is missing.

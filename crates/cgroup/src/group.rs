@@ -74,6 +74,8 @@ pub struct Group {
     held_cpus: Option<Vec<u32>>,
     /// What it was held to when it was found killed.
     before: Option<Held>,
+    /// A process inside that lived when all were checked the last time.
+    living: Option<processes::Living>,
 }
 
 impl Group {
@@ -109,6 +111,7 @@ impl Group {
             held,
             held_cpus: None,
             before: None,
+            living: None,
         };
         group.held_cpus = group.read_cpus()?;
         Ok(group)
@@ -212,16 +215,20 @@ impl Group {
     /// daemon-reload. The next [`Group::set`] repairs them.
     pub fn drift(&mut self) -> Result<Vec<Drift>, Error> {
         let found = each!(&self.controls, c => c.read())?;
-        let differences = each!(&self.controls, c => c.differences(&self.held, &found));
-        let mut drifts: Vec<Drift> = differences
-            .into_iter()
-            .map(|(path, expected, found)| Drift {
-                path: path.to_owned(),
-                expected,
-                found,
-            })
-            .collect();
-        self.held = found;
+        let mut drifts = Vec::new();
+        if found != self.held {
+            let differences = each!(&self.controls, c => c.differences(&self.held, &found));
+            drifts.extend(
+                differences
+                    .into_iter()
+                    .map(|(path, expected, found)| Drift {
+                        path: path.to_owned(),
+                        expected,
+                        found,
+                    }),
+            );
+            self.held = found;
+        }
         let cpus = self.read_cpus()?;
         if let (Some(file), Some(now), Some(before)) = (&self.cpus, &cpus, &self.held_cpus) {
             if now != before {
@@ -357,9 +364,19 @@ impl Group {
         pids_in(&self.record)
     }
 
-    /// True if processes are inside, and all of them are killed: nothing of the job's program runs any more.
-    pub fn is_killed(&self) -> Result<bool, Error> {
-        processes::all_killed(|| self.pids())
+    /// True if processes are inside, and all of them are killed: nothing of the job's program runs any more. `thoroughly`: whatever was found
+    /// the last time; else the process that was alive then is asked first, and as long as it is no other is.
+    ///
+    /// # Errors
+    /// When processes cannot be listed.
+    pub fn is_killed(&mut self, thoroughly: bool) -> Result<bool, Error> {
+        if !thoroughly && self.living.is_some_and(processes::lives) {
+            return Ok(false);
+        }
+        let mut living = None;
+        let killed = processes::all_killed_but_for(|| self.pids(), &mut living);
+        self.living = living;
+        killed
     }
 
     /// Takes off what keeps a group that [`Group::is_killed`] from ending: it gets the weight of one of so many processors, and no quota.

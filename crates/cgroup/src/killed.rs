@@ -50,17 +50,18 @@ impl KilledGroups {
     /// Lets those end that are killed, on a host of so many processors, and holds those again into which somebody has come. Returns the
     /// names of those that were found killed now.
     pub fn help(&mut self, enforcer: &Enforcer, capacity: f64) -> Vec<String> {
-        self.helped.retain(|path, group| match group.is_killed() {
-            Ok(true) => true,
-            Ok(false) => {
-                match group.hold_again() {
-                    Err(e) if !e.is_gone() => log::warn!("{}: {e}", path.display()),
-                    _ => {}
+        self.helped
+            .retain(|path, group| match group.is_killed(true) {
+                Ok(true) => true,
+                Ok(false) => {
+                    match group.hold_again() {
+                        Err(e) if !e.is_gone() => log::warn!("{}: {e}", path.display()),
+                        _ => {}
+                    }
+                    false
                 }
-                false
-            }
-            Err(_) => false,
-        });
+                Err(_) => false,
+            });
         let mut found = Vec::new();
         for record in enforcer.groups_promised_nothing(&self.scopes) {
             let Some(path) = record.directories.first().map(|d| d.path.clone()) else {

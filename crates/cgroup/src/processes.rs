@@ -7,11 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::{self, Signal};
+use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
 use super::error::Error;
@@ -27,6 +29,9 @@ pub(crate) fn with_nested(directory: &Path) -> Vec<PathBuf> {
     let mut next = 0;
     while let Some(at) = found.get(next).cloned() {
         next += 1;
+        if has_none_below(&at) {
+            continue;
+        }
         let entries = fs::read_dir(&at).into_iter().flatten().flatten();
         found.extend(
             entries
@@ -36,6 +41,15 @@ pub(crate) fn with_nested(directory: &Path) -> Vec<PathBuf> {
     }
     found.reverse();
     found
+}
+
+/// Returns true if it is known without a list that no directory is below: of the kernel's own each one below counts as a link, beside the
+/// directory's name and itself. Other file systems, those that stand in for the kernel's in a container among them, count as they like.
+fn has_none_below(directory: &Path) -> bool {
+    fs::metadata(directory).is_ok_and(|found| found.nlink() == 2)
+        && statfs(directory).is_ok_and(|system| {
+            [CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC].contains(&system.filesystem_type())
+        })
 }
 
 /// Processes in exactly this directory.
@@ -236,6 +250,38 @@ pub(crate) fn is_running(pid: i32) -> bool {
     )
 }
 
+/// True if this process is there and its first thread lives: neither is killed, nor is the thread about to end. False says nothing;
+/// [`all_killed`] finds out. `stat` does not have the signals that are pending for all threads: one that was killed and has not begun to end is seen in
+/// `status` alone.
+pub(crate) fn lives(process: Living) -> bool {
+    let Living { pid, begun } = process;
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
+    let is_killed = |status: &str| has_kill(status, "ShdPnd:") || has_kill(status, "SigPnd:");
+    let goes_on = |stat: &str| flags(stat).is_some_and(|flags| flags & EXITING == 0);
+    read("status").is_ok_and(|status| !is_killed(&status))
+        && read("stat").is_ok_and(|stat| begun_at(&stat) == Some(begun) && goes_on(&stat))
+}
+
+/// A process that was not killed when it was looked at. Its number may be another one's since: by when it began it is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Living {
+    pid: i32,
+    /// Clock ticks since boot.
+    begun: u64,
+}
+
+impl Living {
+    /// None of one that cannot be seen.
+    fn find(pid: i32) -> Option<Living> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let begun = begun_at(&stat)?;
+        (pid > 0).then_some(Living { pid, begun })
+    }
+}
+
+/// SIGKILL in a set of signals.
+const KILL: u64 = 1 << (Signal::SIGKILL as u32 - 1);
+
 /// Of a thread that ends: it runs nothing of its program any more (flags of /proc/PID/stat, PF_EXITING).
 const EXITING: u64 = 0x4;
 
@@ -244,11 +290,23 @@ const EXITING: u64 = 0x4;
 /// Listed once more when all of them were looked at: what one of them has started before it was killed is found then, and one that could not
 /// be seen and is listed all the same is kept from our eyes (`/proc` with `hidepid`). Once true it stays so for these processes; others may come.
 pub(crate) fn all_killed(list: impl Fn() -> Result<Vec<i32>, Error>) -> Result<bool, Error> {
+    all_killed_but_for(list, &mut None)
+}
+
+/// The same; of those that are not killed one goes into `living`, which [`lives`] can be asked of next time.
+pub(crate) fn all_killed_but_for(
+    list: impl Fn() -> Result<Vec<i32>, Error>,
+    living: &mut Option<Living>,
+) -> Result<bool, Error> {
+    *living = None;
     let mut killed = BTreeSet::new();
     for pid in list()? {
         match is_killed(pid) {
             Some(true) => killed.insert(pid),
-            Some(false) => return Ok(false),
+            Some(false) => {
+                *living = Living::find(pid);
+                return Ok(false);
+            }
             None => continue,
         };
     }
@@ -311,12 +369,21 @@ fn is_no_process(error: &io::Error) -> bool {
 fn has_kill(status: &str, pending: &str) -> bool {
     let set = status.lines().find_map(|line| line.strip_prefix(pending));
     set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
-        .is_some_and(|set| set & (1 << (Signal::SIGKILL as u32 - 1)) != 0)
+        .is_some_and(|set| set & KILL != 0)
 }
 
 fn flags(stat: &str) -> Option<u64> {
+    field(stat, 6)
+}
+
+fn begun_at(stat: &str) -> Option<u64> {
+    field(stat, 19)
+}
+
+/// A number of /proc/PID/stat, counted from the state, which follows the name.
+fn field(stat: &str, index: usize) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
-    fields.split_ascii_whitespace().nth(6)?.parse().ok()
+    fields.split_ascii_whitespace().nth(index)?.parse().ok()
 }
 
 /// True where a write of a pid failed because the process has ended.
@@ -411,14 +478,25 @@ mod tests {
         let listed = |pids: &'static [i32]| all_killed(|| Ok(pids.to_vec())).unwrap();
         assert!(!listed(&[]));
         assert!(!listed(&[0]));
-        assert!(!all_killed(|| Ok(vec![own])).unwrap());
+        let mut living = None;
+        assert!(!all_killed_but_for(|| Ok(vec![own]), &mut living).unwrap());
+        let found = living.expect("it lives");
+        assert!(found.pid == own && lives(found));
+        let later = Living {
+            begun: found.begun + 1,
+            ..found
+        };
+        assert!(!lives(later), "another one has its number");
+        assert_eq!((Living::find(0), Living::find(i32::MAX)), (None, None));
         let mut dead = std::process::Command::new("true").spawn().unwrap();
         let pid = dead.id() as i32;
         // Ended, and not waited for yet.
         while is_running(pid) {
             std::thread::yield_now();
         }
-        assert!(all_killed(|| Ok(vec![pid])).unwrap());
+        assert!(!Living::find(pid).is_some_and(lives));
+        assert!(all_killed_but_for(|| Ok(vec![pid]), &mut living).unwrap());
+        assert_eq!(living, None);
         assert!(!all_killed(|| Ok(vec![pid, own])).unwrap());
         // One that came while the others were looked at.
         let times = std::cell::Cell::new(0);
@@ -451,6 +529,8 @@ mod tests {
         let first = format!("/proc/{pid}/task/{pid}");
         assert_eq!(ends(Path::new(&first)), Some(true));
         assert_eq!(is_killed(pid), Some(false));
+        let found = Living::find(pid).expect("it is there");
+        assert!(!lives(found), "its first thread says nothing of the others");
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -482,7 +562,11 @@ mod tests {
         while is_over.try_recv().is_err() {
             assert!(!all_killed(|| Ok(vec![pid])).unwrap());
         }
+        let found = Living::find(pid).expect("it is there");
         child.kill().unwrap();
+        while lives(found) {
+            std::thread::yield_now();
+        }
         child.wait().unwrap();
         reader.join().unwrap();
     }

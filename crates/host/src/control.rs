@@ -30,7 +30,7 @@ use std::time::{Duration, SystemTime};
 /// Rounds after which a process that answers to its number is looked at more closely: the number
 /// may have been given to another one.
 const CLOSE_CHECK: u64 = 64;
-/// Rounds between two searches for processes of a job that have left its group.
+/// Rounds between two searches for processes of a job that have left its group, or more where there are many jobs.
 const OUTSIDE_CHECK: u64 = 16;
 /// Rounds between two searches for ended jobs to forget.
 const FORGET: u64 = 32;
@@ -139,16 +139,18 @@ impl<'a> ControlLoop<'a> {
         let (mut over, mut overrun) = (Vec::new(), Vec::new());
         let mut claims = Vec::with_capacity(self.watched.len());
         let mut best_effort = Vec::with_capacity(self.watched.len());
+        let jobs = self.watched.len();
         for (index, (id, watched)) in self.watched.iter_mut().enumerate() {
             if self.host.seems_over(watched, self.rounds + index as u64) {
                 over.push(id.clone());
             }
-            watched.notice_killed(dying::is_turn(self.rounds, index));
+            let turn = self.rounds + index as u64;
+            let close = turn % CLOSE_CHECK == 0;
+            watched.notice_killed(dying::turn(self.rounds, index, jobs));
             round.drifted += watched.notice_drift(id);
-            if (self.rounds + index as u64) % OUTSIDE_CHECK == 0 {
+            if turn % dying::between(OUTSIDE_CHECK, jobs) == 0 {
                 watched.put_back();
             }
-            let close = (self.rounds + index as u64) % CLOSE_CHECK == 0;
             watched.notice_frozen(now);
             let (job, Entitlement { need, hold }) = self.host.entitlement_of(watched, close, now);
             watched.notice(need.deadline_status);
