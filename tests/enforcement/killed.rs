@@ -41,18 +41,18 @@ fn a_job_that_another_kills_is_held_to_nothing() {
     let at = group.directory().to_owned();
     let before = kept(&at);
     let (pid, beside) = (stage.sh("exec sleep 1000"), stage.sh("exec sleep 1000"));
-    assert!(!group.is_killed().unwrap(), "nothing is in it");
+    assert!(!group.is_killed(false).unwrap(), "nothing is in it");
     for pid in [pid, beside] {
         assert!(group.place(pid).unwrap());
     }
     let mut held = Held::trace(pid);
-    assert!(!group.is_killed().unwrap());
+    assert!(!group.is_killed(false).unwrap());
     send(Signal::SIGKILL, pid);
     held.wait();
-    assert!(!group.is_killed().unwrap(), "one lives");
+    assert!(!group.is_killed(false).unwrap(), "one lives");
     send(Signal::SIGKILL, beside);
     wait_until("the other one is gone", || !is_alive(beside));
-    assert!(group.is_killed().unwrap());
+    assert!(group.is_killed(false).unwrap());
     group.let_end(capacity()).unwrap();
     assert_eq!(kept(&at), held_to_nothing(stage.version()));
     assert_eq!(group.drift().unwrap(), []);
@@ -63,7 +63,7 @@ fn a_job_that_another_kills_is_held_to_nothing() {
     assert_eq!(kept(&at), before);
     held.let_go();
     wait_until("it is gone", || !group.is_populated().unwrap());
-    assert!(!group.is_killed().unwrap());
+    assert!(!group.is_killed(false).unwrap());
 }
 
 #[test]
@@ -71,14 +71,14 @@ fn a_stopped_or_a_traced_process_is_not_killed() {
     let Some(stage) = Stage::set(Spare::Idle) else {
         return;
     };
-    let group = stage.group("1.other", 0.5);
+    let mut group = stage.group("1.other", 0.5);
     // Whatever it blocks and handles.
     let pid = stage.sh("trap '' TERM INT HUP; while :; do sleep 1; done");
     assert!(group.place(pid).unwrap());
     let _held = Held::trace(pid);
     send(Signal::SIGTERM, pid);
     send(Signal::SIGSTOP, pid);
-    assert!(!group.is_killed().unwrap());
+    assert!(!group.is_killed(false).unwrap());
     assert!(is_alive(pid));
 }
 
