@@ -3,7 +3,7 @@
 use super::context::{self, name_of};
 use super::ends::{UNLISTED, Watched};
 use super::front_end::Front;
-use super::jsv::Answer;
+use super::jsv::{self, Answer};
 use super::problem::Problem;
 use super::records::{Environment, Records};
 use super::starts;
@@ -270,11 +270,7 @@ impl Admission {
     fn accepted(&mut self, submission: &Submission, committed: &Committed, now: f64) -> Answer {
         let commitment = &committed.commitment;
         let tasks = submission.array.map(|(first, _, step)| (first, step));
-        if !commitment.deferred && !self.bind(submission.job, tasks, commitment, now) {
-            return not_ready();
-        }
         let text = committed.text::<Front>();
-        log::info!("job {} of {}: {text}", submission.job, submission.user);
         let context = with_ours(
             vec![
                 format!("{CONTEXT}={}", context::write(submission.job, commitment)),
@@ -299,12 +295,25 @@ impl Admission {
                 ]
             }
         };
-        let watched = Watched::new(commitment.clone(), tasks);
-        self.accepted.push((submission.job, watched));
-        self.judged = Some(Judged::Accepted(commitment.count));
         parameters.push(("ac", context));
         // Who pays is what qmaster has on record: so it sees what was judged.
         parameters.extend(submission.project.clone().map(|project| ("P", project)));
+        if let Some(why) = jsv::too_long(&parameters) {
+            // Nothing is kept of it.
+            for token in commitment.token..commitment.token + u64::from(commitment.count) {
+                self.server.book.drop_token(token);
+            }
+            self.server.gate.never_began(commitment, now);
+            self.judged = Some(Judged::NotTaken(Category::Request));
+            return Answer::Reject(why);
+        }
+        if !commitment.deferred && !self.bind(submission.job, tasks, commitment, now) {
+            return not_ready();
+        }
+        log::info!("job {} of {}: {text}", submission.job, submission.user);
+        let watched = Watched::new(commitment.clone(), tasks);
+        self.accepted.push((submission.job, watched));
+        self.judged = Some(Judged::Accepted(commitment.count));
         Answer::Correct(parameters)
     }
 

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// Longest message of a result, in bytes: qmaster hands longer ones on as well, but users read them on one line.
 pub const LONGEST_MESSAGE: usize = 3000;
 
+/// Longest line of an answer, in bytes without its end: qmaster reads one into a field of 10000 and looks at no length (8.1.9).
+const LONGEST_LINE: usize = 9999;
+
 /// Parameters of a job, by their names.
 pub type Parameters = BTreeMap<String, String>;
 
@@ -124,8 +127,12 @@ impl Answer {
         let (state, message) = match self {
             Answer::Accept => ("ACCEPT", ""),
             Answer::Correct(parameters) => {
+                if let Some(why) = too_long(parameters) {
+                    return Answer::Reject(why).write();
+                }
                 for (name, value) in parameters {
-                    text.push_str(&format!("PARAM {name} {}\n", clean(value)));
+                    text.push_str(&parameter(name, value));
+                    text.push('\n');
                 }
                 ("CORRECT", "")
             }
@@ -143,6 +150,22 @@ impl Answer {
         text.push_str(&format!("RESULT STATE {state}{blank}{message}\n"));
         text
     }
+}
+
+fn parameter(name: &str, value: &str) -> String {
+    format!("PARAM {name} {}", clean(value))
+}
+
+/// Why a job cannot have these parameters: one of them is a line for which qmaster has no room. What a user has sent may be as long.
+pub fn too_long(parameters: &[(&'static str, String)]) -> Option<String> {
+    parameters.iter().find_map(|(name, value)| {
+        let bytes = parameter(name, value).len();
+        (bytes > LONGEST_LINE).then(|| {
+            format!(
+                "libra: with its terms this job has '{name}' of {bytes} bytes, and Grid Engine has room for {LONGEST_LINE}: ask for fewer hosts, or leave out what is long in it"
+            )
+        })
+    })
 }
 
 /// A value without what ends a line of the protocol or moves a cursor.
@@ -226,6 +249,13 @@ mod tests {
         assert_eq!(
             Answer::Reject("no\nRESULT STATE ACCEPT".to_string()).write(),
             "RESULT STATE REJECT no; RESULT STATE ACCEPT\n"
+        );
+        let corrected = |length| Answer::Correct(vec![("ac", "x".repeat(length))]).write();
+        assert!(corrected(9_990).ends_with("x\nRESULT STATE CORRECT\n"));
+        let refused = corrected(9_991);
+        assert!(
+            refused.starts_with("RESULT STATE REJECT libra: ") && refused.contains("'ac' of 10000"),
+            "{refused}"
         );
         let long = Answer::TryAgain("é".repeat(LONGEST_MESSAGE)).write();
         assert!(
