@@ -38,6 +38,10 @@ class TextFunction(_ctypes.CFuncPtr):
     _restype_ = Text
 
 
+# qsub has a field of 1024 bytes for what a server says and its own words around it, and writes past its end (23.06). As LONGEST_TEXT in crates/pbs.
+LONGEST_TEXT = 1000
+
+
 class Fault(Exception):
     """Libra cannot answer."""
 
@@ -323,6 +327,15 @@ def ask_host(event, job):
     return answer
 
 
+def reject(event, text):
+    """Refuses, with so much of a text as fits. An answer to a question goes as it is: the library makes it fit, and where one of before is still loaded,
+    which does not, a cut would lose the number of a quote that is held.
+    """
+    if not text.startswith("libra-quote: "):
+        text = text.encode(errors="replace")[:LONGEST_TEXT].decode(errors="ignore")
+    event.reject(text)
+
+
 def run(work, refusal=None):
     """Runs a hook's work. Whatever goes wrong in it is ours, and the log has a line. The event passes, unless it is one that can be
     refused: then `refusal` says what is not done, and the site's rule for faults decides.
@@ -335,7 +348,7 @@ def run(work, refusal=None):
     except Exception as fault:
         log_fault(event, fault)
         if refusal and on_fault() != "admit":
-            event.reject("libra: %s: Libra cannot answer; please tell the administrators (%s)" % (refusal, str(fault)[:300]))
+            reject(event, "libra: %s: Libra cannot answer; please tell the administrators (%s)" % (refusal, str(fault)[:300]))
     event.accept()
 
 

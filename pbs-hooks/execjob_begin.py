@@ -46,7 +46,7 @@ def begin(event):
         if settings().get("on-fault") != "admit":
             log_fault(event, fault)
             undo(job.id)
-            event.reject("libra: %s cannot hold this job to its share: %s" % (host, fault))
+            reject(event, "libra: %s cannot hold this job to its share: %s" % (host, fault))
         raise
     note(job, answer)
 

@@ -16,7 +16,7 @@ def judge(event):
             "id": event.job_o.id, "commitment": commitment, "keys": keys, "start": seconds(event.job.Execution_Time), "by": str(event.requestor),
             "terms": string(changed["libra_terms"]) if "libra_terms" in keys else None})
         if answer["verdict"] == "refuse":
-            event.reject(answer["text"])
+            reject(event, answer["text"])
 
 
 run(judge, "this job is not altered")

@@ -6,7 +6,7 @@ def judge(event):
     if commitment:
         answer = Libra().ask("movejob", job={"commitment": commitment, "destination": str(event.job.queue)})
         if answer["verdict"] == "refuse":
-            event.reject(answer["text"])
+            reject(event, answer["text"])
 
 
 run(judge, "this job is not moved")

@@ -84,13 +84,13 @@ def judge(event):
     if QUOTE in ours:
         ours.remove(QUOTE)
     if ours:
-        event.reject("libra: %s is written by Libra; leave it out, and give deadline, budget and estimate" % ours[0])
+        reject(event, "libra: %s is written by Libra; leave it out, and give deadline, budget and estimate" % ours[0])
     # PBS looks for the queue after its hooks, and a question never comes so far.
     queue = asked["queue"]
     wants_promise = any(asked["terms"].values())
     if queue and (asked["quote"] or wants_promise) and pbs.server().queue(queue) is None:
         if asked["quote"]:
-            event.reject("libra: there is no queue '%s'; qstat -Q lists them" % queue)
+            reject(event, "libra: there is no queue '%s'; qstat -Q lists them" % queue)
         # PBS says so.
         event.accept()
     try:
@@ -108,15 +108,15 @@ def judge(event):
                 libra.ask("held", jobs=held)
             answer = libra.ask("queuejob", job=dict(asked, checked="yes"))
         if answer["verdict"] == "refuse":
-            event.reject(answer["text"])
+            reject(event, answer["text"])
         write(job, answer.get("resources", {}), answer.get("moved", ()))
         if "start" in answer:
             job.Execution_Time = answer["start"]
     except Exception as fault:
         if asked["quote"] or wants_promise and on_fault() != "admit":
             log_fault(event, fault)
-            event.reject("libra: cannot judge this job, so it is refused; please tell the administrators "
-                         "(%s)" % str(fault)[:300])
+            reject(event, "libra: cannot judge this job, so it is refused; please tell the administrators "
+                   "(%s)" % str(fault)[:300])
         if wants_promise:
             job.Resource_List["libra_info"] = "admitted without a promise: Libra could not judge it"
         raise

@@ -6,7 +6,7 @@ def start(event):
     if not commitment_of(job):
         answer = tell("runjob", job)
         if answer["verdict"] == "refuse":
-            event.reject(answer["text"])
+            reject(event, answer["text"])
         return
     record = job_record(job)
     if is_deferred(record["commitment"]):
@@ -21,7 +21,7 @@ def start(event):
     if answer["verdict"] == "refuse":
         if answer.get("hold"):
             job.Hold_Types = pbs.hold_types("s")
-        event.reject(answer["text"])
+        reject(event, answer["text"])
 
 
 run(start, "this job is not run")

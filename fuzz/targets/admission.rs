@@ -1,12 +1,13 @@
 //! What users submit to a batch system, shown by PBS's hooks or by Slurm's plugin.
 
 use super::{NOW, amount, refused, text, words};
-use libra_batch::quote::MARK;
+use libra_batch::quote::line::MARK;
 use libra_batch::words::signed;
 use libra_config::Config;
 use libra_core::book::{Book, Snapshot};
 use libra_core::commitment::Commitment;
 use libra_core::decision::class_defaults::{ClassDefaults, ClassLine};
+use libra_pbs::LONGEST_TEXT;
 use libra_pbs::server::Server;
 use libra_pbs::{TERMS, records};
 use libra_slurm::array::JobCommitment;
@@ -18,9 +19,6 @@ use libra_slurm::records::{Memory, Node, Partition, Records};
 use libra_slurm::submission::{Asked, Submission};
 use serde_json::{Value, json};
 use std::collections::HashSet;
-
-/// PBS cuts a refusal here.
-const LONGEST_IN_PBS: usize = 3171;
 
 /// What PBS's hooks show, one event a line, to a server that knows two nodes.
 pub fn pbs_events(input: &[u8]) {
@@ -119,7 +117,7 @@ fn answered(answer: &Value) {
     }
     match answer["verdict"].as_str() {
         Some("accept") => {}
-        Some("refuse") => said(answer["text"].as_str().expect("a text"), LONGEST_IN_PBS),
+        Some("refuse") => said(answer["text"].as_str().expect("a text"), LONGEST_TEXT),
         other => panic!("{other:?}"),
     }
 }

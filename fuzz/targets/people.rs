@@ -97,11 +97,12 @@ pub fn values(input: &[u8]) {
         Err(error) => refused(&error),
     }
     match Order::parse(text) {
-        Ok(Order::Hold(seconds)) => assert!(seconds > 0.0 && seconds.is_finite()),
-        Ok(Order::Use(number) | Order::Drop(number)) => {
+        Ok(Order::Question { hold, .. }) => {
+            assert!(hold.is_none_or(|seconds| seconds > 0.0 && seconds.is_finite()));
+        }
+        Ok(Order::Use(number) | Order::Drop(number) | Order::Part { key: number, .. }) => {
             amount(held_quote::expiry(&number).expect("a number"))
         }
-        Ok(Order::Ask) => {}
         Err(error) => refused(&no_order(&error)),
     }
 }

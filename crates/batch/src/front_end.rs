@@ -20,7 +20,7 @@ pub trait FrontEnd: Sized {
     /// What the system has against a job itself.
     type Problem: verdict::Problem + Clone + From<NoOrder>;
 
-    /// Longest answer to a question in bytes, of one line.
+    /// Longest answer to a question in bytes, of one line, 600 at least. What is longer comes in parts to who asks so.
     const LONGEST_ANSWER: usize;
     /// Every job is pinned to its nodes, those of an array when they have their numbers.
     const PINS_ALL: bool;

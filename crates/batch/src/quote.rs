@@ -1,23 +1,24 @@
 //! The answer to a question about price: a verdict, what it rests on, and the price over deadlines; for people, for programs, and
 //! as one line through a batch system's own words.
 //!
-//! In a batch system the question is a submission that is never queued. Its refusal begins with [`MARK`] and has the answer as
-//! JSON: PBS cuts such a text at 3171 bytes and Slurm shows it line by line, so the line is short and is one.
+//! In a batch system the question is a submission that is never queued. Its refusal begins with [`line::MARK`] and has the answer as
+//! JSON ([`line`]): PBS's qsub has room for a thousand bytes and Slurm shows a text line by line, so the line is short and is one. What is
+//! too long for it comes in [`parts`] to programs that ask for them.
+
+pub mod line;
+pub mod parts;
 
 use crate::verdict::{Problem, Verdict};
 use crate::words::{self, Manner, Written};
 use libra_core::book::held_quote::QuoteError;
 use libra_core::decision::class::Class;
 use libra_core::decision::counter_offer::CounterOffer;
-use libra_core::decision::curve::{Judged, Point};
+use libra_core::decision::curve::Point;
 use libra_core::decision::job::{LONGEST, Request};
 use libra_core::decision::refusal::Category;
 use libra_system::random;
 use libra_units::duration;
 use serde_json::{Map, Value, json};
-
-/// What the refusal of a question begins with.
-pub const MARK: &str = "libra-quote: ";
 
 /// By what a held quote is used.
 #[derive(Debug, Clone, PartialEq)]
@@ -208,103 +209,6 @@ impl Quote {
             "held_until": self.held.as_ref().map(|held| held.until),
         })
     }
-
-    /// As one line, for [`Quote::find`]; where it would be longer than so many bytes, with some of its nodes, with fewer points,
-    /// and then without offers.
-    pub fn line_within(&self, longest: usize) -> String {
-        let mut shorter = self.clone();
-        if let Some(nodes) = shorter.node.as_mut().filter(|n| n.len() > longest / 4) {
-            let end = nodes.match_indices('+').map(|(at, _)| at);
-            let end = end.take_while(|at| *at <= longest / 4).last();
-            nodes.truncate(end.unwrap_or(0));
-            nodes.push_str("+...");
-        }
-        loop {
-            let line = shorter.line();
-            if line.len() <= longest || (shorter.curve.len() < 2 && shorter.offers.is_empty()) {
-                return line;
-            }
-            if shorter.curve.len() < 2 {
-                shorter.offers.clear();
-                continue;
-            }
-            let mut place = 0;
-            let asked = shorter.deadline;
-            shorter.curve.retain(|point| {
-                place += 1;
-                place % 2 == 0 || point.deadline == asked
-            });
-            if shorter.curve.len() == 2 {
-                shorter.curve.clear();
-            }
-        }
-    }
-
-    /// As one line, for [`Quote::find`].
-    pub fn line(&self) -> String {
-        let offers: Vec<Value> = (self.offers.iter())
-            .map(|offer| json!([offer.values, offer.text]))
-            .collect();
-        // The last of a point: its share where it is accepted, else why not.
-        let curve: Vec<Value> = (self.curve.iter())
-            .map(|point| {
-                let last = match (point.judged.refused, point.judged.share) {
-                    (Some(category), _) => json!(category),
-                    (None, share) => json!(share.map(short)),
-                };
-                json!([point.deadline, short(point.judged.price), last])
-            })
-            .collect();
-        let answer = json!({
-            "v": 1,
-            "accepted": self.accepted,
-            "conditional": self.conditional,
-            "price": self.price,
-            "share": self.share,
-            "node": self.node,
-            "category": self.category,
-            "reason": self.reason,
-            "evidence": self.evidence,
-            "text": self.text,
-            "asked": [self.estimate, self.deadline, self.budget, self.slots, self.needs],
-            "class": self.class.word(),
-            "class_line": self.class_line,
-            "offers": offers,
-            "curve": curve,
-            "held": self.held.as_ref().map(|held| json!([held.number, held.until])),
-        });
-        format!("{MARK}{answer}")
-    }
-
-    /// The answer in what a batch system's command has printed; None if there is none in it.
-    pub fn find(said: &str) -> Option<Quote> {
-        read(&marked(said)?)
-    }
-}
-
-/// What is answered when a quote was given back.
-pub fn dropped_line(number: &str) -> String {
-    format!("{MARK}{}", json!({"v": 1, "dropped": number}))
-}
-
-/// The number of a quote that was given back, in what a batch system's command has printed.
-pub fn find_dropped(said: &str) -> Option<String> {
-    Some(marked(said)?["dropped"].as_str()?.to_string())
-}
-
-/// The object after the mark; what follows it is not ours.
-fn marked(said: &str) -> Option<Value> {
-    let after = &said[said.find(MARK)? + MARK.len()..];
-    let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
-    values.next()?.ok()
-}
-
-/// To six figures: nobody can tell, and the line is half as long.
-fn short(value: f64) -> f64 {
-    match format!("{value:.5e}").parse() {
-        Ok(short) => short,
-        Err(_) => value,
-    }
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -312,70 +216,6 @@ fn object(value: Value) -> Map<String, Value> {
         Value::Object(map) => map,
         _ => Map::new(),
     }
-}
-
-/// By its word; of a Libra that knows more of them, a request that is not taken.
-fn category(word: &str) -> Category {
-    Category::of_word(word).unwrap_or(Category::Request)
-}
-
-fn read(answer: &Value) -> Option<Quote> {
-    let text = |key: &str| answer[key].as_str().map(str::to_string);
-    let list = |key: &str| answer[key].as_array().map_or(&[][..], Vec::as_slice);
-    if answer["v"] != 1 {
-        return None;
-    }
-    let asked = list("asked");
-    let held = list("held");
-    Some(Quote {
-        accepted: answer["accepted"].as_bool()?,
-        conditional: answer["conditional"] == true,
-        price: answer["price"].as_f64()?,
-        share: answer["share"].as_f64(),
-        node: text("node"),
-        category: answer["category"].as_str().map(category),
-        evidence: answer["evidence"].clone(),
-        reason: text("reason"),
-        text: text("text")?,
-        estimate: asked.first()?.as_f64()?,
-        deadline: asked.get(1)?.as_f64()?,
-        budget: asked.get(2)?.as_f64(),
-        slots: asked.get(3)?.as_u64()?,
-        needs: asked.get(4).and_then(Value::as_f64),
-        // A server of an older Libra says none.
-        class: (answer["class"].as_str())
-            .and_then(Class::of_word)
-            .unwrap_or_default(),
-        class_line: text("class_line"),
-        offers: (list("offers").iter())
-            .filter_map(|offer| {
-                Some(OtherOffer {
-                    values: object(offer[0].clone()),
-                    text: offer[1].as_str()?.to_string(),
-                })
-            })
-            .collect(),
-        curve: (list("curve").iter())
-            .filter_map(|point| {
-                let refused = point[2].as_str().map(category);
-                Some(Point {
-                    deadline: point[0].as_f64()?,
-                    judged: Judged {
-                        price: point[1].as_f64()?,
-                        share: point[2].as_f64(),
-                        refused,
-                    },
-                })
-            })
-            .collect(),
-        held: match held {
-            [number, until] => Some(QuoteHandle {
-                number: number.as_str()?.to_string(),
-                until: until.as_f64()?,
-            }),
-            _ => None,
-        },
-    })
 }
 
 /// How a held quote is told of, a line. `use_it`: how a job says that it comes with it.
@@ -387,10 +227,12 @@ pub fn held_text(held: &QuoteHandle, now: f64, use_it: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use libra_core::decision::curve::Judged;
 
-    fn quote() -> Quote {
+    /// An accepted one with a curve, an offer and a number.
+    pub(crate) fn quote() -> Quote {
         let point = |deadline: f64, refused, share| Point {
             deadline,
             judged: Judged {
@@ -424,61 +266,6 @@ mod tests {
                 until: 1.7e9,
             }),
             ..Quote::default()
-        }
-    }
-
-    #[test]
-    fn an_answer_comes_back_through_other_words() {
-        let quote = quote();
-        let line = quote.line();
-        assert!(!line.contains('\n') && line.len() < 2000, "{}", line.len());
-        let found = Quote::find(&format!("qsub: {line}\nqsub: more {{")).expect("in it");
-        assert_eq!(found.curve.len(), quote.curve.len());
-        assert!((found.curve[1].judged.price - quote.curve[1].judged.price).abs() < 1e-4);
-        assert_eq!(found.curve[0].judged.refused, Some(Category::Deadline));
-        let without = |mut quote: Quote| {
-            quote.curve.clear();
-            quote
-        };
-        assert_eq!(without(found), without(quote));
-    }
-
-    #[test]
-    fn a_line_is_as_short_as_it_must_be() {
-        let mut quote = quote();
-        for longest in [3000, 1500, 1000, 600] {
-            let line = quote.line_within(longest);
-            assert!(line.len() <= longest, "{} {line}", line.len());
-            assert!(Quote::find(&line).is_some());
-        }
-        let nodes: Vec<String> = (0..500).map(|node| format!("node-{node}")).collect();
-        quote.node = Some(nodes.join("+"));
-        let line = quote.line_within(3000);
-        assert!(line.len() <= 3000, "{}", line.len());
-        let found = Quote::find(&line).expect("an answer");
-        let node = found.node.unwrap_or_default();
-        assert!(
-            node.starts_with("node-0+node-1+") && node.ends_with("+..."),
-            "{node}"
-        );
-        assert_eq!(found.curve.len(), quote.curve.len());
-        quote.deadline = quote.curve[7].deadline;
-        let found = Quote::find(&quote.line_within(1000)).expect("an answer");
-        assert!(found.curve.iter().any(|p| p.deadline == quote.deadline));
-        assert_eq!(find_dropped(&quote.line()), None);
-        let line = format!("qsub: {}", dropped_line("a-b"));
-        assert_eq!(find_dropped(&line).as_deref(), Some("a-b"));
-    }
-
-    #[test]
-    fn what_is_no_answer_is_none() {
-        for said in [
-            "",
-            "qsub: unknown resource libra_quote",
-            "libra-quote: ",
-            "libra-quote: {\"v\":2}",
-        ] {
-            assert_eq!(Quote::find(said), None, "{said}");
         }
     }
 

@@ -273,6 +273,38 @@ pub fn signed(lines: &[String]) -> String {
     lines.join("\n")
 }
 
+/// A text in at most so many bytes: its first lines, each whole or shortened, and `rest` as the last line where something is left out.
+pub fn within(text: &str, longest: usize, rest: &str) -> String {
+    if text.len() <= longest {
+        return text.to_string();
+    }
+    let mut kept = String::new();
+    let room = longest.saturating_sub(rest.len() + 1);
+    for line in text.lines() {
+        // One that would leave no room for others.
+        let shown = match line.len() > room / 2 {
+            true => format!(
+                "{}…",
+                &line[..whole_characters(line, (room / 2).saturating_sub(3))]
+            ),
+            false => line.to_string(),
+        };
+        if kept.len() + shown.len() + 1 > room {
+            break;
+        }
+        kept.push_str(&shown);
+        kept.push('\n');
+    }
+    kept.push_str(rest);
+    kept
+}
+
+/// So many bytes of a text at most, of whole characters.
+pub(crate) fn whole_characters(text: &str, longest: usize) -> usize {
+    let end = (0..=longest.min(text.len())).rfind(|end| text.is_char_boundary(*end));
+    end.unwrap_or(0)
+}
+
 /// When a job is due, so many seconds after its submission.
 pub fn due(terms: &Terms, elapsed: f64) -> String {
     match terms.has_deadline() {
@@ -330,6 +362,26 @@ mod tests {
     use libra_core::decision::refusal::Refusal;
     use libra_core::decision::service::ClassError;
     use std::convert::Infallible;
+
+    #[test]
+    fn a_text_that_is_too_long_ends_after_a_line() {
+        let rest = "... (and so on)";
+        assert_eq!(within("one\ntwo", 7, rest), "one\ntwo");
+        assert_eq!(within("one\ntwo\nthree\nfour", 16, rest), rest);
+        let offers = format!("why\n{}\nlast", vec!["an offer"; 200].join("\n"));
+        let shown = within(&offers, 1000, rest);
+        assert!(shown.len() <= 1000 && shown.len() > 980, "{}", shown.len());
+        assert!(shown.starts_with("why\nan offer\n"), "{shown}");
+        assert!(shown.ends_with(&format!("an offer\n{rest}")), "{shown}");
+        for letter in ["x", "é", "€", "\u{1f40e}"] {
+            let long = format!("{}\nan offer\nanother", letter.repeat(999));
+            let shown = within(&long, 1000, rest);
+            assert!(shown.len() <= 1000, "{}", shown.len());
+            // Of a long first line the offers are still seen.
+            let expected = format!("{letter}…\nan offer\nanother\n{rest}");
+            assert!(shown.ends_with(&expected), "{shown}");
+        }
+    }
 
     fn decided(counter_offers: Vec<CounterOffer>) -> NotTaken<Infallible> {
         let reason = Reason::Chunks { asked: 4, fit: 3 };

@@ -49,8 +49,7 @@ impl FrontEnd for Front {
     type Asked = Asked;
     type Problem = Problem;
 
-    /// PBS cuts a refusal at 3171.
-    const LONGEST_ANSWER: usize = 3100;
+    const LONGEST_ANSWER: usize = super::LONGEST_TEXT;
     const PINS_ALL: bool = false;
 
     fn specification(

@@ -62,6 +62,13 @@ pub const TERMS: [&str; 6] = libra_wording::terms::KEYS_WITH_CLASS;
 /// Resource of a job that is a question, or comes with a held quote: see [`libra_batch::quote`].
 pub const QUOTE: &str = "libra_quote";
 
+/// Longest text for a user of PBS's commands, in bytes.
+///
+/// qsub writes `qsub: TEXT` and a line break into a field of 1024 bytes (`retmsg`, of `MAXPATHLEN`) and looks at no length; behind it are
+/// pointers, by which its process in the background dies of anything much longer. The other commands print a text of any length, and
+/// pbs_server cuts what a hook says at 3171.
+pub const LONGEST_TEXT: usize = 1000;
+
 /// An event that cannot be understood: a fault of a hook, not of a user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the event cannot be read: {}", libra_units::in_one_line(.0))]

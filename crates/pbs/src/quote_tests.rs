@@ -1,5 +1,8 @@
+use super::LONGEST_TEXT;
 use super::server::Server;
-use libra_batch::quote::{Quote, find_dropped};
+use libra_batch::quote::Quote;
+use libra_batch::quote::line::find_dropped;
+use libra_batch::quote::parts::AnswerPart;
 use libra_config::Config;
 use libra_core::commitment::Commitment;
 use libra_core::decision::refusal::Category;
@@ -27,6 +30,11 @@ fn job(deadline: &str) -> Value {
     json!({"terms": {"estimate": "10", "deadline": deadline, "budget": "10.6"}, "user": "ann"})
 }
 
+fn budget(mut job: Value, credits: &str) -> Value {
+    job["terms"]["budget"] = credits.into();
+    job
+}
+
 fn with(mut job: Value, key: &str, value: &str) -> Value {
     job[key] = value.into();
     job
@@ -40,8 +48,28 @@ fn quoted(server: &mut Server, job: Value, order: &str, now: f64) -> Quote {
     let answer = submit(server, with(job, "quote", order), now);
     assert_eq!(answer["verdict"], "refuse", "{answer}");
     let text = answer["text"].as_str().expect("a text");
-    assert!(text.len() < 3172, "{}", text.len());
+    assert!(text.len() <= LONGEST_TEXT, "{}", text.len());
     Quote::find(text).unwrap_or_else(|| panic!("no quote: {text}"))
+}
+
+/// What `libra quote` is answered, which joins the parts; and how many there were.
+fn quoted_whole(server: &mut Server, job: Value, order: &str, now: f64) -> (Quote, usize) {
+    let ask = |server: &mut Server, order: String| {
+        let answer = submit(server, with(job.clone(), "quote", &order), now);
+        let text = answer["text"].as_str().expect("a text").to_string();
+        assert!(text.len() <= LONGEST_TEXT, "{}", text.len());
+        format!("qsub: {text}\n")
+    };
+    let said = ask(server, format!("parts:{order}"));
+    let Some(first) = AnswerPart::find(&said) else {
+        return (Quote::find(&said).expect("an answer"), 1);
+    };
+    let mut whole = first.text;
+    for number in 2..=first.parts {
+        let said = ask(server, format!("part:{number}:{}", first.key));
+        whole.push_str(&AnswerPart::find(&said).expect("a part").text);
+    }
+    (Quote::find(&whole).expect("an answer"), first.parts)
 }
 
 fn refused(answer: &Value, part: &str) {
@@ -60,8 +88,12 @@ fn a_question_is_answered_as_a_submission_and_never_queued() {
         (with(job("20"), "array", "1-2"), false),
         (with(job("20"), "select", "1:ncpus=1:arch=mips"), false),
     ] {
-        let quote = quoted(&mut server, job.clone(), "1", NOW);
+        let short = quoted(&mut server, job.clone(), "1", NOW);
+        let (quote, parts) = quoted_whole(&mut server, job.clone(), "1", NOW);
+        assert!(parts > 1, "{quote:?}");
         assert_eq!(quote.accepted, accepted, "{quote:?}");
+        assert_eq!((short.accepted, &short.text), (accepted, &quote.text));
+        assert_eq!(short.price, quote.price);
         assert!(quote.curve.len() >= 24, "{quote:?}");
         assert_eq!(server.book().job_count(), 0);
         let answer = submit(&mut server, job, NOW);
@@ -75,6 +107,86 @@ fn a_question_is_answered_as_a_submission_and_never_queued() {
         // Nothing of it is to be seen by the next one.
         server = self::server();
     }
+}
+
+#[test]
+fn nothing_of_a_long_answer_is_lost_in_parts_and_a_key_is_of_one_user() {
+    let mut server = Server::new(&Config::default());
+    let node = |index: u32| json!({"name": format!("a-host-with-a-long-name-{index}"), "share": "1", "up": true});
+    let nodes: Vec<Value> = (0..200).map(node).collect();
+    let records = json!({"event": "records", "nodes": nodes, "jobs": []});
+    ask(&mut server, records, NOW);
+    let wide = |deadline| {
+        let job = with(job(deadline), "select", "150:ncpus=1");
+        with(job, "place", "scatter")
+    };
+    let (quote, parts) = quoted_whole(&mut server, budget(wide("20"), "9999"), "ask", NOW);
+    let named = quote
+        .node
+        .as_deref()
+        .map_or(0, |nodes| nodes.split('+').count());
+    assert_eq!((quote.accepted, named), (true, 150));
+    assert!(quote.curve.len() >= 24 && parts > 5, "{parts}");
+    let short = quoted(&mut server, budget(wide("20"), "9999"), "ask", NOW);
+    assert!(short.node.is_some_and(|nodes| nodes.ends_with("+...")));
+    // A held one is known by every part.
+    let question = with(budget(wide("20"), "9999"), "quote", "parts:hold:5m");
+    let answer = submit(&mut server, question, NOW);
+    let first = AnswerPart::find(answer["text"].as_str().expect("a text")).expect("a part");
+    assert!(first.held && first.parts > 5);
+    let part = |user: &str, number: usize, key: &str| {
+        let order = format!("part:{number}:{key}");
+        json!({"user": user, "quote": order, "terms": {}})
+    };
+    let key = first.key;
+    assert_eq!(
+        submit(&mut server, part("ann", 2, &key), NOW)["verdict"],
+        "refuse"
+    );
+    for (job, now) in [
+        (part("bob", 2, &key), NOW),
+        (part("ann", 99, &key), NOW),
+        (part("ann", 2, &key), NOW + 61.0),
+    ] {
+        refused(&submit(&mut server, job, now), "ask again");
+    }
+    refused(
+        &submit(&mut server, part("ann", 2, "7"), NOW),
+        "is not a part",
+    );
+    let used = with(budget(wide("20"), "9999"), "quote", &key);
+    assert_eq!(submit(&mut server, used, NOW + 61.0)["verdict"], "accept");
+}
+
+#[test]
+fn no_refusal_is_longer_than_qsub_has_room_for() {
+    let mut server = server();
+    for letter in ["x", "€", "\u{1f40e}", "\u{7f}"] {
+        let long = |count: usize| letter.repeat(count);
+        let conditions: Vec<String> = (0..40).map(|n| format!("r{n}={}", long(60))).collect();
+        for job in [
+            with(
+                job("20"),
+                "select",
+                &format!("1:ncpus=1:{}", conditions.join(":")),
+            ),
+            with(job("20"), "select", &long(9000)),
+            with(job("20"), "array", &long(9000)),
+            with(job("20"), "quote", &long(9000)),
+            with(job(&long(9000)), "user", &long(900)),
+        ] {
+            let answer = submit(&mut server, job, NOW);
+            refused(&answer, "");
+            let text = answer["text"].as_str().expect("a text");
+            assert!(text.len() <= LONGEST_TEXT, "{}", text.len());
+            assert!(
+                text.lines().all(|line| line.starts_with("libra: ")),
+                "{text}"
+            );
+        }
+    }
+    let hooks = include_str!("../../../pbs-hooks/common.py");
+    assert!(hooks.contains(&format!("\nLONGEST_TEXT = {LONGEST_TEXT}\n")));
 }
 
 #[test]

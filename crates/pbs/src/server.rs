@@ -8,9 +8,10 @@
 
 use super::front_end::Front;
 use super::uses::Others;
-use super::{BadEvent, TERMS, need, number, text};
+use super::{BadEvent, LONGEST_TEXT, TERMS, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::server::AdmissionServer;
+use libra_batch::words::within;
 use libra_config::{Config, WithoutTerms};
 use libra_core::book::{Book, BookError};
 use libra_core::decision::job::Shape;
@@ -26,6 +27,13 @@ const LATEST: f64 = 1e11;
 
 /// Seconds that PBS may take to run a job that was let begin: the pause, and a cycle of its scheduler.
 const BEGIN_LATENCY: f64 = 5.0;
+
+/// What ends a refusal that is too long for qsub.
+const MORE_OF_SUBMISSION: &str =
+    "libra: ... (qsub has no room for more; 'libra quote' with the same job shows all of it)";
+
+/// What ends another text that is too long for PBS's commands.
+const MORE: &str = "libra: ... (there is no room for more)";
 
 /// Events after which somebody may have left.
 const FREEING: [&str; 6] = ["jobobit", "gone", "held", "records", "nodes", "modifyvnode"];
@@ -176,7 +184,12 @@ impl Server {
         }
         if let Some(text) = answer.get_mut("text") {
             let lines = text.as_str().unwrap_or_default().split('\n');
-            *text = lines.map(clean).collect::<Vec<_>>().join("\n").into();
+            let lines = lines.map(clean).collect::<Vec<_>>().join("\n");
+            let rest = match kind {
+                "queuejob" => MORE_OF_SUBMISSION,
+                _ => MORE,
+            };
+            *text = within(&lines, LONGEST_TEXT, rest).into();
         }
         Ok(answer)
     }

@@ -468,7 +468,7 @@ impl Front {
         keep(&|index| open(index) > 0, &|| Lack::Room(per_processor))?;
         let holds = matches!(
             submission.quote().map(Order::parse),
-            Some(Ok(Order::Hold(_)))
+            Some(Ok(Order::Question { hold: Some(_), .. }))
         );
         let quotable = |index: usize| quotable_slots(book, index, per_processor, shape);
         if holds {

@@ -1,7 +1,8 @@
 use super::controller::{Answer, Controller};
 use super::records::{Node, Partition, Records};
 use super::submission::Submission;
-use libra_batch::quote::{Quote, find_dropped};
+use libra_batch::quote::Quote;
+use libra_batch::quote::line::find_dropped;
 use libra_config::Config;
 use libra_core::commitment::Commitment;
 

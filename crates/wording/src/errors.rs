@@ -197,6 +197,9 @@ pub fn quote(error: &QuoteError) -> String {
         QuoteError::Deferred => {
             "a quote is held for a job that starts at once, and this one may not start yet; ask without holding, or submit it when it can start".to_string()
         }
+        QuoteError::NoPart(number) => format!(
+            "there is no part {number} of an answer of yours by that key: what is too long for one message is kept for a minute, for who asked; ask again"
+        ),
         QuoteError::Book(error) => book(error),
     }
 }
@@ -264,6 +267,9 @@ pub fn no_order(error: &NoOrder) -> String {
         NoOrder::NoTime => "a quote is held for more than 0 s".to_string(),
         NoOrder::Number(given) => {
             format!("'{given}' is not the number of a quote; 'libra quote --hold 5m' gives one")
+        }
+        NoOrder::Part(given) => {
+            format!("'{given}' is not a part of an answer; 'libra quote' asks for these by itself")
         }
     }
 }

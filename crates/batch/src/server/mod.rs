@@ -21,6 +21,7 @@ mod quotes;
 
 use crate::admit::admit;
 use crate::front_end::{FrontEnd, JobSpecification, OnAccount};
+use crate::quote::parts::StoredAnswers;
 use crate::verdict::{NotTaken, Refused, Verdict};
 use crate::words;
 pub use deferred::NotConfirmed;
@@ -128,6 +129,8 @@ pub struct AdmissionServer {
     /// Who pays.
     pub gate: BudgetGate,
     quotes: HeldQuotes,
+    /// Of which the first part was given.
+    answers: StoredAnswers,
 }
 
 impl AdmissionServer {
@@ -137,6 +140,7 @@ impl AdmissionServer {
             book,
             gate: BudgetGate::off(),
             quotes: HeldQuotes::new(limits),
+            answers: StoredAnswers::default(),
         }
     }
 

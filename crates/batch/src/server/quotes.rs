@@ -3,7 +3,9 @@
 use super::{AdmissionServer, Answer, Committed, Reserved};
 use crate::admit::{admit, paid_curve};
 use crate::front_end::{FrontEnd, JobSpecification};
-use crate::quote::{Quote, QuoteHandle, dropped_line, held_text, secret};
+use crate::quote::line::dropped_line;
+use crate::quote::parts::LONGEST_WHOLE;
+use crate::quote::{Quote, QuoteHandle, held_text, secret};
 use crate::server::NotAdmitted;
 use crate::server::nodes::Asking;
 use crate::verdict::{NotTaken, Verdict};
@@ -25,8 +27,23 @@ impl AdmissionServer {
         now: f64,
     ) -> Result<Answer<F>, NotAdmitted<F>> {
         match order {
-            Order::Ask => self.question(front, submission, None, now),
-            Order::Hold(seconds) => self.question(front, submission, Some(*seconds), now),
+            Order::Question { hold, in_parts } => {
+                let (quote, for_nodes) = self.question(front, submission, *hold, now)?;
+                let line = match in_parts {
+                    true => self.in_parts::<F>(&quote, &front.user(submission), now),
+                    false => quote.line_within(F::LONGEST_ANSWER),
+                };
+                Ok(Answer::Answered { line, for_nodes })
+            }
+            Order::Part { number, key } => {
+                let user = front.user(submission);
+                let line =
+                    (self.answers.part(key, *number, &user, now)).map_err(NotAdmitted::unread)?;
+                Ok(Answer::Answered {
+                    line,
+                    for_nodes: false,
+                })
+            }
             Order::Use(number) => {
                 self.book.advance(now);
                 let read = front.specification(&self.book, submission, false, now);
@@ -50,14 +67,30 @@ impl AdmissionServer {
         }
     }
 
-    /// A question about price. `hold`: seconds that the quote is to be held.
+    /// A line for who can join parts: the answer, or the first part of it, of which the others are kept.
+    fn in_parts<F: FrontEnd>(&mut self, quote: &Quote, user: &str, now: f64) -> String {
+        let whole = quote.line_within(LONGEST_WHOLE.max(F::LONGEST_ANSWER));
+        if whole.len() <= F::LONGEST_ANSWER {
+            return whole;
+        }
+        match secret() {
+            Ok(bits) => {
+                let number = quote.held.as_ref().map(|held| held.number.as_str());
+                (self.answers).keep(&whole, F::LONGEST_ANSWER, user, number, (now, bits))
+            }
+            Err(_) => quote.line_within(F::LONGEST_ANSWER),
+        }
+    }
+
+    /// A question about price. `hold`: seconds that the quote is to be held. Also whether another answer is possible when a job has left its
+    /// nodes.
     fn question<F: FrontEnd>(
         &mut self,
         front: &F,
         submission: &F::Submission,
         hold: Option<f64>,
         now: f64,
-    ) -> Result<Answer<F>, NotAdmitted<F>> {
+    ) -> Result<(Quote, bool), NotAdmitted<F>> {
         self.book.advance(now);
         // What is held is held for a budget, with which it comes.
         let read = front.specification(&self.book, submission, hold.is_none(), now);
@@ -105,7 +138,7 @@ impl AdmissionServer {
         mut specification: JobSpecification<F>,
         hold: Option<f64>,
         now: f64,
-    ) -> Result<Answer<F>, NotTaken<F::Problem>> {
+    ) -> Result<(Quote, bool), NotTaken<F::Problem>> {
         let asked = specification.request;
         let idle = (specification.deferred).map(|deferred| self.idle(deferred.passes()));
         let book = idle.as_ref().unwrap_or(&self.book);
@@ -172,10 +205,7 @@ impl AdmissionServer {
             }
             not => specification.with_manner(submission, |manner| quote.not_taken(&not, manner)),
         }
-        Ok(Answer::Answered {
-            line: quote.line_within(F::LONGEST_ANSWER),
-            for_nodes,
-        })
+        Ok((quote, for_nodes))
     }
 
     /// What was offered goes into the quote.

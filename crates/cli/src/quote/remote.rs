@@ -4,7 +4,9 @@
 use super::{Answered, Question, hold};
 use crate::qsub::find;
 use crate::{Failure, terms};
-use libra_batch::quote::{MARK, Quote, find_dropped};
+use libra_batch::quote::Quote;
+use libra_batch::quote::line::{MARK, find_dropped};
+use libra_batch::quote::parts::AnswerPart;
 use libra_core::book::held_quote::Order;
 use libra_core::decision::job::DeadlineType;
 use libra_gridengine::commands::Cell;
@@ -130,8 +132,64 @@ pub fn pbs(question: &Question<'_>) -> Result<Answered, Failure> {
             "PBS passes no arguments to a script; leave them out".to_string(),
         ));
     }
+    let plain = order(question)?;
+    let asked = format!("parts:{plain}");
+    let mut output = pbs_question(question, &asked)?;
+    // A server of an older Libra takes it for the number of a quote.
+    if String::from_utf8_lossy(&output.stderr).contains(&format!("'{asked}'")) {
+        output = pbs_question(question, &plain)?;
+    }
+    let Some(first) = AnswerPart::find(&String::from_utf8_lossy(&output.stderr)) else {
+        return answered(&output, "qsub");
+    };
+    let (key, is_held) = (first.key.clone(), first.held);
+    let whole = joined(first, |number, key| {
+        let output = pbs_question(question, &format!("part:{number}:{key}"))?;
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    });
+    match whole.and_then(|whole| found(&whole, "qsub")) {
+        Err(failure) if is_held => Err(with_held(&failure, &key)),
+        // In one line instead: with fewer points, and from a server that has been started anew meanwhile, too.
+        Err(_) => answered(&pbs_question(question, &plain)?, "qsub"),
+        found => found,
+    }
+}
+
+/// Whatever goes wrong, what is held is known.
+fn with_held(failure: &Failure, key: &str) -> Failure {
+    Failure::Usage(format!(
+        "{failure}; quote {key} is held: use it, or give it back with 'libra quote --drop {key} --system pbs'"
+    ))
+}
+
+/// An answer that comes in parts. `ask`: what qsub says to the question about another one.
+fn joined(
+    first: AnswerPart,
+    ask: impl Fn(usize, &str) -> Result<String, Failure>,
+) -> Result<String, Failure> {
+    let AnswerPart { parts, key, .. } = first;
+    let mut whole = first.text;
+    for number in 2..=parts {
+        let said = ask(number, &key)?;
+        let part = AnswerPart::find(&said).filter(|part| part.number == number && part.key == key);
+        let Some(part) = part else {
+            let why = no_answer(&said, "qsub");
+            return Err(match why {
+                Failure::Usage(why) => Failure::Usage(format!(
+                    "part {number} of {parts} of the answer did not come: {why}"
+                )),
+                other => other,
+            });
+        };
+        whole.push_str(&part.text);
+    }
+    Ok(whole)
+}
+
+/// The submission of a question to pbs_server, with this order.
+fn pbs_question(question: &Question<'_>, order: &str) -> Result<Output, Failure> {
     let given = terms::given(&question.quote.terms)?;
-    let mut command = qsub(&order(question)?)?;
+    let mut command = qsub(order)?;
     let list: Vec<String> = (pairs(&given).iter())
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
@@ -167,7 +225,7 @@ pub fn pbs(question: &Question<'_>) -> Result<Answered, Failure> {
     };
     let output = run(&mut command, "qsub")?;
     not_queued(&output)?;
-    answered(&output, "qsub")
+    Ok(output)
 }
 
 fn order(question: &Question<'_>) -> Result<String, Failure> {
@@ -330,8 +388,11 @@ fn run(command: &mut Command, name: &str) -> Result<Output, Failure> {
 
 /// The answer in what the command has printed, or what it said instead.
 fn answered(output: &Output, name: &str) -> Result<Answered, Failure> {
-    let said = String::from_utf8_lossy(&output.stderr);
-    match Quote::find(&said) {
+    found(&String::from_utf8_lossy(&output.stderr), name)
+}
+
+fn found(said: &str, name: &str) -> Result<Answered, Failure> {
+    match Quote::find(said) {
         Some(quote) => Ok(Answered {
             quote,
             more: Vec::new(),
@@ -341,7 +402,7 @@ fn answered(output: &Output, name: &str) -> Result<Answered, Failure> {
             "{name} has cut the answer short, or it is of another version of Libra: {}",
             said.chars().take(200).collect::<String>()
         ))),
-        None => Err(no_answer(&said, name)),
+        None => Err(no_answer(said, name)),
     }
 }
 
@@ -366,6 +427,41 @@ fn no_answer(said: &str, name: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_in_parts_is_joined_and_what_is_held_is_said() {
+        use libra_batch::quote::parts::StoredAnswers;
+        let mut kept = StoredAnswers::default();
+        let number = "1nb2f5c-e3p1whfwb3bxw4dp";
+        let text = "0123456789".repeat(300);
+        let line = kept.keep(&text, 1000, "ann", Some(number), (0.0, 1));
+        let first = || AnswerPart::find(&line).expect("a part");
+        let kept = std::cell::RefCell::new(kept);
+        let ask = |number: usize, key: &str| {
+            let part = kept.borrow_mut().part(key, number, "ann", 0.0);
+            Ok(format!("qsub: {}\n", part.expect("it is kept")))
+        };
+        assert_eq!(joined(first(), ask).ok().as_deref(), Some(text.as_str()));
+        for said in [
+            String::new(),
+            "qsub: libra: there is no part 2".to_string(),
+            // Another one than was asked for.
+            line.clone(),
+        ] {
+            let Err(Failure::Usage(why)) = joined(first(), |_, _| Ok(said.clone())) else {
+                panic!("{said}");
+            };
+            assert!(
+                why.contains("part 2 of 4 of the answer did not come"),
+                "{why}"
+            );
+            let said = with_held(&Failure::Usage(why), number).to_string();
+            assert!(
+                said.contains(&format!("; quote {number} is held")),
+                "{said}"
+            );
+        }
+    }
 
     #[test]
     fn terms_are_handed_over_as_they_were_given() {

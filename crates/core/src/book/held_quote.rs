@@ -27,9 +27,19 @@ const SECRET_DIGITS: usize = 16;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
     /// What would it cost? The job is not queued.
-    Ask,
-    /// The same, and hold it for so many seconds.
-    Hold(f64),
+    Question {
+        /// Seconds that it is to be held; None: not at all.
+        hold: Option<f64>,
+        /// An answer that is too long for the batch system's command may come in parts; else it is shortened.
+        in_parts: bool,
+    },
+    /// A part of an answer that came in parts.
+    Part {
+        /// From 1.
+        number: usize,
+        /// What the first part has named.
+        key: String,
+    },
     /// Submit it as this quote has it.
     Use(String),
     /// Give this quote back.
@@ -37,26 +47,48 @@ pub enum Order {
 }
 
 impl Order {
-    /// Reads `ask` or `1`, `hold:5m`, `drop:NUMBER` or a number.
+    /// Reads `ask` or `1`, `hold:5m`, `drop:NUMBER` or a number; and what programs ask that can join parts: `parts:ask`,
+    /// `parts:hold:5m`, `part:2:KEY`.
     ///
     /// # Errors
     /// What was given instead.
     pub fn parse(text: &str) -> Result<Order, NoOrder> {
         let text = text.trim();
-        if let Some(time) = text.strip_prefix("hold:") {
-            let seconds = duration::parse(time).map_err(NoOrder::Time)?;
-            return match seconds > 0.0 {
-                true => Ok(Order::Hold(seconds)),
-                false => Err(NoOrder::NoTime),
+        let (in_parts, question) = match text.strip_prefix("parts:") {
+            Some(question) => (true, question),
+            None => (false, text),
+        };
+        if let Some(hold) = hold(question)? {
+            return Ok(Order::Question { hold, in_parts });
+        }
+        if let Some(part) = text.strip_prefix("part:") {
+            let read = part.split_once(':').and_then(|(number, key)| {
+                let number = number.parse().ok().filter(|number| *number > 0)?;
+                Some((number, checked(key).ok()?))
+            });
+            return match read {
+                Some((number, key)) => Ok(Order::Part { number, key }),
+                None => Err(NoOrder::Part(cut(part))),
             };
         }
         if let Some(number) = text.strip_prefix("drop:") {
             return checked(number).map(Order::Drop);
         }
-        match text {
-            "ask" | "1" => Ok(Order::Ask),
-            number => checked(number).map(Order::Use),
-        }
+        checked(text).map(Order::Use)
+    }
+}
+
+/// How long the quote of a question is to be held; None if this is no question.
+fn hold(text: &str) -> Result<Option<Option<f64>>, NoOrder> {
+    if ["ask", "1"].contains(&text) {
+        return Ok(Some(None));
+    }
+    let Some(time) = text.strip_prefix("hold:") else {
+        return Ok(None);
+    };
+    match duration::parse(time).map_err(NoOrder::Time)? {
+        seconds if seconds > 0.0 => Ok(Some(Some(seconds))),
+        _ => Err(NoOrder::NoTime),
     }
 }
 
@@ -69,6 +101,8 @@ pub enum NoOrder {
     NoTime,
     /// Not the number of a quote; shortened.
     Number(String),
+    /// Not a part of an answer; shortened.
+    Part(String),
 }
 
 fn checked(number: &str) -> Result<String, NoOrder> {
@@ -173,6 +207,8 @@ pub enum QuoteError {
     TooMany(usize),
     /// The job may not start yet: nothing is held for it before.
     Deferred,
+    /// There is no such part of an answer of this user's, or not any more.
+    NoPart(usize),
     /// The book cannot.
     Book(BookError),
 }

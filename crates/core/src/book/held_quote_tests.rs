@@ -65,12 +65,39 @@ fn a_number_says_when_its_time_is_over_and_no_two_are_alike() {
 
 #[test]
 fn what_is_asked_is_read() {
-    assert_eq!(Order::parse("1"), Ok(Order::Ask));
-    assert_eq!(Order::parse("hold:5m"), Ok(Order::Hold(300.0)));
+    for (text, hold, in_parts) in [
+        ("1", None, false),
+        ("ask", None, false),
+        ("hold:5m", Some(300.0), false),
+        ("parts:ask", None, true),
+        ("parts:hold:5m", Some(300.0), true),
+    ] {
+        let question = Order::Question { hold, in_parts };
+        assert_eq!(Order::parse(text), Ok(question), "{text}");
+    }
     let number = new_number(NOW, 1);
     let drop = Order::parse(&format!("drop:{number}"));
-    assert_eq!(drop, Ok(Order::Drop(number)));
-    for text in ["", "hold:", "hold:0", "hold:soon", "drop:", "drop:1", "7"] {
+    assert_eq!(drop, Ok(Order::Drop(number.clone())));
+    let part = Order::parse(&format!("part:2:{number}"));
+    let key = number;
+    assert_eq!(part, Ok(Order::Part { number: 2, key }));
+    for text in [
+        "",
+        "hold:",
+        "hold:0",
+        "hold:soon",
+        "drop:",
+        "drop:1",
+        "7",
+        "parts:",
+        "parts:7",
+        "parts:hold:0",
+        "part:",
+        "part:2",
+        "part:2:7",
+        "part:0:0123456-0123456789abcdef",
+        "part:-1:0123456-0123456789abcdef",
+    ] {
         assert!(Order::parse(text).is_err(), "{text}");
     }
 }
