@@ -101,7 +101,11 @@ pub(crate) fn of_records(
             .into_iter()
             .any(|p| p.nodes.iter().any(|n| n == node))
     };
-    let (snapshot, mut problems) = snapshot(records, &is_libra);
+    let (mut snapshot, mut problems) = snapshot(records, &is_libra);
+    // As the plugin counts, and every node: what is kept for the system is nobody's.
+    for node in &mut snapshot.nodes {
+        node.processors = config.node.reserve.leaves(node.processors);
+    }
     let mut book = Book::new(
         libra_rules::batch_admission(config),
         config.provisional_seconds(),
