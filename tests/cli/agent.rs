@@ -169,16 +169,15 @@ fn an_agent_that_sees_no_process_of_others_ends_none_and_lets_none_go() {
         "deadline=600000,budget=unlimited,estimate=1000",
         &gate.until_open(),
     );
-    let share = site.job("1")["share"].clone();
+    // It is written anew in the agent's first round, in which a little is still to be done in a little less time; one that is let go has whole processors.
+    let share = |job: &Value| job["share"].as_f64().expect("a number");
+    let held = share(&site.job("1"));
     // It looks closer every 64 rounds.
     let before = sleeps(agent.id());
     wait_for("some rounds", || sleeps(agent.id()) >= before + 150);
     let job = site.job("1");
-    assert_eq!(
-        (&job["phase"], &job["share"]),
-        (&"running".into(), &share),
-        "{job}"
-    );
+    assert_eq!(job["phase"], "running", "{job}");
+    assert!((share(&job) / held - 1.0).abs() < 0.01, "{held} {job}");
     gate.open();
     let ended = run.wait().expect("it ends");
     assert!(ended.success(), "{ended}");
