@@ -5,6 +5,8 @@ use libra_accounts::flush::flush;
 use libra_accounts::ledger::Ledger;
 use libra_accounts::live::{Act, Live, Payout};
 use libra_accounts::names::AccountName;
+use libra_accounts::payments::Payments;
+use libra_config::Config;
 use libra_units::money::Money;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -44,8 +46,8 @@ impl Drop for Small {
 }
 
 /// Fills what is left of a file system.
-fn fill(directory: &Path) -> PathBuf {
-    let path = directory.join("filler");
+fn fill(directory: &Path, name: &str) -> PathBuf {
+    let path = directory.join(name);
     let mut file = std::fs::File::create(&path).expect("a file");
     // The last write may fail in the middle; what was written stays.
     while file.write_all(&[1; 4096]).is_ok() {}
@@ -87,7 +89,7 @@ fn with_a_full_disk_admission_goes_on_and_nothing_is_lost() {
     live.deposit(&alice, Money(1_000_000), (None, None), act(NOW))
         .expect("paid in");
     flush(&live, &ledger).expect("there is room yet");
-    let filler = fill(&disk.0);
+    let filler = fill(&disk.0, "filler");
     let id = live.account(&alice, NOW).expect("is there").id;
     let mut failed = 0;
     for number in 0..3000 {
@@ -110,14 +112,50 @@ fn with_a_full_disk_admission_goes_on_and_nothing_is_lost() {
     let mut other = Live::open(&place.live, &place.ledger, Duration::from_secs(60)).expect("opens");
     assert!(other.hold("t:other", id, Money(5), act(NOW)).expect("held"));
     drop(other);
-    // All of them end, but for the live state; then there is room again.
+    // All of them end, but for the live state. What SQLite kept beside the ledger for them goes, and somebody else takes its room.
     drop((live, ledger));
+    let more = fill(&disk.0, "more");
     let mut alone = Live::open(&place.live, &place.ledger, Duration::from_secs(60)).expect("opens");
     assert!(alone.hold("t:alone", id, Money(5), act(NOW)).expect("held"));
+    let said = Ledger::open(&place.ledger)
+        .err()
+        .expect("nobody has it open, and there is no room to share it");
+    let said = said.to_string();
+    assert!(
+        said.contains("ledger.sqlite") && said.contains("may be full"),
+        "{said}"
+    );
+    let there = Ledger::open_briefly(&place.ledger, Duration::from_secs(60)).expect("opens");
+    assert!(there.newest().expect("is read").is_some());
+    drop(there);
+    // As a batch system's plugin that starts now: it admits, cannot write down, and does when there is room.
+    let rules = format!(
+        "[accounts]\nmode = 'on'\nledger = '{}'\nlive = '{}'\n",
+        place.ledger.display(),
+        place.live.display()
+    );
+    let rules = Config::from_toml(&rules).expect("rules");
+    let payments = Payments::open(&rules, "t", false).expect("opens");
+    let payments = payments.expect("the rules have accounts");
+    assert!(payments.payer("alice", None, NOW as f64 / 1000.0).is_ok());
+    assert!(!payments.is_stale());
+    let said = payments.flush().expect_err("no room").to_string();
+    assert!(said.contains("may be full"), "{said}");
     std::fs::remove_file(filler).expect("room");
+    std::fs::remove_file(more).expect("room");
+    payments.flush().expect("room");
+    let found = alone.account(&alice, NOW).expect("is there");
+    assert_eq!(
+        (found.balance(), found.held),
+        (Money(1_000_000 - 3000 * 2), Money(10))
+    );
     let ledger = place.history();
-    assert!(flush(&alone, &ledger).expect("room") > 9000);
-    drop((alone, ledger));
+    assert_eq!(
+        flush(&alone, &ledger).expect("room"),
+        0,
+        "all is written down"
+    );
+    drop((alone, ledger, payments));
     place.assert_sound();
     std::fs::remove_dir_all(&place.live).expect("gone");
     let live = place.open();
@@ -173,7 +211,7 @@ fn memory_that_is_full_while_the_live_state_is_made_is_said() {
     place.assert_sound();
     std::fs::remove_dir_all(&place.live).expect("gone");
     let memory = Small::mount(&directory.path().join("memory"), 64);
-    let filler = fill(&memory.0);
+    let filler = fill(&memory.0, "filler");
     let small = LedgerPaths {
         ledger: place.ledger.clone(),
         live: memory.0.join("live"),

@@ -13,6 +13,7 @@ use super::identity::{self, Identity};
 use super::movement::{Event, Movement};
 use libra_system::sqlite;
 use libra_units::money::Money;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use std::cell::Cell;
 use std::fs;
@@ -153,19 +154,46 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::open`].
     pub fn open_within(path: &Path, patience: Duration) -> Result<Ledger, AccountsError> {
-        let ledger = Ledger::open_any(path, patience)?;
-        let (number, _) = ledger.identity()?;
-        if let Some(own) = identity::noted(path)?.filter(|own| own.number != number) {
-            return Err(ledger.lost(format!(
+        Ledger::open_any(path, patience)?.if_own()
+    }
+
+    /// Opens the ledger, for who closes it soon, also where its disk has no room for what SQLite keeps beside it for those that have it open.
+    /// It is then closed to all others meanwhile.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn open_briefly(path: &Path, patience: Duration) -> Result<Ledger, AccountsError> {
+        let without_room = match Ledger::open_within(path, patience) {
+            Err(error) if error.is_without_room() => error,
+            opened => return opened,
+        };
+        let alone = Ledger::open_as(path, patience, true).and_then(Ledger::if_own);
+        match alone {
+            // Others have it open, so what they share is there by now.
+            Err(AccountsError::Locked { .. }) => Ledger::open_within(path, patience),
+            Err(AccountsError::Store { .. } | AccountsError::File { .. }) => Err(without_room),
+            opened => opened,
+        }
+    }
+
+    fn if_own(self) -> Result<Ledger, AccountsError> {
+        let (number, _) = self.identity()?;
+        if let Some(own) = identity::noted(&self.path)?.filter(|own| own.number != number) {
+            return Err(self.lost(format!(
                 "is another ledger ({}) than this host's ({own})",
-                ledger.which()?
+                self.which()?
             )));
         }
-        Ok(ledger)
+        Ok(self)
     }
 
     /// Opens a ledger, whichever it is.
     pub(super) fn open_any(path: &Path, patience: Duration) -> Result<Ledger, AccountsError> {
+        Ledger::open_as(path, patience, false)
+    }
+
+    /// `alone`: no other process has it open, and none can open it meanwhile.
+    fn open_as(path: &Path, patience: Duration, alone: bool) -> Result<Ledger, AccountsError> {
         let lost = |problem: String| AccountsError::Ledger {
             path: path.to_path_buf(),
             problem,
@@ -191,6 +219,9 @@ impl Ledger {
             file: (found.dev(), found.ino()),
             largest: Cell::new(found.len()),
         };
+        if alone {
+            ledger.take_alone()?;
+        }
         ledger.prepare()?;
         ledger.is_there()?;
         Ok(ledger)
@@ -215,6 +246,16 @@ impl Ledger {
             file: (found.dev(), found.ino()),
             largest: Cell::new(found.len()),
         })
+    }
+
+    /// Before anything is read of it: SQLite keeps the index of its log in this process then, and no file for it.
+    fn take_alone(&self) -> Result<(), AccountsError> {
+        self.try_(|c| {
+            c.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+            // Where there is no room it would stop halfway; who opens it next does it.
+            c.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        })
+        .map(|_| ())
     }
 
     fn prepare(&self) -> Result<(), AccountsError> {

@@ -143,7 +143,7 @@ pub enum AccountsError {
     LeftOut,
     /// SQLite.
     #[cfg(feature = "ledger")]
-    #[error("{path}: {error}")]
+    #[error("{path}: {error}{}", room(error))]
     Store {
         /// Which file.
         path: PathBuf,
@@ -166,6 +166,15 @@ impl AccountsError {
         }
     }
 
+    /// Returns true if it may be for want of room on a disk.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn is_without_room(&self) -> bool {
+        match self {
+            AccountsError::Store { error, .. } => libra_system::sqlite::is_without_room(error),
+            _ => false,
+        }
+    }
+
     /// What SQLite said of a file. One that others do not give back is said in words that help.
     #[cfg(feature = "ledger")]
     pub(crate) fn store(
@@ -184,6 +193,16 @@ impl AccountsError {
             },
             _ => AccountsError::Store { path, error },
         }
+    }
+}
+
+/// What SQLite calls an input or output error, where it had no room.
+#[cfg(feature = "ledger")]
+fn room(error: &rusqlite::Error) -> &'static str {
+    let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
+    match libra_system::sqlite::is_without_room(error) && !is_full {
+        true => " (its disk may be full; see 'df')",
+        false => "",
     }
 }
 

@@ -47,6 +47,16 @@ pub fn within<T>(time: Duration, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Returns true if a full disk says so: there was no room for what was to be written, or for a file beside the database that those who have
+/// it open share.
+pub fn is_without_room(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(
+        code,
+        Some(ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN | ffi::SQLITE_IOERR_SHMSIZE)
+    )
+}
+
 /// The system's own interface, but for sleeping.
 fn register() -> bool {
     // SAFETY: null asks for the default one, which stays for ever; calling this first initialises SQLite.

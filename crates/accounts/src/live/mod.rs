@@ -161,7 +161,7 @@ impl Live {
         old: Option<&Path>,
     ) -> Result<Live, AccountsError> {
         // Without a ledger nothing is made, and nothing is asked of the live state.
-        let history = Ledger::open_within(ledger, opening)?;
+        let history = Ledger::open_briefly(ledger, opening)?;
         let directory = &own_directory(directory, ledger)?;
         // One process makes it, the others wait.
         let _lock = lock::take(&directory.join(place::LOCK), opening)?;

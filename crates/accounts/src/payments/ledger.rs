@@ -12,8 +12,9 @@ use libra_config::{Config, Overrun};
 use libra_core::commitment::Commitment;
 use libra_units::credits;
 use libra_units::money::Money;
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Another process's transaction is waited for so long: somebody waits for an answer meanwhile, and in slurmctld and pbs_server everybody
@@ -29,11 +30,20 @@ const UNSEEN: f64 = 60.0;
 /// A hold that is so much later than now was made while the clock was wrong, in seconds. Its age is counted from when it is first seen here.
 const AHEAD: f64 = 3600.0;
 
+fn open_if_room(path: &Path) -> Result<OnceCell<Ledger>, AccountsError> {
+    match Ledger::open_within(path, OPENING) {
+        Ok(ledger) => Ok(OnceCell::from(ledger)),
+        Err(error) if error.is_without_room() => Ok(OnceCell::new()),
+        Err(error) => Err(error),
+    }
+}
+
 /// The accounts, as one admitting process has them.
 pub struct Payments {
     live: Live,
     writer: Option<Writer>,
-    ledger: Ledger,
+    /// Empty while its disk has no room to open it: what happens waits in the live state.
+    ledger: OnceCell<Ledger>,
     paths: (PathBuf, PathBuf),
     /// `slurm`, `pbs` or `run`.
     system: &'static str,
@@ -73,7 +83,7 @@ impl Payments {
         };
         Ok(Some(Payments {
             live: Live::open_within(&live, &ledger, OPENING, PATIENCE)?,
-            ledger: Ledger::open_within(&ledger, OPENING)?,
+            ledger: open_if_room(&ledger)?,
             writer,
             paths: (live, ledger),
             system,
@@ -100,13 +110,14 @@ impl Payments {
     /// # Errors
     /// As [`crate::flush::flush`].
     pub fn flush(&self) -> Result<(), AccountsError> {
-        flush(&self.live, &self.ledger).map(|_| ())
+        flush(&self.live, self.ledger()?).map(|_| ())
     }
 
     /// Returns true if the live state was removed or made anew since this was opened. Looks at the disk. Where the ledger cannot be read just now,
     /// the live state is gone on with.
     pub fn is_stale(&self) -> bool {
-        !self.live.path.exists() || is_outdated(&self.live, &self.ledger).unwrap_or(false)
+        let is_outdated = || is_outdated(&self.live, self.ledger()?);
+        !self.live.path.exists() || is_outdated().unwrap_or(false)
     }
 
     /// To be called now and then, where nobody waits: takes another live state where one was made since.
@@ -116,9 +127,21 @@ impl Payments {
     pub fn refresh(&mut self) -> Result<(), AccountsError> {
         if self.is_stale() {
             self.live = Live::open_within(&self.paths.0, &self.paths.1, OPENING, PATIENCE)?;
-            self.ledger = Ledger::open_within(&self.paths.1, OPENING)?;
+            self.ledger = open_if_room(&self.paths.1)?;
         }
         Ok(())
+    }
+
+    fn ledger(&self) -> Result<&Ledger, AccountsError> {
+        if self.ledger.get().is_none() {
+            let _ = self
+                .ledger
+                .set(Ledger::open_within(&self.paths.1, OPENING)?);
+        }
+        // Filled just now.
+        self.ledger
+            .get()
+            .ok_or_else(|| AccountsError::Unsound("the ledger is not open".to_string()))
     }
 
     /// Nobody is admitted on money of which nobody could write down what becomes of it.

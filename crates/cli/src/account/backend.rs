@@ -48,7 +48,7 @@ impl Backend {
         let _owner = AsOwner::begin(owner)?;
         Ok(Backend::Files {
             live: Box::new(Live::open(&config.live, &config.ledger, PATIENCE)?),
-            ledger: Box::new(Ledger::open(&config.ledger)?),
+            ledger: Box::new(Ledger::open_briefly(&config.ledger, PATIENCE)?),
             caller: Caller {
                 name: user_name(getuid())?,
                 administrator: true,
@@ -90,7 +90,7 @@ pub fn ready(config: &AccountsConfig, owner: (Uid, Gid)) -> Result<(), AccountFa
     }
     let which = {
         let _owner = AsOwner::begin(owner)?;
-        Ledger::open(&config.ledger)?.which()?
+        Ledger::open_briefly(&config.ledger, PATIENCE)?.which()?
     };
     live::make_directory(&config.live, &config.ledger)?;
     // One that was made before this was noted.

@@ -29,7 +29,8 @@ pub fn backup(config: &AccountsConfig, file: &Path, args: &Args) -> Done {
         let _owner = AsOwner::begin(owner)?;
         let live =
             Live::open(&config.live, &config.ledger, PATIENCE).map_err(AccountFailure::from)?;
-        let ledger = Ledger::open(&config.ledger).map_err(AccountFailure::from)?;
+        let ledger =
+            Ledger::open_briefly(&config.ledger, PATIENCE).map_err(AccountFailure::from)?;
         let waits = flush(&live, &ledger).err();
         (live, ledger, waits)
     };
