@@ -123,6 +123,12 @@ class Installation(unittest.TestCase):
             self.assertIn(part, text)
         return text
 
+    def held(self):
+        """A job with terms is held to its share, also by a slurmd that knows of no prolog yet."""
+        slurm = self.slurm
+        job = slurm.srun(*TERMS, "cat", "/proc/self/cgroup")
+        self.assertRegex(job.out, rf":cpu:/{slurm.cgroup_root}/job-\d+\n", job.err + "\n".join(slurm.log(node)[-3000:] for node in slurm.nodes))
+
     def test_installed_used_and_taken_out_again(self):
         slurm = self.slurm
         before = slurm.files()
@@ -139,10 +145,10 @@ class Installation(unittest.TestCase):
         self.said(slurm.libra("check"), 0, "runs without Libra's plugin; restart it")
         slurm.restart()
         self.said(slurm.libra("check"), 0, "slurmctld: runs with this plugin", "has libra", *(f"slurmd: of {node} runs without Libra's plugin" for node in slurm.nodes))
+        self.held()
         slurm.restart_nodes()
         self.comes_to_say(0, *(self.runs_with(node) for node in slurm.nodes))
-        held = slurm.srun(*TERMS, "cat", "/proc/self/cgroup")
-        self.assertRegex(held.out, rf":cpu:/{slurm.cgroup_root}/job-\d+\n", held.err)
+        self.held()
 
         # It judges, and status shows what it knows.
         self.assertIn("--sla-deadline", slurm.must("sbatch", "--help", user=slurm.users[0]))

@@ -13,7 +13,6 @@
 use super::claim::{Ask, Claim, look_up};
 use libra_config::{OnFault, WithoutTerms};
 use libra_core::commitment::Commitment;
-use libra_host::batch::BatchJob;
 use libra_host::entry::{Entry, Exit};
 use libra_host::session::{self, Begun};
 use libra_host::{Host, HostError};
@@ -58,6 +57,21 @@ struct Recorded<'a> {
     node: &'a str,
     nodes: u32,
     before: u32,
+}
+
+/// A process that is about to be a task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Task<'a> {
+    /// Slurm's number of its job.
+    pub name: &'a str,
+    /// User number of the job's owner.
+    pub user: u32,
+    /// The process.
+    pub pid: i32,
+    /// Slurm's name for this node.
+    pub node: &'a str,
+    /// The job, or this step of it, was submitted with options of ours. Users say so.
+    pub has_terms: bool,
 }
 
 /// What becomes of a process that is about to be a task.
@@ -179,16 +193,7 @@ fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
         reject(host, job.name, &reason);
         return Ok(false);
     }
-    let slots = u64::from(chunks_here(&commitment, job))
-        .saturating_mul(u64::from(commitment.request.shape.processors_per_chunk));
-    let starting = session::Starting {
-        id: job.name,
-        commitment: &commitment,
-        slots,
-        share: commitment.share_on(job.node),
-        user: job.user,
-    };
-    match host.begin_committed(&starting, now) {
+    match host.begin_committed(&starting(&commitment, job), now) {
         Ok(Begun::Held | Begun::Uncapped(_)) => Ok(true),
         Ok(Begun::NoRoom(reason)) => {
             log::warn!("{reason}");
@@ -196,6 +201,18 @@ fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
         }
         Ok(Begun::Unenforced(reason)) => Err(reason),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+fn starting<'a>(commitment: &'a Commitment, job: &Recorded<'a>) -> session::Starting<'a> {
+    let slots = u64::from(chunks_here(commitment, job))
+        .saturating_mul(u64::from(commitment.request.shape.processors_per_chunk));
+    session::Starting {
+        id: job.name,
+        commitment,
+        slots,
+        share: commitment.share_on(job.node),
+        user: job.user,
     }
 }
 
@@ -214,21 +231,19 @@ fn chunks_here(commitment: &Commitment, job: &Recorded<'_>) -> u32 {
 
 /// A process becomes a task of a job that began here, or of one that has no commitment. One that Slurm keeps in a group that
 /// cannot be adopted stays there and runs, whatever `on-fault` says: its job was accepted, and Slurm could not end a task that was taken away.
-pub fn join(host: &Host, name: &str, pid: i32, ask: Ask<'_>) -> Joined {
+/// `now`: Unix time.
+pub fn join(host: &Host, task: &Task<'_>, ask: Ask<'_>, now: f64) -> Joined {
+    let name = task.name;
     let refuse = host.config().slurm.on_fault == OnFault::Refuse;
     if let (true, Some(problem)) = (refuse, refusal(host, name)) {
         return Joined::Refused(problem);
     }
-    let joined = match host
-        .join(name, pid)
-        .or_else(|error| match again(host, name, ask)? {
-            Some(job) => match host.begin(&job) {
-                // Another task has begun it meanwhile.
-                Ok(_) | Err(HostError::Id { .. }) => host.join(name, pid),
-                Err(error) => Err(error),
-            },
-            None => Err(error),
-        }) {
+    let joined = match host.join(name, task.pid).or_else(|error| {
+        match begin_without_prolog(host, task, ask, now)? {
+            true => host.join(name, task.pid),
+            false => Err(error),
+        }
+    }) {
         Ok(entry) => {
             let deadline = match entry.request.terms.has_deadline() {
                 true => entry.submitted_unix + entry.request.terms.deadline,
@@ -240,7 +255,7 @@ pub fn join(host: &Host, name: &str, pid: i32, ask: Ask<'_>) -> Joined {
             log::error!("job {name} RUNS WITHOUT ITS SHARE on this node: {reason}");
             return Joined::Unenforced(deadline);
         }
-        Err(HostError::UnknownJob(_)) => without_terms(host, name, pid),
+        Err(HostError::UnknownJob(_)) => without_terms(host, name, task.pid),
         Err(error) if refuse => return Joined::Refused(error.to_string()),
         Err(error) => Err(error),
     };
@@ -250,42 +265,82 @@ pub fn join(host: &Host, name: &str, pid: i32, ask: Ask<'_>) -> Joined {
     })
 }
 
-/// A job that was here, had its epilog, and has a task again: Slurm has started it anew without a prolog. It does so when a
-/// requeued job is let go before its credentials have expired, as `scontrol update … starttime=now` does.
+/// A job has a task here and has not begun; it begins now, if slurmctld says that something is committed to it. Returns true if it has begun by
+/// then, by this task or by another one. There are two kinds. One was here and had its epilog, and Slurm has started it anew without a prolog: it does so
+/// when a requeued job is let go before its credentials have expired, as `scontrol update … starttime=now` does. Of the other the registry knows
+/// nothing, and it was submitted with options of ours: its prolog found that it has no terms here, or had none of ours, as slurmd asks for plugins that have
+/// one when it starts, and whoever installs Libra may restart it later.
 ///
 /// # Errors
-/// When slurmctld does not say that it is still the job that it was.
-fn again(host: &Host, name: &str, ask: Ask<'_>) -> Result<Option<BatchJob>, HostError> {
-    let Ok(Some(known)) = host.registry().read(name) else {
-        return Ok(None);
+/// When slurmctld does not say what is committed to it, or it cannot begin.
+fn begin_without_prolog(
+    host: &Host,
+    task: &Task<'_>,
+    ask: Ask<'_>,
+    now: f64,
+) -> Result<bool, HostError> {
+    let ended =
+        |known: &Entry| !known.is_live() && known.begun.is_some() && known.boot == clock::boot_id();
+    let was_here = match host.registry().read(task.name) {
+        Ok(None) if task.has_terms => false,
+        Ok(Some(known)) if ended(&known) => true,
+        _ => return Ok(false),
     };
-    let ended = !known.is_live() && known.begun.is_some() && known.boot == clock::boot_id();
-    if !ended {
-        return Ok(None);
-    }
-    match look_up(name, known.user, None, ask) {
-        Claim::Commitment { .. } => {}
-        Claim::Unrecorded(reason) => {
-            reject(host, name, &reason);
-            return Ok(None);
+    let no_cap = |reason| HostError::NoCap {
+        id: task.name.to_string(),
+        reason,
+    };
+    let (line, nodes, before) = match look_up(task.name, task.user, None, ask) {
+        Claim::Commitment {
+            line,
+            nodes,
+            before,
+            ..
+        } => (line, nodes, before),
+        Claim::Unknown(reason) => return Err(no_cap(reason)),
+        Claim::Unrecorded(reason) if was_here => {
+            reject(host, task.name, &reason);
+            return Ok(false);
         }
-        Claim::Over | Claim::GivenBack(_) => return Ok(None),
-        Claim::Unknown(reason) => {
-            return Err(HostError::NoCap {
-                id: name.to_string(),
-                reason,
-            });
-        }
+        Claim::Unrecorded(_) | Claim::GivenBack(_) | Claim::Over => return Ok(false),
+    };
+    let job = Recorded {
+        name: task.name,
+        user: task.user,
+        line: &line,
+        node: task.node,
+        nodes,
+        before,
+    };
+    let commitment =
+        Commitment::parse(job.line).map_err(|error| no_cap(errors::not_committed(&error)))?;
+    if chunks_here(&commitment, &job) == 0 {
+        return Ok(false);
     }
-    Ok(Some(BatchJob {
-        id: known.id.clone(),
-        request: known.request,
-        slots: known.slots,
-        share: known.share,
-        price: known.price,
-        elapsed: (clock::since_boot() - known.submitted).max(0.0),
-        user: known.user,
-    }))
+    // As its prolog would have done.
+    end_leftovers(host);
+    end_given_up(host, &|job| ask(job).map(|record| !record.is_here()));
+    let begun = match host.begin_committed_once(&starting(&commitment, &job), now)? {
+        Some(Begun::NoRoom(reason)) => {
+            log::warn!("{reason}");
+            false
+        }
+        // Why it is not held is said to the task that joins.
+        Some(Begun::Held | Begun::Uncapped(_) | Begun::Unenforced(_)) => {
+            log::warn!(
+                "job {} had no prolog of Libra's here, and begins with its first task{}",
+                task.name,
+                match was_here {
+                    true => "",
+                    false => " (was slurmd restarted since Libra was installed?)",
+                }
+            );
+            adjust(host);
+            true
+        }
+        None => true,
+    };
+    Ok(begun)
 }
 
 fn forget(host: &Host, name: &str) -> Result<(), HostError> {

@@ -52,7 +52,18 @@ pub(super) fn prolog(host: &Host, job: &Starting<'_>, now: f64) -> Result<(), St
 }
 
 pub(super) fn join(host: &Host, name: &str, pid: i32) -> Joined {
-    super::join(host, name, pid, &recorded(LINE, 1))
+    super::join(host, &task_of(name, pid), &recorded(LINE, 1), 1000.0)
+}
+
+/// A task of a job without options of ours.
+fn task_of(name: &str, pid: i32) -> Task<'_> {
+    Task {
+        name,
+        user: 1000,
+        pid,
+        node: "n1",
+        has_terms: false,
+    }
 }
 
 /// Commitments to several chunks, or several tasks of an array, at these places.
@@ -197,7 +208,7 @@ fn what_slurmctld_has_not_on_record_is_no_promise() {
         assert_eq!(host.registry().read("12").expect("read"), None);
         assert_eq!(rejected(&host), (1, 0));
         let task = Sleeper::new();
-        let joined = super::join(&host, "12", task.pid(), &ask);
+        let joined = super::join(&host, &task_of("12", task.pid()), &ask, 1000.0);
         assert_eq!(joined, Joined::LeftAlone);
     }
 }
@@ -213,14 +224,63 @@ fn the_record_counts_and_not_what_is_claimed() {
     assert_eq!(rejected(&host), (1, 0));
     // No task joins what has become another's job meanwhile.
     epilog(&host, "12").expect("ended");
-    let task = Sleeper::new();
-    let unknown = super::join(&host, "12", task.pid(), &|_| {
-        Some(ControllerRecord::Unknown)
-    });
+    let sleeper = Sleeper::new();
+    let task = task_of("12", sleeper.pid());
+    let unknown = super::join(&host, &task, &|_| Some(ControllerRecord::Unknown), 1000.0);
     assert_eq!(unknown, Joined::LeftAlone);
-    let silent = super::join(&host, "12", task.pid(), &|_| None);
+    let silent = super::join(&host, &task, &|_| None, 1000.0);
     assert!(matches!(silent, Joined::Refused(said) if said.contains("slurmctld did not say")));
-    assert!(matches!(join(&host, "12", task.pid()), Joined::Held(_)));
+    // It was held and let go meanwhile: what is committed to it now counts.
+    let anew = LINE.replace("n1*1*0.525", "n1*1*0.75");
+    let joined = super::join(&host, &task, &recorded(&anew, 1), 1000.0);
+    assert!(matches!(joined, Joined::Held(_)), "{joined:?}");
+    let entry = host.registry().read("12").expect("read").expect("there");
+    assert!(entry.is_live() && entry.share == 0.75, "{entry:?}");
+}
+
+#[test]
+fn a_job_without_a_prolog_begins_with_its_first_task() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    let sleeper = Sleeper::new();
+    let of = |name, has_terms| Task {
+        has_terms,
+        ..task_of(name, sleeper.pid())
+    };
+    let nobody = |_: u32| panic!("nothing is to be asked");
+    let left = super::join(&host, &of("12", false), &nobody, 1000.0);
+    assert_eq!(left, Joined::LeftAlone);
+    // Options that nothing came of are none.
+    for record in [
+        ControllerRecord::Unknown,
+        ControllerRecord::Job(JobRecord {
+            user: 1000,
+            nodes: 1,
+            before: 0,
+            is_here: true,
+            is_running: true,
+            admin_comment: "a comment of the site's".to_string(),
+        }),
+    ] {
+        let left = super::join(&host, &of("12", true), &|_| Some(record.clone()), 1000.0);
+        assert_eq!(left, Joined::LeftAlone);
+    }
+    let silent = super::join(&host, &of("12", true), &|_| None, 1000.0);
+    assert!(matches!(silent, Joined::Refused(said) if said.contains("slurmctld did not say")));
+    let held = super::join(&host, &of("12", true), &recorded(LINE, 1), 1000.0);
+    assert!(matches!(held, Joined::Held(_)), "{held:?}");
+    let entry = host.registry().read("12").expect("read").expect("there");
+    assert!(entry.is_live() && entry.share == 0.525, "{entry:?}");
+    for has_terms in [true, false] {
+        let held = super::join(&host, &of("12", has_terms), &nobody, 1000.0);
+        assert!(matches!(held, Joined::Held(_)), "{held:?}");
+    }
+    // More than any host has.
+    let impossible = line(1, 65536, 1, "n1*1*1");
+    let left = super::join(&host, &of("13", true), &recorded(&impossible, 1), 1000.0);
+    assert_eq!(left, Joined::LeftAlone);
+    assert_eq!(rejected(&host), (0, 1));
+    assert!(epilog(&host, "12").expect("ended").is_some());
 }
 
 #[test]
@@ -345,12 +405,20 @@ fn a_requeued_job_begins_anew() {
 fn a_job_that_slurm_starts_anew_without_a_prolog() {
     let directory = tempfile::tempdir().expect("a directory");
     let host = open(directory.path(), OFF);
-    let begin = || prolog(&host, &job(Some(LINE)), 5000.0).expect("begun");
-    let ((), span) = during(clock::unix_time, begin);
+    prolog(&host, &job(Some(LINE)), 2000.0).expect("begun");
     epilog(&host, "12").expect("ended");
     let task = Sleeper::new();
-    let Joined::Held(deadline) = join(&host, "12", task.pid()) else {
-        panic!("not held");
+    let begin = || {
+        super::join(
+            &host,
+            &task_of("12", task.pid()),
+            &recorded(LINE, 1),
+            5000.0,
+        )
+    };
+    let (joined, span) = during(clock::unix_time, begin);
+    let Joined::Held(deadline) = joined else {
+        panic!("not held: {joined:?}");
     };
     let begun = deadline - (DEADLINE - 4000.0);
     assert!(is_of(&span, begun), "{begun} {span:?}");

@@ -5,7 +5,7 @@
 
 use libra_config::{Config, OnFault, last};
 use libra_host::Host;
-use libra_slurm::node::{self, Joined, Starting};
+use libra_slurm::node::{self, Joined, Starting, Task};
 use libra_slurm::{COMMITMENT_VARIABLE, options};
 use libra_slurm_sys::ask;
 use libra_slurm_sys::job::version;
@@ -97,7 +97,15 @@ impl Plugin for Libra {
         };
         let here = node_name();
         let ask = |job| ask::job(job, &here, ask::PATIENCE);
-        let joined = node::join(&host, &name, std::process::id() as i32, &ask);
+        let task = Task {
+            name: &name,
+            // Slurm always says it of a task. Nobody else's commitment is found under this number.
+            user: call.user().unwrap_or(u32::MAX),
+            pid: std::process::id() as i32,
+            node: &here,
+            has_terms: HAS_TERMS.load(Ordering::Relaxed),
+        };
+        let joined = node::join(&host, &task, &ask, clock::unix_time());
         match joined {
             Joined::Refused(problem) => Err(problem),
             Joined::Held(deadline) | Joined::Unenforced(deadline) => {
