@@ -33,5 +33,8 @@ def said(slurm, text):
             about = [line for line in slurm.log(what).splitlines() if re.search(rf"(JobId=|job |Job ){job}(?!\d)", line)]
             if about:
                 lines += [f"---- {job}: log of {what}", *(line[:400] for line in about[-MOST_LINES:])]
-    libra = [line[:400] for line in slurm.log().splitlines() if "libra: " in line]
-    return [*lines, "---- Libra in slurmctld's log", *libra[-MOST_LINES:]]
+    for what in ("slurmctld", *slurm.nodes):
+        libra = [line[:400] for line in slurm.log(what).splitlines() if "libra: " in line]
+        if libra:
+            lines += [f"---- Libra in the log of {what}", *libra[-MOST_LINES:]]
+    return lines

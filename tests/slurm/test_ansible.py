@@ -88,7 +88,7 @@ class Role(unittest.TestCase):
             job = slurm.submit(*TERMS)
             slurm.wait_running(job)
             held = slurm.srun(*TERMS, "cat", "/proc/self/cgroup")
-            self.assertRegex(held.out, rf":cpu:/{slurm.cgroup_root}/job-\d+\n", held.err)
+            self.assertRegex(held.out, rf":cpu:/{slurm.cgroup_root}/job-\d+\n", held.err + "\n".join(slurm.log(node)[-3000:] for node in slurm.nodes))
 
             # Not under a job's feet.
             played = self.play(libra_state="absent")
