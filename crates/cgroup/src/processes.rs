@@ -338,25 +338,42 @@ fn all_threads_end(pid: i32) -> Option<bool> {
         return Some(false);
     }
     // One that has begun since was begun by one of them.
-    if !(threads()?.iter()).all(|thread| found.contains(thread)) {
+    let left = threads()?;
+    if !left.iter().all(|thread| found.contains(thread)) {
         return Some(false);
     }
-    // One that has gone may have executed a program: it has the number of the first one then.
-    ends(&tasks.join(pid.to_string()))
+    // One that has gone may have executed a program: it has the number of the first one then, and may have begun others and have ended since. So
+    // these are all that there are while the first one ends, and the others are there afterwards, as none is where one of them has executed a program.
+    // A first one that is just replaced has a process without threads.
+    let first = tasks.join(pid.to_string());
+    let (first_ends, threads) = end_and_threads(&first)?;
+    let others_end = || (left.iter()).all(|thread| *thread == first || ends(thread) == Some(true));
+    Some(first_ends && threads == left.len() as u64 && others_end())
 }
 
 /// True if this thread (its directory of /proc) has been killed with its process, or ends. None if it is not there.
 fn ends(thread: &Path) -> Option<bool> {
-    let unless_gone = |error: io::Error| (!is_no_process(&error)).then_some(false);
+    end_and_threads(thread).map(|(ends, _)| ends)
+}
+
+/// The same, and how many threads its process had at that moment.
+fn end_and_threads(thread: &Path) -> Option<(bool, u64)> {
+    let unless_gone = |error: io::Error| (!is_no_process(&error)).then_some((false, 0));
     let status = match fs::read_to_string(thread.join("status")) {
         Ok(status) => status,
         Err(error) => return unless_gone(error),
     };
     if has_kill(&status, "SigPnd:") {
-        return Some(true);
+        let threads = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Threads:"));
+        return Some((true, threads?.trim().parse().ok()?));
     }
     match fs::read_to_string(thread.join("stat")) {
-        Ok(stat) => Some(flags(&stat).is_some_and(|flags| flags & EXITING != 0)),
+        Ok(stat) => Some((
+            flags(&stat).is_some_and(|flags| flags & EXITING != 0),
+            field(&stat, 17)?,
+        )),
         Err(error) => unless_gone(error),
     }
 }
