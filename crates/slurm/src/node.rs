@@ -268,8 +268,9 @@ pub fn join(host: &Host, task: &Task<'_>, ask: Ask<'_>, now: f64) -> Joined {
 /// A job has a task here and has not begun; it begins now, if slurmctld says that something is committed to it. Returns true if it has begun by
 /// then, by this task or by another one. There are two kinds. One was here and had its epilog, and Slurm has started it anew without a prolog: it does so
 /// when a requeued job is let go before its credentials have expired, as `scontrol update … starttime=now` does. Of the other the registry knows
-/// nothing, and it was submitted with options of ours: its prolog found that it has no terms here, or had none of ours, as slurmd asks for plugins that have
-/// one when it starts, and whoever installs Libra may restart it later.
+/// nothing, and it was submitted with options of ours: its prolog found that it has no terms here, or had none of ours. slurmd asks for plugins that have
+/// one when it starts, and whoever installs Libra may restart it later; and where a step comes before the request for its job's prolog (srun, with
+/// PrologFlags=NoHold, on a busy machine), slurmd 22.05 takes the prolog for done, because the step's credential has made the job known to it.
 ///
 /// # Errors
 /// When slurmctld does not say what is committed to it, or it cannot begin.
@@ -332,7 +333,7 @@ fn begin_without_prolog(
                 task.name,
                 match was_here {
                     true => "",
-                    false => " (was slurmd restarted since Libra was installed?)",
+                    false => " (a busy slurmd, or not restarted since Libra was installed)",
                 }
             );
             adjust(host);
