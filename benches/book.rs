@@ -1,7 +1,8 @@
 //! What the book costs, by nodes, jobs and policies: to admit, to refuse with all counter-offers, to follow jobs; and its memory.
 //!
-//! `cargo bench --bench book`; `-- large` leaves out all but the largest book. The limit beside each is a scan over what a decision reads of all
-//! nodes, one division for each: what a book without an index cannot go below.
+//! `cargo bench --bench book`; `-- large` leaves out all but the largest book, and `-- sizes` shows how it grows with the nodes, under the policies
+//! that are sub-linear (drawn by the example `book_sizes` of libra-plots). The limit beside each is a scan over what a decision reads of all nodes, one
+//! division for each: what a book without an index cannot go below.
 
 mod common;
 
@@ -87,12 +88,8 @@ fn enter(book: &mut Book, request: &Request, now: f64) -> u64 {
     token
 }
 
-/// Jobs come, report, and end, as many as came; each of it measured.
-fn life(name: &str, nodes: usize, jobs: usize, rounds: usize) {
-    let mut random = Random(11);
-    let (mut book, mut tokens, mut now) = filled(nodes, jobs, &mut random);
-    let limit = scan(nodes * READ_OF_A_NODE, READ_OF_A_NODE);
-    let policies = [
+fn policies() -> [(&'static str, AnyPolicy); 6] {
+    [
         ("libra", libra(NodeChoice::BestFit, ShareRule::Exact)),
         (
             "libra-least-loaded",
@@ -108,11 +105,27 @@ fn life(name: &str, nodes: usize, jobs: usize, rounds: usize) {
             "libra-adaptive",
             AnyPolicy::LibraAdaptive(LibraAdaptive::default()),
         ),
-    ];
-    for (policy, chosen) in policies {
+    ]
+}
+
+/// Those that are shown every job take some hundred times as long.
+fn is_slow(policy: &AnyPolicy) -> bool {
+    !matches!(policy, AnyPolicy::Libra(_))
+}
+
+/// Jobs come, report, and end, as many as came; each of it measured.
+fn life(
+    name: &str,
+    (nodes, jobs): (usize, usize),
+    rounds: usize,
+    policies: &[(&'static str, AnyPolicy)],
+) {
+    let mut random = Random(11);
+    let (mut book, mut tokens, mut now) = filled(nodes, jobs, &mut random);
+    let limit = scan(nodes * READ_OF_A_NODE, READ_OF_A_NODE);
+    for &(policy, chosen) in policies {
         book.set_admission(admission(chosen));
-        // Those that are shown every job take some hundred times as long.
-        let slow = !matches!(chosen, AnyPolicy::Libra(_));
+        let slow = is_slow(&chosen);
         let rounds = if slow { rounds / 100 } else { rounds };
         let mut times = [const { Vec::new() }; 5];
         for _ in 0..rounds {
@@ -146,14 +159,11 @@ fn life(name: &str, nodes: usize, jobs: usize, rounds: usize) {
             }
         }
         let what = ["admit", "start", "progress", "end", "refuse"];
-        for (what, times) in what.iter().zip(&mut times) {
+        for (what, times) in what.into_iter().zip(&mut times) {
             for (part_name, of_all) in [("p50", 0.5), ("p99", 0.99)] {
                 let name = format!("{name}/{policy}/{what}/{part_name}");
-                result(
-                    &name,
-                    part(times, of_all),
-                    (*what == "admit").then_some(limit),
-                );
+                let time = part(times, of_all);
+                result(&name, time, (what == "admit").then_some(limit));
             }
         }
     }
@@ -170,15 +180,36 @@ fn life(name: &str, nodes: usize, jobs: usize, rounds: usize) {
     );
 }
 
+/// How it grows with the nodes, ten jobs on each.
+fn sizes() {
+    let mut fast = policies().to_vec();
+    fast.retain(|(_, policy)| !is_slow(policy));
+    for nodes in [1_000, 3_000, 10_000, 30_000, 100_000] {
+        let jobs = nodes * 10;
+        life(
+            &format!("book-{nodes}x{jobs}"),
+            (nodes, jobs),
+            10_000,
+            &fast,
+        );
+    }
+}
+
 fn main() {
     // `cargo test --benches` runs this too, and wants no measurements.
     let measuring = std::env::args().any(|argument| argument == "--bench");
+    let all = policies();
     if !measuring {
-        life("book-100x1000", 100, 1_000, 200);
+        life("book-100x1000", (100, 1_000), 200, &all);
         return;
     }
-    if !std::env::args().any(|argument| argument == "large") {
-        life("book-10000x100000", 10_000, 100_000, 10_000);
+    let is_wanted = |what: &str| std::env::args().any(|argument| argument == what);
+    if is_wanted("sizes") {
+        sizes();
+        return;
     }
-    life("book-100000x1000000", 100_000, 1_000_000, 10_000);
+    if !is_wanted("large") {
+        life("book-10000x100000", (10_000, 100_000), 10_000, &all);
+    }
+    life("book-100000x1000000", (100_000, 1_000_000), 10_000, &all);
 }
