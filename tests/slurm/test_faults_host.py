@@ -52,9 +52,8 @@ class Registry(SiteCase):
                     before = len(slurm.log(n1))
                     job = slurm.submit(*terms(0.3, n1), script="sleep 2\n")
                     ended = slurm.wait_ended(job)
-                    # Where nothing at all can be written, a refusal of its tasks cannot be either.
-                    runs = rule == ADMIT or what == "read-only"
-                    self.assertEqual(ended["JobState"], "COMPLETED" if runs else "FAILED", slurm.log(n1)[before:])
+                    # Where nothing at all can be written, a refusal of its tasks cannot be either: they try to begin it themselves.
+                    self.assertEqual(ended["JobState"], "COMPLETED" if rule == ADMIT else "FAILED", slurm.log(n1)[before:])
                     said = slurm.wait("slurmd's log says it", lambda before=before: [line for line in slurm.log(n1)[before:].splitlines() if "libra" in line and "rror" in line])
                     self.assertTrue([line for line in said if job in line or "registry" in line], said)
                     self.assertNotIn("DRAIN", slurm.node(n1)["State"])
