@@ -155,6 +155,8 @@ class Installation(unittest.TestCase):
         job = slurm.submit(*TERMS)
         self.said(slurm.sbatch("--estimate=500", "--sla-deadline=10", "--budget=1000"), 1, "libra: refused")
         slurm.wait_running(job)
+        begun = slurm.wait("its task has its share", lambda: [path for where in slurm.cgroup_roots() for path in where.glob(f"job-{job}")])
+        self.assertFalse([line for node in slurm.nodes for line in slurm.log(node).splitlines() if f"job {job} had no prolog" in line], begun)
         report = json.loads(self.said(slurm.libra("status", json_too=True), 0))
         self.assertEqual([(one["id"], one["user"], one["nodes"]) for one in report["jobs"]], [(job, slurm.users[0], [slurm.job(job)["NodeList"]])])
         self.assertEqual((sorted(one["node"] for one in report["nodes"]), report["problems"]), (slurm.nodes, []))

@@ -61,6 +61,7 @@ pub struct Ledger {
     file: (u64, u64),
     /// The most bytes that it was seen to have: it never gets smaller.
     largest: Cell<u64>,
+    alone: bool,
 }
 
 /// A row of movement, as statements read it.
@@ -218,6 +219,7 @@ impl Ledger {
             patience,
             file: (found.dev(), found.ino()),
             largest: Cell::new(found.len()),
+            alone,
         };
         if alone {
             ledger.take_alone()?;
@@ -245,6 +247,7 @@ impl Ledger {
             patience: PATIENCE,
             file: (found.dev(), found.ino()),
             largest: Cell::new(found.len()),
+            alone: false,
         })
     }
 
@@ -280,6 +283,11 @@ impl Ledger {
             c.pragma_update(None, "synchronous", "FULL")
         })?;
         self.identity().map(|_| ())
+    }
+
+    /// Returns true if no other process can open it: nobody keeps such a one.
+    pub fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// How long other processes are waited for.

@@ -6,9 +6,10 @@
 //! Here a job is called by Slurm's number alone, also a task of an array: a prolog is told of no array. What is committed
 //! to an array is the same for all its tasks, and a node has one share for them.
 //!
-//! Invariants: nothing is begun that slurmctld's own record of this job does not say ([`super::claim`]); a job without a claim is asked
-//! nothing about. A job that has a commitment is in the registry from its prolog to its epilog, or a refusal of its
-//! tasks is on record, or the site admits without a promise. Nothing here ends a job that has a process.
+//! Invariants: nothing is begun that slurmctld's own record of this job does not say ([`super::claim`]); a job without a claim and without options
+//! of ours is asked nothing about, and once its prolog was told, no task asks again. A job that has a commitment is in the registry from its prolog, or its
+//! first task where it had none, to its epilog, or a refusal of its tasks is on record, or the site admits without a promise. Nothing here ends a job that
+//! has a process.
 
 use super::claim::{Ask, Claim, look_up};
 use libra_config::{OnFault, WithoutTerms};
@@ -35,6 +36,9 @@ const JUST_BEGUN: f64 = 10.0;
 
 /// Where it is on record that tasks of a job are refused: one file per job, with the reason, below the registry's directory.
 const REFUSED: &str = "refused";
+
+/// Where it is on record that a job runs here without a share, as its prolog was told: as above.
+const WITHOUT_SHARE: &str = "without-share";
 
 /// A job that Slurm is about to start on this node.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,6 +116,10 @@ pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result
         Ok(false) => {
             // Numbers are given again one day; this one's tasks are not those of the job that had it.
             forget(host, job.name).unwrap_or_else(|error| log::error!("job {}: {error}", job.name));
+            // Its tasks need not ask for it once more; where it cannot be written they do.
+            if job.claimed.is_some() {
+                let _ = note(host, WITHOUT_SHARE, job.name, "");
+            }
             return Ok(());
         }
         Err(problem) => problem,
@@ -119,7 +127,7 @@ pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result
     let problem = format!("job {} is not held to its share: {problem}", job.name);
     // One that is in the registry without a cgroup needs no further record.
     if host.config().slurm.on_fault == OnFault::Refuse && host.usage(job.name).is_err() {
-        if let Err(error) = refuse(host, job.name, &problem) {
+        if let Err(error) = note(host, REFUSED, job.name, &problem) {
             return Err(format!("{problem}; its tasks run all the same: {error}"));
         }
     }
@@ -235,7 +243,7 @@ fn chunks_here(commitment: &Commitment, job: &Recorded<'_>) -> u32 {
 pub fn join(host: &Host, task: &Task<'_>, ask: Ask<'_>, now: f64) -> Joined {
     let name = task.name;
     let refuse = host.config().slurm.on_fault == OnFault::Refuse;
-    if let (true, Some(problem)) = (refuse, refusal(host, name)) {
+    if let (true, Some(problem)) = (refuse, noted(host, REFUSED, name)) {
         return Joined::Refused(problem);
     }
     let joined = match host.join(name, task.pid).or_else(|error| {
@@ -282,8 +290,9 @@ fn begin_without_prolog(
 ) -> Result<bool, HostError> {
     let ended =
         |known: &Entry| !known.is_live() && known.begun.is_some() && known.boot == clock::boot_id();
+    let told = || noted(host, WITHOUT_SHARE, task.name).is_some();
     let was_here = match host.registry().read(task.name) {
-        Ok(None) if task.has_terms => false,
+        Ok(None) if task.has_terms && !told() => false,
         Ok(Some(known)) if ended(&known) => true,
         _ => return Ok(false),
     };
@@ -298,7 +307,8 @@ fn begin_without_prolog(
             before,
             ..
         } => (line, nodes, before),
-        Claim::Unknown(reason) => return Err(no_cap(reason)),
+        // Another task may have been told.
+        Claim::Unknown(reason) => return has_begun(host, task.name).ok_or(no_cap(reason)),
         Claim::Unrecorded(reason) if was_here => {
             reject(host, task.name, &reason);
             return Ok(false);
@@ -317,6 +327,9 @@ fn begin_without_prolog(
         Commitment::parse(job.line).map_err(|error| no_cap(errors::not_committed(&error)))?;
     if chunks_here(&commitment, &job) == 0 {
         return Ok(false);
+    }
+    if has_begun(host, task.name).is_some() {
+        return Ok(true);
     }
     // As its prolog would have done.
     end_leftovers(host);
@@ -342,6 +355,12 @@ fn begin_without_prolog(
         None => true,
     };
     Ok(begun)
+}
+
+/// Some(true) where the registry has this job as one that is here.
+fn has_begun(host: &Host, name: &str) -> Option<bool> {
+    let known = host.registry().read(name).ok().flatten();
+    known.filter(Entry::is_live).map(|_| true)
 }
 
 fn forget(host: &Host, name: &str) -> Result<(), HostError> {
@@ -466,28 +485,30 @@ pub fn end_given_up(host: &Host, given_up: &dyn Fn(u32) -> Option<bool>) {
     });
 }
 
-/// None for what cannot be a job of Slurm's.
-fn refusal_path(host: &Host, name: &str) -> Option<PathBuf> {
+/// Where something is on record of a job's tasks; None for what cannot be a job of Slurm's.
+fn note_path(host: &Host, what: &str, name: &str) -> Option<PathBuf> {
     let number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
-    number.then(|| host.registry().directory().join(REFUSED).join(name))
+    number.then(|| host.registry().directory().join(what).join(name))
 }
 
-fn refuse(host: &Host, name: &str, problem: &str) -> std::io::Result<()> {
-    let path = refusal_path(host, name).ok_or(std::io::ErrorKind::InvalidInput)?;
+fn note(host: &Host, what: &str, name: &str, text: &str) -> std::io::Result<()> {
+    let path = note_path(host, what, name).ok_or(std::io::ErrorKind::InvalidInput)?;
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent)?;
     }
-    std::fs::write(path, problem)
+    std::fs::write(path, text)
 }
 
-fn refusal(host: &Host, name: &str) -> Option<String> {
-    std::fs::read_to_string(refusal_path(host, name)?).ok()
+fn noted(host: &Host, what: &str, name: &str) -> Option<String> {
+    std::fs::read_to_string(note_path(host, what, name)?).ok()
 }
 
 fn forgive(host: &Host, name: &str) {
-    if let Some(path) = refusal_path(host, name) {
-        // Mostly there is none.
-        let _ = std::fs::remove_file(path);
+    for what in [REFUSED, WITHOUT_SHARE] {
+        if let Some(path) = note_path(host, what, name) {
+            // Mostly there is none.
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 

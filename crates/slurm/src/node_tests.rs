@@ -275,6 +275,24 @@ fn a_job_without_a_prolog_begins_with_its_first_task() {
         let held = super::join(&host, &of("12", has_terms), &nobody, 1000.0);
         assert!(matches!(held, Joined::Held(_)), "{held:?}");
     }
+    // What its prolog was told is not asked once more, however slurmctld is.
+    let given_back = recorded(LINE, 1)(12).map(|record| match record {
+        ControllerRecord::Job(record) => ControllerRecord::Job(JobRecord {
+            admin_comment: format!("libra-nothing:{LINE}"),
+            ..record
+        }),
+        other => other,
+    });
+    let starting = Starting {
+        name: "14",
+        ..job(Some(LINE))
+    };
+    super::prolog(&host, &starting, &|_| given_back.clone(), 1000.0).expect("without a share");
+    let left = super::join(&host, &of("14", true), &nobody, 1000.0);
+    assert_eq!(left, Joined::LeftAlone);
+    assert_eq!(epilog(&host, "14").expect("ended"), None);
+    let asked = super::join(&host, &of("14", true), &|_| None, 1000.0);
+    assert!(matches!(asked, Joined::Refused(_)), "{asked:?}");
     // More than any host has.
     let impossible = line(1, 65536, 1, "n1*1*1");
     let left = super::join(&host, &of("13", true), &recorded(&impossible, 1), 1000.0);

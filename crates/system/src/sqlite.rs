@@ -51,10 +51,7 @@ pub fn within<T>(time: Duration, work: impl FnOnce() -> T) -> T {
 /// it open share.
 pub fn is_without_room(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
-    matches!(
-        code,
-        Some(ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN | ffi::SQLITE_IOERR_SHMSIZE)
-    )
+    matches!(code, Some(ffi::SQLITE_FULL | ffi::SQLITE_IOERR_SHMSIZE))
 }
 
 /// The system's own interface, but for sleeping.

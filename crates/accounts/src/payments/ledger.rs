@@ -33,7 +33,10 @@ const AHEAD: f64 = 3600.0;
 fn open_if_room(path: &Path) -> Result<OnceCell<Ledger>, AccountsError> {
     match Ledger::open_within(path, OPENING) {
         Ok(ledger) => Ok(OnceCell::from(ledger)),
-        Err(error) if error.is_without_room() => Ok(OnceCell::new()),
+        // Who reads it alone has it for a moment.
+        Err(error) if error.is_without_room() || matches!(error, AccountsError::Locked { .. }) => {
+            Ok(OnceCell::new())
+        }
         Err(error) => Err(error),
     }
 }
@@ -116,8 +119,11 @@ impl Payments {
     /// Returns true if the live state was removed or made anew since this was opened. Looks at the disk. Where the ledger cannot be read just now,
     /// the live state is gone on with.
     pub fn is_stale(&self) -> bool {
-        let is_outdated = || is_outdated(&self.live, self.ledger()?);
-        !self.live.path.exists() || is_outdated().unwrap_or(false)
+        let is_outdated = || match self.ledger() {
+            Ok(ledger) => is_outdated(&self.live, ledger).unwrap_or(false),
+            Err(error) => matches!(error, AccountsError::Ledger { .. }),
+        };
+        !self.live.path.exists() || is_outdated()
     }
 
     /// To be called now and then, where nobody waits: takes another live state where one was made since.

@@ -80,7 +80,7 @@ fn marked(findings: &mut Findings, node: &str, pid: i32, directory: &Path, file:
         _ => {
             let without = matches!(mapped(pid, None, Which::Spank), Some(Mapped::No));
             findings.warning(match without {
-                true => format!("slurmd: of {node} runs without Libra's plugin: a job is held to its share from its first task on, and NOBODY GIVES IT BACK when the job ends; restart it (jobs run on)"),
+                true => format!("slurmd: of {node} runs without Libra's plugin: jobs are held to their shares at best from their first task on, and NOBODY GIVES SHARES BACK when they end; restart it (jobs run on)"),
                 false => format!("slurmd: of {node} has left no mark of a plugin of this version in {}, so it is not known whether jobs are held to their shares there; restart it (jobs run on)", directory.display()),
             });
             return;

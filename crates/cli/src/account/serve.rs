@@ -302,10 +302,14 @@ impl Files {
             }
         }
         let live = Live::open(&self.config.live, &self.config.ledger, PATIENCE)?;
-        Ok((live, Ledger::open(&self.config.ledger)?))
+        let ledger = Ledger::open_briefly(&self.config.ledger, PATIENCE)?;
+        Ok((live, ledger))
     }
 
     fn give_back(&self, files: (Live, Ledger)) {
+        if files.1.is_alone() {
+            return;
+        }
         self.open
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
