@@ -72,8 +72,8 @@ fn copy(ledger: &Ledger, half: &Path, now: i64) -> Result<(), AccountsError> {
     let mut copy = Connection::open_with_flags(half, FLAGS).map_err(store)?;
     {
         let backup = Backup::new(&ledger.connection, &mut copy).map_err(of_ledger)?;
-        // All at once: it keeps nobody from writing, but where a full disk made it open the ledger alone; who does goes on in SQLite's log, and in several steps it would begin anew with each
-        // of their writes.
+        // All at once: it keeps nobody from writing, but where a full disk made it open the ledger alone. Who writes goes on in SQLite's log, and in
+        // several steps it would begin anew with each of their writes.
         match backup.step(-1).map_err(of_ledger)? {
             StepResult::Done => {}
             _ => {

@@ -128,7 +128,9 @@ pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result
     // One that is in the registry without a cgroup needs no further record.
     if host.config().slurm.on_fault == OnFault::Refuse && host.usage(job.name).is_err() {
         if let Err(error) = note(host, REFUSED, job.name, &problem) {
-            return Err(format!("{problem}; its tasks run all the same: {error}"));
+            return Err(format!(
+                "{problem}; that its tasks are refused cannot be written down: {error}"
+            ));
         }
     }
     Err(problem)
@@ -276,7 +278,7 @@ pub fn join(host: &Host, task: &Task<'_>, ask: Ask<'_>, now: f64) -> Joined {
 /// A job has a task here and has not begun; it begins now, if slurmctld says that something is committed to it. Returns true if it has begun by
 /// then, by this task or by another one. There are two kinds. One was here and had its epilog, and Slurm has started it anew without a prolog: it does so
 /// when a requeued job is let go before its credentials have expired, as `scontrol update … starttime=now` does. Of the other the registry knows
-/// nothing, and it was submitted with options of ours: its prolog found that it has no terms here, or had none of ours. slurmd asks for plugins that have
+/// nothing, and it was submitted with options of ours: a step alone has them, or there was no prolog of ours. slurmd asks for plugins that have
 /// one when it starts, and whoever installs Libra may restart it later; and where a step comes before the request for its job's prolog (srun, with
 /// PrologFlags=NoHold, on a busy machine), slurmd 22.05 takes the prolog for done, because the step's credential has made the job known to it.
 ///
