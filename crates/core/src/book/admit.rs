@@ -194,7 +194,7 @@ impl Book {
         let job = BookedJob {
             token,
             id: None,
-            request: *request,
+            request: request.into(),
             price,
             submitted: now,
             phase: Phase::Provisional,
@@ -250,7 +250,7 @@ impl Book {
             .iter()
             .map(|&(key, place)| self.on_node(self.job(key), &self.job(key).places[place]))
             .collect();
-        let spec = (self.nodes[index].spec).without(self.details[index].sums.whole());
+        let spec = (self.nodes[index].spec).without(self.nodes[index].whole);
         (self.admission.admission.policy).accept_delays(&spec, &mut jobs);
         for (&(key, place), on_node) in tenants.iter().zip(&jobs) {
             let job = self.job_mut(key);

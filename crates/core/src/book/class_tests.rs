@@ -3,7 +3,7 @@ use crate::commitment::Commitment;
 use crate::decision::admission::Admission;
 use crate::decision::class::Class;
 use crate::decision::counter_offer::CounterOffer;
-use crate::decision::job::Terms;
+use crate::decision::job::{Request, Terms};
 use crate::decision::policy::{AnyPolicy, LibraAdaptive, LibraRisk, LibraSla};
 use crate::decision::refusal::Category;
 use crate::decision::service::{ClassRules, NONE};

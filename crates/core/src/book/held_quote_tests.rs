@@ -1,6 +1,6 @@
 use super::*;
 use crate::decision::admission::Admission;
-use crate::decision::job::Terms;
+use crate::decision::job::{Request, Terms};
 use crate::decision::node::NodeSpec;
 
 const NOW: f64 = 1_790_000_000.0;

@@ -4,7 +4,7 @@ use super::judge::{BookNode, Nodes};
 use super::*;
 use crate::decision::admission::Admission;
 use crate::decision::class::Class;
-use crate::decision::job::{Shape, Terms};
+use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::node::{Cluster, NodeView};
 use crate::decision::placement;
 use crate::decision::policy::{AnyPolicy, Libra, NodeChoice, Obstacle, Offer, Policy};

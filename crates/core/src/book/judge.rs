@@ -77,7 +77,7 @@ impl Cluster for Nodes<'_> {
             node,
             open_slots,
             committed: node.committed,
-            whole: self.book.details[index].sums.whole(),
+            whole: node.whole,
             memory_committed: node.memory_committed,
             without: None,
         })
@@ -86,7 +86,7 @@ impl Cluster for Nodes<'_> {
     #[inline(always)]
     fn node_for(&self, index: usize, request: &Request) -> Option<BookNode<'_>> {
         let node = self.node(index)?;
-        match self.is_plain() && self.book.details[index].planned == 0 {
+        match self.is_plain() && node.node.planned == 0 {
             true => Some(node),
             false => Some(self.in_its_time(node, request)),
         }
@@ -122,7 +122,7 @@ impl Nodes<'_> {
         let own = (self.without).map_or(0, |key| {
             let job = book.job(key);
             let here = job.places.iter().filter(|p| p.node as usize == node.index);
-            here.map(|place| memory(&job.request, place.chunks)).sum()
+            here.map(|place| job.memory_at(place)).sum()
         });
         BookNode {
             committed: peak.committed,
@@ -237,10 +237,21 @@ impl BookedJob {
 
     /// How much of a consumable it uses up in so many chunks; of one that is counted once for all nodes, in all.
     fn amount_of(&self, what: Consumable, chunks: u32) -> u64 {
-        let amounts = self.request.shape.consumables.counted(what.scope());
+        let amounts = self.request.shape.consumables().counted(what.scope());
         let of = amounts.filter(|(other, _)| *other == what);
         of.map(|(_, amount)| amount.saturating_mul(u64::from(chunks)))
             .sum()
+    }
+
+    /// Its slots at one of its places: up to 2^32, one more than a u32 holds.
+    pub(super) fn slots_at(&self, place: &Allocation) -> f64 {
+        f64::from(place.chunks) * f64::from(self.request.shape.processors_per_chunk)
+    }
+
+    /// The memory that is kept for it there, in bytes.
+    pub(super) fn memory_at(&self, place: &Allocation) -> u64 {
+        let each = self.request.shape.memory_per_chunk;
+        each.saturating_mul(u64::from(place.chunks))
     }
 
     /// Processor seconds per slot by `now`, the job running at its share since it last reported.
@@ -250,18 +261,6 @@ impl BookedJob {
             Phase::Provisional | Phase::Bound => place.cput,
         }
     }
-}
-
-/// Slots in so many chunks: up to 2^32, one more than a u32 holds.
-pub(super) fn slots(request: &Request, chunks: u32) -> f64 {
-    f64::from(chunks) * f64::from(request.shape.processors_per_chunk)
-}
-
-pub(super) fn memory(request: &Request, chunks: u32) -> u64 {
-    request
-        .shape
-        .memory_per_chunk
-        .saturating_mul(u64::from(chunks))
 }
 
 impl Book {
@@ -327,11 +326,13 @@ impl Book {
     }
 
     fn price_of(&self, job: &BookedJob, terms: &Terms) -> f64 {
-        let mut request = job.request;
-        request.terms = *terms;
+        let request = Request {
+            terms: *terms,
+            ..job.request.request()
+        };
         let places = job.places.iter().map(|place| {
             let node = &self.nodes[place.node as usize];
-            let slots = slots(&request, place.chunks);
+            let slots = job.slots_at(place);
             let taken = slots * place.counted_share();
             pricing::PricedNode {
                 slots,
@@ -388,7 +389,7 @@ impl Book {
             if need.deadline_status == DeadlineStatus::Late || left <= 0.0 {
                 return refuse(too_late);
             }
-            let mut rest = job.request;
+            let mut rest = job.request.request();
             rest.terms.deadline = left.clamp(SHORTEST, LONGEST);
             let work = match need.deadline_status {
                 // More than a processor can do: the policy says whether it takes such jobs.
@@ -400,7 +401,7 @@ impl Book {
             rest.shape.scatter = false;
             // It has them already, whatever its terms.
             rest.shape.consumables = Amounts::NONE;
-            let slots = slots(&job.request, place.chunks);
+            let slots = job.slots_at(place);
             let index = place.node as usize;
             let others = Nodes::now(self, None).at(self.now, Some(key));
             let others = Others {
@@ -411,7 +412,7 @@ impl Book {
                         node,
                         open_slots: u32::MAX,
                         committed: node.committed,
-                        whole: self.details[index].sums.whole(),
+                        whole: node.whole,
                         memory_committed: node.memory_committed,
                         without: None,
                     },
@@ -470,7 +471,7 @@ impl Book {
     /// How a job stands now on one of its nodes, as a policy sees it.
     pub(super) fn on_node(&self, job: &BookedJob, place: &Allocation) -> JobOnNode {
         JobOnNode {
-            terms: self.admission.admission.planned(&job.request).terms,
+            terms: self.admission.admission.planned_terms(&job.request.terms),
             slots: place
                 .chunks
                 .saturating_mul(job.request.shape.processors_per_chunk),
@@ -484,7 +485,7 @@ impl Book {
                 }
             },
             held_share: place.share,
-            memory: memory(&job.request, place.chunks),
+            memory: job.memory_at(place),
             delay: place.delay,
         }
     }

@@ -22,6 +22,7 @@
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
 mod admit;
+mod booked_request;
 #[cfg(test)]
 mod class_tests;
 mod commit;
@@ -54,7 +55,6 @@ mod sums_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
 use crate::decision::node_index::NodeIndex;
 use crate::decision::placement::Placement;
@@ -65,6 +65,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
+use booked_request::BookedRequest;
 pub use error::{BookError, Named, Unsound, Untaken};
 use keys::Keys;
 pub use life::Ending;
@@ -129,10 +130,10 @@ struct Node {
     spec: NodeSpec,
     committed: f64,
     memory_committed: u64,
-    /// Slots of its jobs, whatever their shares.
-    slots: u64,
-    /// Those of them that are held for jobs to come.
-    quoted_slots: u64,
+    /// Processors that jobs have whole, of those committed.
+    whole: f64,
+    /// How many of its jobs are to begin later.
+    planned: u32,
     available: bool,
 }
 
@@ -142,8 +143,6 @@ struct NodeDetails {
     tenants: Tenants,
     sums: Sums,
     stock: Stock,
-    /// How many of its tenants are to begin later.
-    planned: u32,
 }
 
 /// How far a job has come.
@@ -163,7 +162,7 @@ struct BookedJob {
     token: u64,
     id: Option<Box<str>>,
     /// As committed: the estimate without margin.
-    request: Request,
+    request: BookedRequest,
     price: f64,
     submitted: f64,
     phase: Phase,
@@ -304,8 +303,8 @@ impl Book {
                     spec,
                     committed: 0.0,
                     memory_committed: 0,
-                    slots: 0,
-                    quoted_slots: 0,
+                    whole: 0.0,
+                    planned: 0,
                     available,
                 });
                 self.details.push(NodeDetails {
@@ -313,7 +312,6 @@ impl Book {
                     tenants: Tenants::default(),
                     sums: Sums::default(),
                     stock: Stock::default(),
-                    planned: 0,
                 });
                 self.reindex(self.nodes.len() - 1);
             }
@@ -374,12 +372,12 @@ impl Book {
 
     /// Slots of the jobs on a node by its index, whatever their shares; 0 where there is no such node.
     pub fn slots_on(&self, index: usize) -> u64 {
-        self.nodes.get(index).map_or(0, |node| node.slots)
+        self.details.get(index).map_or(0, |node| node.sums.slots())
     }
 
     /// Those of [`Book::slots_on`] that quotes hold for jobs to come.
     pub fn quoted_slots_on(&self, index: usize) -> u64 {
-        self.nodes.get(index).map_or(0, |node| node.quoted_slots)
+        self.details.get(index).map_or(0, |node| node.sums.quoted())
     }
 
     /// Processors of a node by its index; 0 where there is no such node.
@@ -448,9 +446,7 @@ impl Book {
             .map(|(key, place)| {
                 let job = self.job(key);
                 let place = &job.places[place];
-                f64::from(place.chunks)
-                    * f64::from(job.request.shape.processors_per_chunk)
-                    * place.committed_share
+                job.slots_at(place) * place.committed_share
             })
             .sum();
         Some((committed_share, self.nodes[index].spec.processors))

@@ -17,7 +17,7 @@
 //!   A job that outlived its time keeps what it has against all who come later.
 //! - A planned job that is overdue counts as one that begins now.
 
-use super::judge::{Nodes, slots};
+use super::judge::Nodes;
 use super::{Admitted, Allocation, Book, BookedJob, Offer, Phase};
 use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
@@ -267,7 +267,7 @@ impl Book {
         let job = self.job(key);
         let left = (job.request.terms).deadline_after(self.now - job.submitted);
         left >= SHORTEST
-            && (self.fits_now(key, &with_deadline(&job.request, left), allowed)).is_some()
+            && (self.fits_now(key, &with_deadline(&job.request.request(), left), allowed)).is_some()
     }
 
     /// A planned job that is overdue gets another start, if there is one that ends it in time.
@@ -276,8 +276,8 @@ impl Book {
         let key = self.find_id(id)?;
         let job = self.job(key);
         job.starts_by.as_ref()?;
-        let allowed = self.with_own(key, allowed);
-        let planned = self.plan_for(&job.request, job.submitted, allowed.as_deref(), Some(key))?;
+        let (request, allowed) = (job.request.request(), self.with_own(key, allowed));
+        let planned = self.plan_for(&request, job.submitted, allowed.as_deref(), Some(key))?;
         let mut job = self.take_out(key);
         let like = job.places[0];
         job.starts_by = Some(Box::new(planned.starts_by));
@@ -318,7 +318,7 @@ impl Book {
 
     /// From when until when a job has processors at one of its places.
     fn own_time(&self, job: &BookedJob, place: &Allocation) -> (f64, f64) {
-        let request = self.admission.admission.planned(&job.request);
+        let request = self.admission.admission.planned(&job.request.request());
         let terms = &request.terms;
         let rating = self.nodes[place.node as usize].spec.rating;
         if let Some(starts_by) = job.starts_by.as_deref() {
@@ -403,5 +403,5 @@ impl Book {
 
 /// Processors of a job at one of its places.
 fn processors(job: &BookedJob, place: &Allocation) -> f64 {
-    slots(&job.request, place.chunks) * place.counted_share()
+    job.slots_at(place) * place.counted_share()
 }

@@ -3,7 +3,7 @@ use crate::decision::TOLERANCE;
 use crate::decision::admission::Admission;
 use crate::decision::class::Class;
 use crate::decision::curve::with_deadline;
-use crate::decision::job::Terms;
+use crate::decision::job::{Request, Terms};
 use crate::decision::policy::{AnyPolicy, LibraAdaptive, LibraRisk, LibraSla, Policy};
 use crate::decision::service::ClassRules;
 use proptest::prelude::*;
@@ -327,6 +327,23 @@ struct Live {
 
 const LATENCY: f64 = 3.5;
 
+/// What decisions read of a node of who has whole processors there, and who is to have them, is what its jobs say.
+fn assert_shown(book: &Book) {
+    for index in 0..book.nodes.len() {
+        let (mut whole, mut planned) = (0.0, 0);
+        for (key, place) in book.tenants(index) {
+            let job = book.job(key);
+            match job.starts_by {
+                Some(_) => planned += 1,
+                None if job.has_whole() => whole += job.slots_at(&job.places[place]),
+                None => {}
+            }
+        }
+        let shown = &book.nodes[index];
+        assert_eq!((shown.whole, shown.planned), (whole, planned));
+    }
+}
+
 /// On no node and at no time from now on is more promised than there is, by who is in its time; looked at from one moment to the next.
 fn assert_sound(book: &Book, nodes: &[f64], live: &[Live], now: f64) {
     let (mut moments, mut times) = (vec![now], Vec::new());
@@ -458,6 +475,7 @@ proptest! {
                 starts: step.starts,
                 started: false,
             });
+            assert_shown(&book);
             if sums {
                 assert_sound(&book, &nodes, &live, now);
             }

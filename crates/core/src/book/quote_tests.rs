@@ -1,7 +1,7 @@
 use super::*;
 use crate::decision::admission::Admission;
 use crate::decision::curve::{curve, with_deadline};
-use crate::decision::job::{DeadlineType, Shape, Terms};
+use crate::decision::job::{DeadlineType, Request, Shape, Terms};
 use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla};
 use crate::decision::pricing::{AnyPricing, Linear, Utilisation};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::decision::admission::Admission;
-use crate::decision::job::Terms;
+use crate::decision::job::{Request, Terms};
 use crate::decision::share::DeadlineStatus;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

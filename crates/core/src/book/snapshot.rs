@@ -134,7 +134,7 @@ impl Book {
                 .map(|job| JobRecord {
                     id: job.id.as_deref().map(str::to_string),
                     token: job.token,
-                    request: job.request,
+                    request: job.request.request(),
                     price: job.price,
                     submitted: job.submitted,
                     phase: job.phase,
@@ -298,7 +298,7 @@ impl Book {
         let key = self.insert(BookedJob {
             token,
             id: record.id.as_deref().map(Box::from),
-            request: record.request,
+            request: (&record.request).into(),
             price: record.price,
             submitted: record.submitted,
             phase: match (record.phase, &record.id) {

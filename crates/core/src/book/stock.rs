@@ -168,7 +168,7 @@ impl Book {
 
     /// A job that is in the book begins to use up what the whole cluster has.
     pub(super) fn draw(&mut self, key: usize) {
-        let amounts = self.job(key).request.shape.consumables;
+        let amounts = *self.job(key).request.shape.consumables();
         for (what, amount) in amounts.counted(Scope::Cluster) {
             self.stock.add(what, u128::from(amount));
         }
@@ -176,7 +176,7 @@ impl Book {
 
     /// A job that is taken out does not any more.
     pub(super) fn give_back(&mut self, job: &BookedJob) {
-        let amounts = job.request.shape.consumables;
+        let amounts = *job.request.shape.consumables();
         for (what, amount) in amounts.counted(Scope::Cluster) {
             self.stock.release(what, u128::from(amount));
         }
@@ -194,10 +194,11 @@ impl Book {
 
     fn each_on(&mut self, key: usize, place: usize, count: fn(&mut Stock, Consumable, u128)) {
         let job = self.job(key);
-        if job.request.shape.consumables.is_empty() {
+        let amounts = *job.request.shape.consumables();
+        if amounts.is_empty() {
             return;
         }
-        let (amounts, part) = (job.request.shape.consumables, &job.places[place]);
+        let part = &job.places[place];
         let (node, chunks) = (part.node as usize, u128::from(part.chunks));
         for (what, amount) in amounts.counted(Scope::Node) {
             count(

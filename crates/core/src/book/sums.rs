@@ -23,11 +23,11 @@ pub(super) struct Sums {
     /// Bytes.
     memory: u128,
     /// Slots, whatever their shares.
-    slots: u128,
+    slots: u64,
     /// Those of them that are held for jobs to come.
-    quoted: u128,
+    quoted: u64,
     /// Those of jobs that have whole processors.
-    whole: u128,
+    whole: u64,
 }
 
 impl Sums {
@@ -35,11 +35,11 @@ impl Sums {
     fn counted(job: &BookedJob, place: &Allocation) -> Sums {
         // Whoever begins later has no processors yet; its memory is kept for it.
         let later = job.starts_by.is_some();
-        let slots = u128::from(place.chunks) * u128::from(job.request.shape.processors_per_chunk);
-        let share = super::judge::slots(&job.request, place.chunks) * place.counted;
+        let slots = u64::from(place.chunks) * u64::from(job.request.shape.processors_per_chunk);
+        let share = job.slots_at(place) * place.counted;
         Sums {
             committed: if later { 0 } else { (share * UNITS) as i128 },
-            memory: u128::from(super::judge::memory(&job.request, place.chunks)),
+            memory: u128::from(job.memory_at(place)),
             slots,
             quoted: if place.quoted { slots } else { 0 },
             whole: if job.request.terms.class.is_whole() && !later {
@@ -71,9 +71,14 @@ impl Sums {
         self.committed as f64 / UNITS
     }
 
-    /// Processors that jobs have whole.
-    pub(super) fn whole(&self) -> f64 {
-        self.whole as f64
+    /// Slots of the node's jobs, whatever their shares.
+    pub(super) fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// Those of them that are held for jobs to come.
+    pub(super) fn quoted(&self) -> u64 {
+        self.quoted
     }
 }
 
@@ -140,7 +145,7 @@ impl Book {
         let part = &mut job.places[place];
         (part.counted, part.quoted) = (part.counted_share(), quoted);
         let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
-        self.details[node].planned += u32::from(self.job(key).starts_by.is_some());
+        self.nodes[node].planned += u32::from(self.job(key).starts_by.is_some());
         self.details[node].sums.add(&counts);
         self.draw_on(key, place);
         work::step();
@@ -167,7 +172,7 @@ impl Book {
             Some(tenant) => self.part(tenant).before = before,
             None => self.details[node].tenants.last = before,
         }
-        self.details[node].planned -= u32::from(self.job(key).starts_by.is_some());
+        self.nodes[node].planned -= u32::from(self.job(key).starts_by.is_some());
         self.details[node].sums.release(&counted);
         self.give_back_on(key, place);
         self.show_sums(node);
@@ -177,17 +182,20 @@ impl Book {
     pub(super) fn recount(&mut self, key: usize, place: usize) {
         work::step();
         let job = self.job(key);
-        let counted = Sums::counted(job, &job.places[place]);
-        let quoted = job.held_until.is_some();
-        let part = &mut self.job_mut(key).places[place];
-        (part.counted, part.quoted) = (part.counted_share(), quoted);
-        let node = part.node as usize;
-        let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
-        if counts == counted {
+        let part = &job.places[place];
+        let (share, quoted) = (part.counted_share(), job.held_until.is_some());
+        // Nothing else of it changes while it is there, and this is asked for each report of each job.
+        if (share, quoted) == (part.counted, part.quoted) {
             return;
         }
+        let node = part.node as usize;
+        let before = Sums::counted(job, part);
+        let part = &mut self.job_mut(key).places[place];
+        (part.counted, part.quoted) = (share, quoted);
+        let job = self.job(key);
+        let counts = Sums::counted(job, &job.places[place]);
         let sums = &mut self.details[node].sums;
-        sums.release(&counted);
+        sums.release(&before);
         sums.add(&counts);
         self.show_sums(node);
     }
@@ -197,11 +205,10 @@ impl Book {
         let details = &self.details[node];
         let (sums, others) = (details.sums, details.stock.memory_of_others);
         let shown = &mut self.nodes[node];
-        let whole = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+        let memory = u64::try_from(sums.memory).unwrap_or(u64::MAX);
         shown.committed = sums.committed();
-        shown.memory_committed = whole(sums.memory).saturating_add(others);
-        shown.slots = whole(sums.slots);
-        shown.quoted_slots = whole(sums.quoted);
+        shown.memory_committed = memory.saturating_add(others);
+        shown.whole = sums.whole as f64;
         self.reindex(node);
     }
 

@@ -3,7 +3,7 @@
 use super::sums::work::steps;
 use super::*;
 use crate::decision::admission::Admission;
-use crate::decision::job::{DeadlineType, Terms};
+use crate::decision::job::{DeadlineType, Request, Terms};
 use crate::decision::policy::{AnyPolicy, LibraSla};
 use proptest::prelude::*;
 
@@ -180,7 +180,7 @@ proptest! {
                 let kept = &book.nodes[node];
                 prop_assert!((kept.committed - committed).abs() < 1e-9, "{committed} {kept:?}");
                 prop_assert_eq!(kept.memory_committed, memory);
-                prop_assert_eq!((kept.slots, kept.quoted_slots), (slots, quoted));
+                prop_assert_eq!((book.slots_on(node), book.quoted_slots_on(node)), (slots, quoted));
             }
         }
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::decision::admission::Admission;
 use crate::decision::allotment::{Claim, Shortage, Spare, allot};
-use crate::decision::job::{DeadlineType, Terms};
+use crate::decision::job::{DeadlineType, Request, Terms};
 use crate::decision::policy::{AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, Policy};
 use crate::decision::refusal::Category;
 use proptest::prelude::*;

@@ -4,7 +4,7 @@ mod evidence;
 
 use super::consumable::{Consumable, Scope};
 use super::counter_offer::{self, Capacity, Question};
-use super::job::Request;
+use super::job::{Request, Terms};
 use super::node::{Cluster, NodeView};
 use super::placement::{self, Placement};
 use super::policy::{AnyPolicy, Policy};
@@ -37,9 +37,19 @@ pub struct Acceptance {
 impl<P: Policy, Q: Pricing> Admission<P, Q> {
     /// The request with the estimate that shares are planned with.
     pub fn planned(&self, request: &Request) -> Request {
-        let mut planned = *request;
-        planned.terms.estimate *= 1.0 + self.estimate_margin;
-        planned
+        Request {
+            terms: self.planned_terms(&request.terms),
+            ..*request
+        }
+    }
+
+    /// The terms with that estimate.
+    #[inline(always)]
+    pub fn planned_terms(&self, terms: &Terms) -> Terms {
+        Terms {
+            estimate: terms.estimate * (1.0 + self.estimate_margin),
+            ..*terms
+        }
     }
 
     /// Judges one request. Changes nothing; allocates nothing when it accepts (but see

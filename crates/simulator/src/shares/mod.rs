@@ -354,7 +354,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
         let coupled = job.coupled && acceptance.nodes > 1;
         running.progress = coupled.then(|| Progress::new(job.run_time, now));
         self.coupled += usize::from(coupled);
-        let terms = admission.planned(&request).terms;
+        let terms = admission.planned_terms(&request.terms);
         let mut parts = std::mem::take(&mut self.parts);
         parts.find(&self.scratch[..acceptance.nodes], &self.groups);
         for part in parts.found() {
