@@ -370,7 +370,7 @@ impl Group {
     /// # Errors
     /// When processes cannot be listed.
     pub fn is_killed(&mut self, thoroughly: bool) -> Result<bool, Error> {
-        if !thoroughly && self.living.is_some_and(processes::lives) {
+        if !thoroughly && self.living.is_some_and(processes::Living::lives) {
             return Ok(false);
         }
         let mut living = None;

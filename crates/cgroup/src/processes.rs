@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -52,13 +52,19 @@ fn has_none_below(directory: &Path) -> bool {
         })
 }
 
+/// A file that the kernel makes up as it is read, with no length beforehand: with room for most of them, so that they are not read in ever larger pieces.
+fn read(path: impl AsRef<Path>) -> io::Result<String> {
+    let mut text = String::with_capacity(4096);
+    // By way of a chain, as a file's own way asks for its length first.
+    (fs::File::open(path)?.chain(io::empty())).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// Processes in exactly this directory.
 pub(crate) fn listed(directory: &Path) -> Result<Vec<i32>, Error> {
     let path = directory.join(PROCS);
-    let text = match fs::read_to_string(&path) {
-        Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            fs::read_to_string(directory.join(THREADS))
-        }
+    let text = match read(&path) {
+        Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => read(directory.join(THREADS)),
         other => other,
     };
     match text {
@@ -167,7 +173,7 @@ struct Stat {
 }
 
 fn stat(pid: i32) -> Option<Stat> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse_stat(&read(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The name, in parentheses, may hold blanks and parentheses itself.
@@ -250,18 +256,6 @@ pub(crate) fn is_running(pid: i32) -> bool {
     )
 }
 
-/// True if this process is there and its first thread lives: neither is killed, nor is the thread about to end. False says nothing;
-/// [`all_killed`] finds out. `stat` does not have the signals that are pending for all threads: one that was killed and has not begun to end is seen in
-/// `status` alone.
-pub(crate) fn lives(process: Living) -> bool {
-    let Living { pid, begun } = process;
-    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
-    let is_killed = |status: &str| has_kill(status, "ShdPnd:") || has_kill(status, "SigPnd:");
-    let goes_on = |stat: &str| flags(stat).is_some_and(|flags| flags & EXITING == 0);
-    read("status").is_ok_and(|status| !is_killed(&status))
-        && read("stat").is_ok_and(|stat| begun_at(&stat) == Some(begun) && goes_on(&stat))
-}
-
 /// A process that was not killed when it was looked at. Its number may be another one's since: by when it began it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Living {
@@ -271,11 +265,22 @@ pub(crate) struct Living {
 }
 
 impl Living {
-    /// None of one that cannot be seen.
+    /// A process of which the first thread lives: neither is killed, nor is the thread about to end. None says nothing; [`all_killed`] finds out.
+    /// `stat` does not have the signals that are pending for all threads: one that was killed and has not begun to end is seen in `status` alone.
     fn find(pid: i32) -> Option<Living> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let read = |name: &str| read(format!("/proc/{pid}/{name}")).ok();
+        // In this order: whoever has been given the number meanwhile is not taken for it.
+        let stat =
+            read("stat").filter(|stat| flags(stat).is_some_and(|flags| flags & EXITING == 0))?;
+        let status = read("status")?;
+        let is_killed = has_kill(&status, "ShdPnd:") || has_kill(&status, "SigPnd:");
         let begun = begun_at(&stat)?;
-        (pid > 0).then_some(Living { pid, begun })
+        (pid > 0 && !is_killed).then_some(Living { pid, begun })
+    }
+
+    /// True if it lives still. False says nothing.
+    pub(crate) fn lives(self) -> bool {
+        Living::find(self.pid) == Some(self)
     }
 }
 
@@ -293,7 +298,7 @@ pub(crate) fn all_killed(list: impl Fn() -> Result<Vec<i32>, Error>) -> Result<b
     all_killed_but_for(list, &mut None)
 }
 
-/// The same; of those that are not killed one goes into `living`, which [`lives`] can be asked of next time.
+/// The same; one of those that live goes into `living`, which can be asked next time.
 pub(crate) fn all_killed_but_for(
     list: impl Fn() -> Result<Vec<i32>, Error>,
     living: &mut Option<Living>,
@@ -301,12 +306,14 @@ pub(crate) fn all_killed_but_for(
     *living = None;
     let mut killed = BTreeSet::new();
     for pid in list()? {
+        // Most live, and by a first thread that does: its threads need not be listed then.
+        *living = Living::find(pid);
+        if living.is_some() {
+            return Ok(false);
+        }
         match is_killed(pid) {
             Some(true) => killed.insert(pid),
-            Some(false) => {
-                *living = Living::find(pid);
-                return Ok(false);
-            }
+            Some(false) => return Ok(false),
             None => continue,
         };
     }
@@ -320,7 +327,7 @@ fn is_killed(pid: i32) -> Option<bool> {
     if pid <= 0 {
         return Some(false);
     }
-    match fs::read_to_string(format!("/proc/{pid}/status")) {
+    match read(format!("/proc/{pid}/status")) {
         Ok(status) if has_kill(&status, "ShdPnd:") => Some(true),
         Ok(_) => all_threads_end(pid),
         Err(error) => (!is_no_process(&error)).then_some(false),
@@ -359,7 +366,7 @@ fn ends(thread: &Path) -> Option<bool> {
 /// The same, and how many threads its process had at that moment.
 fn end_and_threads(thread: &Path) -> Option<(bool, u64)> {
     let unless_gone = |error: io::Error| (!is_no_process(&error)).then_some((false, 0));
-    let status = match fs::read_to_string(thread.join("status")) {
+    let status = match read(thread.join("status")) {
         Ok(status) => status,
         Err(error) => return unless_gone(error),
     };
@@ -369,7 +376,7 @@ fn end_and_threads(thread: &Path) -> Option<(bool, u64)> {
             .find_map(|line| line.strip_prefix("Threads:"));
         return Some((true, threads?.trim().parse().ok()?));
     }
-    match fs::read_to_string(thread.join("stat")) {
+    match read(thread.join("stat")) {
         Ok(stat) => Some((
             flags(&stat).is_some_and(|flags| flags & EXITING != 0),
             field(&stat, 17)?,
@@ -498,12 +505,12 @@ mod tests {
         let mut living = None;
         assert!(!all_killed_but_for(|| Ok(vec![own]), &mut living).unwrap());
         let found = living.expect("it lives");
-        assert!(found.pid == own && lives(found));
+        assert!(found.pid == own && found.lives());
         let later = Living {
             begun: found.begun + 1,
             ..found
         };
-        assert!(!lives(later), "another one has its number");
+        assert!(!later.lives(), "another one has its number");
         assert_eq!((Living::find(0), Living::find(i32::MAX)), (None, None));
         let mut dead = std::process::Command::new("true").spawn().unwrap();
         let pid = dead.id() as i32;
@@ -511,7 +518,7 @@ mod tests {
         while is_running(pid) {
             std::thread::yield_now();
         }
-        assert!(!Living::find(pid).is_some_and(lives));
+        assert_eq!(Living::find(pid), None);
         assert!(all_killed_but_for(|| Ok(vec![pid]), &mut living).unwrap());
         assert_eq!(living, None);
         assert!(!all_killed(|| Ok(vec![pid, own])).unwrap());
@@ -546,8 +553,8 @@ mod tests {
         let first = format!("/proc/{pid}/task/{pid}");
         assert_eq!(ends(Path::new(&first)), Some(true));
         assert_eq!(is_killed(pid), Some(false));
-        let found = Living::find(pid).expect("it is there");
-        assert!(!lives(found), "its first thread says nothing of the others");
+        // Its first thread says nothing of the others.
+        assert_eq!(Living::find(pid), None);
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -581,7 +588,7 @@ mod tests {
         }
         let found = Living::find(pid).expect("it is there");
         child.kill().unwrap();
-        while lives(found) {
+        while found.lives() {
             std::thread::yield_now();
         }
         child.wait().unwrap();
