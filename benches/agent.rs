@@ -20,8 +20,9 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 const ROUNDS: usize = 128;
-/// Jobs of which the files are read for the limit.
+/// Jobs of which the files are read for the limit, where there are more than the first; the loop has its own open beside them.
 const MOST_READ: usize = 1000;
+const READ_OF_MANY: usize = 500;
 /// Of both versions; those that are there are read.
 const FILES: [&str; 9] = [
     "cpu.cfs_quota_us",
@@ -66,8 +67,10 @@ fn main() {
     // What was written last settles before it is believed to stay.
     std::thread::sleep(std::time::Duration::from_millis(100));
     round();
-    // Of some jobs, where there are more: the loop has its own files open beside these.
-    let read = begun.len().min(MOST_READ);
+    let read = match begun.len() {
+        0..=MOST_READ => begun.len(),
+        _ => READ_OF_MANY,
+    };
     let files: Vec<File> = begun[..read].iter().flat_map(Begun::files).collect();
     // In turns, as the machine is not the same at any two times.
     let (mut rounds, mut limits) = (Vec::new(), Vec::new());

@@ -4,8 +4,8 @@ use crate::support::{Site, kill, sleeps, stderr, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 #[test]
 fn a_killed_libra_run_leaves_a_job_that_the_next_one_finds_judges_and_cleans() {
@@ -76,6 +76,80 @@ fn the_agent_takes_over_from_a_killed_agent_and_ends_what_was_left() {
         "{}",
         stderr(&output)
     );
+}
+
+/// The quota of every job of a site, by file.
+fn quotas(site: &Site) -> Vec<(PathBuf, String)> {
+    let groups = site.cgroups().into_iter().flat_map(|root| {
+        let below = fs::read_dir(root).into_iter().flatten().flatten();
+        below.map(|entry| entry.path()).collect::<Vec<_>>()
+    });
+    groups
+        .flat_map(|group| ["cpu.cfs_quota_us", "cpu.max"].map(|name| group.join(name)))
+        .filter_map(|path| fs::read_to_string(&path).ok().map(|text| (path, text)))
+        .collect()
+}
+
+/// A process that does not outlive a test that fails.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A job has six files and more.
+#[test]
+fn an_agent_that_may_not_open_the_files_of_all_jobs_adjusts_all_the_same() {
+    let site = Site::new("[node]\nprocessors = 1");
+    let log = fs::File::create(site.path("agent.log")).expect("a file");
+    let mut command = Command::new("sh");
+    (command.args(["-c", "ulimit -n 100; exec \"$@\"", "sh"]))
+        .arg(site.libra(&[]).get_program())
+        .args(["-v", "--config"])
+        .arg(site.path("libra.toml"))
+        .arg("agent")
+        .stderr(log);
+    let mut agent = Ended(command.spawn().expect("libra"));
+    wait_for("it to lead", || {
+        fs::read_to_string(site.path("registry/leader"))
+            .is_ok_and(|text| text.trim() == agent.0.id().to_string())
+    });
+    let gate = site.gate();
+    let mut runs: Vec<_> = (0..18)
+        .map(|_| {
+            site.start(
+                "deadline=600000,budget=unlimited,estimate=25000",
+                &gate.until_open(),
+            )
+        })
+        .collect();
+    let said = || fs::read_to_string(site.path("agent.log")).unwrap_or_default();
+    wait_for("it to say so", || {
+        said().contains("this process may have 100 files open")
+    });
+    let before = quotas(&site);
+    assert_eq!(before.len(), 18, "{before:?}");
+    for (path, text) in &before {
+        let other = match text.split_once(' ') {
+            Some(_) => "99000 100000",
+            None => "99000",
+        };
+        fs::write(path, other).expect("ours");
+    }
+    wait_for("all to be held to their shares again", || {
+        (quotas(&site).iter()).all(|(_, text)| !text.starts_with("99000"))
+    });
+    gate.open();
+    for run in &mut runs {
+        assert!(run.wait().expect("libra").success());
+    }
+    assert!(!said().contains("Too many open files"), "{}", said());
+    kill(agent.0.id(), nix::sys::signal::Signal::SIGTERM);
+    assert!(agent.0.wait().expect("libra").success());
+    site.assert_nothing_left();
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod v2;
 
 use super::detect::Role;
 use super::error::Error;
+use super::file::ControlFile;
 use super::processes;
 use super::record::GroupRecord;
 use super::settings::Version;
@@ -44,6 +45,13 @@ impl Freezer {
             Version::V1 => v1::Freezer::open(at)?.map(Freezer::V1),
             Version::V2 => v2::Freezer::open(at)?.map(Freezer::V2),
         })
+    }
+
+    pub fn files(&mut self) -> Box<dyn Iterator<Item = &mut ControlFile> + '_> {
+        match self {
+            Freezer::V1(freezer) => Box::new(freezer.files()),
+            Freezer::V2(freezer) => Box::new(freezer.files()),
+        }
     }
 
     /// Lets all of it stand still, or go on.

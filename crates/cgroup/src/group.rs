@@ -131,6 +131,32 @@ impl Group {
             .map_or(Path::new(""), |d| d.path.as_path())
     }
 
+    fn files(&mut self) -> Vec<&mut ControlFile> {
+        let mut files: Vec<&mut ControlFile> = each!(&mut self.controls, c => c.files().collect());
+        files.extend(&mut self.cpus);
+        files.extend((self.freezer.iter_mut()).flat_map(Freezer::files));
+        files
+    }
+
+    /// How many files it keeps open, and how many it has.
+    pub fn open_files(&mut self) -> (usize, usize) {
+        let files = self.files();
+        (
+            files.iter().filter(|file| file.is_open()).count(),
+            files.len(),
+        )
+    }
+
+    /// Opens its files for each use from now on, for a process that may not have so many open. That takes several times as long.
+    pub fn close_files(&mut self) {
+        self.files().into_iter().for_each(ControlFile::close);
+    }
+
+    /// Keeps them open again, as far as they can be.
+    pub fn keep_files_open(&mut self) {
+        self.files().into_iter().for_each(ControlFile::keep_open);
+    }
+
     /// True where this job can be held to chosen processors.
     pub fn can_pin(&self) -> bool {
         self.cpus.is_some()
@@ -532,11 +558,19 @@ mod tests {
 
     #[test]
     fn limits_come_back_and_drift_is_repaired() {
-        for (version, file, text) in [
-            (Version::V1, v1::SHARES, "1024\n"),
-            (Version::V2, v2::WEIGHT, "100\n"),
+        for (version, file, text, closes) in [
+            (Version::V1, v1::SHARES, "1024\n", false),
+            (Version::V2, v2::WEIGHT, "100\n", false),
+            (Version::V1, v1::SHARES, "1024\n", true),
+            (Version::V2, v2::WEIGHT, "100\n", true),
         ] {
             let (_dir, mut group) = group(version);
+            let (open, files) = group.open_files();
+            assert_eq!(open, files);
+            if closes {
+                group.close_files();
+                assert_eq!(group.open_files(), (0, files));
+            }
             let limits = Limits {
                 pinned: Some(vec![1, 0]),
                 ..Limits::new(0.6, 2.0)
@@ -565,6 +599,8 @@ mod tests {
                 }
             );
             assert_eq!(group.throttled().unwrap(), 2.5);
+            group.keep_files_open();
+            assert_eq!(group.open_files(), (files, files));
         }
     }
 

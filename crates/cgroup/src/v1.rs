@@ -47,6 +47,19 @@ impl Controls {
         })
     }
 
+    pub fn files(&mut self) -> impl Iterator<Item = &mut ControlFile> {
+        let Self {
+            quota,
+            period,
+            burst,
+            shares,
+            stat,
+            usage,
+        } = self;
+        let some = burst.iter_mut().chain(usage);
+        [quota, period, shares, stat].into_iter().chain(some)
+    }
+
     pub fn has_burst(&self) -> bool {
         self.burst.is_some()
     }

@@ -46,6 +46,16 @@ impl Controls {
         })
     }
 
+    pub fn files(&mut self) -> impl Iterator<Item = &mut ControlFile> {
+        let Self {
+            max,
+            burst,
+            weight,
+            stat,
+        } = self;
+        [max, weight, stat].into_iter().chain(burst)
+    }
+
     pub fn has_burst(&self) -> bool {
         self.burst.is_some()
     }

@@ -10,6 +10,7 @@
 //!   stops leading lets those go on whom nobody else would.
 
 mod dying;
+mod open_files;
 
 use super::ending::signal_job;
 use super::entry::{Entry, Phase, Process, Stopped};
@@ -24,6 +25,7 @@ use libra_core::decision::service::{Entitlement, Hold, entitlement};
 use libra_core::decision::share::DeadlineStatus;
 use libra_core::decision::suspension::{BestEffort, share_out};
 use libra_system::clock;
+use open_files::{Room, keep_what_fits};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
@@ -93,6 +95,8 @@ pub struct ControlLoop<'a> {
     seen: HashMap<String, Stamp>,
     rounds: u64,
     killed: KilledGroups,
+    /// Jobs of which the files are opened for each use, see [`open_files`].
+    closed: usize,
     /// Files that were found changed by somebody else, since the start.
     pub drifts: u64,
 }
@@ -117,6 +121,7 @@ impl<'a> ControlLoop<'a> {
             seen: HashMap::new(),
             rounds: 0,
             killed: KilledGroups::default(),
+            closed: 0,
             drifts: 0,
         }))
     }
@@ -257,6 +262,7 @@ impl<'a> ControlLoop<'a> {
             return Ok(());
         }
         let (mut live, mut seen) = (HashSet::new(), HashMap::new());
+        let mut room = Room::beside(self.watched.values_mut());
         for (id, stamp) in self.host.registry.stamps()? {
             if self.seen.get(&id) == Some(&stamp)
                 && self.watched.get(&id).is_some_and(Watched::is_open)
@@ -282,14 +288,16 @@ impl<'a> ControlLoop<'a> {
                 Some(watched) if watched.entry.group == entry.group => {
                     if !watched.is_open() {
                         watched.group = self.host.group_of(&entry).unwrap_or_default();
+                        room.keep(&mut watched.group);
                     }
                     watched.entry = entry;
                 }
                 _ => {
-                    let group = self.host.group_of(&entry).unwrap_or_else(|error| {
+                    let mut group = self.host.group_of(&entry).unwrap_or_else(|error| {
                         log::warn!("job {}: {error}", entry.id);
                         None
                     });
+                    room.keep(&mut group);
                     let watched = Watched {
                         group,
                         // Whatever the kernel holds, somebody may have changed it meanwhile: all of it is compared once.
@@ -310,6 +318,10 @@ impl<'a> ControlLoop<'a> {
         }
         self.seen = seen;
         self.watched.retain(|id, _| live.contains(id));
+        let mut room = Room::beside(self.watched.values_mut());
+        let closed = keep_what_fits(self.watched.values_mut(), &mut room);
+        open_files::tell(self.closed, closed, self.watched.len());
+        self.closed = closed;
         let settled = SystemTime::now()
             .duration_since(changed)
             .is_ok_and(|age| age > SETTLED);

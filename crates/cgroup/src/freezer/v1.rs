@@ -20,6 +20,10 @@ impl Freezer {
         Ok(state.map(|state| Self { state }))
     }
 
+    pub fn files(&mut self) -> impl Iterator<Item = &mut ControlFile> {
+        std::iter::once(&mut self.state)
+    }
+
     /// A group that is still freezing takes the same order once more, which makes the kernel try again.
     pub fn set(&self, frozen: bool) -> Result<(), Error> {
         self.state.write(if frozen { "FROZEN" } else { "THAWED" })

@@ -26,6 +26,10 @@ impl Freezer {
         Ok(Some(Self { order, events }))
     }
 
+    pub fn files(&mut self) -> impl Iterator<Item = &mut ControlFile> {
+        std::iter::once(&mut self.order).chain(&mut self.events)
+    }
+
     pub fn set(&self, frozen: bool) -> Result<(), Error> {
         self.order.write(if frozen { "1" } else { "0" })
     }
