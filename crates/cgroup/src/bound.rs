@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::detect::{Mount, mounts_of};
+use super::detect::{Mount, mount_table, mounts_of};
 use super::error::Error;
 use super::external::is_scope;
 use super::processes::has_ended;
@@ -47,7 +47,8 @@ pub fn let_off(pid: i32) -> Result<bool, Error> {
     let Some(groups) = read(PathBuf::from(format!("/proc/{pid}/cgroup")))? else {
         return Ok(false);
     };
-    let mountinfo = read(PathBuf::from("/proc/self/mountinfo"))?.unwrap_or_default();
+    let table = Path::new("/proc/self/mountinfo");
+    let mountinfo = mount_table(table).map_err(|e| Error::io("read", table, None, e))?;
     widen(pid, &groups, &mounts_of(&mountinfo))
 }
 

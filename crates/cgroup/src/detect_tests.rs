@@ -203,3 +203,16 @@ fn roots_that_leave_the_mount_are_refused() {
 fn blanks_in_mount_points() {
     assert_eq!(unescape("/sys/a\\040b\\x"), Path::new("/sys/a b\\x"));
 }
+
+#[test]
+fn a_mount_that_one_reading_leaves_out_is_found() {
+    let mut readings = ["a\nb\nc\n", "a\nc\n", "a\nc\nd\n", "a\nc\nd\n", "e\n"].into_iter();
+    let read = || Ok(readings.next().expect("not so many").to_owned());
+    assert_eq!(agreed(read).expect("a table"), "a\nc\nd\n");
+    let mut count = 0;
+    let restless = agreed(|| {
+        count += 1;
+        Ok(count.to_string())
+    });
+    assert_eq!(restless.expect("the last one"), READINGS.to_string());
+}

@@ -71,7 +71,7 @@ pub fn open(settings: &Settings) -> Enforcement {
         .mounts
         .as_deref()
         .unwrap_or(Path::new("/proc/self/mountinfo"));
-    let mountinfo = match std::fs::read_to_string(table) {
+    let mountinfo = match detect::mount_table(table) {
         Ok(text) => text,
         Err(e) => {
             return Enforcement::None {
