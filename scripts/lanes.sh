@@ -16,7 +16,8 @@ lanes=(
     'slurm  | normal | demo  | slurm'
     'cells  | normal | demo  | gridengine'
     'guests | noise  | demo  | uml slurmv2'
-    'units  | noise  | demo  | cargo metrics web report capi slurm24'
+    'units  | noise  | demo  | cargo metrics capi'
+    'pages  | noise  | demo  | slurm24 web report'
     'clean  | idle   | build | clean clippy'
     'rest   | idle   | build | fmt shell deny packages'
 )

@@ -19,8 +19,8 @@ DIRECTORY = pathlib.Path(os.environ.get("LIBRA_TEST_TURNS", "/run/libra-test-tur
 NOISE, MEASURING, START, PROCESSORS = "noise", "measuring", "start", ("processor-0", "processor-1")
 # Who has it looks for a place.
 QUEUE = "queue"
-# One for each cluster that works at the same time. They wait more than they work: three keep a third of two processors busy.
-PLACES = tuple(f"place-{number}" for number in range(3 * len(os.sched_getaffinity(0))))
+# One for each cluster that works at the same time. They wait more than they work: four for each processor keep half of it busy.
+PLACES = tuple(f"place-{number}" for number in range(4 * len(os.sched_getaffinity(0))))
 # As long as two whole suites on a slow machine.
 PATIENCE = 7200
 # Set when this process is being ended: no thread of it waits any longer.
