@@ -19,7 +19,8 @@ DIRECTORY = pathlib.Path(os.environ.get("LIBRA_TEST_TURNS", "/run/libra-test-tur
 NOISE, MEASURING, START, PROCESSORS = "noise", "measuring", "start", ("processor-0", "processor-1")
 # Who has it looks for a place.
 QUEUE = "queue"
-# One for each cluster that works at the same time. They wait more than they work: four for each processor keep half of it busy.
+# One for each cluster that works at the same time. They wait more than they work: with three for each processor, and all other steps
+# beside them, processors were busy for little more than half of the time.
 PLACES = tuple(f"place-{number}" for number in range(4 * len(os.sched_getaffinity(0))))
 # As long as two whole suites on a slow machine.
 PATIENCE = 7200

@@ -150,6 +150,11 @@ impl Site {
         }
         let unified = Path::new("/sys/fs/cgroup").join(&self.root);
         found.extend(unified.exists().then_some(unified));
+        // Where controllers share a hierarchy, each has a link to it.
+        let real = |path: PathBuf| fs::canonicalize(path).ok();
+        let mut found: Vec<PathBuf> = found.into_iter().filter_map(real).collect();
+        found.sort();
+        found.dedup();
         found
     }
 

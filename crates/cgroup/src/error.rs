@@ -162,9 +162,10 @@ fn hint(source: &io::Error) -> &'static str {
         Some(Errno::ENOSPC) => {
             "the parent has no processors or memory nodes set, or cgroup.max.descendants is reached"
         }
-        Some(Errno::EMFILE | Errno::ENFILE) => {
-            "let it open more: LimitNOFILE= of the service, or ulimit -n"
+        Some(Errno::EMFILE) => {
+            "let this process open more files: LimitNOFILE= of the service, or ulimit -n"
         }
+        Some(Errno::ENFILE) => "let this machine open more files: sysctl fs.file-max",
         Some(Errno::EOPNOTSUPP) => "the group is threaded: take another root",
         _ => "check the mount with `mount -t cgroup,cgroup2`",
     }

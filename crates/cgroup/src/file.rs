@@ -3,7 +3,7 @@
 //! Invariants: a write is one system call with the whole value and its newline (the kernel parses each
 //! write by itself); a read starts at the beginning; errors carry the path. Keeping the file open makes a
 //! write ten times cheaper than opening it each time. Either way a file of a removed group is gone, and never
-//! silently means a new group of the same name: one that is kept open answers ENODEV, another one has not its inode.
+//! silently means a new group of the same name: one that is kept open answers ENODEV, one that is opened for each use is compared by device and inode.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -83,13 +83,14 @@ impl ControlFile {
         }
     }
 
-    /// From now on it is kept open. One that cannot be opened is tried again at its next use.
-    pub fn keep_open(&mut self) {
+    /// From now on it is kept open. False if it cannot be opened: it is opened for each use still.
+    pub fn keep_open(&mut self) -> bool {
         if let Handle::Closed { device, inode } = self.handle {
             if let Ok(file) = self.opened(device, inode) {
                 self.handle = Handle::Open(file);
             }
         }
+        self.is_open()
     }
 
     fn opened(&self, device: u64, inode: u64) -> Result<File, Error> {
@@ -213,8 +214,7 @@ mod tests {
         assert!(!n.is_open());
         assert_eq!(n.number::<u64>().unwrap(), 1);
         n.write("2").unwrap();
-        n.keep_open();
-        assert!(n.is_open());
+        assert!(n.keep_open() && n.is_open());
         assert_eq!(n.number::<u64>().unwrap(), 2);
         n.close();
         // Another one in its place, as when a job runs again; made while the first is there, so that it has not its inode.
@@ -223,8 +223,7 @@ mod tests {
         std::fs::rename(&other, &path).unwrap();
         assert!(n.number::<u64>().unwrap_err().is_gone());
         assert!(n.write("4").unwrap_err().is_gone());
-        n.keep_open();
-        assert!(!n.is_open());
+        assert!(!n.keep_open() && !n.is_open());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "3\n");
         std::fs::remove_file(&path).unwrap();
         assert!(n.number::<u64>().unwrap_err().is_gone());

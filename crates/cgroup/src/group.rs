@@ -44,7 +44,7 @@ pub struct Killed {
     pub took: Duration,
 }
 
-/// The open files of either version.
+/// The control files of either version.
 #[derive(Debug)]
 enum Controls {
     V1(v1::Controls),
@@ -76,6 +76,8 @@ pub struct Group {
     before: Option<Held>,
     /// A process inside that lived when all were checked the last time.
     living: Option<processes::Living>,
+    number_of_files: usize,
+    is_closed: bool,
 }
 
 impl Group {
@@ -112,7 +114,10 @@ impl Group {
             held_cpus: None,
             before: None,
             living: None,
+            number_of_files: 0,
+            is_closed: false,
         };
+        group.number_of_files = group.files().len();
         group.held_cpus = group.read_cpus()?;
         Ok(group)
     }
@@ -138,23 +143,30 @@ impl Group {
         files
     }
 
-    /// How many files it keeps open, and how many it has.
-    pub fn open_files(&mut self) -> (usize, usize) {
-        let files = self.files();
-        (
-            files.iter().filter(|file| file.is_open()).count(),
-            files.len(),
-        )
+    /// How many files it has.
+    pub fn number_of_files(&self) -> usize {
+        self.number_of_files
+    }
+
+    /// True while its files are opened for each use.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// Opens its files for each use from now on, for a process that may not have so many open. That takes several times as long.
     pub fn close_files(&mut self) {
         self.files().into_iter().for_each(ControlFile::close);
+        self.is_closed = true;
     }
 
-    /// Keeps them open again, as far as they can be.
-    pub fn keep_files_open(&mut self) {
-        self.files().into_iter().for_each(ControlFile::keep_open);
+    /// Keeps them open again: all of them, or none where one cannot be opened. Returns true if they are open.
+    pub fn keep_files_open(&mut self) -> bool {
+        if self.is_closed && self.files().into_iter().all(ControlFile::keep_open) {
+            self.is_closed = false;
+        } else if self.is_closed {
+            self.close_files();
+        }
+        !self.is_closed
     }
 
     /// True where this job can be held to chosen processors.
@@ -241,6 +253,7 @@ impl Group {
     /// daemon-reload. The next [`Group::set`] repairs them.
     pub fn drift(&mut self) -> Result<Vec<Drift>, Error> {
         let found = each!(&self.controls, c => c.read())?;
+        let cpus = self.read_cpus()?;
         let mut drifts = Vec::new();
         if found != self.held {
             let differences = each!(&self.controls, c => c.differences(&self.held, &found));
@@ -255,7 +268,6 @@ impl Group {
             );
             self.held = found;
         }
-        let cpus = self.read_cpus()?;
         if let (Some(file), Some(now), Some(before)) = (&self.cpus, &cpus, &self.held_cpus) {
             if now != before {
                 let (expected, found) = (format_cpus(before), format_cpus(now));
@@ -565,11 +577,11 @@ mod tests {
             (Version::V2, v2::WEIGHT, "100\n", true),
         ] {
             let (_dir, mut group) = group(version);
-            let (open, files) = group.open_files();
-            assert_eq!(open, files);
+            let open = |group: &mut Group| group.files().iter().filter(|f| f.is_open()).count();
+            assert_eq!(open(&mut group), group.number_of_files());
             if closes {
                 group.close_files();
-                assert_eq!(group.open_files(), (0, files));
+                assert_eq!((open(&mut group), group.is_closed()), (0, true));
             }
             let limits = Limits {
                 pinned: Some(vec![1, 0]),
@@ -599,8 +611,13 @@ mod tests {
                 }
             );
             assert_eq!(group.throttled().unwrap(), 2.5);
-            group.keep_files_open();
-            assert_eq!(group.open_files(), (files, files));
+            assert!(group.keep_files_open());
+            assert_eq!(open(&mut group), group.number_of_files());
+            // All of them, or none.
+            group.close_files();
+            std::fs::remove_file(group.directory().join(file)).unwrap();
+            assert!(!group.keep_files_open());
+            assert_eq!((open(&mut group), group.is_closed()), (0, true));
         }
     }
 

@@ -95,6 +95,8 @@ fn let_end_if_killed(
         return Ok(None);
     };
     group.let_end(capacity)?;
+    // Of a killed array there may be hundreds, and each is hardly used any more.
+    group.close_files();
     Ok(Some(group))
 }
 

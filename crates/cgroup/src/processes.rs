@@ -97,6 +97,9 @@ pub(crate) fn listed_below<'a>(
 /// Processes that are held at a time while they are signalled: each takes a file descriptor.
 const HELD: usize = 256;
 
+/// File descriptors that listing processes takes, and more.
+const TO_LIST: usize = 8;
+
 /// Sends a signal to each process that `list` lists; those that have ended meanwhile are no error. Returns how many got it.
 ///
 /// Listed once more while they are held: a number that was given to somebody else meanwhile is not listed any more.
@@ -107,10 +110,16 @@ pub(crate) fn send(
     let own = std::process::id() as i32;
     let mut sent = 0;
     for pids in list()?.chunks(HELD) {
-        let held: Vec<(i32, io::Result<PidFd>)> = (pids.iter())
+        let mut held: Vec<(i32, io::Result<PidFd>)> = (pids.iter())
             .filter(|&&pid| pid > 1 && pid != own)
             .map(|&pid| (pid, PidFd::open(pid)))
             .collect();
+        if held.iter().any(|(_, process)| is_too_many(process)) {
+            let given_back = held.iter_mut().filter(|(_, process)| process.is_ok());
+            for (_, process) in given_back.take(TO_LIST) {
+                *process = Err(io::Error::from_raw_os_error(libc::EMFILE));
+            }
+        }
         let still: BTreeSet<i32> = list()?.into_iter().collect();
         for (pid, process) in held.iter().filter(|(pid, _)| still.contains(pid)) {
             let done = match process {
@@ -123,6 +132,11 @@ pub(crate) fn send(
         }
     }
     Ok(sent)
+}
+
+fn is_too_many<T>(opened: &io::Result<T>) -> bool {
+    let errno = opened.as_ref().err().and_then(io::Error::raw_os_error);
+    matches!(errno, Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// As often as that those are helped that are dying.
@@ -269,7 +283,7 @@ impl Living {
     /// `stat` does not have the signals that are pending for all threads: one that was killed and has not begun to end is seen in `status` alone.
     fn find(pid: i32) -> Option<Living> {
         let read = |name: &str| read(format!("/proc/{pid}/{name}")).ok();
-        // In this order: whoever has been given the number meanwhile is not taken for it.
+        // In this order: whoever has been given the number meanwhile is not taken for it. One that takes its signal in between is taken for living, once.
         let stat =
             read("stat").filter(|stat| flags(stat).is_some_and(|flags| flags & EXITING == 0))?;
         let status = read("status")?;

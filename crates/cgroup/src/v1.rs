@@ -19,7 +19,7 @@ const USAGE: &str = "cpuacct.usage";
 pub(crate) const CPUS: &str = "cpuset.cpus";
 pub(crate) const MEMS: &str = "cpuset.mems";
 
-/// The open control files of one job.
+/// The control files of one job.
 #[derive(Debug)]
 pub(crate) struct Controls {
     quota: ControlFile,

@@ -27,7 +27,7 @@ pub(crate) const EVENTS: &str = "cgroup.events";
 /// Kills everything in the group and below (5.14 and later).
 pub(crate) const KILL: &str = "cgroup.kill";
 
-/// The open control files of one job.
+/// The control files of one job.
 #[derive(Debug)]
 pub(crate) struct Controls {
     max: ControlFile,

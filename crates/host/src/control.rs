@@ -71,6 +71,8 @@ pub(super) struct Watched {
     pub(super) needed: f64,
     /// Seconds that its group was throttled by the last round; none before it was asked.
     throttled: Option<f64>,
+    /// Processor seconds of its group when they were last read.
+    used: f64,
     /// The kernel's own count was all of it when it was last checked.
     whole: bool,
     /// It gets nothing but what others leave.
@@ -262,7 +264,7 @@ impl<'a> ControlLoop<'a> {
             return Ok(());
         }
         let (mut live, mut seen) = (HashSet::new(), HashMap::new());
-        let mut room = Room::beside(self.watched.values_mut());
+        let mut room = Room::beside(&self.watched);
         for (id, stamp) in self.host.registry.stamps()? {
             if self.seen.get(&id) == Some(&stamp)
                 && self.watched.get(&id).is_some_and(Watched::is_open)
@@ -305,6 +307,7 @@ impl<'a> ControlLoop<'a> {
                         deadline_status: DeadlineStatus::OnTrack,
                         needed: entry.share,
                         throttled: None,
+                        used: 0.0,
                         whole: false,
                         yields: false,
                         suspended: None,
@@ -318,8 +321,7 @@ impl<'a> ControlLoop<'a> {
         }
         self.seen = seen;
         self.watched.retain(|id, _| live.contains(id));
-        let mut room = Room::beside(self.watched.values_mut());
-        let closed = keep_what_fits(self.watched.values_mut(), &mut room);
+        let closed = keep_what_fits(&mut self.watched);
         open_files::tell(self.closed, closed, self.watched.len());
         self.closed = closed;
         let settled = SystemTime::now()
@@ -430,15 +432,21 @@ impl Watched {
         if let Some(group) = &self.group {
             if self.whole && !close {
                 if let Ok(Some(seconds)) = group.counted() {
+                    self.used = seconds;
                     return seconds;
                 }
             }
-            if let Ok(usage) = group.usage() {
-                self.whole = usage.complete;
-                return usage.seconds;
+            match group.usage() {
+                Ok(usage) => {
+                    self.whole = usage.complete;
+                    self.used = usage.seconds;
+                }
+                // It has used no less than the last time.
+                Err(error) => log::debug!("job {}: {error}", self.entry.id),
             }
+            return self.used;
         }
-        used(&self.entry, self.group.as_ref())
+        used(&self.entry, None)
     }
 
     /// Only root can leave its group, by itself or by somebody else's doing.

@@ -318,7 +318,7 @@ fn pass_on(entry: &Entry, child: &Child, number: i32, code: i32) {
     }
 }
 
-/// Lets this process open as many files as it may: the control loop keeps up to seven for each job.
+/// Lets this process open as many files as it may: the control loop keeps up to eight for each job.
 pub fn raise_file_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let raised = getrlimit(Resource::RLIMIT_NOFILE)

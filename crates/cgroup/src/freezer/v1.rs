@@ -7,7 +7,7 @@ use std::path::Path;
 
 const STATE: &str = "freezer.state";
 
-/// The open file of one group.
+/// The file of one group.
 #[derive(Debug)]
 pub(crate) struct Freezer {
     state: ControlFile,

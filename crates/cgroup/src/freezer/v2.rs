@@ -9,7 +9,7 @@ use std::path::Path;
 /// Kernels before 5.2 have no such file.
 const FREEZE: &str = "cgroup.freeze";
 
-/// The open files of one group.
+/// The files of one group.
 #[derive(Debug)]
 pub(crate) struct Freezer {
     order: ControlFile,

@@ -212,3 +212,22 @@ fn an_array_has_whole_processors_for_each_of_its_jobs() {
     assert_eq!(admitted.price, 4.0 * 33.0);
     assert!(book.admit(&of(Class::Deadline, 1.0, 100.0), 0.0).is_err());
 }
+
+#[test]
+fn a_job_whose_terms_change_keeps_its_class() {
+    let mut book = book(AnyPolicy::default(), 1);
+    for (id, class) in [("whole", Class::Dedicated), ("share", Class::Deadline)] {
+        let admitted = book.admit(&of(class, 100.0, 1000.0), 0.0).expect("room");
+        book.bind(admitted.token, id, 0.0).expect("a new id");
+    }
+    for (id, other) in [("whole", Class::Deadline), ("share", Class::Dedicated)] {
+        let terms = of(other, 100.0, 2000.0).terms;
+        book.modify(id, &terms, 1.0).expect("room");
+    }
+    assert_eq!(book.nodes[0].whole, 1.0);
+    for id in ["whole", "share"] {
+        book.ended(id, 2.0).expect("known");
+    }
+    assert_eq!(book.nodes[0].whole, 0.0);
+    assert!(book.nodes[0].committed.abs() < 1e-12);
+}

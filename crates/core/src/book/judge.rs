@@ -344,7 +344,7 @@ impl Book {
     }
 
     /// Changes the terms of a job, where its own nodes can keep the new ones: where each of them
-    /// would take what is left of the job as a new one.
+    /// would take what is left of the job as a new one. Its class stays.
     ///
     /// # Errors
     /// [`BookError::Refused`] when the new terms cost more than the new budget or need more than
@@ -354,6 +354,10 @@ impl Book {
         terms.check()?;
         let key = self.key_of(id)?;
         let mut job = self.job(key).clone();
+        let terms = &Terms {
+            class: job.request.terms.class,
+            ..*terms
+        };
         job.request.terms = *terms;
         let refuse = |reason| {
             Err(BookError::Refused(Box::new(Refusal {

@@ -194,10 +194,10 @@ impl Book {
 
     fn each_on(&mut self, key: usize, place: usize, count: fn(&mut Stock, Consumable, u128)) {
         let job = self.job(key);
-        let amounts = *job.request.shape.consumables();
-        if amounts.is_empty() {
+        if job.request.shape.consumables().is_empty() {
             return;
         }
+        let amounts = *job.request.shape.consumables();
         let part = &job.places[place];
         let (node, chunks) = (part.node as usize, u128::from(part.chunks));
         for (what, amount) in amounts.counted(Scope::Node) {

@@ -184,7 +184,7 @@ impl Book {
         let job = self.job(key);
         let part = &job.places[place];
         let (share, quoted) = (part.counted_share(), job.held_until.is_some());
-        // Nothing else of it changes while it is there, and this is asked for each report of each job.
+        // Nothing else of what is counted changes while a job is on its nodes, and this is asked for each report of each job.
         if (share, quoted) == (part.counted, part.quoted) {
             return;
         }
