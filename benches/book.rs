@@ -170,7 +170,8 @@ fn life(
             }
         }
     }
-    let waiting = 1_000;
+    // As many as there is room for beside the others.
+    let waiting = nodes.min(1_000);
     book.set_admission(Admission::default());
     for _ in 0..waiting {
         book.admit(&job(&mut random), now).expect("there is room");
@@ -180,7 +181,7 @@ fn life(
         .collect();
     result(
         &format!("{name}/libra/refresh-of-a-waiting-job"),
-        part(&mut polls, 0.5) / f64::from(waiting),
+        part(&mut polls, 0.5) / waiting as f64,
         None,
     );
 }
