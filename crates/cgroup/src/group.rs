@@ -159,7 +159,7 @@ impl Group {
         self.is_closed = true;
     }
 
-    /// Keeps them open again: all of them, or none where one cannot be opened. Returns true if they are open.
+    /// Keeps them open again: all of them, or none if one cannot be opened. Returns true if they are open.
     pub fn keep_files_open(&mut self) -> bool {
         if self.is_closed && self.files().into_iter().all(ControlFile::keep_open) {
             self.is_closed = false;
