@@ -179,7 +179,16 @@ class Cell(commands.Programs):
         self.give("-Msconf", "scheduler", changed(self.must("qconf", "-ssconf"), {"schedule_interval": "0:0:2", "flush_submit_sec": "1", "flush_finish_sec": "1"}))
         for name, rule in (("smp", "$pe_slots"), ("spread", "1")):
             self.give("-Ap", name, ENVIRONMENT.format(name=name, rule=rule))
-        self.give("-Aq", "queue", changed(self.must("qconf", "-sq"), QUEUE))
+        self.give("-Aq", "queue", changed(self.must("qconf", "-sq"), QUEUE | {"tmpdir": self.temporary_directories()}))
+
+    def temporary_directories(self):
+        """One for each host, as the queue says it. A daemon names a job's after its number, and takes it away when its part of the job has ended: in a directory that
+        other hosts of this machine have too, it is that of the same job on another host, or of another cell's job with this number, which cannot start then."""
+        own = {host: self.directory / "tmp" / host for host in HOSTS}
+        for directory in own.values():
+            directory.mkdir(parents=True)
+            directory.chmod(0o1777)
+        return "/tmp," + ",".join(f"[{host}={directory}]" for host, directory in own.items())
 
     def start(self, host):
         """The daemon of a host."""
