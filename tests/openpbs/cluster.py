@@ -280,6 +280,10 @@ class Cluster(client.Commands):
 
         self.wait(f"the mom of {host} starts", started)
 
+    def jobs_of_mom(self, host):
+        """The jobs that a host's mom has written down."""
+        return {file.stem for file in (self.directory / host / "mom_priv/jobs").glob("*.JB")}
+
     def wait_free(self):
         """Wait until every node is free, and start a scheduling cycle."""
         self.wait("all nodes free", lambda: all(self.node(host).get("state") == "free" for host in self.host_names))
