@@ -23,6 +23,7 @@ import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "batch")]
 
+import day  # noqa: E402
 import mixture_audit  # noqa: E402
 import mixture_plan  # noqa: E402
 from cluster import Cluster  # noqa: E402
@@ -102,8 +103,8 @@ class Side:
 class Mixture:
     """The run of a day."""
 
-    def __init__(self, day, say=print, config=""):
-        self.day, self.say, self.config = day, say, config
+    def __init__(self, plan, say=print, config=""):
+        self.plan, self.say, self.config = plan, say, config
         self.sides, self.began, self.count = [], 0.0, itertools.count()
         self.queue = []
 
@@ -116,16 +117,16 @@ class Mixture:
         with Site(hosts=HOSTS, processors=PROCESSORS, users=USERS, agents=True, server_config=self.config) as site, Cluster(hosts=HOSTS, processors=PROCESSORS, users=USERS) as alone:
             self.sides = [Side(site, True), Side(alone, False)]
             for side in self.sides:
-                side.prepare(self.day.hour)
+                side.prepare(self.plan.hour)
             self.began = time.monotonic()
-            for job in self.day.jobs:
+            for job in self.plan.jobs:
                 self.later(job.at, self.submit, job)
             while self.queue:
                 at, _, what, about = heapq.heappop(self.queue)
-                time.sleep(max(0.0, self.began + at * self.day.hour - time.monotonic()))
+                time.sleep(max(0.0, self.began + at * self.plan.hour - time.monotonic()))
                 what(at, *about)
             self.drain()
-            return {"jobs": [dataclasses.asdict(job) for job in self.day.jobs], "libra": self.sides[0].evidence(), "alone": self.sides[1].evidence()}
+            return {"jobs": [dataclasses.asdict(job) for job in self.plan.jobs], "libra": self.sides[0].evidence(), "alone": self.sides[1].evidence()}
 
     def submit(self, at, job):
         libra, alone = self.sides
@@ -133,7 +134,7 @@ class Mixture:
             if "" in states:
                 libra.refused[job.name] = (None, "not submitted: the reservation is over")
             else:
-                self.later(at + 1 / self.day.hour, self.submit, job)
+                self.later(at + 1 / self.plan.hour, self.submit, job)
             return
         if job.after and job.after[1] not in libra.ids:
             libra.refused[job.name] = (None, f"not submitted: {job.after[1]} was refused")
@@ -157,7 +158,7 @@ class Mixture:
         """When it is so on both servers; or it never gets there."""
         wanted = "R" if job.delete == "running" else "H"
         if time.monotonic() < until and not all(side.state(job.name) in wanted for side in self.sides):
-            self.later(at + 2 / self.day.hour, self.delete, job, until)
+            self.later(at + 2 / self.plan.hour, self.delete, job, until)
             return
         for side in self.sides:
             side.pbs.qdel(side.ids[job.name], user=side.pbs.users[job.user])
@@ -199,12 +200,12 @@ def main():
     parser.add_argument("--stretch", type=float, default=1, help="what deadlines are multiplied by, on a loaded machine")
     parser.add_argument("--keep", help="a file for what both servers have said, which `mixture_audit.py FILE` judges again")
     options = parser.parse_args()
-    weights = mixture_plan.weights_of(options.log) if options.log else mixture_plan.WEIGHTS
+    weights = day.weights_of(options.log) if options.log else day.WEIGHTS
     if options.log:
         print("weights of the hours:", *weights)
-    day = mixture_plan.Day(options.jobs, options.seed, weights, USERS, options.minutes * 60 / 24, options.part, options.full, options.stretch)
+    planned = mixture_plan.Day(options.jobs, options.seed, weights, USERS, options.minutes * 60 / 24, options.part, options.full, options.stretch)
     config = f'[admission]\npolicy = "{options.policy}"\nestimate-above-deadline = "conditional"\n' if options.policy != "libra" else ""
-    evidence = Mixture(day, lambda text: print(text, flush=True), config).run()
+    evidence = Mixture(planned, lambda text: print(text, flush=True), config).run()
     if options.keep:
         pathlib.Path(options.keep).write_text(json.dumps(evidence, indent=1))
     found = mixture_audit.Audit(evidence)

@@ -9,6 +9,7 @@ import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "batch")]
 
+import day  # noqa: E402
 import mixture_plan  # noqa: E402
 
 
@@ -18,11 +19,11 @@ class Plan(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".swf") as log:
             log.write("; UnixStartTime: 0\n; TimeZoneString: Europe/Stockholm\n" + "".join(f"{number} {at} 1 1\n" for number, at in enumerate((0, 3599, 43200, 129600))))
             log.flush()
-            self.assertEqual({hour: weight for hour, weight in enumerate(mixture_plan.weights_of(log.name)) if weight}, {1: 500, 13: 500})
+            self.assertEqual({hour: weight for hour, weight in enumerate(day.weights_of(log.name)) if weight}, {1: 500, 13: 500})
             log.write("1 x\n")
             log.flush()
             with self.assertRaisesRegex(ValueError, r"line 7: its second field is to be a time of submission in seconds: '1 x'"):
-                mixture_plan.weights_of(log.name)
+                day.weights_of(log.name)
 
     def test_a_seed_plans_one_day(self):
         """Every kind is in it, those that depend come after what they depend on, and hours with more arrivals have more."""
