@@ -13,7 +13,9 @@ fail() { say "FAILED: $*"; exit 1; }
 become_root() {
     if [ "$(id -u)" -ne 0 ]; then
         if have sudo && sudo -n true 2>/dev/null; then
-            exec sudo -n env PATH="$PATH" HOME="$HOME" CI="${CI:-}" "$0" "$@"
+            local settings
+            mapfile -t settings < <(env | grep -a '^LIBRA_[A-Z_]*=')
+            exec sudo -n env PATH="$PATH" HOME="$HOME" CI="${CI:-}" "${settings[@]}" "$0" "$@"
         fi
         say "not run: a chroot needs root"
         exit 77
