@@ -8,6 +8,8 @@
 common=(systemd systemd-sysv dbus iproute2 procps python3)
 pbs_packages=(postgresql libpython3.11 libical3 libhwloc15 libpq5 libexpat1 libssl3 tcl8.6 tk8.6 hostname)
 slurm_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge hostname)
+# Of a Slurm that was built from source, its own units and plugins (tests/slurm/from_source.sh).
+[ -z "${LIBRA_SLURM_INSTALLED:-}" ] || slurm_packages=("${run_packages[@]}" hostname)
 
 # guest_files: what every guest has, in $dir
 guest_files() {
@@ -119,8 +121,13 @@ END
     quietly inside "$dir" systemctl enable pbs pbs-mom
 }
 
-# Debian's own Slurm with its own units, as its documentation sets it up, and with the settings of docs/slurm-install.md but those that install writes.
+# Debian's own Slurm, or that of LIBRA_SLURM_INSTALLED, with its own units, as its documentation sets it up, and with the settings of docs/slurm-install.md but
+# those that install writes.
 with_slurm() {
+    if [ -n "${LIBRA_SLURM_INSTALLED:-}" ]; then
+        tar -C "$dir" -xf "$LIBRA_SLURM_INSTALLED"
+        quietly inside "$dir" useradd --system slurm
+    fi
     mkdir -p "$dir/etc/slurm" "$dir/etc/munge"
     head -c 1024 /dev/urandom >"$dir/etc/munge/munge.key"
     quietly inside "$dir" sh -c 'chown munge:munge /etc/munge/munge.key; chmod 400 /etc/munge/munge.key; mkdir -p /var/spool/slurm; install -d -o slurm -g slurm /var/spool/slurm/ctld /var/log/slurm'
@@ -153,16 +160,19 @@ END
 
 # image NAME: sets image to that of pbs or slurm, which is made where it is not there or was made of something else
 image() {
-    local name=$1 packages recipe lock
+    local name=$1 packages recipe lock made_of=()
     image=$root/target/systemd/$name.ext4
     mkdir -p "${image%/*}"
     case $name in
-        pbs) packages=("${common[@]}" "${pbs_packages[@]}") ;;
-        slurm) packages=("${common[@]}" "${slurm_packages[@]}") ;;
+        pbs) packages=("${common[@]}" "${pbs_packages[@]}") made_of=("$PBS_EXEC"/{bin,sbin}/*) ;;
+        slurm)
+            packages=("${common[@]}" "${slurm_packages[@]}")
+            [ -z "${LIBRA_SLURM_INSTALLED:-}" ] || image=${image%.ext4}-$slurm_version.ext4 made_of=("$LIBRA_SLURM_INSTALLED")
+            ;;
     esac
     clean_root bookworm
-    # The system, the functions, the packages, and the OpenPBS.
-    recipe=$(stat -c %Y "$cache"; declare -f guest_files "with_$name"; echo "${packages[@]}"; [ "$name" != pbs ] || stat -c '%n %Y' "$PBS_EXEC"/{bin,sbin}/*)
+    # The system, the functions, the packages, and the batch system where it is not Debian's.
+    recipe=$(stat -c '%n %Y' "$cache" "${made_of[@]}"; declare -f guest_files "with_$name"; echo "${packages[@]}")
     exec {lock}>>"$image.lock"
     flock "$lock"
     if ! [ -e "$image" ] || ! cmp -s "$image.recipe" <<<"$recipe"; then

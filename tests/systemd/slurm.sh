@@ -15,11 +15,15 @@ state() { slurm scontrol show job "$1" 2>/dev/null | sed -n 's/.* *JobState=\([A
 is_state() { [ "$(state "$1")" = "$2" ]; }
 node_up() { slurm sinfo -h -o %T | grep -qE '^(idle|mixed|allocated)$'; }
 controller_up() { slurm scontrol ping | grep -q 'is UP'; }
-# Slurm's own group of a job.
-place() { find /sys/fs/cgroup -type d -name "job_$1" -path '*slurmstepd.scope*'; }
+# Slurm's own group of a job, by what its script has said: job_N, or from 26.05 on named after its SLUID.
+place() {
+    local group
+    group=/sys/fs/cgroup$(sed -n 's|^0::\(/.*slurmstepd\.scope/[^/]*\)/.*|\1|p' "/home/alice/$1.started" 2>/dev/null)
+    [ "$group" = /sys/fs/cgroup ] || [ ! -d "$group" ] || echo "$group"
+}
 works() { grep -q runs "/home/alice/$1.started" && [ -n "$(place "$1")" ]; }
 no_group() { [ -z "$(place "$1")" ]; }
-no_groups() { [ -z "$(find /sys/fs/cgroup -type d \( -name 'job_*' -o -name 'job-*' \))" ]; }
+no_groups() { [ -z "$(find /sys/fs/cgroup -type d \( -path '*slurmstepd.scope/*' ! -path '*slurmstepd.scope/system*' -o -name 'job-*' \))" ]; }
 followed() { case $1 in *slurmctld) wait_for "slurmctld is up" 120 controller_up ;; *slurmd) wait_for "the node is up" 120 node_up ;; esac; }
 
 # submit ARGUMENT…: sets job to the number of alice's job with these arguments; it says that it was accepted. After a restart of slurmctld its users are told
@@ -65,12 +69,12 @@ says 'ok ' libra slurm check
 
 cat >/home/alice/idle <<'END'
 #!/bin/sh
-echo runs >"$HOME/$SLURM_JOB_ID.started"
+{ echo runs; cat /proc/self/cgroup; } >"$HOME/$SLURM_JOB_ID.started"
 while ! [ -e "$HOME/enough" ]; do sleep 2; done
 END
 cat >/home/alice/busy <<'END'
 #!/bin/sh
-echo runs >"$HOME/$SLURM_JOB_ID.started"
+{ echo runs; cat /proc/self/cgroup; } >"$HOME/$SLURM_JOB_ID.started"
 while ! [ -e "$HOME/measured" ]; do :; done
 while ! [ -e "$HOME/enough" ]; do sleep 2; done
 END
