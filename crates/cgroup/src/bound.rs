@@ -2,7 +2,7 @@
 //!
 //! Slurm keeps a job to processors that it has picked by how many jobs are on each (`ConstrainCores` of cgroup.conf, by cpusets; `task/affinity`, by
 //! the mask of each process). Shares are of all processors of a node together: two large ones may meet on one processor while another is idle, and then neither
-//! gets what it was promised. So a job that is held to a share runs on all processors that Slurm has on this host.
+//! gets what it was promised. So a job that is held to a share runs on all processors that Slurm has on this host, unless it has all whole ones of them.
 //!
 //! Where a process is says the kernel. On version 1 Slurm's directories are `…/uid_1000/job_12/step_0`, each with processors of its own, of which the one above
 //! has more: the process is taken to the one above them all. They stay as they are, for Slurm writes them at each step and ends the step where it cannot, and it finds

@@ -322,6 +322,13 @@ impl Host {
         Ok(entry)
     }
 
+    /// Returns true if a job has several whole processors, and no other one can be committed on this host: what others are promised meanwhile is less than one, so
+    /// that it may keep to those that its batch system has picked for it, and its tasks to one each.
+    pub fn has_all_whole(&self, entry: &Entry) -> bool {
+        let slots = f64::from(entry.slots);
+        entry.class().is_whole() && slots >= 2.0 && slots >= self.machine().spec.processors.floor()
+    }
+
     /// Lets a process of a job with a share run on all processors that its batch system has here, whichever it has picked for the job. Returns true if
     /// it was kept to some of them.
     ///

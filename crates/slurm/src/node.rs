@@ -386,17 +386,28 @@ fn without_terms(host: &Host, name: &str, pid: i32) -> Result<Joined, HostError>
     })
 }
 
-/// Slurm has put a task where it belongs, and it has begun no program yet. One of a job with a share is let off the processors that Slurm has picked; where
+/// Slurm has put a task where it belongs, and it has begun no program yet. One of a job that [`runs_anywhere`] is let off the processors that Slurm has picked; where
 /// that cannot be done it has its share all the same, of fewer.
 ///
 /// # Errors
 /// When the kernel refuses it, or the registry fails.
 pub fn placed(host: &Host, name: &str, pid: i32) -> Result<(), HostError> {
-    let known = host.registry().read(name)?;
-    if known.is_some_and(|entry| entry.is_live() && entry.unenforced.is_none()) {
+    if runs_anywhere(host, name)? {
         host.let_off(pid)?;
     }
     Ok(())
+}
+
+/// Returns true if a job is held to a share here, and so runs on all processors of the node, whichever Slurm has picked. A job that has all whole processors keeps
+/// to Slurm's, and its tasks to those that `--cpu-bind` gives them.
+///
+/// # Errors
+/// When the registry fails.
+pub fn runs_anywhere(host: &Host, name: &str) -> Result<bool, HostError> {
+    let known = host.registry().read(name)?;
+    Ok(known.is_some_and(|entry| {
+        entry.is_live() && entry.unenforced.is_none() && !host.has_all_whole(&entry)
+    }))
 }
 
 /// A task of a job has ended. `script`: what wait(2) said of the batch script, if it was that. What the job has used by now is written down: the group that Slurm made for it goes with its

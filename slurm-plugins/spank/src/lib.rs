@@ -25,8 +25,8 @@ const DEADLINE: &str = "LIBRA_DEADLINE";
 /// This job was submitted with options of ours: that much is known of it in slurmstepd, whatever becomes of the registry.
 static HAS_TERMS: AtomicBool = AtomicBool::new(false);
 
-/// This process is a task that is held to a share.
-static HAS_SHARE: AtomicBool = AtomicBool::new(false);
+/// This process is a task that is held to a share, of all processors of the node.
+static RUNS_ANYWHERE: AtomicBool = AtomicBool::new(false);
 
 struct Libra;
 
@@ -109,8 +109,13 @@ impl Plugin for Libra {
         match joined {
             Joined::Refused(problem) => Err(problem),
             Joined::Held(deadline) | Joined::Unenforced(deadline) => {
+                // Asked for now: the registry is not for the job's user, whom the task soon is.
+                let anywhere = node::runs_anywhere(&host, &name).unwrap_or_else(|error| {
+                    say("a task's processors", Err(error.to_string()));
+                    true
+                });
                 let is_held = matches!(joined, Joined::Held(_)) && host.unenforced().is_none();
-                HAS_SHARE.store(is_held, Ordering::Relaxed);
+                RUNS_ANYWHERE.store(is_held && anywhere, Ordering::Relaxed);
                 // Whole seconds, and never later than it is.
                 if deadline.is_finite() {
                     call.set(DEADLINE, &format!("{:.0}", deadline.floor()));
@@ -136,7 +141,7 @@ impl Plugin for Libra {
 
     /// task/affinity has bound it by now.
     fn begins(_: &Call<'_>) {
-        if HAS_SHARE.load(Ordering::Relaxed) {
+        if RUNS_ANYWHERE.load(Ordering::Relaxed) {
             let done = libra_host::let_run_anywhere();
             say(
                 "a task's processors",
