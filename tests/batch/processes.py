@@ -122,6 +122,20 @@ def end_process(pid, number=signal.SIGKILL, patience=180.0):
         time.sleep(0.02)
 
 
+# These clear their environment (Slurm's, from 25.11 on), and are known by their cluster's files: a log, at least.
+UNMARKED = ("slurmstepd",)
+
+
+def has_open(entry, directory):
+    """Has the process of this directory in /proc a file below `directory` open?"""
+    def is_below(file):
+        # One of a clean system that is a directory here has that in front.
+        with contextlib.suppress(OSError):
+            return f"{directory}/" in os.readlink(file)
+        return False
+    return any(is_below(file) for file in (entry / "fd").iterdir())
+
+
 def marked_processes(directory, users=()):
     """Numbers of all living processes that carry the mark of the cluster in `directory`, or belong to its users."""
     mark = f"{MARK}={directory}".encode()
@@ -132,6 +146,7 @@ def marked_processes(directory, users=()):
             continue
         try:
             marked = entry.stat().st_uid in uids or mark in (entry / "environ").read_bytes().split(b"\0")
+            marked = marked or ((entry / "comm").read_text().strip() in UNMARKED and has_open(entry, directory))
         except OSError:
             continue
         if marked and alive(int(entry.name)):

@@ -44,9 +44,9 @@ CGROUPS = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup", "Jo
 
 @functools.cache
 def slurm_version():
-    """(22, 5) of 22.05.8."""
+    """(22, 5, 8) of 22.05.8."""
     said = subprocess.run([PROGRAMS["slurmctld"], "-V"], capture_output=True, text=True, check=True).stdout
-    return tuple(int(part) for part in re.search(r"(\d+)\.(\d+)", said).groups())
+    return tuple(int(part) for part in re.search(r"(\d+)\.(\d+)\.(\d+)", said).groups())
 
 
 class Cluster(client.Commands):
@@ -210,8 +210,9 @@ class Cluster(client.Commands):
             more = self.plan["cgroups"] if isinstance(self.plan["cgroups"], str) else ""
             machine.write_whole(self.directory / "etc/cgroup.conf", f"CgroupPlugin=cgroup/v1\n{automount}{more}")
         elif slurm_version() >= (23, 2):
-            # slurmd looks for groups even where no plugin uses them, and in a container without systemd's does not start.
-            machine.write_whole(self.directory / "etc/cgroup.conf", "CgroupPlugin=disabled\n")
+            # slurmd looks for groups even where no plugin uses them, and in a container without systemd's does not start. Before 24.05 it cannot be told to look for
+            # none, and is content with those of version 1.
+            machine.write_whole(self.directory / "etc/cgroup.conf", f"CgroupPlugin={'disabled' if slurm_version() >= (24, 5) else 'cgroup/v1'}\n")
 
     def reconfigure(self, **settings):
         """Change settings of slurm.conf (None: leave out) and have all daemons read them again."""

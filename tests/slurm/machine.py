@@ -5,11 +5,13 @@ meet and what a killed run has left can be found. Everything listens on 127.0.0.
 """
 
 import contextlib
+import errno
 import os
 import pathlib
 import re
 import socket
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
 
@@ -64,10 +66,18 @@ def cgroups_of(nodes):
 
 
 def remove_cgroups(nodes):
-    """Call it when the cluster's processes have ended."""
+    """Call it when the cluster's processes have ended. The kernel counts them for a moment longer."""
+    until = time.monotonic() + 60
     for group in cgroups_of(nodes):
-        with contextlib.suppress(FileNotFoundError):
-            group.rmdir()
+        while True:
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    group.rmdir()
+                break
+            except OSError as error:
+                if error.errno != errno.EBUSY or time.monotonic() > until:
+                    raise
+            time.sleep(0.1)
 
 
 def remove_directories(roots):

@@ -53,8 +53,15 @@ def expect_free_beside(test, slurm, look, free):
 
 def expect_free(test, slurm, free):
     """free: {node: processors that nobody was promised}. Neither more nor less is to be had."""
+    def ask(share, node):
+        """A node that has only just come back may not be known to take new jobs."""
+        def judged():
+            answer = slurm.sbatch(*terms(share, node))
+            return None if "no node takes new jobs now" in answer.err else answer
+        return slurm.wait(f"{node} takes new jobs", judged)
+
     def more(node, share):
-        asked = slurm.sbatch(*terms(share + SLACK, node))
+        asked = ask(share + SLACK, node)
         test.assertEqual(asked.rc, 1, f"{node} was to have {share} free, and more was accepted ({asked.out}, {holding(slurm)})")
         # More than a whole processor is more than any deadline allows.
         test.assertIn("refused (share)" if share + SLACK < 1 else "refused (deadline)", asked.err)
@@ -62,7 +69,7 @@ def expect_free(test, slurm, free):
     def less(node, share):
         if share <= 2 * SLACK:  # less than that is no job
             return None
-        asked = slurm.sbatch(*terms(share - SLACK, node))
+        asked = ask(share - SLACK, node)
         test.assertEqual(asked.rc, 0, f"{node} was to have {share} free: {asked.err} ({holding(slurm)})")
         return asked.out
 

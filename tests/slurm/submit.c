@@ -4,9 +4,17 @@
  *     submit -u JOB [-e NAME=VALUE]... [ADMIN_COMMENT]        changes one
  */
 #include <slurm/slurm.h>
+#include <slurm/slurm_version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* From 25.11 on a job is known by its number and its SLUID together. */
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+#define NUMBER(of) (of)->step_id.job_id
+#else
+#define NUMBER(of) (of)->job_id
+#endif
 
 extern char **environ;
 
@@ -37,7 +45,7 @@ int main(int argc, char **argv) {
     job.spank_job_env = spank;
     job.admin_comment = optind < argc ? argv[optind] : NULL;
     if (change) {
-        job.job_id = strtoul(change, NULL, 10);
+        NUMBER(&job) = strtoul(change, NULL, 10);
         if (slurm_update_job(&job)) {
             slurm_perror("update");
             return 1;
@@ -57,6 +65,6 @@ int main(int argc, char **argv) {
         slurm_perror("submit");
         return 1;
     }
-    printf("%u\n", answer->job_id);
+    printf("%u\n", NUMBER(answer));
     return 0;
 }

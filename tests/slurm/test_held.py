@@ -101,7 +101,7 @@ class Held(SiteCase):
         self.given_back(job)
         self.held_money(0)
         self.start()
-        slurm.must("scontrol", "update", f"jobid={job}", "starttime=now")
+        self.change("update", f"jobid={job}", "starttime=now")
         self.started(job)
         slurm.wait("committed anew", lambda: self.comments(job)[0].startswith("libra:v=1:"))
         anew = self.commitment(job)

@@ -18,7 +18,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import machine  # noqa: E402
-from cluster import Cluster  # noqa: E402
+from cluster import Cluster, slurm_version  # noqa: E402
 from libra_site import ACCOUNTING, CPU, plugin, program  # noqa: E402
 
 TERMS = ["--estimate=20", "--sla-deadline=200", "--budget=1000"]
@@ -32,6 +32,15 @@ int fini(void) { return 0; }
 int job_submit(void *job, uint32_t uid, char **message) { return 0; }
 int job_modify(void *job, void *record, uint32_t uid) { return 0; }
 """
+
+
+def shown(major, minor, micro):
+    return f"{major}.{minor:02}.{micro}"
+
+
+def number(major, minor, micro):
+    """As Slurm compares versions."""
+    return f"0x{major:02x}{minor:02x}{micro:02x}"
 
 
 class Bare(Cluster):
@@ -132,7 +141,7 @@ class Installation(unittest.TestCase):
     def test_installed_used_and_taken_out_again(self):
         slurm = self.slurm
         before = slurm.files()
-        self.said(slurm.libra("check"), 0, "Slurm 22.05", "controller and node", "installed: no")
+        self.said(slurm.libra("check"), 0, f"Slurm {shown(*slurm_version())}", "controller and node", "installed: no")
         self.said(slurm.libra("install", "--dry-run"), 0, "etc/submit.conf, in line 2:\n    JobSubmitPlugins=logging,libra", "nothing was changed")
         self.assertEqual(slurm.files(), before)
 
@@ -201,13 +210,15 @@ class Installation(unittest.TestCase):
     def test_a_plugin_of_another_version_is_found_before_slurmctld_finds_it(self):
         slurm = self.slurm
         before = slurm.files()
-        slurm.build("older", "0x160507")
-        self.said(slurm.libra("check", plugins="older"), 1, "there is no job_submit_libra.so for Slurm 22.05.8", "some for 22.05.7")
-        self.said(slurm.libra("install", "--edit", plugins="older"), 1, "nothing was changed")
+        major, minor, micro = slurm_version()
+        here, other = shown(major, minor, micro), shown(major, minor, micro + 1)
+        slurm.build("other", number(major, minor, micro + 1))
+        self.said(slurm.libra("check", plugins="other"), 1, f"there is no job_submit_libra.so for Slurm {here}", f"some for {other}")
+        self.said(slurm.libra("install", "--edit", plugins="other"), 1, "nothing was changed")
         self.assertEqual(slurm.files(), before)
         self.said(slurm.libra("install", "--edit"), 0)
-        shutil.copy(slurm.directory / "older/job_submit_libra.so", slurm.plugins)
-        text = self.said(slurm.libra("check"), 1, "it was built for Slurm 22.05.7, and this is 22.05.8: slurmctld would not start with it")
+        shutil.copy(slurm.directory / "other/job_submit_libra.so", slurm.plugins)
+        text = self.said(slurm.libra("check"), 1, f"it was built for Slurm {other}, and this is {here}: slurmctld would not start with it")
         self.refuses_to_start("Incompatible Slurm plugin")
         # What to do about it is what check says.
         self.assertIn("'libra slurm install' replaces it", text)
@@ -219,7 +230,7 @@ class Installation(unittest.TestCase):
     def test_a_plugin_that_needs_what_slurm_has_not_is_found(self):
         slurm = self.slurm
         before = slurm.files()
-        slurm.build("lacking", "0x160508", "slurm_from_the_future")
+        slurm.build("lacking", number(*slurm_version()), "slurm_from_the_future")
         self.said(slurm.libra("install", "--edit", plugins="lacking"), 1, "it needs what this Slurm does not have: slurm_from_the_future", "nothing was changed")
         self.assertEqual(slurm.files(), before)
         self.said(slurm.libra("install", "--edit"), 0)
@@ -296,8 +307,8 @@ class Installation(unittest.TestCase):
         slurm = self.slurm
         slurm.stop_controller()
         try:
-            self.said(slurm.libra("check"), 0, "slurmctld: Slurm 22.05")
-            self.said(slurm.libra("status"), 125, "squeue --json")
+            self.said(slurm.libra("check"), 0, f"slurmctld: Slurm {shown(*slurm_version())}")
+            self.said(slurm.libra("status"), 125, "Unable to contact slurm controller")
             self.said(slurm.libra("uninstall"), 0, "nothing to do")
         finally:
             slurm.start_controller()

@@ -4,7 +4,9 @@
 Run as root: `python3 tests/slurm/test_killed.py`. A tracer holds a process in its end, with all of its memory, as a busy node does.
 """
 
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import unittest
@@ -94,7 +96,7 @@ class Killed(NodeCase):
         group = slurm.best_effort(node, plain)
         pid = int(self.printed(plain, "\n"))
         tracer = self.trace(pid)
-        slurm.run("kill", "-9", pid)
+        os.kill(pid, signal.SIGKILL)
         self.assertEqual(tracer.stdout.readline(), "held\n")
         # The agent looks, as it does at what all of is killed.
         other = slurm.best_effort(node, beside)

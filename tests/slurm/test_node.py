@@ -109,8 +109,8 @@ class Tasks(NodeCase):
         slurm.wait("it prints again", again)
         second = slurm.entry(node, job)
         self.assertGreater(second["begun"], first["begun"])
-        # Each is taken from two clocks, one after the other; it came seconds after the first.
-        self.assertAlmostEqual(second["submitted"], first["submitted"], delta=1)
+        # Each is taken from two clocks, one after the other, on a machine that may be busy in between; it came seconds after the first.
+        self.assertLess(abs(second["submitted"] - first["submitted"]), (second["begun"] - first["begun"]) / 2)
         self.assertEqual(slurm.output(job).count(f"{slurm.cgroup_root(node)}/job-{job}"), 4)
         self.assertEqual(len(set(re.findall(r"LIBRA_DEADLINE=\d+", slurm.output(job)))), 1)
 
