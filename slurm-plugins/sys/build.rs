@@ -68,6 +68,13 @@ fn find_interface(made: &str) {
     if arguments.contains("slurm_step_id_t") {
         println!("cargo::rustc-cfg=slurm_load_job_by_step_id");
     }
+    // Texts of jobs that came after 22.05.
+    for text in ["resv_ports", "licenses_allocated"] {
+        println!("cargo::rustc-check-cfg=cfg(slurm_job_{text})");
+        if made.contains(&format!("pub {text}: *mut")) {
+            println!("cargo::rustc-cfg=slurm_job_{text}");
+        }
+    }
     println!("cargo::rustc-check-cfg=cfg(slurm_free_conf)");
     // 25.05: another name of the same function.
     if made.contains("fn slurm_free_conf(") {

@@ -90,16 +90,25 @@ pub(crate) fn record(number: u32, here: &str) -> Option<ControllerRecord> {
     }
 }
 
-/// Gives jobs back. Slurm's own function forgets their admin comments (22.05), and each poll of the queue would leave those of all jobs behind in
-/// slurmctld. A Slurm that does not finds none.
+/// Gives jobs back. Slurm's own function forgets some of their texts: comments and features in 22.05, ports that are reserved in 24.05 to 25.11.3, licences in 25.05 to
+/// 25.11.3; and each poll of the queue would leave those of all jobs behind in slurmctld. A Slurm that does not forget them finds none.
 ///
 /// # Safety
 /// A message with jobs that Slurm has handed over; nobody uses it afterwards.
 unsafe fn free_jobs(message: *mut c::job_info_msg_t) {
-    // SAFETY: its records are ours; the comments are null or Slurm's own, and null afterwards.
+    // SAFETY: its records are ours; the texts are null or Slurm's own, and null afterwards.
     unsafe {
         for place in 0..(*message).record_count as usize {
-            text::free(&mut (*(*message).job_array.add(place)).admin_comment);
+            let job = &mut *(*message).job_array.add(place);
+            text::free(&mut job.admin_comment);
+            text::free(&mut job.system_comment);
+            text::free(&mut job.cluster_features);
+            text::free(&mut job.cronspec);
+            text::free(&mut job.prefer);
+            #[cfg(slurm_job_resv_ports)]
+            text::free(&mut job.resv_ports);
+            #[cfg(slurm_job_licenses_allocated)]
+            text::free(&mut job.licenses_allocated);
         }
         c::slurm_free_job_info_msg(message);
     }
