@@ -7,6 +7,7 @@
 """
 
 import base64
+import contextlib
 import ctypes
 import json
 import os
@@ -42,7 +43,7 @@ class Browser:
         os.close(ours[0])
         os.close(theirs[1])
         self.write, self.read = ours[1], theirs[0]
-        self.buffer, self.number, self.session, self.said, self.requested = b"", 0, None, [], []
+        self.buffer, self.number, self.session, self.said, self.requested, self.scripts = b"", 0, None, [], [], True
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -132,8 +133,15 @@ class Browser:
 
     def click(self, selector):
         """A click with the mouse in the middle of what is shown, once it has come to rest: a page that is still being laid out, or scrolls to its fragment,
-        would move it away from under the mouse."""
+        would move it away from under the mouse. News that come just then do so all the same, and a click that meets something else is made again."""
         self.loaded()
+        until = time.monotonic() + 180
+        while not self.clicked(selector):
+            if time.monotonic() > until:
+                raise TimeoutError(f"for 180 s no click has met {selector}")
+
+    def clicked(self, selector):
+        """One click. Has it met what it was for, or led to another page?"""
         place, before = None, ()
         while place != before:
             before = place
@@ -141,8 +149,18 @@ class Browser:
                 if (!found) return null; found.scrollIntoView({{block: 'center'}}); const r = found.getBoundingClientRect();
                 return [r.left + r.width / 2, r.top + r.height / 2]; }})()""")
             time.sleep(0.1)
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+        self.evaluate(f"""(() => {{ window.met = {{}}; for (const kind of ['mousedown', 'click'])
+            document.addEventListener(kind, (event) => {{ window.met[kind] = !!event.target.closest({json.dumps(selector)}); }}, {{capture: true, once: true}}); }})()""")
+        self.call("Input.dispatchMouseEvent", type="mousePressed", x=place[0], y=place[1], button="left", clickCount=1)
+        # Without scripts nobody is told of it, and nothing moves.
+        if self.scripts and not self.evaluate("window.met?.mousedown"):
+            # Let go where that is no click on anything.
+            self.call("Input.dispatchMouseEvent", type="mouseReleased", x=0, y=0, button="left", clickCount=1)
+            return False
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", x=place[0], y=place[1], button="left", clickCount=1)
+        with contextlib.suppress(RuntimeError):  # the page is being left
+            return not self.scripts or self.evaluate("!window.met || window.met.click === true")
+        return True
 
     def follow(self, selector):
         """A click that leads to another page, and wait for that: the one that is left may show already what is expected of it."""
@@ -179,6 +197,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self.scripts = scripts
 
     def picture(self, name):
         """The whole page as NAME.png in the directory."""
