@@ -7,6 +7,8 @@ import collections
 import dataclasses
 import datetime
 import gzip
+import json
+import pathlib
 import random
 import re
 import zoneinfo
@@ -100,3 +102,32 @@ class Plan:
         """What can never be promised, in turns: a budget too small, an estimate beyond the deadline, a deadline that is none."""
         self.others += 1
         job.terms |= ({"budget": 1}, {"estimate": job.terms["deadline"] * 2}, {"deadline": "soon"})[self.others % 3]
+
+
+def options(parser, jobs, part, full, stretch):
+    """What all days may be told at the command line, with these defaults."""
+    parser.add_argument("--jobs", type=int, default=jobs)
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--seed", type=int, default=17)
+    parser.add_argument("--log", help="a log in the Standard Workload Format, for the hours of arrivals")
+    parser.add_argument("--part", type=float, default=part, help="of its estimate that a job uses. All nodes' processors are this machine's")
+    parser.add_argument("--full", type=float, default=full, help="how many of the jobs use all of their estimate")
+    parser.add_argument("--stretch", type=float, default=stretch, help="what deadlines are multiplied by, on a loaded machine")
+    parser.add_argument("--keep", help="a file for what was seen, which `mixture_audit.py FILE` judges again")
+
+
+def planned(kind, given, users):
+    """The day of this kind that the command line asks for."""
+    weights = weights_of(given.log) if given.log else WEIGHTS
+    if given.log:
+        print("weights of the hours:", *weights)
+    return kind(given.jobs, given.seed, weights, users, given.minutes * 60 / 24, given.part, given.full, given.stretch)
+
+
+def judged(audit, evidence, given):
+    """Keeps what was seen where that is asked for, and prints what the audit says; True if it finds nothing."""
+    if given.keep:
+        pathlib.Path(given.keep).write_text(json.dumps(evidence, indent=1))
+    found = audit(evidence)
+    print(found.table())
+    return not found.broken

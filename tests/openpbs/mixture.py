@@ -190,27 +190,13 @@ class Mixture:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=300)
-    parser.add_argument("--minutes", type=float, default=20)
-    parser.add_argument("--seed", type=int, default=17)
-    parser.add_argument("--log", help="a log in the Standard Workload Format, for the hours of arrivals")
+    day.options(parser, jobs=300, part=0.125, full=0.1, stretch=1)
     parser.add_argument("--policy", default="libra", help="`conditional` jobs are taken under libra-adaptive and libra-risk")
-    parser.add_argument("--part", type=float, default=0.125, help="of its estimate that a job uses. Both servers' six processors are this machine's")
-    parser.add_argument("--full", type=float, default=0.1, help="how many of the jobs use all of their estimate")
-    parser.add_argument("--stretch", type=float, default=1, help="what deadlines are multiplied by, on a loaded machine")
-    parser.add_argument("--keep", help="a file for what both servers have said, which `mixture_audit.py FILE` judges again")
     options = parser.parse_args()
-    weights = day.weights_of(options.log) if options.log else day.WEIGHTS
-    if options.log:
-        print("weights of the hours:", *weights)
-    planned = mixture_plan.Day(options.jobs, options.seed, weights, USERS, options.minutes * 60 / 24, options.part, options.full, options.stretch)
+    plan = day.planned(mixture_plan.Day, options, USERS)
     config = f'[admission]\npolicy = "{options.policy}"\nestimate-above-deadline = "conditional"\n' if options.policy != "libra" else ""
-    evidence = Mixture(planned, lambda text: print(text, flush=True), config).run()
-    if options.keep:
-        pathlib.Path(options.keep).write_text(json.dumps(evidence, indent=1))
-    found = mixture_audit.Audit(evidence)
-    print(found.table())
-    return not found.broken
+    evidence = Mixture(plan, lambda text: print(text, flush=True), config).run()
+    return day.judged(mixture_audit.Audit, evidence, options)
 
 
 if __name__ == "__main__":

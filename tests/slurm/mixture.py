@@ -14,7 +14,6 @@ import argparse
 import dataclasses
 import heapq
 import itertools
-import json
 import os
 import pathlib
 import sys
@@ -175,23 +174,11 @@ class Mixture:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--minutes", type=float, default=20)
-    parser.add_argument("--seed", type=int, default=17)
-    parser.add_argument("--log", help="a log in the Standard Workload Format, for the hours of arrivals")
-    parser.add_argument("--part", type=float, default=0.05, help="of its estimate that a job uses. All nodes' eight processors are this machine's")
-    parser.add_argument("--full", type=float, default=0.02, help="how many of the jobs use all of their estimate")
-    parser.add_argument("--stretch", type=float, default=2, help="what deadlines are multiplied by, on a loaded machine")
-    parser.add_argument("--keep", help="a file for what was seen, which `mixture_audit.py FILE` judges again")
+    day.options(parser, jobs=1000, part=0.05, full=0.02, stretch=2)
     options = parser.parse_args()
-    weights = day.weights_of(options.log) if options.log else day.WEIGHTS
-    plan = mixture_plan.Day(options.jobs, options.seed, weights, USERS, options.minutes * 60 / 24, options.part, options.full, options.stretch)
+    plan = day.planned(mixture_plan.Day, options, USERS)
     evidence = Mixture(plan, lambda text: print(text, flush=True)).run()
-    if options.keep:
-        pathlib.Path(options.keep).write_text(json.dumps(evidence, indent=1))
-    found = mixture_audit.Audit(evidence)
-    print(found.table())
-    return not found.broken
+    return day.judged(mixture_audit.Audit, evidence, options)
 
 
 if __name__ == "__main__":
