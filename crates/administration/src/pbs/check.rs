@@ -165,11 +165,7 @@ fn events(findings: &mut Findings, pbs: &Pbs) {
     let missing: Vec<&str> = HOOKS
         .iter()
         .map(|hook| hook.event)
-        .filter(|event| {
-            !bytes
-                .windows(event.len())
-                .any(|part| part == event.as_bytes())
-        })
+        .filter(|event| memchr::memmem::find(&bytes, event.as_bytes()).is_none())
         .collect();
     if missing.is_empty() {
         findings.ok(format!("hook events: all {} are known", HOOKS.len()));
