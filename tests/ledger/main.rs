@@ -7,6 +7,7 @@ mod disks;
 mod kills;
 mod locks;
 mod lost;
+mod network;
 #[path = "../program.rs"]
 mod program;
 mod service;

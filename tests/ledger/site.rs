@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy)]
 pub struct User(pub &'static str, pub u32);
 
+pub const ROOT: User = User("root", 0);
 pub const NOBODY: User = User("nobody", 65534);
 pub const DAEMON: User = User("daemon", 1);
 pub const BIN: User = User("bin", 2);
@@ -55,11 +56,22 @@ impl Site {
         fs::write(self.path("libra.toml"), text).expect("a configuration");
     }
 
+    /// Adds to the configuration's last section.
+    pub fn configure_also(&mut self, lines: &str) {
+        let file = self.path("libra.toml");
+        let text = fs::read_to_string(&file).expect("a configuration");
+        fs::write(&file, text + lines).expect("a configuration");
+    }
+
     fn command(&self, words: &[&str]) -> Command {
+        self.command_by("libra.toml", words)
+    }
+
+    fn command_by(&self, configuration: &str, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
             .arg("--config")
-            .arg(self.path("libra.toml"))
+            .arg(self.path(configuration))
             .arg("account")
             .args(words)
             .env_remove("LIBRA_LOG")
@@ -77,6 +89,18 @@ impl Site {
     /// As another user.
     pub fn user(&self, user: User, words: &[&str]) -> (i32, String, String) {
         let output = self.command(words).uid(user.1).gid(user.1).output();
+        told(output.expect("libra; these tests need root, to be other users"))
+    }
+
+    /// As another user, with the configuration of another host that is in this file.
+    pub fn user_by(
+        &self,
+        configuration: &str,
+        user: User,
+        words: &[&str],
+    ) -> (i32, String, String) {
+        let mut command = self.command_by(configuration, words);
+        let output = command.uid(user.1).gid(user.1).output();
         told(output.expect("libra; these tests need root, to be other users"))
     }
 

@@ -245,6 +245,14 @@ pub struct AccountsConfig {
     pub live: PathBuf,
     /// Where the service of 'libra account serve' listens.
     pub socket: PathBuf,
+    /// Where it listens for users on other hosts: address and port; empty for nowhere.
+    pub listen: String,
+    /// On hosts without the ledger: who is asked, `HOST:PORT` each, in this order.
+    pub servers: Vec<String>,
+    /// The ledger's owner, where it is asked for over the network; empty: root.
+    pub owner: String,
+    /// Where MUNGE's daemon listens; empty: in its usual place.
+    pub munge_socket: String,
     /// Members of this group may do what root may; empty: nobody.
     pub administrators: String,
     /// What use beyond the estimate costs.
@@ -273,6 +281,48 @@ pub enum Overrun {
     Charged,
 }
 
+impl AccountsConfig {
+    fn check(&self) -> Result<(), String> {
+        for (key, path) in [
+            ("ledger", &self.ledger),
+            ("live", &self.live),
+            ("socket", &self.socket),
+        ] {
+            if !path.is_absolute() {
+                return Err(format!(
+                    "accounts.{key} is '{}', expected an absolute path",
+                    path.display()
+                ));
+            }
+        }
+        if !self.listen.is_empty() && self.listen.parse::<std::net::SocketAddr>().is_err() {
+            return Err(format!(
+                "accounts.listen is '{}', expected '' or an address and a port, such as 0.0.0.0:6821",
+                self.listen
+            ));
+        }
+        let is_none = |server: &&String| {
+            let parts = server.rsplit_once(':');
+            !parts.is_some_and(|(host, port)| {
+                let named = !host.is_empty() && !host.contains(char::is_whitespace);
+                named && port.parse::<u16>().is_ok_and(|port| port > 0)
+            })
+        };
+        if let Some(server) = self.servers.iter().find(is_none) {
+            return Err(format!(
+                "accounts.servers has '{server}', expected a host and a port, such as control:6821"
+            ));
+        }
+        if !self.munge_socket.is_empty() && !self.munge_socket.starts_with('/') {
+            return Err(format!(
+                "accounts.munge-socket is '{}', expected '' or an absolute path",
+                self.munge_socket
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Default for AccountsConfig {
     fn default() -> Self {
         AccountsConfig {
@@ -280,6 +330,10 @@ impl Default for AccountsConfig {
             ledger: PathBuf::from("/var/lib/libra/accounts/ledger.sqlite"),
             live: PathBuf::from(LIVE_DIRECTORY),
             socket: PathBuf::from("/run/libra/accounts.sock"),
+            listen: String::new(),
+            servers: Vec::new(),
+            owner: String::new(),
+            munge_socket: String::new(),
             administrators: String::new(),
             overrun: Overrun::Free,
         }
@@ -569,18 +623,7 @@ impl Config {
                 "cgroup.root is '{root}', expected 'auto' or a path below the cgroup mount, without '..'"
             )));
         }
-        for (key, path) in [
-            ("ledger", &config.accounts.ledger),
-            ("live", &config.accounts.live),
-            ("socket", &config.accounts.socket),
-        ] {
-            if !path.is_absolute() {
-                return Err(invalid(format!(
-                    "accounts.{key} is '{}', expected an absolute path",
-                    path.display()
-                )));
-            }
-        }
+        config.accounts.check().map_err(invalid)?;
         if config.registry.directory != "auto" && !config.registry.directory.starts_with('/') {
             return Err(invalid(format!(
                 "registry.directory is '{}', expected 'auto' or an absolute path",

@@ -1,6 +1,6 @@
 //! Who answers: the files themselves, for root and their owner, or the service, for everybody else.
 
-use super::AccountFailure;
+use super::{AccountFailure, network};
 use libra_accounts::identity;
 use libra_accounts::ledger::Ledger;
 use libra_accounts::live::{self, Live};
@@ -36,11 +36,16 @@ pub enum Backend {
     },
     /// The service does.
     Service(PathBuf),
+    /// That of another host does.
+    Elsewhere,
 }
 
 impl Backend {
     /// Finds out who answers this user.
     pub fn open(config: &AccountsConfig) -> Result<Backend, AccountFailure> {
+        if network::is_elsewhere(config) {
+            return Ok(Backend::Elsewhere);
+        }
         let Some(owner) = owner(&config.ledger)? else {
             return Ok(Backend::Service(config.socket.clone()));
         };
@@ -73,12 +78,18 @@ impl Backend {
                 let _owner = owner.map(AsOwner::begin).transpose()?;
                 Ok(perform(live, ledger, caller, request, unix_millis())?)
             }
-            Backend::Service(socket) => match over(socket, request)? {
-                Reply::Refused(text) => Err(AccountFailure::Refused(text)),
-                Reply::Failed(text) => Err(AccountFailure::Service(text)),
-                reply => Ok(reply),
-            },
+            Backend::Service(socket) => told(over(socket, request)?),
+            Backend::Elsewhere => told(network::ask(config, request)?),
         }
+    }
+}
+
+/// What a service has answered; what it refuses is an error.
+fn told(reply: Reply) -> Result<Reply, AccountFailure> {
+    match reply {
+        Reply::Refused(text) => Err(AccountFailure::Refused(text)),
+        Reply::Failed(text) => Err(AccountFailure::Service(text)),
+        reply => Ok(reply),
     }
 }
 

@@ -8,6 +8,7 @@ mod change_rate;
 mod copies;
 mod dates;
 mod init;
+mod network;
 mod ood;
 mod serve;
 mod show;
@@ -87,6 +88,17 @@ pub fn account(account: &AccountArgs, args: &Args) -> Done {
             answer::<Failure>(&format!("{}\n", json!({"accounts": "off"})), exit::USAGE)?;
         }
         return Err(Failure::Usage(off(args)));
+    }
+    let with_files = matches!(
+        account.command,
+        AccountCommand::Serve | AccountCommand::Backup { .. } | AccountCommand::Restore { .. }
+    );
+    if with_files && network::is_elsewhere(&config.accounts) {
+        return Err(AccountFailure::Setup(format!(
+            "the ledger is not on this host: do it on that of {} (accounts.servers in the configuration)",
+            config.accounts.servers.join(" or ")
+        ))
+        .into());
     }
     if let AccountCommand::Serve = account.command {
         return serve::serve(&config.accounts);

@@ -1,0 +1,179 @@
+//! What goes over the network, within credentials: a question with a number that its asker has drawn, and the parts of its answer with the same number, so that
+//! an answer is to this question and complete. MUNGE takes texts of up to a MiB, and a statement may be longer.
+//!
+//! On the wire each credential is a line. A line that is none says in words why there is no answer ([`refusal`]); it is proven by nothing, and only shown.
+
+use libra_units::in_one_line;
+
+/// What both sides speak. Another one is another number.
+const QUESTION: &str = "libra accounts 1 question";
+const ANSWER: &str = "libra accounts 1 answer";
+/// Bytes of an answer in one credential.
+const PART: usize = 512 * 1024;
+/// Parts of an answer that are taken.
+const PARTS: usize = 2048;
+const UNANSWERED: &str = "unanswered: ";
+
+/// A question as a text for a credential.
+pub fn question(number: &str, request: &str) -> Vec<u8> {
+    format!("{QUESTION} {number}\n{request}").into_bytes()
+}
+
+/// Its number, and what is asked.
+///
+/// # Errors
+/// When it is something else, a credential for another service say.
+pub fn read_question(text: &[u8]) -> Result<(&str, &[u8]), String> {
+    let unknown = || "not a question about accounts of this version of Libra".to_string();
+    let (head, request) = split(text).ok_or_else(unknown)?;
+    let number = head
+        .strip_prefix(QUESTION)
+        .and_then(|rest| rest.strip_prefix(' '));
+    let number = number.filter(|number| {
+        (16..=64).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
+    Ok((number.ok_or_else(unknown)?, request))
+}
+
+/// An answer as texts for credentials, in their order.
+pub fn answer(number: &str, reply: &str) -> Vec<Vec<u8>> {
+    let parts: Vec<&[u8]> = match reply.is_empty() {
+        true => vec![&[]],
+        false => reply.as_bytes().chunks(PART).collect(),
+    };
+    let of = parts.len();
+    let part = |(at, part): (usize, &&[u8])| {
+        let head = format!("{ANSWER} {number} {} of {of}\n", at + 1);
+        [head.as_bytes(), part].concat()
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+/// An answer that comes in parts.
+pub struct Answer<'a> {
+    number: &'a str,
+    came: usize,
+    text: Vec<u8>,
+}
+
+impl Answer<'_> {
+    /// To the question of this number.
+    pub fn to(number: &str) -> Answer<'_> {
+        Answer {
+            number,
+            came: 0,
+            text: Vec::new(),
+        }
+    }
+
+    /// Takes the next part; all of the answer when that was the last.
+    ///
+    /// # Errors
+    /// When it is no part of this answer, or not the next.
+    pub fn take(&mut self, text: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let wrong = || "an answer to another question, or of another version of Libra".to_string();
+        let (head, part) = split(text).ok_or_else(wrong)?;
+        let rest = head
+            .strip_prefix(ANSWER)
+            .and_then(|rest| rest.strip_prefix(' '))
+            .and_then(|rest| rest.strip_prefix(self.number))
+            .and_then(|rest| rest.strip_prefix(' '));
+        let (at, of) = rest
+            .and_then(|rest| rest.split_once(" of "))
+            .ok_or_else(wrong)?;
+        let number = |text: &str| text.parse::<usize>().map_err(|_| wrong());
+        let (at, of) = (number(at)?, number(of)?);
+        if at != self.came + 1 || at > of || of > PARTS {
+            return Err(wrong());
+        }
+        self.came = at;
+        self.text.extend_from_slice(part);
+        Ok((at == of).then(|| std::mem::take(&mut self.text)))
+    }
+}
+
+/// The line for who cannot be answered.
+pub fn refusal(why: &str) -> String {
+    format!("{UNANSWERED}{}\n", in_one_line(why))
+}
+
+/// What such a line says; None for a credential.
+pub fn read_refusal(line: &str) -> Option<String> {
+    line.strip_prefix(UNANSWERED)
+        .map(|why| in_one_line(why.trim()))
+}
+
+fn split(text: &[u8]) -> Option<(&str, &[u8])> {
+    let end = text.iter().position(|byte| *byte == b'\n')?;
+    Some((std::str::from_utf8(&text[..end]).ok()?, &text[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBER: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn a_question_is_read_as_it_is_written_and_nothing_else_is() {
+        let text = question(NUMBER, r#"{"do":"check"}"#);
+        assert_eq!(
+            read_question(&text),
+            Ok((NUMBER, &br#"{"do":"check"}"#[..]))
+        );
+        for other in [
+            "",
+            "\n",
+            "libra accounts 1 question\n{}",
+            "libra accounts 1 question 12\n{}",
+            "libra accounts 2 question 0123456789abcdef\n{}",
+            "libra accounts 1 question 0123456789abcdeg\n{}",
+            "libra accounts 1 answer 0123456789abcdef\n{}",
+        ] {
+            assert!(read_question(other.as_bytes()).is_err(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_answer_comes_in_parts_and_only_whole_and_in_order() {
+        for length in [0, 1, PART, PART + 1, 3 * PART] {
+            let text = "x".repeat(length);
+            let parts = answer(NUMBER, &text);
+            assert_eq!(parts.len(), length.div_ceil(PART).max(1));
+            let mut comes = Answer::to(NUMBER);
+            for part in &parts[..parts.len() - 1] {
+                assert_eq!(comes.take(part), Ok(None));
+            }
+            let all = comes.take(&parts[parts.len() - 1]);
+            assert_eq!(all, Ok(Some(text.into_bytes())));
+        }
+        let parts = answer(NUMBER, &"x".repeat(2 * PART + 1));
+        assert!(Answer::to(NUMBER).take(&parts[1]).is_err(), "not the first");
+        let mut twice = Answer::to(NUMBER);
+        assert_eq!(twice.take(&parts[0]), Ok(None));
+        assert!(twice.take(&parts[0]).is_err(), "the same again");
+        let other = "f".repeat(32);
+        assert!(Answer::to(&other).take(&parts[0]).is_err(), "another's");
+        for (at, of) in [
+            ("0", "1"),
+            ("1", "0"),
+            ("1", "99999"),
+            ("-1", "1"),
+            ("1", "x"),
+        ] {
+            let text = format!("{ANSWER} {NUMBER} {at} of {of}\n");
+            assert!(Answer::to(NUMBER).take(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_a_line_whatever_it_says() {
+        let line = refusal("no\nkey\u{1b}[2J");
+        assert_eq!(line.matches('\n').count(), 1);
+        assert_eq!(
+            read_refusal(&line).as_deref(),
+            Some("no\u{fffd}key\u{fffd}[2J")
+        );
+        assert_eq!(read_refusal("MUNGE:AwQ:"), None);
+    }
+}
