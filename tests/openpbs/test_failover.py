@@ -116,6 +116,11 @@ class Pair(Site):
         ours = set(machine.marked_processes(self.directory))
         return [int(pid) for pid in found if int(pid) in ours]
 
+    def see_to_scheduler(self):
+        """Start a scheduler if there is none. The other server's may still be there when one is looked for, and ends then."""
+        if not self.pid_of("sched"):
+            self.daemon("sbin/pbs_sched", conf=self.conf)
+
     def is_active(self):
         """Whether the secondary is the server."""
         return "has gone active" in self.log()
@@ -230,8 +235,6 @@ class Failover(SiteCase):
         pbs.wait("the first is the server", lambda: not pbs.lock_of("server", False).read_text().isspace() and pbs.pid_of("server") and "going inactive" in pbs.log())
         pbs.wait_answer()
         pbs.second = False
-        if not pbs.pid_of("sched"):
-            pbs.daemon("sbin/pbs_sched", conf=pbs.first_conf)
         pbs.wait("its hosts are up", lambda: all("down" not in pbs.node(host)["state"] for host in pbs.host_names))
         self.assertEqual((accepted | seen) - self.promised().keys(), set())
         self.the_same_shares(first, second, running, stays)
@@ -241,6 +244,7 @@ class Failover(SiteCase):
         pbs.qmgr("set server scheduling = true")
         go.touch()
         self.met(running)
+        pbs.wait("what waited has run", lambda: pbs.see_to_scheduler() or pbs.qstat(waits)["job_state"] == "F")
         self.met(waits)
         self.assertNotIn("libra: fault in", pbs.log())
 
