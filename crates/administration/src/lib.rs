@@ -6,6 +6,7 @@
 
 pub mod args;
 mod command;
+mod failover;
 mod findings;
 pub mod gridengine;
 mod install_state;

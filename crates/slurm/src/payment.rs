@@ -49,6 +49,14 @@ impl Settler {
         self.payments.is_stale()
     }
 
+    /// Writes down what waits in this host's memory.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written, or another host has made its own state of it since.
+    pub fn write_down(&self) -> Result<(), AccountsError> {
+        self.payments.flush()
+    }
+
     /// Jobs that run once more after they were paid for, and that nobody pays for now: they are to have no promise.
     pub fn take_unpaid(&mut self) -> HashSet<u32> {
         std::mem::take(&mut self.unpaid)

@@ -2,6 +2,8 @@
 //!
 //! The thread asks slurmctld for its jobs, nodes and partitions, as squeue does, and never holds the book's lock while it
 //! asks: slurmctld may be waiting for that lock in a submission.
+//!
+//! Invariant: a slurmctld that stands by for another one has no book and no accounts, and writes nothing: the one in control does.
 
 use crate::{submission_metrics, times};
 use ::log::Level;
@@ -19,6 +21,7 @@ use libra_slurm::problem::{NotTaken, Problem};
 use libra_slurm::records::Records;
 use libra_slurm::records::Rewrite;
 use libra_slurm::submission::Submission;
+use libra_slurm_sys::control::Control;
 use libra_slurm_sys::job::{JobDescriptor, version};
 use libra_slurm_sys::{listening, log, queue};
 use libra_wording::errors;
@@ -240,6 +243,9 @@ struct Rounds {
     problem: Option<String>,
     /// slurmctld has begun to serve, and may be asked.
     serves: bool,
+    control: Control,
+    /// Another slurmctld is in control, and that was said.
+    stands_by: bool,
     /// As configured.
     partitions: Vec<String>,
     report_interval: Duration,
@@ -264,6 +270,10 @@ impl Rounds {
     }
 
     fn round(&mut self) {
+        if !self.control.is_ours() {
+            self.stand_by();
+            return std::thread::sleep(FIRST);
+        }
         self.follow_config();
         self.say_config_gone();
         self.follow_accounts();
@@ -333,8 +343,38 @@ impl Rounds {
         self.wait(self.interval.max(took * SHARE_OF_TIME));
     }
 
+    /// Forgets all that only the one in control may have: what it has then, it reads anew.
+    fn stand_by(&mut self) {
+        let had = state().controller.take().is_some();
+        if had {
+            // What waits in this host's memory is written down before another host makes its own of the ledger.
+            if let Some(Err(error)) = self.accounts.as_ref().map(Settler::write_down) {
+                log::write(
+                    Level::Error,
+                    &format!("accounts: not written down: {error}"),
+                );
+            }
+        }
+        if had || (!self.stands_by && self.control.is_backup()) {
+            log::write(
+                Level::Info,
+                "another slurmctld is in control; this one judges nothing and pays nothing",
+            );
+            *self = Rounds {
+                generation: self.generation,
+                control: std::mem::take(&mut self.control),
+                stands_by: true,
+                ..Rounds::default()
+            };
+        }
+    }
+
     fn poll(&mut self) -> Result<(Vec<Pin>, Vec<Rewrite>, bool), String> {
         let records = queue::read(now()).map_err(|error| error.to_string())?;
+        if !self.control.is_ours() {
+            // They are of the one that is in control since.
+            return Err("another slurmctld is in control".to_string());
+        }
         let mut prepared = Prepared::new(&records, &self.partitions);
         let polled = {
             let mut state = state();

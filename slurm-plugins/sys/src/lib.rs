@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 pub mod ask;
+pub mod control;
 pub mod job;
 pub mod listening;
 pub mod log;

@@ -9,9 +9,10 @@ use super::wanted::{HOOKS, Wanted};
 use super::{NOT_DONE, site};
 use crate::Common;
 use crate::args::{PbsInstallArgs, PbsSettings};
+use crate::failover;
 use crate::findings::{Findings, Level};
 use crate::{Done, Failure};
-use libra_config::{AccountsMode, Config, Reserve};
+use libra_config::{Config, Reserve};
 use libra_terminal::answer;
 use serde::Deserialize;
 use std::fs;
@@ -87,7 +88,9 @@ pub fn examine(
     };
     config(&mut findings, "configuration", &told.config);
     if pbs.failover {
-        failover(&mut findings, &pbs, &told.config);
+        if let Ok(config) = Config::from_file(&told.config) {
+            failover::accounts(&mut findings, &config.accounts, &pbs.home, "PBS_HOME");
+        }
     }
     library(&mut findings, &pbs, &told.library);
     judge::scheduler(&mut findings, &found, &attributes);
@@ -200,34 +203,6 @@ fn config(findings: &mut Findings, what: &str, path: &Path) {
         Err(error) => findings.problem(format!("{what}: {error}")),
     }
     writable(findings, path);
-}
-
-/// What of the accounts both servers of a failover must see, and what each has of its own.
-fn failover(findings: &mut Findings, pbs: &Pbs, path: &Path) {
-    let accounts = match Config::from_file(path) {
-        Ok(config) if config.accounts.mode == AccountsMode::On => config.accounts,
-        _ => return,
-    };
-    let disk = |path: &Path| {
-        let there = path.ancestors().find(|path| path.exists())?;
-        fs::metadata(there).ok().map(|found| found.dev())
-    };
-    let home = disk(&pbs.home);
-    if disk(&accounts.ledger) == home {
-        findings.ok("failover: the ledger of the accounts is on the disk of PBS_HOME");
-    } else {
-        findings.problem(format!(
-            "failover: the ledger {} is not on the disk of PBS_HOME, so a secondary server would have none: give accounts.ledger a place below {}",
-            accounts.ledger.display(),
-            pbs.home.display()
-        ));
-    }
-    if disk(&accounts.live) == home {
-        findings.warning(format!(
-            "failover: accounts.live, {}, is on the disk of PBS_HOME; it is the memory of one host, and each server has its own: give it a place below /run",
-            accounts.live.display()
-        ));
-    }
 }
 
 /// What root's processes read or load must not be everybody's to write.

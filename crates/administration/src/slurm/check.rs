@@ -1,6 +1,6 @@
 //! `libra slurm check`: looks, and changes nothing.
 
-use super::found::{Roles, Slurm, wrong};
+use super::found::{Roles, Slurm, controllers, wrong};
 use super::host::{Reader, runs, writable_by_others};
 use super::installed;
 use super::judge;
@@ -10,6 +10,7 @@ use super::{NOT_DONE, sources};
 use crate::Common;
 use crate::Done;
 use crate::args::SlurmSettings;
+use crate::failover;
 use crate::findings::{Findings, Level};
 use libra_config::{Config, site};
 use libra_terminal::answer;
@@ -54,6 +55,7 @@ pub fn examine(settings: &SlurmSettings, args: &Common) -> Site {
         let file = controller_config(&slurm, args);
         config = configuration(&mut basis, "slurmctld's configuration", &file);
         slurm_user(&mut basis, &slurm, &file);
+        failover(&mut basis, &slurm, &config);
     }
     let mut of_nodes: Vec<(PathBuf, Config)> = Vec::new();
     for file in expanded(&slurm, &config_file) {
@@ -294,6 +296,21 @@ fn configuration(findings: &mut Findings, what: &str, file: &Path) -> Config {
         ));
     }
     read.unwrap_or_default()
+}
+
+/// A backup slurmctld takes over with the accounts.
+fn failover(findings: &mut Findings, slurm: &Slurm, config: &Config) {
+    let Some(conf) = &slurm.conf else {
+        return;
+    };
+    if let (true, Some(shared)) = (controllers(conf).len() > 1, conf.get("StateSaveLocation")) {
+        failover::accounts(
+            findings,
+            &config.accounts,
+            Path::new(shared),
+            "StateSaveLocation",
+        );
+    }
 }
 
 /// slurmctld does not run as root.
