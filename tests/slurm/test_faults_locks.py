@@ -26,7 +26,8 @@ LIMIT = 180
 class Submissions(SiteCase):
     """Somebody has a lock of the accounts, in front of slurmctld."""
 
-    site = {"nodes": 2}
+    # However long its short jobs take to end.
+    site = {"nodes": 2, "partition": {"OverSubscribe": "FORCE:1000"}}
     prepare, account, balance = classmethod(WithAccounts.prepare.__func__), classmethod(WithAccounts.account.__func__), WithAccounts.balance
 
     def setUp(self):
