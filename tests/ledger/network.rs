@@ -19,7 +19,7 @@ struct Munged {
 }
 
 impl Munged {
-    /// With the key of a site; None where MUNGE is not installed.
+    /// With the key of a site; None if MUNGE is not installed.
     fn start(key: &str) -> Option<Munged> {
         let directory = tempfile::tempdir().expect("a directory");
         let at = |name: &str| directory.path().join(name);
@@ -143,24 +143,30 @@ impl Hosts {
         self.site.user_by("login.toml", user, words)
     }
 
-    /// What somebody on the network is answered who sends this.
-    fn answer(&self, sent: &[u8]) -> String {
+    /// What somebody on the network is answered, who sends what is made of the number that the connection has been greeted with.
+    fn answer(&self, make: impl FnOnce(&str) -> String) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("connects");
         stream
             .set_read_timeout(Some(Duration::from_secs(120)))
             .expect("set");
+        let mut lines = BufReader::new(stream.try_clone().expect("cloned"));
+        let mut greeting = String::new();
+        lines.read_line(&mut greeting).expect("greeted");
+        let number = greeting.trim().rsplit(' ').next().expect("a number");
         // It may have heard enough before all of it is sent.
-        let _ = stream.write_all(sent);
+        let _ = stream.write_all(make(number).as_bytes());
         let mut line = String::new();
-        let _ = BufReader::new(stream).read_line(&mut line);
+        let _ = lines.read_line(&mut line);
         line
     }
 }
 
 const NUMBER: &str = "0123456789abcdef0123456789abcdef";
 
-fn question(request: &str) -> String {
-    format!("libra accounts 1 question {NUMBER}\n{request}")
+const BALANCE: &str = r#"{"do":"balance","account":null}"#;
+
+fn question(connection: &str, request: &str) -> String {
+    format!("libra accounts 1 question {connection} {NUMBER}\n{request}")
 }
 
 #[test]
@@ -214,57 +220,82 @@ fn users_on_another_host_may_what_they_may_on_this_one() {
 #[test]
 fn what_others_have_written_is_refused_and_the_service_goes_on() {
     let Some(hosts) = Hosts::new() else { return };
-    let balance = question(r#"{"do":"balance","account":null}"#);
-    let sound = hosts.munged.credential(NOBODY, BIN, &balance);
-    let deposit = question(
-        r#"{"do":"deposit","account":"nobody","amount":5000000,"from":null,"until":null,"note":""}"#,
-    );
+    let munged = &hosts.munged;
+    let deposit = r#"{"do":"deposit","account":"nobody","amount":5000000,"from":null,"until":null,"note":""}"#;
+    let mut heard = String::new();
+    let answer = hosts.answer(|connection| {
+        heard = munged.credential(NOBODY, BIN, &question(connection, BALANCE)) + "\n";
+        heard.clone()
+    });
+    assert!(answer.starts_with("MUNGE:"), "{answer}");
+    // Once more, by whoever has heard it; and before it has come there.
+    assert!(hosts.answer(|_| heard).contains("Replayed credential"));
+    let elsewhere = question(&"f".repeat(32), BALANCE);
+    let elsewhere = munged.credential(NOBODY, BIN, &elsewhere) + "\n";
+    let answer = hosts.answer(|_| elsewhere);
     assert!(
-        hosts
-            .answer(format!("{sound}\n").as_bytes())
-            .starts_with("MUNGE:")
+        answer.contains("a question that was put on another connection"),
+        "{answer}"
     );
-    let other = if &sound[40..41] == "x" { "y" } else { "x" };
-    let changed = format!("{}{other}{}", &sound[..40], &sound[41..]);
-    for (sent, said) in [
-        // Once more, by whoever has heard it.
-        (sound.clone(), "Replayed credential"),
-        (changed, "unmunge: "),
-        (sound[..60].to_string(), "unmunge: "),
+    // A user's name is not in it; whose it is stands in the credential.
+    let answer = hosts
+        .answer(|connection| munged.credential(NOBODY, BIN, &question(connection, deposit)) + "\n");
+    assert!(answer.starts_with("MUNGE:"), "{answer}");
+    type Make<'a> = Box<dyn Fn(&str) -> String + 'a>;
+    let by = |reader: User, text: &'static str| -> Make<'_> {
+        Box::new(move |_| munged.credential(NOBODY, reader, text))
+    };
+    let made: [(Make<'_>, &str); 9] = [
         (
-            hosts.munged.credential(NOBODY, ROOT, &balance),
+            Box::new(|connection| {
+                let sound = munged.credential(NOBODY, BIN, &question(connection, BALANCE));
+                let other = if &sound[40..41] == "x" { "y" } else { "x" };
+                format!("{}{other}{}", &sound[..40], &sound[41..])
+            }),
+            "unmunge: ",
+        ),
+        (
+            Box::new(|connection| {
+                munged.credential(NOBODY, BIN, &question(connection, BALANCE))[..60].to_string()
+            }),
+            "unmunge: ",
+        ),
+        (
+            Box::new(|connection| munged.credential(NOBODY, ROOT, &question(connection, BALANCE))),
             "Unauthorized credential",
         ),
         (
-            hosts.munged.credential(NOBODY, BIN, "for somebody else"),
+            by(BIN, "for somebody else"),
             "not a question about accounts",
         ),
         (
-            hosts.munged.credential(NOBODY, BIN, r#"{"do":"check"}"#),
+            by(BIN, r#"{"do":"check"}"#),
             "not a question about accounts",
         ),
-        (r#"{"do":"check"}"#.to_string(), "unmunge: "),
-        (String::new(), "unmunge: "),
+        (Box::new(|_| r#"{"do":"check"}"#.to_string()), "unmunge: "),
+        (Box::new(|_| String::new()), "unmunge: "),
         (
-            "MUNGE:".to_string() + &"A".repeat(200_000) + ":",
+            Box::new(|_| "MUNGE:".to_string() + &"A".repeat(200_000) + ":"),
             "a line of at most",
         ),
-        // A user's name is not in it; whose it is stands in the credential.
-        (hosts.munged.credential(NOBODY, BIN, &deposit), "MUNGE:"),
-    ] {
-        let answer = hosts.answer(format!("{sent}\n").as_bytes());
-        assert!(answer.contains(said), "{sent:.80}: {answer}");
+        (
+            Box::new(|connection| {
+                munged.credential(NOBODY, BIN, &question(connection, r#"{"do":"rob"}"#))
+            }),
+            "MUNGE:",
+        ),
+    ];
+    for (number, (make, said)) in made.iter().enumerate() {
+        let answer = hosts.answer(|connection| make(connection) + "\n");
+        assert!(answer.contains(said), "{number}: {answer}");
     }
     // Another site's key.
     let Some(other) = Munged::start("theirs") else {
         return;
     };
-    let theirs = other.credential(ROOT, BIN, &deposit);
-    assert!(
-        hosts
-            .answer(format!("{theirs}\n").as_bytes())
-            .contains("Invalid credential")
-    );
+    let answer = hosts
+        .answer(|connection| other.credential(ROOT, BIN, &question(connection, deposit)) + "\n");
+    assert!(answer.contains("Invalid credential"), "{answer}");
     let (code, out, _) = hosts.login(NOBODY, &["balance", "nobody", "--json"]);
     assert!(
         code == 0 && out.contains("\"balance\":10"),
@@ -295,6 +326,7 @@ fn says(lines: impl Fn(&str) -> Vec<String> + Send + 'static) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
+            let _ = stream.write_all(format!("libra accounts 1 greeting {NUMBER}\n").as_bytes());
             let mut line = String::new();
             let _ = BufReader::new(&stream).read_line(&mut line);
             for answer in lines(line.trim_end()) {
@@ -430,7 +462,11 @@ fn the_next_server_is_asked_where_one_is_silent_and_what_is_wrong_is_said() {
     hosts.munged.stop();
     let (code, _, err) = hosts.login(NOBODY, &["balance"]);
     assert!(code == 125 && err.contains("socket"), "{err}");
-    assert!(hosts.answer(b"MUNGE:AAAA:\n").starts_with("unanswered: "));
+    assert!(
+        hosts
+            .answer(|_| "MUNGE:AAAA:\n".to_string())
+            .starts_with("unanswered: ")
+    );
     // The service's own host needs none.
     assert_eq!(hosts.site.user(NOBODY, &["balance"]).0, 0);
     assert_eq!(hosts.site.end_service(), Some(0));

@@ -34,9 +34,10 @@ pub fn complete(complete: &CompleteArgs, args: &Args) -> Done {
     )
 }
 
-/// Accounts that the user may see, and what they have.
+/// Accounts that the user may see, and what they have. Nobody who presses a key waits for another host.
 fn accounts(args: &Args) -> Vec<(String, String)> {
     let config = site::load(args.config.as_deref()).ok();
+    let config = config.filter(|config| !account::is_elsewhere(&config.accounts));
     let known = config.and_then(|config| account::visible(&config.accounts).ok());
     known.unwrap_or_default()
 }

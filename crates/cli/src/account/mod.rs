@@ -24,6 +24,7 @@ use libra_accounts::live;
 use libra_accounts::request::{Balance, Reply, Request};
 use libra_config::{AccountsConfig, AccountsMode, site};
 use libra_terminal::{answer, note, say};
+pub use network::is_elsewhere;
 use serde_json::json;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -93,7 +94,7 @@ pub fn account(account: &AccountArgs, args: &Args) -> Done {
         account.command,
         AccountCommand::Serve | AccountCommand::Backup { .. } | AccountCommand::Restore { .. }
     );
-    if with_files && network::is_elsewhere(&config.accounts) {
+    if with_files && is_elsewhere(&config.accounts) {
         return Err(AccountFailure::Setup(format!(
             "the ledger is not on this host: do it on that of {} (accounts.servers in the configuration)",
             config.accounts.servers.join(" or ")

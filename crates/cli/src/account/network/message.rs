@@ -1,11 +1,14 @@
-//! What goes over the network, within credentials: a question with a number that its asker has drawn, and the parts of its answer with the same number, so that
-//! an answer is to this question and complete. MUNGE takes texts of up to a MiB, and a statement may be longer.
+//! What goes over the network. The service greets each connection with a number of its own. What follows is in credentials, a line each: a question, with that number and one
+//! that its asker has drawn, and the parts of its answer with the asker's. So a question is good for one connection, whoever has heard it, and an answer for one question, and
+//! complete. MUNGE takes texts of up to a MiB, and a statement may be longer.
 //!
-//! On the wire each credential is a line. A line that is none says in words why there is no answer ([`refusal`]); it is proven by nothing, and only shown.
+//! A line that is no credential says in words why there is no answer ([`refusal`]); it is proven by nothing, and only shown. The greeting is proven by nothing either: who gives
+//! another one gets a question that nobody answers.
 
 use libra_units::in_one_line;
 
 /// What both sides speak. Another one is another number.
+const GREETING: &str = "libra accounts 1 greeting ";
 const QUESTION: &str = "libra accounts 1 question";
 const ANSWER: &str = "libra accounts 1 answer";
 /// Bytes of an answer in one credential.
@@ -14,25 +17,46 @@ const PART: usize = 512 * 1024;
 const PARTS: usize = 2048;
 const UNANSWERED: &str = "unanswered: ";
 
-/// A question as a text for a credential.
-pub fn question(number: &str, request: &str) -> Vec<u8> {
-    format!("{QUESTION} {number}\n{request}").into_bytes()
+/// What a connection begins with: the service's number for it.
+pub fn greeting(number: &str) -> String {
+    format!("{GREETING}{number}\n")
 }
 
-/// Its number, and what is asked.
+/// The service's number; None for any other line.
+pub fn read_greeting(line: &str) -> Option<&str> {
+    let number = line.strip_prefix(GREETING)?.trim_end();
+    is_number(number).then_some(number)
+}
+
+fn is_number(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A question as a text for a credential. `connection`: the service's number, `number`: the asker's.
+pub fn question(connection: &str, number: &str, request: &str) -> Vec<u8> {
+    format!("{QUESTION} {connection} {number}\n{request}").into_bytes()
+}
+
+/// The asker's number, and what is asked.
 ///
 /// # Errors
-/// When it is something else, a credential for another service say.
-pub fn read_question(text: &[u8]) -> Result<(&str, &[u8]), String> {
+/// When it is something else, a credential for another service say, or was put on another connection.
+pub fn read_question<'a>(connection: &str, text: &'a [u8]) -> Result<(&'a str, &'a [u8]), String> {
     let unknown = || "not a question about accounts of this version of Libra".to_string();
     let (head, request) = split(text).ok_or_else(unknown)?;
-    let number = head
+    let numbers = head
         .strip_prefix(QUESTION)
         .and_then(|rest| rest.strip_prefix(' '));
-    let number = number.filter(|number| {
-        (16..=64).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_hexdigit())
-    });
-    Ok((number.ok_or_else(unknown)?, request))
+    let (of, number) = numbers
+        .and_then(|rest| rest.split_once(' '))
+        .ok_or_else(unknown)?;
+    if !is_number(of) || !is_number(number) {
+        return Err(unknown());
+    }
+    match of == connection {
+        true => Ok((number, request)),
+        false => Err("a question that was put on another connection".to_string()),
+    }
 }
 
 /// An answer as texts for credentials, in their order.
@@ -115,23 +139,30 @@ mod tests {
     const NUMBER: &str = "0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn a_question_is_read_as_it_is_written_and_nothing_else_is() {
-        let text = question(NUMBER, r#"{"do":"check"}"#);
-        assert_eq!(
-            read_question(&text),
-            Ok((NUMBER, &br#"{"do":"check"}"#[..]))
-        );
-        for other in [
-            "",
-            "\n",
-            "libra accounts 1 question\n{}",
-            "libra accounts 1 question 12\n{}",
-            "libra accounts 2 question 0123456789abcdef\n{}",
-            "libra accounts 1 question 0123456789abcdeg\n{}",
-            "libra accounts 1 answer 0123456789abcdef\n{}",
-        ] {
-            assert!(read_question(other.as_bytes()).is_err(), "{other:?}");
+    fn a_question_is_read_as_it_is_written_on_its_connection_and_nothing_else_is() {
+        let ours = "f".repeat(32);
+        assert_eq!(read_greeting(&greeting(&ours)), Some(ours.as_str()));
+        for other in ["", "220 mail ready\n", "libra accounts 1 greeting 12\n"] {
+            assert_eq!(read_greeting(other), None, "{other}");
         }
+        let text = question(&ours, NUMBER, r#"{"do":"check"}"#);
+        let read = read_question(&ours, &text);
+        assert_eq!(read, Ok((NUMBER, &br#"{"do":"check"}"#[..])));
+        let elsewhere = read_question(NUMBER, &text).expect_err("another connection");
+        assert!(elsewhere.contains("on another connection"), "{elsewhere}");
+        for head in [
+            String::new(),
+            "libra accounts 1 question".to_string(),
+            format!("libra accounts 1 question {ours}"),
+            format!("libra accounts 1 question {ours} 12"),
+            format!("libra accounts 2 question {ours} {NUMBER}"),
+            format!("libra accounts 1 question {ours} {}", "g".repeat(32)),
+            format!("libra accounts 1 answer {ours} {NUMBER}"),
+        ] {
+            let text = format!("{head}\n{{}}");
+            assert!(read_question(&ours, text.as_bytes()).is_err(), "{head:?}");
+        }
+        assert!(read_question(&ours, b"").is_err());
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod message;
 pub mod munge;
 
 use super::AccountFailure;
+use libra_accounts::identity;
 use libra_accounts::request::{Reply, Request};
 use libra_config::AccountsConfig;
 use libra_system::random;
@@ -28,11 +29,13 @@ const ANSWER: Duration = Duration::from_secs(120);
 /// Longest line of an answer, in bytes.
 const LINE: u64 = 2 << 20;
 
-/// Returns true if the ledger is on another host: one is named, and there is no place for a ledger here.
+/// Returns true if the ledger is on another host: one is named, and there is no place for a ledger here and was none.
 pub fn is_elsewhere(config: &AccountsConfig) -> bool {
     let home = config.ledger.parent().unwrap_or(Path::new("/"));
     let missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
-    !config.servers.is_empty() && std::fs::metadata(home).is_err_and(|error| missing(&error))
+    !config.servers.is_empty()
+        && std::fs::metadata(home).is_err_and(|error| missing(&error))
+        && matches!(identity::noted(&config.ledger), Ok(None))
 }
 
 /// Number of the user who has the ledger; the same on all hosts, as MUNGE wants it.
@@ -106,17 +109,34 @@ async fn one(
         Err(_) => Err(format!("no connection within {} s", CONNECT.as_secs())),
         Ok(connected) => connected.map_err(|error| error.to_string()),
     };
-    let mut stream = stream.map_err(|why| {
+    let stream = stream.map_err(|why| {
         unsent(format!(
             "{why}; does 'libra account serve' listen there (accounts.listen)?"
         ))
     })?;
-    let question = message::question(&number, &text);
+    let mut lines = BufReader::new(stream);
+    let mut greeting = Vec::new();
+    let mut first = (&mut lines).take(LINE);
+    match timeout(CONNECT, first.read_until(b'\n', &mut greeting)).await {
+        Err(_) => {
+            return Err(unsent(format!(
+                "no greeting within {} s",
+                CONNECT.as_secs()
+            )));
+        }
+        Ok(read) => read.map_err(|error| unsent(error.to_string()))?,
+    };
+    let greeting = String::from_utf8_lossy(&greeting);
+    let connection = message::read_greeting(&greeting).ok_or_else(|| {
+        unsent(match message::read_refusal(&greeting) {
+            Some(why) => format!("it does not answer, and says '{why}'"),
+            None => "no service of accounts of this version of Libra answers there".to_string(),
+        })
+    })?;
+    let question = message::question(connection, &number, &text);
     let credential = munge.encode(&question, owner).await.map_err(unsent)?;
     let talk = async {
-        let asked = stream.write_all(format!("{credential}\n").as_bytes()).await;
-        // One that is full answers before it is asked.
-        let mut lines = BufReader::new(stream);
+        let asked = (lines.write_all(format!("{credential}\n").as_bytes())).await;
         let mut answer = Answer::to(&number);
         loop {
             let mut line = Vec::new();

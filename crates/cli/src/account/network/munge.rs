@@ -14,6 +14,8 @@ use tokio::time::timeout;
 
 /// MUNGE's daemon answers at once, or is stopped.
 const LIMIT: Duration = Duration::from_secs(10);
+/// A credential is good for so many seconds: less than an answer is waited for, so that nothing is done that its asker has given up.
+const GOOD_FOR: &str = "60";
 
 /// MUNGE on this host.
 #[derive(Debug, Clone)]
@@ -35,9 +37,8 @@ impl Munge {
     /// In words: MUNGE is not there, does not run, or takes no such text (more than a MiB).
     pub async fn encode(&self, text: &[u8], reader: u32) -> Result<String, String> {
         let reader = reader.to_string();
-        let done = self
-            .run("munge", &["--restrict-uid", &reader], text)
-            .await?;
+        let words = ["--restrict-uid", &reader, "--ttl", GOOD_FOR];
+        let done = self.run("munge", &words, text).await?;
         let credential = String::from_utf8_lossy(&done.stdout).trim().to_string();
         match credential.is_empty() || credential.contains(char::is_whitespace) {
             true => Err("munge has made no credential".to_string()),
