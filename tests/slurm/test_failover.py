@@ -73,21 +73,28 @@ class Pair(Site):
         hosts.write_text(f"127.0.0.2 {self.backup_name}\n{pathlib.Path('/etc/hosts').read_text()}")
         on_host = ('hostname "$1" && mount --bind "$2/etc/hosts" /etc/hosts && mount --bind "$2/log2" "$2/log" && mount --bind "$2/run2" "$2/run" && mount -t tmpfs -o "mode=700,uid=$3,gid=$3" none "$4" '
                    '&& exec -a slurmctld "$5" -D -f "$2/etc/slurm.conf"')
+        # In a chroot, whose root is no mount of its own, that cannot be said, and is so.
+        private = self.run("unshare", "--mount", "--propagation", "private", "true").rc == 0
         environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "SLURM_CONF": str(self.conf), machine.MARK: str(self.directory),
                        **self.daemon_environment("slurmctld")}
         with open(self.directory / "log/backup.out", "ab") as output:
-            child = subprocess.Popen(["unshare", "--mount", "--uts", "--propagation", "private", "bash", "-c", on_host, "bash", self.backup_name, str(self.directory), self.plan["slurm_user"],
+            child = subprocess.Popen(["unshare", "--mount", "--uts", "--propagation", "private" if private else "unchanged", "bash", "-c", on_host, "bash", self.backup_name, str(self.directory), self.plan["slurm_user"],
                                       str(self.memory), PROGRAMS["slurmctld"]], env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
         self.children.append(child)
         (self.directory / "run/backup.started").write_text(f"{child.pid}\n")
-        self.wait("the backup waits", lambda: self.is_up(self.backup_name))
+        try:
+            self.wait("the backup waits", lambda: self.daemon_pid("backup") is None or self.is_up(self.backup_name))
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}: {(self.directory / 'log/backup.out').read_text()[-2000:]}") from None
+        if self.daemon_pid("backup") is None:
+            raise RuntimeError(f"the backup has ended: {(self.directory / 'log/backup.out').read_text()[-2000:]}")
 
     def is_up(self, host):
         return re.search(rf"at {re.escape(host)} is UP", self.run("scontrol", "ping").out)
 
     def on_second(self, *words):
         """A command on the second host, in what it has of its own."""
-        return ["nsenter", "--mount", "--uts", "--target", str(self.daemon_pid("backup")), *map(str, words)]
+        return ["nsenter", "--mount", "--uts", "--root", "--target", str(self.daemon_pid("backup")), *map(str, words)]
 
 
 class Failover(SiteCase):
@@ -168,7 +175,8 @@ class Failover(SiteCase):
         answers, stop = [], threading.Event()
 
         def submit():
-            while not stop.is_set():
+            # Some a second: all of them are to be cancelled in the end.
+            while not stop.wait(0.2):
                 answers.append(slurm.sbatch(*terms(0.001)))
         clients = [threading.Thread(target=submit) for _ in range(2)]
         self.addCleanup(stop.set)
@@ -199,6 +207,8 @@ class Failover(SiteCase):
         self.in_control(second=False)
         slurm.wait("the backup waits", lambda: slurm.is_up(slurm.backup_name))
         self.assertEqual({job: line for job, line in holding(slurm).items() if job in there}, there)
+        stood_by = lambda: (slurm.directory / "log2/slurmctld.log").read_text().count("another slurmctld is in control")  # noqa: E731
+        slurm.wait("the backup's plugin stands by, as at its start", lambda: stood_by() == 2)
         self.shares_are_as_promised()
         self.accounts_agree(before)
 

@@ -11,6 +11,13 @@ pub fn accounts(findings: &mut Findings, accounts: &AccountsConfig, shared: &Pat
     if accounts.mode == AccountsMode::Off {
         return;
     }
+    if !shared.exists() {
+        findings.warning(format!(
+            "failover: {name}, {}, is not there, so it is not known whether the ledger is where both servers see it",
+            shared.display()
+        ));
+        return;
+    }
     let disk = |path: &Path| {
         let there = path.ancestors().find(|path| path.exists())?;
         fs::metadata(there).ok().map(|found| found.dev())

@@ -21,7 +21,7 @@ use libra_slurm::problem::{NotTaken, Problem};
 use libra_slurm::records::Records;
 use libra_slurm::records::Rewrite;
 use libra_slurm::submission::Submission;
-use libra_slurm_sys::control::Control;
+use libra_slurm_sys::control::{self, Control};
 use libra_slurm_sys::job::{JobDescriptor, version};
 use libra_slurm_sys::{listening, log, queue};
 use libra_wording::errors;
@@ -152,6 +152,7 @@ impl SyncThread {
 
     /// Answers a submission.
     pub fn submit(submission: &Submission) -> Answer {
+        control::is_asked();
         let mut state = state();
         if cfg!(feature = "test-faults")
             && submission.options.iter().any(|(_, value)| value == "666")
@@ -244,8 +245,8 @@ struct Rounds {
     /// slurmctld has begun to serve, and may be asked.
     serves: bool,
     control: Control,
-    /// Another slurmctld is in control, and that was said.
-    stands_by: bool,
+    /// As the last round found it; None before the first.
+    in_control: Option<bool>,
     /// As configured.
     partitions: Vec<String>,
     report_interval: Duration,
@@ -270,11 +271,14 @@ impl Rounds {
     }
 
     fn round(&mut self) {
-        if !self.control.is_ours() {
-            self.stand_by();
-            return std::thread::sleep(FIRST);
+        let in_control = self.control.is_ours();
+        if self.in_control != Some(in_control) {
+            self.change_over(in_control);
         }
         self.follow_config();
+        if !in_control {
+            return std::thread::sleep(FIRST);
+        }
         self.say_config_gone();
         self.follow_accounts();
         self.serves = self.serves || listening::is_listening();
@@ -343,37 +347,35 @@ impl Rounds {
         self.wait(self.interval.max(took * SHARE_OF_TIME));
     }
 
-    /// Forgets all that only the one in control may have: what it has then, it reads anew.
-    fn stand_by(&mut self) {
-        let had = state().controller.take().is_some();
-        if had {
-            // What waits in this host's memory is written down before another host makes its own of the ledger.
-            if let Some(Err(error)) = self.accounts.as_ref().map(Settler::write_down) {
-                log::write(
-                    Level::Error,
-                    &format!("accounts: not written down: {error}"),
-                );
-            }
+    /// Begins anew: only the one in control has a book and accounts, and nobody told it anything of the time before.
+    fn change_over(&mut self, in_control: bool) {
+        // What waits in this host's memory is written down before another host makes its own of the ledger.
+        if let Some(Err(error)) = self.accounts.as_ref().map(Settler::write_down) {
+            log::write(
+                Level::Error,
+                &format!("accounts: not written down: {error}"),
+            );
         }
-        if had || (!self.stands_by && self.control.is_backup()) {
+        state().controller = None;
+        if !in_control && control::is_backup() {
             log::write(
                 Level::Info,
                 "another slurmctld is in control; this one judges nothing and pays nothing",
             );
-            *self = Rounds {
-                generation: self.generation,
-                control: std::mem::take(&mut self.control),
-                stands_by: true,
-                ..Rounds::default()
-            };
         }
+        *self = Rounds {
+            generation: self.generation,
+            control: std::mem::take(&mut self.control),
+            in_control: Some(in_control),
+            ..Rounds::default()
+        };
     }
 
     fn poll(&mut self) -> Result<(Vec<Pin>, Vec<Rewrite>, bool), String> {
         let records = queue::read(now()).map_err(|error| error.to_string())?;
         if !self.control.is_ours() {
             // They are of the one that is in control since.
-            return Err("another slurmctld is in control".to_string());
+            return Ok(Default::default());
         }
         let mut prepared = Prepared::new(&records, &self.partitions);
         let polled = {
@@ -536,11 +538,10 @@ impl Rounds {
             state.on_fault = config.slurm.on_fault;
             state.no_rules = false;
         }
-        if first || BudgetGate::is_changed(&self.rules, &config) || self.opened.is_none() {
-            self.rules = config;
+        let anew = first || BudgetGate::is_changed(&self.rules, &config) || self.opened.is_none();
+        self.rules = config;
+        if anew && self.in_control == Some(true) {
             self.open_accounts();
-        } else {
-            self.rules = config;
         }
         if !first {
             log::write(Level::Info, &format!("{} was read anew", path.display()));

@@ -2,10 +2,21 @@
 //!
 //! A backup loads its plugins when it starts, listens and answers pings, and what its plugins ask through libslurm the one in control answers. So nothing but slurmctld
 //! itself tells the two apart. It notes since when it has been in control, 0 if it is not, for the controllers that ask one another (`control_time` in its
-//! controller.c, 22.05 to 26.05). While slurm.conf is read anew that is 0 as well in some versions, and stays 0 where that failed: a primary that has had control
-//! keeps it until it ends, as only backups stand by again.
+//! controller.c, 22.05 to 26.05). From 23.11 on that becomes 0 as well where slurm.conf was to be read anew and could not be, and stays so. Then a primary that has had control
+//! has it still, as only backups stand by again; and a backup has it when it is asked about a submission, which nobody is who stands by.
 
 use libc::{RTLD_DEFAULT, c_char, c_void, dlsym, time_t};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A submission came while slurmctld said that it is not in control.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that slurmctld asks about a submission.
+pub fn is_asked() {
+    if since() == Some(0) {
+        ASKED.store(true, Ordering::Relaxed);
+    }
+}
 
 /// What is known of it from look to look.
 #[derive(Debug, Default)]
@@ -17,26 +28,33 @@ pub struct Control {
 impl Control {
     /// Returns true if this slurmctld is in control, or does not say.
     pub fn is_ours(&mut self) -> bool {
-        // SAFETY: a variable of slurmctld's own, of this type.
-        let since = unsafe { variable::<time_t>(c"control_time".as_ptr()) };
-        let is_backup = self.is_backup();
-        self.judge(since, is_backup)
+        let since = since();
+        if since != Some(0) {
+            ASKED.store(false, Ordering::Relaxed);
+        }
+        self.judge(since, is_backup(), ASKED.load(Ordering::Relaxed))
     }
 
-    /// Returns true if another slurmctld is the primary.
-    pub fn is_backup(&self) -> bool {
-        // SAFETY: a variable of slurmctld's own, of this type or a longer one whose first byte says as much.
-        unsafe { variable::<u8>(c"slurmctld_primary".as_ptr()) == Some(0) }
-    }
-
-    fn judge(&mut self, since: Option<time_t>, is_backup: bool) -> bool {
+    fn judge(&mut self, since: Option<time_t>, is_backup: bool, asked: bool) -> bool {
         let Some(since) = since else {
             return true;
         };
-        let in_control = since != 0 || (self.had && !is_backup);
+        let in_control = since != 0 || (self.had && (asked || !is_backup));
         self.had |= in_control;
         in_control
     }
+}
+
+/// Returns true if another slurmctld is the primary.
+pub fn is_backup() -> bool {
+    // SAFETY: a variable of slurmctld's own, of this type, or (before 23.11) an int whose first byte says as much where it is the lowest.
+    unsafe { variable::<u8>(c"slurmctld_primary".as_ptr()) == Some(0) }
+}
+
+/// Since when this slurmctld is in control, Unix time; 0: it is not; None: it does not say.
+fn since() -> Option<time_t> {
+    // SAFETY: a variable of slurmctld's own, of this type.
+    unsafe { variable::<time_t>(c"control_time".as_ptr()) }
 }
 
 /// What a variable of this process has now; None if there is none of this name.
@@ -54,30 +72,42 @@ unsafe fn variable<T: Copy>(name: *const c_char) -> Option<T> {
 mod tests {
     use super::*;
 
+    const THEN: Option<time_t> = Some(1_790_000_000);
+
     #[test]
     fn a_backup_stands_by_until_it_is_in_control_and_again_afterwards() {
         let mut backup = Control::default();
         for (since, ours) in [
-            (0, false),
-            (1_790_000_000, true),
-            (0, false),
-            (1_790_000_100, true),
+            (Some(0), false),
+            (THEN, true),
+            (Some(0), false),
+            (THEN, true),
         ] {
-            assert_eq!(backup.judge(Some(since), true), ours, "{since}");
+            assert_eq!(backup.judge(since, true, false), ours, "{since:?}");
         }
     }
 
     #[test]
     fn a_primary_begins_when_the_backup_has_let_go_and_then_has_control() {
         let mut primary = Control::default();
-        for (since, ours) in [(0, false), (1_790_000_000, true), (0, true)] {
-            assert_eq!(primary.judge(Some(since), false), ours, "{since}");
+        for (since, ours) in [(Some(0), false), (THEN, true), (Some(0), true)] {
+            assert_eq!(primary.judge(since, false, false), ours, "{since:?}");
         }
     }
 
     #[test]
+    fn a_backup_whose_slurm_conf_could_not_be_read_anew_goes_on_when_it_is_asked() {
+        let mut backup = Control::default();
+        assert!(!backup.judge(Some(0), true, true), "it never was");
+        assert!(backup.judge(THEN, true, false));
+        assert!(!backup.judge(Some(0), true, false));
+        assert!(backup.judge(Some(0), true, true));
+    }
+
+    #[test]
     fn who_does_not_say_is_taken_to_be_in_control() {
+        is_asked();
         assert!(Control::default().is_ours(), "no slurmctld at all");
-        assert!(Control::default().judge(None, false));
+        assert!(Control::default().judge(None, false, false));
     }
 }
